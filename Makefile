@@ -1,0 +1,70 @@
+# Needs Python 3.11 or newer, make and bash. Every target does its own set-up.
+
+SHELL := /bin/bash
+PYTHON := .venv/bin/python
+READY := .venv/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo up test check bench lock clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
+
+# `value` keeps dollar signs as they were typed; the environment keeps spaces and quotes
+demo: export DEMO_FOLDER := $(value FOLDER)
+demo: export DEMO_QUERY := $(value QUERY)
+demo: $(READY) ## Index a folder and ask it: make demo [FOLDER=path] [QUERY="…"]
+	@$(PYTHON) -m api demo $${DEMO_FOLDER:+--folder="$$DEMO_FOLDER"} $${DEMO_QUERY:+--query="$$DEMO_QUERY"}
+
+up: $(READY) ## Run everything on this machine until Ctrl-C
+	@$(PYTHON) -m api up
+
+test: $(READY) ## Run every test
+	$(PYTHON) -m pytest
+
+check: $(READY) ## Check lint, format, types and layers
+	$(PYTHON) -m ruff check
+	$(PYTHON) -m ruff format --check
+	$(PYTHON) -m mypy
+	.venv/bin/lint-imports
+
+bench: $(READY) ## Run the benchmarks
+	$(PYTHON) -m tests.bench
+
+# A release must be a week old: by then a poisoned one has been found out.
+lock: $(READY) ## Resolve the dependencies anew into both requirements.txt
+	@set -euo pipefail; \
+	place=$$(mktemp -d); trap 'rm -rf "$$place"' EXIT; \
+	$(PYTHON) -m venv "$$place"; \
+	"$$place/bin/python" -m pip install --quiet --disable-pip-version-check uv; \
+	week_ago=$$($(PYTHON) -c 'import datetime as d; print(d.date.today() - d.timedelta(7))'); \
+	compile() { "$$place/bin/uv" pip compile pyproject.toml --quiet --universal --python-version 3.11 \
+	    --generate-hashes --no-header --exclude-newer "$$week_ago" "$$@"; }; \
+	compile --all-extras --output-file requirements.txt; \
+	compile --output-file deploy/requirements.txt
+
+clean: ## Remove the virtual environment and all caches; data in .foldex/ stays
+	rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+# Candidates are run, not only looked up: a version manager's shim may have no Python behind it.
+$(READY): requirements.txt pyproject.toml
+	@set -euo pipefail; \
+	fits='import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))'; \
+	for python in python3.13 python3.12 python3.11 python3 python none; do \
+	    if "$$python" -c "$$fits" 2>/dev/null; then break; fi; \
+	done; \
+	if [ "$$python" = none ]; then \
+	    echo "Foldex needs Python 3.11 or newer with venv (on Debian: apt-get install python3 python3-venv)." >&2; \
+	    exit 1; \
+	fi; \
+	echo "Setting up (once, a few minutes) with $$("$$python" --version) …"; \
+	$(PYTHON) -c '' 2>/dev/null || rm -rf .venv; \
+	[ -e .venv ] || "$$python" -m venv .venv; \
+	export PIP_DISABLE_PIP_VERSION_CHECK=1; \
+	$(PYTHON) -m pip install --require-hashes --no-deps --only-binary :all: -r requirements.txt \
+	    | awk -v all="$$(grep -c '==' requirements.txt)" \
+	        '/^(Collecting|Requirement already)/ && ++n % 25 == 0 { print "  " n " of " all " packages"; fflush() } \
+	         /^Installing/ { print "  installing"; fflush() }'; \
+	$(PYTHON) -m pip install --quiet --no-deps --no-build-isolation -e .; \
+	touch $@

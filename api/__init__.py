@@ -1,0 +1,1 @@
+"""What a user touches: HTTP, search, web page, command line."""

@@ -1,0 +1,106 @@
+"""What routes are given: the process's resources, and who calls."""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+from dataclasses import dataclass
+from typing import Annotated, Any
+from uuid import UUID
+
+import orjson
+from fastapi import Depends, Request
+
+from schemas.errors import Invalid, NotFound, NotLoopback, Unauthorized
+from worker.resources import Resources
+from worker.state import keys, tools
+from worker.state.tools import Index
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Whose requests these are; `project_id` is None where everything is open (`AUTH=off`)."""
+
+    project_id: str | None
+
+    def sees(self, project_id: str) -> bool:
+        """Whether the caller may know of a project."""
+        return self.project_id in (None, project_id)
+
+    def check(self, project_id: str) -> None:
+        """Raise `NotFound` for a project the caller does not see, as for one that does not exist."""
+        if not self.sees(project_id):
+            raise NotFound(f"There is no project {project_id!r}; check the id, or use a key of that project.")
+
+
+def _resources(request: Request) -> Resources:
+    found: Resources = request.app.state.resources
+    return found
+
+
+ResourcesDep = Annotated[Resources, Depends(_resources)]
+
+
+def _caller(request: Request, resources: ResourcesDep) -> Caller:
+    if resources.settings.auth == "off":
+        if not _is_loopback(request):
+            raise NotLoopback(
+                "AUTH=off answers this machine only; set AUTH=on and make a key with `foldex keys create`."
+            )
+        return Caller(None)
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    project_id = keys.project(resources.pool, key.strip()) if scheme.lower() == "bearer" else None
+    if project_id is None:
+        raise Unauthorized("Send `Authorization: Bearer <key>` with a key that `foldex keys create` made.")
+    return Caller(project_id)
+
+
+def _is_loopback(request: Request) -> bool:
+    try:
+        return request.client is not None and ipaddress.ip_address(request.client.host).is_loopback
+    except ValueError:
+        return False
+
+
+CallerDep = Annotated[Caller, Depends(_caller)]
+
+
+def _tool(tool_id: str, caller: CallerDep, resources: ResourcesDep) -> dict[str, Any]:
+    try:
+        found = tools.get(resources.pool, UUID(tool_id))
+    except ValueError:
+        found = None
+    if found is None or not caller.sees(found["project_id"]):
+        raise NotFound(f"There is no search tool {tool_id!r}; list yours with GET /api/tools/search.")
+    return found
+
+
+#: The row of the tool in the path, if the caller may see it.
+ToolDep = Annotated[dict[str, Any], Depends(_tool)]
+
+
+def _index(tool: ToolDep, resources: ResourcesDep) -> Index:
+    found = tools.index(resources.pool, tool["index_id"])
+    if found is None:
+        raise NotFound("This tool is being deleted.")
+    return found
+
+
+#: The index of the tool in the path.
+IndexDep = Annotated[Index, Depends(_index)]
+
+
+def to_cursor(*parts: Any) -> str:
+    """An opaque cursor for the place behind a row."""
+    return base64.urlsafe_b64encode(orjson.dumps(parts)).decode()
+
+
+def from_cursor(cursor: str | None, *kinds: Any) -> tuple[Any, ...] | None:
+    """The parts of a cursor, each converted by its kind; raises `Invalid` for anything that is none of ours."""
+    if cursor is None:
+        return None
+    try:
+        parts = orjson.loads(base64.urlsafe_b64decode(cursor))
+        return tuple(kind(part) for kind, part in zip(kinds, parts, strict=True))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise Invalid("The cursor is not one of ours; take next_cursor as it was given, or leave it out.") from error

@@ -1,0 +1,53 @@
+"""The HTTP application."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import structlog
+from fastapi import FastAPI
+
+from api import metrics, problems
+from api.routes import health, nodes, projects, queries, tools
+from schemas.errors import FoldexError
+from worker.resources import Resources
+from worker.settings import Settings
+
+log = structlog.get_logger()
+
+DESCRIPTION = """Foldex turns a folder into something that can be searched.
+
+Create a *search tool* over a folder, poll its status, and query it; searching works from the first indexed file on.
+Errors are `application/problem+json` with a stable `code` and a `detail` that names the remedy.
+"""
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The application over the given settings; connections are opened on first use."""
+    resources = Resources(settings, pool_size=20)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        # loading a model takes seconds, and nobody should wait for it before the first answer
+        threading.Thread(target=_warm, args=(resources,), name="warm", daemon=True).start()
+        yield
+        resources.pool.close()
+
+    app = FastAPI(title="Foldex", version="0.1.0", description=DESCRIPTION, lifespan=lifespan)
+    app.state.resources = resources
+    problems.install(app)
+    metrics.install(app, resources.pool)
+    for module in (tools, queries, nodes, projects, health):
+        app.include_router(module.router)
+    return app
+
+
+def _warm(resources: Resources) -> None:
+    """Check and load the default model, so that the first create and the first query need not."""
+    try:
+        profile, explicit = resources.profile(None, None)
+        resources.embedder(profile, explicit_dimensions=explicit).embed(["warm"])
+    except FoldexError as error:
+        log.warning("the default embedding model is not usable yet", code=error.code, reason=error.message)

@@ -1,0 +1,88 @@
+"""Errors as `application/problem+json` (RFC 9457), whatever raised them."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from psycopg import DataError, OperationalError
+from psycopg_pool import PoolTimeout
+from starlette.exceptions import HTTPException
+
+from schemas.errors import FoldexError
+from schemas.search import Problem
+
+log = structlog.get_logger()
+
+#: What every operation may answer beside its success.
+RESPONSES: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "description": text, "content": {"application/problem+json": {}}}
+    for status, text in ((401, "No valid key"), (404, "Not there, or not yours"), (422, "Not acceptable as it stands"))
+}
+
+
+def install(app: FastAPI) -> None:
+    """Make every error of an application a problem."""
+    app.add_exception_handler(FoldexError, _foldex)
+    app.add_exception_handler(RequestValidationError, _validation)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(DataError, _data)
+    app.add_exception_handler(OperationalError, _database)
+    app.add_exception_handler(PoolTimeout, _database)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+def _problem(status: int, code: str, detail: str, headers: dict[str, str] | None = None, **more: Any) -> JSONResponse:
+    body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "code": code, "detail": detail}
+    return JSONResponse({**body, **more}, status, headers, media_type="application/problem+json")
+
+
+def _foldex(_: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, FoldexError):
+        raise error
+    headers = {"WWW-Authenticate": "Bearer"} if error.status == HTTPStatus.UNAUTHORIZED else {}
+    if error.retryable:
+        headers["Retry-After"] = str(int(error.data.get("retry_after") or 5))
+    return _problem(error.status, error.code, error.message, headers)
+
+
+def _validation(_: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, RequestValidationError):
+        raise error
+    found = [{"field": ".".join(map(str, e["loc"][1:])), "message": e["msg"]} for e in error.errors()]
+    if any(e["type"] == "json_invalid" for e in error.errors()):
+        return _problem(400, "invalid_json", "The body is not valid JSON; check its quotes and commas.", errors=found)
+    said = "; ".join(f"{e['field'] or 'body'}: {e['message']}" for e in found)
+    return _problem(422, "invalid_request", f"{said}. See /docs for what this call takes.", errors=found)
+
+
+def _http(_: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, HTTPException):
+        raise error
+    if error.status_code == HTTPStatus.BAD_REQUEST:  # FastAPI's word for a body that its parser cannot read at all
+        return _problem(400, "invalid_json", "The body cannot be read; send JSON in UTF-8, not too deeply nested.")
+    code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "_")
+    return _problem(
+        error.status_code, code, f"{error.detail}. See /docs for the calls there are.", dict(error.headers or {})
+    )
+
+
+def _data(_: Request, error: Exception) -> JSONResponse:
+    log.info("a value was refused by Postgres", error=str(error))
+    detail = "The request holds a value that cannot be stored, such as a NUL character; remove it."
+    return _problem(422, "invalid_request", detail)
+
+
+def _database(_: Request, error: Exception) -> JSONResponse:
+    log.warning("Postgres does not answer", error=str(error))
+    detail = "The database does not answer; try again shortly, or check DATABASE_URL."
+    return _problem(503, "database_unavailable", detail, {"Retry-After": "5"})
+
+
+def _unexpected(request: Request, error: Exception) -> JSONResponse:
+    log.error("request failed", path=request.url.path, exc_info=error)
+    return _problem(500, "internal", "Something failed on our side; the log of the API has the details.")

@@ -1,0 +1,1 @@
+"""HTTP to values and back; nothing else."""

@@ -1,0 +1,23 @@
+"""Whether the process lives, and whether it can work."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from api.deps import ResourcesDep
+
+router = APIRouter(tags=["health"])
+
+
+@router.get("/healthz")
+def healthz() -> dict[str, str]:
+    """The process answers."""
+    return {"status": "ok"}
+
+
+@router.get("/readyz")
+def readyz(resources: ResourcesDep) -> dict[str, str]:
+    """The process can work: Postgres answers. A broker that is down delays tasks and stops nothing."""
+    with resources.pool.connection() as connection:
+        connection.execute("SELECT 1")
+    return {"status": "ready"}

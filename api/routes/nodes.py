@@ -1,0 +1,128 @@
+"""The project's own content tree."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+from uuid import uuid4
+
+from fastapi import APIRouter
+from psycopg.types.json import Json
+
+from api.deps import CallerDep, ResourcesDep
+from api.problems import RESPONSES
+from schemas.errors import FileError, Invalid, SourceError
+from schemas.node import NewNode, Node, NodePatch
+from worker.resources import Resources
+from worker.state import content
+
+router = APIRouter(prefix="/api/projects/{project_id}/nodes", tags=["nodes"], responses=RESPONSES)
+
+#: Content that is read back for GET; more than a request can bring in.
+MAX_CONTENT = 1_000_000_000
+
+
+@router.post("", status_code=201)
+def create_node(project_id: str, body: NewNode, caller: CallerDep, resources: ResourcesDep) -> Node:
+    """Add a folder, or a file with its content."""
+    caller.check(project_id)
+    if body.type == "folder" and body.content is not None:
+        raise Invalid("A folder has no content; leave it out, or give another type.")
+    if body.type == "json" and "content" not in body.model_fields_set:
+        raise Invalid("A json node needs a content, be it null.")
+    node = {"id": body.id or str(uuid4()), "parent_id": body.parent_id, "name": body.name, "type": body.type}
+    stored = _store(resources, project_id, body.type, body.content)
+    with _dropped_on_error(resources, stored):
+        row = content.insert(resources.pool, project_id, {**node, **stored})
+    return Node(**{**row, "content": body.content})
+
+
+@router.get("/{node_id}")
+def get_node(project_id: str, node_id: str, caller: CallerDep, resources: ResourcesDep) -> Node:
+    """A node with its whole content."""
+    caller.check(project_id)
+    row = content.get(resources.pool, project_id, node_id)
+    return Node(**{**row, "content": _load(resources, row)})
+
+
+@router.patch("/{node_id}")
+def patch_node(project_id: str, node_id: str, body: NodePatch, caller: CallerDep, resources: ResourcesDep) -> Node:
+    """Rename, move or rewrite a node."""
+    caller.check(project_id)
+    given = body.model_fields_set
+    row = content.get(resources.pool, project_id, node_id)
+    if given & {"name", "parent_id"}:
+        content.move(
+            resources.pool,
+            project_id,
+            node_id,
+            name=body.name,
+            parent_id=body.parent_id,
+            to_parent="parent_id" in given,
+        )
+    if "content" in given:
+        if row["type"] == "folder":
+            raise Invalid("A folder has no content; leave it out.")
+        stored = _store(resources, project_id, row["type"], body.content)
+        with _dropped_on_error(resources, stored):
+            _drop(resources, content.set_content(resources.pool, project_id, node_id, stored))
+    return get_node(project_id, node_id, caller, resources)
+
+
+@router.delete("/{node_id}", status_code=202)
+def delete_node(project_id: str, node_id: str, caller: CallerDep, resources: ResourcesDep) -> dict[str, str]:
+    """Delete a node with everything below it."""
+    caller.check(project_id)
+    for key in content.delete(resources.pool, project_id, node_id):
+        _drop(resources, key)
+    return {"id": node_id, "status": "deleted"}
+
+
+def _store(resources: Resources, project_id: str, type_: str, value: Any) -> dict[str, Any]:
+    """Columns of a content: JSON inline, text in the object store before any row names it."""
+    if type_ == "folder":
+        return {"json": None, "object_key": None, "size": 0}
+    if type_ == "json":
+        try:
+            text = json.dumps(value, allow_nan=False)
+        except ValueError as error:
+            raise Invalid("JSON has no NaN and no Infinity; use null or a string.") from error
+        return {"json": Json(value), "object_key": None, "size": len(text)}
+    if not isinstance(value, str | None):
+        raise Invalid(f"The content of a {type_} node is a string; only json nodes take other values.")
+    try:
+        data = (value or "").encode()
+    except UnicodeEncodeError as error:
+        raise Invalid("The content holds half of a surrogate pair, which is no text; remove it.") from error
+    key = f"{project_id}/{uuid4()}"
+    resources.objects.put(key, data)
+    return {"json": None, "object_key": key, "size": len(data)}
+
+
+def _load(resources: Resources, row: dict[str, Any]) -> Any:
+    if row["object_key"] is None:
+        return row["json"]
+    try:
+        return resources.objects.get(row["object_key"], MAX_CONTENT).decode(errors="replace")
+    except FileError as error:
+        raise SourceError(
+            f"The content of node {row['id']!r} is missing from the object store; upload it again."
+        ) from error
+
+
+@contextmanager
+def _dropped_on_error(resources: Resources, stored: dict[str, Any]) -> Iterator[None]:
+    """Deletes a stored object again if no row came to name it."""
+    try:
+        yield
+    except BaseException:
+        _drop(resources, stored["object_key"])
+        raise
+
+
+def _drop(resources: Resources, key: str | None) -> None:
+    if key is not None:
+        with suppress(SourceError):  # an object that outlives its row is only litter
+            resources.objects.delete(key)

@@ -1,0 +1,26 @@
+"""Projects exist once they are named; they only need deleting."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from fastapi import APIRouter
+
+from api.deps import CallerDep, ResourcesDep
+from api.problems import RESPONSES
+from schemas.errors import NotFound, SourceError
+from worker.state import tools
+
+router = APIRouter(prefix="/api/projects", tags=["projects"], responses=RESPONSES)
+
+
+@router.delete("/{project_id}", status_code=202)
+def delete_project(project_id: str, caller: CallerDep, resources: ResourcesDep) -> dict[str, str]:
+    """Remove a project's tools, indexes, nodes, contents and keys."""
+    caller.check(project_id)
+    if not tools.project_exists(resources.pool, project_id):
+        raise NotFound(f"There is no project {project_id!r}; check the id.")
+    for key in tools.delete_project(resources.pool, project_id):
+        with suppress(SourceError):  # an object that outlives its row is only litter
+            resources.objects.delete(key)
+    return {"project_id": project_id, "status": "deleting"}

@@ -1,0 +1,195 @@
+"""Search tools: create, look, delete; their tasks and files."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, BackgroundTasks, Query
+
+from api.deps import CallerDep, IndexDep, ResourcesDep, ToolDep, from_cursor, to_cursor
+from api.problems import RESPONSES
+from api.text import file_text
+from schemas.errors import Invalid, NotFound, SourceError
+from schemas.source import LocalSource, NodesSource, S3Source
+from schemas.status import FileStatus
+from schemas.tool import File, FileText, IndexInfo, IndexSettings, Listing, NewTool, Status, Tool
+from worker import app as queue
+from worker.ignore import Rules
+from worker.resources import Resources, chunk_settings, keyword_index, store_name
+from worker.state import content, files, tasks, tools
+from worker.state.tools import NewIndex, hashed
+
+router = APIRouter(prefix="/api/tools/search", tags=["search tools"], responses=RESPONSES)
+
+#: A progress below this says too little about the speed for a guess at the end.
+ETA_FROM = 0.02
+
+Limit = Annotated[int, Query(ge=1, le=1000)]
+
+
+@router.post("", status_code=202)
+def create_tool(body: NewTool, background: BackgroundTasks, caller: CallerDep, resources: ResourcesDep) -> Tool:
+    """Create a tool over a folder and start indexing it; poll its status, and query it meanwhile."""
+    caller.check(body.project_id)
+    wanted, name = _wanted(body, resources)
+    tool_id, task_id = tools.create(resources.pool, wanted, name=body.name or name, config=body.config)
+    if task_id is not None:
+        # after the answer: a broker that is down must not keep the caller waiting
+        background.add_task(queue.send_plan, task_id, tool_id)
+    return _tool(_found(tools.get(resources.pool, tool_id)))
+
+
+@router.get("")
+def list_tools(
+    caller: CallerDep,
+    resources: ResourcesDep,
+    project_id: str | None = None,
+    cursor: str | None = None,
+    limit: Limit = 100,
+) -> Listing:
+    """Tools of a project, oldest first."""
+    if project_id is not None:
+        caller.check(project_id)
+    after = from_cursor(cursor, datetime.fromisoformat, UUID)
+    rows = tools.page(resources.pool, project_id or caller.project_id, after, limit + 1)
+    last = rows[limit - 1] if len(rows) > limit else None
+    return Listing(
+        items=[_tool(row) for row in rows[:limit]],
+        next_cursor=last and to_cursor(last["created_at"].isoformat(), last["tool_id"]),
+    )
+
+
+@router.get("/{tool_id}")
+def get_tool(tool: ToolDep) -> Tool:
+    """A tool, with the state of its newest task."""
+    return _tool(tool)
+
+
+@router.delete("/{tool_id}", status_code=202)
+def delete_tool(tool: ToolDep, resources: ResourcesDep) -> dict[str, Any]:
+    """Delete a tool, and its index if no other tool shares it."""
+    tools.delete(resources.pool, tool["tool_id"])
+    return {"tool_id": tool["tool_id"], "status": "deleting"}
+
+
+@router.get("/{tool_id}/status")
+def get_status(tool: ToolDep, resources: ResourcesDep) -> Status:
+    """The progress of the newest task; counts of files and chunks describe the index now."""
+    return _status(tool, _found(tasks.newest(resources.pool, tool["index_id"])))
+
+
+@router.get("/{tool_id}/tasks")
+def list_tasks(tool: ToolDep, resources: ResourcesDep, cursor: str | None = None, limit: Limit = 100) -> Listing:
+    """Past and present runs over the tool's index, newest first."""
+    before = from_cursor(cursor, datetime.fromisoformat, UUID)
+    rows = tasks.history(resources.pool, tool["index_id"], before, limit + 1)
+    last = rows[limit - 1] if len(rows) > limit else None
+    return Listing(
+        items=[_status(tool, row) for row in rows[:limit]],
+        next_cursor=last and to_cursor(last["created_at"].isoformat(), last["id"]),
+    )
+
+
+@router.get("/{tool_id}/files")
+def list_files(
+    tool: ToolDep,
+    resources: ResourcesDep,
+    status: FileStatus | None = None,
+    q: Annotated[str | None, Query(max_length=1024, description="Part of the path.")] = None,
+    cursor: str | None = None,
+    limit: Limit = 100,
+) -> Listing:
+    """Every file with its outcome, by path."""
+    after = from_cursor(cursor, str, UUID)
+    rows = files.page(resources.pool, tool["index_id"], status=status, q=q, after=after, limit=limit + 1)
+    last = rows[limit - 1] if len(rows) > limit else None
+    return Listing(
+        items=[File(**row, file_name=row["file_path"].rsplit("/", 1)[-1]) for row in rows[:limit]],
+        next_cursor=last and to_cursor(last["file_path"], last["file_id"]),
+    )
+
+
+@router.get("/{tool_id}/files/{file_id}")
+def get_file(
+    tool: ToolDep,
+    index: IndexDep,
+    file_id: str,
+    resources: ResourcesDep,
+    start_line: Annotated[int | None, Query(ge=1)] = None,
+    end_line: Annotated[int | None, Query(ge=1)] = None,
+    pointer: str | None = None,
+) -> FileText:
+    """The text of a file as it is indexed, whole, by lines (inclusive), or the value at a JSON pointer."""
+    file = files.one(resources.pool, index.id, file_id)
+    if file is None:
+        raise NotFound(
+            f"This tool has no file {file_id!r}; list them with GET /api/tools/search/{tool['tool_id']}/files."
+        )
+    return file_text(resources.pool, file, start_line, end_line, pointer)
+
+
+def _wanted(body: NewTool, resources: Resources) -> tuple[NewIndex, str]:
+    """The index a new tool asks for, everything checked that can be, and the tool's name if it is given none."""
+    settings, config = resources.settings, body.config
+    source = body.source or NodesSource(node_id=body.node_id or "", json_pointer=body.json_pointer)
+    folder_node_id, name = _target(body.project_id, source, resources)
+    Rules(config.include, config.exclude, config.types)
+    profile, explicit = resources.profile(config.embedding_model, config.dimensions)
+    store = store_name(settings)
+    resources.store(store, keyword_index(settings))
+    index = IndexSettings(
+        embedder=profile,
+        explicit_dimensions=explicit,
+        chunks=chunk_settings(settings, config.chunk_size, config.chunk_overlap),
+        include=tuple(config.include),
+        exclude=tuple(config.exclude),
+        types=tuple(config.types),
+        max_file_bytes=settings.max_file_bytes,
+    )
+    return NewIndex(body.project_id, source, folder_node_id, index, store, keyword_index(settings)), name
+
+
+def _target(
+    project_id: str, source: NodesSource | LocalSource | S3Source, resources: Resources
+) -> tuple[str | None, str]:
+    """The folder's id (None for a single node) and name; raises where the target cannot be indexed."""
+    if isinstance(source, NodesSource):
+        node = content.get(resources.pool, project_id, source.node_id)
+        if source.json_pointer is not None and node["type"] != "json":
+            raise Invalid("json_pointer narrows a json node; this node is none.")
+        return (source.node_id if node["type"] == "folder" else None), node["name"]
+    place = source.path if isinstance(source, LocalSource) else f"{source.bucket}/{source.prefix}"
+    try:
+        resources.source(project_id, source).check()
+    except SourceError as error:
+        if error.retryable:
+            # it may be back by the time a worker lists it
+            return hashed(f"{source.kind}:{place}"), place
+        raise
+    return hashed(f"{source.kind}:{place}"), place.rstrip("/").rsplit("/", 1)[-1] or place
+
+
+def _tool(row: dict[str, Any]) -> Tool:
+    info = IndexInfo(index_id=row["index_id"], model=row["model"], dimensions=row["dimensions"])
+    return Tool(**{**row, "index": info})
+
+
+def _status(tool: dict[str, Any], row: dict[str, Any]) -> Status:
+    return Status(**{**row, "task_id": row["id"], "tool_id": tool["tool_id"], "eta_seconds": _eta(row)})
+
+
+def _eta(row: dict[str, Any]) -> float | None:
+    """Seconds to go at the speed so far, once that is known."""
+    progress, started = row["progress"], row["started_at"]
+    if row["finished_at"] is not None or row["listing"] or started is None or progress < ETA_FROM:
+        return None
+    spent = (datetime.now(UTC) - started).total_seconds()
+    return float(round(spent * (1 - progress) / progress, 1))
+
+
+def _found(row: dict[str, Any] | None) -> dict[str, Any]:
+    if row is None:
+        raise NotFound("The tool was deleted meanwhile.")
+    return row

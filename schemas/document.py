@@ -1,0 +1,88 @@
+"""What flows through an index run: listed entries, read bytes, documents, chunks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from schemas.status import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One descendant of a folder as its source lists it.
+
+    `key` is the node id, or the relative path's bytes; `path` is relative to the folder and made printable;
+    `stamp` changes whenever the content may have; `reason` is set where the source itself rules the file out;
+    `type` is the source's own word for the type, where it has one ("json", "markdown", …).
+    """
+
+    key: bytes
+    path: str
+    id_path: str
+    node_id: str | None
+    size: int
+    stamp: str
+    reason: Reason | None = None
+    type: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rsplit("/", 1)[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some entries and the cursor that lists the next ones, None after the last.
+
+    `unlisted` are prefixes of keys below which nothing could be listed: what is known there has not vanished.
+    """
+
+    entries: list[Entry]
+    cursor: str | None
+    unlisted: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The bytes of one file and the stamp they were read under, None where it is too young to be trusted."""
+
+    data: bytes
+    stamp: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The text of one file. `type` is what `file_type` shows ("markdown", "json", "text", "code", …)."""
+
+    text: str
+    type: str
+    language: str | None = None
+    title: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of a document; `document.text[start_char:end_char] == text`, lines count from 1, inclusive.
+
+    `context` (headings, JSON keys) is embedded in front of the text and never shown; `tokens` counts both.
+    """
+
+    text: str
+    start_char: int
+    end_char: int
+    start_line: int
+    end_line: int
+    tokens: int
+    context: str = ""
+    json_pointer: str | None = None
+    title: str | None = None
+    symbol: str | None = None
+    node_type: str | None = None
+    scope: str | None = None
+    level: int = 0
+
+    @property
+    def embedded_text(self) -> str:
+        """What the model is given; its hash is the chunk's content hash."""
+        return f"{self.context}\n\n{self.text}" if self.context else self.text

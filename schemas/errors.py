@@ -1,0 +1,190 @@
+"""The one error tree. Every error knows its `code`, its HTTP status and whether trying again can help.
+
+FoldexError
+├── Unauthorized · NotLoopback
+├── NotFound
+├── Invalid
+│   ├── FilterMatchesNothing
+│   └── ModelRefused
+├── Conflict
+├── SourceError
+│   ├── FolderGone
+│   ├── SourceRefused
+│   └── SourceUnavailable
+├── FileError             (one file's outcome, never the task's)
+├── EmbeddingError
+│   ├── EmbeddingRefused      (these inputs)
+│   ├── EmbeddingUnauthorized (this key or model, so the whole task)
+│   └── EmbeddingUnavailable  (not now)
+├── StoreError
+│   ├── StoreRefused          (these rows)
+│   ├── StoreUnauthorized
+│   └── StoreUnavailable
+└── LeaseLost             (another worker, a cancel or a delete took over)
+
+Foreign exceptions are mapped to these where they enter: in `worker.sources`, `worker.embed`, `worker.vectors`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from schemas.status import Reason
+
+
+class FoldexError(Exception):
+    """Base of all errors. `message` is one sentence for the caller that names the remedy."""
+
+    code: ClassVar[str] = "internal"
+    status: ClassVar[int] = 500
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, **data: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.data = data
+
+
+class Unauthorized(FoldexError):
+    """No key, or one that is unknown or revoked."""
+
+    code = "unauthorized"
+    status = 401
+
+
+class NotLoopback(FoldexError):
+    """A caller from another machine while `AUTH=off`."""
+
+    code = "auth_required"
+    status = 403
+
+
+class NotFound(FoldexError):
+    """The thing does not exist, or belongs to a project that the key does not see."""
+
+    code = "not_found"
+    status = 404
+
+
+class Invalid(FoldexError):
+    """The request is understood and cannot be carried out as it stands."""
+
+    code = "invalid_request"
+    status = 422
+
+
+class FilterMatchesNothing(Invalid):
+    """The filters of a query select no file of the index."""
+
+    code = "no_such_files"
+
+
+class ModelRefused(Invalid):
+    """The embedding model is missing, unknown, or has other dimensions than asked for."""
+
+    code = "embedding_model_refused"
+
+
+class Conflict(FoldexError):
+    """The thing exists already, or is in a state that forbids the request."""
+
+    code = "conflict"
+    status = 409
+
+
+class SourceError(FoldexError):
+    """A source cannot be listed or read as a whole."""
+
+    code = "source_error"
+    status = 422
+
+
+class FolderGone(SourceError):
+    """The root of the source does not exist (any more)."""
+
+    code = "folder_gone"
+
+
+class SourceRefused(SourceError):
+    """The source is outside what this installation may read, or its credentials are wrong."""
+
+    code = "source_refused"
+
+
+class SourceUnavailable(SourceError):
+    """The source did not answer; trying again later can help."""
+
+    code = "source_unavailable"
+    status = 503
+    retryable = True
+
+
+class FileError(FoldexError):
+    """The outcome of a single file that is not indexed; the rest of the folder goes on."""
+
+    code = "file_error"
+
+    def __init__(self, reason: Reason, message: str | None = None) -> None:
+        super().__init__(message or reason.remedy)
+        self.reason = reason
+
+
+class EmbeddingError(FoldexError):
+    """The embedding provider did not give usable vectors."""
+
+    code = "embedding_error"
+    status = 502
+
+
+class EmbeddingRefused(EmbeddingError):
+    """The provider refuses some of these inputs; a smaller batch may pass."""
+
+    code = "embedding_refused"
+
+
+class EmbeddingUnauthorized(EmbeddingError):
+    """The provider refuses the key or does not know the model: no request can succeed."""
+
+    code = "embedding_unauthorized"
+
+
+class EmbeddingUnavailable(EmbeddingError):
+    """Rate limit, time-out, connection or server error. `data["retry_after"]` is seconds, where given."""
+
+    code = "embedding_unavailable"
+    status = 503
+    retryable = True
+
+
+class StoreError(FoldexError):
+    """The vector store did not do what was asked."""
+
+    code = "store_error"
+    status = 502
+
+
+class StoreRefused(StoreError):
+    """The store refuses some of these rows; fewer rows may pass."""
+
+    code = "store_refused"
+
+
+class StoreUnauthorized(StoreError):
+    """The store refuses the key."""
+
+    code = "store_unauthorized"
+
+
+class StoreUnavailable(StoreError):
+    """Back-pressure, time-out, connection or server error. `data["retry_after"]` is seconds, where given."""
+
+    code = "store_unavailable"
+    status = 503
+    retryable = True
+
+
+class LeaseLost(FoldexError):
+    """The lease or the epoch moved on; what this worker still holds must be dropped."""
+
+    code = "lease_lost"
+    status = 409

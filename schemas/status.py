@@ -1,0 +1,82 @@
+"""States of tasks and files, and the reasons a file is not indexed. SQL CHECK constraints repeat these values."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class TaskStatus(StrEnum):
+    """`pending → indexing → ready | error | cancelled`."""
+
+    PENDING = "pending"
+    INDEXING = "indexing"
+    READY = "ready"
+    ERROR = "error"
+    CANCELLED = "cancelled"
+
+
+class TaskKind(StrEnum):
+    """Why a task was started."""
+
+    CREATE = "create"
+    REINDEX = "reindex"
+
+
+class FileStatus(StrEnum):
+    """`pending → indexing → indexed | skipped | failed`, and `removed` once the source lost the file."""
+
+    PENDING = "pending"
+    INDEXING = "indexing"
+    INDEXED = "indexed"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+    REMOVED = "removed"
+
+
+class Reason(StrEnum):
+    """Why a file is skipped or failed; `remedy` is what its owner can do about it."""
+
+    EMPTY = "empty"
+    NO_TEXT = "no_text"
+    BINARY = "binary"
+    TOO_LARGE = "too_large"
+    UNSUPPORTED_TYPE = "unsupported_type"
+    NOT_UTF8 = "not_utf8"
+    SYMLINK = "symlink"
+    NOT_A_FILE = "not_a_file"
+    UNREADABLE = "unreadable"
+    PARSE_FAILED = "parse_failed"
+    EMBEDDING_REFUSED = "embedding_refused"
+    STORE_REFUSED = "store_refused"
+    CRASHED = "crashed"
+
+    @property
+    def status(self) -> FileStatus:
+        """Whether a file with this reason counts as skipped (by design) or failed (worth a retry)."""
+        return FileStatus.FAILED if self in _FAILURES else FileStatus.SKIPPED
+
+    @property
+    def remedy(self) -> str:
+        """A sentence for the file's owner."""
+        return _REMEDIES[self]
+
+
+_FAILURES = frozenset(
+    {Reason.UNREADABLE, Reason.PARSE_FAILED, Reason.EMBEDDING_REFUSED, Reason.STORE_REFUSED, Reason.CRASHED}
+)
+
+_REMEDIES = {
+    Reason.EMPTY: "The file has no content; add some and index again.",
+    Reason.NO_TEXT: "The file holds white space only; add text and index again.",
+    Reason.BINARY: "The file holds binary data, not text; export it as text to make it searchable.",
+    Reason.TOO_LARGE: "The file is larger than MAX_FILE_BYTES; split it or raise that setting.",
+    Reason.UNSUPPORTED_TYPE: "This type of file is not read yet; export it as text, Markdown or JSON.",
+    Reason.NOT_UTF8: "The file is not valid UTF-8; save it as UTF-8 and index again.",
+    Reason.SYMLINK: "Symbolic links are not followed; index the folder it points to instead.",
+    Reason.NOT_A_FILE: "Pipes, sockets and devices are not read.",
+    Reason.UNREADABLE: "The file could not be read; check its permissions and that it still exists, then index again.",
+    Reason.PARSE_FAILED: "The file is not well-formed; mend it, or rename it to .txt to index it as plain text.",
+    Reason.EMBEDDING_REFUSED: "The embedding provider refused this file's text; see the message.",
+    Reason.STORE_REFUSED: "The vector store refused this file's rows; see the message.",
+    Reason.CRASHED: "Reading this file ended the worker process three times; exclude it or convert it.",
+}

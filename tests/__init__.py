@@ -1,0 +1,1 @@
+"""Every test of Foldex; each folder means one thing."""

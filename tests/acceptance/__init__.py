@@ -1,0 +1,1 @@
+"""The whole service as its users see it."""

@@ -1,0 +1,1 @@
+"""Figures: `make bench` prints them; tests assert none of them."""

@@ -1,0 +1,26 @@
+"""`make bench [ONLY=name]`: each figure with how it was measured."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.bench import folder, small
+
+BENCHES = {"small": small.run, "folder": folder.run}
+
+
+def main() -> None:
+    only = os.environ.get("ONLY")
+    if only and only not in BENCHES:
+        sys.exit(f"ONLY is one of {', '.join(BENCHES)}.")
+    for name in [only] if only else BENCHES:
+        print(f"== {name}", flush=True)
+        with tempfile.TemporaryDirectory(prefix="foldex-bench-") as place:
+            BENCHES[name](Path(place))
+
+
+if __name__ == "__main__":
+    main()

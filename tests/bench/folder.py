@@ -1,0 +1,89 @@
+"""About 1,500 files and 17 MB of Python, Markdown and JSON through the whole service, and the status meanwhile."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import sysconfig
+import time
+from pathlib import Path
+from threading import Event, Thread
+
+import psutil
+
+from tests.bench.running import running
+from tests.service import TOOLS, Service
+
+FILES, MEGABYTES = 1_500, 17
+SUFFIXES = {".py", ".md", ".json"}
+LARGEST = 262_144
+
+
+def run(place: Path) -> None:
+    folder = place / "corpus"
+    size = corpus(folder)
+    with running(place, folder, CHUNK_SIZE_TOKENS="512", CHUNK_OVERLAP_TOKENS="64") as service:
+        stop, waits, peaks = Event(), list[float](), dict[str, int]()
+        started = time.monotonic()
+        tool = service.local_tool(folder)
+        watchers = [
+            Thread(target=_ask, args=(service, tool, stop, waits)),
+            Thread(target=_weigh, args=(service, stop, peaks)),
+        ]
+        for watcher in watchers:
+            watcher.start()
+        status = service.wait(tool, seconds=600)
+        seconds = time.monotonic() - started
+        stop.set()
+        for watcher in watchers:
+            watcher.join()
+        _print(service, tool, status, seconds, size)
+    waits.sort()
+    print(f"status during the run: p50 {statistics.median(waits):.1f} ms, p99 {waits[int(len(waits) * 0.99)]:.1f} ms")
+    print("peak memory: " + ", ".join(f"{name} {peak / 1e6:.0f} MB" for name, peak in sorted(peaks.items())))
+
+
+def corpus(folder: Path) -> int:
+    """Copies installed packages' files, in a fixed order and spread over all of them; bytes copied."""
+    root = Path(sysconfig.get_paths()["purelib"])
+    found = sorted(p for p in root.rglob("*") if p.suffix in SUFFIXES and 200 < p.stat().st_size <= LARGEST)
+    step, total, count = max(1, len(found) // FILES), 0, 0
+    for path in found[::step]:
+        if total > MEGABYTES * 1e6 or count >= FILES:
+            break
+        target = folder / path.relative_to(root)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+        total, count = total + path.stat().st_size, count + 1
+    return total
+
+
+def _print(service: Service, tool: str, status: dict[str, object], seconds: float, size: int) -> None:
+    chunks = int(str(status["total_chunks"]))
+    print(f"{status['total_files']} files, {size / 1e6:.1f} MB, {chunks} chunks in {seconds:.1f} s")
+    print(f"{chunks / seconds:.0f} chunks/s, {size / 1e6 / seconds:.2f} MB/s; failed {status['failed_files']}")
+    stages: dict[str, float] = {}
+    for (timings,) in service.rows("SELECT timings FROM search_index_file"):
+        for stage, spent in timings.items():
+            stages[stage] = stages.get(stage, 0.0) + spent
+    print("seconds by stage, all processes: " + json.dumps({k: round(v, 1) for k, v in stages.items()}))
+
+
+def _ask(service: Service, tool: str, stop: Event, waits: list[float]) -> None:
+    while not stop.wait(0.05):
+        started = time.monotonic()
+        service.client.get(f"{TOOLS}/{tool}/status")
+        waits.append((time.monotonic() - started) * 1000)
+
+
+def _weigh(service: Service, stop: Event, peaks: dict[str, int]) -> None:
+    while not stop.wait(0.2):
+        for name, process in service.processes.items():
+            root = psutil.Process(process.child.pid)
+            for number, one in enumerate([root, *root.children(recursive=True)]):
+                try:
+                    key = f"{name}[{number}]"
+                    peaks[key] = max(peaks.get(key, 0), one.memory_info().rss)
+                except psutil.NoSuchProcess:
+                    continue

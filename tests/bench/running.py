@@ -1,0 +1,48 @@
+"""The service and a provider without cost, each in processes of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from api.stack.postgres import postgres
+from api.stack.processes import server_port, wait_until
+from api.stack.programs import ROOT, answers
+from api.stack.redis import redis
+from tests.service import Service, clean_environment, environment, service
+
+
+@contextmanager
+def provider(delay_ms: int = 0) -> Iterator[str]:
+    """The embedding provider's fake; yields its address."""
+    port = server_port()
+    command = [sys.executable, "-m", "tests.fakes.embeddings", "--port", str(port), "--delay", str(delay_ms)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    with subprocess.Popen(command, cwd=ROOT, env=environment) as process:
+        try:
+            if not wait_until(lambda: answers("127.0.0.1", port, "/_audit"), 20):
+                raise SystemExit("the embedding fake does not start")
+            yield f"http://127.0.0.1:{port}/v1"
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def running(place: Path, roots: Path, **env: str) -> Iterator[Service]:
+    """Everything on this machine, LanceDB and the fake provider's 384 dimensions."""
+    clean_environment()
+    with postgres(place) as database, redis(place) as broker, provider() as base:
+        given = {
+            "EMBEDDING_API_BASE": base,
+            "EMBEDDING_API_KEY": "bench",
+            "DEFAULT_EMBEDDING_MODEL": "openai/bench-384",
+            "LOCAL_SOURCE_ROOTS": str(roots),
+            "VECTOR_STORE": "lancedb",
+            **env,
+        }
+        with service(environment(place / "home", database, broker, **given), bulk=2) as started:
+            yield started

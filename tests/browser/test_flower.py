@@ -1,0 +1,62 @@
+"""Flower shows what Foldex does: tool, task, files done, and the files a slice took."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from api.stack import programs
+from api.stack.processes import running, server_port
+from tests.service import Service, environment, next_broker, service
+from worker.settings import LOCAL_MODEL
+
+FILES = 12
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("folder")
+    for number in range(FILES):
+        (made / f"note-{number}.md").write_text(f"# Note {number}\n\nSomething about number {number}.\n")
+    return made
+
+
+@pytest.fixture(scope="module")
+def started(
+    tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, folder: Path
+) -> Iterator[tuple[Service, str]]:
+    """A service with Flower beside it, and Flower's address."""
+    home, port = tmp_path_factory.mktemp("home"), server_port()
+    env = environment(
+        home,
+        database_url,
+        next_broker(redis_url),
+        DEFAULT_EMBEDDING_MODEL=LOCAL_MODEL,
+        LOCAL_SOURCE_ROOTS=str(folder),
+        VECTOR_STORE="lancedb",
+    )
+    with service(env) as up, running(programs.flower(port, env), home):
+        yield up, f"http://127.0.0.1:{port}"
+
+
+def test_tasks_tell_tool_task_and_files(started: tuple[Service, str], page: Page, folder: Path) -> None:
+    service, flower = started
+    tool = service.local_tool(folder)
+    task = service.wait(tool)["task_id"]
+    page.goto(f"{flower}/tasks")
+    row = page.get_by_role("row").filter(has_text="foldex.index").filter(has_text=f"'claimed': {FILES}")
+    expect(row.first).to_contain_text(f"0 of {FILES} files done, tool {tool}, task {task}", timeout=20_000)
+    plan = page.get_by_role("row").filter(has_text="foldex.plan").first
+    expect(plan).to_contain_text(f"tool {tool}, task {task}")
+    expect(plan).to_contain_text("SUCCESS")
+
+
+def test_workers_are_online(started: tuple[Service, str], page: Page) -> None:
+    _, flower = started
+    page.goto(f"{flower}/workers")
+    for queue in ("fast", "bulk"):
+        expect(page.get_by_role("row").filter(has_text=re.compile(f"{queue}@")).first).to_contain_text("Online")

@@ -1,0 +1,57 @@
+"""Real servers for the whole test run: one Postgres with a database for each user, one Redis."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from api.stack.postgres import postgres
+from api.stack.redis import redis
+from tests.fakes.embeddings import EmbeddingsFake
+from tests.service import clean_environment, new_database
+from worker.state.migrate import migrate
+
+# a server of the caller's own may be used: tests make databases of their own there, and drop them
+GIVEN_DATABASE = os.environ.get("DATABASE_URL")
+clean_environment()
+
+
+@pytest.fixture(scope="session")
+def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server on which databases can be made."""
+    if GIVEN_DATABASE:
+        yield GIVEN_DATABASE
+    else:
+        with postgres(tmp_path_factory.mktemp("postgres")) as url:
+            yield url
+
+
+@pytest.fixture(scope="session")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Redis of our own: tests empty its databases."""
+    with redis(tmp_path_factory.mktemp("redis")) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def template_url(postgres_url: str) -> Iterator[str]:
+    """A migrated database that others are copied from."""
+    with new_database(postgres_url) as url:
+        migrate(url)
+        yield url
+
+
+@pytest.fixture(scope="module")
+def database_url(postgres_url: str, template_url: str) -> Iterator[str]:
+    """A migrated database for one module."""
+    with new_database(postgres_url, template_url.rsplit("/", 1)[1]) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def embeddings_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The embedding provider's fake, for tests that need only its answers."""
+    with EmbeddingsFake() as fake:
+        yield fake.url

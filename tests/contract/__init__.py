@@ -1,0 +1,1 @@
+"""One suite for each seam, run over all its implementations."""

@@ -1,0 +1,338 @@
+"""What every embedder promises, and how the errors of providers become ours."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from schemas.errors import EmbeddingError, EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable, ModelRefused
+from schemas.source import EmbedderProfile
+from tests.fakes.embeddings import EmbeddingsFake, sha
+from worker.embed import Embedder, local
+from worker.embed.local import LocalEmbedder
+from worker.embed.models import limits, open_embedder, resolve, tokenizer_for
+from worker.embed.pack import embed_all
+
+PROVIDERS = ["openai", "openrouter", "hosted_vllm"]
+SMALL = 64
+
+MakeRemote = Callable[..., Embedder]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[EmbeddingsFake]:
+    with EmbeddingsFake(dimensions=SMALL) as fake:
+        yield fake
+
+
+@pytest.fixture
+def fake(server: EmbeddingsFake) -> EmbeddingsFake:
+    server.reset()
+    return server
+
+
+@pytest.fixture
+def remote(fake: EmbeddingsFake) -> MakeRemote:
+    def make(
+        model: str = "openai/m", *, api_key: str | None = "k", dimensions: int = SMALL, explicit: bool = False
+    ) -> Embedder:
+        profile = EmbedderProfile(model=model, dimensions=dimensions)
+        return open_embedder(profile, api_base=fake.url, api_key=api_key, explicit_dimensions=explicit)
+
+    return make
+
+
+@pytest.fixture(params=["local", *PROVIDERS])
+def embedder(request: pytest.FixtureRequest, remote: MakeRemote) -> Embedder:
+    return LocalEmbedder() if request.param == "local" else remote(f"{request.param}/m")
+
+
+TEXTS = ["how to renew a certificate", "renewing the TLS certificates", "a recipe for apple cake", "déjà vu 東京"]
+
+
+def test_vectors_are_as_many_as_the_texts_of_the_profile_and_of_length_one(embedder: Embedder) -> None:
+    vectors = embedder.embed(TEXTS)
+    assert vectors.shape == (len(TEXTS), embedder.profile.dimensions)
+    assert vectors.dtype == np.float32
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-5)
+
+
+def test_a_text_has_its_vector_wherever_it_stands(embedder: Embedder) -> None:
+    forth, back = embedder.embed(TEXTS), embedder.embed(TEXTS[::-1])
+    assert forth == pytest.approx(back[::-1], abs=1e-5)
+
+
+def test_texts_of_one_matter_are_near(embedder: Embedder) -> None:
+    one, same, other, _ = embedder.embed(TEXTS)
+    assert one @ same > one @ other + 0.2
+
+
+def test_threads_share_an_embedder(embedder: Embedder) -> None:
+    texts = [f"{text} {n}" for n in range(6) for text in TEXTS]
+    expected = [embedder.embed([text])[0] for text in texts]
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(lambda text: embedder.embed([text])[0], texts))
+    assert np.stack(found) == pytest.approx(np.stack(expected), abs=1e-5)
+
+
+def test_a_text_over_the_limit_is_refused_and_its_batch_is_not(embedder: Embedder) -> None:
+    texts = [*TEXTS, "word " * 40_000, "another"]
+    outcomes = list(embed_all(embedder, texts, [10] * len(texts), 2))
+    refused = [indices for indices, result in outcomes if isinstance(result, EmbeddingRefused)]
+    assert refused == [[4]]
+    assert sorted(index for indices, _ in outcomes for index in indices) == list(range(len(texts)))
+
+
+FORK = """
+import os, threading
+from schemas.source import EmbedderProfile
+from worker.embed import litellm, local
+litellm.warm()
+import safetensors, tokenizers
+assert threading.active_count() == 1
+remote = dict(api_base=URL, api_key="k", max_inputs=9, max_request_tokens=999)
+models = [EmbedderProfile(model=f"{provider}/m", dimensions=DIMENSIONS) for provider in PROVIDERS]
+embedders = [local.LocalEmbedder(), *(litellm.LiteLLMEmbedder(model, **remote) for model in models)]
+children = [os.fork() for _ in range(2)]
+if 0 in children:
+    os._exit(0 if all(len(embedder.embed(["a", "b"])) == 2 for embedder in embedders) else 1)
+assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
+"""
+
+
+def test_embedding_works_in_forked_children_after_the_parents_imports(fake: EmbeddingsFake) -> None:
+    given = f"URL, DIMENSIONS, PROVIDERS = {fake.url!r}, {SMALL}, {PROVIDERS}"
+    assert python(given + FORK).stderr == ""
+    assert len(fake.audit.requests) >= 2 * len(PROVIDERS)
+
+
+def test_the_fake_runs_in_a_process_of_its_own() -> None:
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-m", "tests.fakes.embeddings", "--dimensions", "32"]
+    with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            url = process.stdout.readline().strip()
+            failure = b'{"status": 429, "retry_after": 1}'
+            with urllib.request.urlopen(url.replace("/v1", "/_fail"), failure):
+                pass
+            with pytest.raises(EmbeddingUnavailable):
+                resolve("openai/m", None, api_base=url, api_key="k")
+            assert resolve("openai/m", None, api_base=url, api_key="k").dimensions == 32
+            with urllib.request.urlopen(url.replace("/v1", "/_audit")) as answer:
+                audit = json.load(answer)
+        finally:
+            process.terminate()
+    assert audit["texts"] == {sha("word"): 1}
+    assert [request["status"] for request in audit["requests"]] == [429, 200]
+
+
+@pytest.fixture(autouse=True)
+def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENROUTER_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def python(script: str) -> subprocess.CompletedProcess[str]:
+    root = Path(__file__).parents[2]
+    run = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    return run
+
+
+def test_nothing_but_the_use_imports_litellm() -> None:
+    script = """
+import sys
+from worker.embed import litellm, local, models, pack, wordpieces
+print({"litellm", "openai", "tokenizers"} & set(sys.modules))
+"""
+    assert python(script).stdout.strip() == "set()"
+
+
+def test_a_request_is_silent(fake: EmbeddingsFake, capfd: pytest.CaptureFixture[str], remote: MakeRemote) -> None:
+    remote().embed(TEXTS)
+    fake.fail_next(500)
+    with pytest.raises(EmbeddingUnavailable):
+        remote().embed(TEXTS)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        *((status, EmbeddingUnauthorized) for status in (401, 402, 403, 404, 405)),
+        *((status, EmbeddingRefused) for status in (400, 413, 422)),
+        *((status, EmbeddingUnavailable) for status in (0, 408, 409, 425, 429, 500, 502, 503, 504, 529)),
+    ],
+)
+def test_a_status_decides_what_is_done(
+    fake: EmbeddingsFake, remote: MakeRemote, provider: str, status: int, expected: type[EmbeddingError]
+) -> None:
+    embedder = remote(f"{provider}/m")
+    embedder.embed(["settled"])
+    fake.fail_next(status)
+    with pytest.raises(expected) as caught:
+        embedder.embed(TEXTS)
+    assert len(fake.audit.requests) == 2, "the library retries on its own"
+    assert "retry_after" not in caught.value.data
+    assert embedder.embed(TEXTS).shape == (4, SMALL)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("status", [429, 503])
+def test_retry_after_is_told(fake: EmbeddingsFake, remote: MakeRemote, provider: str, status: int) -> None:
+    fake.fail_next(status, retry_after=2.5)
+    with pytest.raises(EmbeddingUnavailable) as caught:
+        remote(f"{provider}/m").embed(TEXTS)
+    assert caught.value.data["retry_after"] == 2.5
+
+
+def test_no_server_is_unavailable(remote: MakeRemote) -> None:
+    profile = EmbedderProfile(model="openai/m", dimensions=SMALL)
+    with pytest.raises(EmbeddingUnavailable):
+        open_embedder(profile, api_base="http://127.0.0.1:9/v1", api_key="k").embed(["a"])
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_base64_is_asked_for(fake: EmbeddingsFake, remote: MakeRemote, provider: str) -> None:
+    remote(f"{provider}/m").embed(TEXTS)
+    assert [request.encoding for request in fake.audit.requests] == ["base64"]
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_lists_are_asked_for_once_base64_was_refused(fake: EmbeddingsFake, remote: MakeRemote, provider: str) -> None:
+    embedder = remote(f"{provider}/no-base64")
+    embedder.embed(TEXTS)
+    embedder.embed(TEXTS)
+    assert [request.encoding for request in fake.audit.requests] == ["base64", "float", "float"]
+
+
+def test_threads_that_begin_together_all_fall_back_to_lists(
+    fake: EmbeddingsFake, remote: MakeRemote, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fake, "delay", 0.05)
+    embedder = remote("openai/no-base64")
+    with ThreadPoolExecutor(6) as pool:
+        assert len(list(pool.map(lambda n: embedder.embed([f"text {n}"]), range(12)))) == 12
+
+
+def test_lists_and_any_order_are_read(remote: MakeRemote) -> None:
+    expected = remote().embed(TEXTS)
+    for model in ("lists-only", "bad-order"):
+        assert remote(f"openai/{model}").embed(TEXTS) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("model", ["bad-nan", "bad-zero"])
+def test_a_vector_without_direction_refuses_its_text_only(fake: EmbeddingsFake, remote: MakeRemote, model: str) -> None:
+    with pytest.raises(EmbeddingRefused) as caught:
+        remote(f"openai/{model}").embed([*TEXTS, "BAD-ROW"])
+    assert caught.value.data["indices"] == [4]
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize(
+    ("model", "error"),
+    [
+        ("bad-count", EmbeddingRefused),
+        ("bad-dims", EmbeddingUnauthorized),
+        ("bad-json", EmbeddingUnavailable),
+        ("error-in-body", EmbeddingUnavailable),
+        ("odd-error-in-body", EmbeddingUnavailable),
+    ],
+)
+def test_wrong_answers_are_found_out(
+    remote: MakeRemote, provider: str, model: str, error: type[EmbeddingError]
+) -> None:
+    for texts in (TEXTS, TEXTS[:1]):
+        with pytest.raises(error):
+            remote(f"{provider}/{model}").embed(texts)
+
+
+def test_dimensions_are_sent_only_if_asked_for(remote: MakeRemote) -> None:
+    assert remote(dimensions=32, explicit=True).embed(["a"]).shape == (1, 32)
+    with pytest.raises(EmbeddingUnauthorized, match="64 dimensions"):
+        remote(dimensions=32).embed(["a"])
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_probing_finds_the_dimensions_for_one_word(fake: EmbeddingsFake, provider: str) -> None:
+    model = f"{provider}/probe"
+    for _ in range(2):
+        profile = resolve(model, None, api_base=fake.url, api_key="k")
+    assert (profile.model, profile.dimensions, profile.precision) == (model, SMALL, "float32")
+    assert [(request.inputs, request.tokens) for request in fake.audit.requests] == [(1, 2)]
+    assert resolve(model, 16, api_base=fake.url, api_key="k").dimensions == 16
+
+
+@pytest.mark.parametrize(
+    ("model", "dimensions", "api_key", "remedy"),
+    [
+        ("openai/m", None, "wrong", "EMBEDDING_API_KEY"),
+        ("openrouter/m", None, "wrong", "EMBEDDING_API_KEY"),
+        ("openai/no-such-model", None, "k", "model's name"),
+        ("nonsense/m", None, "k", "model's name"),
+        ("nonsense", None, "k", "model's name"),
+        ("", None, "k", "model's name"),
+        ("anthropic/claude-3-5-sonnet-20241022", None, "k", "no embeddings"),
+        ("openai/bad-dims", 32, "k", "31 dimensions"),
+        ("openai/bad-count", None, "k", "0 vectors|cannot be read"),
+        ("local/other", None, None, "all-minilm"),
+        (local.MODEL, 512, None, "384"),
+    ],
+)
+def test_a_model_that_cannot_work_is_refused_with_a_remedy(
+    fake: EmbeddingsFake, model: str, dimensions: int | None, api_key: str | None, remedy: str
+) -> None:
+    with pytest.raises(ModelRefused, match=remedy):
+        resolve(model, dimensions, api_base=fake.url, api_key=api_key)
+
+
+@pytest.mark.parametrize("provider", ["openai", "openrouter"])
+def test_a_missing_key_is_told_before_anything_is_sent(provider: str) -> None:
+    with pytest.raises(ModelRefused, match="EMBEDDING_API_KEY"):
+        resolve(f"{provider}/m", None)
+
+
+def test_a_busy_provider_refuses_no_model(fake: EmbeddingsFake) -> None:
+    fake.fail_next(429, retry_after=1)
+    with pytest.raises(EmbeddingUnavailable):
+        resolve("openai/busy", None, api_base=fake.url, api_key="k")
+    assert resolve("openai/busy", None, api_base=fake.url, api_key="k").dimensions == SMALL
+
+
+def test_the_local_model_needs_no_account() -> None:
+    assert resolve(local.MODEL, None) == resolve(local.MODEL, 384) == LocalEmbedder().profile
+    assert isinstance(open_embedder(local.PROFILE), LocalEmbedder)
+
+
+def test_limits_follow_the_provider() -> None:
+    assert (
+        limits("openrouter/qwen/qwen3-embedding-8b").max_inputs == limits("text-embedding-3-small").max_inputs == 2048
+    )
+    assert limits("hosted_vllm/anything").max_inputs < 2048
+    assert limits(local.MODEL).max_input_tokens == 254
+    profile = EmbedderProfile(model="hosted_vllm/m", dimensions=8)
+    assert open_embedder(profile, batch_size=7).max_inputs == 7
+
+
+def test_input_tokens_keep_a_margin_where_tokens_are_counted_by_another_tokenizer(fake: EmbeddingsFake) -> None:
+    def tokens(model: str) -> int:
+        return resolve(model, None, api_base=fake.url, api_key="k").max_input_tokens
+
+    assert tokens("openai/text-embedding-3-small") == 8191
+    assert tokens("openrouter/qwen/qwen3-embedding-8b") == 8000
+
+
+def test_each_model_has_a_tokenizer() -> None:
+    text = "Counting tokens of a sentence."
+    assert 5 <= len(tokenizer_for(local.PROFILE).starts(text)) <= 10
+    assert 5 <= len(tokenizer_for(EmbedderProfile(model="openai/m", dimensions=8)).starts(text)) <= 10

@@ -1,0 +1,94 @@
+"""Both object stores keep contents by key."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from moto.server import ThreadedMotoServer
+
+from schemas.errors import FileError, SourceRefused, SourceUnavailable
+from schemas.status import Reason
+from worker.objects import DirectoryObjects, Objects, S3Objects, open_objects, s3_client
+
+KEYS = ["plain", "project/node/1", "project/node", "../../escape", "/etc/passwd", "..", "\u00fc\u65e5", "k" * 1000]
+
+
+@pytest.fixture(scope="module")
+def endpoint_url() -> Iterator[str]:
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ACCESS_KEY_ID", "test")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        host, port = server.get_host_and_port()
+        yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture(params=["s3", "directory"])
+def objects(request: pytest.FixtureRequest, tmp_path: Path) -> Objects:
+    if request.param == "directory":
+        return open_objects(None, None, tmp_path / "made" / "on-demand")
+    endpoint_url: str = request.getfixturevalue("endpoint_url")
+    bucket = f"objects-{uuid4().hex}"
+    s3_client(endpoint_url).create_bucket(Bucket=bucket)
+    return open_objects(bucket, endpoint_url, tmp_path)
+
+
+def test_contents_come_back_whatever_the_key(objects: Objects) -> None:
+    for key in KEYS:
+        objects.put(key, key.encode())
+    assert [objects.get(key, 10_000) for key in KEYS] == [key.encode() for key in KEYS]
+
+
+def test_a_put_replaces_and_a_delete_may_be_repeated(objects: Objects) -> None:
+    objects.put("key", b"first")
+    objects.put("key", b"")
+    assert objects.get("key", 10) == b""
+    objects.delete("key")
+    objects.delete("key")
+    with pytest.raises(FileError) as missing:
+        objects.get("key", 10)
+    assert missing.value.reason is Reason.UNREADABLE
+
+
+def test_the_limit_is_the_largest_size_read(objects: Objects) -> None:
+    objects.put("key", b"12345")
+    assert objects.get("key", 5) == b"12345"
+    with pytest.raises(FileError) as refused:
+        objects.get("key", 4)
+    assert refused.value.reason is Reason.TOO_LARGE
+
+
+def test_a_missing_bucket_names_its_setting(endpoint_url: str) -> None:
+    objects = S3Objects("never-made", endpoint_url)
+    for call in (lambda: objects.put("k", b""), lambda: objects.get("k", 1), lambda: objects.delete("k")):
+        with pytest.raises(SourceRefused, match="S3_BUCKET"):
+            call()
+
+
+def test_a_service_that_is_away_may_come_back(endpoint_url: str) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    with pytest.raises(SourceUnavailable):
+        S3Objects("bucket", address).put("k", b"")
+
+
+def test_no_key_leaves_the_directory(tmp_path: Path) -> None:
+    objects = DirectoryObjects(tmp_path / "inside")
+    for key in KEYS:
+        objects.put(key, b"x")
+    assert [path.name for path in tmp_path.iterdir()] == ["inside"]
+    assert len([path for path in tmp_path.rglob("*") if path.is_file()]) == len(KEYS)
+
+
+def test_a_directory_that_cannot_be_one_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SourceUnavailable):
+        DirectoryObjects(tmp_path / "file").put("key", b"x")

@@ -1,0 +1,544 @@
+"""What every vector store does: LanceDB, Turbopuffer's fake, and Turbopuffer itself where a key is set."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import socket
+import time
+import traceback
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import numpy as np
+import pytest
+
+from schemas.errors import StoreError, StoreRefused, StoreUnauthorized, StoreUnavailable
+from tests.fakes.turbopuffer import FakeTurbopuffer
+from worker.vectors import Condition, Found, Leg, Patch, Row, Value, Vector, VectorStore, cut
+from worker.vectors.lance import LanceStore
+from worker.vectors.turbopuffer import TurbopufferStore
+
+D = 8
+REAL_KEY = os.environ.get("TURBOPUFFER_API_KEY", "")
+HAS_KEY = REAL_KEY.startswith("tpuf_") and not os.environ.get("TURBOPUFFER_BASE_URL")
+live = pytest.mark.skipif(not HAS_KEY, reason="TURBOPUFFER_API_KEY holds no key of the real service")
+KINDS = [
+    *(f"{kind}{suffix}" for kind in ("lance", "fake") for suffix in ("", "-keywords")),
+    pytest.param("live", marks=live),
+    pytest.param("live-keywords", marks=live),
+]
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeTurbopuffer]:
+    with FakeTurbopuffer() as server:
+        yield server
+
+
+def make(kind: str, directory: Path, fake: FakeTurbopuffer) -> VectorStore:
+    name, _, keywords = kind.partition("-")
+    if name == "lance":
+        return LanceStore(directory, has_keywords=bool(keywords))
+    if name == "fake":
+        return TurbopufferStore(fake.api_key, region="nowhere", base_url=fake.url, has_keywords=bool(keywords))
+    region = os.environ.get("TURBOPUFFER_REGION", "gcp-us-central1")
+    return TurbopufferStore(REAL_KEY, region=region, has_keywords=bool(keywords))
+
+
+@pytest.fixture(params=KINDS)
+def store(request: pytest.FixtureRequest, tmp_path: Path, fake: FakeTurbopuffer) -> VectorStore:
+    return make(request.param, tmp_path, fake)
+
+
+@pytest.fixture
+def other(request: pytest.FixtureRequest, store: VectorStore, tmp_path: Path, fake: FakeTurbopuffer) -> VectorStore:
+    """The same rows through a store with the other `has_keywords`."""
+    name = request.node.callspec.params["store"].partition("-")[0]
+    return make(name if store.has_keywords else f"{name}-keywords", tmp_path, fake)
+
+
+@pytest.fixture
+def space(store: VectorStore) -> Iterator[str]:
+    name = f"foldex-test-{uuid4()}"
+    yield name
+    store.drop(name)
+
+
+def axis(number: int, tilt: float = 0.0) -> Vector:
+    vector = np.zeros(D, dtype=np.float32)
+    vector[number] = 1.0
+    vector[(number + 1) % D] = tilt
+    return vector
+
+
+def row(number: int, vector: Vector | None = None, keywords: str | None = None, **attributes: Value) -> Row:
+    return Row(UUID(int=number), vector, {"file_name": f"{number}.md", "level": 0, **attributes}, keywords)
+
+
+def numbers(found: list[Found]) -> list[int]:
+    return [hit.id.int for hit in found]
+
+
+def near(store: VectorStore, space: str, vector: Vector, *conditions: Condition, limit: int = 10) -> list[int]:
+    return numbers(store.search(space, [Leg(limit, vector=vector, conditions=conditions)])[0])
+
+
+def about(store: VectorStore, space: str, text: str, *conditions: Condition, limit: int = 10) -> list[int]:
+    return numbers(store.search(space, [Leg(limit, keywords=text, conditions=conditions)])[0])
+
+
+def only_with_keywords(store: VectorStore) -> None:
+    if not store.has_keywords:
+        pytest.skip("no keywords here")
+
+
+def test_nearest_first_by_cosine(store: VectorStore, space: str) -> None:
+    store.write(space, D, [row(1, axis(0) * 5), row(2, axis(0, 1.0)), row(3, axis(1)), row(4, -axis(0))])
+    found = store.search(space, [Leg(3, vector=axis(0))])[0]
+    assert numbers(found) == [1, 2, 3]
+    assert [hit.value for hit in found] == pytest.approx([0.0, 1 - 2**-0.5, 1.0], abs=1e-5)
+
+
+def test_equal_distances_come_by_id(store: VectorStore, space: str) -> None:
+    store.write(space, D, [row(number, axis(0)) for number in (7, 3, 9, 1, 5)])
+    assert near(store, space, axis(0)) == [1, 3, 5, 7, 9]
+
+
+def test_legs_are_answered_in_their_order(store: VectorStore, space: str) -> None:
+    store.write(space, D, [row(number, axis(number)) for number in range(D)])
+    legs = [Leg(1, vector=axis(number % D)) for number in range(20)]
+    assert [numbers(found) for found in store.search(space, legs)] == [[number % D] for number in range(20)]
+
+
+def test_repeating_a_write_changes_nothing(store: VectorStore, space: str) -> None:
+    store.write(space, D, [row(3, axis(2))])
+    change: dict[str, Any] = {
+        "upserts": [row(1, axis(0)), row(2, axis(1))],
+        "patches": [Patch(UUID(int=3), {"file_name": "new"})],
+        "deletes": [UUID(int=4)],
+    }
+    for _ in range(2):
+        store.write(space, D, **change)
+        assert store.ids(space, None, 10) == [UUID(int=1), UUID(int=2), UUID(int=3)]
+        assert near(store, space, axis(2), Condition("file_name", "in", ["new"])) == [3]
+
+
+def test_an_upsert_replaces_the_whole_row(store: VectorStore, space: str) -> None:
+    store.write(space, D, [row(1, axis(0), language="python")])
+    store.write(space, D, [row(1, axis(1))])
+    assert near(store, space, axis(0), Condition("language", "in", ["python"])) == []
+    assert store.search(space, [Leg(5, vector=axis(1))])[0][0].value == pytest.approx(0, abs=1e-6)
+
+
+def test_a_patch_leaves_the_rest_alone(store: VectorStore, space: str) -> None:
+    store.write(space, D, [row(1, axis(0), "apples", language="python"), row(2, axis(1), "pears")])
+    patches = [Patch(UUID(int=1), {"file_name": "moved", "level": 2}), Patch(UUID(int=2), {"file_name": None})]
+    store.write(space, D, patches=[*patches, Patch(UUID(int=99), {"file_name": "moved"})])
+    both = Condition("file_name", "in", ["moved"]), Condition("language", "in", ["python"])
+    assert near(store, space, axis(0), *both, Condition("level", "in", [2])) == [1]
+    assert near(store, space, axis(0), Condition("file_name", "in", ["1.md", "2.md"])) == []
+    assert store.ids(space, None, 10) == [UUID(int=1), UUID(int=2)]
+    if store.has_keywords:
+        assert about(store, space, "apple") == [1]
+
+
+def test_patched_keywords_replace_the_old_ones(store: VectorStore, space: str) -> None:
+    only_with_keywords(store)
+    store.write(space, D, [row(1, axis(0), "apples"), row(2, axis(1), "apples too"), row(3, axis(2))])
+    for old, new in (("apples", "bananas"), ("bananas", "plums")):
+        store.optimize(space)
+        patches = [Patch(UUID(int=1), {"file_name": new}, f"{new} row"), Patch(UUID(int=3), {}, f"{new} third")]
+        store.write(space, D, patches=[*patches, Patch(UUID(int=2), {"level": 5})])
+        assert sorted(about(store, space, new)) == [1, 3]
+        assert {1, 3}.isdisjoint(about(store, space, old))
+        assert about(store, space, "apples") == [2]
+        assert near(store, space, axis(0), Condition("file_name", "in", [new])) == [1]
+    store.optimize(space)
+    assert [sorted(about(store, space, word)) for word in ("apples", "bananas", "plums")] == [[2], [], [1, 3]]
+
+
+def test_patched_keywords_are_ignored_without_an_index_of_them(store: VectorStore, space: str) -> None:
+    if store.has_keywords:
+        pytest.skip("has one")
+    store.write(space, D, [row(1, axis(0)), row(2, axis(1))])
+    patches = [Patch(UUID(int=1), {"file_name": "new"}, "word " * 2_000), Patch(UUID(int=2), {}, "word")]
+    store.write(space, D, patches=patches)
+    assert near(store, space, axis(0), Condition("file_name", "in", ["new"])) == [1]
+    assert near(store, space, axis(1)) == [2, 1]
+
+
+def test_rows_can_be_deleted_whatever_has_keywords_says(store: VectorStore, other: VectorStore, space: str) -> None:
+    store.write(space, D, [row(number, axis(0), "word") for number in range(1, 5)])
+    other.write(space, D, deletes=[UUID(int=1), UUID(int=3), UUID(int=77)])
+    assert near(store, space, axis(0)) == near(other, space, axis(0)) == [2, 4]
+    assert other.ids(space, None, 9) == [UUID(int=2), UUID(int=4)]
+    if store.has_keywords:
+        assert about(store, space, "word") == [2, 4]
+    other.optimize(space)
+    other.drop(space)
+    assert store.ids(space, None, 9) == []
+
+
+def test_deleted_rows_are_gone(store: VectorStore, space: str) -> None:
+    store.write(space, D, [row(number, axis(0), "word") for number in range(1, 5)])
+    store.write(space, D, deletes=[UUID(int=1), UUID(int=3), UUID(int=77)])
+    assert near(store, space, axis(0)) == [2, 4]
+    if store.has_keywords:
+        assert about(store, space, "word") == [2, 4]
+
+
+def test_ids_come_in_pages(store: VectorStore, space: str) -> None:
+    wanted = sorted(uuid4() for _ in range(25))
+    store.write(space, D, [Row(id_, axis(0), {}) for id_ in reversed(wanted)])
+    found: list[UUID] = []
+    while page := store.ids(space, found[-1] if found else None, 10):
+        found += page
+    assert found == wanted
+
+
+def test_a_missing_namespace_is_empty_and_stays_missing(store: VectorStore, space: str) -> None:
+    store.write(space, D, patches=[Patch(UUID(int=1), {"file_name": "x"})], deletes=[UUID(int=2)])
+    store.drop(space)
+    store.optimize(space)
+    assert store.search(space, [Leg(5, vector=axis(0)), Leg(5, vector=axis(1))]) == [[], []]
+    assert store.ids(space, None, 5) == []
+
+
+def test_a_dropped_namespace_can_be_made_again(store: VectorStore, space: str) -> None:
+    store.write(space, D, [row(1, axis(0), "old")])
+    store.drop(space)
+    assert near(store, space, axis(0)) == []
+    store.write(space, D, [row(2, axis(0), "new")])
+    assert near(store, space, axis(0)) == [2]
+
+
+def test_nothing_is_lost_by_optimizing(store: VectorStore, space: str) -> None:
+    for number in range(6):
+        store.write(space, D, [row(number, axis(number), f"common only{number}")])
+    store.optimize(space)
+    store.write(space, D, [row(6, axis(6), "common only6")], deletes=[UUID(int=0)])
+    assert near(store, space, axis(6), limit=1) == [6]
+    if store.has_keywords:
+        assert sorted(about(store, space, "common")) == [1, 2, 3, 4, 5, 6]
+
+
+ODD = [
+    "it's",
+    'say "hi"',
+    "100%",
+    "a_b",
+    "*",
+    "a?[b]{c}",
+    "back\\slash",
+    "日本語/é",
+    "line\nbreak",
+    " x ",
+    "'; --",
+    "",
+    "😀",
+]
+
+
+def test_filters_take_any_value_literally(store: VectorStore, space: str) -> None:
+    store.write(space, D, [row(number, axis(0), symbol=value) for number, value in enumerate(ODD)])
+    for number, value in enumerate(ODD):
+        assert near(store, space, axis(0), Condition("symbol", "in", [value]), limit=99) == [number], value
+    assert near(store, space, axis(0), Condition("symbol", "in", ["it's", "*"]), limit=99) == [0, 4]
+    assert near(store, space, axis(0), Condition("symbol", "in", ["\ud800"]), limit=99) == []
+    assert near(store, space, axis(0), Condition("symbol", "in", []), limit=99) == []
+
+
+def test_a_prefix_is_a_whole_path(store: VectorStore, space: str) -> None:
+    for odd in range(len(ODD)):
+        value = ODD[odd]
+        paths = [value, f"{value}/deep/er", f"{value}x", f"{value}0", f"{value}.", f"x{value}/deep", None]
+        store.write(space, D, [row(odd * 10 + n, axis(0), file_id_path=path) for n, path in enumerate(paths)])
+    for odd in range(len(ODD)):
+        if not ODD[odd]:
+            continue
+        found = near(store, space, axis(0), Condition("file_id_path", "prefix", [ODD[odd]]), limit=200)
+        assert found == [odd * 10, odd * 10 + 1], ODD[odd]
+
+
+def test_the_prefix_of_the_whole_document(store: VectorStore, space: str) -> None:
+    pointers = ["", "/config", "/config/auth", "config", None]
+    store.write(space, D, [row(number, axis(0), json_pointer=pointer) for number, pointer in enumerate(pointers)])
+    assert near(store, space, axis(0), Condition("json_pointer", "prefix", [""])) == [0, 1, 2]
+
+
+def test_all_conditions_must_hold(store: VectorStore, space: str) -> None:
+    store.write(space, D, [row(n, axis(0), language=("a", "b")[n % 2], level=n // 2) for n in range(6)])
+    both = Condition("language", "in", ["a"]), Condition("level", "in", [1, 2])
+    assert near(store, space, axis(0), *both) == [2, 4]
+    assert near(store, space, axis(0), Condition("embedded", "in", [True]), *both, limit=1) == [2]
+
+
+def test_a_filter_leaves_the_limit_full(store: VectorStore, space: str) -> None:
+    rows = [row(n, axis(0, n / 100), language="rare" if n >= 190 else "common") for n in range(200)]
+    store.write(space, D, rows)
+    assert near(store, space, axis(0), Condition("language", "in", ["rare"]), limit=5) == [190, 191, 192, 193, 194]
+
+
+def test_long_values_are_cut_and_found(store: VectorStore, space: str) -> None:
+    long = "é" * 4096
+    store.write(space, D, [row(1, axis(0), symbol=long, scope="x" * 1024)])
+    store.write(space, D, patches=[Patch(UUID(int=1), {"file_name": long})])
+    for name in ("symbol", "file_name"):
+        assert near(store, space, axis(0), Condition(name, "in", [long])) == [1]
+        assert near(store, space, axis(0), Condition(name, "prefix", [long])) == [1]
+    assert near(store, space, axis(0), Condition("symbol", "in", [cut(long)])) == [1]
+
+
+def test_rows_without_vector_are_found_by_keywords_only(store: VectorStore, space: str) -> None:
+    store.write(space, D, [row(1, None, "plain words"), row(2, axis(0), "other words")])
+    assert near(store, space, axis(0)) == [2]
+    assert store.ids(space, None, 9) == [UUID(int=1), UUID(int=2)]
+    if store.has_keywords:
+        assert about(store, space, "plain") == [1]
+
+
+def test_any_word_counts_and_rare_ones_more(store: VectorStore, space: str) -> None:
+    only_with_keywords(store)
+    texts = ["the dogs run", "the dogs", "running zebras", "nothing here", "the the the"]
+    store.write(space, D, [row(number, axis(number), text) for number, text in enumerate(texts)])
+    assert about(store, space, "zebra dog") == [2, 1, 0]
+    assert sorted(about(store, space, "runs")) == [0, 2]
+    found = store.search(space, [Leg(5, keywords="dog")])[0]
+    assert found[0].value >= found[1].value > 0
+
+
+def test_keywords_obey_filters_and_limits(store: VectorStore, space: str) -> None:
+    only_with_keywords(store)
+    store.write(space, D, [row(n, axis(0), "word " * (n + 1), language=("a", "b")[n % 2]) for n in range(6)])
+    assert sorted(about(store, space, "word", Condition("language", "in", ["b"]))) == [1, 3, 5]
+    assert len(about(store, space, "word", limit=2)) == 2
+
+
+def test_no_query_text_is_an_error(store: VectorStore, space: str) -> None:
+    only_with_keywords(store)
+    store.write(space, D, [row(1, axis(0), "fox and hound"), row(2, axis(1), None)])
+    for nothing in ("", "   ", '""', "+-*()&|!^~?:\\/", "' OR 1=1 --", "\ud800", "\0", "😀", "日本", "a" * 9000):
+        assert about(store, space, nothing) == [], nothing
+    for fox in ('"fox', "fox AND cat", "(fox", "fox* OR", "NOT fox", "fox~2", "fox^5", "chunk_text:fox", "fox\ud800"):
+        assert about(store, space, fox) == [1], fox
+
+
+def test_keyword_legs_need_a_keyword_index(store: VectorStore, space: str) -> None:
+    if store.has_keywords:
+        pytest.skip("has one")
+    with pytest.raises(StoreRefused, match="KEYWORD_INDEX"):
+        store.search(space, [Leg(5, keywords="word")])
+
+
+@pytest.mark.parametrize("bad", [np.full(D, np.nan), np.full(D, np.inf), np.zeros(D), np.ones(D + 1)])
+def test_vectors_that_cannot_be_compared_are_refused(store: VectorStore, space: str, bad: Vector) -> None:
+    with pytest.raises(StoreRefused) as caught:
+        store.write(space, D, [row(1, axis(0)), row(2, bad.astype(np.float32))])
+    assert caught.value.data["ids"] == [UUID(int=2)]
+    assert store.ids(space, None, 5) == []
+
+
+def test_other_dimensions_are_refused(store: VectorStore, space: str) -> None:
+    store.write(space, D, [row(1, axis(0))])
+    with pytest.raises(StoreRefused):
+        store.write(space, D + 1, [row(2, np.ones(D + 1, dtype=np.float32))])
+    with pytest.raises(StoreRefused):
+        store.search(space, [Leg(1, vector=np.ones(D + 1, dtype=np.float32))])
+
+
+def test_callers_must_keep_to_the_seam(store: VectorStore, space: str) -> None:
+    with pytest.raises(ValueError, match="twice"):
+        store.write(space, D, [row(1, axis(0))], deletes=[UUID(int=1)])
+    with pytest.raises(ValueError, match="colour"):
+        store.write(space, D, [row(1, axis(0), colour="red")])
+
+
+def test_bad_namespaces_are_refused(store: VectorStore) -> None:
+    with pytest.raises(StoreRefused):
+        store.write("no spaces/allowed", D, [row(1, axis(0))])
+
+
+# ---- Turbopuffer
+
+
+def puffer(fake: FakeTurbopuffer, key: str | None = None) -> TurbopufferStore:
+    return TurbopufferStore(key or fake.api_key, region="nowhere", base_url=fake.url, has_keywords=False)
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [(401, StoreUnauthorized), (403, StoreUnauthorized), (400, StoreRefused), (413, StoreRefused), (422, StoreRefused)]
+    + [(status, StoreUnavailable) for status in (0, 408, 409, 429, 500, 502, 503)],
+)
+def test_faults_are_mapped_and_never_retried(fake: FakeTurbopuffer, status: int, error: type[StoreError]) -> None:
+    store = puffer(fake)
+    for call in (lambda: store.write("a", D, [row(1, axis(0))]), lambda: store.search("a", [Leg(1, vector=axis(0))])):
+        fake.fail_next(status, retry_after=7)
+        with pytest.raises(error) as caught:
+            call()
+        if error is StoreUnavailable and status:
+            assert caught.value.data["retry_after"] == 7.0
+    assert [call.status for call in fake.audit] == [status, status]
+
+
+def test_a_write_whose_answer_was_lost_can_be_repeated(fake: FakeTurbopuffer) -> None:
+    store = puffer(fake)
+    for status in (0, 500):
+        fake.fail_next(status, applied=True)
+        with pytest.raises(StoreUnavailable):
+            store.write("a", D, [row(1, axis(0))])
+        store.write("a", D, [row(1, axis(0))])
+    assert store.ids("a", None, 5) == [UUID(int=1)]
+
+
+def test_a_wrong_key_is_unauthorized(fake: FakeTurbopuffer) -> None:
+    with pytest.raises(StoreUnauthorized):
+        puffer(fake, "tpuf_wrong").search("a", [Leg(1, vector=axis(0))])
+
+
+def test_a_silent_address_is_unavailable() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        store = TurbopufferStore(
+            "x", region="", base_url=f"http://127.0.0.1:{unused.getsockname()[1]}", has_keywords=False
+        )
+        with pytest.raises(StoreUnavailable):
+            store.ids("a", None, 1)
+
+
+def test_the_region_variable_does_not_disturb(fake: FakeTurbopuffer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURBOPUFFER_REGION", "gcp-us-central1")
+    monkeypatch.setenv("TURBOPUFFER_BASE_URL", "http://127.0.0.1:1")
+    assert puffer(fake).ids("a", None, 1) == []
+
+
+def test_big_writes_are_split(fake: FakeTurbopuffer) -> None:
+    store = puffer(fake)
+    store.write("a", D, [row(n, axis(0)) for n in range(9_000)])
+    store.write("b", 4096, [row(n, np.ones(4096, dtype=np.float32)) for n in range(2_000)])
+    assert [len(call.upserts) for call in fake.audit][:3] == [4_000, 4_000, 1_000]
+    assert len(fake.audit) == 5
+    assert len(store.ids("a", None, 20_000)) == 9_000
+
+
+def test_big_patches_are_split(fake: FakeTurbopuffer) -> None:
+    store = TurbopufferStore(fake.api_key, region="", base_url=fake.url, has_keywords=True)
+    store.write("a", D, [row(n, axis(0)) for n in range(5)])
+    store.write("a", D, patches=[Patch(UUID(int=n), {}, "é" * 4_000_000) for n in range(5)])
+    assert [len(call.patches) for call in fake.audit] == [0, 3, 2]
+
+
+# ---- several processes
+
+
+def in_processes(work: Any, *arguments: Any, count: int = 1) -> None:
+    """Run `work(number, *arguments)` in fresh processes and show their tracebacks if any fails."""
+    context = multiprocessing.get_context("spawn")
+    errors = context.SimpleQueue()
+    running = [context.Process(target=_report, args=(errors, work, n, *arguments)) for n in range(count)]
+    for process in running:
+        process.start()
+    for process in running:
+        process.join(60)
+        assert process.exitcode is not None, "still running after 60 s"
+    assert errors.empty(), errors.get()
+    assert {process.exitcode for process in running} == {0}
+    errors.close()
+
+
+def _report(errors: Any, work: Any, *arguments: Any) -> None:
+    try:
+        work(*arguments)
+    except BaseException:
+        errors.put(traceback.format_exc())
+        raise
+
+
+def write_same_rows(process: int, directory: Path) -> None:
+    store = LanceStore(directory, has_keywords=True)
+    for turn in range(10):
+        numbers_ = [(turn % 3) * 20 + n for n in range(20)]
+        store.write("shared", D, [row(n, axis(n % D), f"common by{process}") for n in numbers_])
+        store.write("shared", D, patches=[Patch(UUID(int=n), {"symbol": "patched"}) for n in numbers_])
+        store.write("shared", D, deletes=[UUID(int=1000 + turn)])
+        if process == 0 and turn % 4 == 3:
+            store.optimize("shared")
+
+
+def test_processes_writing_the_same_rows_make_no_duplicates(tmp_path: Path) -> None:
+    in_processes(write_same_rows, tmp_path, count=3)
+    store = LanceStore(tmp_path, has_keywords=True)
+    assert store.ids("shared", None, 999) == [UUID(int=n) for n in range(60)]
+    assert sorted(about(store, "shared", "common", limit=999)) == list(range(60))
+    assert sorted(near(store, "shared", axis(0), Condition("symbol", "in", ["patched"]), limit=999)) == list(range(60))
+    assert [path.name for path in tmp_path.iterdir()] == ["shared.lance"]
+
+
+def write_one(process: int, directory: Path) -> None:
+    LanceStore(directory, has_keywords=True).write("seen", D, [row(50 + process, axis(0), "theirs")])
+
+
+def test_rows_of_other_processes_are_seen_at_once(tmp_path: Path) -> None:
+    store = LanceStore(tmp_path, has_keywords=True)
+    store.write("seen", D, [row(1, axis(0), "ours")])
+    assert near(store, "seen", axis(0)) == [1]
+    in_processes(write_one, tmp_path)
+    assert near(store, "seen", axis(0)) == [1, 50]
+    assert about(store, "seen", "theirs") == [50]
+
+
+def fork_then_use(_: int, directory: Path, url: str, key: str) -> None:
+    lance = LanceStore(directory, has_keywords=True)
+    puffer_ = TurbopufferStore(key, region="", base_url=url, has_keywords=True)
+    puffer_.write("forked", D, [row(0, axis(0))])
+    children = [_fork(partial(_use, [lance, puffer_], n)) for n in range(1, 4)]
+    _expect_success(children)
+    assert len(lance.ids("forked", None, 9)) == 3
+    _expect_success([_fork(lambda: _must_raise(lance))])
+
+
+def _fork(work: Any) -> int:
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        except Exception:  # noqa: BLE001 - a child must never run on into pytest
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return child
+
+
+def _use(stores: list[VectorStore], number: int) -> None:
+    for store in stores:
+        store.write("forked", D, [row(number, axis(0), "word")])
+        assert number in near(store, "forked", axis(0))
+
+
+def _must_raise(store: VectorStore) -> None:
+    with pytest.raises(RuntimeError, match="before the fork"):
+        store.ids("forked", None, 1)
+
+
+def _expect_success(children: list[int]) -> None:
+    deadline = time.monotonic() + 30
+    left = set(children)
+    while left and time.monotonic() < deadline:
+        for child in list(left):
+            done, status = os.waitpid(child, os.WNOHANG)
+            if done:
+                left.discard(child)
+                assert os.waitstatus_to_exitcode(status) == 0
+        time.sleep(0.01)
+    assert not left
+
+
+def test_stores_work_after_a_fork(tmp_path: Path, fake: FakeTurbopuffer) -> None:
+    in_processes(fork_then_use, tmp_path, fake.url, fake.api_key)
+    assert len(fake.namespaces["forked"].rows) == 4

@@ -1,0 +1,372 @@
+"""A strict OpenAI-compatible embeddings server for tests and benchmarks.
+
+Vectors are hashed bags of word stems: texts that share words are near each other, and the same text is always the same.
+`with EmbeddingsFake() as fake:` runs it in this process, `python -m tests.fakes.embeddings --port N` in its own, where
+`GET /_audit`, `POST /_fail {"status", "retry_after", "count"}` and `POST /_reset` do what the methods do.
+
+Models of these names misbehave: `no-such-model` (404), `no-base64` (400 to that format), `lists-only` (ignores it);
+`bad-nan` and `bad-zero` for inputs with `BAD-ROW`; `bad-count`, `bad-dims`, `bad-order` and `bad-json` always;
+`error-in-body` says 200 and means 429, `odd-error-in-body` with a word for its code. An input with `REFUSE-ME` refuses
+its whole request; the key `wrong` is refused as a missing one is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import hashlib
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+MAX_INPUTS = 2048
+MAX_REQUEST_TOKENS = 300_000
+MAX_INPUT_TOKENS = 8192
+PARAMETERS = {"model", "input", "encoding_format", "dimensions", "user"}
+
+#: Coordinates that a stem touches: few are fast to add up, and enough to keep two stems almost orthogonal.
+SPREAD = 8
+#: Share of the constant direction, which keeps a text without any word from being zero.
+CONSTANT = 0.05
+
+_WORD = re.compile(r"\w+")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\dA-Za-z_]")
+_SUFFIXES = ("ations", "ation", "ators", "ator", "ings", "ing", "ied", "ies", "ers", "ed", "er", "es", "ly", "s", "e")
+_STOP_WORDS = frozenset(
+    ["a", "an", "and", "are", "as", "at", "be", "by", "for", "from", "in", "is", "it", "of", "on", "or", "that", "the"]
+)
+
+
+def stems(word: str) -> list[str]:
+    """Lower-case stems of a word: camelCase and digits split, one crude suffix cut, stop words dropped."""
+    parts = [part.lower() for part in _PART.findall(word)]
+    return [_stem(part) for part in parts if part not in _STOP_WORDS]
+
+
+def _stem(part: str) -> str:
+    for suffix in _SUFFIXES:
+        if part.endswith(suffix) and len(part) - len(suffix) >= 3:
+            return part[: -len(suffix)]
+    return part
+
+
+class BagOfStems:
+    """Texts to unit vectors of one number of dimensions. Not thread-safe: the server holds a lock."""
+
+    def __init__(self, dimensions: int) -> None:
+        self.dimensions = dimensions
+        self._stems: dict[str, int] = {}
+        self._words: dict[str, list[int]] = {}
+        self._slots = np.empty((1024, SPREAD), dtype=np.int64)
+        self._signs = np.empty((1024, SPREAD), dtype=np.float32)
+
+    def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """float32 of shape (len(texts), dimensions), rows of length 1."""
+        bags = [self._bag(text) for text in texts]
+        ids = np.fromiter((stem for bag in bags for stem in bag), dtype=np.int64)
+        rows = np.repeat(np.arange(len(bags)), [len(bag) for bag in bags])
+        flat = (rows[:, None] * self.dimensions + self._slots[ids]).ravel()
+        sums = np.bincount(flat, self._signs[ids].ravel(), minlength=len(bags) * self.dimensions)
+        vectors = sums.reshape(len(bags), self.dimensions).astype(np.float32)
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        vectors /= np.where(norms, norms, 1)
+        vectors[:, 0] += CONSTANT
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        return vectors
+
+    def _bag(self, text: str) -> set[int]:
+        bag: set[int] = set()
+        for word in set(_WORD.findall(text)):
+            known = self._words.get(word)
+            bag.update(known if known is not None else self._learn(word))
+        return bag
+
+    def _learn(self, word: str) -> list[int]:
+        self._words[word] = ids = [self._stem_id(stem) for stem in stems(word)]
+        return ids
+
+    def _stem_id(self, stem: str) -> int:
+        number = self._stems.get(stem)
+        if number is None:
+            number = self._stems[stem] = len(self._stems)
+            self._place(number, stem)
+        return number
+
+    def _place(self, number: int, stem: str) -> None:
+        if number == len(self._slots):
+            self._slots = np.concatenate([self._slots, np.empty_like(self._slots)])
+            self._signs = np.concatenate([self._signs, np.empty_like(self._signs)])
+        seed = np.frombuffer(hashlib.blake2b(stem.encode(), digest_size=4 * SPREAD).digest(), dtype="<u4")
+        self._slots[number] = (seed >> 1) % self.dimensions
+        self._signs[number] = np.where(seed & 1, 1.0, -1.0)
+
+
+class Refusal(Exception):
+    """An HTTP error answer."""
+
+    def __init__(self, status: int, message: str, code: str | None = None, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retry_after = retry_after
+        kind = "invalid_request_error" if status < 429 else "server_error"
+        self.body = {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+
+@dataclass
+class Request:
+    """One call to the embeddings endpoint, as the audit keeps it. `at` and `ended` are seconds since the epoch."""
+
+    at: float
+    ended: float = 0.0
+    status: int = 0
+    model: str = ""
+    inputs: int = 0
+    tokens: int = 0
+    encoding: str = "float"
+    key: str = ""
+
+
+@dataclass
+class Audit:
+    """What the server was asked for. `texts` counts the answered texts by sha256."""
+
+    requests: list[Request] = field(default_factory=list)
+    texts: Counter[str] = field(default_factory=Counter)
+    in_flight: int = 0
+    max_in_flight: int = 0
+
+    def times(self, text: str) -> int:
+        """How often this very text was embedded."""
+        return self.texts[sha(text)]
+
+
+def sha(text: str) -> str:
+    """The name of a text in the audit."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class EmbeddingsFake:
+    """The server. Port 0 takes any free one; `url` is what `EMBEDDING_API_BASE` wants; `delay` is seconds a request."""
+
+    def __init__(self, port: int = 0, dimensions: int = 384, delay: float = 0.0) -> None:
+        self.dimensions = dimensions
+        self.delay = delay
+        self.audit = Audit()
+        self._failures: list[Refusal] = []
+        self._bags: dict[int, BagOfStems] = {}
+        self._lock = threading.Lock()
+        self._server = _Server(("127.0.0.1", port), _Handler)
+        self._server.fake = self
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self.serve, daemon=True).start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def serve(self) -> None:
+        self._server.serve_forever(poll_interval=0.05)
+
+    def fail_next(self, status: int, retry_after: float | None = None, count: int = 1) -> None:
+        """The next `count` requests get this status; 0 closes the connection without an answer."""
+        with self._lock:
+            self._failures += [Refusal(status, f"told to answer {status}", retry_after=retry_after)] * count
+
+    def reset(self) -> None:
+        """Forget the audit and the failures still to come."""
+        with self._lock:
+            self.audit = Audit(in_flight=self.audit.in_flight)
+            self._failures.clear()
+
+    def answer(self, authorization: str, raw: bytes) -> bytes:
+        """The body of an answer to an embeddings request; raises `Refusal`."""
+        record = self._begin(authorization)
+        try:
+            body = self._answer(record, raw)
+        except Refusal as refusal:
+            record.status = refusal.status
+            raise
+        else:
+            record.status = 200
+            return body
+        finally:
+            self._end(record)
+
+    def report(self) -> bytes:
+        """The audit as JSON."""
+        with self._lock:
+            return orjson.dumps(self.audit)
+
+    def _begin(self, authorization: str) -> Request:
+        record = Request(time.time(), key=authorization.removeprefix("Bearer "))
+        with self._lock:
+            self.audit.requests.append(record)
+            self.audit.in_flight += 1
+            self.audit.max_in_flight = max(self.audit.max_in_flight, self.audit.in_flight)
+        return record
+
+    def _end(self, record: Request) -> None:
+        record.ended = time.time()
+        with self._lock:
+            self.audit.in_flight -= 1
+
+    def _answer(self, record: Request, raw: bytes) -> bytes:
+        if self.delay:
+            time.sleep(self.delay)
+        with self._lock:
+            if self._failures:
+                raise self._failures.pop(0)
+        if record.key in {"", "wrong"}:
+            raise Refusal(401, "Incorrect API key provided.", "invalid_api_key")
+        body = orjson.loads(raw)
+        texts = _texts(body)
+        record.model, record.inputs, record.tokens = body["model"], len(texts), sum(map(_tokens, texts))
+        record.encoding = body.get("encoding_format", "float")
+        _check(record, texts)
+        vectors = self._vectors(texts, body.get("dimensions") or self.dimensions)
+        return _answer_body(record, texts, vectors)
+
+    def _vectors(self, texts: list[str], dimensions: int) -> NDArray[np.float32]:
+        names = [sha(text) for text in texts]
+        with self._lock:
+            self.audit.texts.update(names)
+            bag = self._bags.setdefault(dimensions, BagOfStems(dimensions))
+            return bag.vectors(texts)
+
+
+def _tokens(text: str) -> int:
+    return len(text) // 4 + 1
+
+
+def _texts(body: Any) -> list[str]:
+    if not isinstance(body, dict) or not isinstance(body.get("model"), str):
+        raise Refusal(400, "you must provide a model parameter")
+    if unknown := body.keys() - PARAMETERS:
+        raise Refusal(400, f"Unrecognized request argument supplied: {', '.join(unknown)}")
+    texts = body.get("input")
+    texts = [texts] if isinstance(texts, str) else texts
+    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) and text for text in texts):
+        raise Refusal(400, "'$.input' is invalid.")
+    return texts
+
+
+def _check(record: Request, texts: list[str]) -> None:
+    if record.model == "no-such-model":
+        raise Refusal(404, f"The model `{record.model}` does not exist.", "model_not_found")
+    if record.encoding not in {"float", "base64"} or (record.model, record.encoding) == ("no-base64", "base64"):
+        raise Refusal(400, f"Unsupported encoding_format: {record.encoding}")
+    if len(texts) > MAX_INPUTS:
+        raise Refusal(400, f"'$.input' is invalid: at most {MAX_INPUTS} inputs.")
+    if any(_tokens(text) > MAX_INPUT_TOKENS for text in texts):
+        raise Refusal(400, f"This model's maximum context length is {MAX_INPUT_TOKENS} tokens.")
+    if record.tokens > MAX_REQUEST_TOKENS:
+        raise Refusal(400, f"Requested {record.tokens} tokens, max {MAX_REQUEST_TOKENS} tokens per request.")
+    if any("REFUSE-ME" in text for text in texts):
+        raise Refusal(400, "The request was refused by the content filter.", "content_filter")
+
+
+def _answer_body(record: Request, texts: list[str], vectors: NDArray[np.float32]) -> bytes:
+    rows = [position for position, text in enumerate(texts) if "BAD-ROW" in text]
+    if record.model in {"bad-nan", "bad-zero"}:
+        vectors[rows] = np.nan if record.model == "bad-nan" else 0.0
+    if record.model == "bad-dims":
+        vectors = np.ascontiguousarray(vectors[:, :-1])
+    if record.model == "bad-json":
+        return b"<html>this is no JSON</html>"
+    if record.model.endswith("error-in-body"):
+        return orjson.dumps({"error": {"message": "overloaded", "code": "odd" if "odd" in record.model else 429}})
+    plain = record.encoding == "float" or record.model == "lists-only"
+    cells = vectors.tolist() if plain else [base64.b64encode(row).decode() for row in vectors]
+    data = [{"object": "embedding", "index": index, "embedding": cell} for index, cell in enumerate(cells)]
+    if record.model == "bad-count":
+        data.pop()
+    if record.model == "bad-order":
+        data.reverse()
+    usage = {"prompt_tokens": record.tokens, "total_tokens": record.tokens}
+    return orjson.dumps({"object": "list", "data": data, "model": record.model, "usage": usage})
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+    fake: EmbeddingsFake
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1  # headers and body leave in one segment
+
+    def do_POST(self) -> None:
+        raw = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        try:
+            self._send(200, self._post(raw))
+        except Refusal as refusal:
+            self._refuse(refusal)
+
+    def do_GET(self) -> None:
+        if self.path == "/_audit":
+            self._send(200, self.server.fake.report())
+        else:
+            self._refuse(Refusal(404, f"Invalid URL (GET {self.path})"))
+
+    def _post(self, raw: bytes) -> bytes:
+        if self.path in {"/v1/embeddings", "/embeddings"}:
+            return self.server.fake.answer(self.headers.get("Authorization", ""), raw)
+        if self.path == "/_fail":
+            self.server.fake.fail_next(**orjson.loads(raw))
+        elif self.path == "/_reset":
+            self.server.fake.reset()
+        else:
+            raise Refusal(404, f"Invalid URL (POST {self.path})")
+        return b"{}"
+
+    def _refuse(self, refusal: Refusal) -> None:
+        if refusal.status == 0:
+            self.close_connection = True
+        else:
+            self._send(refusal.status, orjson.dumps(refusal.body), refusal.retry_after)
+
+    def _send(self, status: int, body: bytes, retry_after: float | None = None) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        if retry_after is not None:
+            self.send_header("Retry-After", f"{retry_after:g}")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
+        pass
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--dimensions", type=int, default=384)
+    parser.add_argument("--delay", type=float, default=0.0, metavar="MS", help="milliseconds before each answer")
+    options = parser.parse_args()
+    fake = EmbeddingsFake(options.port, options.dimensions, options.delay / 1000)
+    print(fake.url, flush=True)  # noqa: T201 - whoever started it reads the address here
+    fake.serve()
+
+
+if __name__ == "__main__":
+    main()

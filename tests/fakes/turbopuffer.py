@@ -1,0 +1,238 @@
+"""Turbopuffer in memory, over HTTP: the calls that its client 3.1 makes for us; `turbopuffer_namespace` answers them.
+
+In a test: `with FakeTurbopuffer() as fake: TurbopufferStore(fake.api_key, base_url=fake.url, …)`. As a process:
+`python -m tests.fakes.turbopuffer --port 8123 --api-key KEY`, with `GET /_audit` and `POST /_fault`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import socket
+import threading
+from collections import deque
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Self
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.fakes.turbopuffer_namespace import Json, Namespace, Refused, queries, require, write
+
+MAX_BODY = 512_000_000
+INVALID_NAME = "invalid namespace name"
+NAMESPACE = re.compile(r"[A-Za-z0-9\-_.]{1,128}")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One audited request; ids are those it asked to change. `applied` is whether the namespace was changed or read."""
+
+    method: str
+    path: str
+    status: int
+    applied: bool
+    upserts: list[str]
+    patches: list[str]
+    deletes: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """An answer in place of the real one; status 0 drops the connection."""
+
+    status: int
+    applied: bool = False
+    retry_after: float | None = None
+
+
+class FakeTurbopuffer:
+    """The service: namespaces, an audit of all requests, faults to come; a context manager that serves `url`."""
+
+    def __init__(self, *, port: int = 0, api_key: str = "tpuf_fake", max_body: int = MAX_BODY) -> None:
+        self.api_key = api_key
+        self.max_body = max_body
+        self.namespaces: dict[str, Namespace] = {}
+        self.audit: list[Call] = []
+        self.faults: deque[Fault] = deque()
+        self.lock = threading.RLock()
+        self.connections: set[socket.socket] = set()
+        self._server = _Server(port, self)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        with self.lock:
+            for connection in self.connections:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+
+    def serve_forever(self) -> None:
+        self._server.serve_forever()
+
+    def fail_next(
+        self, status: int, *, applied: bool = False, count: int = 1, retry_after: float | None = None
+    ) -> None:
+        """Answer the next `count` requests with `status` (0 drops the connection), after doing them if `applied`."""
+        with self.lock:
+            self.faults.extend([Fault(status, applied, retry_after)] * count)
+
+    def answer(self, method: str, target: str, key: str | None, raw: bytes) -> tuple[int, Json, Fault | None]:
+        """Answer one request, one at a time, and record it."""
+        with self.lock:
+            fault = self.faults.popleft() if self.faults else None
+            applied = False
+            body: Json = {}
+            try:
+                body = parsed(raw)
+                require(fault is None or fault.applied, "fault", fault.status if fault else 0)
+                require(key == f"Bearer {self.api_key}", "invalid API key", 401)
+                status, result = 200, self._route(method, target, body)
+                applied = True
+            except Refused as refused:
+                status, result = refused.status, {"status": "error", "error": refused.message}
+                body = {} if status == 422 else body
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+                # whatever does not have the shape of a request fails somewhere in here
+                status, result = 422, {"status": "error", "error": f"Failed to deserialize the JSON body: {error!r}"}
+                body = {}
+            if fault is not None:
+                status, result = fault.status, {"status": "error", "error": "fault"}
+            self.audit.append(Call(method, urlsplit(target).path, status, applied, *_touched(body)))
+            return status, result, fault
+
+    def _route(self, method: str, target: str, body: Json) -> Json:
+        url = urlsplit(target)
+        version, kind, *rest = [unquote(part) for part in url.path.strip("/").split("/")]
+        require(kind == "namespaces" and len(rest) <= 2, "no such endpoint", 404)
+        if not rest:
+            return self._list({name: given[0] for name, given in parse_qs(url.query).items()})
+        require(NAMESPACE.fullmatch(rest[0]), INVALID_NAME)
+        verb = (method, version, *rest[1:])
+        if verb == ("POST", "v2"):
+            return self._write(rest[0], body)
+        space = self.namespaces.get(rest[0])
+        if space is None:
+            raise Refused(404, f"🤷 namespace '{rest[0]}' was not found")
+        if verb == ("DELETE", "v2"):
+            del self.namespaces[rest[0]]
+            return {"status": "OK"}
+        if verb == ("POST", "v2", "query"):
+            return queries(space, body)
+        if verb == ("GET", "v1", "schema"):
+            return space.schema
+        require(verb == ("GET", "v2", "metadata"), "no such endpoint", 404)
+        return {"schema": space.schema, "approx_row_count": len(space.rows), "index": {"status": "up-to-date"}}
+
+    def _list(self, asked: dict[str, str]) -> Json:
+        size = int(asked.get("page_size", "100"))
+        require(1 <= size <= 1000, "page_size must be between 1 and 1000")
+        names = sorted(name for name in self.namespaces if name.startswith(asked.get("prefix", "")))
+        names = [name for name in names if name > asked.get("cursor", "")]
+        more = names[size - 1] if len(names) > size else None
+        return {"namespaces": [{"id": name} for name in names[:size]], "next_cursor": more}
+
+    def _write(self, name: str, body: Json) -> Json:
+        space = self.namespaces.get(name)
+        brings = body.get("upsert_rows") or body.get("upsert_columns")
+        if space is None:
+            require(brings and body.get("create_namespace") is not False, f"🤷 namespace '{name}' was not found", 404)
+            space = Namespace()
+        result = write(space, body)
+        self.namespaces[name] = space
+        return result
+
+
+def parsed(raw: bytes) -> Json:
+    body = json.loads(raw or b"{}")
+    require(isinstance(body, dict), "Failed to deserialize the JSON body", 422)
+    return dict(body)
+
+
+def _touched(body: Json) -> tuple[list[str], list[str], list[str]]:
+    def ids(kind: str) -> list[str]:
+        rows, columns = body.get(f"{kind}_rows") or [], body.get(f"{kind}_columns") or {}
+        return [str(row.get("id")) for row in rows] + [str(id_) for id_ in columns.get("id", [])]
+
+    return ids("upsert"), ids("patch"), [str(id_) for id_ in body.get("deletes") or []]
+
+
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 128
+
+    def __init__(self, port: int, fake: FakeTurbopuffer) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
+        self.fake = fake
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = "HTTP/1.1"
+    # headers and body in one packet: two would wait 40 ms for a delayed acknowledgement
+    wbufsize = -1
+
+    def setup(self) -> None:
+        super().setup()
+        with self.server.fake.lock:
+            self.server.fake.connections.add(self.connection)
+
+    def finish(self) -> None:
+        with self.server.fake.lock:
+            self.server.fake.connections.discard(self.connection)
+        super().finish()
+
+    def do_POST(self) -> None:
+        size = int(self.headers.get("Content-Length") or 0)
+        if size > self.server.fake.max_body:
+            self.close_connection = True
+            self.reply(413, {"status": "error", "error": "request body is too large"})
+        elif self.path.startswith("/_"):
+            self.reply(200, self.control(self.rfile.read(size)))
+        else:
+            key = self.headers.get("Authorization")
+            self.reply(*self.server.fake.answer(self.command, self.path, key, self.rfile.read(size)))
+
+    do_GET = do_DELETE = do_POST  # noqa: N815 - the names that http.server calls
+
+    def control(self, raw: bytes) -> Json:
+        if self.path == "/_fault":
+            self.server.fake.fail_next(**json.loads(raw))
+        return {"calls": [asdict(call) for call in list(self.server.fake.audit)]}
+
+    def reply(self, status: int, result: Json, fault: Fault | None = None) -> None:
+        if status == 0:
+            self.close_connection = True
+            return
+        plain = result.get("error") == INVALID_NAME
+        raw = INVALID_NAME.encode() if plain else json.dumps(result).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "text/plain" if plain else "application/json")
+        self.send_header("Content-Length", str(len(raw)))
+        if fault is not None and fault.retry_after is not None:
+            self.send_header("Retry-After", str(fault.retry_after))
+        self.end_headers()
+        self.wfile.write(raw)
+
+    def log_message(self, *_: object) -> None:
+        """Keep test output clean."""
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--port", type=int, required=True)
+    options.add_argument("--api-key", default="tpuf_fake")
+    given = options.parse_args()
+    FakeTurbopuffer(port=given.port, api_key=given.api_key).serve_forever()
+
+
+if __name__ == "__main__":
+    main()

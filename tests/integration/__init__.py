@@ -1,0 +1,1 @@
+"""Parts against real servers and processes."""

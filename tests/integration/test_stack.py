@@ -1,0 +1,215 @@
+"""The embedded servers and their supervisor: what they promise when processes are killed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from signal import SIGKILL, SIGTERM
+from socket import create_server
+
+import psycopg
+import pytest
+from redis import Redis
+
+from api.stack import StackError, environment, postgres, redis, services, stack
+from api.stack.processes import Program, free_port, running, server_port, start, stop, wait_until
+from api.stack.supervisor import Supervisor
+from worker.settings import Settings
+
+ROOT = Path(__file__).resolve().parents[2]
+
+SLEEP = "import time; print('begun', flush=True); time.sleep(600)"
+STUBBORN = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
+)
+
+#: Runs two toy programs under a supervisor until it is killed.
+SUPERVISED = f"""
+import sys, time
+from pathlib import Path
+from tests.integration.test_stack import toy
+from api.stack.supervisor import Supervisor
+home = Path(sys.argv[1])
+supervisor = Supervisor([[toy(home, "one"), toy(home, "two", {STUBBORN!r})]], home)
+supervisor.start(30)
+print("up", flush=True)
+time.sleep(600)
+"""
+
+
+def toy(home: Path, name: str, code: str = SLEEP) -> Program:
+    log = home / "log" / f"{name}.log"
+    ready: Callable[[], bool] = lambda: log.exists() and log.stat().st_size > 0  # noqa: E731 - one expression
+    command = (sys.executable, "-I", "-c", code)
+    return Program(name, command, ready, home, dict(os.environ), stop=((SIGTERM, 0.3),))
+
+
+def pid(home: Path, name: str) -> int:
+    return int((home / "run" / f"{name}.pid").read_text())
+
+
+def lives(number: int) -> bool:
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    state = Path(f"/proc/{number}/stat")
+    return not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def gone(*numbers: int, seconds: float = 10.0) -> bool:
+    return wait_until(lambda: not any(lives(number) for number in numbers), seconds)
+
+
+@contextmanager
+def supervised(home: Path, *programs_: Program) -> Iterator[list[str]]:
+    said: list[str] = []
+    supervisor = Supervisor([programs_], home, said.append)
+    try:
+        supervisor.start(30)
+        yield said
+    finally:
+        supervisor.stop()
+
+
+def test_postgres_keeps_its_data_over_a_stop_and_a_kill(tmp_path: Path) -> None:
+    with postgres.postgres(tmp_path) as url, psycopg.connect(url) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 1 AS n")
+
+    server = postgres.prepare(tmp_path)
+    with running(server.program, tmp_path) as process, psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute("INSERT INTO kept VALUES (2)")
+        os.kill(process.child.pid, SIGKILL)
+        process.child.wait()
+
+    with postgres.postgres(tmp_path) as url, psycopg.connect(url) as connection:
+        assert connection.execute("SELECT n FROM kept ORDER BY n").fetchall() == [(1,), (2,)]
+
+
+def test_postgres_asks_for_its_password(tmp_path: Path) -> None:
+    with postgres.postgres(tmp_path) as url, pytest.raises(psycopg.OperationalError, match="password"):
+        psycopg.connect(url.replace(url.split(":")[2].split("@")[0], "guess"))
+
+
+def test_postgres_without_its_password_file_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "postgres" / "data").mkdir(parents=True)
+    with pytest.raises(StackError, match="put it back, or remove"):
+        postgres.prepare(tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or sys.platform != "linux", reason="only root is closed off from no directory")
+def test_postgres_runs_as_another_user_in_a_directory_closed_to_that_user(tmp_path: Path) -> None:
+    closed = tmp_path / "closed to others"
+    closed.mkdir(mode=0o700)
+    with postgres.postgres(closed) as url, psycopg.connect(url) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+        assert Path(f"/proc/{pid(closed, 'postgres')}").stat().st_uid != 0
+
+
+@pytest.mark.parametrize("kind", ["found", "fake"])
+def test_redis_answers_and_keeps_what_it_can(tmp_path: Path, kind: str) -> None:
+    server = redis.prepare(tmp_path) if kind == "found" else redis._fake(tmp_path, server_port())
+    with running(server.program, tmp_path), Redis.from_url(server.url) as connection:
+        connection.set("kept", "yes")
+        assert connection.get("kept") == b"yes"
+    if kind == "fake":
+        assert "stand-in" in server.note
+        return
+    with redis.redis(tmp_path) as url, Redis.from_url(url) as connection:
+        assert connection.get("kept") == b"yes"
+        assert connection.config_get("maxmemory-policy") == {"maxmemory-policy": "noeviction"}
+
+
+def test_services_use_the_servers_that_the_environment_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOLDEX_HOME", str(tmp_path))
+    monkeypatch.setenv("DATABASE_URL", "postgresql://db/theirs")
+    monkeypatch.setenv("CELERY_BROKER_URL", "redis://broker/3")
+    monkeypatch.delenv("REDIS_URL", raising=False)
+    with services(Settings()) as urls:
+        assert urls.env() == {
+            "DATABASE_URL": "postgresql://db/theirs",
+            "CELERY_BROKER_URL": "redis://broker/3",
+            "REDIS_URL": "redis://broker/3",
+        }
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_program_of_an_earlier_run_is_not_started_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("api.stack.processes.HANDOVER", 0.1)
+    first = start(toy(tmp_path, "one"), tmp_path)
+    with pytest.raises(StackError, match=f"as pid {first.child.pid}"):
+        start(toy(tmp_path, "one"), tmp_path)
+    stop([first])
+    assert not lives(first.child.pid)
+
+
+def test_a_killed_program_is_started_again(tmp_path: Path) -> None:
+    with supervised(tmp_path, toy(tmp_path, "one"), toy(tmp_path, "two")) as said:
+        first, other = pid(tmp_path, "one"), pid(tmp_path, "two")
+        os.kill(first, SIGKILL)
+        path = tmp_path / "run" / "one.pid"
+        assert wait_until(lambda: path.exists() and path.read_text() not in {"", f"{first}\n"}, 10)
+        second = pid(tmp_path, "one")
+        assert lives(second)
+        assert pid(tmp_path, "two") == other
+    assert gone(second, other)
+    assert "  one ended with -9; starting it again" in said
+    assert list((tmp_path / "run").glob("*.pid")) == []
+
+
+def test_a_program_that_never_gets_ready_is_reported_with_its_log(tmp_path: Path) -> None:
+    said: list[str] = []
+    broken = toy(tmp_path, "one", "raise SystemExit('no such colour')")
+    never = Program(broken.name, broken.command, lambda: False, broken.cwd, broken.env)
+    supervisor = Supervisor([[never]], tmp_path, said.append)
+    with pytest.raises(StackError, match=r"one does not start(.|\n)*no such colour"):
+        supervisor.start(2)
+    assert any("again and again" in line and "no such colour" in line for line in said)
+
+
+def test_a_program_that_ignores_the_signal_is_killed_with_all_of_its_session(tmp_path: Path) -> None:
+    code = f"import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', {STUBBORN!r}]).pid, flush=True)"
+    with supervised(tmp_path, toy(tmp_path, "one", f"{code}\n{STUBBORN}")):
+        log = tmp_path / "log" / "one.log"
+        assert wait_until(lambda: log.read_text().count("deaf") == 2, 10)
+        grandchild = next(int(line) for line in log.read_text().split() if line.isdigit())
+    assert gone(grandchild)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tie a process to its parent")
+def test_a_killed_supervisor_leaves_nothing_behind(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", SUPERVISED, str(tmp_path)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as supervisor:
+        assert supervisor.stdout is not None
+        assert any(line == "up\n" for line in supervisor.stdout)
+        children = pid(tmp_path, "one"), pid(tmp_path, "two")
+        assert all(lives(child) for child in children)
+        supervisor.kill()
+    assert gone(*children)
+
+
+def test_only_one_stack_runs_in_a_home_and_tells_others_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOLDEX_HOME", str(tmp_path))
+    monkeypatch.setattr("api.stack._own", lambda settings, home, env: [[toy(home, "api")], [toy(home, "beat")]])
+    settings = Settings()
+    assert environment(tmp_path) == {}
+    with stack(settings, say=lambda _: None) as up:
+        with pytest.raises(StackError, match=f"already running in {tmp_path}, as pid {os.getpid()}"), stack(settings):
+            pass
+        assert environment(tmp_path) == up.env
+        with psycopg.connect(up.env["DATABASE_URL"]) as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+    assert environment(tmp_path) == {}
+    assert list((tmp_path / "run").glob("*.pid")) == []
+
+
+def test_a_taken_port_gives_way_to_the_next() -> None:
+    with create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+        assert free_port(port) > port

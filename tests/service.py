@@ -1,0 +1,163 @@
+"""The whole service as real processes: API, workers and beat over their own database and broker."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import psycopg
+from psycopg.sql import SQL, Identifier
+from redis import Redis
+
+from api.stack import programs
+from api.stack.processes import Process, Program, free_port, log_file, running
+from worker.settings import Settings
+
+PROJECT = "project-1"
+TOOLS = "/api/tools/search"
+ENDED = {"ready", "error", "cancelled"}
+
+_brokers = count()
+
+
+@dataclass
+class Service:
+    """A running service and the ways a test looks at it."""
+
+    home: Path
+    env: Mapping[str, str]
+    client: httpx.Client
+    processes: dict[str, Process] = field(default_factory=dict)
+
+    @property
+    def database_url(self) -> str:
+        return self.env["DATABASE_URL"]
+
+    def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self.database_url, autocommit=True) as connection:
+            return connection.execute(query.encode(), values or None).fetchall()
+
+    def post(self, path: str, body: object, status: int = 202) -> dict[str, Any]:
+        return checked(self.client.post(path, json=body), status)
+
+    def get(self, path: str, **params: Any) -> dict[str, Any]:
+        return checked(self.client.get(path, params=params), 200)
+
+    def node(self, name: str, type_: str, content: object = None, **more: Any) -> str:
+        body = {"name": name, "type": type_, **({} if content is None else {"content": content}), **more}
+        return str(self.post(f"/api/projects/{PROJECT}/nodes", body, 201)["id"])
+
+    def tool(self, *, project: str = PROJECT, **body: Any) -> str:
+        return str(self.post(TOOLS, {"project_id": project, **body})["tool_id"])
+
+    def local_tool(self, folder: Path, **body: Any) -> str:
+        return self.tool(source={"kind": "local", "path": str(folder)}, **body)
+
+    def status(self, tool: str) -> dict[str, Any]:
+        return self.get(f"{TOOLS}/{tool}/status")
+
+    def wait(self, tool: str, until: str = "ready", seconds: float = 60) -> dict[str, Any]:
+        def ended() -> bool:
+            return str(self.status(tool)["status"]) in ENDED
+
+        eventually(ended, seconds, lambda: f"{self.status(tool)}\n{self.logs()}")
+        status = self.status(tool)
+        assert status["status"] == until, f"{status}\n{self.logs()}"
+        return status
+
+    def files(self, tool: str, **params: Any) -> list[dict[str, Any]]:
+        return list(self.get(f"{TOOLS}/{tool}/files", limit=1000, **params)["items"])
+
+    def query(self, tool: str, query: str, **body: Any) -> list[dict[str, Any]]:
+        return list(self.post(f"{TOOLS}/{tool}/query", {"query": query, **body}, 200)["results"])
+
+    def logs(self) -> str:
+        return "\n".join(
+            f"--- {name}\n" + log_file(self.home, name).read_text(errors="replace")[-4000:] for name in self.processes
+        )
+
+
+def checked(response: httpx.Response, status: int) -> dict[str, Any]:
+    assert response.status_code == status, response.text
+    body: dict[str, Any] = response.json()
+    return body
+
+
+def eventually(holds: Callable[[], bool], seconds: float, what: Callable[[], str] = lambda: "") -> None:
+    """Ask until it holds, and fail with `what` happened when the seconds are over."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what()}"
+        time.sleep(0.05)
+
+
+@contextmanager
+def new_database(server_url: str, template: str | None = None) -> Iterator[str]:
+    """A database of its own on a server, dropped at the end."""
+    name = f"foldex_test_{uuid4().hex[:12]}"
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        copied = SQL(" TEMPLATE {}").format(Identifier(template)) if template else SQL("")
+        connection.execute(SQL("CREATE DATABASE {}").format(Identifier(name)) + copied)
+    try:
+        yield server_url.rsplit("/", 1)[0] + f"/{name}"
+    finally:
+        with psycopg.connect(server_url, autocommit=True) as connection:
+            connection.execute(SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
+
+
+def next_broker(redis_url: str) -> str:
+    """A database of the test run's Redis, emptied; no more than a few services run at a time."""
+    url = f"{redis_url.rsplit('/', 1)[0]}/{next(_brokers) % 16}"
+    with Redis.from_url(url) as broker:
+        broker.flushdb()
+    return url
+
+
+def environment(home: Path, database_url: str, broker_url: str, **env: str) -> dict[str, str]:
+    """What a service's processes are given; everything the machine's own environment sets is emptied first."""
+    empty = {name.upper(): "" for name in Settings.model_fields}
+    return {
+        **empty,
+        "FOLDEX_HOME": str(home),
+        "DATABASE_URL": database_url,
+        "CELERY_BROKER_URL": broker_url,
+        "REDIS_URL": broker_url,
+        "API_HOST": "127.0.0.1",
+        "API_PORT": str(free_port(18_000)),
+        "FLOWER_PORT": "5555",  # Flower reads it too, and takes no empty one
+        "AUTH": "off",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        **env,
+    }
+
+
+@contextmanager
+def service(env: Mapping[str, str], *, workers: bool = True, bulk: int = 1) -> Iterator[Service]:
+    """Start the processes, wait until they are ready, and stop them at the end."""
+    home = Path(env["FOLDEX_HOME"])
+    with ExitStack() as started:
+        client = httpx.Client(base_url=f"http://127.0.0.1:{env['API_PORT']}", timeout=30, trust_env=False)
+        running_service = Service(home, env, started.enter_context(client))
+        for program in _programs(home, env, bulk if workers else 0):
+            running_service.processes[program.name] = started.enter_context(running(program, home))
+        yield running_service
+
+
+def _programs(home: Path, env: Mapping[str, str], bulk: int) -> list[Program]:
+    own = [programs.worker("fast", 1, env), programs.worker("bulk", bulk, env), programs.beat(home, env)]
+    return [programs.api(env), *(own if bulk else [])]
+
+
+def clean_environment() -> None:
+    """Take every setting of the machine's own environment away from this process."""
+    for name in Settings.model_fields:
+        if name != "turbopuffer_api_key":  # the live tests look for it
+            os.environ.pop(name.upper(), None)

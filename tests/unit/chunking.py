@@ -1,0 +1,62 @@
+"""What all chunks have in common, whatever they were cut from."""
+
+from __future__ import annotations
+
+from schemas.document import Chunk, Document
+from schemas.source import ChunkSettings
+from worker.chunk import chunk
+from worker.parse import parse
+from worker.tokens import Tokenizer, cl100k
+
+
+def cut(
+    text: str,
+    name: str = "a.txt",
+    *,
+    settings: ChunkSettings | None = None,
+    max_tokens: int = 8192,
+    pointer: str = "",
+    tokenizer: Tokenizer | None = None,
+) -> list[Chunk]:
+    settings, tokenizer = settings or ChunkSettings(), tokenizer or cl100k()
+    document = parse(name, text.encode())
+    chunks = chunk(document, settings, tokenizer, max_tokens, pointer)
+    check(document, chunks)
+    check_limits(chunks, settings, tokenizer, max_tokens)
+    return chunks
+
+
+def check(document: Document, chunks: list[Chunk]) -> None:
+    text = document.text
+    assert [c.start_char for c in chunks] == sorted(c.start_char for c in chunks)
+    for c in chunks:
+        assert text[c.start_char : c.end_char] == c.text
+        assert c.text.strip()
+        assert c.tokens > 0
+    # counting the lines before every start of a long text takes too long
+    for c in [*chunks[:20], *chunks[-20:]]:
+        assert c.start_line == text.count("\n", 0, c.start_char) + 1
+        assert c.end_line == c.start_line + c.text.count("\n")
+
+
+def check_limits(chunks: list[Chunk], settings: ChunkSettings, tokenizer: Tokenizer, max_tokens: int) -> None:
+    for c in chunks:
+        alone = len(tokenizer.starts(c.text))
+        length = alone if settings.unit == "tokens" else len(c.text)
+        assert length <= settings.size or length < settings.threshold
+        assert (alone if not c.context else len(tokenizer.starts(c.embedded_text))) <= max_tokens
+
+
+def uncovered(text: str, chunks: list[Chunk]) -> str:
+    """What of the text is in no chunk, without white space."""
+    rest, end = [], 0
+    for c in chunks:
+        rest.append(text[end : max(end, c.start_char)])
+        end = max(end, c.end_char)
+    return "".join("".join([*rest, text[end:]]).split())
+
+
+def new(before: list[Chunk], after: list[Chunk]) -> int:
+    """Chunks that must be embedded after an edit."""
+    known = {c.embedded_text for c in before}
+    return sum(c.embedded_text not in known for c in after)

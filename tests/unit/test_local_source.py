@@ -1,0 +1,341 @@
+"""What is particular to directories: links, special files, odd names, closed directories, files on the move."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from schemas.document import Entry
+from schemas.errors import FileError, FolderGone, SourceRefused
+from schemas.status import Reason
+from worker.ignore import Rules
+from worker.sources import local
+from worker.sources.local import LocalFolder
+
+LIMIT = 1_000_000
+NOBODY = 65534
+
+
+def source(root: Path, page_size: int = 1000) -> LocalFolder:
+    return LocalFolder(str(root), [root], page_size=page_size)
+
+
+def listed(folder: LocalFolder) -> list[Entry]:
+    page = folder.list(None)
+    entries = page.entries
+    while page.cursor is not None:
+        page = folder.list(page.cursor)
+        entries += page.entries
+    return entries
+
+
+def reason_of(folder: LocalFolder, key: bytes, limit: int = LIMIT) -> Reason:
+    with pytest.raises(FileError) as failed:
+        folder.read(key, limit)
+    return failed.value.reason
+
+
+def fill(root: Path, *names: str) -> None:
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(name)
+
+
+# --- where a folder may be
+
+
+@pytest.mark.parametrize("path", ["inside", "inside/deep", "link-within"])
+def test_folders_below_a_root_are_open(tmp_path: Path, path: str) -> None:
+    fill(tmp_path, "inside/deep/a.md")
+    (tmp_path / "link-within").symlink_to(tmp_path / "inside")
+    folder = LocalFolder(str(tmp_path / path), [tmp_path / "elsewhere", tmp_path])
+    folder.check()
+    assert [entry.name for entry in listed(folder)] == ["a.md"]
+
+
+@pytest.mark.parametrize("path", ["../outside", "../root-2", "link-out", "link-out/missing", "nul\0byte", "sur\ud800"])
+def test_folders_outside_are_refused(tmp_path: Path, path: str) -> None:
+    root = tmp_path / "root"
+    fill(tmp_path, "root/a.md", "root-2/b.md", "outside/c.md")
+    (root / "link-out").symlink_to(tmp_path / "outside")
+    folder = LocalFolder(f"{root}/{path}", [root])
+    with pytest.raises(SourceRefused, match="LOCAL_SOURCE_ROOTS"):
+        folder.check()
+    with pytest.raises(SourceRefused):
+        folder.list(None)
+    with pytest.raises(SourceRefused):
+        folder.read(b"c.md", LIMIT)
+
+
+def test_relative_paths_and_no_roots_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for path, roots in ((".", [tmp_path]), (str(tmp_path), [])):
+        with pytest.raises(SourceRefused):
+            LocalFolder(path, roots).check()
+
+
+@pytest.mark.parametrize("name", ["missing", "file.md"])
+def test_what_is_no_directory_is_gone(tmp_path: Path, name: str) -> None:
+    fill(tmp_path, "file.md")
+    with pytest.raises(FolderGone):
+        LocalFolder(str(tmp_path / name), [tmp_path]).check()
+
+
+# --- links and special files
+
+
+def test_links_are_listed_and_not_followed(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    fill(tmp_path, "root/real/a.md", "outside/secret.md")
+    (root / "to-file").symlink_to(tmp_path / "outside" / "secret.md")
+    (root / "to-directory").symlink_to(tmp_path / "outside")
+    (root / "loop").symlink_to(root)
+    (root / "dangling").symlink_to("nowhere")
+    found = {entry.path: entry.reason for entry in listed(source(root))}
+    links = dict.fromkeys(("dangling", "loop", "to-directory", "to-file"), Reason.SYMLINK)
+    assert found == {**links, "real/a.md": None}
+    assert reason_of(source(root), b"to-file") is Reason.SYMLINK
+    assert reason_of(source(root), b"to-directory/secret.md") is Reason.UNREADABLE
+
+
+@pytest.mark.parametrize("key", [b"../outside/secret.md", b"/etc/passwd", b"", b".", b"real/../../outside/secret.md"])
+def test_no_key_leads_outside(tmp_path: Path, key: bytes) -> None:
+    fill(tmp_path, "root/real/a.md", "outside/secret.md")
+    assert reason_of(source(tmp_path / "root"), key) is Reason.UNREADABLE
+
+
+def test_a_directory_swapped_for_a_link_leads_nowhere(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    fill(tmp_path, "root/d/a.md", "root/e/b.md", "outside/a.md")
+    folder = source(root, page_size=1)
+    page = folder.list(None)
+    for name in ("d", "e"):
+        shutil.rmtree(root / name)
+        (root / name).symlink_to(tmp_path / "outside")
+    assert reason_of(folder, b"d/a.md") is Reason.UNREADABLE
+    rest = folder.list(page.cursor).entries
+    assert [entry.path for entry in rest if entry.reason is None] == []
+
+
+def test_special_files_are_told_and_never_waited_on(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(os.path.relpath(tmp_path / "socket"))
+        assert {(e.path, e.reason) for e in listed(source(tmp_path))} == {
+            ("pipe", Reason.NOT_A_FILE),
+            ("socket", Reason.NOT_A_FILE),
+        }
+        for key in (b"pipe", b"socket"):
+            assert reason_of(source(tmp_path), key) is Reason.NOT_A_FILE
+
+
+# --- names and order
+
+
+def test_names_need_not_be_text(tmp_path: Path) -> None:
+    for name in (b"caf\xe9.md", b"new\nline.md", b"d\xff/a.md"):
+        path = tmp_path / os.fsdecode(name)
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(name)
+    for page_size in (1, 1000):
+        entries = listed(source(tmp_path, page_size))
+        assert [entry.key for entry in entries] == [b"caf\xe9.md", b"d\xff/a.md", b"new\nline.md"]
+        assert [entry.path for entry in entries] == ["caf\\xe9.md", "d\\xff/a.md", "new\nline.md"]
+    assert all(source(tmp_path).read(entry.key, LIMIT).data == entry.key for entry in entries)
+
+
+def test_order_is_by_byte_within_each_directory(tmp_path: Path) -> None:
+    fill(tmp_path, "a/z", "a-b", "a.txt", "B", "a/b/c", "\u00fc")
+    assert [entry.path for entry in listed(source(tmp_path))] == ["B", "a/b/c", "a/z", "a-b", "a.txt", "\u00fc"]
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_a_directory_above_the_window_is_listed_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh: bool
+) -> None:
+    monkeypatch.setattr(local, "WINDOW", 7)
+    names = sorted(f"d{i % 3}/{i:03}" if i % 2 else f"{i:03}" for i in range(100))
+    fill(tmp_path, *names)
+    folder, cursor, seen = source(tmp_path, 9), None, list[str]()
+    while True:
+        page = (source(tmp_path, 9) if fresh else folder).list(cursor)
+        seen += [entry.path for entry in page.entries]
+        cursor = page.cursor
+        if cursor is None:
+            break
+    assert seen == names
+
+
+def test_a_file_that_becomes_a_directory_under_the_cursor_is_entered(tmp_path: Path) -> None:
+    fill(tmp_path, "a", "b")
+    page = source(tmp_path, 1).list(None)
+    (tmp_path / "a").unlink()
+    fill(tmp_path, "a/inner")
+    assert [entry.path for entry in source(tmp_path).list(page.cursor).entries] == ["a/inner", "b"]
+
+
+def test_a_path_longer_than_the_system_allows_is_listed_and_read(tmp_path: Path) -> None:
+    depth, here = 300, os.open(tmp_path, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("d" * 20, dir_fd=here)
+        below = os.open("d" * 20, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(os.open("a.md", os.O_CREAT | os.O_WRONLY, dir_fd=here))
+    os.close(here)
+    [entry] = listed(source(tmp_path))
+    assert entry.path.count("/") == depth
+    assert source(tmp_path).read(entry.key, LIMIT).data == b""
+
+
+def test_pruned_directories_are_not_entered(tmp_path: Path) -> None:
+    fill(tmp_path, ".git/config", "a/node_modules/b/c.js", "a/d.md")
+    asked: list[str] = []
+
+    def prune(path: str) -> bool:
+        asked.append(path)
+        return Rules().prune(path)
+
+    assert [entry.path for entry in listed(LocalFolder(str(tmp_path), [tmp_path], prune))] == ["a/d.md"]
+    assert asked == [".git", "a", "a/node_modules"]
+
+
+# --- what cannot be listed
+
+
+@contextmanager
+def without_privileges() -> Iterator[None]:
+    """Root may read everything, so for a moment this process is nobody."""
+    if os.geteuid():
+        yield
+        return
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.fixture
+def public() -> Iterator[Path]:
+    """A directory that another user can reach, as those of `tmp_path` cannot be."""
+    path = Path(tempfile.mkdtemp())
+    path.chmod(0o755)
+    yield path
+    for folder, _, _ in os.walk(path):
+        Path(folder).chmod(0o755)
+    shutil.rmtree(path)
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o444])
+@pytest.mark.parametrize("page_size", [1, 2, 1000])
+def test_a_closed_directory_is_told_and_not_taken_for_empty(public: Path, page_size: int, mode: int) -> None:
+    fill(public, "a.md", "closed/b.md", "closed/in/c.md", "d.md")
+    (public / "closed").chmod(mode)
+    entries: list[Entry] = []
+    unlisted: set[bytes] = set()
+    cursor = None
+    with without_privileges():
+        while True:
+            page = source(public, page_size).list(cursor)
+            entries += page.entries
+            unlisted.update(page.unlisted)
+            cursor = page.cursor
+            if cursor is None:
+                break
+        assert reason_of(source(public), b"closed/b.md") is Reason.UNREADABLE
+    found = [(entry.path, entry.reason) for entry in entries]
+    assert found == [("a.md", None), ("closed", Reason.UNREADABLE), ("d.md", None)]
+    assert unlisted == {b"closed/"}
+
+
+def test_a_directory_closed_behind_the_cursor_is_told(public: Path) -> None:
+    fill(public, "d/a.md", "d/b.md")
+    page = source(public, 1).list(None)
+    (public / "d").chmod(0o000)
+    with without_privileges():
+        assert source(public).list(page.cursor).unlisted == (b"d/",)
+
+
+def test_a_closed_root_is_refused_and_a_closed_file_fails_alone(public: Path) -> None:
+    fill(public, "a.md")
+    (public / "a.md").chmod(0o000)
+    with without_privileges():
+        assert reason_of(source(public), b"a.md") is Reason.UNREADABLE
+    public.chmod(0o000)
+    with without_privileges(), pytest.raises(SourceRefused):
+        source(public).check()
+
+
+def test_a_walk_that_failed_is_begun_again_and_not_taken_for_its_end(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    fill(root, "a/1", "b/2", "c/3")
+    folder = source(root, 1)
+    cursor = folder.list(None).cursor
+    root.rename(tmp_path / "away")
+    for _ in range(2):
+        with pytest.raises(FolderGone):
+            folder.list(cursor)
+    (tmp_path / "away").rename(root)
+    assert [entry.path for entry in folder.list(cursor).entries] == ["b/2"]
+
+
+# --- files on the move
+
+
+def age(path: Path, seconds: float) -> None:
+    then = time.time_ns() - int(seconds * 1e9)
+    os.utime(path, ns=(then, then))
+
+
+def test_a_young_file_is_read_without_a_stamp(tmp_path: Path) -> None:
+    fill(tmp_path, "a.md")
+    assert source(tmp_path).read(b"a.md", LIMIT).stamp is None
+    age(tmp_path / "a.md", 3600)
+    assert source(tmp_path).read(b"a.md", LIMIT).stamp == source(tmp_path).list(None).entries[0].stamp
+
+
+def test_a_stamp_tells_a_swap_of_equal_size_and_time(tmp_path: Path) -> None:
+    fill(tmp_path, "a.md", "b.md")
+    for name in ("a.md", "b.md"):
+        os.utime(tmp_path / name, ns=(1, 1))
+    before = source(tmp_path).list(None).entries[0].stamp
+    (tmp_path / "b.md").rename(tmp_path / "a.md")
+    assert source(tmp_path).list(None).entries[0].stamp != before
+
+
+def test_a_file_that_grows_while_it_is_read_keeps_the_limit_or_has_no_stamp(tmp_path: Path) -> None:
+    path, begun, stop = tmp_path / "log", threading.Event(), threading.Event()
+    path.write_bytes(b"x" * 900_000)
+    age(path, 3600)
+
+    def grow() -> None:
+        with path.open("ab") as file:
+            while not stop.is_set():
+                file.write(b"y" * 5000)
+                file.flush()
+                begun.set()
+                if file.tell() > 4 * LIMIT:
+                    file.truncate(900_000)
+
+    writer = threading.Thread(target=grow)
+    writer.start()
+    try:
+        assert begun.wait(30)
+        for _ in range(50):
+            with suppress(FileError):
+                content = source(tmp_path).read(b"log", LIMIT)
+                assert len(content.data) <= LIMIT
+                assert content.stamp is None
+    finally:
+        stop.set()
+        writer.join()

@@ -1,0 +1,144 @@
+"""Packing and running of embedding requests, over embedders written for the purpose."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from math import ceil
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable
+from schemas.source import EmbedderProfile
+from worker.embed import Vectors
+from worker.embed.pack import Outcome, embed_all, pack
+
+
+class Lengths:
+    """An embedder whose vector of a text is its length; refuses "bad", is stopped by "stop"."""
+
+    profile = EmbedderProfile(model="lengths", dimensions=1)
+    max_request_tokens = 1000
+
+    def __init__(self, max_inputs: int = 4, *, names_them: bool = False, meet: int = 1) -> None:
+        self.max_inputs = max_inputs
+        self.requests: list[list[str]] = []
+        self._names_them = names_them
+        self._meet = threading.Barrier(meet)
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        self.requests.append(list(texts))
+        self._meet.wait(timeout=30)
+        bad = [index for index, text in enumerate(texts) if "bad" in text]
+        if bad:
+            raise EmbeddingRefused("no", **({"indices": bad} if self._names_them else {}))
+        if "stop" in texts:
+            raise EmbeddingUnauthorized("wrong key")
+        return np.array([[len(text)] for text in texts], dtype=np.float32)
+
+
+def run(embedder: Lengths, texts: Sequence[str], concurrency: int = 1) -> dict[int, float | None]:
+    """Index to value, None where refused. An index that comes out twice fails."""
+    return collect(embed_all(embedder, texts, [1] * len(texts), concurrency))
+
+
+def collect(outcomes: Iterable[Outcome], into: dict[int, float | None] | None = None) -> dict[int, float | None]:
+    found: dict[int, float | None] = {} if into is None else into
+    for indices, result in outcomes:
+        values = [None] * len(indices) if isinstance(result, EmbeddingRefused) else result[:, 0].tolist()
+        for index, value in zip(indices, values, strict=True):
+            assert index not in found
+            found[index] = value
+    return found
+
+
+@given(st.lists(st.integers(0, 60), max_size=300), st.integers(1, 20), st.integers(50, 200))
+def test_packing_holds_the_limits_and_loses_nothing(tokens: list[int], max_inputs: int, max_tokens: int) -> None:
+    groups = pack(tokens, max_inputs, max_tokens)
+    assert sorted(index for group in groups for index in group) == list(range(len(tokens)))
+    for group in groups:
+        assert group == sorted(group)
+        assert len(group) <= max_inputs
+        assert len(group) == 1 or sum(tokens[index] for index in group) <= max_tokens
+
+
+@given(st.lists(st.integers(1, 512), min_size=1, max_size=3000))
+def test_packing_chunks_needs_hardly_more_requests_than_the_least_possible(tokens: list[int]) -> None:
+    least = max(ceil(len(tokens) / 200), ceil(sum(tokens) / 30_000))
+    assert len(pack(tokens, 200, 30_000)) <= least * 1.02 + 1
+
+
+def test_packing_large_texts_fills_earlier_requests() -> None:
+    assert pack([60, 60, 40, 40], 10, 100) == [[0, 2], [1, 3]]
+    assert pack([500, 1], 10, 100) == [[0], [1]]
+
+
+def test_every_text_gets_its_own_vector() -> None:
+    texts = ["x" * n for n in range(1, 40)]
+    assert run(Lengths(), texts, concurrency=3) == {index: index + 1 for index in range(39)}
+
+
+def test_equal_texts_are_sent_once() -> None:
+    embedder = Lengths()
+    assert run(embedder, ["aa", "b", "aa", "bad", "bad", "aa"]) == {0: 2, 1: 1, 2: 2, 3: None, 4: None, 5: 2}
+    assert sum(batch.count("aa") for batch in embedder.requests) <= 2
+
+
+def test_no_texts_need_no_request() -> None:
+    embedder = Lengths()
+    assert run(embedder, []) == {}
+    assert embedder.requests == []
+
+
+@pytest.mark.parametrize("names_them", [True, False])
+def test_a_refused_text_fails_alone(names_them: bool) -> None:
+    texts = [f"{'bad' if n % 11 == 3 else 'good'} {n}" for n in range(64)]
+    embedder = Lengths(max_inputs=32, names_them=names_them)
+    found = run(embedder, texts, concurrency=2)
+    assert {texts[index] for index, value in found.items() if value is None} == {t for t in texts if "bad" in t}
+    assert len(found) == 64
+    if names_them:
+        assert len(embedder.requests) == 4
+
+
+def test_requests_are_in_flight_together() -> None:
+    # each request waits until three have begun
+    assert len(run(Lengths(max_inputs=1, meet=3), ["a", "bb", "ccc"], concurrency=3)) == 3
+
+
+def test_after_an_error_nothing_is_begun_and_what_was_paid_for_comes_out() -> None:
+    embedder = Lengths(max_inputs=1, meet=2)
+    found: dict[int, float | None] = {}
+    with pytest.raises(EmbeddingUnauthorized):
+        collect(embed_all(embedder, ["good", "stop", "later", "latest"], [1] * 4, 2), found)
+    assert found[0] == 4
+    assert len(embedder.requests) <= 4
+    assert "latest" not in [text for batch in embedder.requests for text in batch] or found[2] == 5
+
+
+def test_an_error_at_once_stops_all() -> None:
+    embedder = Lengths(max_inputs=1)
+    with pytest.raises(EmbeddingUnauthorized):
+        run(embedder, ["stop", "a", "b"])
+    assert embedder.requests == [["stop"]]
+
+
+def test_closing_the_iterator_stops_the_sending() -> None:
+    embedder = Lengths(max_inputs=1)
+    outcomes = embed_all(embedder, ["a", "bb", "ccc", "dddd", "eeeee"], [1] * 5, 1)
+    next(outcomes)
+    outcomes.close()
+    assert len(embedder.requests) <= 2
+
+
+def test_an_unavailable_provider_is_told_as_such() -> None:
+    class Busy(Lengths):
+        def embed(self, texts: Sequence[str]) -> Vectors:
+            raise EmbeddingUnavailable("busy", retry_after=3)
+
+    with pytest.raises(EmbeddingUnavailable) as caught:
+        run(Busy(), ["a"])
+    assert caught.value.data["retry_after"] == 3

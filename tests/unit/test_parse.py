@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.errors import FileError
+from schemas.status import Reason
+from worker.parse import parse, version
+
+
+def refusal(name: str, data: bytes) -> FileError:
+    with pytest.raises(FileError) as caught:
+        parse(name, data)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("name", "type_", "language"),
+    [
+        ("a.md", "markdown", None),
+        ("A.MARKDOWN", "markdown", None),
+        ("docs/page.mdx", "markdown", None),
+        ("a.json", "json", "json"),
+        ("a.py", "code", "python"),
+        ("a.ts", "code", "typescript"),
+        ("a.tsx", "code", "tsx"),
+        ("src/Makefile", "code", "make"),
+        ("a.b.yaml", "code", "yaml"),
+        ("notes.txt", "text", None),
+        ("LICENSE", "text", None),
+        ("key", "text", None),
+        (".gitignore", "text", None),
+        ("pdf", "text", None),
+    ],
+)
+def test_the_name_tells_the_type(name: str, type_: str, language: str | None) -> None:
+    document = parse(name, b"123")
+    assert (document.type, document.language) == (type_, language)
+    assert version(name) == f"{type_}-1"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "reason"),
+    [
+        ("a.txt", b"", Reason.EMPTY),
+        ("a.pdf", b"", Reason.EMPTY),
+        ("a.txt", b" \r\n\t", Reason.NO_TEXT),
+        ("a.txt", b"\xef\xbb\xbf", Reason.NO_TEXT),
+        ("a.json", b"  \n", Reason.NO_TEXT),
+        ("a.txt", b"a\0b", Reason.BINARY),
+        ("a.txt", b"%PDF-1.7 text", Reason.BINARY),
+        ("a.md", b"PK\x03\x04rest", Reason.BINARY),
+        ("a.txt", b"caf\xe9", Reason.NOT_UTF8),
+        ("a.txt", "wide".encode("utf-16"), Reason.NOT_UTF8),
+        ("a.pdf", b"%PDF-1.7", Reason.UNSUPPORTED_TYPE),
+        ("A.PNG", b"\x89PNG", Reason.UNSUPPORTED_TYPE),
+        ("a.tar.gz", b"\x1f\x8b", Reason.UNSUPPORTED_TYPE),
+        ("a.json", b'{"a": }', Reason.PARSE_FAILED),
+        ("a.json", b'{"a": 1} x', Reason.PARSE_FAILED),
+        ("a.json", b"[" * 100_000, Reason.PARSE_FAILED),
+        ("a.json", b"[" * 100_000 + b"]" * 100_000, Reason.PARSE_FAILED),
+        ("a.json", b'{"a":' * 100_000 + b"1" + b"}" * 100_000, Reason.PARSE_FAILED),
+    ],
+)
+def test_every_refusal_has_a_reason(name: str, data: bytes, reason: Reason) -> None:
+    assert refusal(name, data).reason is reason
+
+
+def test_messages_say_where() -> None:
+    assert "offset 3" in refusal("a.txt", b"caf\xe9").message
+    assert "offset 6" in refusal("a.txt", b"\xef\xbb\xbfcaf\xe9").message
+    assert "PDF" in refusal("a.pdf", b"x").message
+    assert "line 2, column 8" in refusal("a.json", b'{\n  "a": }').message
+
+
+@pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity"])
+def test_constants_of_python_are_no_json(constant: str) -> None:
+    error = refusal("a.json", f'{{"NaN": "\\"NaN",\n "b": {constant}}}'.encode())
+    assert error.reason is Reason.PARSE_FAILED
+    assert "line 2, column 7" in error.message
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": 1, "a": 2}', '"\\ud800"', "9" * 5000, "1e999", "null", '"NaN"', '{"\\u0000": 1}', " [1]\r\n"]
+)
+def test_legal_json_stays_as_it_is(text: str) -> None:
+    assert parse("a.json", text.encode()).text == text
+
+
+def test_text_is_kept_but_for_a_byte_order_mark() -> None:
+    assert parse("a.txt", "\ufeffone\r\ntwo 😀 e\u0301\n".encode()).text == "one\r\ntwo 😀 e\u0301\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("# One\n# Two", "One"),
+        ("text\n\n## A `b` c ##\n", "A `b` c"),
+        ("Title\r\n=====\r\ntext", "Title"),
+        ("---\ntitle: x\n# no\n---\n# Yes\n", "Yes"),
+        ("---\n\n# Rule before\n\n---\n", "Rule before"),
+        ("```sh\n# no\n```\n# Yes", "Yes"),
+        ("````\n```\n# no\n````\n# Yes", "Yes"),
+        ("~~~\n# no\n```\n# no\n", None),
+        ("    # code\n", None),
+        ("#hashtag\n", None),
+        ("- item\n---\n", None),
+        ("a\nb\n---\n", None),
+        ("#\ntext", ""),
+        ("plain", None),
+    ],
+)
+def test_the_first_heading_is_the_title(text: str, title: str | None) -> None:
+    assert parse("a.md", text.encode()).title == title
+
+
+@given(st.binary(), st.sampled_from(["a.md", "a.json", "a.py", "a.txt"]))
+def test_bytes_become_a_document_or_a_refusal(data: bytes, name: str) -> None:
+    try:
+        document = parse(name, data)
+    except FileError:
+        return
+    assert document.text.encode() == data.removeprefix(b"\xef\xbb\xbf")

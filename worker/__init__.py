@@ -1,0 +1,1 @@
+"""How a folder becomes an index."""

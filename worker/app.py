@@ -1,0 +1,97 @@
+"""The Celery application: queues, settings, and sending by name. It imports no task; workers find them by `include`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+from uuid import UUID
+
+import structlog
+from celery import Celery
+from kombu import Exchange, Queue
+from kombu.exceptions import OperationalError
+
+from worker.settings import Settings
+
+#: Planning, the sweep and small tasks have processes of their own, so that no large folder keeps them waiting.
+FAST, BULK = "fast", "bulk"
+#: A task of at most so many files is indexed on the fast queue too.
+SMALL_TASK = 200
+#: Messages of one task that may wake workers at once.
+MAX_SLICES = 8
+#: Seconds between two sweeps.
+SWEEP_SECONDS = 2.0
+
+# the price map comes with the package; without this an import of LiteLLM asks the network for it first
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+
+log = structlog.get_logger()
+
+
+def make_app(broker_url: str) -> Celery:
+    """The application over a broker; see the README for why each setting has its value."""
+    app = Celery("foldex", broker=broker_url, include=["worker.tasks"])
+    app.conf.update(
+        task_queues=[Queue(name, Exchange(name), routing_key=name) for name in (FAST, BULK)],
+        task_default_queue=BULK,
+        task_default_exchange=BULK,
+        task_default_routing_key=BULK,
+        task_create_missing_queues=False,
+        # the rows say what is to be done: a message is a hint, and running one twice changes nothing
+        task_acks_late=True,
+        task_reject_on_worker_lost=True,
+        task_ignore_result=True,
+        worker_prefetch_multiplier=1,
+        task_soft_time_limit=None,
+        task_time_limit=3600,
+        # guards against leaks; memory is only looked at between two tasks
+        worker_max_tasks_per_child=500,
+        worker_max_memory_per_child=1_500_000,
+        worker_cancel_long_running_tasks_on_connection_loss=False,
+        broker_connection_retry_on_startup=True,
+        broker_connection_max_retries=None,
+        broker_transport_options={
+            # correctness never rests on it, and a duplicate costs one empty claim
+            "visibility_timeout": 4 * 3600,
+            "socket_keepalive": True,
+            "socket_timeout": 30,
+            "socket_connect_timeout": 2,
+            "health_check_interval": 25,
+        },
+        # an API answers at once; what is not sent, the sweep sends
+        task_publish_retry_policy={"max_retries": 2, "interval_start": 0, "interval_step": 0.2, "interval_max": 0.5},
+        worker_send_task_events=True,
+        task_send_sent_event=True,
+        worker_hijack_root_logger=False,
+        worker_redirect_stdouts=False,
+        beat_schedule={
+            "sweep": {
+                "task": "foldex.sweep",
+                "schedule": SWEEP_SECONDS,
+                "options": {"queue": FAST, "expires": 2 * SWEEP_SECONDS},
+            }
+        },
+    )
+    return app
+
+
+app = make_app(Settings().celery_broker_url)
+
+
+def send(name: str, id_: UUID, *, queue: str, shown: str, countdown: float | None = None) -> bool:
+    """Send a task by name; `shown` is what Flower lists as its arguments. False if the broker does not answer.
+
+    A message that is lost or not sent costs time, never work: the sweep sends it again.
+    """
+    options: dict[str, Any] = {"queue": queue, "argsrepr": f"({shown})", "kwargsrepr": "{}", "countdown": countdown}
+    try:
+        app.send_task(name, args=[str(id_)], **options)
+    except OperationalError as error:
+        log.warning("broker does not answer; the sweep will send this task", task=name, id=str(id_), error=str(error))
+        return False
+    return True
+
+
+def send_plan(task_id: UUID, tool_id: UUID, countdown: float | None = None) -> bool:
+    """Ask for the listing of a task's folder."""
+    return send("foldex.plan", task_id, queue=FAST, shown=f"tool {tool_id}, task {task_id}", countdown=countdown)

@@ -1,0 +1,106 @@
+"""From a source's listing to rows of work: what is new, changed, moved or gone."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from uuid import UUID
+
+from schemas.document import Entry, Page
+from schemas.status import Reason
+from worker import parse
+from worker.ignore import Rules
+from worker.lease import Lease
+from worker.sources import Source
+from worker.state import Pool, files, tasks
+from worker.state.tools import Index
+
+HELD = (
+    "More than half of the files have vanished from the source; they stay searchable. If they are really gone, "
+    'reindex with {"allow_removals": true}.'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Everything one slice of planning works with."""
+
+    plan: tasks.Plan
+    index: Index
+    source: Source
+    pool: Pool
+    lease: Lease
+
+
+def list_folder(listing: Listing, *, seconds: float, started: Callable[[], None]) -> bool:
+    """Record pages until the source has no more or the time is spent; True once everything is listed.
+
+    `started` is called when the first of several pages is recorded: indexing need not wait for the last.
+    Raises `SourceError`, or `LeaseLost` if another worker took over.
+    """
+    deadline = time.monotonic() + seconds
+    cursor = listing.plan.list_cursor
+    listing.source.check()
+    while True:
+        page = listing.source.list(cursor)
+        listing.lease.check()
+        _record(listing, page)
+        if page.cursor is None:
+            _end(listing)
+            return True
+        if cursor is None:
+            started()
+        cursor = page.cursor
+        if time.monotonic() > deadline:
+            return False
+
+
+def file_id(index_id: UUID, key: bytes) -> UUID:
+    """uuid5(index, key); spelled out because Python 3.11's `uuid5` takes no bytes."""
+    return UUID(bytes=hashlib.sha1(index_id.bytes + key, usedforsecurity=False).digest()[:16], version=5)
+
+
+def parsed_name(path: str, type_: str | None) -> str:
+    """The name that decides how a file is parsed: its own, or with the extension of what its source says it is."""
+    name = path.rsplit("/", 1)[-1]
+    extension = {"json": ".json", "markdown": ".md"}.get(type_ or "", "")
+    return name if name.lower().endswith(extension) else name + extension
+
+
+def _record(listing: Listing, page: Page) -> None:
+    settings = listing.index.settings
+    rules = Rules(settings.include, settings.exclude, settings.types)
+    single = listing.index.folder_node_id is None
+    kept = [e for e in page.entries if single or rules.keep(e.path, e.type or parse.type_of(e.path))]
+    files.record_page(
+        listing.pool,
+        task_id=listing.plan.id,
+        index_id=listing.index.id,
+        owner=listing.lease.owner,
+        listed=[_listed(listing.index, entry) for entry in kept],
+        cursor=page.cursor,
+        unlisted=page.unlisted,
+    )
+
+
+def _listed(index: Index, entry: Entry) -> files.Listed:
+    name = parsed_name(entry.path, entry.type)
+    refused = parse.refusal(name)
+    reason = entry.reason or (refused.reason if refused else None)
+    if reason is None and entry.size > index.settings.max_file_bytes:
+        reason = Reason.TOO_LARGE
+    return files.Listed(file_id(index.id, entry.key), entry, parse.version(name), reason)
+
+
+def _end(listing: Listing) -> None:
+    files.end_listing(
+        listing.pool,
+        task_id=listing.plan.id,
+        index_id=listing.index.id,
+        owner=listing.lease.owner,
+        # the content tree is our own: what it says is gone, is gone
+        hold=listing.index.source["kind"] != "nodes",
+        warning=HELD,
+    )

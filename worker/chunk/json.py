@@ -1,0 +1,204 @@
+"""JSON is cut along its containers; the keys above a piece are its context, its place an RFC 6901 pointer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from zlib import crc32
+
+import numpy as np
+
+from schemas.errors import NotFound
+from worker.chunk import lines
+from worker.chunk.measure import Measure, Piece
+from worker.chunk.minima import Places, divide
+from worker.chunk.structure import Members, Structure, scan
+from worker.tokens import Offsets
+
+#: Tokens from which on a container stands for itself; smaller ones share a chunk with their neighbours.
+_OWN_TOKENS = 16
+
+#: Containers above this depth are divided even if they fit, so that `{"config": {"auth": …}}` has a chunk for `auth`.
+_DIVIDED_DEPTH = 2
+
+#: Characters of a pointer from which on a container is cut as text: pointers of deep and long keys grow quadratically.
+_MAX_POINTER = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """A value to be cut. The span begins at the member's key, where it has one; `above` are the keys enclosing it."""
+
+    start: int
+    end: int
+    container: int | None
+    pointer: str = ""
+    above: tuple[str, ...] = ()
+    key: str | None = None
+    depth: int = 0
+    in_array: bool = False
+
+    @property
+    def inside(self) -> tuple[str, ...]:
+        """The keys that enclose its members."""
+        return self.above if self.key is None else (*self.above, self.key)
+
+
+def cut(measure: Measure, pointer: str, *, whole: bool) -> Iterator[Piece]:
+    """Pieces of the value at `pointer`; undivided if `whole`. Raises `NotFound` if no value is there."""
+    structure = scan(measure.text)
+    value = replace(_at(structure, pointer), depth=0, in_array=False)
+    if whole and value.end - value.start:
+        yield _piece(structure, value)
+        return
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        members = _members(structure, value)
+        if members is None:
+            yield from _as_text(measure, structure, value)
+        elif _is_divided(measure, value, members):
+            yield from _runs(measure, structure, value, members)
+            waiting += _own(measure, structure, value, members)
+        else:
+            yield _piece(structure, value)
+
+
+def span(text: str, pointer: str) -> tuple[int, int]:
+    """Start and end (characters) of the value at `pointer`, with its key. Raises `NotFound` if no value is there."""
+    value = _at(scan(text), pointer)
+    return value.start, value.end
+
+
+def _members(structure: Structure, value: _Value) -> Members | None:
+    """The members of a container, None for what can only be cut as text."""
+    if value.container is None or len(value.pointer) > _MAX_POINTER:
+        return None
+    members = structure.members(value.container)
+    return members if members.starts.size else None
+
+
+def _is_divided(measure: Measure, value: _Value, members: Members) -> bool:
+    holds_own = bool((_tokens(measure, members)[members.containers >= 0] >= _OWN_TOKENS).any())
+    if holds_own and value.depth < _DIVIDED_DEPTH and not value.in_array:
+        return True
+    return not measure.fits(value.start, value.end)
+
+
+def _tokens(measure: Measure, members: Members) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return measure.tokens(members.ends) - measure.tokens(members.starts)
+
+
+def _stands_alone(measure: Measure, members: Members) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which members are walked on their own: containers of some size, and whatever may be too long for a chunk."""
+    own = (members.containers >= 0) & (_tokens(measure, members) >= _OWN_TOKENS)
+    return own | ~measure.surely_fit(members.starts, members.ends)
+
+
+def _own(measure: Measure, structure: Structure, value: _Value, members: Members) -> list[_Value]:
+    indexes = np.flatnonzero(_stands_alone(measure, members))
+    return [_member(structure, value, members, int(index)) for index in indexes]
+
+
+def _member(structure: Structure, value: _Value, members: Members, index: int) -> _Value:
+    assert value.container is not None  # noqa: S101 - only containers have members
+    key = structure.key(members, index) if structure.is_object(value.container) else None
+    container = int(members.containers[index])
+    start, end = _strip(structure.text, int(members.starts[index]), int(members.ends[index]))
+    return _Value(
+        start,
+        end,
+        container if container >= 0 else None,
+        f"{value.pointer}/{index if key is None else _escape(key)}",
+        value.inside,
+        key,
+        value.depth + 1,
+        in_array=key is None,
+    )
+
+
+def _runs(measure: Measure, structure: Structure, value: _Value, members: Members) -> Iterator[Piece]:
+    """Pieces of the members that share chunks: runs between those that stand alone."""
+    small = np.flatnonzero(~_stands_alone(measure, members))
+    for run in np.split(small, np.flatnonzero(np.diff(small) != 1) + 1):
+        if len(run) == 1:
+            yield _piece(structure, _member(structure, value, members, int(run[0])))
+        elif len(run):
+            yield from _shared(measure, structure, value, _slice(members, run))
+
+
+def _slice(members: Members, run: Offsets) -> Members:
+    return Members(members.starts[run], members.ends[run], members.values[run], members.containers[run])
+
+
+def _shared(measure: Measure, structure: Structure, value: _Value, members: Members) -> Iterator[Piece]:
+    """Pieces of neighbouring members, cut where their hashes say so; their pointer is the container's."""
+    text, starts, ends = structure.text, members.starts, members.ends
+    stop = int(ends[-1])
+    spans = [(int(starts[0]), stop)]
+    if not measure.fits(*spans[0]):
+        both = zip(starts.tolist(), ends.tolist(), strict=True)
+        hashes = np.fromiter((crc32(text[a:b].encode()) for a, b in both), dtype=np.uint64, count=len(starts))
+        keys = lines.keys_of(np.zeros(len(starts), dtype=np.uint8), lines.mix(hashes))
+        spans = divide(measure, Places(starts, keys), stop)
+    for start, end in spans:
+        # behind the last member that begins before the end, and so before the comma
+        end_of_member = min(end, int(ends[starts.searchsorted(end) - 1]))
+        span_ = _strip(text, start, end_of_member)
+        yield Piece(*span_, value.inside, value.pointer, None, _node_type(structure, value))
+
+
+def _as_text(measure: Measure, structure: Structure, value: _Value) -> Iterator[Piece]:
+    """A value that is no container, or is cut as if it were none. Parts of it have its own key as context, too."""
+    spans = lines.cut(measure, value.start, value.end)
+    if len(spans) == 1:
+        yield _piece(structure, value)
+        return
+    for start, end in spans:
+        yield Piece(start, end, value.inside, value.pointer, None, _node_type(structure, value))
+
+
+def _piece(structure: Structure, value: _Value) -> Piece:
+    return Piece(value.start, value.end, value.above, value.pointer, None, _node_type(structure, value))
+
+
+def _node_type(structure: Structure, value: _Value) -> str:
+    if value.container is not None:
+        return "object" if structure.is_object(value.container) else "array"
+    if structure.text[value.end - 1] == '"':
+        return "string"
+    return {"e": "boolean", "l": "null"}.get(structure.text[value.end - 1], "number")
+
+
+def _at(structure: Structure, pointer: str) -> _Value:
+    """The value at an RFC 6901 pointer; of members with equal keys the last, as parsers have it."""
+    value = _Value(*_strip(structure.text, 0, len(structure.text)), structure.root)
+    if pointer and not pointer.startswith("/"):
+        raise NotFound(f'The JSON pointer "{pointer}" does not begin with "/"; see RFC 6901.')
+    for part in pointer.split("/")[1:]:
+        found = None if value.container is None else _step(structure, value, part.replace("~1", "/").replace("~0", "~"))
+        if found is None:
+            raise NotFound(f'There is no value at the JSON pointer "{pointer}"; name one that the document has.')
+        value = found
+    return value
+
+
+def _step(structure: Structure, value: _Value, part: str) -> _Value | None:
+    assert value.container is not None  # noqa: S101 - the caller has asked
+    members = structure.members(value.container)
+    if not structure.is_object(value.container):
+        exists = part.isdecimal() and part.isascii() and str(int(part[:20])) == part and int(part) < len(members.starts)
+        return _member(structure, value, members, int(part)) if exists else None
+    matching = (i for i in reversed(range(len(members.starts))) if structure.key(members, i) == part)
+    index = next(matching, None)
+    return None if index is None else _member(structure, value, members, index)
+
+
+def _escape(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def _strip(text: str, start: int, end: int) -> tuple[int, int]:
+    """The span without white space at either end."""
+    part = text[start:end]
+    return start + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip())

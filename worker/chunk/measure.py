@@ -1,0 +1,125 @@
+"""How long spans of one text are, and how long they may be. One tokenisation answers nearly every question."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from schemas.source import ChunkSettings
+from worker.tokens import Offsets, Tokenizer
+
+#: Tokens of context in front of a text, at most; a quarter of the model's input if that is less.
+_CONTEXT_TOKENS = 64
+
+#: Tokens that the empty line between context and text may cost.
+SEPARATOR_TOKENS = 2
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A span of the text that becomes a chunk; `above` are the headings or keys around it, outermost first."""
+
+    start: int
+    end: int
+    above: tuple[str, ...] = ()
+    pointer: str | None = None
+    title: str | None = None
+    node_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """Lengths and limits of one text, in tokens and characters.
+
+    `starts` are the tokens' starts in the whole text. A part that is tokenised alone can count a few tokens more, so
+    spans near the limit (`slack`) are tokenised once more. `room` is what the model takes beside the context.
+    """
+
+    text: str
+    tokenizer: Tokenizer
+    starts: Offsets
+    max_tokens: int
+    max_chars: int
+    by_chars: bool
+    overlap_tokens: int
+    overlap_chars: int
+    room: int
+    context_tokens: int
+
+    @property
+    def slack(self) -> int:
+        """Tokens below the limit from which on a count inside the whole text is not trusted."""
+        return 4 + self.max_tokens // 64
+
+    @property
+    def limit(self) -> int:
+        """The limit in the unit that cuts are spaced in."""
+        return self.max_chars if self.by_chars else self.max_tokens
+
+    def units(self, at: Offsets) -> Offsets:
+        """The characters `at` as distances from the text's start, in the unit that cuts are spaced in."""
+        return at if self.by_chars else self.tokens(at)
+
+    def tokens(self, at: Offsets) -> Offsets:
+        """Tokens that start before each of the characters `at`."""
+        return np.searchsorted(self.starts, at)
+
+    def count(self, start: int, end: int) -> int:
+        """Tokens that start within the span."""
+        first, last = self.starts.searchsorted((start, end))
+        return int(last - first)
+
+    def surely_fit(self, starts: Offsets, ends: Offsets) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Which spans fit for certain, without another look at their text."""
+        tokens = self.tokens(ends) - self.tokens(starts)
+        return (tokens <= self.max_tokens - self.slack) & (ends - starts <= self.max_chars)
+
+    def fits(self, start: int, end: int) -> bool:
+        """Whether the span is within all limits when it is tokenised alone, without the white space around it."""
+        start, end = trim(self.text, start, end)
+        tokens = self.count(start, end)
+        if end - start > self.max_chars or tokens > self.max_tokens:
+            return False
+        return tokens <= self.max_tokens - self.slack or self.alone(self.text[start:end]) <= self.max_tokens
+
+    def alone(self, text: str) -> int:
+        """Tokens of a text by itself."""
+        return len(self.tokenizer.starts(text))
+
+
+def measure(
+    text: str, starts: Offsets, settings: ChunkSettings, tokenizer: Tokenizer, max_tokens: int, *, has_context: bool
+) -> Measure:
+    """The limits of `settings` and of a model that takes `max_tokens`, room for a context set aside where one is."""
+    context = min(_CONTEXT_TOKENS, max_tokens // 4) if has_context else 0
+    room = max(1, max_tokens - context - (SEPARATOR_TOKENS if has_context else 0))
+    characters = settings.unit == "characters"
+    return Measure(
+        text=text,
+        tokenizer=tokenizer,
+        starts=starts,
+        max_tokens=room if characters else min(settings.size, room),
+        max_chars=settings.size if characters else len(text),
+        # where the model's limit is the narrower one by far, cuts must be spaced by it
+        by_chars=characters and settings.size <= 3 * room,
+        overlap_tokens=len(text) if characters else settings.overlap,
+        overlap_chars=settings.overlap if characters else len(text),
+        room=room,
+        context_tokens=context,
+    )
+
+
+def trim(text: str, start: int, end: int) -> Span:
+    """The span without white space at its end and blank lines at its start; a first line keeps its indentation."""
+    part = text[start:end]
+    inner = part.strip()
+    if not inner:
+        return start, start
+    lead = len(part) - len(part.lstrip())
+    # one character before the start: if it is a newline, the span begins with a line
+    line = text.rfind("\n", max(start - 1, 0), start + lead)
+    first = start + lead if line < 0 and start > 0 else line + 1
+    return first, start + lead + len(inner)

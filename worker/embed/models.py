@@ -1,0 +1,138 @@
+"""What is known of embedding models, and the way from a model's name to an embedder."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable
+from dataclasses import dataclass
+from pathlib import Path
+
+from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, ModelRefused
+from schemas.source import EmbedderProfile
+from worker.embed import Embedder, litellm, local
+from worker.embed.wordpieces import WordPieces
+from worker.tokens import Tokenizer, cl100k
+
+LOCAL_PREFIX = "local/"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLimits:
+    """What a model takes: texts a request, tokens a request in all, tokens of one text."""
+
+    max_inputs: int
+    max_request_tokens: int
+    max_input_tokens: int
+
+
+_OPENAI = ModelLimits(2048, 300_000, 8192)
+#: By the provider in front of the model's name. A name without one is OpenAI's.
+_LIMITS = {
+    "": _OPENAI,
+    "azure": _OPENAI,
+    "openai": _OPENAI,
+    "openrouter": _OPENAI,
+    "cohere": ModelLimits(96, 96_000, 512),
+    "gemini": ModelLimits(100, 20_000, 2048),
+    "local": ModelLimits(local.MAX_INPUTS, local.MAX_INPUTS * local.MAX_PIECES, local.PROFILE.max_input_tokens),
+    "mistral": ModelLimits(96, 16_000, 8192),
+    "voyage": ModelLimits(128, 100_000, 16_000),
+}
+_CAUTIOUS = ModelLimits(96, 32_000, 8192)
+#: Models from here on take so much more than a chunk that a small margin does; below, tokenizers differ by a quarter.
+_WIDE = 8191
+#: Families whose tokenizer is cl100k itself, so that counts are exact.
+_CL100K = ("text-embedding-3-", "text-embedding-ada-002")
+
+
+def limits(model: str) -> ModelLimits:
+    """The provider's limits; cautious ones for a provider that is not known."""
+    provider, slash, _ = model.partition("/")
+    return _LIMITS.get(provider if slash else "", _CAUTIOUS)
+
+
+_found: dict[Hashable, EmbedderProfile] = {}
+_probing = threading.Lock()
+
+
+def resolve(
+    model: str,
+    dimensions: int | None,
+    *,
+    api_base: str | None = None,
+    api_key: str | None = None,
+    local_model_dir: Path | None = None,
+) -> EmbedderProfile:
+    """The profile of a model that answers: asked with one word, once a process for each combination of arguments.
+
+    Raises `ModelRefused` if it does not exist, refuses the key, or has other dimensions than asked for, and
+    `EmbeddingUnavailable` if the provider does not answer now.
+    """
+    key = (model, dimensions, api_base, api_key, local_model_dir)
+    if key not in _found:
+        with _probing:
+            if key not in _found:
+                _found[key] = _probe(model, dimensions, api_base, api_key, local_model_dir)
+    return _found[key]
+
+
+def _probe(
+    model: str, dimensions: int | None, api_base: str | None, api_key: str | None, local_model_dir: Path | None
+) -> EmbedderProfile:
+    if model.startswith(LOCAL_PREFIX):
+        return _probe_local(model, dimensions, local_model_dir)
+    try:
+        answered = litellm.native_dimensions(model, dimensions, api_base, api_key)
+    except (EmbeddingRefused, EmbeddingUnauthorized) as error:
+        raise ModelRefused(error.message) from error
+    if dimensions is not None and answered != dimensions:
+        raise ModelRefused(f"{model} answers with {answered} dimensions, not {dimensions}: ask for {answered} or none.")
+    return EmbedderProfile(model=model, dimensions=answered, max_input_tokens=_input_tokens(model))
+
+
+def _probe_local(model: str, dimensions: int | None, directory: Path | None) -> EmbedderProfile:
+    if model != local.MODEL:
+        raise ModelRefused(f"There is no local model {model}: the one there is is {local.MODEL}.")
+    if dimensions not in {None, local.DIMENSIONS}:
+        raise ModelRefused(f"{model} has {local.DIMENSIONS} dimensions, not {dimensions}: leave them out.")
+    local.check_files(directory)
+    return local.PROFILE
+
+
+def _input_tokens(model: str) -> int:
+    """Tokens of cl100k that the model surely takes: a margin stays where its own tokenizer may count more."""
+    limit = limits(model).max_input_tokens
+    known = min(limit, litellm.known_input_tokens(model) or limit)
+    if model.rpartition("/")[2].startswith(_CL100K):
+        return known
+    return known - max(known // 4, 1) if known < _WIDE else min(known, 8000)
+
+
+def open_embedder(
+    profile: EmbedderProfile,
+    *,
+    api_base: str | None = None,
+    api_key: str | None = None,
+    batch_size: int | None = None,
+    explicit_dimensions: bool = False,
+    local_model_dir: Path | None = None,
+) -> Embedder:
+    """The embedder of a profile, without asking anybody. `batch_size` replaces the model's limit of texts a request."""
+    if profile.model.startswith(LOCAL_PREFIX):
+        return local.LocalEmbedder(local_model_dir)
+    known = limits(profile.model)
+    return litellm.LiteLLMEmbedder(
+        profile,
+        api_base=api_base,
+        api_key=api_key,
+        max_inputs=batch_size or known.max_inputs,
+        max_request_tokens=known.max_request_tokens,
+        explicit_dimensions=explicit_dimensions,
+    )
+
+
+def tokenizer_for(profile: EmbedderProfile, local_model_dir: Path | None = None) -> Tokenizer:
+    """The model's own tokenizer for the local model, else cl100k, for which `max_input_tokens` holds a margin."""
+    if profile.model.startswith(LOCAL_PREFIX):
+        return WordPieces(local.model_directory(local_model_dir))
+    return cl100k()

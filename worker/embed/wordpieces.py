@@ -1,0 +1,72 @@
+"""Word pieces of the local model: BERT's, with one difference that keeps long words countable."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from worker.tokens import Offsets
+
+#: Characters of a word that the model takes; a longer one would become a single unknown piece, whatever its length.
+LONGEST_WORD = 100
+#: Characters encoded at a time: an encoding costs some hundred bytes a piece, so a text of megabytes goes in windows.
+WINDOW = 1 << 16
+
+
+class WordPieces:
+    """The `Tokenizer` of a model directory. Thread-safe, since nothing is changed after loading."""
+
+    def __init__(self, directory: Path) -> None:
+        self._tokenizer = _load(directory / "tokenizer.json")
+
+    def starts(self, text: str) -> Offsets:
+        """Character offsets of the pieces, ascending; pieces of one character (accented, Hangul) share theirs."""
+        encoded = [self._starts(text[begin:end]) + begin for begin, end in windows(text)]
+        return np.concatenate(encoded) if encoded else np.empty(0, dtype=np.int64)
+
+    def ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Piece ids of each text as the model reads it, with the two special pieces at its ends."""
+        return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(list(texts))]
+
+    def _starts(self, text: str) -> Offsets:
+        offsets = self._tokenizer.encode(text, add_special_tokens=False).offsets
+        return np.fromiter((start for start, _ in offsets), dtype=np.int64, count=len(offsets))
+
+
+def windows(text: str) -> list[tuple[int, int]]:
+    """Ranges that cover the text, at most `WINDOW` characters each, cut behind white space where there is any."""
+    ranges = []
+    begin = 0
+    while begin < len(text):
+        end = _window_end(text, begin)
+        ranges.append((begin, end))
+        begin = end
+    return ranges
+
+
+def _window_end(text: str, begin: int) -> int:
+    end = begin + WINDOW
+    if end >= len(text):
+        return len(text)
+    cut = max(text.rfind(space, begin, end) for space in " \t\n")
+    return cut + 1 if cut >= begin else end
+
+
+def _load(path: Path) -> Any:
+    # its own threads would be inherited by forked workers; the texts of a request are few anyway
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    from tokenizers import Tokenizer, pre_tokenizers
+
+    tokenizer = Tokenizer.from_file(str(path))
+    # the file cuts and pads to 128 pieces; a text that does not fit must be seen, not shortened
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    # "[SEP]" in a document is text
+    tokenizer.encode_special_tokens = True
+    cut = pre_tokenizers.FixedLength(length=LONGEST_WORD)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([tokenizer.pre_tokenizer, cut])
+    return tokenizer

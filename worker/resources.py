@@ -1,0 +1,183 @@
+"""What a process holds open, built from the settings on first use and therefore after any fork."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from threading import Lock
+
+from pydantic import TypeAdapter
+
+from schemas.errors import Invalid, SourceRefused
+from schemas.source import AnySource, ChunkSettings, EmbedderProfile, LocalSource, S3Source
+from worker.embed import Embedder
+from worker.embed.models import open_embedder, resolve, tokenizer_for
+from worker.ignore import Rules
+from worker.objects import Objects, open_objects
+from worker.settings import LOCAL_MODEL, Settings
+from worker.sources import Source
+from worker.state import Pool, open_pool
+from worker.state.tools import Index
+from worker.tokens import Tokenizer, cl100k
+from worker.vectors import VectorStore
+
+_SOURCE: TypeAdapter[AnySource] = TypeAdapter(AnySource)
+
+
+class Resources:
+    """The one place that knows settings and implementations; it only constructs."""
+
+    def __init__(self, settings: Settings, *, pool_size: int = 4) -> None:
+        self.settings = settings
+        self._pool_size = pool_size
+        self._lock = Lock()
+        self._embedders: dict[EmbedderProfile, Embedder] = {}
+        self._stores: dict[tuple[str, bool], VectorStore] = {}
+
+    @cached_property
+    def pool(self) -> Pool:
+        """Connections to Postgres."""
+        return open_pool(self.settings.database_url, max_size=self._pool_size)
+
+    @cached_property
+    def objects(self) -> Objects:
+        """Contents of nodes."""
+        s = self.settings
+        return open_objects(s.s3_bucket, s.s3_endpoint_url, self.home / "objects")
+
+    @property
+    def home(self) -> Path:
+        """Directory of everything the installation keeps."""
+        return self.settings.foldex_home.absolute()
+
+    def source(
+        self, project_id: str, source: AnySource, include: Sequence[str] = (), exclude: Sequence[str] = ()
+    ) -> Source:
+        """The content behind a tool. Raises `SourceRefused` for the places where every project's content lies."""
+        if isinstance(source, LocalSource):
+            from worker.sources.local import LocalFolder
+
+            if Path(source.path).resolve().is_relative_to(self.home.resolve()):
+                raise SourceRefused("FOLDEX_HOME holds every project's content and is no folder to index.")
+            return LocalFolder(source.path, self.settings.local_source_roots, prune=Rules(include, exclude).prune)
+        if isinstance(source, S3Source):
+            from worker.sources.s3 import S3Prefix
+
+            if source.bucket == self.settings.s3_bucket:
+                raise SourceRefused("S3_BUCKET holds every project's content and is no folder to index.")
+            return S3Prefix(source.bucket, source.prefix, self.settings.s3_endpoint_url)
+        from worker.sources.nodes import NodeTree
+
+        return NodeTree(self.pool, self.objects, project_id, source.node_id)
+
+    def source_of(self, index: Index) -> Source:
+        """The content behind an index."""
+        settings = index.settings
+        source = _SOURCE.validate_python(index.source)
+        return self.source(index.project_id, source, settings.include, settings.exclude)
+
+    def profile(self, model: str | None, dimensions: int | None) -> tuple[EmbedderProfile, bool]:
+        """The profile of a model, checked against its provider, and whether its dimensions were asked for.
+
+        Raises `ModelRefused`, or `EmbeddingUnavailable` where the provider does not answer.
+        """
+        s = self.settings
+        name = model or s.default_embedding_model
+        explicit = dimensions if dimensions is not None else (s.embedding_dimensions if model is None else None)
+        profile = resolve(
+            name,
+            explicit,
+            api_base=s.embedding_api_base,
+            api_key=s.embedding_api_key,
+            local_model_dir=s.local_model_dir,
+        )
+        return profile, explicit is not None
+
+    def embedder(self, profile: EmbedderProfile, *, explicit_dimensions: bool) -> Embedder:
+        """The model of an index, opened once per process."""
+        s = self.settings
+        with self._lock:
+            if profile not in self._embedders:
+                self._embedders[profile] = open_embedder(
+                    profile,
+                    api_base=s.embedding_api_base,
+                    api_key=s.embedding_api_key,
+                    batch_size=s.embedding_batch_size,
+                    explicit_dimensions=explicit_dimensions,
+                    local_model_dir=s.local_model_dir,
+                )
+            return self._embedders[profile]
+
+    def tokenizer(self, profile: EmbedderProfile) -> Tokenizer:
+        """The model's own tokenizer where it ships offline, else one that counts at least as many tokens."""
+        return tokenizer_for(profile, self.settings.local_model_dir)
+
+    def store(self, name: str, keyword_index: str) -> VectorStore:
+        """A vector store, opened once per process."""
+        key = (name, keyword_index == "store")
+        with self._lock:
+            if key not in self._stores:
+                self._stores[key] = self._open_store(*key)
+            return self._stores[key]
+
+    def _open_store(self, name: str, has_keywords: bool) -> VectorStore:
+        s = self.settings
+        if name == "lancedb":
+            from worker.vectors.lance import LanceStore
+
+            return LanceStore(self.home / "lancedb", has_keywords=has_keywords)
+        from worker.vectors.turbopuffer import TurbopufferStore
+
+        if not s.turbopuffer_api_key:
+            raise Invalid("TURBOPUFFER_API_KEY is not set; set it, or VECTOR_STORE=lancedb.")
+        return TurbopufferStore(
+            s.turbopuffer_api_key,
+            region=s.turbopuffer_region,
+            base_url=s.turbopuffer_base_url,
+            has_keywords=has_keywords,
+        )
+
+
+def store_name(settings: Settings) -> str:
+    """The vector store of new indexes."""
+    return settings.vector_store or ("turbopuffer" if settings.turbopuffer_api_key else "lancedb")
+
+
+def keyword_index(settings: Settings) -> str:
+    """Where the keywords of new indexes are kept."""
+    return settings.keyword_index or ("postgres" if store_name(settings) == "turbopuffer" else "store")
+
+
+def chunk_settings(settings: Settings, size: int | None, overlap: int | None) -> ChunkSettings:
+    """Sizes of chunks from a tool's wishes and the installation's settings; the overlap is at most half the size."""
+    if settings.chunk_size_chars is not None and size is None:
+        size, unit = settings.chunk_size_chars, "characters"
+        overlap = overlap if overlap is not None else settings.chunk_overlap_chars or 0
+    else:
+        size, unit = size or settings.chunk_size_tokens, "tokens"
+        overlap = overlap if overlap is not None else settings.chunk_overlap_tokens
+    return ChunkSettings.model_validate(
+        {
+            "unit": unit,
+            "size": size,
+            "overlap": min(overlap, size // 2),
+            "threshold": settings.chunk_threshold_chars or 0,
+        }
+    )
+
+
+def preload(settings: Settings) -> None:
+    """Import what tasks will need, before a fork: once instead of once a process, in memory that all of them share.
+
+    Nothing is opened: neither connections nor LanceDB survive a fork.
+    """
+    if settings.default_embedding_model != LOCAL_MODEL:
+        from worker.embed.litellm import warm
+
+        warm()
+        cl100k()
+    if store_name(settings) == "lancedb":
+        import lancedb  # noqa: F401 - for its import alone
+    else:
+        import turbopuffer  # noqa: F401 - for its import alone

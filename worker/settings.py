@@ -1,0 +1,70 @@
+"""Every environment variable, read once by the entry points; everything else receives values."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+#: The model of the embedded stack, which needs no account.
+LOCAL_MODEL = "local/all-minilm-l6-v2"
+
+
+class Settings(BaseSettings):
+    """One field per environment variable, of the same name in capitals."""
+
+    model_config = SettingsConfigDict(env_ignore_empty=True, extra="ignore")
+
+    foldex_home: Path = Field(Path(".foldex"), description="Directory of everything the installation keeps.")
+    database_url: str = Field("postgresql://localhost/foldex", description="Postgres, the truth.")
+    celery_broker_url: str = Field("redis://localhost:6379/0", description="Redis or RabbitMQ, for wake-ups only.")
+    redis_url: str = Field("redis://localhost:6379/1", description="Redis for rate budgets.")
+
+    api_host: str = Field("127.0.0.1", description="Address the API listens on.")
+    api_port: int = Field(8000, description="Port of the API.")
+    flower_port: int = Field(5555, description="Port of Flower, on 127.0.0.1.")
+    auth: Literal["on", "off"] = Field("on", description="`off` answers callers on this machine without a key.")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="DEBUG logs every file.")
+
+    local_source_roots: Annotated[list[Path], NoDecode] = Field(
+        default_factory=list, description="Directories, separated by `:`, below which folders may be indexed."
+    )
+    s3_endpoint_url: str | None = Field(None, description="Any S3 service; unset: AWS.")
+    s3_bucket: str | None = Field(None, description="Bucket of node contents; unset: a directory in FOLDEX_HOME.")
+
+    default_embedding_model: str = Field(
+        "openrouter/qwen/qwen3-embedding-8b", description="Model of tools that name none."
+    )
+    embedding_dimensions: int | None = Field(None, ge=1, description="Unset: the model's own.")
+    embedding_batch_size: int | None = Field(None, ge=1, description="Texts a request; unset: the model's limit.")
+    embedding_api_base: str | None = Field(None, description="Address of an OpenAI-compatible provider.")
+    embedding_api_key: str | None = Field(None, description="Its key; unset: the provider's own variable.")
+    embedding_concurrency: int = Field(4, ge=1, le=64, description="Requests in flight of one worker process.")
+    local_model_dir: Path | None = Field(None, description="Another directory with the local model's files.")
+
+    chunk_size_tokens: int = Field(512, ge=16, description="Tokens of a chunk, at most.")
+    chunk_overlap_tokens: int = Field(64, ge=0, description="Tokens that neighbours share, at most.")
+    chunk_size_chars: int | None = Field(None, ge=16, description="Characters of a chunk; honoured instead when set.")
+    chunk_overlap_chars: int | None = Field(None, ge=0, description="Characters that neighbours share.")
+    chunk_threshold_chars: int | None = Field(None, ge=0, description="A shorter text stays one chunk.")
+    max_file_bytes: int = Field(50_000_000, ge=1, description="Larger files are skipped as too_large.")
+
+    vector_store: Literal["turbopuffer", "lancedb"] | None = Field(
+        None, description="Unset: Turbopuffer when its key is set, else LanceDB."
+    )
+    keyword_index: Literal["postgres", "store"] | None = Field(
+        None, description="Unset: postgres with Turbopuffer, store with LanceDB."
+    )
+    turbopuffer_api_key: str | None = Field(None, description="Key of Turbopuffer.")
+    turbopuffer_region: str = Field("gcp-us-central1", description="Region of Turbopuffer.")
+    turbopuffer_base_url: str | None = Field(None, description="Another address; the region is not used then.")
+
+    worker_concurrency: int = Field(2, ge=1, description="Processes of the bulk worker.")
+
+    @field_validator("local_source_roots", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return [part for part in value.split(os.pathsep) if part] if isinstance(value, str) else value

@@ -1,0 +1,26 @@
+"""The seam to content: a source lists descendants in pages, with cheap stamps, and reads bytes."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from schemas.document import Content, Page
+
+
+class Source(Protocol):
+    """A folder (or single file) somewhere. Implementations map foreign errors to `SourceError` and `FileError`."""
+
+    def check(self) -> None:
+        """Raise `FolderGone`, `SourceRefused` or `SourceUnavailable` unless the root can be listed."""
+        ...
+
+    def list(self, cursor: str | None) -> Page:
+        """The page after `cursor` (None: the first), in an order that is stable between calls.
+
+        A cursor survives the process that made it. Raises as `check` does.
+        """
+        ...
+
+    def read(self, key: bytes, limit: int) -> Content:
+        """The bytes of one file; raises `FileError` (`too_large` above `limit` bytes, `unreadable`, …)."""
+        ...

@@ -1,0 +1,333 @@
+"""A directory of this machine, below one of the roots that the installation opens.
+
+No symbolic link below a root is followed, at no moment: each directory is opened from its parent's handle, so that
+swapping a directory for a link between two looks leads nowhere.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from schemas.document import Content, Entry, Page
+from schemas.errors import FileError, FolderGone, SourceRefused, SourceUnavailable
+from schemas.status import Reason
+
+PAGE_SIZE = 1000
+
+#: Names of one directory held at a time. A larger one is read again for its next names, in place of all names at once.
+WINDOW = 20_000
+
+#: A file changed less than this before it was read may change again within the same tick of its clock.
+_TRUSTED_AGE_NS = 2_000_000_000
+
+#: Bytes asked of the system at a time.
+_PIECE = 1 << 18
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+
+_VANISHED = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
+_OUT_OF_HANDLES = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+
+Parts = tuple[bytes, ...]
+
+#: A name and what it is; no information stands for the directory itself, which could not be listed.
+_Found = tuple[bytes, os.stat_result | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A name found; without `info` a directory that could not be listed, or not to its end."""
+
+    parts: Parts
+    info: os.stat_result | None
+
+    @property
+    def is_directory(self) -> bool:
+        return self.info is not None and stat.S_ISDIR(self.info.st_mode)
+
+
+class LocalFolder:
+    """A source over the directory `path`, which must lie in one of `roots` once links in it are resolved.
+
+    `prune` is asked with the printable relative path of each directory, and keeps the walk out of it.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        roots: Sequence[Path],
+        prune: Callable[[str], bool] = lambda _: False,
+        *,
+        page_size: int = PAGE_SIZE,
+    ) -> None:
+        self._path = path
+        self._roots = roots
+        self._prune = prune
+        self._page_size = page_size
+        self._place: tuple[str, Parts] | None = None
+        self._paused: tuple[str | None, Iterator[_Item]] | None = None
+
+    def check(self) -> None:
+        """See `Source`."""
+        with self._folder() as handle, self._folder_errors(), os.scandir(handle):
+            pass
+
+    def list(self, cursor: str | None) -> Page:
+        """See `Source`; names in byte order, a directory's contents in its place.
+
+        A directory that cannot be listed is an entry of its own, `unreadable`, and one of the page's `unlisted`.
+        Memory is bound by `WINDOW` and the depth. The walk goes on where the last page ended, or is begun again there.
+        """
+        walk = self._walk_from(cursor)
+        items = [*islice(walk, self._page_size)]
+        after = _cursor_of(items[-1].parts) if len(items) == self._page_size else None
+        self._paused = (after, walk)
+        unlisted = tuple(_key(item.parts) + b"/" for item in items if item.info is None)
+        return Page([_entry(item) for item in items], after, unlisted)
+
+    def read(self, key: bytes, limit: int) -> Content:
+        """See `Source`; never waits on a pipe or a device."""
+        *folders, name = _parts_of(key)
+        with (
+            self._folder() as root,
+            _file_errors(),
+            _closing(_descend(root, folders)) as folder,
+            _closing(_open_file(name, folder)) as handle,
+        ):
+            return _read_steadily(handle, limit)
+
+    @contextmanager
+    def _folder(self) -> Iterator[int]:
+        self._place = self._place or _placed(self._path, self._roots)
+        root, below = self._place
+        with self._folder_errors(), _closing(os.open(root, _DIRECTORY)) as start:
+            folder = _descend(start, below)
+        with _closing(folder) as handle:
+            yield handle
+
+    @contextmanager
+    def _folder_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except PermissionError as error:
+            raise SourceRefused(f"The directory {self._path} is closed to this process; permit it to read.") from error
+        except OSError as error:
+            if error.errno in _VANISHED:
+                raise FolderGone(f"{self._path} is not a directory (any more); name one that exists.") from error
+            raise _unavailable(error) from error
+
+    def _walk_from(self, cursor: str | None) -> Iterator[_Item]:
+        # taken away, as a walk that has raised is at its end: going on with it would look like the end of the folder
+        paused, self._paused = self._paused, None
+        if cursor is not None and paused and paused[0] == cursor:
+            return paused[1]
+        return self._walk(_parts_of_cursor(cursor))
+
+    def _walk(self, after: Parts) -> Iterator[_Item]:
+        stack = [self._children((), after)]
+        while stack:
+            item = next(stack[-1], None)
+            if item is None:
+                stack.pop()
+            elif item.is_directory:
+                if not self._prune(_printable(item.parts)):
+                    stack.append(self._children(item.parts, after))
+            elif item.parts > after or (item.info is None and item.parts != after):
+                # a directory that failed in the middle lies before the cursor, and still has to be told
+                yield item
+
+    def _children(self, parent: Parts, after: Parts) -> Iterator[_Item]:
+        """What lies in one directory, from the name on the way to `after` on."""
+        start: bytes | None = after[len(parent)] if len(after) > len(parent) and after[: len(parent)] == parent else b""
+        while start is not None:
+            try:
+                found, start = self._window(parent, start)
+            except OSError as error:
+                if error.errno in _OUT_OF_HANDLES:
+                    raise _unavailable(error) from error
+                found, start = [] if error.errno in _VANISHED else [(b"", None)], None
+            for name, info in found:
+                yield _Item((*parent, name) if info else parent, info)
+
+    def _window(self, parent: Parts, start: bytes) -> tuple[Sequence[_Found], bytes | None]:
+        """Some names of a directory from `start` on, in order, and the start of the next ones."""
+        with self._folder() as root:
+            if not parent:
+                with self._folder_errors():
+                    return _scan(root, start)
+            with _closing(_descend(root, parent)) as handle:
+                return _scan(handle, start)
+
+
+def _placed(path: str, roots: Sequence[Path]) -> tuple[str, Parts]:
+    """The root that holds the directory, and the way from it: names without any link among them."""
+    try:
+        real = os.path.realpath(path) if path.startswith("/") else ""
+    except ValueError:
+        real = ""
+    for root in map(os.path.realpath, roots):
+        if real == root or real.startswith(root.rstrip("/") + "/"):
+            return root, tuple(part for part in os.fsencode(real[len(root) :]).split(b"/") if part)
+    raise SourceRefused(
+        f"{path!r} is not an absolute path below one of LOCAL_SOURCE_ROOTS; choose one that is, or extend that setting."
+    )
+
+
+def _descend(start: int, parts: Sequence[bytes]) -> int:
+    """A handle of the directory `parts` below `start`, without following a link; the caller closes it."""
+    handle = os.dup(start)
+    for part in parts:
+        with _closing(handle):
+            handle = os.open(part, _DIRECTORY | os.O_NOFOLLOW, dir_fd=handle)
+    return handle
+
+
+def _scan(handle: int, start: bytes) -> tuple[Sequence[_Found], bytes | None]:
+    names, cut = _first_names(handle, start)
+    found = [(name, info) for name in names if (info := _look(name, handle))]
+    return found, names[-1] + b"\0" if cut else None
+
+
+def _first_names(handle: int, start: bytes) -> tuple[Sequence[bytes], bool]:
+    """The first `WINDOW` names from `start` on, in order, and whether there are more."""
+    names: list[bytes] = []
+    cut = False
+    with os.scandir(handle) as listing:
+        for item in listing:
+            name = os.fsencode(item.name)
+            if name >= start:
+                names.append(name)
+            if len(names) >= 2 * WINDOW:
+                names.sort()
+                del names[WINDOW:]
+                cut = True
+    names.sort()
+    return names[:WINDOW], cut or len(names) > WINDOW
+
+
+def _look(name: bytes, folder: int) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        # deleted since its name was read
+        return None
+
+
+def _open_file(name: bytes, folder: int) -> int:
+    """A handle of a regular file. It is looked at first, as opening a device can do things."""
+    _refuse_special(os.stat(name, dir_fd=folder, follow_symlinks=False))
+    return os.open(name, _FILE, dir_fd=folder)
+
+
+def _refuse_special(info: os.stat_result) -> None:
+    reason = _reason(info)
+    if reason:
+        raise FileError(reason)
+
+
+def _read_steadily(handle: int, limit: int) -> Content:
+    """The bytes between two equal stamps, tried twice; a file that does not hold still is read without a stamp."""
+    for _ in range(2):
+        before = os.fstat(handle)
+        _refuse_special(before)
+        os.lseek(handle, 0, os.SEEK_SET)
+        data = _bytes(handle, limit)
+        if _stamp(os.fstat(handle)) == _stamp(before):
+            young = time.time_ns() - before.st_mtime_ns < _TRUSTED_AGE_NS
+            return Content(data, None if young else _stamp(before))
+    return Content(data, None)
+
+
+def _bytes(handle: int, limit: int) -> bytes:
+    pieces, room = [], limit + 1
+    while room and (piece := os.read(handle, min(room, _PIECE))):
+        pieces.append(piece)
+        room -= len(piece)
+    if not room:
+        raise FileError(Reason.TOO_LARGE)
+    return b"".join(pieces)
+
+
+@contextmanager
+def _file_errors() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _OUT_OF_HANDLES:
+            raise _unavailable(error) from error
+        raise FileError(_REASONS.get(error.errno or 0, Reason.UNREADABLE)) from error
+
+
+#: A file that became a link, a socket or a device between listing and reading.
+_REASONS = {errno.ELOOP: Reason.SYMLINK, errno.ENXIO: Reason.NOT_A_FILE, errno.ENODEV: Reason.NOT_A_FILE}
+
+
+def _unavailable(error: OSError) -> SourceUnavailable:
+    name = errno.errorcode.get(error.errno or 0, "?")
+    return SourceUnavailable(f"The file system fails ({name}); check the disk, its mount and the limit of open files.")
+
+
+@contextmanager
+def _closing(handle: int) -> Iterator[int]:
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _entry(item: _Item) -> Entry:
+    path, info = _printable(item.parts), item.info
+    return Entry(
+        key=_key(item.parts),
+        path=path,
+        id_path=f"/{path}",
+        node_id=None,
+        size=info.st_size if info else 0,
+        stamp=_stamp(info) if info else "unlisted",
+        reason=_reason(info) if info else Reason.UNREADABLE,
+    )
+
+
+def _reason(info: os.stat_result) -> Reason | None:
+    if stat.S_ISREG(info.st_mode):
+        return None
+    if stat.S_ISDIR(info.st_mode):
+        # listed as a directory that could not be entered; it still is no file to read
+        return Reason.UNREADABLE
+    return Reason.SYMLINK if stat.S_ISLNK(info.st_mode) else Reason.NOT_A_FILE
+
+
+def _stamp(info: os.stat_result) -> str:
+    return f"{info.st_size}-{info.st_mtime_ns}-{info.st_ctime_ns}-{info.st_ino}"
+
+
+def _key(parts: Parts) -> bytes:
+    return b"/".join(parts)
+
+
+def _printable(parts: Parts) -> str:
+    return _key(parts).decode("utf-8", "backslashreplace")
+
+
+def _parts_of(key: bytes) -> Parts:
+    parts = tuple(key.split(b"/"))
+    if b"\0" in key or not {b"", b".", b".."}.isdisjoint(parts):
+        raise FileError(Reason.UNREADABLE)
+    return parts
+
+
+def _cursor_of(parts: Parts) -> str:
+    return _key(parts).hex()
+
+
+def _parts_of_cursor(cursor: str | None) -> Parts:
+    return tuple(bytes.fromhex(cursor).split(b"/")) if cursor else ()

@@ -1,0 +1,210 @@
+"""Nodes of the project's content tree (`content_node`): a folder with everything below it, or a single node."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from psycopg import Connection, OperationalError
+from psycopg.rows import TupleRow, class_row
+
+from schemas.document import Content, Entry, Page
+from schemas.errors import FileError, FolderGone, SourceUnavailable
+from schemas.status import Reason
+from worker.objects import Objects
+from worker.state import Pool, load
+
+PAGE_SIZE = 1000
+
+#: A slash within a name would look like one more folder; this letter reads like a slash and is none.
+SLASH_IN_NAME = "\N{DIVISION SLASH}"
+
+_SQL = load("nodes")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+Row = TypeVar("Row")
+Database = Connection[TupleRow]
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    id: str
+    id_path: str
+    name: str
+    type: str
+    size_bytes: int
+    version: int
+    created: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    type: str
+    object_key: str | None
+    json_bytes: int | None
+    json_text: str | None
+    version: int
+    created: int
+
+
+class NodeTree:
+    """A source over one node of a project. Ids hold no slash, so an `id_path` splits into the ids of its nodes."""
+
+    def __init__(
+        self, pool: Pool, objects: Objects, project_id: str, node_id: str, *, page_size: int = PAGE_SIZE
+    ) -> None:
+        self._pool = pool
+        self._objects = objects
+        self._project_id = project_id
+        self._node_id = node_id
+        self._page_size = page_size
+
+    def check(self) -> None:
+        """See `Source`."""
+        with _connection(self._pool) as database:
+            self._root(database)
+
+    def list(self, cursor: str | None) -> Page:
+        """See `Source`. A cursor is the last id path below the root, so the root itself may be moved meanwhile."""
+        with _connection(self._pool) as database:
+            root = self._root(database)
+            if root.type != "folder":
+                return Page([_entry(root, _shown(root.name, root.id))], None)
+            nodes = self._descendants(database, root, cursor)
+            names = self._folder_names(database, root, nodes)
+        entries = [_entry(node, _path(root, node, names)) for node in nodes]
+        more = len(nodes) == self._page_size
+        return Page(entries, nodes[-1].id_path.removeprefix(root.id_path) if more else None)
+
+    def read(self, key: bytes, limit: int) -> Content:
+        """See `Source`; inline JSON reads as `render_json` writes it."""
+        stored = self._stored(key, limit)
+        try:
+            return self._content(stored, limit)
+        except FileError:
+            # an upload changes the row, then deletes the old object: this may be the row from before
+            latest = self._stored(key, limit)
+            if latest.object_key == stored.object_key:
+                raise
+            return self._content(latest, limit)
+
+    def _root(self, database: Database) -> _Node:
+        for node in _rows(_Node, database, "find_node", project_id=self._project_id, node_id=self._node_id):
+            return node
+        raise FolderGone(f"The node {self._node_id!r} does not exist; choose one that does.")
+
+    def _descendants(self, database: Database, root: _Node, cursor: str | None) -> Sequence[_Node]:
+        place = {"after": root.id_path + (cursor or "/"), "before": root.id_path + _AFTER_SLASH}
+        return _rows(_Node, database, "list_nodes", project_id=self._project_id, page_size=self._page_size, **place)
+
+    def _folder_names(self, database: Database, root: _Node, nodes: Sequence[_Node]) -> dict[str, str]:
+        """Names of every folder between the root and these nodes, by id."""
+        ids = sorted({folder for node in nodes for folder in _folders(root, node)})
+        found = _rows(_Named, database, "name_nodes", project_id=self._project_id, ids=ids) if ids else ()
+        return {folder.id: _shown(folder.name, folder.id) for folder in found}
+
+    def _stored(self, key: bytes, limit: int) -> _Stored:
+        with _connection(self._pool) as database:
+            where = {"project_id": self._project_id, "node_id": key.decode()}
+            for stored in _rows(_Stored, database, "read_node", limit=limit, **where):
+                return stored
+        raise FileError(Reason.UNREADABLE, "The node no longer exists; index again.")
+
+    def _content(self, stored: _Stored, limit: int) -> Content:
+        if stored.type == "folder":
+            raise FileError(Reason.NOT_A_FILE, "The node has become a folder; index again.")
+        if stored.json_bytes is not None:
+            return Content(_json(stored, limit), _stamp(stored))
+        if stored.object_key is None:
+            raise FileError(Reason.EMPTY)
+        return Content(self._objects.get(stored.object_key, limit), _stamp(stored))
+
+
+#: The character that sorts next to "/": every path below a folder is less than the folder's own with this behind it.
+_AFTER_SLASH = "0"
+
+
+def render_json(text: str, limit: int) -> bytes:
+    """The text in which inline JSON is indexed and shown: `json.dumps(indent=2, ensure_ascii=False)`, in UTF-8.
+
+    Half a surrogate pair, which JSON can spell and UTF-8 cannot, becomes U+FFFD. Raises `FileError`: `too_large` above
+    `limit` bytes, `parse_failed` for numbers and nesting beyond what Python reads.
+    """
+    try:
+        pieces = json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(json.loads(text))
+        data = _LONE_SURROGATE.sub("\ufffd", _joined(pieces, limit)).encode()
+    except (ValueError, RecursionError) as error:
+        raise FileError(Reason.PARSE_FAILED, f"The JSON cannot be read: {error}.") from error
+    if len(data) > limit:
+        raise FileError(Reason.TOO_LARGE)
+    return data
+
+
+def _joined(pieces: Iterator[str], limit: int) -> str:
+    # indentation can multiply a deep document's size a thousandfold, so it is weighed while it is written
+    parts, length = [], 0
+    for piece in pieces:
+        parts.append(piece)
+        length += len(piece)
+        if length > limit:
+            raise FileError(Reason.TOO_LARGE)
+    return "".join(parts)
+
+
+def _json(stored: _Stored, limit: int) -> bytes:
+    if stored.json_text is None:
+        raise FileError(Reason.TOO_LARGE)
+    return render_json(stored.json_text, limit)
+
+
+def _stamp(node: _Node | _Stored) -> str:
+    # versions start again at 1 when a node is deleted and made anew under the same id; the time of making does not
+    return f"v{node.version}-{node.created}"
+
+
+def _entry(node: _Node, path: str) -> Entry:
+    return Entry(
+        key=node.id.encode(),
+        path=path,
+        id_path=node.id_path,
+        node_id=node.id,
+        size=node.size_bytes,
+        stamp=_stamp(node),
+        type=node.type,
+    )
+
+
+def _folders(root: _Node, node: _Node) -> Sequence[str]:
+    return node.id_path.removeprefix(root.id_path + "/").split("/")[:-1]
+
+
+def _path(root: _Node, node: _Node, names: dict[str, str]) -> str:
+    folders = [names.get(folder, folder) for folder in _folders(root, node)]
+    return "/".join([*folders, _shown(node.name, node.id)])
+
+
+def _shown(name: str, node_id: str) -> str:
+    return name.replace("/", SLASH_IN_NAME) or node_id
+
+
+def _rows(kind: type[Row], database: Database, query: str, **values: Any) -> Sequence[Row]:
+    return database.cursor(row_factory=class_row(kind)).execute(_SQL[query], values).fetchall()
+
+
+@contextmanager
+def _connection(pool: Pool) -> Iterator[Database]:
+    try:
+        with pool.connection() as connection:
+            yield connection
+    except OperationalError as error:
+        raise SourceUnavailable("The database of content nodes did not answer; it is tried again.") from error

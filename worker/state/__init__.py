@@ -1,0 +1,53 @@
+"""Postgres, the truth: connections, migrations and named queries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import psycopg
+from psycopg import Connection
+from psycopg.rows import TupleRow
+from psycopg.sql import SQL
+from psycopg_pool import ConnectionPool
+
+Pool = ConnectionPool[Connection[TupleRow]]
+
+_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+
+
+@cache
+def load(name: str) -> dict[str, SQL]:
+    """The queries of `worker/state/{name}.sql`, by the name in the `-- name:` line above each."""
+    _, *parts = _NAME.split(resources.files("worker.state").joinpath(f"{name}.sql").read_text())
+    # psycopg asks for literal strings to keep user input out of SQL; a file of this package is as good
+    return {key: SQL(text.strip()) for key, text in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def open_pool(database_url: str, *, max_size: int = 4, **options: Any) -> Pool:
+    """A pool that checks a connection before it lends it, so that a restart of Postgres is not seen by its users."""
+    return ConnectionPool(
+        database_url,
+        min_size=0,
+        max_size=max_size,
+        timeout=20,
+        check=ConnectionPool.check_connection,
+        open=True,
+        **options,
+    )
+
+
+#: Any number that no other user of the database takes for an advisory lock.
+SWEEP_LOCK = 0x53776565
+
+
+@contextmanager
+def sweeping(database_url: str) -> Iterator[bool]:
+    """Whether this process is the only one that sweeps until the block ends."""
+    with psycopg.connect(database_url, autocommit=True, connect_timeout=3) as connection:
+        row = connection.execute("SELECT pg_try_advisory_lock(%s)", (SWEEP_LOCK,)).fetchone()
+        yield row is not None and bool(row[0])

@@ -1,0 +1,174 @@
+"""Rows of `chunk` and `chunk_tombstone`: text with its place, and what the vector store must forget."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from psycopg import Connection
+from psycopg.rows import class_row, dict_row
+
+from schemas.document import Chunk
+from worker.state import Pool, load
+
+#: The longest a write may still arrive after its sender gave up: the store's time-out of 15 s, times a wide margin.
+LATE_WRITE = timedelta(minutes=5)
+#: A first delete that was not confirmed by then is repeated by the sweep.
+FIRST_DELETE = timedelta(seconds=20)
+
+_SQL = load("chunks")
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A chunk that search shows, with everything the vector store knows of it."""
+
+    file_id: UUID
+    id: UUID
+    content_hash: str
+    chunk_index: int
+    json_pointer: str | None
+    symbol: str | None
+    node_type: str | None
+    scope: str | None
+    language: str | None
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A chunk with its id and its place in the file; `lead` and `trail` are the file's text around it."""
+
+    id: UUID
+    file_id: UUID
+    index: int
+    chunk: Chunk
+    content_hash: str
+    language: str | None
+    lead: str = ""
+    trail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """A vector to be deleted; `final` once no late write can bring it back."""
+
+    id: UUID
+    index_id: UUID
+    namespace: str
+    vector_store: str
+    dimensions: int
+    final: bool
+
+
+def live(pool: Pool, files: Sequence[UUID]) -> dict[UUID, list[Live]]:
+    """The live chunks of files, in their order."""
+    found: dict[UUID, list[Live]] = defaultdict(list)
+    with pool.connection() as connection:
+        cursor = connection.cursor(row_factory=class_row(Live))
+        for row in cursor.execute(_SQL["live"], {"files": list(files)}):
+            found[row.file_id].append(row)
+    return found
+
+
+def insert(pool: Pool, owner: UUID, epoch: int, placed: Iterable[Placed], *, keywords: bool) -> None:
+    """Write chunks, not live yet, of the files `owner` holds; those already there are left as they are."""
+    with pool.connection() as connection:
+        _stage(connection, placed)
+        connection.execute(_SQL["insert_staged"], {"owner": owner, "epoch": epoch, "keywords": keywords})
+
+
+def replace(
+    connection: Connection[Any],
+    *,
+    files: Sequence[UUID],
+    failed: Sequence[UUID],
+    current: Sequence[UUID],
+    kept: Sequence[Placed],
+) -> list[UUID]:
+    """Make `current` the live chunks of finished files; the ids that went to the tombstones.
+
+    A failed file keeps what was live of it and loses what was half written.
+    """
+    values = {"files": list(files), "failed": list(failed), "current": list(current)}
+    buried = [row[0] for row in connection.execute(_SQL["bury"], values).fetchall()]
+    if kept:
+        _stage(connection, kept)
+        connection.execute(_SQL["move_kept"])
+    connection.execute(_SQL["make_live"], {"files": list(set(files) - set(failed))})
+    return buried
+
+
+def move_keywords(connection: Connection[Any], files: Sequence[UUID]) -> None:
+    """Write the keyword field of moved files' chunks anew: the path is part of it."""
+    connection.execute(_SQL["move_keywords"], {"files": list(files)})
+
+
+def of_file(pool: Pool, file_id: UUID) -> list[tuple[UUID, str, str]]:
+    """(id, context, text) of a file's live chunks."""
+    with pool.connection() as connection:
+        return connection.execute(_SQL["moved"], {"file_id": file_id}).fetchall()
+
+
+def confirm_deleted(pool: Pool, ids: Sequence[UUID]) -> None:
+    """The store confirmed that these vectors are gone."""
+    with pool.connection() as connection:
+        connection.execute(_SQL["confirm_deleted"], {"ids": list(ids)})
+
+
+def due_tombstones(pool: Pool, limit: int) -> list[Tombstone]:
+    """Vectors whose first delete was not confirmed, or whose second is due."""
+    values = {"late": LATE_WRITE, "patience": FIRST_DELETE, "limit": limit}
+    with pool.connection() as connection:
+        return connection.cursor(row_factory=class_row(Tombstone)).execute(_SQL["due_tombstones"], values).fetchall()
+
+
+def purge_tombstones(pool: Pool, ids: Sequence[UUID]) -> None:
+    """Forget vectors that were deleted twice."""
+    with pool.connection() as connection:
+        connection.execute(_SQL["purge_tombstones"], {"ids": list(ids)})
+
+
+def text(pool: Pool, file_id: UUID) -> list[dict[str, Any]]:
+    """Texts of a file's live chunks and between them, in order."""
+    with pool.connection() as connection:
+        return connection.cursor(row_factory=dict_row).execute(_SQL["text"], {"file_id": file_id}).fetchall()
+
+
+def hits(pool: Pool, index_id: UUID, ids: Sequence[UUID]) -> dict[UUID, dict[str, Any]]:
+    """What an answer shows of live chunks; ids without a live row are left out."""
+    with pool.connection() as connection:
+        cursor = connection.cursor(row_factory=dict_row)
+        rows = cursor.execute(_SQL["hits"], {"ids": list(ids), "index_id": index_id})
+        return {row["chunk_id"]: row for row in rows}
+
+
+def keyword_search(pool: Pool, values: dict[str, Any]) -> list[tuple[UUID, float]]:
+    """Chunks that hold any word of the query, best first."""
+    with pool.connection() as connection:
+        return connection.execute(_SQL["keyword_search"], values).fetchall()
+
+
+def any_passes(pool: Pool, values: dict[str, Any]) -> bool:
+    """Whether any live chunk passes the filters."""
+    with pool.connection() as connection:
+        row = connection.execute(_SQL["any_passes"], values).fetchone()
+        return row is not None and bool(row[0])
+
+
+def _stage(connection: Connection[Any], placed: Iterable[Placed]) -> None:
+    connection.execute(_SQL["stage"])
+    with connection.cursor().copy(_SQL["copy"]) as copy:
+        for p in placed:
+            c = p.chunk
+            copy.write_row(
+                (
+                    *(p.id, p.file_id, p.index, c.json_pointer, c.text, c.context, p.lead, p.trail, p.content_hash),
+                    *(c.tokens, c.start_line, c.end_line, c.start_char, c.end_char, c.title, c.symbol, c.node_type),
+                    *(c.scope, p.language, c.level),
+                )
+            )

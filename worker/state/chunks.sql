@@ -1,0 +1,115 @@
+-- name: live
+SELECT file_id, id, content_hash, chunk_index, json_pointer, symbol, node_type, scope, language, level
+FROM chunk WHERE file_id = ANY (%(files)s) AND live ORDER BY file_id, chunk_index
+
+-- name: stage
+CREATE TEMP TABLE IF NOT EXISTS staged_chunk (
+    id uuid, file_id uuid, chunk_index integer, json_pointer text, chunk_text text, context text, lead text, trail text,
+    content_hash text, tokens_estimate integer, start_line integer, end_line integer, start_char integer,
+    end_char integer, title text, symbol text, node_type text, scope text, language text, level smallint
+) ON COMMIT DELETE ROWS
+
+-- name: copy
+COPY staged_chunk (id, file_id, chunk_index, json_pointer, chunk_text, context, lead, trail, content_hash,
+    tokens_estimate, start_line, end_line, start_char, end_char, title, symbol, node_type, scope, language, level)
+FROM STDIN
+
+-- name: insert_staged
+-- not live; only for files this worker still holds under the index's present epoch
+INSERT INTO chunk (id, index_id, file_id, chunk_index, json_pointer, chunk_text, context, lead, trail, content_hash,
+    tokens_estimate, start_line, end_line, start_char, end_char, title, symbol, node_type, scope, language, level, keywords)
+SELECT s.id, f.index_id, s.file_id, s.chunk_index, s.json_pointer, s.chunk_text, s.context, s.lead, s.trail,
+       s.content_hash, s.tokens_estimate, s.start_line, s.end_line, s.start_char, s.end_char, s.title, s.symbol,
+       s.node_type, s.scope, s.language, s.level,
+       CASE WHEN %(keywords)s THEN to_tsvector('english', f.path || E'\n' || s.context || E'\n' || s.chunk_text) END
+FROM staged_chunk s
+JOIN search_index_file f ON f.id = s.file_id AND f.lease_owner = %(owner)s AND f.status = 'indexing'
+JOIN search_index i ON i.id = f.index_id AND i.epoch = %(epoch)s AND i.deleted_at IS NULL
+ON CONFLICT (id) DO NOTHING
+
+-- name: bury
+-- what the finished files no longer hold, live or never made so, moves to the tombstones
+WITH gone AS (
+    DELETE FROM chunk
+    WHERE file_id = ANY (%(files)s) AND NOT id = ANY (%(current)s) AND NOT (live AND file_id = ANY (%(failed)s))
+    RETURNING id, index_id
+), buried AS (
+    INSERT INTO chunk_tombstone (id, index_id) SELECT id, index_id FROM gone ON CONFLICT DO NOTHING
+)
+SELECT id FROM gone
+
+-- name: make_live
+UPDATE chunk SET live = true WHERE file_id = ANY (%(files)s) AND NOT live
+
+-- name: move_kept
+UPDATE chunk c
+SET chunk_index = s.chunk_index, context = s.context, lead = s.lead, trail = s.trail, start_line = s.start_line,
+    end_line = s.end_line, start_char = s.start_char, end_char = s.end_char, title = s.title
+FROM staged_chunk s
+WHERE c.id = s.id AND (c.chunk_index, c.lead, c.trail, c.start_line, c.end_line, c.start_char, c.end_char, c.title)
+    IS DISTINCT FROM (s.chunk_index, s.lead, s.trail, s.start_line, s.end_line, s.start_char, s.end_char, s.title)
+
+-- name: move_keywords
+UPDATE chunk c SET keywords = to_tsvector('english', f.path || E'\n' || c.context || E'\n' || c.chunk_text)
+FROM search_index_file f WHERE f.id = c.file_id AND c.file_id = ANY (%(files)s) AND c.keywords IS NOT NULL
+
+-- name: moved
+SELECT id, context, chunk_text FROM chunk WHERE file_id = %(file_id)s AND live
+
+-- name: confirm_deleted
+UPDATE chunk_tombstone SET deleted_at = now() WHERE id = ANY (%(ids)s) AND deleted_at IS NULL
+
+-- name: due_tombstones
+SELECT c.id, c.index_id, i.namespace, i.vector_store, (i.settings -> 'embedder' ->> 'dimensions')::int AS dimensions,
+       c.created_at < now() - %(late)s AS final
+FROM chunk_tombstone c JOIN search_index i ON i.id = c.index_id
+WHERE c.created_at < now() - %(late)s OR c.deleted_at IS NULL AND c.created_at < now() - %(patience)s
+ORDER BY c.created_at LIMIT %(limit)s
+
+-- name: purge_tombstones
+DELETE FROM chunk_tombstone WHERE id = ANY (%(ids)s)
+
+-- name: text
+SELECT chunk_text, lead, trail, start_char, end_char, json_pointer FROM chunk
+WHERE file_id = %(file_id)s AND live AND level = 0 ORDER BY start_char, end_char
+
+-- name: hits
+SELECT c.id AS chunk_id, c.chunk_text, coalesce(f.node_id, f.id::text) AS file_node_id, f.id AS file_id,
+       f.id_path AS file_id_path, f.path AS file_path, f.type AS file_type, c.title, c.json_pointer, c.chunk_index,
+       f.live_chunks AS total_chunks, c.content_hash, c.start_line, c.end_line, c.start_char, c.end_char, c.language,
+       c.symbol, c.node_type, c.scope, c.level, c.embedded, f.status <> 'indexed' AS stale
+FROM chunk c JOIN search_index_file f ON f.id = c.file_id
+WHERE c.id = ANY (%(ids)s) AND c.index_id = %(index_id)s AND c.live
+
+-- name: keyword_search
+SELECT c.id, ts_rank(c.keywords, q.query, 1 | 32) AS value
+FROM (
+    -- any of the words instead of all: the parsed query's operators are exchanged, its lexemes stay quoted
+    SELECT replace(plainto_tsquery('english', %(query)s)::text, ' & ', ' | ')::tsquery AS query
+) q, chunk c JOIN search_index_file f ON f.id = c.file_id
+WHERE c.index_id = %(index_id)s AND c.live AND c.keywords @@ q.query
+  AND (%(file_node_ids)s::text[] IS NULL OR coalesce(f.node_id, f.id::text) = ANY (%(file_node_ids)s))
+  AND (%(types)s::text[] IS NULL OR f.type = ANY (%(types)s))
+  AND (%(languages)s::text[] IS NULL OR c.language = ANY (%(languages)s))
+  AND (%(symbols)s::text[] IS NULL OR c.symbol = ANY (%(symbols)s))
+  AND (%(node_types)s::text[] IS NULL OR c.node_type = ANY (%(node_types)s))
+  AND (%(scope)s::text IS NULL OR c.scope = %(scope)s OR starts_with(c.scope, %(scope)s || '/'))
+  AND (%(json_pointer)s::text IS NULL OR c.json_pointer = %(json_pointer)s
+       OR starts_with(c.json_pointer, %(json_pointer)s || '/'))
+  AND (%(level)s::int IS NULL OR c.level = %(level)s)
+ORDER BY value DESC, c.id LIMIT %(limit)s
+
+-- name: any_passes
+SELECT EXISTS (
+SELECT FROM chunk c JOIN search_index_file f ON f.id = c.file_id
+WHERE c.index_id = %(index_id)s AND c.live
+  AND (%(file_node_ids)s::text[] IS NULL OR coalesce(f.node_id, f.id::text) = ANY (%(file_node_ids)s))
+  AND (%(types)s::text[] IS NULL OR f.type = ANY (%(types)s))
+  AND (%(languages)s::text[] IS NULL OR c.language = ANY (%(languages)s))
+  AND (%(symbols)s::text[] IS NULL OR c.symbol = ANY (%(symbols)s))
+  AND (%(node_types)s::text[] IS NULL OR c.node_type = ANY (%(node_types)s))
+  AND (%(scope)s::text IS NULL OR c.scope = %(scope)s OR starts_with(c.scope, %(scope)s || '/'))
+  AND (%(json_pointer)s::text IS NULL OR c.json_pointer = %(json_pointer)s
+       OR starts_with(c.json_pointer, %(json_pointer)s || '/'))
+  AND (%(level)s::int IS NULL OR c.level = %(level)s)
+)

@@ -1,0 +1,94 @@
+"""Rows of `content_node`: folders and files of a project's own content tree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from psycopg import Connection
+from psycopg.rows import dict_row
+
+from schemas.errors import Conflict, Invalid, NotFound
+from worker.state import Pool, load
+
+#: Bytes of the ids from the root to a node: an index row of Postgres holds no more than about 2,700.
+MAX_ID_PATH = 2_000
+
+_SQL = load("content")
+
+Row = dict[str, Any]
+
+
+def get(pool: Pool, project_id: str, node_id: str) -> Row:
+    """A node with its inline JSON or the key of its object; raises `NotFound`."""
+    with pool.connection() as connection:
+        return _get(connection, project_id, node_id)
+
+
+def insert(pool: Pool, project_id: str, node: Row) -> Row:
+    """A new node; raises `NotFound` for its parent and `Conflict` for its id."""
+    with pool.connection() as connection:
+        connection.execute(_SQL["lock_project"], {"project_id": project_id})
+        path = f"{_folder_path(connection, project_id, node['parent_id'])}/{node['id']}"
+        _check_depth(path)
+        created = connection.execute(_SQL["insert"], {**node, "project_id": project_id, "id_path": path})
+        if not created.rowcount:
+            raise Conflict(f"A node {node['id']!r} exists already in this project; choose another id, or PATCH it.")
+        return _get(connection, project_id, node["id"])
+
+
+def set_content(pool: Pool, project_id: str, node_id: str, content: Row) -> str | None:
+    """Replace a node's content; the key of the object that is not needed any more."""
+    with pool.connection() as connection:
+        connection.execute(_SQL["lock_project"], {"project_id": project_id})
+        old = _get(connection, project_id, node_id)
+        connection.execute(_SQL["set_content"], {**content, "project_id": project_id, "id": node_id})
+        return old["object_key"]  # type: ignore[no-any-return] # a text column
+
+
+def move(
+    pool: Pool, project_id: str, node_id: str, *, name: str | None, parent_id: str | None, to_parent: bool
+) -> None:
+    """Give a node another name, and with `to_parent` another parent (None: the root)."""
+    with pool.connection() as connection:
+        connection.execute(_SQL["lock_project"], {"project_id": project_id})
+        node = _get(connection, project_id, node_id)
+        parent = parent_id if to_parent else node["parent_id"]
+        path = f"{_folder_path(connection, project_id, parent)}/{node_id}"
+        if path.startswith(node["id_path"] + "/"):
+            raise Invalid("A folder cannot be moved into itself; choose another parent.")
+        values = {"project_id": project_id, "id": node_id, "name": name or node["name"], "parent_id": parent}
+        connection.execute(_SQL["set_place"], values)
+        if path != node["id_path"]:
+            _check_depth(path)
+            connection.execute(_SQL["move_below"], {"project_id": project_id, "old": node["id_path"], "new": path})
+
+
+def delete(pool: Pool, project_id: str, node_id: str) -> list[str]:
+    """Delete a node with everything below it; the keys of the objects that are not needed any more."""
+    with pool.connection() as connection:
+        connection.execute(_SQL["lock_project"], {"project_id": project_id})
+        node = _get(connection, project_id, node_id)
+        rows = connection.execute(_SQL["delete"], {"project_id": project_id, "id_path": node["id_path"]}).fetchall()
+        return [key for (key,) in rows if key is not None]
+
+
+def _get(connection: Connection[Any], project_id: str, node_id: str) -> Row:
+    values = {"project_id": project_id, "id": node_id}
+    found = connection.cursor(row_factory=dict_row).execute(_SQL["get"], values).fetchone()
+    if found is None:
+        raise NotFound(f"The project {project_id!r} has no node {node_id!r}; check both ids.")
+    return found
+
+
+def _check_depth(path: str) -> None:
+    if len(path.encode()) > MAX_ID_PATH:
+        raise Invalid("The node would lie too deep; use shorter ids or fewer levels of folders.")
+
+
+def _folder_path(connection: Connection[Any], project_id: str, folder_id: str | None) -> str:
+    if folder_id is None:
+        return ""
+    folder = _get(connection, project_id, folder_id)
+    if folder["type"] != "folder":
+        raise Invalid(f"The node {folder_id!r} is no folder and cannot hold others; choose a folder as parent.")
+    return str(folder["id_path"])

@@ -1,0 +1,196 @@
+"""Rows of `search_index_file`: what is listed, claimed and finished."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import orjson
+from psycopg import Connection
+from psycopg.rows import class_row, dict_row
+
+from schemas.document import Entry
+from schemas.errors import LeaseLost
+from schemas.status import FileStatus, Reason
+from worker.state import Pool, load
+from worker.state.tasks import LEASE
+
+_SQL = load("files")
+_TASKS = load("tasks")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """An entry as the plan records it."""
+
+    id: UUID
+    entry: Entry
+    code_version: str
+    reason: Reason | None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A file row this worker holds a lease on."""
+
+    id: UUID
+    key: bytes
+    path: str
+    id_path: str
+    node_id: str | None
+    type: str | None
+    size_bytes: int
+    stamp: str
+    code_version: str
+    listed_reason: Reason | None
+    work: str
+    live_fingerprint: str | None
+    live_path: str | None
+    live_id_path: str | None
+    live_chunks: int
+    live_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the work on one claimed file ended. `stamp` is None where it was too young to be trusted."""
+
+    id: UUID
+    status: FileStatus
+    reason: Reason | None = None
+    message: str | None = None
+    type: str | None = None
+    stamp: str | None = None
+    fingerprint: str | None = None
+    chunks: int = 0
+    live_tokens: int = 0
+    embedded_chunks: int = 0
+    reused_chunks: int = 0
+    tokens: int = 0
+    timings: dict[str, float] | None = None
+
+
+def record_page(
+    pool: Pool,
+    *,
+    task_id: UUID,
+    index_id: UUID,
+    owner: UUID,
+    listed: Iterable[Listed],
+    cursor: str | None,
+    unlisted: Sequence[bytes],
+) -> None:
+    """Write a page of the listing and move the plan's cursor; raises `LeaseLost` if the plan is not ours any more."""
+    values = {"task_id": task_id, "index_id": index_id, "owner": owner, "cursor": cursor, "unlisted": list(unlisted)}
+    with pool.connection() as connection:
+        if not connection.execute(_TASKS["save_cursor"], values).rowcount:
+            raise LeaseLost("another worker lists this folder")
+        connection.execute(_SQL["stage_page"])
+        with connection.cursor().copy(_SQL["copy_page"]) as copy:
+            for file in listed:
+                e = file.entry
+                copy.write_row(
+                    (
+                        *(file.id, e.key, e.path, e.id_path, e.node_id, e.type, e.size, e.stamp),
+                        *(file.code_version, file.reason),
+                    )
+                )
+        connection.execute(_SQL["record_seen"], values)
+        connection.execute(_SQL["merge_page"], values)
+
+
+def end_listing(pool: Pool, *, task_id: UUID, index_id: UUID, owner: UUID, hold: bool, warning: str | None) -> int:
+    """After the last page: mark what vanished for removal, or hold all removals back; the number held.
+
+    Raises `LeaseLost` if the plan is not ours any more.
+    """
+    values: dict[str, Any] = {"task_id": task_id, "index_id": index_id, "owner": owner, "cursor": None, "unlisted": []}
+    with pool.connection() as connection:
+        if not connection.execute(_TASKS["save_cursor"], values).rowcount:
+            raise LeaseLost("another worker lists this folder")
+        vanished, known = connection.execute(_SQL["count_vanished"], values).fetchone() or (0, 0)
+        held = vanished if hold and vanished >= 20 and vanished * 2 > known else 0  # noqa: PLR2004 - the design's bounds
+        if vanished and not held:
+            connection.execute(_SQL["remove_vanished"], values)
+        connection.execute(_TASKS["end_listing"], {**values, "held": held, "warning": warning if held else None})
+        return held
+
+
+def claim(pool: Pool, *, task_id: UUID, index_id: UUID, owner: UUID, max_files: int, max_bytes: int) -> list[Claim]:
+    """Lease pending files of a task, in a fixed order, those that other workers hold left out."""
+    values = {"task_id": task_id, "index_id": index_id, "owner": owner, "lease": LEASE}
+    with pool.connection() as connection:
+        cursor = connection.cursor(row_factory=class_row(Claim))
+        return cursor.execute(_SQL["claim"], {**values, "files": max_files, "bytes": max_bytes}).fetchall()
+
+
+def release(pool: Pool, owner: UUID) -> None:
+    """Give back what was claimed and not finished."""
+    with pool.connection() as connection:
+        connection.execute(_SQL["release"], {"owner": owner})
+
+
+def finish(connection: Connection[Any], owner: UUID, outcomes: Iterable[Outcome]) -> set[UUID]:
+    """Record outcomes; the ids of the files that were still leased to `owner`, the others are left alone."""
+    connection.execute(_SQL["stage_outcomes"])
+    with connection.cursor().copy(_SQL["copy_outcomes"]) as copy:
+        for o in outcomes:
+            copy.write_row(
+                (
+                    *(o.id, o.status, o.reason, o.message, o.type, o.stamp, o.fingerprint, o.chunks, o.live_tokens),
+                    *(o.embedded_chunks, o.reused_chunks, o.tokens, orjson.dumps(o.timings or {}).decode()),
+                )
+            )
+    return {row[0] for row in connection.execute(_SQL["finish"], {"owner": owner}).fetchall()}
+
+
+def hold_index(connection: Connection[Any], index_id: UUID, epoch: int) -> None:
+    """Keep the epoch from moving until this transaction ends; raises `LeaseLost` if it has moved already."""
+    row = connection.execute(_SQL["hold_index"], {"index_id": index_id}).fetchone()
+    if row is None or row[0] != epoch:
+        raise LeaseLost("the index was cancelled, deleted or taken over by a newer task")
+
+
+def return_expired(pool: Pool) -> int:
+    """Give the files of dead workers back; how many."""
+    with pool.connection() as connection:
+        return connection.execute(_SQL["return_expired"]).rowcount
+
+
+def page(
+    pool: Pool, index_id: UUID, *, status: FileStatus | None, q: str | None, after: tuple[str, UUID] | None, limit: int
+) -> list[dict[str, Any]]:
+    """Files of an index by path."""
+    path, id_ = after or (None, None)
+    values = {"index_id": index_id, "status": status, "q": q, "after_path": path, "after_id": id_, "limit": limit}
+    with pool.connection() as connection:
+        return connection.cursor(row_factory=dict_row).execute(_SQL["list"], values).fetchall()
+
+
+def one(pool: Pool, index_id: UUID, file: str) -> dict[str, Any] | None:
+    """A file by its id or its node id."""
+    values = {"index_id": index_id, "file_id": _as_uuid(file), "node_id": file}
+    with pool.connection() as connection:
+        return connection.cursor(row_factory=dict_row).execute(_SQL["one"], values).fetchone()
+
+
+def paths(pool: Pool, index_id: UUID) -> list[tuple[str, str]]:
+    """(file_node_id, path) of every file with live chunks."""
+    with pool.connection() as connection:
+        return connection.execute(_SQL["paths"], {"index_id": index_id}).fetchall()
+
+
+def named(pool: Pool, index_id: UUID, names: Sequence[str]) -> list[str]:
+    """The `file_node_id` of those of `names` (file ids or node ids) that have live chunks."""
+    with pool.connection() as connection:
+        rows = connection.execute(_SQL["named"], {"index_id": index_id, "names": list(names)}).fetchall()
+        return [row[0] for row in rows]
+
+
+def _as_uuid(value: str) -> UUID | None:
+    try:
+        return UUID(value)
+    except ValueError:
+        return None

@@ -1,0 +1,132 @@
+-- name: stage_page
+CREATE TEMP TABLE IF NOT EXISTS staged_page (
+    id uuid, key bytea, path text, id_path text, node_id text, type text, size_bytes bigint, stamp text, code_version text,
+    reason text
+) ON COMMIT DELETE ROWS
+
+-- name: copy_page
+COPY staged_page (id, key, path, id_path, node_id, type, size_bytes, stamp, code_version, reason) FROM STDIN
+
+-- name: record_seen
+INSERT INTO search_index_listing (task_id, file_id) SELECT %(task_id)s, id FROM staged_page ON CONFLICT DO NOTHING
+
+-- name: merge_page
+-- new, changed, unfinished and failed files become pending; unchanged rows are not touched;
+-- of a file that only moved, nothing but the place is worked on
+INSERT INTO search_index_file AS f
+    (id, index_id, key, path, id_path, node_id, type, size_bytes, task_id, stamp, code_version, listed_reason)
+SELECT id, %(index_id)s, key, path, id_path, node_id, type, size_bytes, %(task_id)s, stamp, code_version, reason
+FROM staged_page
+ON CONFLICT (id) DO UPDATE
+SET path = excluded.path, id_path = excluded.id_path, node_id = excluded.node_id,
+    type = coalesce(excluded.type, f.type), size_bytes = excluded.size_bytes,
+    work = CASE WHEN f.status = 'indexed' AND f.stamp = excluded.stamp AND f.code_version = excluded.code_version
+                     AND excluded.listed_reason IS NULL THEN 'path' ELSE 'read' END,
+    task_id = excluded.task_id, stamp = excluded.stamp, code_version = excluded.code_version,
+    listed_reason = excluded.listed_reason, status = 'pending', reason = NULL, message = NULL, attempts = 0,
+    lease_owner = NULL, lease_until = NULL, embedded_chunks = 0, reused_chunks = 0, tokens = 0, updated_at = now()
+WHERE (f.path, f.id_path, f.stamp, f.code_version) IS DISTINCT FROM
+          (excluded.path, excluded.id_path, excluded.stamp, excluded.code_version)
+   OR f.listed_reason IS DISTINCT FROM excluded.listed_reason
+   OR f.work = 'remove'
+   OR f.task_id <> excluded.task_id AND f.status NOT IN ('indexed', 'skipped')
+
+-- name: count_vanished
+SELECT count(*) FILTER (WHERE l.file_id IS NULL AND NOT f.kept) AS vanished, count(*) AS known
+FROM (
+    SELECT f.id, EXISTS (
+        SELECT FROM search_index_task t, unnest(t.unlisted) AS u(prefix)
+        WHERE t.id = %(task_id)s AND substring(f.key FROM 1 FOR length(u.prefix)) = u.prefix) AS kept
+    FROM search_index_file f WHERE f.index_id = %(index_id)s AND f.status <> 'removed'
+) f LEFT JOIN search_index_listing l ON l.task_id = %(task_id)s AND l.file_id = f.id
+
+-- name: remove_vanished
+UPDATE search_index_file f
+SET work = 'remove', status = 'pending', reason = NULL, message = NULL, task_id = %(task_id)s,
+    lease_owner = NULL, lease_until = NULL, embedded_chunks = 0, reused_chunks = 0, tokens = 0, updated_at = now()
+WHERE f.index_id = %(index_id)s AND f.status <> 'removed'
+  AND NOT EXISTS (SELECT FROM search_index_listing l WHERE l.task_id = %(task_id)s AND l.file_id = f.id)
+  AND NOT EXISTS (
+      SELECT FROM search_index_task t, unnest(t.unlisted) AS u(prefix)
+      WHERE t.id = %(task_id)s AND substring(f.key FROM 1 FOR length(u.prefix)) = u.prefix)
+
+-- name: claim
+-- by bytes as well as by count; a first file is taken whatever its size
+WITH locked AS (
+    SELECT id, size_bytes FROM search_index_file
+    WHERE index_id = %(index_id)s AND status = 'pending'
+    ORDER BY id LIMIT %(files)s FOR UPDATE SKIP LOCKED
+), summed AS (
+    SELECT id, sum(size_bytes) OVER (ORDER BY id) - size_bytes AS before FROM locked
+)
+UPDATE search_index_file f
+SET status = 'indexing', lease_owner = %(owner)s, lease_until = now() + %(lease)s, attempts = attempts + 1,
+    task_id = %(task_id)s
+FROM summed s, search_index_task t, search_index i
+WHERE f.id = s.id AND s.before < %(bytes)s
+  AND t.id = %(task_id)s AND t.status = 'indexing' AND i.id = t.index_id AND i.epoch = t.epoch
+RETURNING f.id, f.key, f.path, f.id_path, f.node_id, f.type, f.size_bytes, f.stamp, f.code_version, f.listed_reason, f.work,
+          f.live_fingerprint, f.live_path, f.live_id_path, f.live_chunks, f.live_tokens
+
+-- name: release
+-- what was claimed and not finished goes back untried
+UPDATE search_index_file SET status = 'pending', lease_owner = NULL, lease_until = NULL, attempts = attempts - 1
+WHERE lease_owner = %(owner)s AND status = 'indexing'
+
+-- name: hold_index
+SELECT epoch FROM search_index WHERE id = %(index_id)s AND deleted_at IS NULL FOR SHARE
+
+-- name: stage_outcomes
+CREATE TEMP TABLE IF NOT EXISTS staged_outcome (
+    id uuid, status text, reason text, message text, type text, stamp text, fingerprint text, chunks integer,
+    live_tokens bigint, embedded_chunks integer, reused_chunks integer, tokens bigint, timings jsonb
+) ON COMMIT DELETE ROWS
+
+-- name: copy_outcomes
+COPY staged_outcome (id, status, reason, message, type, stamp, fingerprint, chunks, live_tokens, embedded_chunks,
+    reused_chunks, tokens, timings) FROM STDIN
+
+-- name: finish
+-- a failed file keeps what is live of it; every other outcome replaces it
+UPDATE search_index_file f
+SET status = o.status, reason = o.reason, message = o.message, type = coalesce(o.type, f.type),
+    stamp = coalesce(o.stamp, ''), work = 'read', lease_owner = NULL, lease_until = NULL,
+    live_fingerprint = CASE WHEN o.status = 'failed' THEN f.live_fingerprint ELSE o.fingerprint END,
+    live_path = CASE WHEN o.status = 'failed' THEN f.live_path ELSE f.path END,
+    live_id_path = CASE WHEN o.status = 'failed' THEN f.live_id_path ELSE f.id_path END,
+    live_chunks = CASE WHEN o.status = 'failed' THEN f.live_chunks ELSE o.chunks END,
+    live_tokens = CASE WHEN o.status = 'failed' THEN f.live_tokens ELSE o.live_tokens END,
+    embedded_chunks = o.embedded_chunks, reused_chunks = o.reused_chunks, tokens = o.tokens, timings = o.timings,
+    updated_at = now()
+FROM staged_outcome o
+WHERE f.id = o.id AND f.lease_owner = %(owner)s AND f.status = 'indexing'
+RETURNING f.id
+
+-- name: return_expired
+UPDATE search_index_file SET status = 'pending', lease_owner = NULL, lease_until = NULL
+WHERE status = 'indexing' AND lease_until < now() AND pg_postmaster_start_time() < now() - interval '10 s'
+
+-- name: list
+SELECT id AS file_id, coalesce(node_id, id::text) AS file_node_id, path AS file_path, id_path AS file_id_path,
+       type AS file_type, size_bytes AS size, status, reason, message,
+       live_fingerprint IS NOT NULL AND status <> 'indexed' AS stale,
+       live_chunks AS chunks, live_tokens AS tokens, attempts, timings
+FROM search_index_file
+WHERE index_id = %(index_id)s
+  AND (%(status)s::text IS NULL AND status <> 'removed' OR status = %(status)s)
+  AND (%(q)s::text IS NULL OR strpos(lower(path), lower(%(q)s)) > 0)
+  AND (%(after_path)s::text IS NULL OR (path, id) > (%(after_path)s, %(after_id)s))
+ORDER BY path, id LIMIT %(limit)s
+
+-- name: one
+SELECT id, path, live_chunks FROM search_index_file
+WHERE index_id = %(index_id)s AND status <> 'removed' AND (id = %(file_id)s OR node_id = %(node_id)s)
+
+-- name: paths
+-- every live file's identifiers, for path filters
+SELECT coalesce(node_id, id::text) AS file_node_id, path FROM search_index_file
+WHERE index_id = %(index_id)s AND live_chunks > 0
+
+-- name: named
+SELECT coalesce(node_id, id::text) AS file_node_id FROM search_index_file
+WHERE index_id = %(index_id)s AND live_chunks > 0 AND (id::text = ANY (%(names)s) OR node_id = ANY (%(names)s))

@@ -1,0 +1,47 @@
+"""Rows of `api_key`: who may see which project. A key is stored hashed and shown once."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from typing import Any
+from uuid import UUID, uuid4
+
+from psycopg.rows import dict_row
+
+from worker.state import Pool, load
+
+_SQL = load("keys")
+
+
+def create(pool: Pool, project_id: str, name: str) -> tuple[UUID, str]:
+    """A new key: its id, and the key itself, which nobody can read again."""
+    key_id, key = uuid4(), f"fx_{secrets.token_urlsafe(32)}"
+    row = {"id": key_id, "project_id": project_id, "name": name, "key_hash": _hash(key)}
+    with pool.connection() as connection:
+        connection.execute(_SQL["insert"], row)
+    return key_id, key
+
+
+def project(pool: Pool, key: str) -> str | None:
+    """The project a key belongs to, None for one that is unknown or revoked."""
+    with pool.connection() as connection:
+        row = connection.execute(_SQL["project"], {"key_hash": _hash(key)}).fetchone()
+        return str(row[0]) if row else None
+
+
+def page(pool: Pool, project_id: str | None) -> list[dict[str, Any]]:
+    """Keys of a project (None: of all), without the keys themselves."""
+    with pool.connection() as connection:
+        return connection.cursor(row_factory=dict_row).execute(_SQL["list"], {"project_id": project_id}).fetchall()
+
+
+def revoke(pool: Pool, key_id: UUID) -> bool:
+    """End a key; False if there is no such key, or it was revoked before."""
+    with pool.connection() as connection:
+        return bool(connection.execute(_SQL["revoke"], {"id": key_id}).rowcount)
+
+
+def _hash(key: str) -> bytes:
+    # keys are 256 random bits, so a plain hash cannot be guessed back
+    return hashlib.sha256(key.encode()).digest()

@@ -1,0 +1,26 @@
+"""Bring a database's tables up to this release."""
+
+from __future__ import annotations
+
+from importlib.resources import as_file, files
+
+import psycopg
+import yoyo
+
+#: Any number that no other user of the database takes for an advisory lock.
+MIGRATION_LOCK = 0x466F6C64
+
+
+def migrate(database_url: str) -> None:
+    """Apply the migrations that are missing, one process at a time.
+
+    The lock is Postgres' own: unlike a row that says "locked", it goes with the process that held it.
+    """
+    with psycopg.connect(database_url, autocommit=True) as lock, as_file(files("schemas") / "migrations") as directory:
+        lock.execute("SELECT pg_advisory_lock(%s)", (MIGRATION_LOCK,))
+        scheme, rest = database_url.split("://", 1)
+        backend = yoyo.get_backend(f"{scheme.split('+')[0]}+psycopg://{rest}")
+        try:
+            backend.apply_migrations(backend.to_apply(yoyo.read_migrations(str(directory))))
+        finally:
+            backend.connection.close()

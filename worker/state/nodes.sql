@@ -1,0 +1,27 @@
+-- The content tree, as the nodes source reads it; "created" is microseconds since 1970.
+
+-- name: find_node
+SELECT id, id_path, name, type, size_bytes, version, (extract(epoch FROM created_at) * 1000000)::bigint AS created
+FROM content_node
+WHERE project_id = %(project_id)s AND id = %(node_id)s
+
+-- name: list_nodes
+-- A range of id_path and not LIKE: an id may hold the wildcards of LIKE.
+SELECT id, id_path, name, type, size_bytes, version, (extract(epoch FROM created_at) * 1000000)::bigint AS created
+FROM content_node
+WHERE project_id = %(project_id)s AND id_path > %(after)s AND id_path < %(before)s AND type <> 'folder'
+ORDER BY id_path
+LIMIT %(page_size)s
+
+-- name: name_nodes
+SELECT id, name
+FROM content_node
+WHERE project_id = %(project_id)s AND id = ANY(%(ids)s)
+
+-- name: read_node
+-- JSON above the limit is not sent at all.
+SELECT type, object_key, octet_length(json::text) AS json_bytes, version,
+    CASE WHEN octet_length(json::text) <= %(limit)s THEN json::text END AS json_text,
+    (extract(epoch FROM created_at) * 1000000)::bigint AS created
+FROM content_node
+WHERE project_id = %(project_id)s AND id = %(node_id)s

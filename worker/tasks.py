@@ -1,0 +1,232 @@
+"""The Celery tasks: lease, call a step, record. A message carries an id and nothing else of value."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import structlog
+from celery import signals
+from psycopg_pool import PoolTimeout
+
+from schemas.errors import FoldexError, LeaseLost
+from worker import logs
+from worker.app import BULK, FAST, MAX_SLICES, SMALL_TASK, app, send, send_plan
+from worker.catalog import Listing, list_folder
+from worker.lease import Lease, leased
+from worker.pipeline import Run, index_files
+from worker.resources import Resources, preload
+from worker.settings import Settings
+from worker.state import files, tasks, tools
+from worker.state.tasks import Running
+from worker.sweep import sweep as run_sweep
+
+#: Seconds after which a slice hands over to the next; the fast queue's are short, because the sweep waits there too.
+SLICE_SECONDS = {FAST: 4.0, BULK: 20.0}
+#: Files of one claim; bytes are bounded by what the model takes in the requests in flight.
+CLAIM_FILES = 256
+#: Bytes of text that make a token, at least.
+BYTES_PER_TOKEN = 3
+#: Seconds before work that met a refusal of the moment is tried again.
+RETRY_SECONDS = 3.0
+MAX_RETRY_SECONDS = 600.0
+#: Files that are worth waking one more worker for.
+FILES_PER_SLICE = 4
+
+log = structlog.get_logger()
+
+
+@cache
+def resources() -> Resources:
+    """This process's connections; first called in a task, so after the fork."""
+    return Resources(Settings())
+
+
+@signals.setup_logging.connect
+def _configure_logs(**_: Any) -> None:
+    logs.configure(Settings().log_level)
+
+
+@signals.worker_init.connect
+def _import_before_fork(**_: Any) -> None:
+    preload(Settings())
+
+
+@app.task(name="foldex.plan")
+def plan(task_id: str) -> dict[str, Any]:
+    """List a slice of the task's folder; indexing starts with the first page."""
+    return _border(UUID(task_id), _plan)
+
+
+@app.task(name="foldex.index", bind=True)
+def index(self: Any, task_id: str) -> dict[str, Any]:
+    """Index claimed files until the slice's time is spent."""
+    queue = self.request.delivery_info.get("routing_key") or BULK
+    return _border(UUID(task_id), lambda id_: _index(id_, queue))
+
+
+@app.task(name="foldex.sweep")
+def sweep() -> dict[str, Any]:
+    """Put right what crashes and lost messages left behind."""
+    try:
+        return run_sweep(resources(), wake)
+    except (psycopg.OperationalError, PoolTimeout) as error:
+        log.warning("sweep skipped: Postgres does not answer", error=str(error))
+        return {"skipped": "postgres"}
+
+
+@app.task(name="foldex.optimize")
+def optimize(index_id: str) -> dict[str, Any]:
+    """Compact the vectors of an index."""
+    found = tools.index(resources().pool, UUID(index_id))
+    if found is None:
+        return {"skipped": "deleted"}
+    started = time.monotonic()
+    resources().store(found.vector_store, found.keyword_index).optimize(found.namespace)
+    return {"namespace": found.namespace, "seconds": round(time.monotonic() - started, 2)}
+
+
+def _border(task_id: UUID, work: Callable[[UUID], dict[str, Any]]) -> dict[str, Any]:
+    """No exception reaches Celery: what happened is in the task's row, and Celery would only guess."""
+    structlog.contextvars.bind_contextvars(task_id=str(task_id))
+    try:
+        return work(task_id)
+    except LeaseLost as error:
+        return {"ended": error.code}
+    except (psycopg.OperationalError, PoolTimeout) as error:
+        log.warning("Postgres does not answer; the sweep takes this task up again", error=str(error))
+        return {"waiting": "postgres"}
+    except MemoryError:
+        # Celery would end the whole worker over it; the lease runs out and the files are tried again
+        log.exception("out of memory")
+        return {"waiting": "memory"}
+    finally:
+        structlog.contextvars.clear_contextvars()
+
+
+def _plan(task_id: UUID) -> dict[str, Any]:
+    r = resources()
+    with leased(r.settings.database_url, task_id) as lease:
+        plan = tasks.begin_plan(r.pool, task_id, lease.owner)
+        found = plan and tools.index(r.pool, plan.index_id)
+        if not plan or not found:
+            return {"nothing": "to list"}
+        log.info("planning", tool_id=str(plan.tool_id), namespace=found.namespace)
+        try:
+            listing = Listing(plan, found, r.source_of(found), r.pool, lease)
+            complete = list_folder(listing, seconds=SLICE_SECONDS[FAST], started=lambda: _started(plan))
+        except FoldexError as error:
+            tasks.release_plan(r.pool, task_id, lease.owner)
+            return _failed(plan, error, lambda seconds: send_plan(task_id, plan.tool_id, seconds))
+        if not complete:
+            tasks.release_plan(r.pool, task_id, lease.owner)
+            send_plan(task_id, plan.tool_id)
+    if complete and not _refresh(task_id, plan.index_id):
+        wake(task_id)
+    return {"listed": complete}
+
+
+def _started(plan: tasks.Plan) -> None:
+    _refresh(plan.id, plan.index_id)
+    wake(plan.id)
+
+
+def _index(task_id: UUID, queue: str) -> dict[str, Any]:
+    r = resources()
+    task = tasks.running(r.pool, task_id)
+    found = task and tools.index(r.pool, task.index_id)
+    if not task or not found:
+        return {"nothing": "to index"}
+    with leased(r.settings.database_url, task_id) as lease:
+        try:
+            claimed, more = _index_slice(_run(r, task, found, lease), task, SLICE_SECONDS[queue])
+        except FoldexError as error:
+            files.release(r.pool, lease.owner)
+            return _failed(task, error, lambda seconds: _send_index(task, queue, seconds))
+    closed = _refresh(task_id, task.index_id)
+    if more and not closed:
+        _send_index(tasks.running(r.pool, task_id), queue)
+    return {"claimed": claimed}
+
+
+def _index_slice(run: Run, task: Running, seconds: float) -> tuple[int, bool]:
+    """Claim and index until the time is spent; the files done, and whether there may be more."""
+    deadline = time.monotonic() + seconds
+    limits = {"max_files": CLAIM_FILES, "max_bytes": _claim_bytes(run)}
+    done = 0
+    while time.monotonic() < deadline:
+        claims = files.claim(run.pool, task_id=task.id, index_id=task.index_id, owner=run.lease.owner, **limits)
+        if not claims:
+            return done, False
+        index_files(run, claims)
+        done += len(claims)
+        log.info("indexed", files=len(claims), done=done)
+        _refresh(task.id, task.index_id)
+    return done, True
+
+
+def _run(r: Resources, task: Running, found: tools.Index, lease: Lease) -> Run:
+    settings = found.settings
+    return Run(
+        index=found,
+        epoch=task.epoch,
+        source=r.source_of(found),
+        tokenizer=r.tokenizer(settings.embedder),
+        embedder=r.embedder(settings.embedder, explicit_dimensions=settings.explicit_dimensions),
+        store=r.store(found.vector_store, found.keyword_index),
+        pool=r.pool,
+        lease=lease,
+        concurrency=r.settings.embedding_concurrency,
+    )
+
+
+def _claim_bytes(run: Run) -> int:
+    """About what fills the requests in flight once: more would only delay the first results."""
+    return run.embedder.max_request_tokens * run.concurrency * BYTES_PER_TOKEN
+
+
+def _failed(task: tasks.Plan | Running, error: FoldexError, again: Callable[[float], object]) -> dict[str, Any]:
+    """Wait out what may pass; end the task with the reason of what cannot."""
+    if isinstance(error, LeaseLost):
+        raise error
+    pool = resources().pool
+    if error.retryable:
+        log.warning("waiting", code=error.code, reason=error.message)
+        tasks.warn(pool, task.id, f"Waiting: {error.message}")
+        again(max(RETRY_SECONDS, min(float(error.data.get("retry_after") or 0), MAX_RETRY_SECONDS)))
+        return {"waiting": error.code}
+    log.error("task failed", code=error.code, reason=error.message)
+    tasks.fail(pool, task.id, task.index_id, error.message)
+    return {"error": error.code}
+
+
+def _refresh(task_id: UUID, index_id: UUID) -> bool:
+    r = resources()
+    closed = tasks.refresh(r.pool, task_id, index_id)
+    if closed:
+        log.info("task closed")
+        send("foldex.optimize", index_id, queue=BULK, shown=f"index {index_id}")
+    return closed
+
+
+def wake(task_id: UUID, slices: int = MAX_SLICES) -> None:
+    """Send messages to index a task's files: a small task's to the fast queue too."""
+    pool = resources().pool
+    task = tasks.running(pool, task_id)
+    tasks.sent(pool, task_id)
+    if task is None:
+        return
+    if not task.listing and task.total_files <= SMALL_TASK:
+        _send_index(task, FAST)
+    for _ in range(min(slices, (task.total_files - task.done_files) // FILES_PER_SLICE)):
+        _send_index(task, BULK)
+
+
+def _send_index(task: Running | None, queue: str, countdown: float | None = None) -> None:
+    if task is not None:
+        shown = f"{task.done_files} of {task.total_files} files done, tool {task.tool_id}, task {task.id}"
+        send("foldex.index", task.id, queue=queue, shown=shown, countdown=countdown)

@@ -1,0 +1,148 @@
+"""Counting tokens: a tokenizer gives, for a text, the character offset at which each token starts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import tiktoken
+from numpy.typing import NDArray
+
+Offsets = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+
+#: Bytes of a block that is tested for being one run of letters, white space or signs. tiktoken's regex gives up on
+#: a million blanks and its merging slows down on long runs; a run of two blocks is therefore always cut.
+_BLOCK = 1024
+
+#: One bit per kind of byte: letters, white space, digits (never a long token), signs; bytes of a character beyond
+#: ASCII may be of any kind and have none.
+_LETTER, _SPACE, _DIGIT, _SIGN = 1, 2, 4, 8
+
+
+class Tokenizer(Protocol):
+    """Splits texts as an embedding model does (or counts at least as many tokens)."""
+
+    def starts(self, text: str) -> Offsets:
+        """Ascending character offsets of the tokens' starts; its length is the number of tokens."""
+        ...
+
+
+@cache
+def cl100k() -> Tokenizer:
+    """The tokenizer of OpenAI's embedding models, and an estimate for models whose own is not at hand. No network."""
+    with _encodings_of_litellm():
+        return _Cl100k(tiktoken.get_encoding("cl100k_base"))
+
+
+def characters() -> Tokenizer:
+    """Counts every character as a token: an upper bound for any model that has no unknown characters."""
+    return _Characters()
+
+
+def char_offsets(raw: Bytes, offsets: Offsets) -> Offsets:
+    """Character offsets of strictly ascending byte offsets into UTF-8; a byte inside a character stands for it."""
+    if not offsets.size:
+        return offsets
+    lead = (raw & 0xC0) != 0x80  # noqa: PLR2004 - UTF-8's mark of a continuation byte
+    counts = np.add.reduceat(lead, offsets, dtype=np.int64)
+    before: Offsets = np.cumsum(counts) - counts + np.count_nonzero(lead[: offsets[0]])
+    inside: NDArray[np.bool_] = ~lead[offsets]
+    return np.subtract(before, inside)
+
+
+class _Characters:
+    def starts(self, text: str) -> Offsets:
+        return np.arange(len(text), dtype=np.int64)
+
+
+class _Cl100k:
+    def __init__(self, encoding: tiktoken.Encoding) -> None:
+        self._encoding = encoding
+        ordinary = len(encoding.token_byte_values())
+        self._lengths = np.array([len(encoding.decode_single_token_bytes(i)) for i in range(ordinary)], dtype=np.uint8)
+
+    def starts(self, text: str) -> Offsets:
+        data = text.encode()
+        ids = [self._ids(piece) for piece in _pieces(text, data)]
+        lengths = self._lengths[ids[0] if len(ids) == 1 else np.concatenate(ids)]
+        offsets = np.cumsum(lengths, dtype=np.int64)
+        offsets -= lengths
+        return offsets if len(data) == len(text) else char_offsets(np.frombuffer(data, dtype=np.uint8), offsets)
+
+    def _ids(self, text: str) -> NDArray[np.uint32]:
+        # nothing is disallowed: the name of a special token is text like any other
+        return self._encoding.encode_to_numpy(text, disallowed_special=())
+
+
+def _pieces(text: str, data: bytes) -> Iterator[str]:
+    """`text`, divided only inside long runs of one kind of character."""
+    cuts = _run_cuts(data)
+    if not cuts.size:
+        yield text
+        return
+    for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
+        yield data[start:end].decode()
+
+
+def _run_cuts(data: bytes) -> Offsets:
+    """Byte offsets to cut long runs at: where their content says so, else at the blocks' starts."""
+    blocks = len(data) // _BLOCK
+    # eight bytes at a time: all kinds of a block end up in the eight bytes of one word
+    words = np.frombuffer(data.translate(_KINDS), dtype=np.uint64, count=blocks * _BLOCK // 8)
+    folded = np.bitwise_or.reduce(words.reshape(blocks, _BLOCK // 8), axis=1)
+    kinds = np.bitwise_or.reduce(folded.view(np.uint8).reshape(blocks, 8), axis=1)
+    raw = np.frombuffer(data, dtype=np.uint8)
+    found = [_block_cuts(raw, int(block) * _BLOCK) for block in np.flatnonzero(_IS_RUN[kinds])]
+    return np.unique(np.concatenate(found)) if found else np.empty(0, dtype=np.int64)
+
+
+def _block_cuts(raw: Bytes, start: int) -> Offsets:
+    """Offsets in one block whose four bytes hash to 0 (so that an insertion moves few tokens), else its start."""
+    block = raw[start : start + _BLOCK].astype(np.uint32)
+    mixed = ((block[:-3] << 24) | (block[1:-2] << 16) | (block[2:-1] << 8) | block[3:]) * np.uint32(0x9E3779B1)
+    lead = (block[:-3] & 0xC0) != 0x80  # noqa: PLR2004 - UTF-8's mark of a continuation byte
+    hits = np.flatnonzero((mixed < 2**32 // 512) & lead)
+    if not hits.size or hits.size > 16:  # noqa: PLR2004 - a constant run that hits everywhere is cut once as well
+        hits = np.flatnonzero(lead)[:1]
+    return hits[hits + start > 0] + start
+
+
+@contextmanager
+def _encodings_of_litellm() -> Iterator[None]:
+    """Points tiktoken at the encoding files that litellm ships, without importing litellm (seconds, 180 MB)."""
+    found = find_spec("litellm")
+    if found is None or not found.submodule_search_locations:
+        raise ModuleNotFoundError("litellm is not installed; its encoding files are needed to count tokens")
+    before = os.environ.get("TIKTOKEN_CACHE_DIR")
+    folder = Path(found.submodule_search_locations[0], "litellm_core_utils", "tokenizers")
+    os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["TIKTOKEN_CACHE_DIR"]
+        else:
+            os.environ["TIKTOKEN_CACHE_DIR"] = before
+
+
+def _kind(byte: int) -> int:
+    character = chr(byte)
+    if not character.isascii():
+        return 0
+    if character.isalpha():
+        return _LETTER
+    if character.isspace():
+        return _SPACE
+    return _DIGIT if character.isdigit() else _SIGN
+
+
+_KINDS = bytes(_kind(byte) for byte in range(256))
+_IS_RUN = np.zeros(16, dtype=np.bool_)
+_IS_RUN[[0, _LETTER, _SPACE, _SIGN]] = True

@@ -1,0 +1,130 @@
+"""The seam to the vector store: one namespace of rows with a vector, keywords and filterable attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float32]
+Value = str | int | bool | None
+
+#: Filterable string attributes of every row; besides them stand `level` (int) and `embedded` (bool).
+STRING_ATTRIBUTES = (
+    "file_node_id",
+    "file_id_path",
+    "file_name",
+    "file_type",
+    "json_pointer",
+    "content_hash",
+    "chunk_id",
+    "language",
+    "symbol",
+    "node_type",
+    "scope",
+)
+
+#: Filterable values are cut at this many UTF-8 bytes: the store takes 4 KiB, an index needs far fewer.
+MAX_FILTERABLE_BYTES = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One chunk in the store. `vector` is None for a row that is only found by keywords (`embedded: false`)."""
+
+    id: UUID
+    vector: Vector | None
+    attributes: dict[str, Value]
+    keywords: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """New attribute values of an existing row, and new keywords: None leaves them as they are.
+
+    An unknown id is ignored.
+    """
+
+    id: UUID
+    attributes: dict[str, Value]
+    keywords: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One filter; all conditions of a leg must hold.
+
+    "in": the attribute equals one of `values`; "prefix": it is `values[0]` or starts with that and "/".
+    """
+
+    attribute: str
+    op: Literal["in", "prefix"]
+    values: Sequence[str | int]
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """One ranked search: by vector (cosine), or by keywords (BM25, any of the words)."""
+
+    limit: int
+    vector: Vector | None = None
+    keywords: str | None = None
+    conditions: Sequence[Condition] = field(default_factory=tuple)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A row of a leg's answer, best first. Vector leg: `value` is the cosine distance; keyword leg: the BM25 score."""
+
+    id: UUID
+    value: float
+
+
+class VectorStore(Protocol):
+    """A vector store, opened once per process after any fork.
+
+    A namespace exists from its first write on; reading or deleting a missing one is no error and finds nothing.
+    Foreign errors are mapped to `StoreError`.
+    """
+
+    @property
+    def has_keywords(self) -> bool:
+        """Whether keyword legs run here (`KEYWORD_INDEX=store`) or in Postgres."""
+        ...
+
+    def write(
+        self,
+        namespace: str,
+        dimensions: int,
+        upserts: Sequence[Row] = (),
+        patches: Sequence[Patch] = (),
+        deletes: Sequence[UUID] = (),
+    ) -> None:
+        """Apply all of it; repeating the same call changes nothing. No id may appear twice in one call."""
+        ...
+
+    def search(self, namespace: str, legs: Sequence[Leg]) -> list[list[Found]]:
+        """One ranking per leg, over every row written so far."""
+        ...
+
+    def ids(self, namespace: str, after: UUID | None, limit: int) -> list[UUID]:
+        """The next ids in ascending order, for reconciliation."""
+        ...
+
+    def drop(self, namespace: str) -> None:
+        """Delete the namespace with all its rows."""
+        ...
+
+    def optimize(self, namespace: str) -> None:
+        """Compact and index what was written; called from one place at a time."""
+        ...
+
+
+def cut(value: str) -> str:
+    """`value` cut to `MAX_FILTERABLE_BYTES` of UTF-8 at a character's border."""
+    raw = value.encode()
+    return value if len(raw) <= MAX_FILTERABLE_BYTES else raw[:MAX_FILTERABLE_BYTES].decode(errors="ignore")

@@ -1,0 +1,266 @@
+"""Rows in Turbopuffer, by its own client: one namespace a name, cosine distance, BM25 over `chunk_text`."""
+
+from __future__ import annotations
+
+import base64
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
+
+from schemas.errors import StoreError, StoreRefused, StoreUnauthorized, StoreUnavailable
+from worker.vectors import STRING_ATTRIBUTES, Condition, Found, Leg, Patch, Row, cut
+from worker.vectors.rows import attributes, can_match, check, clean, matrix, ranked, storable, words
+
+if TYPE_CHECKING:
+    from turbopuffer import APIStatusError, Turbopuffer
+    from turbopuffer.lib.namespace import Namespace
+
+T = TypeVar("T")
+
+#: Seconds an attempt may take. There is no second one: the task layer waits back-pressure out.
+TIMEOUT_S = 15.0
+#: Rows and bytes of one request: 10k rows and 32 MB a second is what a namespace takes.
+MAX_ROWS, MAX_BYTES = 4_000, 32_000_000
+#: The store's limits on subqueries of one request, and on rows of one answer.
+MAX_LEGS, MAX_LIMIT = 16, 10_000
+#: JSON around a row's values: names are sent once a request, so this is quotes, commas, id and small values.
+ROW_OVERHEAD_BYTES = 200
+
+#: Every option is written out: client and documentation disagree on the default of `remove_stopwords`. Stop words stay,
+#: as in LanceDB: BM25 weighs them down, and a query of nothing but them still finds something.
+FULL_TEXT = {
+    "tokenizer": "word_v4",
+    "language": "english",
+    "stemming": True,
+    "remove_stopwords": False,
+    "case_sensitive": False,
+    "ascii_folding": True,
+    "max_token_length": 39,
+    "k1": 1.2,
+    "b": 0.75,
+}
+
+
+class TurbopufferStore:
+    """The vector store for installations with a Turbopuffer key.
+
+    `base_url` is for another address than the region's. Threads may share a store; a forked child opens its own
+    connections, as sockets must not be shared.
+    """
+
+    def __init__(self, api_key: str, *, region: str, base_url: str | None = None, has_keywords: bool) -> None:
+        self._api_key = api_key
+        self._region = region
+        self._base_url = base_url
+        self._has_keywords = has_keywords
+        self._lock = threading.Lock()
+        self._client: tuple[int, Turbopuffer] | None = None
+
+    @property
+    def has_keywords(self) -> bool:
+        """Whether keyword legs run here."""
+        return self._has_keywords
+
+    def write(
+        self,
+        namespace: str,
+        dimensions: int,
+        upserts: Sequence[Row] = (),
+        patches: Sequence[Patch] = (),
+        deletes: Sequence[UUID] = (),
+    ) -> None:
+        """Apply all of it, one kind a request, each split to `MAX_ROWS` and `MAX_BYTES`.
+
+        Raises StoreRefused, StoreUnauthorized or StoreUnavailable; a part may have been applied then: repeat the call.
+        """
+        check(upserts, patches, deletes)
+        for rows in _batches(upserts, lambda row: _bytes(row) + dimensions * 4 * 4 // 3):
+            self._send(namespace, _upsert_body(rows, dimensions, has_keywords=self._has_keywords))
+        for some in _batches(patches, _bytes):
+            changes = [_patch_row(patch, has_keywords=self._has_keywords) for patch in some]
+            self._send_existing(namespace, {"patch_rows": changes})
+        for ids in _batches(deletes, lambda _: ROW_OVERHEAD_BYTES):
+            self._send_existing(namespace, {"deletes": [str(id_) for id_ in ids]})
+
+    def search(self, namespace: str, legs: Sequence[Leg]) -> list[list[Found]]:
+        """One ranking per leg, equal values by id; at most `MAX_LIMIT` rows each. Raises as `write`."""
+        asked = [(number, leg) for number, leg in enumerate(legs) if can_match(leg, has_keywords=self._has_keywords)]
+        answer: list[list[Found]] = [[] for _ in legs]
+        for start in range(0, len(asked), MAX_LEGS):
+            group = asked[start : start + MAX_LEGS]
+            for (number, _), found in zip(group, self._search(namespace, [leg for _, leg in group]), strict=False):
+                answer[number] = found
+        return answer
+
+    def ids(self, namespace: str, after: UUID | None, limit: int) -> list[UUID]:
+        """Return the next `limit` ids in ascending order; fewer only at the end. Raises as `write`."""
+        found: list[UUID] = []
+        while len(found) < limit:
+            page = self._page(namespace, found[-1] if found else after, min(limit - len(found), MAX_LIMIT))
+            found += page
+            if len(page) < MAX_LIMIT:
+                break
+        return found
+
+    def drop(self, namespace: str) -> None:
+        """Delete the namespace with all its rows. Raises as `write`."""
+        self._ask(namespace, lambda ns: ns.delete_all())
+
+    def optimize(self, namespace: str) -> None:
+        """Nothing: the store compacts and indexes by itself, and its API has no such call."""
+
+    def _search(self, namespace: str, legs: Sequence[Leg]) -> list[list[Found]]:
+        queries: Any = [_query(leg) for leg in legs]
+        answer = self._ask(namespace, lambda ns: ns.multi_query(queries=queries))
+        if answer is None:
+            return []
+        return [
+            ranked(((row.id, row["$dist"]) for row in result.rows or ()), descending=leg.vector is None)
+            for leg, result in zip(legs, answer.results or (), strict=True)
+        ]
+
+    def _page(self, namespace: str, after: UUID | None, limit: int) -> list[UUID]:
+        beyond: dict[str, Any] = {} if after is None else {"filters": ("id", "Gt", str(after))}
+        answer = self._ask(namespace, lambda ns: ns.query(rank_by=("id", "asc"), limit=limit, **beyond))
+        return [] if answer is None else [UUID(str(row.id)) for row in answer.rows or ()]
+
+    def _send(self, namespace: str, body: dict[str, Any]) -> None:
+        with _mapped():
+            self._namespace(namespace).write(**body)
+
+    def _send_existing(self, namespace: str, body: dict[str, Any]) -> None:
+        # a late patch or delete must not bring a dropped namespace back
+        self._ask(namespace, lambda ns: ns.write(**body, create_namespace=False))
+
+    def _ask(self, namespace: str, call: Callable[[Namespace], T]) -> T | None:
+        """Return what `call` returns, or None where the namespace does not exist."""
+        from turbopuffer import NotFoundError
+
+        with _mapped():
+            try:
+                return call(self._namespace(namespace))
+            except NotFoundError:
+                return None
+
+    def _namespace(self, name: str) -> Namespace:
+        with self._lock:
+            if self._client is None or self._client[0] != os.getpid():
+                self._client = os.getpid(), self._connect()
+            return self._client[1].namespace(name)
+
+    def _connect(self) -> Turbopuffer:
+        from turbopuffer import Turbopuffer
+
+        # The client refuses a region beside a plain address, even one from its environment variable; an empty region
+        # in a placeholder at the address' end is the one way of saying "none" that it accepts.
+        region, base_url = (self._region, None) if self._base_url is None else ("", self._base_url + "/{region}")
+        return Turbopuffer(
+            api_key=self._api_key,
+            region=region,
+            base_url=base_url or "https://{region}.turbopuffer.com",
+            timeout=TIMEOUT_S,
+            max_retries=0,
+        )
+
+
+def _batches(items: Sequence[T], size: Callable[[T], int]) -> Iterator[Sequence[T]]:
+    start = total = 0
+    for number, item in enumerate(items):
+        total += size(item)
+        if number > start and (total > MAX_BYTES or number - start >= MAX_ROWS):
+            yield items[start:number]
+            start, total = number, size(item)
+    if start < len(items):
+        yield items[start:]
+
+
+def _bytes(row: Row | Patch) -> int:
+    """Estimate the bytes of all but the vector."""
+    strings = (value for value in (row.keywords, *row.attributes.values()) if isinstance(value, str))
+    return ROW_OVERHEAD_BYTES + sum(len(value.encode()) for value in strings)
+
+
+def _schema(dimensions: int, *, has_keywords: bool) -> dict[str, Any]:
+    schema: dict[str, Any] = {name: {"type": "string", "filterable": True} for name in STRING_ATTRIBUTES}
+    schema |= {"id": "uuid", "vector": {"type": f"[{dimensions}]f32", "ann": True}, "level": "int", "embedded": "bool"}
+    if has_keywords:
+        schema["chunk_text"] = {"type": "string", "filterable": False, "full_text_search": FULL_TEXT}
+    return schema
+
+
+def _upsert_body(rows: Sequence[Row], dimensions: int, *, has_keywords: bool) -> dict[str, Any]:
+    columns: dict[str, list[Any]] = {"id": [str(row.id) for row in rows]}
+    # the client's own encoding of float lists takes twice as long, and numpy arrays it does not take at all
+    columns["vector"] = [base64.b64encode(vector.tobytes()).decode() for vector in matrix(rows, dimensions)]
+    values = [attributes(row) for row in rows]
+    columns |= {name: [row[name] for row in values] for name in values[0]}
+    if has_keywords:
+        columns["chunk_text"] = [row.keywords for row in rows]
+    return {
+        "upsert_columns": columns,
+        "distance_metric": "cosine_distance",
+        "schema": _schema(dimensions, has_keywords=has_keywords),
+    }
+
+
+def _patch_row(patch: Patch, *, has_keywords: bool) -> dict[str, Any]:
+    row = {"id": str(patch.id)} | {name: storable(value) for name, value in patch.attributes.items()}
+    return row | {"chunk_text": patch.keywords} if has_keywords and patch.keywords is not None else row
+
+
+def _query(leg: Leg) -> dict[str, Any]:
+    filters = [_filter(condition) for condition in leg.conditions]
+    if leg.vector is None:
+        query: dict[str, Any] = {"rank_by": ("chunk_text", "BM25", words(leg))}
+    else:
+        query = {"rank_by": ("vector", "ANN", leg.vector.tolist())}
+        filters.append(("embedded", "Eq", True))
+    if filters:
+        query["filters"] = ("And", filters)
+    return query | {"limit": min(leg.limit, MAX_LIMIT)}
+
+
+def _filter(condition: Condition) -> tuple[Any, ...]:
+    values = [cut(clean(value)) if isinstance(value, str) else value for value in condition.values]
+    if condition.op == "in":
+        return (condition.attribute, "In", values)
+    # "0" follows "/", so the range is exactly the values that start with the prefix and "/"; a Glob would need escapes
+    children = [(condition.attribute, "Gte", f"{values[0]}/"), (condition.attribute, "Lt", f"{values[0]}0")]
+    return ("Or", [(condition.attribute, "Eq", values[0]), ("And", children)])
+
+
+@contextmanager
+def _mapped() -> Iterator[None]:
+    """Turn the client's errors into StoreErrors."""
+    from turbopuffer import APIStatusError, TurbopufferError
+
+    try:
+        yield
+    except APIStatusError as error:
+        raise _by_status(error) from error
+    except TurbopufferError as error:
+        raise StoreUnavailable(
+            f"Turbopuffer did not answer ({error}); check TURBOPUFFER_REGION and the network."
+        ) from error
+
+
+def _by_status(error: APIStatusError) -> StoreError:
+    status, data = error.status_code, {"status_code": error.status_code, "body": error.body}
+    if status in {401, 403}:
+        return StoreUnauthorized("Turbopuffer refuses the key; check TURBOPUFFER_API_KEY.", **data)
+    # 409 is an index still being built
+    if status in {408, 409, 429} or status >= 500:  # noqa: PLR2004 - the class of server errors
+        wait = _seconds(error.response.headers.get("retry-after"))
+        return StoreUnavailable(f"Turbopuffer is busy (HTTP {status}); try again later.", retry_after=wait, **data)
+    return StoreRefused(f"Turbopuffer refuses the request (HTTP {status}): {error}", **data)
+
+
+def _seconds(header: str | None) -> float | None:
+    """Read a Retry-After header in seconds; its form as a date is not used by the store."""
+    try:
+        return None if header is None else float(header)
+    except ValueError:
+        return None
