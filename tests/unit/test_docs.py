@@ -60,8 +60,8 @@ def test_reasons_and_config(word: str) -> None:
 def test_no_registry_and_no_machine_path_is_named() -> None:
     hosts = ["py" + "pi.org", "python" + "hosted", "npm" + "js"]
     for path in (
-        ROOT / "requirements.txt",
-        ROOT / "deploy" / "requirements.txt",
+        ROOT / "requirements.lock",
+        ROOT / "deploy" / "requirements.lock",
         ROOT / "README.md",
         ROOT / "Makefile",
     ):

@@ -97,15 +97,17 @@ def measure(
     context = min(_CONTEXT_TOKENS, max_tokens // 4) if has_context else 0
     room = max(1, max_tokens - context - (SEPARATOR_TOKENS if has_context else 0))
     characters = settings.unit == "characters"
+    size = min(settings.size, room)
     return Measure(
         text=text,
         tokenizer=tokenizer,
         starts=starts,
-        max_tokens=room if characters else min(settings.size, room),
+        max_tokens=room if characters else size,
         max_chars=settings.size if characters else len(text),
         # where the model's limit is the narrower one by far, cuts must be spaced by it
         by_chars=characters and settings.size <= 3 * room,
-        overlap_tokens=len(text) if characters else settings.overlap,
+        # where the model takes less than was asked for, the overlap shrinks with the chunk
+        overlap_tokens=len(text) if characters else settings.overlap * size // settings.size,
         overlap_chars=settings.overlap if characters else len(text),
         room=room,
         context_tokens=context,
