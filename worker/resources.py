@@ -177,7 +177,5 @@ def preload(settings: Settings) -> None:
 
         warm()
         cl100k()
-    if store_name(settings) == "lancedb":
-        import lancedb  # noqa: F401 - for its import alone
-    else:
+    if store_name(settings) == "turbopuffer":
         import turbopuffer  # noqa: F401 - for its import alone

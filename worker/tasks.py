@@ -222,7 +222,7 @@ def wake(task_id: UUID, slices: int = MAX_SLICES) -> None:
         return
     if not task.listing and task.total_files <= SMALL_TASK:
         _send_index(task, FAST)
-    for _ in range(min(slices, (task.total_files - task.done_files) // FILES_PER_SLICE)):
+    for _ in range(min(slices, -(-(task.total_files - task.done_files) // FILES_PER_SLICE))):
         _send_index(task, BULK)
 
 
