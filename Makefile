@@ -5,7 +5,7 @@ PYTHON := .venv/bin/python
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test check bench lock clean
+.PHONY: help demo up test chaos check bench fsck lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -20,7 +20,11 @@ up: $(READY) ## Run everything on this machine until Ctrl-C
 	@$(PYTHON) -m api up
 
 test: $(READY) ## Run every test
-	$(PYTHON) -m pytest
+	$(PYTHON) -m pytest -n 4 --dist loadfile --ignore tests/chaos
+	$(PYTHON) -m pytest tests/chaos
+
+chaos: $(READY) ## Kill, pause and lie at random: make chaos [SECONDS=600] [SEED=…]
+	CHAOS_SECONDS="$(or $(SECONDS),600)" CHAOS_SEED="$(SEED)" $(PYTHON) -m pytest tests/chaos/test_monkey.py
 
 check: $(READY) ## Check lint, format, types and layers
 	$(PYTHON) -m ruff check
@@ -30,6 +34,9 @@ check: $(READY) ## Check lint, format, types and layers
 
 bench: $(READY) ## Run the benchmarks
 	$(PYTHON) -m tests.bench
+
+fsck: $(READY) ## Compare the vectors with Postgres: make fsck [TOOL=id] [REPAIR=1]
+	@$(PYTHON) -m api fsck "$(or $(TOOL),--all)" $(if $(REPAIR),--repair)
 
 # A release must be a week old: by then a poisoned one has been found out.
 lock: $(READY) ## Resolve the dependencies anew into both requirements.lock

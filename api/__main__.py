@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import UUID
 
 import click
+from psycopg import OperationalError
 
 from schemas.errors import FoldexError
 from worker import logs
 from worker.settings import Settings
+from worker.state import Pool
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -33,7 +37,15 @@ def serve() -> None:
     logs.configure(settings.log_level)
     migrate(settings.database_url)
     app = create_app(settings)
-    uvicorn.run(app, host=settings.api_host, port=settings.api_port, log_config=None, access_log=False)
+    uvicorn.run(
+        app,
+        host=settings.api_host,
+        port=settings.api_port,
+        log_config=None,
+        access_log=False,
+        # events may be listened to for hours; their readers connect again
+        timeout_graceful_shutdown=5,
+    )
 
 
 @main.command()
@@ -71,6 +83,26 @@ def migrate() -> None:
     click.echo("The database is up to date.")
 
 
+@main.command()
+@click.argument("tool_id", type=click.UUID, required=False)
+@click.option("--all", "every", is_flag=True, help="Every index there is.")
+@click.option("--repair", is_flag=True, help="Mend what differs.")
+def fsck(tool_id: UUID | None, every: bool, repair: bool) -> None:
+    """Compare the vectors of TOOL_ID with Postgres, id by id; the status is 1 if they differ and were not mended."""
+    if every == (tool_id is not None):
+        raise click.UsageError("Name a tool, or say --all.")
+    from api.fsck import run
+
+    settings = _settings()
+    logs.configure("ERROR")
+    try:
+        sys.exit(not run(settings, tool_id, repair=repair, say=click.echo))
+    except OperationalError as error:
+        raise click.ClickException(f"The database does not answer; check DATABASE_URL. {error}") from error
+    except FoldexError as error:
+        raise click.ClickException(error.message) from error
+
+
 @main.group()
 def keys() -> None:
     """API keys; each belongs to one project."""
@@ -81,10 +113,11 @@ def keys() -> None:
 @click.option("--name", default="", help="What the key is for.")
 def create_key(project_id: str, name: str) -> None:
     """Make a key for PROJECT_ID and show it, once."""
+    if not project_id.strip():
+        raise click.UsageError("A key belongs to a project: name one.")
     from worker.state import keys as rows
-    from worker.state import open_pool
 
-    with open_pool(_database_url()) as pool:
+    with _database() as pool:
         key_id, key = rows.create(pool, project_id, name)
     click.echo(f"{key}\n", nl=False)
     click.echo(f"Key {key_id} of project {project_id}. It is not shown again.", err=True)
@@ -95,9 +128,8 @@ def create_key(project_id: str, name: str) -> None:
 def list_keys(project_id: str | None) -> None:
     """List the keys of PROJECT_ID, or of all projects."""
     from worker.state import keys as rows
-    from worker.state import open_pool
 
-    with open_pool(_database_url()) as pool:
+    with _database() as pool:
         for row in rows.page(pool, project_id):
             state = f"revoked {row['revoked_at']:%Y-%m-%d}" if row["revoked_at"] else "valid"
             click.echo(f"{row['id']}  {row['project_id']}  {state}  {row['created_at']:%Y-%m-%d}  {row['name']}")
@@ -108,26 +140,45 @@ def list_keys(project_id: str | None) -> None:
 def revoke_key(key_id: UUID) -> None:
     """End the key with the id KEY_ID at once."""
     from worker.state import keys as rows
-    from worker.state import open_pool
 
-    with open_pool(_database_url()) as pool:
+    with _database() as pool:
         if not rows.revoke(pool, key_id):
             raise click.ClickException(f"There is no valid key {key_id}; `foldex keys list` shows them.")
     click.echo(f"Key {key_id} is revoked.")
 
 
-def _database_url() -> str:
-    """The database of the environment, or else of the embedded stack that is up."""
+@contextmanager
+def _database() -> Iterator[Pool]:
+    """The database, brought up to date: the first key may be made before anything else ran."""
+    from worker.state import open_pool
+    from worker.state.migrate import migrate
+
+    url = _settings().database_url
+    try:
+        migrate(url)
+    except OperationalError as error:
+        raise click.ClickException(f"The database does not answer; check DATABASE_URL. {error}") from error
+    with open_pool(url) as pool:
+        yield pool
+
+
+def _settings() -> Settings:
+    """The environment's, and beside them those of the embedded stack that is up."""
     from api.stack import environment
 
     settings = Settings()
-    if "database_url" in settings.model_fields_set:
-        return settings.database_url
-    return environment(settings.foldex_home).get("DATABASE_URL", settings.database_url)
+    stack = {name.lower(): value for name, value in environment(settings.foldex_home).items()}
+    missing = (Settings.model_fields.keys() & stack.keys()) - settings.model_fields_set
+    return Settings.model_validate({name: stack[name] for name in missing})
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """The command line, with errors as the sentences they are."""
     try:
         main()
     except FoldexError as problem:
         sys.exit(problem.message)
+
+
+if __name__ == "__main__":
+    run()

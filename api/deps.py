@@ -56,8 +56,20 @@ def _caller(request: Request, resources: ResourcesDep) -> Caller:
 
 
 def _is_loopback(request: Request) -> bool:
+    """Whether a program of this machine asks, and by this machine's name.
+
+    A page in a browser here may have come from anywhere; that it calls us by its own site's name gives it away.
+    """
+    return all(host is not None and _names_loopback(host) for host in (request.url.hostname, _client(request)))
+
+
+def _client(request: Request) -> str | None:
+    return request.client.host if request.client else None
+
+
+def _names_loopback(host: str) -> bool:
     try:
-        return request.client is not None and ipaddress.ip_address(request.client.host).is_loopback
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
 
@@ -80,7 +92,8 @@ ToolDep = Annotated[dict[str, Any], Depends(_tool)]
 
 
 def _index(tool: ToolDep, resources: ResourcesDep) -> Index:
-    found = tools.index(resources.pool, tool["index_id"])
+    # asked anew in one look: the tool may have moved to another index meanwhile
+    found = tools.index_of_tool(resources.pool, tool["tool_id"])
     if found is None:
         raise NotFound("This tool is being deleted.")
     return found

@@ -10,7 +10,7 @@ import structlog
 from fastapi import FastAPI
 
 from api import metrics, problems
-from api.routes import health, nodes, projects, queries, tools
+from api.routes import health, nodes, projects, queries, tools, verbs
 from schemas.errors import FoldexError
 from worker.resources import Resources
 from worker.settings import Settings
@@ -39,7 +39,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.resources = resources
     problems.install(app)
     metrics.install(app, resources.pool)
-    for module in (tools, queries, nodes, projects, health):
+    for module in (tools, verbs, queries, nodes, projects, health):
         app.include_router(module.router)
     return app
 

@@ -45,11 +45,15 @@ def install(app: FastAPI, pool: Pool) -> None:
     @app.middleware("http")
     async def measure(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
         started = time.monotonic()
-        response = await call_next(request)
-        route = getattr(request.scope.get("route"), "path", "unknown")
-        requests.labels(request.method, route, response.status_code).inc()
-        seconds.labels(request.method, route).observe(time.monotonic() - started)
-        return response
+        status = 500  # what an exception becomes, further out
+        try:
+            response = await call_next(request)
+            status = response.status_code
+            return response
+        finally:
+            route = getattr(request.scope.get("route"), "path", "unknown")
+            requests.labels(request.method, route, status).inc()
+            seconds.labels(request.method, route).observe(time.monotonic() - started)
 
     @app.get("/metrics", tags=["health"], response_class=Response)
     def metrics() -> Response:

@@ -20,7 +20,7 @@ log = structlog.get_logger()
 
 #: What every operation may answer beside its success.
 RESPONSES: dict[int | str, dict[str, Any]] = {
-    status: {"model": Problem, "description": text, "content": {"application/problem+json": {}}}
+    status: {"description": text, "content": {"application/problem+json": {"schema": Problem.model_json_schema()}}}
     for status, text in ((401, "No valid key"), (404, "Not there, or not yours"), (422, "Not acceptable as it stands"))
 }
 

@@ -20,7 +20,8 @@ FoldexError
 │   ├── StoreRefused          (these rows)
 │   ├── StoreUnauthorized
 │   └── StoreUnavailable
-└── LeaseLost             (another worker, a cancel or a delete took over)
+├── LeaseLost             (another worker, a cancel or a delete took over)
+└── SliceOver             (the slice's time is spent; the next one goes on)
 
 Foreign exceptions are mapped to these where they enter: in `worker.sources`, `worker.embed`, `worker.vectors`.
 """
@@ -188,3 +189,11 @@ class LeaseLost(FoldexError):
 
     code = "lease_lost"
     status = 409
+
+
+class SliceOver(FoldexError):
+    """The time of this slice is spent amid its work: files go back untried, and the next slice goes on at once."""
+
+    code = "slice_over"
+    status = 503
+    retryable = True

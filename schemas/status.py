@@ -20,6 +20,8 @@ class TaskKind(StrEnum):
 
     CREATE = "create"
     REINDEX = "reindex"
+    RETRY = "retry"
+    UPDATE = "update"
 
 
 class FileStatus(StrEnum):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Self
+from typing import Generic, Self, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from schemas.source import AnySource, ChunkSettings, EmbedderProfile
 from schemas.status import FileStatus, Reason, TaskKind, TaskStatus
+
+Item = TypeVar("Item")
 
 
 class ToolConfig(BaseModel):
@@ -57,6 +59,34 @@ class NewTool(BaseModel):
         return self
 
 
+class ToolPatch(BaseModel):
+    """What of a tool is to change; what is left out stays.
+
+    That holds within `config` too; there null means the installation's setting.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [{"name": "handbook"}, {"config": {"embedding_model": "openai/text-embedding-3-small"}}]
+        },
+    )
+
+    name: str | None = Field(default=None, min_length=1, max_length=200)
+    config: ToolConfig | None = None
+
+
+class Reindex(BaseModel):
+    """How to index again."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{}, {"full": True}, {"allow_removals": True}]}
+    )
+
+    full: bool = Field(default=False, description="Read and chunk every file again; only new text is embedded.")
+    allow_removals: bool = Field(default=False, description="Believe that most files are gone, if the source says so.")
+
+
 class IndexSettings(BaseModel):
     """Everything beside the source that decides whether two tools share an index."""
 
@@ -79,8 +109,23 @@ class IndexInfo(BaseModel):
     dimensions: int
 
 
+class Updating(BaseModel):
+    """The index that is being built to take the present one's place, for a changed config."""
+
+    config: ToolConfig
+    namespace: str
+    index: IndexInfo
+    task_id: UUID
+    status: TaskStatus
+    progress: float
+
+
 class Tool(BaseModel):
-    """A search tool; `task` is the state of its index's newest task."""
+    """A search tool; `task` is the state of its index's newest task.
+
+    While `updating` is set the tool answers from its present index; `update_error` says why the last change came to
+    nothing.
+    """
 
     tool_id: UUID
     project_id: str
@@ -91,6 +136,8 @@ class Tool(BaseModel):
     namespace: str
     index: IndexInfo
     task: TaskStatus
+    updating: Updating | None
+    update_error: str | None
     created_at: datetime
     updated_at: datetime
 
@@ -157,8 +204,8 @@ class FileText(BaseModel):
     end_char: int
 
 
-class Listing(BaseModel):
+class Listing(BaseModel, Generic[Item]):
     """A page of a list."""
 
-    items: list[Any]
+    items: list[Item]
     next_cursor: str | None = None

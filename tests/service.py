@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -18,7 +18,7 @@ from psycopg.sql import SQL, Identifier
 from redis import Redis
 
 from api.stack import programs
-from api.stack.processes import Process, Program, free_port, log_file, running
+from api.stack.processes import Process, Program, log_file, server_port, start, stop
 from worker.settings import Settings
 
 PROJECT = "project-1"
@@ -131,7 +131,7 @@ def environment(home: Path, database_url: str, broker_url: str, **env: str) -> d
         "CELERY_BROKER_URL": broker_url,
         "REDIS_URL": broker_url,
         "API_HOST": "127.0.0.1",
-        "API_PORT": str(free_port(18_000)),
+        "API_PORT": str(server_port()),
         "FLOWER_PORT": "5555",  # Flower reads it too, and takes no empty one
         "AUTH": "off",
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
@@ -143,12 +143,16 @@ def environment(home: Path, database_url: str, broker_url: str, **env: str) -> d
 def service(env: Mapping[str, str], *, workers: bool = True, bulk: int = 1) -> Iterator[Service]:
     """Start the processes, wait until they are ready, and stop them at the end."""
     home = Path(env["FOLDEX_HOME"])
-    with ExitStack() as started:
-        client = httpx.Client(base_url=f"http://127.0.0.1:{env['API_PORT']}", timeout=30, trust_env=False)
-        running_service = Service(home, env, started.enter_context(client))
-        for program in _programs(home, env, bulk if workers else 0):
-            running_service.processes[program.name] = started.enter_context(running(program, home))
-        yield running_service
+    with httpx.Client(base_url=f"http://127.0.0.1:{env['API_PORT']}", timeout=30, trust_env=False) as client:
+        running = Service(home, env, client)
+        try:
+            for program in _programs(home, env, bulk if workers else 0):
+                running.processes[program.name] = start(program, home)
+            for process in running.processes.values():
+                eventually(process.program.ready, 60, running.logs)
+            yield running
+        finally:
+            stop(running.processes.values())
 
 
 def _programs(home: Path, env: Mapping[str, str], bulk: int) -> list[Program]:

@@ -19,8 +19,8 @@ FAST, BULK = "fast", "bulk"
 SMALL_TASK = 200
 #: Messages of one task that may wake workers at once.
 MAX_SLICES = 8
-#: Seconds between two sweeps.
-SWEEP_SECONDS = 2.0
+#: Seconds between two sweeps: with a lease of 8 s, the files of a dead worker go on within 10 s.
+SWEEP_SECONDS = 1.0
 
 # the price map comes with the package; without this an import of LiteLLM asks the network for it first
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
@@ -42,8 +42,8 @@ def make_app(broker_url: str) -> Celery:
         task_reject_on_worker_lost=True,
         task_ignore_result=True,
         worker_prefetch_multiplier=1,
-        task_soft_time_limit=None,
-        task_time_limit=3600,
+        # far above any slice: only a parser that never lets go of the interpreter gets here
+        task_time_limit=300,
         # guards against leaks; memory is only looked at between two tasks
         worker_max_tasks_per_child=500,
         worker_max_memory_per_child=1_500_000,
@@ -52,7 +52,7 @@ def make_app(broker_url: str) -> Celery:
         broker_connection_max_retries=None,
         broker_transport_options={
             # correctness never rests on it, and a duplicate costs one empty claim
-            "visibility_timeout": 4 * 3600,
+            "visibility_timeout": 3600,
             "socket_keepalive": True,
             "socket_timeout": 30,
             "socket_connect_timeout": 2,

@@ -101,6 +101,6 @@ def _end(listing: Listing) -> None:
         index_id=listing.index.id,
         owner=listing.lease.owner,
         # the content tree is our own: what it says is gone, is gone
-        hold=listing.index.source["kind"] != "nodes",
+        hold=listing.index.source["kind"] != "nodes" and not listing.plan.allow_removals,
         warning=HELD,
     )

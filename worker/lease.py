@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -14,42 +16,65 @@ import structlog
 from schemas.errors import LeaseLost
 from worker.state import tasks
 
-#: Seconds between renewals: a quarter of the lease.
-BEAT = tasks.LEASE.total_seconds() / 4
+#: Seconds between renewals: whoever cancels is heard within 2 s, however busy Postgres is.
+BEAT = tasks.LEASE.total_seconds() / 8
+#: Seconds that reading and parsing one file may take before its process is ended: nothing else stops an endless loop.
+PARSE_SECONDS = 120.0
 
 log = structlog.get_logger()
 
 
 class Lease:
-    """Who holds the claim, and whether it still holds."""
+    """Who holds the claim, whether it still holds, and what it is used for."""
 
     def __init__(self) -> None:
         self.owner: UUID = uuid4()
         self._lost = threading.Event()
         self._done = threading.Event()
+        self._renewed = time.monotonic()
+        self._parsing_since: float | None = None
 
     def check(self) -> None:
-        """Raise `LeaseLost` once the task's writes are not wanted any more, or could not be renewed in time."""
-        if self._lost.is_set():
+        """Raise `LeaseLost` once the task's writes are not wanted any more, or could not be renewed in time.
+
+        The clock goes on while a process is stopped, so one that wakes up late does not take its lease for valid.
+        """
+        if self._lost.is_set() or time.monotonic() - self._renewed > tasks.LEASE.total_seconds():
             raise LeaseLost("the task was cancelled, deleted or taken over")
 
+    def parsing(self) -> None:
+        """Note that a file begins to be parsed: a process that dies from here on, or takes too long, died of it."""
+        self._parsing_since = time.monotonic()
+
+    def parsed(self) -> None:
+        """Note that nothing is being parsed any more."""
+        self._parsing_since = None
+
     def keep(self, database_url: str, task_id: UUID) -> None:
-        """Renew until `done`; run in a thread, because the work may be busy for longer than a lease lasts."""
-        renewed = time.monotonic()
+        """Renew until `end`; run in a thread, because the work may be busy for longer than a lease lasts."""
         connection: psycopg.Connection | None = None
         while not self._done.wait(BEAT):
+            self._end_endless_parsing()
             try:
-                connection = connection or psycopg.connect(database_url, autocommit=True, connect_timeout=3)
-                if not tasks.beat(connection, task_id, self.owner):
+                connection = connection or psycopg.connect(
+                    database_url, autocommit=True, connect_timeout=3, options="-c statement_timeout=4000"
+                )
+                asked = time.monotonic()
+                if tasks.beat(connection, task_id, self.owner, parsing=self._parsing_since is not None):
+                    self._renewed = asked
+                else:
                     self._lost.set()
-                renewed = time.monotonic()
             except psycopg.Error as error:
                 log.warning("lease not renewed", task_id=str(task_id), error=str(error))
                 connection = None
-                if time.monotonic() - renewed > tasks.LEASE.total_seconds():
-                    self._lost.set()
         if connection is not None:
             connection.close()
+
+    def _end_endless_parsing(self) -> None:
+        since = self._parsing_since
+        if since is not None and time.monotonic() - since > PARSE_SECONDS:
+            log.error("a file takes too long; its process ends", seconds=PARSE_SECONDS)
+            os.kill(os.getpid(), signal.SIGKILL)
 
     def end(self) -> None:
         """Stop renewing."""

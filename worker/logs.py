@@ -27,7 +27,9 @@ def configure(level: str) -> None:
         )
     )
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    for noisy in ("LiteLLM", "httpx", "httpx2", "httpcore", "yoyo", "boto3", "botocore", "urllib3"):
+    # Celery says of every message that it came and went, and the clock sends one every two seconds
+    celery = ("celery.beat", "celery.worker.strategy", "celery.worker.request", "celery.app.trace")
+    for noisy in ("LiteLLM", "httpx", "httpx2", "httpcore", "yoyo", "boto3", "botocore", "urllib3", *celery):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],

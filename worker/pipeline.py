@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from uuid import UUID, uuid5
@@ -13,17 +14,18 @@ from uuid import UUID, uuid5
 import structlog
 
 from schemas.document import Chunk
-from schemas.errors import EmbeddingRefused, FileError, StoreRefused
+from schemas.errors import EmbeddingRefused, FileError, FoldexError, StoreRefused
 from schemas.status import FileStatus, Reason
 from schemas.tool import IndexSettings
 from worker import parse
 from worker.catalog import parsed_name
 from worker.chunk import chunk
 from worker.embed import Embedder
-from worker.embed.pack import embed_all
+from worker.embed.budget import Budget
+from worker.embed.pack import Terms, embed_all
 from worker.lease import Lease
 from worker.sources import Source
-from worker.state import Pool, chunks, files
+from worker.state import Pool, cache, chunks, files
 from worker.state.chunks import Live, Placed
 from worker.state.files import Claim, Outcome
 from worker.state.tools import Index
@@ -35,7 +37,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Everything one slice of indexing works with."""
+    """Everything one slice of indexing works with; after `embed_seconds` it begins no further request."""
 
     index: Index
     epoch: int
@@ -46,11 +48,16 @@ class Run:
     pool: Pool
     lease: Lease
     concurrency: int
+    budget: Budget | None = None
+    embed_seconds: float = math.inf
 
 
 @dataclass(slots=True)
 class Draft:
-    """A claimed file on its way to an outcome; `placed` are all its chunks, `kept` those that are live already."""
+    """A claimed file on its way to an outcome; `placed` are all its chunks, `kept` those that are live already.
+
+    `found` are new ones whose vector was paid for before, or for an equal text.
+    """
 
     claim: Claim
     status: FileStatus = FileStatus.INDEXED
@@ -61,12 +68,18 @@ class Draft:
     unchanged: bool = False
     placed: list[Placed] = field(default_factory=list)
     kept: set[UUID] = field(default_factory=set)
+    found: set[UUID] = field(default_factory=set)
     timings: dict[str, float] = field(default_factory=dict)
 
     @property
     def new(self) -> list[Placed]:
         """The chunks to be embedded and written."""
         return [] if self.failure else [p for p in self.placed if p.id not in self.kept]
+
+    @property
+    def paid(self) -> list[Placed]:
+        """The new chunks that cost something."""
+        return [p for p in self.new if p.id not in self.found]
 
     @property
     def moved(self) -> bool:
@@ -82,13 +95,16 @@ class Draft:
 def index_files(run: Run, claims: Sequence[Claim]) -> None:
     """Take claimed files to their outcomes.
 
-    Raises what concerns more than one file: `EmbeddingError`, `StoreError`, `SourceUnavailable`, `LeaseLost`; the
-    claims are then still held, and repeating them changes nothing that was written already.
+    Raises what concerns more than one file: `EmbeddingError`, `StoreError`, `SourceUnavailable`, `LeaseLost`,
+    `SliceOver`; claims without an outcome are then still held, and repeating them changes nothing that was written
+    already. What needs no more of the provider gets its outcome even if the provider is away.
     """
-    drafts = [draft(run, claim) for claim in claims]
+    drafts = draft_all(run, claims)
     match_live(run, drafts)
-    vectors = embed(run, drafts)
+    restore(run, drafts)
+    vectors, stopped = embed(run, drafts)
     run.lease.check()
+    drafts = [made for made in drafts if all(placed.id in vectors for placed in made.new)]
     chunks.insert(
         run.pool,
         run.lease.owner,
@@ -99,6 +115,21 @@ def index_files(run: Run, claims: Sequence[Claim]) -> None:
     upsert(run, drafts, vectors)
     run.lease.check()
     forget(run, finish(run, drafts))
+    if stopped:
+        raise stopped
+
+
+def draft_all(run: Run, claims: Sequence[Claim]) -> list[Draft]:
+    """The drafts of all claims; a process that dies meanwhile makes their files suspect, a lone one guilty."""
+    drafts = []
+    for claim in claims:
+        run.lease.parsing()
+        drafts.append(draft(run, claim))
+    run.lease.parsed()
+    if len(claims) == 1:
+        # the next renewal would say so for many files, but the verdict over a lone one must not wait for it
+        files.parsed(run.pool, run.lease.owner)
+    return drafts
 
 
 def draft(run: Run, claim: Claim) -> Draft:
@@ -132,7 +163,7 @@ def _read(run: Run, made: Draft) -> None:
         content = run.source.read(claim.key, settings.max_file_bytes)
     made.stamp = content.stamp or ""
     made.fingerprint = f"sha256:{hashlib.sha256(content.data).hexdigest()} {claim.code_version}"
-    if made.fingerprint == claim.live_fingerprint:
+    if made.fingerprint == claim.live_fingerprint and claim.work != "full":
         made.unchanged = True
         return
     with _timed(made, "parse"):
@@ -190,6 +221,14 @@ def match_live(run: Run, drafts: Sequence[Draft]) -> None:
                 made.kept.add(made.placed[number].id)
 
 
+def restore(run: Run, drafts: Sequence[Draft]) -> None:
+    """Take up live chunks whose vectors the namespace lost, of files whose text is as it was."""
+    lost = [d for d in drafts if d.claim.lost and d.unchanged and not d.failure]
+    found = chunks.lost(run.pool, [d.claim.id for d in lost]) if lost else {}
+    for made in lost:
+        made.placed = found.get(made.claim.id, [])
+
+
 def _of_live(row: Live) -> tuple[object, ...]:
     return (row.content_hash, row.json_pointer, row.symbol, row.node_type, row.scope, row.language, row.level)
 
@@ -203,22 +242,65 @@ def _with_id(p: Placed, id_: UUID) -> Placed:
     return Placed(id_, p.file_id, p.index, p.chunk, p.content_hash, p.language, p.lead, p.trail)
 
 
-def embed(run: Run, drafts: Sequence[Draft]) -> dict[UUID, Vector]:
-    """Vectors of all new chunks, by id, packed into requests across files; a refused text fails its own file."""
-    wanted = [(made, placed) for made in drafts for placed in made.new]
-    texts = [placed.chunk.embedded_text for _, placed in wanted]
-    tokens = [placed.chunk.tokens for _, placed in wanted]
-    vectors: dict[UUID, Vector] = {}
+def embed(run: Run, drafts: Sequence[Draft]) -> tuple[dict[UUID, Vector], FoldexError | None]:
+    """Vectors of new chunks, by id: those the project has already, the others paid for, one request across files.
+
+    With the error that ended it early, if one did; the cache has what was paid for by then. A refused text fails its
+    own files only.
+    """
     started = time.monotonic()
-    for indices, result in embed_all(run.embedder, texts, tokens, run.concurrency):
-        run.lease.check()
-        for row, (made, placed) in enumerate(wanted[index] for index in indices):
-            if isinstance(result, EmbeddingRefused):
-                made.fail(FileError(Reason.EMBEDDING_REFUSED, _with_lines(placed.chunk, result.message)))
-            else:
-                vectors[placed.id] = result[row]
+    wanted: dict[str, list[tuple[Draft, Placed]]] = defaultdict(list)
+    for made in drafts:
+        for placed in made.new:
+            wanted[placed.content_hash].append((made, placed))
+    vectors: dict[UUID, Vector] = {}
+    for content_hash, vector in recall(run, wanted).items():
+        for made, placed in wanted.pop(content_hash):
+            vectors[placed.id] = vector
+            made.found.add(placed.id)
+    stopped = _pay(run, list(wanted.values()), vectors)
     _share(drafts, "embed", time.monotonic() - started)
-    return vectors
+    return vectors, stopped
+
+
+def recall(run: Run, hashes: Collection[str]) -> dict[str, Vector]:
+    """What the project paid for before, from the cache, else from where the same text is live."""
+    owner = cache.Owner(run.index.project_id, run.index.settings.embedder)
+    known = cache.lookup(run.pool, owner, hashes)
+    by_namespace: dict[str, dict[UUID, str]] = defaultdict(dict)
+    missing = [hash_ for hash_ in hashes if hash_ not in known]
+    for hash_, namespace, id_ in cache.live_elsewhere(run.pool, owner, run.index.vector_store, missing):
+        by_namespace[namespace][id_] = hash_
+    for namespace, ids in by_namespace.items():
+        known |= {ids[id_]: vector for id_, vector in run.store.vectors(namespace, list(ids)).items()}
+    return known
+
+
+def _pay(run: Run, wanted: Sequence[Sequence[tuple[Draft, Placed]]], vectors: dict[UUID, Vector]) -> FoldexError | None:
+    """Have texts embedded, each once whatever chunks have it; every answer goes to the cache as it comes."""
+    owner = cache.Owner(run.index.project_id, run.index.settings.embedder)
+    texts = [same[0][1].chunk.embedded_text for same in wanted]
+    tokens = [same[0][1].chunk.tokens for same in wanted]
+    terms = Terms(run.budget, run.index.project_id, run.lease.check, run.embed_seconds)
+    try:
+        for indices, result in embed_all(run.embedder, texts, tokens, run.concurrency, terms):
+            answered = [wanted[index] for index in indices]
+            if isinstance(result, EmbeddingRefused):
+                _refuse(answered, result)
+                continue
+            cache.insert(run.pool, owner, {same[0][1].content_hash: result[row] for row, same in enumerate(answered)})
+            for row, same in enumerate(answered):
+                vectors.update((placed.id, result[row]) for _, placed in same)
+                for made, placed in same[1:]:
+                    made.found.add(placed.id)
+    except FoldexError as error:
+        return error
+    return None
+
+
+def _refuse(answered: Sequence[Sequence[tuple[Draft, Placed]]], refusal: EmbeddingRefused) -> None:
+    for made, placed in (pair for same in answered for pair in same):
+        made.fail(FileError(Reason.EMBEDDING_REFUSED, _with_lines(placed.chunk, refusal.message)))
 
 
 def upsert(run: Run, drafts: Sequence[Draft], vectors: dict[UUID, Vector]) -> None:
@@ -228,6 +310,7 @@ def upsert(run: Run, drafts: Sequence[Draft], vectors: dict[UUID, Vector]) -> No
     patches = [patch for made in drafts if made.moved and not made.failure for patch in _patches(run, made)]
     _upsert(run, rows)
     if patches:
+        run.lease.check()
         run.store.write(run.index.namespace, _dimensions(run.index.settings), patches=patches)
     _share(drafts, "write", time.monotonic() - started)
 
@@ -237,6 +320,7 @@ def _upsert(run: Run, rows: Sequence[tuple[Draft, Row]]) -> None:
     rows = [(made, row) for made, row in rows if not made.failure]
     if not rows:
         return
+    run.lease.check()
     try:
         run.store.write(run.index.namespace, _dimensions(run.index.settings), upserts=[row for _, row in rows])
     except StoreRefused as refused:
@@ -257,19 +341,27 @@ def finish(run: Run, drafts: Sequence[Draft]) -> list[UUID]:
     with run.pool.connection() as connection:
         files.hold_index(connection, run.index.id, run.epoch)
         finished = files.finish(connection, run.lease.owner, [outcome(made) for made in drafts])
-        replaced = [d for d in drafts if d.claim.id in finished and not d.unchanged]
-        good = [d for d in replaced if not d.failure]
+        replaced = [d for d in drafts if d.claim.id in finished]
+        good = [d for d in replaced if not d.failure and not d.unchanged]
         buried = chunks.replace(
             connection,
             files=[d.claim.id for d in replaced],
-            failed=[d.claim.id for d in replaced if d.status is FileStatus.FAILED],
+            # an unchanged file may hold what an earlier attempt at another content half wrote
+            failed=[d.claim.id for d in replaced if d.unchanged or d.status is FileStatus.FAILED],
             current=[p.id for d in good for p in d.placed],
             kept=[p for d in good for p in d.placed if p.id in d.kept],
         )
+        lost = [d for d in drafts if d.claim.lost and d.claim.id in finished]
+        if lost:
+            written = [p.id for d in lost if d.unchanged for p in d.new]
+            chunks.restored(connection, [d.claim.id for d in lost], written)
         moved = [d.claim.id for d in drafts if d.moved and not d.failure and d.claim.id in finished]
         if moved:
             chunks.move_keywords(connection, moved)
-        return buried
+    for made in drafts:
+        reason = made.failure and made.failure.reason
+        log.debug("file", file_id=str(made.claim.id), path=made.claim.path, status=made.status, reason=reason)
+    return buried
 
 
 def forget(run: Run, buried: Sequence[UUID]) -> None:
@@ -286,16 +378,18 @@ def outcome(made: Draft) -> Outcome:
     if failure:
         return Outcome(**base, reason=failure.reason, message=failure.message)  # type: ignore[arg-type] # typed above
     if made.unchanged:
-        kept = {"chunks": claim.live_chunks, "live_tokens": claim.live_tokens, "reused_chunks": claim.live_chunks}
+        new = {"embedded_chunks": len(made.paid), "tokens": sum(p.chunk.tokens for p in made.paid)}
+        kept = {"chunks": claim.live_chunks, "live_tokens": claim.live_tokens, **new}
+        kept["reused_chunks"] = claim.live_chunks - len(made.paid)
         return Outcome(**base, fingerprint=made.fingerprint, **kept)  # type: ignore[arg-type] # typed above
     return Outcome(
         **base,  # type: ignore[arg-type] # typed above
         fingerprint=made.fingerprint,
         chunks=len(made.placed),
         live_tokens=sum(p.chunk.tokens for p in made.placed),
-        embedded_chunks=len(made.new),
-        reused_chunks=len(made.kept),
-        tokens=sum(p.chunk.tokens for p in made.new),
+        embedded_chunks=len(made.paid),
+        reused_chunks=len(made.placed) - len(made.paid),
+        tokens=sum(p.chunk.tokens for p in made.paid),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 
@@ -12,7 +13,9 @@ from pydantic import TypeAdapter
 from schemas.errors import Invalid, SourceRefused
 from schemas.source import AnySource, ChunkSettings, EmbedderProfile, LocalSource, S3Source
 from worker.embed import Embedder
-from worker.embed.models import open_embedder, resolve, tokenizer_for
+from worker.embed.budget import Budget
+from worker.embed.ledger import Rate
+from worker.embed.models import LOCAL_PREFIX, open_embedder, resolve, tokenizer_for
 from worker.ignore import Rules
 from worker.objects import Objects, open_objects
 from worker.settings import LOCAL_MODEL, Settings
@@ -33,6 +36,7 @@ class Resources:
         self._pool_size = pool_size
         self._lock = Lock()
         self._embedders: dict[EmbedderProfile, Embedder] = {}
+        self._budgets: dict[str, Budget] = {}
         self._stores: dict[tuple[str, bool], VectorStore] = {}
 
     @cached_property
@@ -109,6 +113,24 @@ class Resources:
                 )
             return self._embedders[profile]
 
+    def budget(self, profile: EmbedderProfile) -> Budget | None:
+        """What all workers together may ask of a model, opened once per process; None for a local one."""
+        s = self.settings
+        if profile.model.startswith(LOCAL_PREFIX):
+            return None
+        with self._lock:
+            if profile.model not in self._budgets:
+                # an address may hold a password, and is no key for others to read
+                address = sha256((s.embedding_api_base or "").encode()).hexdigest()[:16]
+                self._budgets[profile.model] = Budget(
+                    profile.model,
+                    f"{profile.model} {address}",
+                    Rate.per_minute(s.embedding_rpm, s.embedding_tpm),
+                    redis_url=s.redis_url,
+                    concurrency=s.embedding_concurrency,
+                )
+            return self._budgets[profile.model]
+
     def tokenizer(self, profile: EmbedderProfile) -> Tokenizer:
         """The model's own tokenizer where it ships offline, else one that counts at least as many tokens."""
         return tokenizer_for(profile, self.settings.local_model_dir)
@@ -170,7 +192,7 @@ def chunk_settings(settings: Settings, size: int | None, overlap: int | None) ->
 def preload(settings: Settings) -> None:
     """Import what tasks will need, before a fork: once instead of once a process, in memory that all of them share.
 
-    Nothing is opened: neither connections nor LanceDB survive a fork.
+    Nothing is opened: connections do not survive a fork. LanceDB is not even imported, because it starts threads then.
     """
     if settings.default_embedding_model != LOCAL_MODEL:
         from worker.embed.litellm import warm

@@ -43,6 +43,12 @@ class Settings(BaseSettings):
     embedding_api_base: str | None = Field(None, description="Address of an OpenAI-compatible provider.")
     embedding_api_key: str | None = Field(None, description="Its key; unset: the provider's own variable.")
     embedding_concurrency: int = Field(4, ge=1, le=64, description="Requests in flight of one worker process.")
+    embedding_rpm: int | None = Field(None, ge=1, description="Requests a minute of all workers; unset: unlimited.")
+    embedding_tpm: int | None = Field(None, ge=1, description="Tokens a minute of all workers; unset: unlimited.")
+    embedding_cache_spare: int = Field(
+        200_000, ge=0, description="Cached vectors kept of texts that no index holds any more."
+    )
+    embedding_cache_max: int = Field(2_000_000, ge=0, description="Cached vectors in all.")
     local_model_dir: Path | None = Field(None, description="Another directory with the local model's files.")
 
     chunk_size_tokens: int = Field(512, ge=16, description="Tokens of a chunk, at most.")

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from uuid import UUID
 
+import psycopg
 import structlog
+from psycopg_pool import PoolTimeout
 
 from schemas.errors import StoreError
-from worker.app import MAX_SLICES, send_plan
+from worker.app import BULK, MAX_SLICES, send, send_plan
 from worker.resources import Resources
-from worker.state import chunks, files, sweeping, tasks, tools
+from worker.state import cache, chunks, drift, files, sweeping, tasks, tools
 from worker.state.chunks import Tombstone
 
 #: Vectors deleted by one sweep.
@@ -26,13 +29,42 @@ def sweep(resources: Resources, wake: Callable[[UUID, int], None]) -> dict[str, 
     with sweeping(resources.settings.database_url) as alone:
         if not alone:
             return {"skipped": "another worker sweeps"}
-        expired = files.return_expired(resources.pool)
-        if expired:
-            log.warning("leases of a dead worker returned", files=expired)
-        woken = _wake_tasks(resources, wake)
-        deleted = _delete_vectors(resources)
-        purged = _purge_indexes(resources)
-    return {"expired": expired, "woken": woken, "deleted": deleted, "purged": purged}
+        steps: dict[str, Callable[[Resources], int]] = {
+            "expired": _return_expired,
+            "woken": partial(_wake_tasks, wake=wake),
+            "checks": _send_checks,
+            "deleted": _delete_vectors,
+            "purged": _purge_indexes,
+        }
+        done = {name: _attempt(name, step, resources) for name, step in steps.items()}
+    # now and then it takes seconds, so others sweep meanwhile
+    return {**done, "evicted": _attempt("evicted", _evict, resources)}
+
+
+def _attempt(name: str, step: Callable[[Resources], int], resources: Resources) -> int | str:
+    try:
+        return step(resources)
+    except (psycopg.OperationalError, PoolTimeout):
+        raise
+    except Exception as error:  # a mistake in one step must not keep the others from their work
+        log.exception("a step of the sweep failed", step=name)
+        return type(error).__name__
+
+
+def _return_expired(resources: Resources) -> int:
+    expired = files.return_expired(resources.pool)
+    if expired:
+        crashed = [path for _, path, crashes in expired if crashes]
+        log.warning("leases of a dead worker returned", files=len(expired), crashed=crashed)
+    return len(expired)
+
+
+def _evict(resources: Resources) -> int:
+    s = resources.settings
+    evicted = cache.evict(resources.pool, spare=s.embedding_cache_spare, maximum=s.embedding_cache_max)
+    if evicted:
+        log.info("cached vectors evicted", vectors=evicted)
+    return evicted
 
 
 def _wake_tasks(resources: Resources, wake: Callable[[UUID, int], None]) -> int:
@@ -43,10 +75,20 @@ def _wake_tasks(resources: Resources, wake: Callable[[UUID, int], None]) -> int:
         woken += 1
     for task in tasks.open_tasks(resources.pool):
         closed = tasks.refresh(resources.pool, task.id, task.index_id)
+        if closed and closed.next_task_id:
+            send_plan(closed.next_task_id, closed.tool_id)
         if not closed and task.waiting and task.quiet and task.slices < MAX_SLICES:
             wake(task.id, MAX_SLICES - task.slices)
             woken += 1
     return woken
+
+
+def _send_checks(resources: Resources) -> int:
+    """Have namespaces compared that nobody looked at for long, or that a search found empty."""
+    due = drift.due(resources.pool)
+    for index_id in due:
+        send("foldex.check", index_id, queue=BULK, shown=f"index {index_id}")
+    return len(due)
 
 
 def _delete_vectors(resources: Resources) -> int:

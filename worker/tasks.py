@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from functools import cache
@@ -13,8 +14,8 @@ import structlog
 from celery import signals
 from psycopg_pool import PoolTimeout
 
-from schemas.errors import FoldexError, LeaseLost
-from worker import logs
+from schemas.errors import FoldexError, LeaseLost, SliceOver, StoreError
+from worker import fsck, logs
 from worker.app import BULK, FAST, MAX_SLICES, SMALL_TASK, app, send, send_plan
 from worker.catalog import Listing, list_folder
 from worker.lease import Lease, leased
@@ -24,9 +25,12 @@ from worker.settings import Settings
 from worker.state import files, tasks, tools
 from worker.state.tasks import Running
 from worker.sweep import sweep as run_sweep
+from worker.vectors import VectorStore
 
 #: Seconds after which a slice hands over to the next; the fast queue's are short, because the sweep waits there too.
-SLICE_SECONDS = {FAST: 4.0, BULK: 20.0}
+SLICE_SECONDS = {FAST: 1.0, BULK: 20.0}
+#: Seconds after which a slice that is embedding begins no further request.
+EMBED_SECONDS = {FAST: 5.0, BULK: 60.0}
 #: Files of one claim; bytes are bounded by what the model takes in the requests in flight.
 CLAIM_FILES = 256
 #: Bytes of text that make a token, at least.
@@ -66,7 +70,7 @@ def plan(task_id: str) -> dict[str, Any]:
 def index(self: Any, task_id: str) -> dict[str, Any]:
     """Index claimed files until the slice's time is spent."""
     queue = self.request.delivery_info.get("routing_key") or BULK
-    return _border(UUID(task_id), lambda id_: _index(id_, queue))
+    return _border(UUID(task_id), _index_small if queue == FAST else _index_fairly)
 
 
 @app.task(name="foldex.sweep")
@@ -85,9 +89,31 @@ def optimize(index_id: str) -> dict[str, Any]:
     found = tools.index(resources().pool, UUID(index_id))
     if found is None:
         return {"skipped": "deleted"}
+    checked = _check(found)
     started = time.monotonic()
-    resources().store(found.vector_store, found.keyword_index).optimize(found.namespace)
-    return {"namespace": found.namespace, "seconds": round(time.monotonic() - started, 2)}
+    _store(found).optimize(found.namespace)
+    return {"namespace": found.namespace, "seconds": round(time.monotonic() - started, 2), **checked}
+
+
+@app.task(name="foldex.check")
+def check(index_id: str) -> dict[str, Any]:
+    """Look whether a namespace still holds what it should."""
+    found = tools.index(resources().pool, UUID(index_id))
+    return {"skipped": "deleted"} if found is None else _check(found)
+
+
+def _check(found: tools.Index) -> dict[str, Any]:
+    """Start a task if the namespace has lost vectors; the sweep asks again, so no failure matters here."""
+    try:
+        started = fsck.check(resources().pool, _store(found), found)
+    except (LeaseLost, StoreError, psycopg.OperationalError, PoolTimeout) as error:
+        log.warning("namespace not compared", namespace=found.namespace, error=str(error))
+        return {"compared": False}
+    return {"compared": True} if started is None else {"lost vectors": "task started", "task": str(started)}
+
+
+def _store(found: tools.Index) -> VectorStore:
+    return resources().store(found.vector_store, found.keyword_index)
 
 
 def _border(task_id: UUID, work: Callable[[UUID], dict[str, Any]]) -> dict[str, Any]:
@@ -104,6 +130,10 @@ def _border(task_id: UUID, work: Callable[[UUID], dict[str, Any]]) -> dict[str, 
         # Celery would end the whole worker over it; the lease runs out and the files are tried again
         log.exception("out of memory")
         return {"waiting": "memory"}
+    except Exception as error:  # a mistake of ours must neither end the worker nor stay unsaid
+        log.exception("slice failed")
+        tasks.warn(resources().pool, task_id, f"Waiting: {type(error).__name__} in a worker, tried again; see its log.")
+        return {"error": type(error).__name__}
     finally:
         structlog.contextvars.clear_contextvars()
 
@@ -115,8 +145,11 @@ def _plan(task_id: UUID) -> dict[str, Any]:
         found = plan and tools.index(r.pool, plan.index_id)
         if not plan or not found:
             return {"nothing": "to list"}
-        log.info("planning", tool_id=str(plan.tool_id), namespace=found.namespace)
+        structlog.contextvars.bind_contextvars(tool_id=str(plan.tool_id))
+        log.info("planning", namespace=found.namespace)
         try:
+            if plan.list_cursor is None:
+                fsck.before_listing(r.pool, _store(found), found, task_id)
             listing = Listing(plan, found, r.source_of(found), r.pool, lease)
             complete = list_folder(listing, seconds=SLICE_SECONDS[FAST], started=lambda: _started(plan))
         except FoldexError as error:
@@ -135,15 +168,25 @@ def _started(plan: tasks.Plan) -> None:
     wake(plan.id)
 
 
+def _index_small(task_id: UUID) -> dict[str, Any]:
+    return _index(task_id, FAST)
+
+
+def _index_fairly(task_id: UUID) -> dict[str, Any]:
+    """A message says that some task has files; which one is served, the rows decide."""
+    return _index(files.fairest(resources().pool, task_id), BULK)
+
+
 def _index(task_id: UUID, queue: str) -> dict[str, Any]:
     r = resources()
     task = tasks.running(r.pool, task_id)
     found = task and tools.index(r.pool, task.index_id)
     if not task or not found:
         return {"nothing": "to index"}
+    structlog.contextvars.bind_contextvars(tool_id=str(task.tool_id))
     with leased(r.settings.database_url, task_id) as lease:
         try:
-            claimed, more = _index_slice(_run(r, task, found, lease), task, SLICE_SECONDS[queue])
+            claimed, more = _index_slice(_run(r, task, found, lease, queue), task, SLICE_SECONDS[queue])
         except FoldexError as error:
             files.release(r.pool, lease.owner)
             return _failed(task, error, lambda seconds: _send_index(task, queue, seconds))
@@ -163,13 +206,14 @@ def _index_slice(run: Run, task: Running, seconds: float) -> tuple[int, bool]:
         if not claims:
             return done, False
         index_files(run, claims)
+        tasks.go_on(run.pool, task.id)
         done += len(claims)
         log.info("indexed", files=len(claims), done=done)
         _refresh(task.id, task.index_id)
     return done, True
 
 
-def _run(r: Resources, task: Running, found: tools.Index, lease: Lease) -> Run:
+def _run(r: Resources, task: Running, found: tools.Index, lease: Lease, queue: str) -> Run:
     settings = found.settings
     return Run(
         index=found,
@@ -181,12 +225,16 @@ def _run(r: Resources, task: Running, found: tools.Index, lease: Lease) -> Run:
         pool=r.pool,
         lease=lease,
         concurrency=r.settings.embedding_concurrency,
+        budget=r.budget(settings.embedder),
+        embed_seconds=EMBED_SECONDS[queue],
     )
 
 
 def _claim_bytes(run: Run) -> int:
     """About what fills the requests in flight once: more would only delay the first results."""
-    return run.embedder.max_request_tokens * run.concurrency * BYTES_PER_TOKEN
+    most = run.embedder.max_request_tokens
+    allowed = run.budget and run.budget.max_request_tokens
+    return min(most, allowed or most) * run.concurrency * BYTES_PER_TOKEN
 
 
 def _failed(task: tasks.Plan | Running, error: FoldexError, again: Callable[[float], object]) -> dict[str, Any]:
@@ -194,13 +242,19 @@ def _failed(task: tasks.Plan | Running, error: FoldexError, again: Callable[[flo
     if isinstance(error, LeaseLost):
         raise error
     pool = resources().pool
+    if isinstance(error, SliceOver):
+        again(0)
+        return {"ended": error.code}
     if error.retryable:
         log.warning("waiting", code=error.code, reason=error.message)
         tasks.warn(pool, task.id, f"Waiting: {error.message}")
-        again(max(RETRY_SECONDS, min(float(error.data.get("retry_after") or 0), MAX_RETRY_SECONDS)))
+        seconds = max(RETRY_SECONDS, min(float(error.data.get("retry_after") or 0), MAX_RETRY_SECONDS))
+        # the sweep too leaves it alone until then
+        tasks.sent(pool, task.id, seconds)
+        again(seconds)
         return {"waiting": error.code}
     log.error("task failed", code=error.code, reason=error.message)
-    tasks.fail(pool, task.id, task.index_id, error.message)
+    _follow(tasks.fail(pool, task.id, task.index_id, error.message))
     return {"error": error.code}
 
 
@@ -210,7 +264,13 @@ def _refresh(task_id: UUID, index_id: UUID) -> bool:
     if closed:
         log.info("task closed")
         send("foldex.optimize", index_id, queue=BULK, shown=f"index {index_id}")
-    return closed
+    _follow(closed)
+    return closed is not None
+
+
+def _follow(closed: tasks.Closed | None) -> None:
+    if closed and closed.next_task_id:
+        send_plan(closed.next_task_id, closed.tool_id)
 
 
 def wake(task_id: UUID, slices: int = MAX_SLICES) -> None:
@@ -222,7 +282,7 @@ def wake(task_id: UUID, slices: int = MAX_SLICES) -> None:
         return
     if not task.listing and task.total_files <= SMALL_TASK:
         _send_index(task, FAST)
-    for _ in range(min(slices, -(-(task.total_files - task.done_files) // FILES_PER_SLICE))):
+    for _ in range(min(slices, math.ceil((task.total_files - task.done_files) / FILES_PER_SLICE))):
         _send_index(task, BULK)
 
 

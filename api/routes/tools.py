@@ -12,9 +12,20 @@ from api.deps import CallerDep, IndexDep, ResourcesDep, ToolDep, from_cursor, to
 from api.problems import RESPONSES
 from api.text import file_text
 from schemas.errors import Invalid, NotFound, SourceError
-from schemas.source import LocalSource, NodesSource, S3Source
+from schemas.source import AnySource, LocalSource, NodesSource, S3Source
 from schemas.status import FileStatus
-from schemas.tool import File, FileText, IndexInfo, IndexSettings, Listing, NewTool, Status, Tool
+from schemas.tool import (
+    File,
+    FileText,
+    IndexInfo,
+    IndexSettings,
+    Listing,
+    NewTool,
+    Status,
+    Tool,
+    ToolConfig,
+    Updating,
+)
 from worker import app as queue
 from worker.ignore import Rules
 from worker.resources import Resources, chunk_settings, keyword_index, store_name
@@ -33,12 +44,13 @@ Limit = Annotated[int, Query(ge=1, le=1000)]
 def create_tool(body: NewTool, background: BackgroundTasks, caller: CallerDep, resources: ResourcesDep) -> Tool:
     """Create a tool over a folder and start indexing it; poll its status, and query it meanwhile."""
     caller.check(body.project_id)
-    wanted, name = _wanted(body, resources)
+    source = body.source or NodesSource(node_id=body.node_id or "", json_pointer=body.json_pointer)
+    wanted, name = wanted_index(body.project_id, source, body.config, resources)
     tool_id, task_id = tools.create(resources.pool, wanted, name=body.name or name, config=body.config)
     if task_id is not None:
         # after the answer: a broker that is down must not keep the caller waiting
         background.add_task(queue.send_plan, task_id, tool_id)
-    return _tool(_found(tools.get(resources.pool, tool_id)))
+    return shown_tool(found(tools.get(resources.pool, tool_id)))
 
 
 @router.get("")
@@ -48,7 +60,7 @@ def list_tools(
     project_id: str | None = None,
     cursor: str | None = None,
     limit: Limit = 100,
-) -> Listing:
+) -> Listing[Tool]:
     """Tools of a project, oldest first."""
     if project_id is not None:
         caller.check(project_id)
@@ -56,7 +68,7 @@ def list_tools(
     rows = tools.page(resources.pool, project_id or caller.project_id, after, limit + 1)
     last = rows[limit - 1] if len(rows) > limit else None
     return Listing(
-        items=[_tool(row) for row in rows[:limit]],
+        items=[shown_tool(row) for row in rows[:limit]],
         next_cursor=last and to_cursor(last["created_at"].isoformat(), last["tool_id"]),
     )
 
@@ -64,7 +76,7 @@ def list_tools(
 @router.get("/{tool_id}")
 def get_tool(tool: ToolDep) -> Tool:
     """A tool, with the state of its newest task."""
-    return _tool(tool)
+    return shown_tool(tool)
 
 
 @router.delete("/{tool_id}", status_code=202)
@@ -77,17 +89,19 @@ def delete_tool(tool: ToolDep, resources: ResourcesDep) -> dict[str, Any]:
 @router.get("/{tool_id}/status")
 def get_status(tool: ToolDep, resources: ResourcesDep) -> Status:
     """The progress of the newest task; counts of files and chunks describe the index now."""
-    return _status(tool, _found(tasks.newest(resources.pool, tool["index_id"])))
+    return shown_status(tool["tool_id"], found(tasks.newest_of_tool(resources.pool, tool["tool_id"])))
 
 
 @router.get("/{tool_id}/tasks")
-def list_tasks(tool: ToolDep, resources: ResourcesDep, cursor: str | None = None, limit: Limit = 100) -> Listing:
-    """Past and present runs over the tool's index, newest first."""
+def list_tasks(
+    tool: ToolDep, resources: ResourcesDep, cursor: str | None = None, limit: Limit = 100
+) -> Listing[Status]:
+    """Past and present runs over the tool's index, and over the one that is being built for it; newest first."""
     before = from_cursor(cursor, datetime.fromisoformat, UUID)
-    rows = tasks.history(resources.pool, tool["index_id"], before, limit + 1)
+    rows = tasks.history(resources.pool, tool["tool_id"], before, limit + 1)
     last = rows[limit - 1] if len(rows) > limit else None
     return Listing(
-        items=[_status(tool, row) for row in rows[:limit]],
+        items=[shown_status(tool["tool_id"], row) for row in rows[:limit]],
         next_cursor=last and to_cursor(last["created_at"].isoformat(), last["id"]),
     )
 
@@ -100,7 +114,7 @@ def list_files(
     q: Annotated[str | None, Query(max_length=1024, description="Part of the path.")] = None,
     cursor: str | None = None,
     limit: Limit = 100,
-) -> Listing:
+) -> Listing[File]:
     """Every file with its outcome, by path."""
     after = from_cursor(cursor, str, UUID)
     rows = files.page(resources.pool, tool["index_id"], status=status, q=q, after=after, limit=limit + 1)
@@ -130,11 +144,10 @@ def get_file(
     return file_text(resources.pool, file, start_line, end_line, pointer)
 
 
-def _wanted(body: NewTool, resources: Resources) -> tuple[NewIndex, str]:
-    """The index a new tool asks for, everything checked that can be, and the tool's name if it is given none."""
-    settings, config = resources.settings, body.config
-    source = body.source or NodesSource(node_id=body.node_id or "", json_pointer=body.json_pointer)
-    folder_node_id, name = _target(body.project_id, source, resources)
+def wanted_index(project_id: str, source: AnySource, config: ToolConfig, resources: Resources) -> tuple[NewIndex, str]:
+    """The index a tool asks for, everything checked that can be, and the tool's name if it is given none."""
+    settings = resources.settings
+    folder_node_id, name = _target(project_id, source, resources)
     Rules(config.include, config.exclude, config.types)
     profile, explicit = resources.profile(config.embedding_model, config.dimensions)
     store = store_name(settings)
@@ -148,7 +161,7 @@ def _wanted(body: NewTool, resources: Resources) -> tuple[NewIndex, str]:
         types=tuple(config.types),
         max_file_bytes=settings.max_file_bytes,
     )
-    return NewIndex(body.project_id, source, folder_node_id, index, store, keyword_index(settings)), name
+    return NewIndex(project_id, source, folder_node_id, index, store, keyword_index(settings)), name
 
 
 def _target(
@@ -171,13 +184,23 @@ def _target(
     return hashed(f"{source.kind}:{place}"), place.rstrip("/").rsplit("/", 1)[-1] or place
 
 
-def _tool(row: dict[str, Any]) -> Tool:
+def shown_tool(row: dict[str, Any]) -> Tool:
+    """A tool's row as the API gives it."""
     info = IndexInfo(index_id=row["index_id"], model=row["model"], dimensions=row["dimensions"])
-    return Tool(**{**row, "index": info})
+    return Tool(**{**row, "index": info, "updating": _updating(row)})
 
 
-def _status(tool: dict[str, Any], row: dict[str, Any]) -> Status:
-    return Status(**{**row, "task_id": row["id"], "tool_id": tool["tool_id"], "eta_seconds": _eta(row)})
+def _updating(row: dict[str, Any]) -> Updating | None:
+    if row["next_index_id"] is None:
+        return None
+    info = IndexInfo(index_id=row["next_index_id"], model=row["next_model"], dimensions=row["next_dimensions"])
+    names = ("config", "namespace", "task_id", "status", "progress")
+    return Updating(index=info, **{name: row[f"next_{name}"] for name in names})
+
+
+def shown_status(tool_id: UUID, row: dict[str, Any]) -> Status:
+    """A task's row as the API gives it to a user of the tool."""
+    return Status(**{**row, "task_id": row["id"], "tool_id": tool_id, "eta_seconds": _eta(row)})
 
 
 def _eta(row: dict[str, Any]) -> float | None:
@@ -189,7 +212,8 @@ def _eta(row: dict[str, Any]) -> float | None:
     return float(round(spent * (1 - progress) / progress, 1))
 
 
-def _found(row: dict[str, Any] | None) -> dict[str, Any]:
+def found(row: dict[str, Any] | None) -> dict[str, Any]:
+    """The row; raises `NotFound` where it went away between two looks."""
     if row is None:
         raise NotFound("The tool was deleted meanwhile.")
     return row

@@ -7,13 +7,17 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
+import structlog
+
 from api.search.filters import Narrowed, check_some, narrow
 from api.search.fusion import reciprocal_ranks
 from schemas.search import Answer, Coverage, Hit, Query
 from worker.resources import Resources
-from worker.state import chunks, tasks
+from worker.state import chunks, drift, tasks
 from worker.state.tools import Index
 from worker.vectors import Found, Leg, Vector
+
+log = structlog.get_logger()
 
 #: Candidates of each leg: enough for fusion, and for ids that search must drop because their chunk is not live.
 MIN_DEPTH, MAX_DEPTH = 100, 10_000
@@ -58,8 +62,11 @@ def _legs(
     if wants_keywords and store.has_keywords:
         legs.append(Leg(depth, keywords=query.query, conditions=narrowed.conditions))
     found = store.search(index.namespace, legs) if legs else []
+    if wants_vector and not found[0] and not narrowed.conditions and drift.ask(resources.pool, index.id):
+        log.warning("a namespace that should hold vectors shows none; it is compared", namespace=index.namespace)
     if wants_keywords and not store.has_keywords:
-        values = {**narrowed.values, "query": query.query, "index_id": index.id, "limit": depth}
+        words = query.query.replace("\0", " ")  # Postgres text holds no NUL
+        values = {**narrowed.values, "query": words, "index_id": index.id, "limit": depth}
         found.append([Found(id_, value) for id_, value in chunks.keyword_search(resources.pool, values)])
     by_vector = found[0] if wants_vector else []
     return by_vector, found[-1] if wants_keywords else []
@@ -73,7 +80,13 @@ def embed_query(resources: Resources, index: Index, text: str) -> Vector:
         starts = resources.tokenizer(settings.embedder).starts(text)
         text = text if len(starts) <= limit else text[: starts[limit]]
     embedder = resources.embedder(settings.embedder, explicit_dimensions=settings.explicit_dimensions)
-    vector: Vector = embedder.embed([text])[0]
+    budget = resources.budget(settings.embedder)
+    if budget is None:
+        vectors = embedder.embed([text])
+    else:
+        # no rate holds a user back, though a provider that asked for quiet gets it
+        vectors = budget.query(lambda: embedder.embed([text]), tokens=len(text) // 4 + 1)
+    vector: Vector = vectors[0]
     return vector
 
 

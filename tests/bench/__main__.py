@@ -7,9 +7,15 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench import folder, small
+from tests.bench import folder, incremental, parallel, scale, small
 
-BENCHES = {"small": small.run, "folder": folder.run}
+BENCHES = {
+    "small": small.run,
+    "folder": folder.run,
+    "incremental": incremental.run,
+    "parallel": parallel.run,
+    "scale": scale.run,
+}
 
 
 def main() -> None:

@@ -29,7 +29,7 @@ def run(place: Path) -> None:
         tool = service.local_tool(folder)
         watchers = [
             Thread(target=_ask, args=(service, tool, stop, waits)),
-            Thread(target=_weigh, args=(service, stop, peaks)),
+            Thread(target=weigh, args=(service, stop, peaks)),
         ]
         for watcher in watchers:
             watcher.start()
@@ -77,7 +77,8 @@ def _ask(service: Service, tool: str, stop: Event, waits: list[float]) -> None:
         waits.append((time.monotonic() - started) * 1000)
 
 
-def _weigh(service: Service, stop: Event, peaks: dict[str, int]) -> None:
+def weigh(service: Service, stop: Event, peaks: dict[str, int]) -> None:
+    """Note the largest memory of each process until told to stop."""
     while not stop.wait(0.2):
         for name, process in service.processes.items():
             root = psutil.Process(process.child.pid)

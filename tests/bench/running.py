@@ -32,10 +32,10 @@ def provider(delay_ms: int = 0) -> Iterator[str]:
 
 
 @contextmanager
-def running(place: Path, roots: Path, **env: str) -> Iterator[Service]:
+def running(place: Path, roots: Path, bulk: int = 2, delay_ms: int = 0, **env: str) -> Iterator[Service]:
     """Everything on this machine, LanceDB and the fake provider's 384 dimensions."""
     clean_environment()
-    with postgres(place) as database, redis(place) as broker, provider() as base:
+    with postgres(place) as database, redis(place) as broker, provider(delay_ms) as base:
         given = {
             "EMBEDDING_API_BASE": base,
             "EMBEDDING_API_KEY": "bench",
@@ -44,5 +44,5 @@ def running(place: Path, roots: Path, **env: str) -> Iterator[Service]:
             "VECTOR_STORE": "lancedb",
             **env,
         }
-        with service(environment(place / "home", database, broker, **given), bulk=2) as started:
+        with service(environment(place / "home", database, broker, **given), bulk=bulk) as started:
             yield started

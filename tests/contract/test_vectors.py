@@ -200,6 +200,26 @@ def test_ids_come_in_pages(store: VectorStore, space: str) -> None:
     assert found == wanted
 
 
+def test_vectors_can_be_read_back(store: VectorStore, space: str) -> None:
+    known = {number: axis(number % D, number / 100) for number in range(1, 900)}
+    rows = [row(number, vector / np.linalg.norm(vector)) for number, vector in known.items()]
+    store.write(space, D, rows)
+    asked = [*range(1, 900, 2), 5000]
+    found = store.vectors(space, [UUID(int=number) for number in asked])
+    assert {id_.int for id_ in found} == set(asked) - {5000}
+    for id_, vector in found.items():
+        assert vector.dtype == np.float32
+        assert vector == pytest.approx(rows[id_.int - 1].vector, abs=1e-6)
+
+
+def test_rows_without_vector_have_none_to_read_back(store: VectorStore, space: str) -> None:
+    assert store.vectors(space, [UUID(int=1)]) == {}
+    assert store.ids(space, None, 10) == []
+    store.write(space, D, [row(1, axis(0)), row(2)])
+    assert [id_.int for id_ in store.vectors(space, [UUID(int=1), UUID(int=2)])] == [1]
+    assert store.vectors(space, []) == {}
+
+
 def test_a_missing_namespace_is_empty_and_stays_missing(store: VectorStore, space: str) -> None:
     store.write(space, D, patches=[Patch(UUID(int=1), {"file_name": "x"})], deletes=[UUID(int=2)])
     store.drop(space)

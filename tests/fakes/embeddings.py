@@ -16,6 +16,7 @@ import argparse
 import base64
 import hashlib
 import re
+import sys
 import threading
 import time
 from collections import Counter
@@ -28,6 +29,8 @@ from typing import Any, Self
 import numpy as np
 import orjson
 from numpy.typing import NDArray
+
+from tests.fakes.hold import Holds
 
 MAX_INPUTS = 2048
 MAX_REQUEST_TOKENS = 300_000
@@ -162,6 +165,8 @@ class EmbeddingsFake:
         self.dimensions = dimensions
         self.delay = delay
         self.audit = Audit()
+        #: requests of kind `embeddings` that wait, counted as answered if they wait after it
+        self.holds = Holds()
         self._failures: list[Refusal] = []
         self._bags: dict[int, BagOfStems] = {}
         self._lock = threading.Lock()
@@ -177,6 +182,7 @@ class EmbeddingsFake:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.holds.release()
         self._server.shutdown()
         self._server.server_close()
 
@@ -188,17 +194,24 @@ class EmbeddingsFake:
         with self._lock:
             self._failures += [Refusal(status, f"told to answer {status}", retry_after=retry_after)] * count
 
+    def clear_failures(self) -> None:
+        """Forget the failures still to come."""
+        with self._lock:
+            self._failures.clear()
+
     def reset(self) -> None:
         """Forget the audit and the failures still to come."""
         with self._lock:
             self.audit = Audit(in_flight=self.audit.in_flight)
             self._failures.clear()
 
-    def answer(self, authorization: str, raw: bytes) -> bytes:
-        """The body of an answer to an embeddings request; raises `Refusal`."""
+    def answer(self, authorization: str, raw: bytes, port: int = 0) -> bytes:
+        """The body of an answer to an embeddings request from a client's port; raises `Refusal`."""
         record = self._begin(authorization)
         try:
+            self.holds.wait("embeddings", raw, port, after=False)
             body = self._answer(record, raw)
+            self.holds.wait("embeddings", raw, port, after=True)
         except Refusal as refusal:
             record.status = refusal.status
             raise
@@ -307,6 +320,11 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 128
     fake: EmbeddingsFake
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that was killed hangs up, which is no news."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
@@ -329,7 +347,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _post(self, raw: bytes) -> bytes:
         if self.path in {"/v1/embeddings", "/embeddings"}:
-            return self.server.fake.answer(self.headers.get("Authorization", ""), raw)
+            return self.server.fake.answer(self.headers.get("Authorization", ""), raw, self.client_address[1])
         if self.path == "/_fail":
             self.server.fake.fail_next(**orjson.loads(raw))
         elif self.path == "/_reset":

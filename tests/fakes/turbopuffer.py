@@ -10,15 +10,17 @@ import argparse
 import json
 import re
 import socket
+import sys
 import threading
 from collections import deque
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from tests.fakes.hold import Holds
 from tests.fakes.turbopuffer_namespace import Json, Namespace, Refused, queries, require, write
 
 MAX_BODY = 512_000_000
@@ -57,6 +59,9 @@ class FakeTurbopuffer:
         self.namespaces: dict[str, Namespace] = {}
         self.audit: list[Call] = []
         self.faults: deque[Fault] = deque()
+        #: requests that wait, of the kinds `upsert`, `patch`, `delete`, `query`, `drop` and `read`
+        self.holds = Holds()
+        self.refused: str | None = None
         self.lock = threading.RLock()
         self.connections: set[socket.socket] = set()
         self._server = _Server(port, self)
@@ -69,6 +74,7 @@ class FakeTurbopuffer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.holds.release()
         self._server.shutdown()
         self._server.server_close()
         with self.lock:
@@ -86,8 +92,22 @@ class FakeTurbopuffer:
         with self.lock:
             self.faults.extend([Fault(status, applied, retry_after)] * count)
 
-    def answer(self, method: str, target: str, key: str | None, raw: bytes) -> tuple[int, Json, Fault | None]:
-        """Answer one request, one at a time, and record it."""
+    def refuse(self, word: str | None) -> None:
+        """Refuse every write whose body holds this word, from now on."""
+        with self.lock:
+            self.refused = word
+
+    def answer(
+        self, method: str, target: str, key: str | None, raw: bytes, port: int = 0
+    ) -> tuple[int, Json, Fault | None]:
+        """Answer one request from a client's port, one at a time, and record it."""
+        kind = kind_of(method, target, raw)
+        self.holds.wait(kind, target.encode() + raw, port, after=False)
+        answer = self._answer(method, target, key, raw)
+        self.holds.wait(kind, target.encode() + raw, port, after=True)
+        return answer
+
+    def _answer(self, method: str, target: str, key: str | None, raw: bytes) -> tuple[int, Json, Fault | None]:
         with self.lock:
             fault = self.faults.popleft() if self.faults else None
             applied = False
@@ -96,6 +116,8 @@ class FakeTurbopuffer:
                 body = parsed(raw)
                 require(fault is None or fault.applied, "fault", fault.status if fault else 0)
                 require(key == f"Bearer {self.api_key}", "invalid API key", 401)
+                refused = self.refused is not None and self.refused.encode() in raw
+                require(not refused or kind_of(method, target, raw) != "upsert", "a row is refused")
                 status, result = 200, self._route(method, target, body)
                 applied = True
             except Refused as refused:
@@ -158,6 +180,16 @@ def parsed(raw: bytes) -> Json:
     return dict(body)
 
 
+def kind_of(method: str, target: str, raw: bytes) -> str:
+    """What a request does, as holds name it; its client sends one kind of write at a time."""
+    if method == "DELETE":
+        return "drop"
+    if urlsplit(target).path.endswith("/query"):
+        return "query"
+    keys = {b"upsert": b'"upsert_', b"patch": b'"patch_', b"delete": b'"deletes"'}
+    return next((kind.decode() for kind, key in keys.items() if key in raw), "read")
+
+
 def _touched(body: Json) -> tuple[list[str], list[str], list[str]]:
     def ids(kind: str) -> list[str]:
         rows, columns = body.get(f"{kind}_rows") or [], body.get(f"{kind}_columns") or {}
@@ -172,6 +204,11 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, port: int, fake: FakeTurbopuffer) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
         self.fake = fake
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that was killed hangs up, which is no news."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -199,7 +236,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.reply(200, self.control(self.rfile.read(size)))
         else:
             key = self.headers.get("Authorization")
-            self.reply(*self.server.fake.answer(self.command, self.path, key, self.rfile.read(size)))
+            port = self.client_address[1]
+            self.reply(*self.server.fake.answer(self.command, self.path, key, self.rfile.read(size), port))
 
     do_GET = do_DELETE = do_POST  # noqa: N815 - the names that http.server calls
 

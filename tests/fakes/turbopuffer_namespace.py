@@ -249,15 +249,24 @@ def query(space: Namespace, body: Json) -> Json:
     holds = predicate(space, body.get("filters"))
     rows = {id_: row for id_, row in space.rows.items() if holds(id_, row)}
     wanted = body.get("include_attributes") or []
+    encoding = body.get("vector_encoding", "float")
+    require(encoding in {"float", "base64"}, "unknown vector_encoding", 422)
     found = ranking(space, rows, body)[:total]
-    return {"rows": [{"id": id_, **dist, **chosen(space.rows[id_], wanted)} for id_, dist in found]} | {
+    return {"rows": [{"id": id_, **dist, **chosen(space.rows[id_], wanted, encoding)} for id_, dist in found]} | {
         "billing": {"billable_logical_bytes_queried": 0, "billable_logical_bytes_returned": 0},
         "performance": {"approx_namespace_size": len(space.rows), "server_total_ms": 1, "query_execution_ms": 1},
     }
 
 
-def chosen(row: Document, wanted: bool | list[str]) -> Json:
-    return {name: value for name, value in row.values.items() if wanted is True or name in (wanted or [])}
+def chosen(row: Document, wanted: bool | list[str], encoding: str) -> Json:
+    def asked(name: str) -> bool:
+        return wanted is True or name in (wanted or [])
+
+    found = {name: value for name, value in row.values.items() if asked(name)}
+    if row.vector is not None and asked("vector"):
+        raw = row.vector.astype("<f4")
+        found["vector"] = base64.b64encode(raw.tobytes()).decode() if encoding == "base64" else raw.tolist()
+    return found
 
 
 def ranking(space: Namespace, rows: dict[Any, Document], body: Json) -> list[tuple[Any, Json]]:

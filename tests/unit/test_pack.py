@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
+from itertools import count
 from math import ceil
 
 import numpy as np
@@ -11,10 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable
+from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable, LeaseLost, SliceOver
 from schemas.source import EmbedderProfile
 from worker.embed import Vectors
-from worker.embed.pack import Outcome, embed_all, pack
+from worker.embed.budget import Budget, Clock
+from worker.embed.ledger import Rate
+from worker.embed.pack import MAX_REFUSALS, Outcome, Terms, embed_all, pack
 
 
 class Lengths:
@@ -142,3 +145,77 @@ def test_an_unavailable_provider_is_told_as_such() -> None:
     with pytest.raises(EmbeddingUnavailable) as caught:
         run(Busy(), ["a"])
     assert caught.value.data["retry_after"] == 3
+
+
+def test_a_cancel_stops_new_requests_and_keeps_what_came() -> None:
+    embedder = Lengths(max_inputs=1)
+
+    def check() -> None:
+        if len(embedder.requests) == 2:
+            raise LeaseLost("cancelled")
+
+    found: dict[int, float | None] = {}
+    outcomes = embed_all(embedder, ["a", "bb", "ccc", "dddd"], [1] * 4, 1, Terms(check=check))
+    with pytest.raises(LeaseLost):
+        collect(outcomes, found)
+    assert found == {0: 1, 1: 2}
+
+
+def test_a_slice_ends_when_its_time_is_spent_but_never_without_an_answer() -> None:
+    embedder = Lengths(max_inputs=1)
+    texts, known = ["bad", "a", "bb", "bad too"], dict[int, float | None]()
+    while len(known) < len(texts):
+        left = [index for index in range(4) if index not in known]
+        found: dict[int, float | None] = {}
+        try:
+            collect(embed_all(embedder, [texts[at] for at in left], [1] * len(left), 1, Terms(seconds=0)), found)
+        except SliceOver:
+            assert any(value is not None for value in found.values())
+        known |= {left[index]: value for index, value in found.items()}
+    assert known == {0: None, 1: 1, 2: 2, 3: None}
+
+
+def test_a_request_that_found_the_provider_busy_is_repeated() -> None:
+    class Busy(Lengths):
+        def embed(self, texts: Sequence[str]) -> Vectors:
+            self.requests.append(list(texts))
+            if len(self.requests) % 2:
+                raise EmbeddingUnavailable("busy", status_code=429, retry_after=0.01)
+            return np.array([[len(text)] for text in texts], dtype=np.float32)
+
+    budget = Budget("m", "n", Rate(None, None, 10), redis_url="redis://127.0.0.1:1/0", concurrency=2)
+    terms = Terms(budget, "p")
+    assert collect(embed_all(Busy(max_inputs=1), ["a", "bb", "ccc"], [1] * 3, 2, terms)) == {0: 1, 1: 2, 2: 3}
+
+
+def test_a_provider_that_stays_away_is_given_up() -> None:
+    class Away(Lengths):
+        def embed(self, texts: Sequence[str]) -> Vectors:
+            self.requests.append(list(texts))
+            raise EmbeddingUnavailable("away", status_code=503, retry_after=60)
+
+    embedder = Away(max_inputs=1)
+    budget = Budget("m", "n", Rate(None, None, 10), redis_url="redis://127.0.0.1:1/0", concurrency=2)
+    with pytest.raises(EmbeddingUnavailable) as caught:
+        collect(embed_all(embedder, ["a", "bb", "ccc"], [1] * 3, 2, Terms(budget, "p")))
+    assert caught.value.data["retry_after"] == 60
+    assert len(embedder.requests) <= 2
+
+
+def test_a_request_fits_into_the_budget() -> None:
+    embedder = Lengths(max_inputs=100)
+    moments = count(step=0.1)
+    clock = Clock(lambda: next(moments), lambda _: None)
+    budget = Budget("m", "n", Rate(None, 30, 10), redis_url="redis://127.0.0.1:1/0", concurrency=1, clock=clock)
+    collect(embed_all(embedder, [f"{n}" for n in range(10)], [3] * 10, 1, Terms(budget, "p")))
+    assert [len(batch) for batch in embedder.requests] == [10]
+    with pytest.raises(EmbeddingUnavailable, match="EMBEDDING_TPM"):
+        collect(embed_all(embedder, [f"x{n}" for n in range(20)], [3] * 20, 1, Terms(budget, "p")))
+
+
+def test_a_provider_that_refuses_everything_is_not_asked_for_ever() -> None:
+    embedder = Lengths(max_inputs=500)
+    found = run(embedder, [f"bad {n}" for n in range(3000)])
+    assert set(found.values()) == {None}
+    assert len(found) == 3000
+    assert len(embedder.requests) <= MAX_REFUSALS + 20

@@ -213,7 +213,7 @@ def mapped(model: str, error: Exception) -> EmbeddingError:
         return EmbeddingRefused(said)
     if status in _UNAVAILABLE or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         wait = _retry_after(error)
-        return EmbeddingUnavailable(said, **({} if wait is None else {"retry_after": wait}))
+        return EmbeddingUnavailable(said, status_code=status, **({} if wait is None else {"retry_after": wait}))
     return EmbeddingUnauthorized(f"{said} {_REMEDIES.get(status, _KEY_REMEDY)}")
 
 

@@ -1,23 +1,40 @@
-"""Many texts, few requests: packing to a model's limits, several requests in flight, refusals narrowed to one text.
-
-This is where the retry of `EmbeddingUnavailable` and the rate budget of the whole fleet belong: both wrap the one call
-of `embedder.embed` in `_Run._start`.
-"""
+"""Many texts, few requests: packing to a model's limits, several requests in flight, refusals narrowed to one text."""
 
 from __future__ import annotations
 
+import math
+import time
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
-from schemas.errors import EmbeddingRefused
+from schemas.errors import EmbeddingRefused, EmbeddingUnavailable, FoldexError, SliceOver
 from worker.embed import Embedder, Vectors
+from worker.embed.budget import PATIENCE, Budget, unchecked
 
+#: Refused requests after which no batch is narrowed any more: enough for some twenty bad texts among thousands.
+MAX_REFUSALS = 256
 #: Groups that still take texts while packing. More would fill them better and scatter a file's chunks wider.
 _OPEN_GROUPS = 8
 
 Outcome = tuple[list[int], Vectors | EmbeddingRefused]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """When requests may be begun: `check` raises once no more are wanted, `seconds` end the slice.
+
+    `budget` is None for a model that costs nothing; `project` is whose share of it is used.
+    """
+
+    budget: Budget | None = None
+    project: str = ""
+    check: Callable[[], None] = unchecked
+    seconds: float = math.inf
+
+
+FREE = Terms()
 
 
 @dataclass(eq=False)
@@ -48,21 +65,27 @@ def pack(tokens: Sequence[int], max_inputs: int, max_tokens: int) -> list[list[i
 
 
 def embed_all(
-    embedder: Embedder, texts: Sequence[str], tokens: Sequence[int], concurrency: int
+    embedder: Embedder, texts: Sequence[str], tokens: Sequence[int], concurrency: int, terms: Terms = FREE
 ) -> Generator[Outcome, None, None]:
     """Embeds the texts, at most `concurrency` requests at a time, and yields each answer as it comes.
 
     An outcome is `(indices, vectors)`, row by row, or `(indices, refusal)` for a text that the provider refuses even
-    when it is alone. Equal texts are sent once and come out together. Every index comes out exactly once, unless there
-    is another error: after the first no further request is begun, those in flight are waited for and yielded, for they
-    are paid for, and then the error is raised. Nothing new is begun either while the caller holds an outcome: to stop
-    early, close the iterator, which waits for what is in flight.
+    when it is alone, or that was in a refused batch after `MAX_REFUSALS`. Equal texts are sent once and come out
+    together. Every index comes out exactly once, unless there is another error: after the first no further request is
+    begun, those in flight are waited for and yielded, for they are paid for, and then the error is raised. A request
+    that the provider could not answer now is repeated for `PATIENCE` seconds. `SliceOver` is raised when the time is
+    spent, though never before something was answered: so each slice comes further.
+
+    Nothing new is begun either while the caller holds an outcome: to stop early, close the iterator, which waits for
+    what is in flight.
     """
     owners = _owners(texts)
     firsts = [indices[0] for indices in owners.values()]
-    batches = pack([tokens[index] for index in firsts], embedder.max_inputs, embedder.max_request_tokens)
+    most = terms.budget.max_request_tokens if terms.budget else None
+    limit = min(embedder.max_request_tokens, most or embedder.max_request_tokens)
+    batches = pack([tokens[index] for index in firsts], embedder.max_inputs, limit)
     with ThreadPoolExecutor(concurrency, thread_name_prefix="embed") as pool:
-        run = _Run(embedder, texts, pool, deque([firsts[at] for at in batch] for batch in batches))
+        run = _Run(embedder, texts, tokens, pool, deque([firsts[at] for at in batch] for batch in batches), terms)
         for indices, result in run.outcomes(concurrency):
             yield _with_twins(indices, result, [owners[texts[index]] for index in indices])
 
@@ -71,14 +94,26 @@ class _Run:
     """The requests still to send and those in flight, of one `embed_all`."""
 
     def __init__(
-        self, embedder: Embedder, texts: Sequence[str], pool: ThreadPoolExecutor, waiting: deque[list[int]]
+        self,
+        embedder: Embedder,
+        texts: Sequence[str],
+        tokens: Sequence[int],
+        pool: ThreadPoolExecutor,
+        waiting: deque[list[int]],
+        terms: Terms,
     ) -> None:
         self._embedder = embedder
         self._texts = texts
+        self._tokens = tokens
         self._pool = pool
         self._waiting = waiting
+        self._terms = terms
+        self._until = time.monotonic() + terms.seconds
         self._flying: dict[Future[Vectors], list[int]] = {}
         self._error: BaseException | None = None
+        self._answered = False
+        self._refusals = 0
+        self._failing_since: float | None = None
 
     def outcomes(self, concurrency: int) -> Iterator[Outcome]:
         self._start(concurrency)
@@ -92,24 +127,63 @@ class _Run:
             raise self._error
 
     def _start(self, concurrency: int) -> None:
-        while self._waiting and len(self._flying) < concurrency and self._error is None:
-            batch = self._waiting.popleft()
-            request = self._pool.submit(self._embedder.embed, [self._texts[index] for index in batch])
-            self._flying[request] = batch
+        while self._waiting and self._error is None and len(self._flying) < self._allowed(concurrency):
+            self._error = self._ended()
+            if self._error is None:
+                batch = self._waiting.popleft()
+                self._flying[self._pool.submit(self._send, batch)] = batch
+
+    def _allowed(self, concurrency: int) -> int:
+        budget = self._terms.budget
+        return min(concurrency, budget.concurrency) if budget else concurrency
+
+    def _ended(self) -> FoldexError | None:
+        try:
+            self._terms.check()
+        except FoldexError as error:
+            return error
+        if self._answered and time.monotonic() > self._until:
+            return SliceOver("The time of this slice is spent; the next one goes on where it ended.")
+        return None
+
+    def _send(self, batch: list[int]) -> Vectors:
+        """One request; runs in a thread of the pool, so that waiting for leave holds up no answer."""
+        texts = [self._texts[index] for index in batch]
+        terms, budget = self._terms, self._terms.budget
+        if budget is None:
+            return self._embedder.embed(texts)
+        return budget.call(
+            lambda: self._embedder.embed(texts),
+            project=terms.project,
+            tokens=sum(self._tokens[index] for index in batch),
+            check=terms.check,
+        )
 
     def _land(self, request: Future[Vectors], batch: list[int]) -> Iterator[Outcome]:
         error = request.exception()
         if error is None:
+            self._answered, self._failing_since = True, None
             yield batch, request.result()
         elif isinstance(error, EmbeddingRefused):
+            self._refusals += 1
             yield from self._narrow(batch, error)
+        elif isinstance(error, EmbeddingUnavailable) and self._worth_repeating(error):
+            self._waiting.appendleft(batch)
         else:
             self._error = self._error or error
+
+    def _worth_repeating(self, error: EmbeddingUnavailable) -> bool:
+        """Whether waiting for the provider in place takes no longer than `PATIENCE`, counted from its first failure."""
+        if self._terms.budget is None or error.data.get("gave_up"):
+            return False
+        now = time.monotonic()
+        self._failing_since = self._failing_since or now
+        return now + float(error.data["retry_after"]) < self._failing_since + PATIENCE
 
     def _narrow(self, batch: list[int], refusal: EmbeddingRefused) -> Iterator[Outcome]:
         """Refused texts that are known by name or alone are outcomes; the rest of the batch goes out again."""
         named = {batch[at] for at in refusal.data.get("indices", [])}
-        refused = named or set(batch if len(batch) == 1 else [])
+        refused = named or set(batch if len(batch) == 1 or self._refusals >= MAX_REFUSALS else [])
         if refused:
             yield sorted(refused), refusal
         rest = [index for index in batch if index not in refused]

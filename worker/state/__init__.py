@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -20,7 +20,7 @@ Pool = ConnectionPool[Connection[TupleRow]]
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
 
-@cache
+@functools.cache
 def load(name: str) -> dict[str, SQL]:
     """The queries of `worker/state/{name}.sql`, by the name in the `-- name:` line above each."""
     _, *parts = _NAME.split(resources.files("worker.state").joinpath(f"{name}.sql").read_text())

@@ -13,6 +13,7 @@ from psycopg import Connection
 from psycopg.rows import class_row, dict_row
 
 from schemas.document import Chunk
+from schemas.errors import LeaseLost
 from worker.state import Pool, load
 
 #: The longest a write may still arrive after its sender gave up: the store's time-out of 15 s, times a wide margin.
@@ -66,7 +67,7 @@ class Tombstone:
 
 
 def live(pool: Pool, files: Sequence[UUID]) -> dict[UUID, list[Live]]:
-    """The live chunks of files, in their order."""
+    """The live chunks of files that have their vectors, in their order."""
     found: dict[UUID, list[Live]] = defaultdict(list)
     with pool.connection() as connection:
         cursor = connection.cursor(row_factory=class_row(Live))
@@ -75,11 +76,32 @@ def live(pool: Pool, files: Sequence[UUID]) -> dict[UUID, list[Live]]:
     return found
 
 
+def lost(pool: Pool, files: Sequence[UUID]) -> dict[UUID, list[Placed]]:
+    """The live chunks of files whose vectors the store lost, in their order."""
+    found: dict[UUID, list[Placed]] = defaultdict(list)
+    with pool.connection() as connection:
+        for file_id, id_, index, content_hash, language, lead, trail, *chunk in connection.execute(
+            _SQL["lost"], {"files": list(files)}
+        ):
+            found[file_id].append(Placed(id_, file_id, index, Chunk(*chunk), content_hash, language, lead, trail))
+    return found
+
+
+def restored(connection: Connection[Any], files: Sequence[UUID], ids: Sequence[UUID]) -> None:
+    """The store has these chunks' vectors again; a file without further lost ones is whole."""
+    connection.execute(_SQL["restored"], {"files": list(files), "ids": list(ids)})
+
+
 def insert(pool: Pool, owner: UUID, epoch: int, placed: Iterable[Placed], *, keywords: bool) -> None:
-    """Write chunks, not live yet, of the files `owner` holds; those already there are left as they are."""
+    """Write chunks, not live yet, of the files `owner` holds; those already there are left as they are.
+
+    Raises `LeaseLost` if one is not there afterwards: no vector may be written that nothing refers to.
+    """
     with pool.connection() as connection:
         _stage(connection, placed)
         connection.execute(_SQL["insert_staged"], {"owner": owner, "epoch": epoch, "keywords": keywords})
+        if connection.execute(_SQL["any_unwritten"]).fetchone() is not None:
+            raise LeaseLost("the task was cancelled, deleted or taken over")
 
 
 def replace(

@@ -1,6 +1,18 @@
 -- name: live
 SELECT file_id, id, content_hash, chunk_index, json_pointer, symbol, node_type, scope, language, level
-FROM chunk WHERE file_id = ANY (%(files)s) AND live ORDER BY file_id, chunk_index
+FROM chunk WHERE file_id = ANY (%(files)s) AND live AND NOT lost ORDER BY file_id, chunk_index
+
+-- name: lost
+-- live, but without a vector
+SELECT file_id, id, chunk_index, content_hash, language, lead, trail, chunk_text, start_char, end_char, start_line,
+       end_line, tokens_estimate, context, json_pointer, title, symbol, node_type, scope, level
+FROM chunk WHERE file_id = ANY (%(files)s) AND live AND lost ORDER BY file_id, chunk_index
+
+-- name: restored
+WITH found AS (UPDATE chunk SET lost = false WHERE id = ANY (%(ids)s))
+UPDATE search_index_file f SET lost = false
+WHERE f.id = ANY (%(files)s) AND NOT EXISTS (
+    SELECT FROM chunk c WHERE c.file_id = f.id AND c.live AND c.lost AND NOT c.id = ANY (%(ids)s))
 
 -- name: stage
 CREATE TEMP TABLE IF NOT EXISTS staged_chunk (
@@ -25,7 +37,12 @@ SELECT s.id, f.index_id, s.file_id, s.chunk_index, s.json_pointer, s.chunk_text,
 FROM staged_chunk s
 JOIN search_index_file f ON f.id = s.file_id AND f.lease_owner = %(owner)s AND f.status = 'indexing'
 JOIN search_index i ON i.id = f.index_id AND i.epoch = %(epoch)s AND i.deleted_at IS NULL
+-- who cancels waits, and then finds these rows
+FOR SHARE OF i
 ON CONFLICT (id) DO NOTHING
+
+-- name: any_unwritten
+SELECT FROM staged_chunk s WHERE NOT EXISTS (SELECT FROM chunk c WHERE c.id = s.id) LIMIT 1
 
 -- name: bury
 -- what the finished files no longer hold, live or never made so, moves to the tombstones

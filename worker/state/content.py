@@ -8,7 +8,7 @@ from psycopg import Connection
 from psycopg.rows import dict_row
 
 from schemas.errors import Conflict, Invalid, NotFound
-from worker.state import Pool, load
+from worker.state import Pool, handover, load, tasks
 
 #: Bytes of the ids from the root to a node: an index row of Postgres holds no more than about 2,700.
 MAX_ID_PATH = 2_000
@@ -27,21 +27,23 @@ def get(pool: Pool, project_id: str, node_id: str) -> Row:
 def insert(pool: Pool, project_id: str, node: Row) -> Row:
     """A new node; raises `NotFound` for its parent and `Conflict` for its id."""
     with pool.connection() as connection:
-        connection.execute(_SQL["lock_project"], {"project_id": project_id})
+        handover.lock_project(connection, project_id)
         path = f"{_folder_path(connection, project_id, node['parent_id'])}/{node['id']}"
         _check_depth(path)
         created = connection.execute(_SQL["insert"], {**node, "project_id": project_id, "id_path": path})
         if not created.rowcount:
             raise Conflict(f"A node {node['id']!r} exists already in this project; choose another id, or PATCH it.")
+        tasks.ask_again_over_node(connection, project_id, path)
         return _get(connection, project_id, node["id"])
 
 
 def set_content(pool: Pool, project_id: str, node_id: str, content: Row) -> str | None:
     """Replace a node's content; the key of the object that is not needed any more."""
     with pool.connection() as connection:
-        connection.execute(_SQL["lock_project"], {"project_id": project_id})
+        handover.lock_project(connection, project_id)
         old = _get(connection, project_id, node_id)
         connection.execute(_SQL["set_content"], {**content, "project_id": project_id, "id": node_id})
+        tasks.ask_again_over_node(connection, project_id, old["id_path"])
         return old["object_key"]  # type: ignore[no-any-return] # a text column
 
 
@@ -50,7 +52,7 @@ def move(
 ) -> None:
     """Give a node another name, and with `to_parent` another parent (None: the root)."""
     with pool.connection() as connection:
-        connection.execute(_SQL["lock_project"], {"project_id": project_id})
+        handover.lock_project(connection, project_id)
         node = _get(connection, project_id, node_id)
         parent = parent_id if to_parent else node["parent_id"]
         path = f"{_folder_path(connection, project_id, parent)}/{node_id}"
@@ -58,16 +60,19 @@ def move(
             raise Invalid("A folder cannot be moved into itself; choose another parent.")
         values = {"project_id": project_id, "id": node_id, "name": name or node["name"], "parent_id": parent}
         connection.execute(_SQL["set_place"], values)
+        tasks.ask_again_over_node(connection, project_id, node["id_path"])
         if path != node["id_path"]:
             _check_depth(path)
             connection.execute(_SQL["move_below"], {"project_id": project_id, "old": node["id_path"], "new": path})
+            tasks.ask_again_over_node(connection, project_id, path)
 
 
 def delete(pool: Pool, project_id: str, node_id: str) -> list[str]:
     """Delete a node with everything below it; the keys of the objects that are not needed any more."""
     with pool.connection() as connection:
-        connection.execute(_SQL["lock_project"], {"project_id": project_id})
+        handover.lock_project(connection, project_id)
         node = _get(connection, project_id, node_id)
+        tasks.ask_again_over_node(connection, project_id, node["id_path"])
         rows = connection.execute(_SQL["delete"], {"project_id": project_id, "id_path": node["id_path"]}).fetchall()
         return [key for (key,) in rows if key is not None]
 

@@ -1,7 +1,3 @@
--- name: lock_project
--- moves of one project follow each other, so that two of them cannot make a circle
-SELECT pg_advisory_xact_lock(hashtextextended(%(project_id)s, 0))
-
 -- name: get
 SELECT id, project_id, parent_id, id_path, name, type, json, object_key, size_bytes AS size, version, created_at, updated_at
 FROM content_node WHERE project_id = %(project_id)s AND id = %(id)s

@@ -17,6 +17,9 @@ from schemas.status import FileStatus, Reason
 from worker.state import Pool, load
 from worker.state.tasks import LEASE
 
+#: Processes that a file may end before it is given up.
+MAX_CRASHES = 3
+
 _SQL = load("files")
 _TASKS = load("tasks")
 
@@ -51,6 +54,7 @@ class Claim:
     live_id_path: str | None
     live_chunks: int
     live_tokens: int
+    lost: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +130,13 @@ def claim(pool: Pool, *, task_id: UUID, index_id: UUID, owner: UUID, max_files: 
         return cursor.execute(_SQL["claim"], {**values, "files": max_files, "bytes": max_bytes}).fetchall()
 
 
+def fairest(pool: Pool, task_id: UUID) -> UUID:
+    """The task that has waited most for a worker; `task_id` where none waits more."""
+    with pool.connection() as connection:
+        row = connection.execute(_SQL["fairest"], {"task_id": task_id}).fetchone()
+        return row[0] if row else task_id
+
+
 def release(pool: Pool, owner: UUID) -> None:
     """Give back what was claimed and not finished."""
     with pool.connection() as connection:
@@ -153,10 +164,20 @@ def hold_index(connection: Connection[Any], index_id: UUID, epoch: int) -> None:
         raise LeaseLost("the index was cancelled, deleted or taken over by a newer task")
 
 
-def return_expired(pool: Pool) -> int:
-    """Give the files of dead workers back; how many."""
+def parsed(pool: Pool, owner: UUID) -> None:
+    """Note that what `owner` holds is parsed: from now on a death of its process is not the files' doing."""
     with pool.connection() as connection:
-        return connection.execute(_SQL["return_expired"]).rowcount
+        connection.execute(_SQL["parsed"], {"owner": owner})
+
+
+def return_expired(pool: Pool) -> list[tuple[UUID, str, int]]:
+    """Give the files of dead workers back: their ids, paths, and how often each ended a process by itself.
+
+    The third time it fails as `crashed`.
+    """
+    values = {"crashes": MAX_CRASHES, "message": Reason.CRASHED.remedy}
+    with pool.connection() as connection:
+        return connection.execute(_SQL["return_expired"], values).fetchall()
 
 
 def page(

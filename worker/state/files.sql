@@ -20,16 +20,19 @@ FROM staged_page
 ON CONFLICT (id) DO UPDATE
 SET path = excluded.path, id_path = excluded.id_path, node_id = excluded.node_id,
     type = coalesce(excluded.type, f.type), size_bytes = excluded.size_bytes,
-    work = CASE WHEN f.status = 'indexed' AND f.stamp = excluded.stamp AND f.code_version = excluded.code_version
+    work = CASE WHEN (SELECT "full" FROM search_index_task WHERE id = excluded.task_id) THEN 'full'
+                WHEN f.status = 'indexed' AND f.stamp = excluded.stamp AND f.code_version = excluded.code_version
                      AND excluded.listed_reason IS NULL THEN 'path' ELSE 'read' END,
     task_id = excluded.task_id, stamp = excluded.stamp, code_version = excluded.code_version,
     listed_reason = excluded.listed_reason, status = 'pending', reason = NULL, message = NULL, attempts = 0,
-    lease_owner = NULL, lease_until = NULL, embedded_chunks = 0, reused_chunks = 0, tokens = 0, updated_at = now()
+    lease_owner = NULL, lease_until = NULL, embedded_chunks = 0, reused_chunks = 0, tokens = 0, updated_at = now(),
+    suspect = false, crashes = 0, parsing = 0
 WHERE (f.path, f.id_path, f.stamp, f.code_version) IS DISTINCT FROM
           (excluded.path, excluded.id_path, excluded.stamp, excluded.code_version)
    OR f.listed_reason IS DISTINCT FROM excluded.listed_reason
    OR f.work = 'remove'
-   OR f.task_id <> excluded.task_id AND f.status NOT IN ('indexed', 'skipped')
+   OR f.task_id <> excluded.task_id AND (f.status NOT IN ('indexed', 'skipped')
+                                         OR (SELECT "full" FROM search_index_task WHERE id = excluded.task_id))
 
 -- name: count_vanished
 SELECT count(*) FILTER (WHERE l.file_id IS NULL AND NOT f.kept) AS vanished, count(*) AS known
@@ -51,27 +54,44 @@ WHERE f.index_id = %(index_id)s AND f.status <> 'removed'
       WHERE t.id = %(task_id)s AND substring(f.key FROM 1 FOR length(u.prefix)) = u.prefix)
 
 -- name: claim
--- by bytes as well as by count; a first file is taken whatever its size
+-- by bytes as well as by count; a first file is taken whatever its size, and a suspect one alone
 WITH locked AS (
-    SELECT id, size_bytes FROM search_index_file
+    SELECT id, size_bytes, suspect FROM search_index_file
     WHERE index_id = %(index_id)s AND status = 'pending'
     ORDER BY id LIMIT %(files)s FOR UPDATE SKIP LOCKED
 ), summed AS (
-    SELECT id, sum(size_bytes) OVER (ORDER BY id) - size_bytes AS before FROM locked
+    SELECT id, suspect, row_number() OVER w AS place, sum(size_bytes) OVER w - size_bytes AS before
+    FROM locked WINDOW w AS (ORDER BY suspect, id)
+), chosen AS (
+    SELECT id, count(*) OVER () AS together FROM summed WHERE place = 1 OR NOT suspect AND before < %(bytes)s
 )
 UPDATE search_index_file f
 SET status = 'indexing', lease_owner = %(owner)s, lease_until = now() + %(lease)s, attempts = attempts + 1,
-    task_id = %(task_id)s
-FROM summed s, search_index_task t, search_index i
-WHERE f.id = s.id AND s.before < %(bytes)s
+    task_id = %(task_id)s, parsing = s.together
+FROM chosen s, search_index_task t, search_index i
+WHERE f.id = s.id
   AND t.id = %(task_id)s AND t.status = 'indexing' AND i.id = t.index_id AND i.epoch = t.epoch
 RETURNING f.id, f.key, f.path, f.id_path, f.node_id, f.type, f.size_bytes, f.stamp, f.code_version, f.listed_reason, f.work,
-          f.live_fingerprint, f.live_path, f.live_id_path, f.live_chunks, f.live_tokens
+          f.live_fingerprint, f.live_path, f.live_id_path, f.live_chunks, f.live_tokens, f.lost
+
+-- name: fairest
+-- of all tasks with waiting files: one of the project with the fewest slices at work, and of its tasks the least served
+SELECT t.id FROM search_index_task t
+JOIN search_index i ON i.id = t.index_id AND i.epoch = t.epoch AND i.deleted_at IS NULL
+CROSS JOIN LATERAL (
+    SELECT count(DISTINCT f.lease_owner) AS slices FROM search_index_file f
+    WHERE f.index_id = t.index_id AND f.status = 'indexing') s
+WHERE t.status = 'indexing'
+  AND EXISTS (SELECT FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'pending')
+ORDER BY sum(s.slices) OVER (PARTITION BY i.project_id), s.slices, t.id = %(task_id)s DESC, t.started_at
+LIMIT 1
 
 -- name: release
 -- what was claimed and not finished goes back untried
-UPDATE search_index_file SET status = 'pending', lease_owner = NULL, lease_until = NULL, attempts = attempts - 1
-WHERE lease_owner = %(owner)s AND status = 'indexing'
+UPDATE search_index_file
+SET status = 'pending', lease_owner = NULL, lease_until = NULL, attempts = attempts - 1, parsing = 0
+WHERE id IN (
+    SELECT id FROM search_index_file WHERE lease_owner = %(owner)s AND status = 'indexing' FOR UPDATE SKIP LOCKED)
 
 -- name: hold_index
 SELECT epoch FROM search_index WHERE id = %(index_id)s AND deleted_at IS NULL FOR SHARE
@@ -91,6 +111,7 @@ COPY staged_outcome (id, status, reason, message, type, stamp, fingerprint, chun
 UPDATE search_index_file f
 SET status = o.status, reason = o.reason, message = o.message, type = coalesce(o.type, f.type),
     stamp = coalesce(o.stamp, ''), work = 'read', lease_owner = NULL, lease_until = NULL,
+    suspect = false, crashes = 0, parsing = 0,
     live_fingerprint = CASE WHEN o.status = 'failed' THEN f.live_fingerprint ELSE o.fingerprint END,
     live_path = CASE WHEN o.status = 'failed' THEN f.live_path ELSE f.path END,
     live_id_path = CASE WHEN o.status = 'failed' THEN f.live_id_path ELSE f.id_path END,
@@ -102,9 +123,23 @@ FROM staged_outcome o
 WHERE f.id = o.id AND f.lease_owner = %(owner)s AND f.status = 'indexing'
 RETURNING f.id
 
+-- name: parsed
+UPDATE search_index_file SET parsing = 0 WHERE lease_owner = %(owner)s AND status = 'indexing'
+
 -- name: return_expired
-UPDATE search_index_file SET status = 'pending', lease_owner = NULL, lease_until = NULL
-WHERE status = 'indexing' AND lease_until < now() AND pg_postmaster_start_time() < now() - interval '10 s'
+-- a death counts against a file only if it was being parsed alone; parsed among others it is suspect, later it is innocent
+UPDATE search_index_file
+SET status = CASE WHEN parsing = 1 AND crashes + 1 >= %(crashes)s THEN 'failed' ELSE 'pending' END,
+    reason = CASE WHEN parsing = 1 AND crashes + 1 >= %(crashes)s THEN 'crashed' END,
+    message = CASE WHEN parsing = 1 AND crashes + 1 >= %(crashes)s THEN %(message)s END,
+    crashes = crashes + (parsing = 1)::int, suspect = suspect OR parsing > 0, parsing = 0,
+    lease_owner = NULL, lease_until = NULL
+WHERE id IN (
+    -- rows that somebody else locks are being finished, cancelled or renewed
+    SELECT id FROM search_index_file
+    WHERE status = 'indexing' AND lease_until < now() AND pg_postmaster_start_time() < now() - interval '10 s'
+    FOR UPDATE SKIP LOCKED)
+RETURNING id, path, crashes
 
 -- name: list
 SELECT id AS file_id, coalesce(node_id, id::text) AS file_node_id, path AS file_path, id_path AS file_id_path,

@@ -10,9 +10,10 @@ from uuid import UUID, uuid4
 
 from psycopg import Connection
 from psycopg.rows import class_row, dict_row
+from psycopg.sql import SQL
 
-from schemas.status import TaskKind
-from worker.state import Pool, load
+from schemas.status import TaskKind, TaskStatus
+from worker.state import Pool, handover, load
 
 #: A worker that does not renew its leases for so long is taken for dead.
 LEASE = timedelta(seconds=8)
@@ -31,6 +32,7 @@ class Plan:
     tool_id: UUID
     list_cursor: str | None
     epoch: int | None
+    allow_removals: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,23 @@ class Open:
     quiet: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """A task that ended just now, and the further task that follows it, if one was asked for."""
+
+    tool_id: UUID
+    next_task_id: UUID | None
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """A task that was started to take up what failed; `listing`: it lists the folder first, as the last one did not."""
+
+    id: UUID
+    listing: bool
+    files: int
+
+
 def create(
     connection: Connection[Any],
     *,
@@ -64,13 +83,48 @@ def create(
     index_id: UUID,
     folder_node_id: str | None,
     kind: TaskKind,
+    full: bool = False,
     allow_removals: bool = False,
 ) -> UUID | None:
     """A pending task, or None where one is open over this index already."""
     task_id = uuid4()
     row = {"id": task_id, "tool_id": tool_id, "index_id": index_id, "folder_node_id": folder_node_id, "kind": kind}
-    created = connection.execute(_SQL["create"], {**row, "allow_removals": allow_removals})
+    created = connection.execute(_SQL["create"], {**row, "full": full, "allow_removals": allow_removals})
     return task_id if created.rowcount else None
+
+
+def ask_again(connection: Connection[Any], index_id: UUID, *, full: bool = False, allow_removals: bool = False) -> bool:
+    """Have the task that is open over an index followed by one further; False where none is open."""
+    values = {"index_id": index_id, "full": full, "allow_removals": allow_removals}
+    return connection.execute(_SQL["ask_again"], values).rowcount > 0
+
+
+def ask_again_over_node(connection: Connection[Any], project_id: str, id_path: str) -> None:
+    """Have every running task whose folder holds, or lies below, an edited node followed by one further.
+
+    The running one's walk may have passed the node already.
+    """
+    connection.execute(_SQL["ask_again_over_node"], {"project_id": project_id, "id_path": id_path})
+
+
+def retry(connection: Connection[Any], *, tool_id: UUID, index_id: UUID, folder_node_id: str | None) -> Retry | None:
+    """Start a task over what failed or was left open, if there is any; wants the index locked and no task open.
+
+    The folder is not listed again, unless the last task ended before it had seen all of it.
+    """
+    row: dict[str, Any] = {"tool_id": tool_id, "index_id": index_id, "folder_node_id": folder_node_id}
+    seen = connection.execute(_SQL["listing_ended"], row).fetchone()
+    if seen is None or not seen[0]:
+        planned = create(connection, kind=TaskKind.RETRY, **row)
+        return Retry(planned, listing=True, files=0) if planned else None
+    values = {**row, "id": uuid4(), "kind": TaskKind.RETRY, "full": False, "allow_removals": False}
+    taken = connection.execute(_SQL["retry_files"], values).rowcount
+    if not taken:
+        return None
+    values["task_id"] = values["id"]
+    for query in ("create", "begin_retry", "raise_epoch", "refresh"):
+        connection.execute(_SQL[query], values)
+    return Retry(values["id"], listing=False, files=taken)
 
 
 def newest(pool: Pool, index_id: UUID) -> dict[str, Any] | None:
@@ -79,10 +133,16 @@ def newest(pool: Pool, index_id: UUID) -> dict[str, Any] | None:
         return connection.cursor(row_factory=dict_row).execute(_SQL["newest"], {"index_id": index_id}).fetchone()
 
 
-def history(pool: Pool, index_id: UUID, before: tuple[datetime, UUID] | None, limit: int) -> list[dict[str, Any]]:
-    """Tasks of an index, newest first."""
+def newest_of_tool(pool: Pool, tool_id: UUID) -> dict[str, Any] | None:
+    """The task that tells the state of a tool's index; None if the tool is gone."""
+    with pool.connection() as connection:
+        return connection.cursor(row_factory=dict_row).execute(_SQL["newest_of_tool"], {"tool_id": tool_id}).fetchone()
+
+
+def history(pool: Pool, tool_id: UUID, before: tuple[datetime, UUID] | None, limit: int) -> list[dict[str, Any]]:
+    """Tasks over a tool's index, and over the one that is built to take its place; newest first."""
     time, id_ = before or (None, None)
-    values = {"index_id": index_id, "before_time": time, "before_id": id_, "limit": limit}
+    values = {"tool_id": tool_id, "before_time": time, "before_id": id_, "limit": limit}
     with pool.connection() as connection:
         return connection.cursor(row_factory=dict_row).execute(_SQL["history"], values).fetchall()
 
@@ -115,30 +175,73 @@ def running(pool: Pool, task_id: UUID) -> Running | None:
         return cursor.execute(_SQL["running"], {"task_id": task_id}).fetchone()
 
 
-def beat(connection: Connection[Any], task_id: UUID, owner: UUID) -> bool:
+def beat(connection: Connection[Any], task_id: UUID, owner: UUID, *, parsing: bool) -> bool:
     """Renew every lease of `owner`; False once the task's writes are not wanted any more."""
-    values = {"task_id": task_id, "owner": owner, "lease": LEASE}
+    values = {"task_id": task_id, "owner": owner, "lease": LEASE, "parsing": parsing}
     return connection.execute(_SQL["beat"], values).fetchone() is not None
 
 
-def refresh(pool: Pool, task_id: UUID, index_id: UUID) -> bool:
-    """Count the file rows into the task's row, and close the task if nothing is left to do; True if it closed."""
+def refresh(pool: Pool, task_id: UUID, index_id: UUID) -> Closed | None:
+    """Count the file rows into the task's row, and close the task if nothing is left to do; None while it goes on."""
     values = {"task_id": task_id, "index_id": index_id}
     with pool.connection() as connection:
-        connection.execute(_SQL["refresh"], values)
-        closed = connection.execute(_SQL["close"], values).fetchone() is not None
-        if closed:
-            connection.execute(_SQL["clear_listing"], values)
-        return closed
+        # asked before the counting: outcomes that come between the two would be in the task's end and not in its counts
+        complete = connection.execute(_SQL["complete"], values).fetchone() is not None
+        if complete:
+            handover.lock_index(connection, index_id)
+        if complete or connection.execute(_SQL["due"], values).fetchone() is not None:
+            connection.execute(_SQL["refresh"], values)
+        return _closed(connection, _SQL["close"], values) if complete else None
 
 
-def fail(pool: Pool, task_id: UUID, index_id: UUID, error: str) -> None:
+def fail(pool: Pool, task_id: UUID, index_id: UUID, error: str) -> Closed | None:
     """End a task that cannot go on; what is live stays searchable, and open files wait for the next task."""
     with pool.connection() as connection:
-        connection.execute(_SQL["refresh"], {"task_id": task_id, "index_id": index_id})
-        if connection.execute(_SQL["fail"], {"task_id": task_id, "error": error}).rowcount:
-            connection.execute(_SQL["fail_open_files"], {"index_id": index_id})
-            connection.execute(_SQL["clear_listing"], {"task_id": task_id})
+        handover.lock_index(connection, index_id)
+        return _stop(connection, task_id, index_id, TaskStatus.ERROR, error)
+
+
+def cancel(connection: Connection[Any], index_id: UUID) -> None:
+    """End the task that is open over an index, if any; wants the index locked."""
+    found = connection.execute(_SQL["open_task"], {"index_id": index_id}).fetchone()
+    if found is not None:
+        _stop(connection, found[0], index_id, TaskStatus.CANCELLED, None)
+
+
+def _stop(
+    connection: Connection[Any], task_id: UUID, index_id: UUID, status: TaskStatus, error: str | None
+) -> Closed | None:
+    """End an open task before its time: its workers are shut out, its open files go back to what is live of them."""
+    values = {"task_id": task_id, "index_id": index_id, "status": status, "error": error}
+    found = connection.execute(_SQL["open_task"], values).fetchone()
+    if found is None or found[0] != task_id:
+        return None
+    for query in ("shut_out", "bury_unfinished", "return_files", "refresh"):
+        connection.execute(_SQL[query], values)
+    return _closed(connection, _SQL["stop"], values)
+
+
+def _closed(connection: Connection[Any], query: SQL, values: dict[str, Any]) -> Closed | None:
+    """Run the query that ends a task, and do in the same transaction all that follows from it."""
+    ended = connection.cursor(row_factory=dict_row).execute(query, values).fetchone()
+    if ended is None:
+        return None
+    connection.execute(_SQL["clear_listing"], {"task_id": ended["id"]})
+    lives_on = handover.settle(connection, ended["index_id"], TaskStatus(ended["status"]), ended["error"])
+    again = ended["rerun"] and lives_on
+    return Closed(ended["tool_id"], _further(connection, ended) if again else None)
+
+
+def _further(connection: Connection[Any], ended: dict[str, Any]) -> UUID | None:
+    return create(
+        connection,
+        tool_id=ended["tool_id"],
+        index_id=ended["index_id"],
+        folder_node_id=ended["folder_node_id"],
+        kind=TaskKind.REINDEX,
+        full=ended["rerun_full"],
+        allow_removals=ended["rerun_allow_removals"],
+    )
 
 
 def warn(pool: Pool, task_id: UUID, warning: str) -> None:
@@ -147,10 +250,16 @@ def warn(pool: Pool, task_id: UUID, warning: str) -> None:
         connection.execute(_SQL["warn"], {"task_id": task_id, "warning": warning})
 
 
-def sent(pool: Pool, task_id: UUID) -> None:
-    """Note that a message went out, so that the sweep gives it time to arrive."""
+def go_on(pool: Pool, task_id: UUID) -> None:
+    """Take back what a task waited for."""
     with pool.connection() as connection:
-        connection.execute(_SQL["sent"], {"task_id": task_id})
+        connection.execute(_SQL["go_on"], {"task_id": task_id})
+
+
+def sent(pool: Pool, task_id: UUID, seconds: float = 0) -> None:
+    """Note that a message went out, to arrive in so many seconds, so that the sweep gives it time."""
+    with pool.connection() as connection:
+        connection.execute(_SQL["sent"], {"task_id": task_id, "delay": timedelta(seconds=seconds)})
 
 
 def unplanned(pool: Pool) -> Sequence[tuple[UUID, UUID]]:

@@ -1,17 +1,42 @@
 -- name: create
-INSERT INTO search_index_task (id, tool_id, index_id, folder_node_id, kind, allow_removals)
-VALUES (%(id)s, %(tool_id)s, %(index_id)s, %(folder_node_id)s, %(kind)s, %(allow_removals)s)
+-- what describes the index is taken over from the task before; the clock goes on while a transaction waits for its locks
+INSERT INTO search_index_task (id, tool_id, index_id, folder_node_id, kind, "full", allow_removals, created_at,
+    total_files, indexed_files, skipped_files, failed_files, total_chunks)
+SELECT %(id)s, %(tool_id)s, %(index_id)s, %(folder_node_id)s, %(kind)s, %(full)s, %(allow_removals)s, clock_timestamp(),
+    coalesce(l.total_files, 0), coalesce(l.indexed_files, 0), coalesce(l.skipped_files, 0), coalesce(l.failed_files, 0),
+    coalesce(l.total_chunks, 0)
+FROM (SELECT) AS new LEFT JOIN LATERAL (
+    SELECT * FROM search_index_task WHERE index_id = %(index_id)s ORDER BY created_at DESC, id DESC LIMIT 1) l ON true
 ON CONFLICT (index_id) WHERE status IN ('pending', 'indexing') DO NOTHING
+
+-- name: ask_again
+UPDATE search_index_task
+SET rerun = true, rerun_full = rerun_full OR %(full)s, rerun_allow_removals = rerun_allow_removals OR %(allow_removals)s
+WHERE index_id = %(index_id)s AND status IN ('pending', 'indexing')
+
+-- name: ask_again_over_node
+-- a task that has not begun sees the edit by itself: its row is written all the same, so that it begins after the edit
+UPDATE search_index_task t SET rerun = t.rerun OR t.status = 'indexing'
+FROM search_index i JOIN content_node root ON root.project_id = i.project_id AND root.id = i.source ->> 'node_id'
+WHERE i.id = t.index_id AND t.status IN ('pending', 'indexing') AND i.project_id = %(project_id)s
+  AND i.source ->> 'kind' = 'nodes'
+  AND (starts_with(%(id_path)s || '/', root.id_path || '/') OR starts_with(root.id_path, %(id_path)s || '/'))
 
 -- name: newest
 SELECT t.*, i.namespace
 FROM search_index_task t JOIN search_index i ON i.id = t.index_id
 WHERE t.index_id = %(index_id)s ORDER BY t.created_at DESC, t.id DESC LIMIT 1
 
+-- name: newest_of_tool
+SELECT t.*, i.namespace
+FROM search_tool s JOIN search_index i ON i.id = s.index_id JOIN search_index_task t ON t.index_id = i.id
+WHERE s.id = %(tool_id)s ORDER BY t.created_at DESC, t.id DESC LIMIT 1
+
 -- name: history
 SELECT t.*, i.namespace
-FROM search_index_task t JOIN search_index i ON i.id = t.index_id
-WHERE t.index_id = %(index_id)s
+FROM search_tool s JOIN search_index i ON i.id IN (s.index_id, s.next_index_id)
+JOIN search_index_task t ON t.index_id = i.id
+WHERE s.id = %(tool_id)s
   AND (%(before_time)s::timestamptz IS NULL OR (t.created_at, t.id) < (%(before_time)s, %(before_id)s))
 ORDER BY t.created_at DESC, t.id DESC LIMIT %(limit)s
 
@@ -24,7 +49,7 @@ UPDATE search_index_task t
 SET plan_owner = %(owner)s, plan_until = now() + %(lease)s, status = 'indexing', started_at = coalesce(started_at, now())
 WHERE id = %(task_id)s AND status IN ('pending', 'indexing') AND listing
   AND (plan_until IS NULL OR plan_until < now() AND pg_postmaster_start_time() < now() - interval '10 s')
-RETURNING id, index_id, tool_id, list_cursor, epoch
+RETURNING id, index_id, tool_id, list_cursor, epoch, allow_removals
 
 -- name: raise_epoch
 WITH raised AS (
@@ -54,13 +79,21 @@ WHERE t.id = %(task_id)s AND t.status = 'indexing' AND i.epoch = t.epoch AND i.d
 
 -- name: beat
 WITH files AS (
-    UPDATE search_index_file SET lease_until = now() + %(lease)s
-    WHERE lease_owner = %(owner)s AND status = 'indexing'
+    UPDATE search_index_file SET lease_until = now() + %(lease)s, parsing = CASE WHEN %(parsing)s THEN parsing ELSE 0 END
+    -- a row that is being finished or cancelled needs no renewal, and who waits for it could be waited for
+    WHERE id IN (SELECT id FROM search_index_file WHERE lease_owner = %(owner)s AND status = 'indexing'
+                 FOR NO KEY UPDATE SKIP LOCKED)
 ), plan AS (
     UPDATE search_index_task SET plan_until = now() + %(lease)s WHERE plan_owner = %(owner)s
 )
 SELECT 1 FROM search_index_task t JOIN search_index i ON i.id = t.index_id
 WHERE t.id = %(task_id)s AND t.status = 'indexing' AND i.epoch = t.epoch
+
+-- name: due
+-- counting a million rows takes half a second: it is done as often as costs a sixth of a core, by one process at a time
+SELECT FROM search_index_task
+WHERE id = %(task_id)s AND coalesce(refreshed_at + make_interval(secs => 0.2 + 5 * refresh_seconds) < now(), true)
+FOR NO KEY UPDATE SKIP LOCKED
 
 -- name: refresh
 -- counts the file rows into the task's row; progress is by bytes and never falls
@@ -68,7 +101,8 @@ UPDATE search_index_task t
 SET total_files = c.total, indexed_files = c.indexed, skipped_files = c.skipped, failed_files = c.failed,
     removed_files = c.removed, total_chunks = c.chunks, embedded_chunks = c.embedded, reused_chunks = c.reused,
     tokens = c.tokens,
-    progress = greatest(t.progress, least(CASE WHEN t.listing THEN 0.99 ELSE 0.999 END, c.done_bytes / c.bytes))
+    progress = greatest(t.progress, least(CASE WHEN t.listing THEN 0.99 ELSE 0.999 END, c.done_bytes / c.bytes)),
+    refreshed_at = now(), refresh_seconds = extract(epoch FROM clock_timestamp() - statement_timestamp())
 FROM (
     SELECT count(*) FILTER (WHERE status <> 'removed' AND work <> 'remove') AS total,
            count(*) FILTER (WHERE status = 'indexed') AS indexed,
@@ -85,6 +119,14 @@ FROM (
 ) c
 WHERE t.id = %(task_id)s AND t.status = 'indexing'
 
+-- name: complete
+SELECT t.id FROM search_index_task t
+WHERE t.id = %(task_id)s AND t.status = 'indexing' AND NOT t.listing
+  AND NOT EXISTS (
+      SELECT FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'pending')
+  AND NOT EXISTS (
+      SELECT FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'indexing')
+
 -- name: close
 UPDATE search_index_task t
 SET status = CASE WHEN t.failed_files > 0 AND t.total_chunks = 0 THEN 'error' ELSE 'ready' END,
@@ -92,30 +134,78 @@ SET status = CASE WHEN t.failed_files > 0 AND t.total_chunks = 0 THEN 'error' EL
         SELECT format('No file could be indexed: %%s failed. %%s: %%s', t.failed_files, f.path, f.message)
         FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'failed' ORDER BY f.path LIMIT 1) END,
     progress = CASE WHEN t.failed_files > 0 AND t.total_chunks = 0 THEN t.progress ELSE 1 END,
+    -- what was waited for came
+    warning = CASE WHEN t.held_removals > 0 THEN t.warning END,
     finished_at = now()
 WHERE t.id = %(task_id)s AND t.status = 'indexing' AND NOT t.listing
   AND NOT EXISTS (
       SELECT FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'pending')
   AND NOT EXISTS (
       SELECT FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'indexing')
-RETURNING t.id
+RETURNING t.id, t.tool_id, t.index_id, t.folder_node_id, t.status, t.error, t.rerun, t.rerun_full, t.rerun_allow_removals
 
--- name: fail
-UPDATE search_index_task t SET status = 'error', error = %(error)s, finished_at = now(), plan_owner = NULL, plan_until = NULL
-WHERE t.id = %(task_id)s AND t.status IN ('pending', 'indexing')
+-- name: open_task
+SELECT id FROM search_index_task WHERE index_id = %(index_id)s AND status IN ('pending', 'indexing') FOR UPDATE
 
--- name: fail_open_files
+-- name: shut_out
+-- from now on nothing that workers still do for the index is recorded
+UPDATE search_index SET epoch = epoch + 1 WHERE id = %(index_id)s
+
+-- name: bury_unfinished
+-- what was written of open files and never became live
+WITH gone AS (
+    DELETE FROM chunk c USING search_index_file f
+    WHERE f.index_id = %(index_id)s AND f.status IN ('pending', 'indexing') AND c.file_id = f.id AND NOT c.live
+    RETURNING c.id, c.index_id
+)
+INSERT INTO chunk_tombstone (id, index_id) SELECT id, index_id FROM gone ON CONFLICT DO NOTHING
+
+-- name: return_files
+-- open files go back to what is live of them; those of which nothing is stay pending, and most need not be written
 UPDATE search_index_file
 SET status = CASE WHEN live_fingerprint IS NULL THEN 'pending' ELSE 'indexed' END,
     -- an empty stamp differs from any that a source gives: the next task takes the file up again
-    stamp = '', work = 'read', lease_owner = NULL, lease_until = NULL
-WHERE index_id = %(index_id)s AND status IN ('pending', 'indexing')
+    stamp = CASE WHEN live_fingerprint IS NULL THEN stamp ELSE '' END,
+    work = CASE WHEN live_fingerprint IS NULL THEN work ELSE 'read' END,
+    lease_owner = NULL, lease_until = NULL, parsing = 0
+WHERE index_id = %(index_id)s AND (status = 'indexing' OR status = 'pending' AND live_fingerprint IS NOT NULL)
+
+-- name: stop
+UPDATE search_index_task
+SET status = %(status)s, error = %(error)s, finished_at = now(), plan_owner = NULL, plan_until = NULL,
+    warning = CASE WHEN held_removals > 0 THEN warning END,
+    -- who cancels wants nothing further
+    rerun = rerun AND %(status)s <> 'cancelled'
+WHERE id = %(task_id)s
+RETURNING id, tool_id, index_id, folder_node_id, status, error, rerun, rerun_full, rerun_allow_removals
+
+-- name: listing_ended
+-- whether the last run saw the whole folder
+SELECT NOT listing FROM search_index_task WHERE index_id = %(index_id)s ORDER BY created_at DESC, id DESC LIMIT 1
+
+-- name: retry_files
+-- failed files, and those that a task left open: never live, or live with an empty stamp, or without all their vectors
+UPDATE search_index_file
+SET task_id = %(id)s, work = CASE WHEN status = 'pending' THEN work WHEN status = 'indexed' AND stamp <> '' THEN 'path' ELSE 'read' END,
+    -- what the listing said of a file may be mended since
+    listed_reason = CASE WHEN status = 'failed' THEN NULL ELSE listed_reason END,
+    status = 'pending', reason = NULL, message = NULL, attempts = 0, lease_owner = NULL, lease_until = NULL,
+    embedded_chunks = 0, reused_chunks = 0, tokens = 0, crashes = 0, parsing = 0, updated_at = now()
+WHERE index_id = %(index_id)s AND (status IN ('pending', 'failed') OR status = 'indexed' AND (stamp = '' OR lost))
+
+-- name: begin_retry
+UPDATE search_index_task SET status = 'indexing', listing = false, started_at = now() WHERE id = %(id)s
 
 -- name: warn
-UPDATE search_index_task SET warning = %(warning)s WHERE id = %(task_id)s AND status = 'indexing'
+-- that removals are held stays said: it asks for a decision, and waiting does not
+UPDATE search_index_task SET warning = %(warning)s WHERE id = %(task_id)s AND status = 'indexing' AND held_removals = 0
+
+-- name: go_on
+UPDATE search_index_task SET warning = NULL
+WHERE id = %(task_id)s AND status = 'indexing' AND held_removals = 0 AND warning IS NOT NULL
 
 -- name: sent
-UPDATE search_index_task SET sent_at = now() WHERE id = %(task_id)s
+UPDATE search_index_task SET sent_at = now() + %(delay)s WHERE id = %(task_id)s
 
 -- name: unplanned
 -- pending or half-listed tasks nobody works on, whose message may be lost

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import time
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -17,11 +18,13 @@ from psycopg.types.json import Jsonb
 from schemas.source import AnySource, NodesSource
 from schemas.status import TaskKind
 from schemas.tool import IndexSettings, ToolConfig
-from worker.state import Pool, load, tasks
+from worker.state import Pool, handover, load, tasks
 from worker.state.chunks import LATE_WRITE
 
 #: Turbopuffer's limit for the name of a namespace.
 MAX_NAMESPACE = 128
+#: Seconds after which a purge leaves the rest to the next sweep, for which others wait.
+PURGE_SECONDS = 0.5
 
 _SQL = load("tools")
 _PLAIN = re.compile(r"[A-Za-z0-9-]{1,48}|h\.[0-9a-f]{32}")
@@ -95,7 +98,8 @@ def create(pool: Pool, wanted: NewIndex, *, name: str, config: ToolConfig) -> tu
     """Index (or find it), tool and task in one transaction: the tool's id, and the task's unless one is running."""
     tool_id = uuid4()
     with pool.connection() as connection:
-        index_id, is_new = _index(connection, wanted)
+        handover.lock_project(connection, wanted.project_id)
+        index_id, is_new = find_or_make(connection, wanted)
         connection.execute(
             _SQL["insert_tool"],
             {
@@ -118,7 +122,7 @@ def create(pool: Pool, wanted: NewIndex, *, name: str, config: ToolConfig) -> tu
     return tool_id, task_id
 
 
-def _index(connection: Connection[Any], wanted: NewIndex) -> tuple[UUID, bool]:
+def find_or_make(connection: Connection[Any], wanted: NewIndex) -> tuple[UUID, bool]:
     """The index, locked until the transaction ends, and whether it was made just now."""
     index_id = uuid4()
     values = {
@@ -137,19 +141,22 @@ def _index(connection: Connection[Any], wanted: NewIndex) -> tuple[UUID, bool]:
             return found[0], False
         if connection.execute(_SQL["insert_index"], {**values, "namespace": name}).rowcount:
             return index_id, True
-    return _index(connection, wanted)  # the same index was made between the look and the insert
+    return find_or_make(connection, wanted)  # the same index was made between the look and the insert
 
 
 def get(pool: Pool, tool_id: UUID) -> dict[str, Any] | None:
     """A tool with its index and the state of its newest task."""
-    with pool.connection() as connection:
-        return connection.cursor(row_factory=dict_row).execute(_SQL["tool"], {"tool_id": tool_id}).fetchone()
+    rows = _tools(pool, tool_id=tool_id, project_id=None, after_time=None, after_id=None, limit=1)
+    return rows[0] if rows else None
 
 
 def page(pool: Pool, project_id: str | None, after: tuple[datetime, UUID] | None, limit: int) -> list[dict[str, Any]]:
     """Tools of a project (None: of all), oldest first."""
     time, id_ = after or (None, None)
-    values = {"project_id": project_id, "after_time": time, "after_id": id_, "limit": limit}
+    return _tools(pool, tool_id=None, project_id=project_id, after_time=time, after_id=id_, limit=limit)
+
+
+def _tools(pool: Pool, **values: Any) -> list[dict[str, Any]]:
     with pool.connection() as connection:
         return connection.cursor(row_factory=dict_row).execute(_SQL["tools"], values).fetchall()
 
@@ -160,16 +167,23 @@ def index(pool: Pool, index_id: UUID) -> Index | None:
         return connection.cursor(row_factory=class_row(Index)).execute(_SQL["index"], {"index_id": index_id}).fetchone()
 
 
-def delete(pool: Pool, tool_id: UUID) -> None:
-    """Delete a tool, and bury its index when no other tool refers to it."""
-    values: dict[str, Any] = {"tool_id": tool_id}
+def index_of_tool(pool: Pool, tool_id: UUID) -> Index | None:
+    """The index a tool answers from at this moment; None if the tool is gone."""
     with pool.connection() as connection:
-        found = connection.execute(_SQL["lock_tools_index"], values).fetchone()
-        if found is None:
+        cursor = connection.cursor(row_factory=class_row(Index))
+        return cursor.execute(_SQL["index_of_tool"], {"tool_id": tool_id}).fetchone()
+
+
+def delete(pool: Pool, tool_id: UUID) -> None:
+    """Delete a tool, and bury its indexes, unless another tool refers to them."""
+    with pool.connection() as connection:
+        held = handover.lock_tool(connection, tool_id)
+        if held is None:
             return
-        values["index_id"] = found[0]
-        for query in ("delete_tool", "bury_index", "cancel_buried"):
-            connection.execute(_SQL[query], values)
+        connection.execute(_SQL["delete_tool"], {"tool_id": tool_id})
+        for index_id in (held.index_id, held.next_index_id):
+            if index_id is not None:
+                handover.bury(connection, index_id)
 
 
 def delete_project(pool: Pool, project_id: str) -> list[str]:
@@ -199,13 +213,13 @@ def buried(pool: Pool) -> list[Buried]:
 
 
 def purge(pool: Pool, index_id: UUID, *, final: bool) -> None:
-    """Delete the rows of a buried index, its own (which keeps the namespace's name) only when `final`."""
-    values = {"index_id": index_id}
-    while True:
+    """Delete the rows of a buried index, its own (which keeps the namespace's name) only when `final`.
+
+    A large index takes several rounds.
+    """
+    steps = ["purge_tombstones", "purge_listing", "purge_chunks", "purge_files", *(["purge_index"] if final else [])]
+    deadline = time.monotonic() + PURGE_SECONDS
+    while steps and time.monotonic() < deadline:
         with pool.connection() as connection:
-            if not connection.execute(_SQL["purge_chunks"], values).rowcount:
-                break
-    with pool.connection() as connection:
-        connection.execute(_SQL["purge_files"], values)
-        if final:
-            connection.execute(_SQL["purge_index"], values)
+            if not connection.execute(_SQL[steps[0]], {"index_id": index_id}).rowcount:
+                steps.pop(0)

@@ -13,25 +13,23 @@ FOR NO KEY UPDATE
 INSERT INTO search_tool (id, project_id, name, index_id, node_id, source, config)
 VALUES (%(id)s, %(project_id)s, %(name)s, %(index_id)s, %(node_id)s, %(source)s, %(config)s)
 
--- name: tool
-SELECT s.id AS tool_id, s.project_id, s.name, s.node_id, s.source, s.config, s.created_at, s.updated_at, s.index_id,
-       i.namespace, i.settings -> 'embedder' ->> 'model' AS model,
-       (i.settings -> 'embedder' ->> 'dimensions')::int AS dimensions, t.status AS task
-FROM search_tool s
-JOIN search_index i ON i.id = s.index_id
-CROSS JOIN LATERAL (
-    SELECT status FROM search_index_task WHERE index_id = s.index_id ORDER BY created_at DESC, id DESC LIMIT 1) t
-WHERE s.id = %(tool_id)s
-
 -- name: tools
 SELECT s.id AS tool_id, s.project_id, s.name, s.node_id, s.source, s.config, s.created_at, s.updated_at, s.index_id,
        i.namespace, i.settings -> 'embedder' ->> 'model' AS model,
-       (i.settings -> 'embedder' ->> 'dimensions')::int AS dimensions, t.status AS task
+       (i.settings -> 'embedder' ->> 'dimensions')::int AS dimensions, t.status AS task, s.update_error,
+       s.next_index_id, s.next_config, n.namespace AS next_namespace, n.settings -> 'embedder' ->> 'model' AS next_model,
+       (n.settings -> 'embedder' ->> 'dimensions')::int AS next_dimensions, u.id AS next_task_id, u.status AS next_status,
+       u.progress AS next_progress
 FROM search_tool s
 JOIN search_index i ON i.id = s.index_id
 CROSS JOIN LATERAL (
     SELECT status FROM search_index_task WHERE index_id = s.index_id ORDER BY created_at DESC, id DESC LIMIT 1) t
-WHERE (%(project_id)s::text IS NULL OR s.project_id = %(project_id)s)
+LEFT JOIN search_index n ON n.id = s.next_index_id
+LEFT JOIN LATERAL (
+    SELECT id, status, progress FROM search_index_task WHERE index_id = s.next_index_id
+    ORDER BY created_at DESC, id DESC LIMIT 1) u ON true
+WHERE (%(tool_id)s::uuid IS NULL OR s.id = %(tool_id)s)
+  AND (%(project_id)s::text IS NULL OR s.project_id = %(project_id)s)
   AND (%(after_time)s::timestamptz IS NULL OR (s.created_at, s.id) > (%(after_time)s, %(after_id)s))
 ORDER BY s.created_at, s.id LIMIT %(limit)s
 
@@ -39,23 +37,21 @@ ORDER BY s.created_at, s.id LIMIT %(limit)s
 SELECT id, project_id, source, folder_node_id, settings, vector_store, keyword_index, namespace, epoch
 FROM search_index WHERE id = %(index_id)s AND deleted_at IS NULL
 
--- name: lock_tools_index
-SELECT i.id FROM search_tool s JOIN search_index i ON i.id = s.index_id WHERE s.id = %(tool_id)s
-FOR NO KEY UPDATE OF i
+-- name: index_of_tool
+SELECT i.id, i.project_id, i.source, i.folder_node_id, i.settings, i.vector_store, i.keyword_index, i.namespace, i.epoch
+FROM search_tool s JOIN search_index i ON i.id = s.index_id WHERE s.id = %(tool_id)s
 
 -- name: delete_tool
 DELETE FROM search_tool WHERE id = %(tool_id)s
 
--- name: bury_index
--- the raised epoch shuts out every worker that still writes
-UPDATE search_index i SET deleted_at = now(), epoch = epoch + 1
-WHERE i.id = %(index_id)s AND i.deleted_at IS NULL
-  AND NOT EXISTS (SELECT FROM search_tool s WHERE s.index_id = i.id)
+-- name: rename
+UPDATE search_tool SET name = %(name)s, updated_at = now() WHERE id = %(tool_id)s
 
--- name: cancel_buried
-UPDATE search_index_task t SET status = 'cancelled', finished_at = now(), plan_owner = NULL, plan_until = NULL
-FROM search_index i
-WHERE t.index_id = %(index_id)s AND i.id = t.index_id AND i.deleted_at IS NOT NULL AND t.status IN ('pending', 'indexing')
+-- name: set_config
+UPDATE search_tool SET config = %(config)s, update_error = NULL, updated_at = now() WHERE id = %(tool_id)s
+
+-- name: set_next_config
+UPDATE search_tool SET next_config = %(config)s, updated_at = now() WHERE id = %(tool_id)s
 
 -- name: project_tools
 SELECT id FROM search_tool WHERE project_id = %(project_id)s ORDER BY id
@@ -71,14 +67,26 @@ WITH keys AS (DELETE FROM api_key WHERE project_id = %(project_id)s),
 DELETE FROM content_node WHERE project_id = %(project_id)s RETURNING object_key
 
 -- name: buried
+-- due twice: while there are files left, and once no late write can follow any more
 SELECT id, namespace, vector_store, keyword_index, deleted_at < now() - %(late)s AS final
-FROM search_index WHERE deleted_at IS NOT NULL ORDER BY deleted_at LIMIT 100
+FROM search_index i
+WHERE deleted_at <= now()
+  AND (deleted_at < now() - %(late)s OR EXISTS (SELECT FROM search_index_file f WHERE f.index_id = i.id))
+ORDER BY deleted_at LIMIT 100
 
 -- name: purge_chunks
 DELETE FROM chunk WHERE id IN (SELECT id FROM chunk WHERE index_id = %(index_id)s LIMIT 5000)
 
+-- name: purge_tombstones
+-- what stood in the namespace went with it
+DELETE FROM chunk_tombstone WHERE index_id = %(index_id)s
+
+-- name: purge_listing
+DELETE FROM search_index_listing WHERE task_id IN (SELECT id FROM search_index_task WHERE index_id = %(index_id)s)
+
 -- name: purge_files
-DELETE FROM search_index_file WHERE index_id = %(index_id)s
+DELETE FROM search_index_file
+WHERE id IN (SELECT id FROM search_index_file WHERE index_id = %(index_id)s LIMIT 5000)
 
 -- name: purge_index
 DELETE FROM search_index WHERE id = %(index_id)s

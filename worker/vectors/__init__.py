@@ -115,6 +115,10 @@ class VectorStore(Protocol):
         """The next ids in ascending order, for reconciliation."""
         ...
 
+    def vectors(self, namespace: str, ids: Sequence[UUID]) -> dict[UUID, Vector]:
+        """The vectors of those of the ids that are there and have one, read only: what was paid for is not lost."""
+        ...
+
     def drop(self, namespace: str) -> None:
         """Delete the namespace with all its rows."""
         ...

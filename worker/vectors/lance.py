@@ -28,7 +28,7 @@ from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
 from schemas.errors import StoreRefused, StoreUnavailable
-from worker.vectors import STRING_ATTRIBUTES, Condition, Found, Leg, Patch, Row, Value, cut
+from worker.vectors import STRING_ATTRIBUTES, Condition, Found, Leg, Patch, Row, Value, Vector, cut
 from worker.vectors.rows import attributes, can_match, check, clean, matrix, ranked, storable, words
 
 T = TypeVar("T")
@@ -40,8 +40,8 @@ os.environ.setdefault("LANCEDB_LOG", "warn,lance::dataset::optimize=error")
 ATTEMPTS, FIRST_PAUSE_S, LONGEST_PAUSE_S = 10, 0.02, 1.0
 #: Versions of a table that may still be read by someone are kept so long.
 KEEP_VERSIONS = timedelta(minutes=10)
-#: Ids in one DELETE: its text is parsed as an expression.
-DELETE_IDS = 4_000
+#: Ids in one expression, whose text is parsed.
+MAX_IDS = 4_000
 #: Rows fetched beyond the limit, so that it cuts between equal values by id and not by chance.
 TIES = 64
 
@@ -82,8 +82,8 @@ class LanceStore:
                 _commit(partial(merge.execute, data))
             for some in _patch_tables(patches, table.schema, has_keywords=self._has_keywords):
                 _commit(partial(table.merge_insert("id").when_matched_update_all().execute, some))
-            for start in range(0, len(deletes), DELETE_IDS):
-                gone = _in("id", [str(id_) for id_ in deletes[start : start + DELETE_IDS]])
+            for start in range(0, len(deletes), MAX_IDS):
+                gone = _in("id", [str(id_) for id_ in deletes[start : start + MAX_IDS]])
                 _commit(partial(table.delete, gone))
 
     def search(self, namespace: str, legs: Sequence[Leg]) -> list[list[Found]]:
@@ -104,6 +104,17 @@ class LanceStore:
             query = table.search().select(["id"]).order_by([ColumnOrdering(column_name="id")]).limit(limit)
             query = query if after is None else query.where(f"id > '{after}'")
             return [UUID(id_) for id_ in query.to_arrow()["id"].to_pylist()]
+
+    def vectors(self, namespace: str, ids: Sequence[UUID]) -> dict[UUID, Vector]:
+        """Return the vectors of those ids that have one. Raises StoreUnavailable."""
+        found: dict[UUID, Vector] = {}
+        with self._table(namespace) as table:
+            for start in range(0, len(ids) if table is not None else 0, MAX_IDS):
+                some = _in("id", [str(id_) for id_ in ids[start : start + MAX_IDS]])
+                rows = table.search().where(f"{some} AND embedded").select(["id", "vector"]).limit(MAX_IDS).to_arrow()
+                cells = rows["vector"].combine_chunks().flatten().to_numpy().reshape(len(rows), -1)
+                found |= {UUID(id_): cell for id_, cell in zip(rows["id"].to_pylist(), cells, strict=True)}
+        return found
 
     def drop(self, namespace: str) -> None:
         """Delete the namespace with all its rows, and whatever a late writer left of it. Raises StoreUnavailable."""

@@ -10,8 +10,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
+import numpy as np
+
 from schemas.errors import StoreError, StoreRefused, StoreUnauthorized, StoreUnavailable
-from worker.vectors import STRING_ATTRIBUTES, Condition, Found, Leg, Patch, Row, cut
+from worker.vectors import STRING_ATTRIBUTES, Condition, Found, Leg, Patch, Row, Vector, cut
 from worker.vectors.rows import attributes, can_match, check, clean, matrix, ranked, storable, words
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ TIMEOUT_S = 15.0
 MAX_ROWS, MAX_BYTES = 4_000, 32_000_000
 #: The store's limits on subqueries of one request, and on rows of one answer.
 MAX_LEGS, MAX_LIMIT = 16, 10_000
+#: Vectors of one answer: 8 MB at 4096 dimensions.
+MAX_VECTORS = 400
 #: JSON around a row's values: names are sent once a request, so this is quotes, commas, id and small values.
 ROW_OVERHEAD_BYTES = 200
 
@@ -105,6 +109,14 @@ class TurbopufferStore:
                 break
         return found
 
+    def vectors(self, namespace: str, ids: Sequence[UUID]) -> dict[UUID, Vector]:
+        """Return the vectors of those ids that have one, in answers of at most `MAX_VECTORS`. Raises as `write`."""
+        found: dict[UUID, Vector] = {}
+        for start in range(0, len(ids), MAX_VECTORS):
+            some = [str(id_) for id_ in ids[start : start + MAX_VECTORS]]
+            found |= self._vectors(namespace, ("And", [("id", "In", some), ("embedded", "Eq", True)]))
+        return found
+
     def drop(self, namespace: str) -> None:
         """Delete the namespace with all its rows. Raises as `write`."""
         self._ask(namespace, lambda ns: ns.delete_all())
@@ -126,6 +138,13 @@ class TurbopufferStore:
         beyond: dict[str, Any] = {} if after is None else {"filters": ("id", "Gt", str(after))}
         answer = self._ask(namespace, lambda ns: ns.query(rank_by=("id", "asc"), limit=limit, **beyond))
         return [] if answer is None else [UUID(str(row.id)) for row in answer.rows or ()]
+
+    def _vectors(self, namespace: str, filters: Any) -> dict[UUID, Vector]:
+        wanted: dict[str, Any] = {"include_attributes": ["vector"], "vector_encoding": "base64"}
+        answer = self._ask(
+            namespace, lambda ns: ns.query(rank_by=("id", "asc"), limit=MAX_VECTORS, filters=filters, **wanted)
+        )
+        return {} if answer is None else {UUID(str(row.id)): _decoded(row.vector) for row in answer.rows or ()}
 
     def _send(self, namespace: str, body: dict[str, Any]) -> None:
         with _mapped():
@@ -204,6 +223,13 @@ def _upsert_body(rows: Sequence[Row], dimensions: int, *, has_keywords: bool) ->
         "distance_metric": "cosine_distance",
         "schema": _schema(dimensions, has_keywords=has_keywords),
     }
+
+
+def _decoded(value: object) -> Vector:
+    """Read a vector in base64, or the list of numbers that the service sends where it does not know the option."""
+    if isinstance(value, str):
+        return np.frombuffer(base64.b64decode(value), dtype="<f4")
+    return np.asarray(value, dtype=np.float32)
 
 
 def _patch_row(patch: Patch, *, has_keywords: bool) -> dict[str, Any]:

@@ -1,0 +1,81 @@
+"""`foldex fsck`: whether the vector store holds what the rows say, and how it comes to hold that again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from uuid import UUID
+
+from schemas.errors import LeaseLost, NotFound, StoreError
+from worker import fsck
+from worker.fsck import Mended, Report
+from worker.resources import Resources
+from worker.settings import Settings
+from worker.state import drift, tools
+from worker.state.tools import Index
+
+#: What each kind of drift is, as a sentence's end.
+WORDS = {
+    "missing": "chunks without a vector",
+    "stray": "vectors without a chunk",
+    "miscounted": "files with a wrong number of chunks",
+    "bare": "indexed files without chunks",
+    "unfinished": "chunks that never became live",
+    "overdue": "deletes overdue",
+}
+
+
+def run(settings: Settings, tool_id: UUID | None, *, repair: bool, say: Callable[[str], None]) -> bool:
+    """Check one tool's index, or every index; True if nothing is wrong, or all of it is repaired.
+
+    Raises `NotFound` for a tool that does not exist.
+    """
+    resources = Resources(settings)
+    with closing(resources.pool):
+        indexes = drift.indexes(resources.pool, tool_id)
+        if tool_id is not None and not indexes:
+            raise NotFound(f"There is no search tool {tool_id}; `GET /api/tools/search` lists them.")
+        if not indexes:
+            say("There is no index yet.")
+        well = True
+        for index_id in indexes:
+            index = tools.index(resources.pool, index_id)
+            well = (index is None or _one(resources, index, repair=repair, say=say)) and well
+    return well
+
+
+def _one(resources: Resources, index: Index, *, repair: bool, say: Callable[[str], None]) -> bool:
+    try:
+        store = resources.store(index.vector_store, index.keyword_index)
+        report = fsck.inspect(resources.pool, store, index)
+        say(f"{index.namespace}: {_found(report)}")
+        if not report.drift or not repair:
+            return not report.drift
+        for line in _mended(fsck.repair(resources.pool, store, index)):
+            say(f"  {line}")
+    except StoreError as error:
+        say(f"{index.namespace}: not compared. {error.message}")
+        return False
+    except LeaseLost:
+        say("  not repaired: a task works on this index; repeat this when it has ended.")
+        return False
+    return True
+
+
+def _found(report: Report) -> str:
+    wrong = [f"{number:,} {WORDS[name]}" for name, number in report.drift.items()]
+    busy = ["a task is open"] if report.busy else []
+    return "; ".join([f"{report.live:,} chunks", *(wrong or ["no drift"]), *busy])
+
+
+def _mended(mended: Mended) -> Iterator[str]:
+    if mended.deleted:
+        yield f"deleted {mended.deleted:,} vectors"
+    if mended.buried:
+        yield f"deleted {mended.buried:,} unfinished chunks"
+    if mended.recounted:
+        yield f"recounted {mended.recounted:,} files, to be read again"
+    if mended.lost:
+        yield f"{mended.lost:,} vectors to be written again: at most {mended.texts:,} texts to be embedded"
+    if mended.task_id:
+        yield f"task {mended.task_id} does the rest"

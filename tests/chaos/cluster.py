@@ -1,0 +1,281 @@
+"""The service under a supervisor, over a Postgres, a Redis and fakes of its own, and the ways to hurt it."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from pathlib import Path
+from signal import SIGCONT, SIGKILL, SIGSTOP, Signals
+from typing import Any
+from uuid import UUID
+
+import httpx
+import psutil
+import psycopg
+from celery import Celery
+from kombu.exceptions import OperationalError
+from redis import Redis
+from redis.exceptions import RedisError
+
+from api.stack import postgres, programs, redis
+from api.stack.processes import Program, log_file, server_port
+from api.stack.supervisor import Supervisor
+from tests.chaos.gates import Gates
+from tests.fakes.embeddings import EmbeddingsFake
+from tests.fakes.turbopuffer import FakeTurbopuffer
+from tests.service import TOOLS, checked, environment, eventually
+from worker.app import make_app
+from worker.vectors.lance import LanceStore
+
+#: Processes of the two workers: as many stages as are to be met at once, and one more for the sweep.
+FAST, BULK = 5, 5
+WORKERS = ("worker-fast", "worker-bulk")
+#: Texts a request and requests in flight: what a killed process may have paid for in vain is their product.
+BATCH, IN_FLIGHT = 4, 4
+PAID_IN_VAIN = BATCH * IN_FLIGHT
+
+
+class Unavailable(Exception):
+    """The API answered 503: a server it needs is down."""
+
+
+@dataclass
+class Cluster:
+    """A running service and its enemies. `lance` is an API of the same service whose new indexes are in LanceDB."""
+
+    home: Path
+    env: dict[str, str]
+    client: httpx.Client
+    lance: httpx.Client
+    embeddings: EmbeddingsFake
+    vectors: FakeTurbopuffer
+    gates: Gates
+    said: list[str]
+    #: programs that the supervisor runs, by name
+    programs: dict[str, Program]
+
+    # ---- looking
+
+    def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self.env["DATABASE_URL"], autocommit=True) as connection:
+            cursor = connection.execute(query.encode(), values or None)
+            return cursor.fetchall() if cursor.description else []
+
+    def status(self, tool: str) -> dict[str, Any]:
+        return checked(self.client.get(f"{TOOLS}/{tool}/status"), 200)
+
+    def wait(self, tool: str, seconds: float = 60) -> dict[str, Any]:
+        """The status once the task ended, by itself; asked in Postgres, so that an API that is down is no matter."""
+
+        def ended() -> bool:
+            with suppress(psycopg.OperationalError):
+                return self.task(tool)[1] in {"ready", "error", "cancelled"}
+            return False
+
+        eventually(ended, seconds, lambda: f"{self.task(tool)}\n{self.logs()}")
+        eventually(lambda: programs.answers("127.0.0.1", int(self.env["API_PORT"]), "/healthz"), 30, self.logs)
+        return self.status(tool)
+
+    def task(self, tool: str) -> tuple[Any, ...]:
+        """(id, status, ...) of the newest task."""
+        return self.rows(
+            "SELECT t.id, t.status, t.listing, t.total_files, t.indexed_files, t.warning, t.error "
+            "FROM search_index_task t JOIN search_tool s ON s.index_id = t.index_id "
+            "WHERE s.id = %s ORDER BY t.created_at DESC LIMIT 1",
+            tool,
+        )[0]
+
+    def vector_ids(self, namespace: str, *, lance: bool = False) -> set[str]:
+        """Every id in the store."""
+        if lance:
+            store = LanceStore(self.home / "lancedb", has_keywords=True)
+            return {str(id_) for id_ in store.ids(namespace, None, 1_000_000)}
+        with self.vectors.lock:
+            space = self.vectors.namespaces.get(namespace)
+            return set(space.rows) if space else set()
+
+    def logs(self) -> str:
+        names = ("api", *WORKERS, "beat", "postgres")
+        tails = (f"--- {n}\n{log_file(self.home, n).read_text(errors='replace')[-3000:]}" for n in names)
+        return "\n".join([*self.said[-20:], *tails])
+
+    # ---- using
+
+    def tool(self, project: str, folder: Path, *, lance: bool = False) -> str:
+        client = self.lance if lance else self.client
+        body = {"project_id": project, "source": {"kind": "local", "path": str(folder)}}
+        return str(_checked(client.post(TOOLS, json=body))["tool_id"])
+
+    def delete(self, tool: str) -> None:
+        _checked(self.client.delete(f"{TOOLS}/{tool}"))
+
+    def ask(self, tool: str, verb: str, body: object = None) -> dict[str, Any]:
+        """`reindex`, `cancel` or `retry`."""
+        return _checked(self.client.post(f"{TOOLS}/{tool}/{verb}", json=body))
+
+    def patch(self, tool: str, **config: Any) -> None:
+        """Change how a tool's folder is indexed."""
+        _checked(self.client.patch(f"{TOOLS}/{tool}", json={"config": config}))
+
+    # ---- hurting
+
+    def pid(self, name: str) -> int:
+        """Of a program's main process; raises OSError while it is down."""
+        return int((self.home / "run" / f"{name}.pid").read_text())
+
+    def children(self, name: str) -> list[int]:
+        """Processes of a worker's pool."""
+        with suppress(OSError, psutil.NoSuchProcess):
+            return [child.pid for child in psutil.Process(self.pid(name)).children(recursive=True)]
+        return []
+
+    def kill(self, name: str) -> int:
+        """`kill -9` a program with its children; its pid."""
+        pid = self.pid(name)
+        self.end(pid)
+        return pid
+
+    def end(self, pid: int) -> None:
+        """`kill -9` a main process with its children: each leads a session of its own."""
+        with suppress(ProcessLookupError):
+            os.killpg(pid, SIGKILL)
+
+    def kill_child(self, pid: int) -> None:
+        assert any(pid in self.children(name) for name in WORKERS), f"{pid} is no pool child"
+        os.kill(pid, SIGKILL)
+
+    def send(self, name: str, number: Signals) -> None:
+        """Send a signal to a program's main process, SIGSTOP and SIGCONT to its children too."""
+        pid = self.pid(name)
+        for one in [pid, *(self.children(name) if number in {SIGSTOP, SIGCONT} else [])]:
+            with suppress(ProcessLookupError):
+                os.kill(one, number)
+
+    def ready(self, name: str) -> bool:
+        try:
+            return psutil.pid_exists(self.pid(name)) and self.programs[name].ready()
+        except OSError:
+            return False
+
+    def wait_ready(self, *names: str) -> None:
+        """Until these programs, or all, answer."""
+        for name in names or self.programs:
+            eventually(lambda name=name: self.ready(name), 60, lambda name=name: f"{name}\n{self.logs()}")  # type: ignore[misc] # mypy infers no default's type
+
+    def restarted(self, name: str, old: int) -> None:
+        """Wait until the supervisor has put another process in a dead one's place."""
+
+        def other() -> bool:
+            with suppress(OSError):
+                return self.pid(name) != old and self.ready(name)
+            return False
+
+        eventually(other, 60, self.logs)
+
+    def broker(self) -> Redis:
+        return Redis.from_url(self.env["CELERY_BROKER_URL"], socket_timeout=5)
+
+    def publish(self, name: str, task: UUID, queue: str, times: int = 1) -> None:
+        """Send a message of our own; a broker that is down is no error here."""
+        app: Celery = make_app(self.env["CELERY_BROKER_URL"])
+        with app, suppress(OperationalError, RedisError):
+            for _ in range(times):
+                app.send_task(name, args=[str(task)], queue=queue, retry=False)
+
+    def calm(self) -> None:
+        """Take every fault away and wait until all is up again."""
+        self.embeddings.holds.release()
+        self.vectors.holds.release()
+        self.embeddings.delay = 0.0
+        self.embeddings.clear_failures()
+        with self.vectors.lock:
+            self.vectors.faults.clear()
+        for name in WORKERS:
+            with suppress(OSError):
+                self.send(name, SIGCONT)
+        self.wait_ready("postgres")
+        self.gates.open()
+        self.wait_ready()
+
+
+def _checked(response: httpx.Response) -> dict[str, Any]:
+    if response.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
+        raise Unavailable(response.text)
+    return checked(response, 202)
+
+
+def client_of(port: int) -> int:
+    """The process at the near end of a loopback connection; raises LookupError if it is gone."""
+    for connection in psutil.net_connections("tcp"):
+        if connection.laddr and connection.laddr[1] == port and connection.pid:
+            return connection.pid
+    raise LookupError(port)
+
+
+@contextmanager
+def cluster(home: Path, root: Path) -> Iterator[Cluster]:
+    """Everything up inside, everything stopped after it; folders to index lie in `root`."""
+    with EmbeddingsFake() as embeddings, FakeTurbopuffer() as vectors, ExitStack() as stack:
+        servers = [postgres.prepare(home), redis.prepare(home)]
+        env = _environment(home, root, embeddings, vectors, servers[0].url, servers[1].url)
+        lance_env = {**env, "API_PORT": str(server_port()), "VECTOR_STORE": "lancedb", "KEYWORD_INDEX": "store"}
+        workers = [programs.worker("fast", FAST, env), programs.worker("bulk", BULK, env), programs.beat(home, env)]
+        lance_api = replace(programs.api(lance_env), name="api-lance")
+        stages = [[server.program for server in servers], [programs.api(env)], [lance_api, *workers]]
+        said: list[str] = []
+        supervisor = Supervisor(stages, home, said.append)
+        supervisor.start(120)
+        stack.callback(supervisor.stop)
+        client, lance_client = (stack.enter_context(_client(given["API_PORT"])) for given in (env, lance_env))
+        gates = stack.enter_context(Gates.open_in(env["DATABASE_URL"]))
+        by_name = {program.name: program for stage in stages for program in stage}
+        yield Cluster(home, env, client, lance_client, embeddings, vectors, gates, said, by_name)
+
+
+def _environment(
+    home: Path, root: Path, embeddings: EmbeddingsFake, vectors: FakeTurbopuffer, database: str, broker: str
+) -> dict[str, str]:
+    return environment(
+        home,
+        database,
+        broker,
+        API_PORT=str(server_port()),
+        REDIS_URL=f"{broker.removesuffix('/0')}/1",
+        LOCAL_SOURCE_ROOTS=str(root),
+        DEFAULT_EMBEDDING_MODEL="openai/fake",
+        EMBEDDING_API_BASE=embeddings.url,
+        EMBEDDING_API_KEY="key",
+        EMBEDDING_BATCH_SIZE=str(BATCH),
+        EMBEDDING_CONCURRENCY=str(IN_FLIGHT),
+        TURBOPUFFER_API_KEY=vectors.api_key,
+        TURBOPUFFER_BASE_URL=vectors.url,
+    )
+
+
+def _client(port: str) -> httpx.Client:
+    return httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30, trust_env=False)
+
+
+def second_worker(here: Cluster, queue: str) -> Program:
+    """A worker of a queue that runs beside the supervised one, as in a rollout."""
+    program = programs.worker(queue, 2, here.env)
+    old, new = f"{queue}@{socket.gethostname()}", f"{queue}-next@{socket.gethostname()}"
+    broker = here.env["CELERY_BROKER_URL"]
+    command = tuple(new if part == old else part for part in program.command)
+    return replace(program, name=f"worker-{queue}-next", command=command, ready=lambda: programs._listens(broker, new))
+
+
+def gone(pid: int) -> Callable[[], bool]:
+    """Whether a process has ended, reaped or not."""
+
+    def ended() -> bool:
+        try:
+            return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return True
+
+    return ended

@@ -1,0 +1,42 @@
+-- Gates that stop a process at a stage of its work: a test holds an advisory lock, a trigger waits for it.
+-- Installed by the tests in their own database; the product knows nothing of it.
+
+CREATE TABLE gate (key bigint PRIMARY KEY, point text NOT NULL, project_id text NOT NULL, error text);
+
+CREATE FUNCTION gate() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    closed record;
+BEGIN
+    FOR closed IN
+        SELECT g.key, g.error FROM public.gate g
+        WHERE g.point = TG_ARGV[0]
+          AND (g.project_id = '' OR g.project_id = (SELECT i.project_id FROM search_index i WHERE i.id = NEW.index_id))
+    LOOP
+        IF closed.error IS NOT NULL THEN
+            RAISE EXCEPTION 'told to fail' USING ERRCODE = closed.error;
+        END IF;
+        PERFORM pg_advisory_xact_lock_shared(closed.key);
+    END LOOP;
+    RETURN NEW;
+END $$;
+
+CREATE TRIGGER gate_plan_page BEFORE INSERT ON search_index_file FOR EACH ROW EXECUTE FUNCTION gate('plan-page');
+
+CREATE TRIGGER gate_plan_end BEFORE UPDATE ON search_index_task FOR EACH ROW
+WHEN (OLD.listing AND NOT NEW.listing) EXECUTE FUNCTION gate('plan-end');
+
+CREATE TRIGGER gate_plan_done BEFORE UPDATE ON search_index_task FOR EACH ROW
+WHEN (NOT OLD.listing AND NOT NEW.listing AND OLD.status = 'indexing' AND OLD.total_files = 0 AND NEW.total_files > 0)
+EXECUTE FUNCTION gate('plan-done');
+
+CREATE TRIGGER gate_claim BEFORE UPDATE ON search_index_file FOR EACH ROW
+WHEN (OLD.status = 'pending' AND NEW.status = 'indexing') EXECUTE FUNCTION gate('claim');
+
+CREATE TRIGGER gate_chunk_rows BEFORE INSERT ON chunk FOR EACH ROW EXECUTE FUNCTION gate('chunk-rows');
+
+CREATE TRIGGER gate_finish BEFORE UPDATE ON search_index_file FOR EACH ROW
+WHEN (OLD.status = 'indexing' AND NEW.status IN ('indexed', 'skipped', 'failed', 'removed'))
+EXECUTE FUNCTION gate('finish');
+
+CREATE TRIGGER gate_close BEFORE UPDATE ON search_index_task FOR EACH ROW
+WHEN (OLD.status = 'indexing' AND NEW.status = 'ready') EXECUTE FUNCTION gate('close');

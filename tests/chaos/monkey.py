@@ -1,0 +1,248 @@
+"""A seeded random enemy: kills, pauses, lies and edits for a while; then all must be as if it had not been there.
+
+The seed decides what is done, and in which order; when exactly it meets the processes is up to them.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
+
+import httpx
+import psycopg
+from redis.exceptions import RedisError
+
+from tests.chaos import corpus
+from tests.chaos.cluster import WORKERS, Cluster, Unavailable
+from tests.chaos.proof import Case, case, make_late_writes_impossible, prove, prove_vectors
+from tests.service import eventually
+
+#: Folders that change all the time; the last one's indexes are in LanceDB.
+FOLDERS = 4
+#: Seconds between two deeds, at most.
+PAUSE = 0.8
+#: Seconds that a process sleeps, at most: longer than a lease.
+SLEEP = 11.0
+#: Seconds in which everything must have come to rest after the last deed.
+PATIENCE = 120.0
+
+
+@dataclass
+class Monkey:
+    """`deeds` are counted for the report."""
+
+    here: Cluster
+    root: Path
+    seed: int
+    say: Callable[[str], None] = print
+    cases: list[Case] = field(default_factory=list)
+    deeds: Counter[str] = field(default_factory=Counter)
+    #: when each sleeping process is to be woken
+    asleep: dict[int, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)
+        self.verbs: list[tuple[int, Callable[[], None]]] = [
+            (10, self.edit_a_note),
+            (4, self.rename_a_note),
+            (4, self.remove_a_note),
+            (8, self.index_again),
+            (2, self.delete_all_tools),
+            (2, self.delete_a_tool),
+            (3, self.reindex_a_tool),
+            (2, self.cancel_a_tool),
+            (2, self.retry_a_tool),
+            (2, self.change_a_tool),
+            (6, self.kill_a_child),
+            (2, self.kill_a_worker),
+            (2, self.roll_a_worker),
+            (1, self.kill_a_server),
+            (4, self.pause_a_child),
+            (1, self.pause_a_worker),
+            (3, self.lose_messages),
+            (4, self.double_messages),
+            (5, self.fail_the_provider),
+            (5, self.fail_the_store),
+            (2, self.slow_the_provider),
+        ]
+
+    def run(self, seconds: float) -> None:
+        """Be wild for so many seconds, then prove that nothing came of it."""
+        self.say(f"monkey: seed {self.seed}, {seconds:g} s")
+        self.cases = [case(self.here, self.root, "monkey", lance=n == FOLDERS - 1) for n in range(FOLDERS)]
+        for made in self.cases:
+            made.start()
+        deadline = time.monotonic() + seconds
+        weights = [weight for weight, _ in self.verbs]
+        while time.monotonic() < deadline:
+            (_, deed) = self.random.choices(self.verbs, weights)[0]
+            pause = self.random.uniform(0, PAUSE)
+            # what is down, or not there yet, cannot be hurt
+            with suppress(OSError, LookupError, httpx.HTTPError, psycopg.OperationalError, RedisError, Unavailable):
+                deed()
+                self.deeds[deed.__name__] += 1
+            self.wake(time.monotonic())
+            time.sleep(pause)
+        self.wake(float("inf"))
+        self.say(f"monkey: seed {self.seed} did {dict(self.deeds)}")
+        self.here.calm()
+        self.prove()
+
+    def prove(self) -> None:
+        """Every index has come to rest by itself, and one more run makes it what a first run of its folder makes."""
+        eventually(lambda: not self.open_tasks(), PATIENCE, lambda: f"{self.open_tasks()}\n{self.here.logs()}")
+        for made in self.cases:
+            made.start()
+            self.here.wait(made.tool, PATIENCE)
+            if self.here.status(made.tool)["held_removals"]:
+                self.here.ask(made.tool, "reindex", {"allow_removals": True})
+        fresh = [Case(self.here, f"fresh-{made.project}", made.folder, made.mark) for made in self.cases]
+        for made in fresh:
+            made.start()
+        for made, expected in zip(self.cases, fresh, strict=True):
+            self.here.wait(expected.tool, PATIENCE)
+            # what was paid for in vain depends on how many were killed while they waited for an answer
+            prove(made, expected.result(), in_vain=1_000_000, seconds=PATIENCE)
+        for index, tool in self.here.rows("SELECT index_id, min(id::text) FROM search_tool GROUP BY 1"):
+            lance = self.here.rows("SELECT vector_store = 'lancedb' FROM search_index WHERE id = %s", index)[0][0]
+            prove_vectors(self.here, tool, lance=lance)
+        make_late_writes_impossible(self.here)
+        eventually(lambda: not self.strays(), 30, lambda: f"namespaces of no index: {self.strays()}")
+
+    def open_tasks(self) -> list[tuple[object, ...]]:
+        """Tasks that have not ended yet."""
+        return self.here.rows("SELECT * FROM search_index_task WHERE status IN ('pending', 'indexing')")
+
+    def strays(self) -> set[str]:
+        """Namespaces of the monkey's projects that belong to no index."""
+        with self.here.vectors.lock:
+            there = {name for name in self.here.vectors.namespaces if "monkey-" in name}
+        live = self.here.rows("SELECT namespace FROM search_index WHERE deleted_at IS NULL")
+        return there - {name for (name,) in live}
+
+    def wake(self, now: float) -> None:
+        for pid in [pid for pid, due in self.asleep.items() if due <= now]:
+            del self.asleep[pid]
+            with suppress(ProcessLookupError):
+                os.kill(pid, SIGCONT)
+
+    # ---- what users do
+
+    def a_case(self) -> Case:
+        return self.random.choice(self.cases)
+
+    def a_note(self) -> tuple[Case, Path]:
+        made = self.a_case()
+        return made, self.random.choice(sorted(made.folder.glob("*.md")))
+
+    def edit_a_note(self) -> None:
+        made, path = self.a_note()
+        words = tuple(self.random.sample((*corpus.FRUITS, "zebras", "stones", "rivers"), 3))
+        corpus.write(path, corpus.note(made.mark, f"{self.random.randrange(100):02}", words))
+
+    def rename_a_note(self) -> None:
+        _, path = self.a_note()
+        path.rename(path.with_name(f"moved-{self.random.randrange(10**6)}.md"))
+
+    def remove_a_note(self) -> None:
+        made, path = self.a_note()
+        if len(list(made.folder.glob("*.md"))) > corpus.NOTES - 4:
+            path.unlink()
+        else:
+            name = f"{self.random.randrange(10**6)}"
+            corpus.write(made.folder / f"new-{name}.md", corpus.note(made.mark, name))
+
+    def index_again(self) -> None:
+        self.a_case().start()
+
+    def tools(self, made: Case) -> list[str]:
+        return [
+            tool for (tool,) in self.here.rows("SELECT id::text FROM search_tool WHERE project_id = %s", made.project)
+        ]
+
+    def a_tool(self) -> str:
+        return self.random.choice(self.tools(self.a_case()))
+
+    def delete_all_tools(self) -> None:
+        """And make another at once: the index goes with its last tool, and comes back under another name."""
+        made = self.a_case()
+        for tool in self.tools(made):
+            self.here.delete(tool)
+        made.start()
+
+    def delete_a_tool(self) -> None:
+        made = self.a_case()
+        self.here.delete(self.random.choice([tool for tool in self.tools(made) if tool != made.tool]))
+
+    def reindex_a_tool(self) -> None:
+        self.here.ask(self.a_tool(), "reindex", {"full": self.random.random() < 0.3})
+
+    def cancel_a_tool(self) -> None:
+        self.here.ask(self.a_tool(), "cancel")
+
+    def retry_a_tool(self) -> None:
+        self.here.ask(self.a_tool(), "retry")
+
+    def change_a_tool(self) -> None:
+        self.here.patch(self.a_tool(), chunk_size=self.random.choice([None, 64]))
+
+    # ---- what happens to processes
+
+    def a_child(self) -> int:
+        return self.random.choice([pid for name in WORKERS for pid in self.here.children(name)])
+
+    def kill_a_child(self) -> None:
+        os.kill(self.a_child(), SIGKILL)
+
+    def kill_a_worker(self) -> None:
+        self.here.kill(self.random.choice(WORKERS))
+
+    def roll_a_worker(self) -> None:
+        self.here.send(self.random.choice(WORKERS), SIGTERM)
+
+    def kill_a_server(self) -> None:
+        self.here.kill(self.random.choice(["api", "beat", "redis", "postgres"]))
+
+    def pause_a_child(self) -> None:
+        self.sleep(self.a_child())
+
+    def pause_a_worker(self) -> None:
+        name = self.random.choice(WORKERS)
+        for pid in [self.here.pid(name), *self.here.children(name)]:
+            self.sleep(pid)
+
+    def sleep(self, pid: int) -> None:
+        self.asleep[pid] = time.monotonic() + self.random.uniform(0, SLEEP)
+        os.kill(pid, SIGSTOP)
+
+    # ---- what happens to messages
+
+    def lose_messages(self) -> None:
+        with self.here.broker() as broker:
+            self.random.choice([broker.flushall, lambda: broker.delete("fast"), lambda: broker.delete("bulk")])()
+
+    def double_messages(self) -> None:
+        task = self.here.task(self.a_case().tool)[0]
+        name, queue = self.random.choice([("plan", "fast"), ("plan", "bulk"), ("index", "fast"), ("index", "bulk")])
+        self.here.publish(f"foldex.{name}", task, queue, self.random.randint(1, 6))
+
+    # ---- what others do
+
+    def fail_the_provider(self) -> None:
+        status = self.random.choice([0, 408, 429, 429, 500, 503])
+        retry_after = self.random.choice([None, 1.0]) if status == 429 else None
+        self.here.embeddings.fail_next(status, retry_after, self.random.randint(1, 4))
+
+    def fail_the_store(self) -> None:
+        status, applied = self.random.choice([0, 429, 500, 503]), self.random.random() < 0.5
+        self.here.vectors.fail_next(status, applied=applied and status != 429, count=self.random.randint(1, 3))
+
+    def slow_the_provider(self) -> None:
+        self.here.embeddings.delay = self.random.choice([0.0, 0.1, 0.5])

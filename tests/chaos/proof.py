@@ -1,0 +1,118 @@
+"""What must be true after every fault: compared with a run without faults, with the store, and with the bill."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.chaos import corpus
+from tests.chaos.cluster import PAID_IN_VAIN, Cluster
+from tests.service import eventually
+
+Chunks = list[tuple[str, int, str]]
+Outcomes = list[tuple[str, str, str | None]]
+
+#: The index of a tool.
+INDEX = "(SELECT index_id FROM search_tool WHERE id = %s)"
+CHUNKS = f"""
+SELECT f.path, c.chunk_index, c.context || c.chunk_text FROM chunk c JOIN search_index_file f ON f.id = c.file_id
+WHERE c.index_id = {INDEX} AND c.live ORDER BY 1, 2, 3
+"""
+OUTCOMES = f"""
+SELECT path, status, reason FROM search_index_file WHERE index_id = {INDEX} AND status <> 'removed' ORDER BY 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What an index holds and says, with the folder's mark taken out."""
+
+    chunks: Chunks
+    outcomes: Outcomes
+
+
+@dataclass(slots=True)
+class Case:
+    """One folder indexed for one project; a project of its own is an index of its own."""
+
+    here: Cluster
+    project: str
+    folder: Path
+    mark: str
+    lance: bool = False
+    tool: str = ""
+
+    def start(self) -> str:
+        """Create a further tool over the folder."""
+        self.tool = self.here.tool(self.project, self.folder, lance=self.lance)
+        return self.tool
+
+    def result(self) -> Result:
+        return result(self.here, self.tool, self.mark)
+
+
+def case(here: Cluster, root: Path, name: str, *, lance: bool = False, notes: int = corpus.NOTES) -> Case:
+    """A new folder in a new project."""
+    mark = corpus.new_mark()
+    return Case(here, f"{name}-{mark}", corpus.make(root / mark, mark, notes), mark, lance)
+
+
+def result(here: Cluster, tool: str, mark: str = "\0") -> Result:
+    """Live chunks (file, ordinal, text) and the outcome of every file."""
+    chunks, files = here.rows(CHUNKS, tool), here.rows(OUTCOMES, tool)
+    return Result([(path, place, text.replace(mark, "MARK")) for path, place, text in chunks], files)
+
+
+def paid_twice(here: Cluster, tool: str) -> int:
+    """How often the provider was asked for a live text of this index beyond the first time."""
+    hashes = here.rows(f"SELECT DISTINCT content_hash FROM chunk WHERE index_id = {INDEX} AND live", tool)
+    texts = here.embeddings.audit.texts
+    return sum(max(0, texts[content_hash.removeprefix("sha256:")] - 1) for (content_hash,) in hashes)
+
+
+def prove(made: Case, expected: Result, *, in_vain: int = PAID_IN_VAIN, seconds: float = 60) -> dict[str, Any]:
+    """The task ended `ready` by itself, and everything is as if nothing had happened."""
+    here = made.here
+    status = here.wait(made.tool, seconds)
+    assert status["status"] == "ready", f"{status}\n{here.logs()}"
+    found = made.result()
+    assert found.outcomes == expected.outcomes
+    assert found.chunks == expected.chunks
+    assert status["total_chunks"] == len(expected.chunks)
+    outcomes = Counter(outcome for _, outcome, _ in found.outcomes)
+    counts = (status["indexed_files"], status["skipped_files"], status["failed_files"], status["total_files"])
+    assert counts == (outcomes["indexed"], outcomes["skipped"], outcomes["failed"], len(found.outcomes))
+    prove_vectors(here, made.tool, lance=made.lance)
+    assert paid_twice(here, made.tool) <= in_vain
+    return status
+
+
+def prove_vectors(here: Cluster, tool: str, *, lance: bool = False) -> None:
+    """Chunk rows, all of them live, and vectors are the same set, soon: the sweep may have to delete first."""
+    ((namespace,),) = here.rows(f"SELECT namespace FROM search_index WHERE id = {INDEX}", tool)
+    seen: list[set[str]] = []
+
+    def equal() -> bool:
+        rows = dict(here.rows(f"SELECT id::text, live FROM chunk WHERE index_id = {INDEX}", tool))
+        live = {id_ for id_, is_live in rows.items() if is_live}
+        vectors = here.vector_ids(namespace, lance=lance)
+        seen[:] = [rows.keys() - live, live - vectors, vectors - live]
+        return not any(seen)
+
+    def what() -> str:
+        half, lost, stray = seen
+        graves = {id_ for (id_,) in here.rows(f"SELECT id::text FROM chunk_tombstone WHERE index_id = {INDEX}", tool)}
+        return (
+            f"{namespace}: {len(half)} half written, {len(lost)} lost, {len(stray)} stray, {len(stray & graves)} buried"
+        )
+
+    make_late_writes_impossible(here)
+    eventually(equal, 30, what)
+
+
+def make_late_writes_impossible(here: Cluster) -> None:
+    """Let the minutes pass after which nothing that was sent can still arrive, for rows of the dead alone."""
+    here.rows("UPDATE chunk_tombstone SET created_at = created_at - interval '1 hour'")
+    here.rows("UPDATE search_index SET deleted_at = deleted_at - interval '1 hour' WHERE deleted_at IS NOT NULL")

@@ -1,0 +1,60 @@
+"""Full disks, a Postgres without a free connection, a Redis without memory: the task waits, then goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+
+import psycopg
+
+from api.stack.processes import log_file
+from tests.chaos.cluster import WORKERS, Cluster
+from tests.chaos.proof import Case, Result, prove
+from tests.service import eventually
+
+NewCase = Callable[..., Case]
+
+DISK_FULL = "53100"
+
+
+def logged(here: Cluster, text: str) -> int:
+    return sum(log_file(here.home, name).read_text(errors="replace").count(text) for name in WORKERS)
+
+
+def test_a_full_disk_is_waited_out(here: Cluster, new_case: NewCase, calm: Result) -> None:
+    points = ("plan-page", "plan-end", "claim", "chunk-rows", "finish", "close")
+    cases = {point: new_case(f"full-{point}") for point in points}
+    before = logged(here, "Postgres does not answer")
+    for point, made in cases.items():
+        here.gates.fail(point, made.project, DISK_FULL)
+        made.start()
+    eventually(lambda: logged(here, "Postgres does not answer") >= before + len(cases), 30, here.logs)
+    assert all(here.task(made.tool)[1] in {"pending", "indexing"} for made in cases.values())
+    here.gates.open()
+    for made in cases.values():
+        prove(made, calm)
+
+
+def test_a_postgres_without_a_free_connection_is_waited_for(here: Cluster, new_case: NewCase, calm: Result) -> None:
+    made = new_case("connections")
+    hold = here.embeddings.holds.add("embeddings", made.mark)
+    made.start()
+    eventually(lambda: bool(hold.arrived), 20, here.logs)
+    before = logged(here, "sweep skipped: Postgres")
+    with ExitStack() as hogs:
+        with suppress(psycopg.OperationalError):
+            for _ in range(200):
+                hogs.enter_context(psycopg.connect(here.env["DATABASE_URL"]))
+        hold.release()
+        eventually(lambda: logged(here, "sweep skipped: Postgres") > before, 30, here.logs)
+    prove(made, calm)
+
+
+def test_a_redis_without_memory_is_waited_for(here: Cluster, new_case: NewCase, calm: Result) -> None:
+    made = new_case("memory")
+    with here.broker() as broker:
+        broker.config_set("maxmemory", "1")
+        made.start()
+        assert here.status(made.tool)["status"] == "pending"
+        broker.config_set("maxmemory", "0")
+    prove(made, calm, in_vain=0)

@@ -1,0 +1,24 @@
+"""Half a minute of the random enemy; `make chaos SECONDS=600 SEED=…` for more."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.cluster import Cluster
+from tests.chaos.monkey import PATIENCE, Monkey
+
+SECONDS = float(os.environ.get("CHAOS_SECONDS") or 30)
+SEED = int(os.environ.get("CHAOS_SEED") or random.randrange(10**6))
+
+
+@pytest.mark.timeout(SECONDS + 6 * PATIENCE)
+def test_a_monkey_changes_nothing(here: Cluster, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def say(line: str) -> None:
+        with capsys.disabled():
+            print(f"\n{line}", flush=True)  # noqa: T201 - the seed must be seen whatever happens
+
+    Monkey(here, root, SEED, say).run(SECONDS)

@@ -1,0 +1,92 @@
+"""A process that sleeps through the end of its lease, or of its index, does no damage when it wakes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from signal import SIGCONT, SIGSTOP
+
+from tests.chaos import corpus
+from tests.chaos.cluster import Cluster, client_of
+from tests.chaos.proof import Case, Result, make_late_writes_impossible, prove, prove_vectors
+from tests.chaos.test_messages import in_hand
+from tests.fakes.hold import Hold
+from tests.service import eventually
+
+NewCase = Callable[..., Case]
+
+
+def put_to_sleep(here: Cluster, hold: Hold) -> int:
+    """Stop the process that waits for a held answer; the answer comes while it sleeps."""
+    eventually(lambda: bool(hold.arrived), 20, here.logs)
+    pid = client_of(hold.arrived[0])
+    os.kill(pid, SIGSTOP)
+    hold.release()
+    return pid
+
+
+def all_done(made: Case) -> bool:
+    outcomes = [outcome for _, outcome, _ in made.result().outcomes]
+    return bool(outcomes) and set(outcomes) <= {"indexed", "skipped", "failed"}
+
+
+def test_an_owner_that_comes_back_after_its_lease_makes_nothing_live(
+    here: Cluster, new_case: NewCase, calm: Result
+) -> None:
+    made = new_case("asleep")
+    # the task stays open, so that nothing but the lease tells the sleeper that its time is over
+    here.gates.close("close", made.project)
+    hold = here.embeddings.holds.add("embeddings", made.mark, after=True)
+    # what the sleeper has read is old when it wakes
+    right = (made.folder / "note-03.md").read_text()
+    corpus.write(made.folder / "note-03.md", "# Old\n\nThis must never be found.\n")
+    made.start()
+    pid = put_to_sleep(here, hold)
+    corpus.write(made.folder / "note-03.md", right)
+    eventually(lambda: all_done(made), 40, here.logs)
+    before = made.result()
+    assert before.chunks == calm.chunks
+    os.kill(pid, SIGCONT)
+    task = here.task(made.tool)[0]
+    here.gates.open("close", made.project)
+    eventually(lambda: not in_hand(here, task), 30, here.logs)
+    prove(made, calm)
+
+
+def test_a_new_index_is_safe_from_a_process_that_slept_through_the_end_of_the_old_one(
+    here: Cluster, new_case: NewCase, calm: Result
+) -> None:
+    made = new_case("deleted")
+    hold = here.vectors.holds.add("upsert", made.project)
+    old = made.start()
+    old_task = here.task(old)[0]
+    pid = put_to_sleep(here, hold)
+    here.delete(old)
+    made.start()
+    here.wait(made.tool)
+    assert made.result() == calm
+    os.kill(pid, SIGCONT)
+    eventually(lambda: not in_hand(here, old_task), 30, here.logs)
+    prove(made, calm)
+    make_late_writes_impossible(here)
+    eventually(lambda: len(namespaces(here, made.project)) == 1, 30, lambda: f"{namespaces(here, made.project)}")
+
+
+def test_a_process_that_slept_through_a_cancel_writes_nothing(here: Cluster, new_case: NewCase, calm: Result) -> None:
+    made = new_case("cancelled")
+    hold = here.embeddings.holds.add("embeddings", made.mark, after=True)
+    made.start()
+    cancelled = here.task(made.tool)[0]
+    pid = put_to_sleep(here, hold)
+    assert here.ask(made.tool, "cancel")["status"] == "cancelled"
+    os.kill(pid, SIGCONT)
+    eventually(lambda: not in_hand(here, cancelled), 30, here.logs)
+    prove_vectors(here, made.tool)
+    assert made.result().chunks == []
+    made.start()
+    prove(made, calm)
+
+
+def namespaces(here: Cluster, project: str) -> list[str]:
+    with here.vectors.lock:
+        return [name for name in here.vectors.namespaces if f"project_{project}_" in name]

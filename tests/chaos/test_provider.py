@@ -1,0 +1,24 @@
+"""A provider that is overloaded, fails and hangs up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.chaos.cluster import Cluster
+from tests.chaos.proof import Case, Result, prove
+
+NewCase = Callable[..., Case]
+
+
+def test_a_storm_of_429_and_5xx_condemns_nobody_and_pays_nothing_twice(
+    here: Cluster, new_case: NewCase, calm: Result
+) -> None:
+    cases = [new_case("storm") for _ in range(3)]
+    here.embeddings.fail_next(429, retry_after=1, count=6)
+    here.embeddings.fail_next(503, count=4)
+    here.embeddings.fail_next(0, count=3)
+    here.embeddings.fail_next(500, count=2)
+    for made in cases:
+        made.start()
+    for made in cases:
+        prove(made, calm, in_vain=0, seconds=90)

@@ -1,0 +1,69 @@
+"""A vector store that is busy, fails, answers nothing, forgets or refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.chaos import corpus
+from tests.chaos.cluster import Cluster
+from tests.chaos.proof import Case, Result, prove, prove_vectors
+from tests.service import eventually
+
+NewCase = Callable[..., Case]
+
+#: Back-pressure, failures before and after the write was applied, connections dropped before and after.
+FAULTS = ((429, False), (503, False), (503, True), (0, False), (0, True))
+
+
+def test_writes_fail_in_every_way(here: Cluster, new_case: NewCase, calm: Result) -> None:
+    cases = [new_case("store-fails") for _ in FAULTS]
+    holds = [here.vectors.holds.add("upsert", made.project) for made in cases]
+    for made in cases:
+        made.start()
+    for hold in holds:
+        eventually(lambda hold=hold: bool(hold.arrived), 20, here.logs)  # type: ignore[misc] # mypy infers no default's type
+    for status, applied in FAULTS:
+        here.vectors.fail_next(status, applied=applied, retry_after=1 if status == 429 else None)
+    for hold in holds:
+        hold.release()
+    for made in cases:
+        prove(made, calm)
+
+
+def test_deletes_fail(here: Cluster, new_case: NewCase, calm_edited: Result) -> None:
+    made = new_case("delete-fails")
+    here.wait(made.start())
+    corpus.edit(made.folder, made.mark)
+    hold = here.vectors.holds.add("delete", made.project)
+    made.start()
+    eventually(lambda: bool(hold.arrived), 20, here.logs)
+    here.vectors.fail_next(503, count=3)
+    hold.release()
+    prove(made, calm_edited, in_vain=0)
+
+
+def test_a_refused_row_fails_its_file_only(here: Cluster, new_case: NewCase, calm: Result) -> None:
+    made = new_case("refused")
+    here.vectors.refuse('"note-05.md"')
+    corpus.write(made.folder / "note-05.md", corpus.note(made.mark, "05"))
+    made.start()
+    here.wait(made.tool)
+    outcomes = {path: (status, reason) for path, status, reason in made.result().outcomes}
+    assert outcomes.pop("note-05.md") == ("failed", "store_refused")
+    assert outcomes == {path: (status, reason) for path, status, reason in calm.outcomes if path != "note-05.md"}
+    prove_vectors(here, made.tool)
+    here.vectors.refuse(None)
+    made.start()
+    prove(made, calm, in_vain=0)
+
+
+def test_a_namespace_deleted_from_outside_is_rebuilt(here: Cluster, new_case: NewCase, calm: Result) -> None:
+    made = new_case("vanished")
+    here.wait(made.start())
+    ((namespace,),) = here.rows(
+        "SELECT namespace FROM search_index i JOIN search_tool s ON s.index_id = i.id WHERE s.id = %s", made.tool
+    )
+    with here.vectors.lock:
+        del here.vectors.namespaces[namespace]
+    made.start()
+    prove(made, calm, in_vain=0)

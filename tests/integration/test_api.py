@@ -1,0 +1,331 @@
+"""The HTTP contract over the real service: tools, tasks, files, texts, queries, nodes, projects."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.service import PROJECT, TOOLS, Service, environment, eventually, next_broker, service
+from worker.settings import LOCAL_MODEL
+
+NODES = f"/api/projects/{PROJECT}/nodes"
+GUIDE = "# Cooking\n\nBoil the pasta in salted water.\n\n# Cleaning\n\nWash the dishes with hot water and soap.\n"
+SCRIPT = "def boil(pasta):\n    return pasta + ' in salted water'\n"
+MENU = {
+    "dishes": {"pasta": "boil the pasta in plenty of salted water for exactly nine minutes and drain it at once"},
+    "drinks": {"tea": "pour water that has cooled to eighty degrees over green leaves and wait for two minutes"},
+}
+FILES = {"guide.md": GUIDE, "sub/boil.py": SCRIPT, "sub/menu.json": json.dumps(MENU, indent=2), "b.pdf": "%PDF-1.7"}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("root")
+
+
+@pytest.fixture(scope="module")
+def running(
+    tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, root: Path
+) -> Iterator[Service]:
+    env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(root)}
+    home = tmp_path_factory.mktemp("home")
+    with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
+        yield started
+
+
+def write(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tool(running: Service, root: Path) -> str:
+    """A tool over three files that are read and one that is not."""
+    made = running.local_tool(write(root / "kitchen", FILES), name="kitchen")
+    running.wait(made)
+    return made
+
+
+def pages(running: Service, path: str, **params: Any) -> list[dict[str, Any]]:
+    """All items of a list, page by page."""
+    items: list[dict[str, Any]] = []
+    cursor: dict[str, str] = {}
+    while True:
+        page = running.get(path, **params, **cursor)
+        assert len(page["items"]) <= params["limit"]
+        items += page["items"]
+        if page["next_cursor"] is None:
+            return items
+        cursor = {"cursor": page["next_cursor"]}
+
+
+def test_a_new_tool_shows_everything_of_the_contract(running: Service, tool: str, root: Path) -> None:
+    shown = running.get(f"{TOOLS}/{tool}")
+    assert (shown["tool_id"], shown["project_id"], shown["name"], shown["node_id"]) == (tool, PROJECT, "kitchen", None)
+    assert shown["source"] == {"kind": "local", "path": str(root / "kitchen")}
+    assert (shown["index"]["model"], shown["index"]["dimensions"], shown["task"]) == (LOCAL_MODEL, 384, "ready")
+    assert shown["namespace"].startswith(f"project_{PROJECT}_folder_h.")
+    assert running.rows("SELECT count(*) FROM search_tool WHERE id = %s", tool) == [(1,)]
+
+
+def test_tools_are_listed_by_pages_oldest_first(running: Service, root: Path) -> None:
+    folder = write(root / "listed", {"a.txt": "listed"})
+    made = [running.local_tool(folder, project="listed", name=f"tool {number}") for number in range(5)]
+    listed = pages(running, TOOLS, project_id="listed", limit=2)
+    assert [item["tool_id"] for item in listed] == made
+    assert running.get(TOOLS, project_id="nobody") == {"items": [], "next_cursor": None}
+
+
+def test_the_status_is_the_row_of_the_task(running: Service, tool: str) -> None:
+    status = running.status(tool)
+    columns = [name for name in status if name not in {"tool_id", "task_id", "namespace", "eta_seconds"}]
+    ((row,),) = running.rows("SELECT to_jsonb(t) FROM search_index_task t WHERE id = %s", status["task_id"])
+    times = {"created_at", "started_at", "finished_at"}
+    assert {name: row[name] for name in columns if name not in times} == {
+        name: status[name] for name in columns if name not in times
+    }
+    assert (status["total_files"], status["indexed_files"], status["skipped_files"]) == (4, 3, 1)
+    assert status["created_at"] <= status["started_at"] <= status["finished_at"]
+    assert (status["progress"], status["eta_seconds"], status["listing"], status["warning"]) == (1, None, False, None)
+
+
+def test_tasks_are_listed_newest_first(running: Service, root: Path) -> None:
+    folder = write(root / "history", {"a.txt": "a history of runs"})
+    tools = []
+    for _ in range(3):
+        tools.append(running.local_tool(folder))
+        running.wait(tools[-1])
+    tasks = pages(running, f"{TOOLS}/{tools[0]}/tasks", limit=2)
+    assert [task["kind"] for task in tasks] == ["reindex", "reindex", "create"]
+    assert tasks == sorted(tasks, key=lambda task: str(task["created_at"]), reverse=True)
+    assert tasks[0] == running.status(tools[0])
+
+
+def test_files_are_listed_filtered_and_paged(running: Service, tool: str) -> None:
+    paths = [item["file_path"] for item in pages(running, f"{TOOLS}/{tool}/files", limit=1)]
+    assert paths == sorted(FILES, key=str.encode)
+    assert [file["file_path"] for file in running.files(tool, q="SUB/")] == ["sub/boil.py", "sub/menu.json"]
+    (skipped,) = running.files(tool, status="skipped")
+    assert (skipped["file_path"], skipped["reason"], skipped["chunks"]) == ("b.pdf", "unsupported_type", 0)
+    assert "PDF" in skipped["message"]
+    (script,) = running.files(tool, q="boil.py")
+    assert (script["file_name"], script["file_type"], script["file_id_path"]) == ("boil.py", "code", "/sub/boil.py")
+    assert (script["file_node_id"], script["size"], script["stale"]) == (script["file_id"], len(SCRIPT), False)
+    assert script["tokens"] > 0
+    assert {"read", "parse", "chunk", "embed", "write"} <= script["timings"].keys()
+
+
+def text_of(running: Service, tool: str, name: str, **params: Any) -> dict[str, Any]:
+    (file,) = running.files(tool, q=name)
+    return running.get(f"{TOOLS}/{tool}/files/{file['file_id']}", **params)
+
+
+@pytest.mark.parametrize("name", ["guide.md", "sub/boil.py", "sub/menu.json"])
+def test_a_files_text_is_given_back_exactly(running: Service, tool: str, name: str) -> None:
+    text = text_of(running, tool, name)
+    assert (text["text"], text["start_line"], text["start_char"], text["end_char"]) == (
+        FILES[name],
+        1,
+        0,
+        len(FILES[name]),
+    )
+
+
+def test_a_part_of_a_file_by_lines_and_by_pointer(running: Service, tool: str) -> None:
+    assert text_of(running, tool, "guide.md", start_line=3, end_line=3)["text"] == "Boil the pasta in salted water.\n"
+    assert text_of(running, tool, "guide.md", start_line=7)["text"].startswith("Wash")
+    part = text_of(running, tool, "menu.json", pointer="/drinks")
+    assert json.loads("{" + part["text"] + "}") == {"drinks": MENU["drinks"]}
+    (file,) = running.files(tool, q="menu.json")
+    path = f"{TOOLS}/{tool}/files/{file['file_id']}"
+    for params, status in (({"pointer": "/none/x"}, 404), ({"start_line": 99}, 404), ({"start_line": 0}, 422)):
+        assert running.client.get(path, params=params).status_code == status
+    both = running.client.get(path, params={"pointer": "/drinks", "start_line": "1"})
+    assert (both.status_code, both.json()["code"]) == (422, "invalid_request")
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "vector", "keyword"])
+def test_scores_fall_from_at_most_one_and_top_k_bounds(running: Service, tool: str, mode: str) -> None:
+    hits = running.query(tool, "pasta in salted water", mode=mode)
+    scores = [hit["score"] for hit in hits]
+    assert scores == sorted(scores, reverse=True)
+    assert all(0 <= score <= 1 for score in scores)
+    assert len({hit["chunk_id"] for hit in hits}) == len(hits) > 2
+    assert running.query(tool, "pasta in salted water", mode=mode, top_k=2) == hits[:2]
+    assert all((hit["distance"] is None) == (mode == "keyword") for hit in hits)
+
+
+def test_the_most_hits_that_may_be_asked_for(running: Service, tool: str) -> None:
+    chunks = running.status(tool)["total_chunks"]
+    assert len(running.query(tool, "water", mode="vector", top_k=10_000)) == chunks
+
+
+FILTERS: list[tuple[dict[str, Any], set[str]]] = [
+    ({"path": "sub/**"}, {"sub/boil.py", "sub/menu.json"}),
+    ({"path": "*.md"}, {"guide.md"}),
+    ({"types": ["json", "markdown"]}, {"guide.md", "sub/menu.json"}),
+    ({"languages": ["python"]}, {"sub/boil.py"}),
+    ({"json_pointer": "/dishes"}, {"sub/menu.json"}),
+    ({"level": 0, "path": "guide.*"}, {"guide.md"}),
+    ({"types": ["code"], "path": "sub/"}, {"sub/boil.py"}),
+]
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "vector", "keyword"])
+@pytest.mark.parametrize(("filters", "expected"), FILTERS)
+def test_each_filter_narrows(
+    running: Service, tool: str, mode: str, filters: dict[str, Any], expected: set[str]
+) -> None:
+    hits = running.query(tool, "pasta water", mode=mode, filters=filters)
+    assert {hit["file_path"] for hit in hits} == expected
+
+
+def test_a_file_is_named_by_its_id(running: Service, tool: str) -> None:
+    (guide,) = running.files(tool, q="guide")
+    hits = running.query(tool, "water", filters={"file_ids": [guide["file_id"], "nobody"]})
+    assert {hit["file_path"] for hit in hits} == {"guide.md"}
+
+
+def test_a_pointer_filter_ends_at_a_whole_key(running: Service, tool: str) -> None:
+    refused = running.client.post(
+        f"{TOOLS}/{tool}/query", json={"query": "water", "filters": {"json_pointer": "/dish"}}
+    )
+    assert (refused.status_code, refused.json()["code"]) == (422, "no_such_files")
+
+
+def test_an_answer_tells_its_coverage(running: Service, tool: str) -> None:
+    answer = running.post(f"{TOOLS}/{tool}/query", {"query": "  pasta  ", "top_k": 1}, 200)
+    assert (answer["query"], answer["mode"], answer["total_results"]) == ("pasta", "hybrid", 1)
+    assert answer["coverage"] == {"indexed_files": 3, "total_files": 4}
+    assert answer["took_ms"] > 0
+
+
+def test_words_that_nothing_holds_find_nothing(running: Service, tool: str) -> None:
+    assert running.query(tool, "xylophone", mode="keyword") == []
+    assert running.query(tool, "?!", mode="keyword") == []
+
+
+def test_nodes_are_made_read_changed_and_deleted(running: Service) -> None:
+    folder = running.node("docs", "folder")
+    text = "# Grüße\n\n" + "long \N{SNOWMAN} line\n" * 10_000
+    note = running.node("a.md", "markdown", text, parent_id=folder)
+    data = running.node("d.json", "json", {"b": 1, "a": [None, "\u0000"]}, parent_id=folder)
+    shown = running.get(f"{NODES}/{note}")
+    assert (shown["content"], shown["size"], shown["version"]) == (text, len(text.encode()), 1)
+    assert (shown["id_path"], shown["parent_id"], shown["type"]) == (f"/{folder}/{note}", folder, "markdown")
+    assert list(running.get(f"{NODES}/{data}")["content"].items()) == [("b", 1), ("a", [None, "\u0000"])]
+    changed = running.client.patch(f"{NODES}/{note}", json={"content": "short", "name": "b.md"}).json()
+    assert (changed["content"], changed["name"], changed["version"]) == ("short", "b.md", 2)
+    assert running.client.delete(f"{NODES}/{folder}").status_code == 202
+    for gone in (folder, note, data):
+        assert running.client.get(f"{NODES}/{gone}").status_code == 404
+
+
+def test_a_node_moves_with_everything_below_it_and_never_into_itself(running: Service) -> None:
+    top, other = running.node("top", "folder"), running.node("other", "folder")
+    inner = running.node("inner", "folder", parent_id=top)
+    leaf = running.node("leaf.md", "markdown", "leaf", parent_id=inner)
+    for parent in (top, inner):
+        refused = running.client.patch(f"{NODES}/{top}", json={"parent_id": parent})
+        assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
+    assert running.client.patch(f"{NODES}/{inner}", json={"parent_id": other}).status_code == 200
+    assert running.get(f"{NODES}/{leaf}")["id_path"] == f"/{other}/{inner}/{leaf}"
+    assert running.client.patch(f"{NODES}/{inner}", json={"parent_id": None}).status_code == 200
+    assert running.get(f"{NODES}/{leaf}")["id_path"] == f"/{inner}/{leaf}"
+    refused = running.client.patch(f"{NODES}/{inner}", json={"parent_id": leaf})
+    assert "is no folder" in refused.json()["detail"]
+
+
+def test_an_id_is_taken_once_in_a_project(running: Service) -> None:
+    running.node("one", "folder", id="taken")
+    again = running.client.post(NODES, json={"name": "two", "type": "folder", "id": "taken"})
+    assert (again.status_code, again.json()["code"]) == (409, "conflict")
+    elsewhere = running.client.post("/api/projects/other/nodes", json={"name": "two", "type": "folder", "id": "taken"})
+    assert elsewhere.status_code == 201
+
+
+def test_tools_over_one_folder_share_an_index_until_the_last_is_deleted(running: Service, root: Path) -> None:
+    folder = write(root / "shared", {"a.txt": "shared by two tools"})
+    first = running.get(f"{TOOLS}/{running.local_tool(folder)}")
+    second = running.get(f"{TOOLS}/{running.local_tool(folder / '')}")
+    assert (first["index"], first["namespace"]) == (second["index"], second["namespace"])
+    other = running.get(f"{TOOLS}/{running.local_tool(folder, config={'chunk_size': 100})}")
+    assert other["index"]["index_id"] != first["index"]["index_id"]
+    assert other["namespace"] == f"{first['namespace']}_{other['index']['index_id']}"
+    running.wait(second["tool_id"])
+    assert running.client.delete(f"{TOOLS}/{first['tool_id']}").status_code == 202
+    assert running.client.get(f"{TOOLS}/{first['tool_id']}/status").status_code == 404
+    assert running.query(second["tool_id"], "shared")[0]["file_path"] == "a.txt"
+
+
+def test_many_tools_over_one_folder_at_once_share_one_index(running: Service, root: Path) -> None:
+    folder = write(root / "crowd", {"a.txt": "wanted by many"})
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: running.local_tool(folder), range(24)))
+    assert len({running.get(f"{TOOLS}/{tool}")["namespace"] for tool in made}) == 1
+    assert running.wait(made[0])["total_chunks"] == 1
+
+
+def test_a_slash_at_the_end_of_a_path_means_the_same_folder(running: Service, root: Path) -> None:
+    folder = write(root / "slash", {"a.txt": "slash"})
+    plain = running.get(f"{TOOLS}/{running.local_tool(folder)}")
+    slashed = running.get(f"{TOOLS}/{running.tool(source={'kind': 'local', 'path': f'{folder}/'})}")
+    assert plain["index"] == slashed["index"]
+
+
+def namespaces(running: Service) -> list[str]:
+    return [path.stem for path in (running.home / "lancedb").glob("*.lance")]
+
+
+def test_a_folder_made_anew_at_once_gets_a_namespace_of_its_own(running: Service, root: Path) -> None:
+    folder = write(root / "again", {"a.txt": "made again at once"})
+    first = running.local_tool(folder)
+    running.wait(first)
+    before = running.get(f"{TOOLS}/{first}")
+    assert running.client.delete(f"{TOOLS}/{first}").status_code == 202
+    second = running.local_tool(folder)
+    after = running.get(f"{TOOLS}/{second}")
+    assert after["namespace"] == f"{before['namespace']}_{after['index']['index_id']}"
+    assert running.wait(second)["reused_chunks"] == 1  # the text was paid for already
+    assert running.query(second, "made again")[0]["file_path"] == "a.txt"
+    eventually(lambda: before["namespace"] not in namespaces(running), 20, lambda: str(namespaces(running)))
+    assert running.query(second, "made again", mode="vector")
+
+
+def contents(running: Service) -> set[Path]:
+    return {path for path in (running.home / "objects").rglob("*") if path.is_file()}
+
+
+def test_deleting_a_project_removes_everything_of_it(running: Service, root: Path) -> None:
+    project = "short-lived"
+    nodes = f"/api/projects/{project}/nodes"
+    before = contents(running)
+    folder = running.post(nodes, {"name": "f", "type": "folder"}, 201)["id"]
+    running.post(nodes, {"name": "a.md", "type": "markdown", "content": "in a file", "parent_id": folder}, 201)
+    tools = [running.tool(project=project, node_id=folder), running.local_tool(root / "kitchen", project=project)]
+    for made in tools:
+        running.wait(made)
+    held = [running.get(f"{TOOLS}/{made}") for made in tools]
+    objects = contents(running) - before
+    assert len(objects) == 1
+    assert running.client.delete(f"/api/projects/{project}").status_code == 202
+    assert [running.client.get(f"{TOOLS}/{made}").status_code for made in tools] == [404, 404]
+    ids = [tool["index"]["index_id"] for tool in held]
+
+    def gone() -> bool:
+        left = "SELECT (SELECT count(*) FROM chunk WHERE index_id = ANY (%s::uuid[]))"
+        left += " + (SELECT count(*) FROM search_index_file WHERE index_id = ANY (%s::uuid[]))"
+        return running.rows(left, ids, ids) == [(0,)] and not {t["namespace"] for t in held} & {*namespaces(running)}
+
+    eventually(gone, 20, lambda: f"{namespaces(running)} {running.logs()}")
+    assert running.rows("SELECT 1 FROM content_node WHERE project_id = %s", project) == []
+    assert not any(path.exists() for path in objects)
+    again = running.client.delete(f"/api/projects/{project}")
+    assert (again.status_code, again.json()["code"]) == (404, "not_found")

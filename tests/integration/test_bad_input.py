@@ -1,0 +1,391 @@
+"""What is wrong with a request is said with a code and a remedy; what is wrong with a file is that file's outcome."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moto.server import ThreadedMotoServer
+
+from api.stack import programs
+from api.stack.processes import running as process
+from tests.fakes.embeddings import EmbeddingsFake
+from tests.service import PROJECT, TOOLS, Service, environment, new_database, next_broker, service
+from worker.settings import LOCAL_MODEL
+
+NODES = f"/api/projects/{PROJECT}/nodes"
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("root")
+
+
+@pytest.fixture(scope="module")
+def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file that no tool may read."""
+    secret = tmp_path_factory.mktemp("outside") / "secret.txt"
+    secret.write_text("the secret outside of every root")
+    return secret
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[dict[str, str]]:
+    server = ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
+    yield {"S3_ENDPOINT_URL": f"http://{host}:{port}", **keys}
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def running(
+    tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, root: Path, s3: dict[str, str]
+) -> Iterator[Service]:
+    with EmbeddingsFake() as fake:
+        env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "EMBEDDING_API_BASE": fake.url, "EMBEDDING_API_KEY": "k"}
+        env |= {"LOCAL_SOURCE_ROOTS": str(root), "KEYWORD_INDEX": "postgres", **s3}
+        home = tmp_path_factory.mktemp("home")
+        with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
+            yield started
+
+
+@pytest.fixture(scope="module")
+def tool(running: Service, root: Path) -> str:
+    (root / "small").mkdir()
+    (root / "small" / "a.txt").write_text("a small folder")
+    made = running.local_tool(root / "small")
+    running.wait(made)
+    return made
+
+
+def refused(running: Service, method: str, path: str, status: int, code: str, said: str, **body: Any) -> None:
+    answer = running.client.request(method, path, **body)
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json()
+    assert (problem["status"], problem["code"]) == (status, code), problem
+    assert said in problem["detail"]
+    assert problem["detail"].endswith((".", "`."))
+    assert " " in problem["detail"]
+
+
+def of_model(model: str, **more: Any) -> dict[str, Any]:
+    return {"config": {"embedding_model": model, **more}}
+
+
+SMALL: dict[str, Any] = {"source": {"kind": "local", "path": "{root}/small"}}
+CREATE: list[tuple[dict[str, Any], int, str, str]] = [
+    ({"node_id": "none"}, 404, "not_found", "check both ids"),
+    ({"project_id": "nobody", "node_id": "none"}, 404, "not_found", "'nobody'"),
+    ({}, 422, "invalid_request", "either node_id or source"),
+    ({"node_id": "a", **SMALL}, 422, "invalid_request", "either node_id or source"),
+    ({"project_id": ""}, 422, "invalid_request", "project_id"),
+    ({"project_id": "a\0b", **SMALL}, 422, "invalid_request", "NUL"),
+    ({"node_id": "a\0b"}, 422, "invalid_request", "NUL"),
+    ({"source": {"kind": "local", "path": "/etc"}}, 422, "source_refused", "LOCAL_SOURCE_ROOTS"),
+    ({"source": {"kind": "local", "path": "{root}/../.."}}, 422, "source_refused", "LOCAL_SOURCE_ROOTS"),
+    ({"source": {"kind": "local", "path": "small"}}, 422, "source_refused", "absolute path"),
+    ({"source": {"kind": "local", "path": "{root}/none"}}, 422, "folder_gone", "name one that exists"),
+    ({"source": {"kind": "local", "path": "{root}/small/a.txt"}}, 422, "folder_gone", "not a directory"),
+    ({"source": {"kind": "local", "path": "{root}/a\0b"}}, 422, "invalid_request", "NUL"),
+    ({"source": {"kind": "s3", "bucket": "missing-bucket"}}, 422, "folder_gone", "missing-bucket"),
+    ({"source": {"kind": "s3", "bucket": "x"}}, 422, "invalid_request", "bucket"),
+    ({"source": {"kind": "ftp", "path": "x"}}, 422, "invalid_request", "kind"),
+    ({**SMALL, "config": {"chunk_sise": 100}}, 422, "invalid_request", "config.chunk_sise"),
+    ({**SMALL, "config": {"chunk_size": 1}}, 422, "invalid_request", "config.chunk_size"),
+    ({**SMALL, "config": {"exclude": ["a/***/*****"]}}, 422, "invalid_request", "`exclude`"),
+    ({**SMALL, "config": {"include": ["!"]}}, 422, "invalid_request", "`include`"),
+    ({**SMALL, "config": {"include": ["a\0b"]}}, 422, "invalid_request", "NUL"),
+    ({**SMALL, "name": "\ud800"}, 422, "invalid_request", "name"),
+    ({**SMALL, **of_model("openai/no-such-model")}, 422, "embedding_model_refused", "no-such-model"),
+    ({**SMALL, **of_model("openai/bad-dims", dimensions=32)}, 422, "embedding_model_refused", "31 dimensions"),
+    ({**SMALL, **of_model("nobody/knows-this")}, 422, "embedding_model_refused", "nobody/knows-this"),
+    ({**SMALL, **of_model("local/other")}, 422, "embedding_model_refused", LOCAL_MODEL),
+    ({**SMALL, **of_model(LOCAL_MODEL, dimensions=5)}, 422, "embedding_model_refused", "384"),
+]
+
+
+def placed(value: Any, root: Path) -> Any:
+    return json.loads(json.dumps(value).replace("{root}", str(root)))
+
+
+@pytest.mark.parametrize(("body", "status", "code", "said"), CREATE)
+def test_a_tool_that_cannot_be_is_refused_at_once(
+    running: Service, tool: str, root: Path, body: dict[str, Any], status: int, code: str, said: str
+) -> None:
+    content = json.dumps(placed({"project_id": PROJECT, **body}, root))
+    headers = {"content-type": "application/json"}
+    refused(running, "POST", TOOLS, status, code, said, content=content, headers=headers)
+
+
+QUERY: list[tuple[dict[str, Any], str, str]] = [
+    ({}, "invalid_request", "query"),
+    ({"query": ""}, "invalid_request", "query"),
+    ({"query": " \n "}, "invalid_request", "query"),
+    ({"query": "x" * 10_001}, "invalid_request", "query"),
+    ({"query": "x", "top_k": 0}, "invalid_request", "top_k"),
+    ({"query": "x", "top_k": 10_001}, "invalid_request", "top_k"),
+    ({"query": "x", "mode": "magic"}, "invalid_request", "mode"),
+    ({"query": "x", "topk": 5}, "invalid_request", "topk"),
+    ({"query": "x", "filters": {"types": []}}, "invalid_request", "filters.types"),
+    ({"query": "x", "filters": {"typ": ["md"]}}, "invalid_request", "filters.typ"),
+    ({"query": "x", "filters": {"path": "none/**"}}, "no_such_files", "path='none/**'"),
+    ({"query": "x", "filters": {"path": "!"}}, "invalid_request", "path"),
+    ({"query": "x", "filters": {"file_ids": ["nobody"]}}, "no_such_files", "file_ids"),
+    ({"query": "x", "filters": {"types": ["pdf"]}}, "no_such_files", "types"),
+    ({"query": "x", "filters": {"languages": ["cobol"], "path": "a.txt"}}, "no_such_files", "widen them"),
+    ({"query": "x", "filters": {"symbols": ["f"]}}, "no_such_files", "symbols"),
+    ({"query": "x", "filters": {"node_types": ["f"]}}, "no_such_files", "node_types"),
+    ({"query": "x", "filters": {"scope": "f"}}, "no_such_files", "scope"),
+    ({"query": "x", "filters": {"level": 7}}, "no_such_files", "level"),
+    ({"query": "x", "filters": {"level": 2**40}}, "invalid_request", "level"),
+    ({"query": "x", "filters": {"file_ids": ["a\0b"]}}, "invalid_request", "NUL"),
+]
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "keyword"])
+@pytest.mark.parametrize(("body", "code", "said"), QUERY)
+def test_a_query_that_cannot_be_answered_is_refused(
+    running: Service, tool: str, mode: str, body: dict[str, Any], code: str, said: str
+) -> None:
+    refused(running, "POST", f"{TOOLS}/{tool}/query", 422, code, said, json={"mode": mode, **body})
+
+
+def test_a_query_of_nothing_but_odd_characters_is_answered(running: Service, tool: str) -> None:
+    for mode in ("hybrid", "vector", "keyword"):
+        for query in ("\0", "a\0b", "' \" \\ & | ! :* <->", "\N{SNOWMAN}", "x" * 10_000):
+            assert len(running.query(tool, query, mode=mode)) <= 1
+
+
+@pytest.mark.parametrize("path", [TOOLS, "{tool}/query", NODES])
+def test_a_body_that_is_no_json(running: Service, tool: str, path: str) -> None:
+    headers = {"content-type": "application/json"}
+    place = path.replace("{tool}", f"{TOOLS}/{tool}")
+    refused(running, "POST", place, 400, "invalid_json", "quotes and commas", content=b'{"a": ', headers=headers)
+    refused(running, "POST", place, 422, "invalid_request", "/docs", content=b"[]", headers=headers)
+    refused(running, "POST", place, 422, "invalid_request", "/docs")
+    for broken in (b"\xff\xfe", b"[" * 100_000):
+        refused(running, "POST", place, 400, "invalid_json", "JSON", content=broken, headers=headers)
+
+
+PLACES: list[tuple[str, str, int, str, str]] = [
+    ("GET", "/api/nothing", 404, "not_found", "/docs"),
+    ("PUT", TOOLS, 405, "method_not_allowed", "/docs"),
+    ("GET", f"{TOOLS}/no-id", 404, "not_found", "no-id"),
+    ("GET", f"{TOOLS}/00000000-0000-0000-0000-000000000000/status", 404, "not_found", f"GET {TOOLS}"),
+    ("DELETE", f"{TOOLS}/00000000-0000-0000-0000-000000000000", 404, "not_found", f"GET {TOOLS}"),
+    ("GET", f"{TOOLS}?cursor=x", 422, "invalid_request", "next_cursor"),
+    ("GET", f"{TOOLS}?limit=0", 422, "invalid_request", "limit"),
+    ("GET", f"{TOOLS}?project_id=%00", 422, "invalid_request", "NUL"),
+    ("GET", "{tool}/tasks?cursor=WzFd", 422, "invalid_request", "next_cursor"),
+    ("GET", "{tool}/files?cursor=%00", 422, "invalid_request", "next_cursor"),
+    ("GET", "{tool}/files?status=lost", 422, "invalid_request", "status"),
+    ("GET", "{tool}/files?limit=1001", 422, "invalid_request", "limit"),
+    ("GET", "{tool}/files?q=%00", 422, "invalid_request", "NUL"),
+    ("GET", "{tool}/files/nobody", 404, "not_found", "nobody"),
+    ("GET", "{tool}/files/%00", 422, "invalid_request", "NUL"),
+    ("GET", f"{NODES}/none", 404, "not_found", "check both ids"),
+    ("DELETE", f"{NODES}/none", 404, "not_found", "check both ids"),
+    ("DELETE", "/api/projects/nobody", 404, "not_found", "nobody"),
+    ("DELETE", "/api/projects/%00", 422, "invalid_request", "NUL"),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "status", "code", "said"), PLACES)
+def test_what_is_not_there_or_asked_wrongly(
+    running: Service, tool: str, method: str, path: str, status: int, code: str, said: str
+) -> None:
+    refused(running, method, path.replace("{tool}", f"{TOOLS}/{tool}"), status, code, said)
+
+
+NEW_NODES: list[tuple[dict[str, Any], int, str, str]] = [
+    ({"name": "x", "type": "markdown", "content": "x", "parent_id": "none"}, 404, "not_found", "none"),
+    ({"name": "x", "type": "folder", "content": "x"}, 422, "invalid_request", "leave it out"),
+    ({"name": "x", "type": "json"}, 422, "invalid_request", "null"),
+    ({"name": "x", "type": "markdown", "content": {"a": 1}}, 422, "invalid_request", "string"),
+    ({"name": "x", "type": "markdown", "content": "\ud800"}, 422, "invalid_request", "surrogate"),
+    ({"name": "x", "type": "folder", "id": "a/b"}, 422, "invalid_request", "id"),
+    ({"name": "a\0b", "type": "folder"}, 422, "invalid_request", "NUL"),
+    ({"name": "", "type": "folder"}, 422, "invalid_request", "name"),
+]
+
+
+@pytest.mark.parametrize(("body", "status", "code", "said"), NEW_NODES)
+def test_a_node_that_cannot_be(running: Service, body: dict[str, Any], status: int, code: str, said: str) -> None:
+    headers = {"content-type": "application/json"}
+    refused(running, "POST", NODES, status, code, said, content=json.dumps(body), headers=headers)
+
+
+def test_a_bare_nan_in_a_nodes_content(running: Service) -> None:
+    body = b'{"name": "x", "type": "json", "content": [NaN]}'
+    headers = {"content-type": "application/json"}
+    refused(running, "POST", NODES, 422, "invalid_request", "NaN", content=body, headers=headers)
+
+
+def test_a_refused_request_leaves_no_object_behind(running: Service) -> None:
+    body = {"name": "x", "type": "markdown", "content": "x", "parent_id": "none"}
+    assert running.client.post(NODES, json=body).status_code == 404
+    assert [path for path in (running.home / "objects").rglob("*") if path.is_file()] == []
+
+
+def test_a_pointer_narrows_json_only(running: Service) -> None:
+    note = running.node("n.md", "markdown", "text")
+    body = {"project_id": PROJECT, "node_id": note, "json_pointer": "/a"}
+    refused(running, "POST", TOOLS, 422, "invalid_request", "json node", json=body)
+    assert running.client.delete(f"{NODES}/{note}").status_code == 202
+
+
+def test_a_pointer_that_is_not_there_is_the_files_outcome(running: Service) -> None:
+    data = running.node("n.json", "json", {"a": {"b": "some text"}})
+    status = running.wait(running.tool(node_id=data, json_pointer="/x/y"), "error")
+    assert "/x/y" in status["error"]
+
+
+def test_an_empty_folder_is_ready_with_no_file(running: Service, root: Path) -> None:
+    (root / "empty").mkdir()
+    made = running.local_tool(root / "empty")
+    status = running.wait(made)
+    assert (status["total_files"], status["total_chunks"], status["progress"]) == (0, 0, 1)
+    for mode in ("hybrid", "vector", "keyword"):
+        assert running.query(made, "anything", mode=mode) == []
+    body = {"query": "x", "filters": {"path": "*"}}
+    refused(running, "POST", f"{TOOLS}/{made}/query", 422, "no_such_files", "path", json=body)
+
+
+def test_a_folder_of_skipped_files_is_ready(running: Service, root: Path) -> None:
+    (root / "images").mkdir()
+    (root / "images" / "a.png").write_bytes(b"\x89PNG\r\n")
+    status = running.wait(running.local_tool(root / "images"))
+    assert (status["total_files"], status["skipped_files"], status["error"]) == (1, 1, None)
+
+
+def test_a_folder_where_every_file_fails_is_an_error_with_the_reason(running: Service, root: Path) -> None:
+    (root / "broken").mkdir()
+    (root / "broken" / "a.json").write_text('{"a": ')
+    made = running.local_tool(root / "broken")
+    assert "a.json" in running.wait(made, "error")["error"]
+    (root / "broken" / "a.json").write_text('{"a": 1}')
+    again = running.local_tool(root / "broken")
+    assert running.wait(again)["indexed_files"] == 1
+
+
+ODD: dict[str, tuple[bytes, str, str | None, str]] = {
+    "not-utf8.txt": (b"caf\xe9 and more", "skipped", "not_utf8", "offset 3"),
+    "utf16.txt": ("text".encode("utf-16"), "skipped", "not_utf8", "UTF-16"),
+    "nul.txt": (b"a\0b", "skipped", "binary", "offset 1"),
+    "invalid.json": (b'{"a": 1,}', "failed", "parse_failed", "line 1"),
+    "nan.json": (b'{"a": NaN}', "failed", "parse_failed", "NaN"),
+    "deep.json": (b"[" * 200_000, "failed", "parse_failed", ""),
+    "empty.md": (b"", "skipped", "empty", "no content"),
+    "blank.md": (b" \n\t\n", "skipped", "no_text", "white space"),
+    "disguised.txt": (b"%PDF-1.7 \n%%EOF", "skipped", "binary", "PDF"),
+    "archive.zip": (b"PK", "skipped", "unsupported_type", "archive"),
+    "nul-key.json": (json.dumps({"a\0b": {"text": "nul key " * 20}}).encode(), "indexed", None, ""),
+    "surrogate.json": (json.dumps({"\ud800": {"text": "surrogate key " * 20}}).encode(), "indexed", None, ""),
+    "bom.md": (b"\xef\xbb\xbf# Mark\n\nA byte order mark.", "indexed", None, ""),
+    "note.txt": (b"three word note", "indexed", None, ""),
+    "Makefile": (b"all:\n\techo made\n", "indexed", None, ""),
+    "caf\udce9.txt": (b"a name that is no text", "indexed", None, ""),
+}
+
+
+@pytest.fixture(scope="module")
+def odd(running: Service, root: Path, outside: Path) -> str:
+    """A tool over a folder of odd files."""
+    folder = root / "odd"
+    folder.mkdir()
+    for name, (data, *_) in ODD.items():
+        (folder / name).write_bytes(data)
+    (folder / "link.txt").symlink_to(outside)
+    (folder / "linked").symlink_to(outside.parent)
+    os.mkfifo(folder / "pipe")
+    made = running.local_tool(folder)
+    running.wait(made)
+    return made
+
+
+def test_each_odd_file_has_its_own_outcome_and_the_rest_is_indexed(running: Service, odd: str) -> None:
+    files = {file["file_path"]: file for file in running.files(odd)}
+    for name, (_, status, reason, said) in ODD.items():
+        file = files[name.encode(errors="surrogateescape").decode(errors="backslashreplace")]
+        assert (file["status"], file["reason"]) == (status, reason), file
+        assert said in (file["message"] or "")
+        assert (file["chunks"] > 0) == (status == "indexed")
+    outcomes = {name: (files[name]["status"], files[name]["reason"]) for name in ("link.txt", "linked", "pipe")}
+    assert outcomes == {
+        "link.txt": ("skipped", "symlink"),
+        "linked": ("skipped", "symlink"),
+        "pipe": ("skipped", "not_a_file"),
+    }
+    assert all(file["message"].endswith(".") for file in files.values() if file["reason"])
+
+
+def test_three_words_are_found_and_a_secret_is_not(running: Service, odd: str) -> None:
+    for mode in ("hybrid", "vector", "keyword"):
+        assert running.query(odd, "three word note", mode=mode)[0]["file_path"] == "note.txt"
+        assert not any("secret" in hit["chunk_text"] for hit in running.query(odd, "secret outside", mode=mode))
+
+
+def test_a_single_line_of_five_megabytes_is_cut(running: Service, root: Path) -> None:
+    folder = root / "long"
+    folder.mkdir()
+    line = "many words " * 230_000 + "needle " + "more words " * 230_000
+    (folder / "line.txt").write_text(line)
+    (folder / "note.txt").write_text("three word note")
+    made = running.local_tool(folder, **of_model("openai/m"))
+    status = running.wait(made)
+    assert (status["indexed_files"], status["failed_files"], len(line) > 5_000_000) == (2, 0, True)
+    hit, *_ = running.query(made, "needle", mode="keyword")
+    assert "needle" in hit["chunk_text"].split()
+    assert line[hit["start_char"] : hit["end_char"]] == hit["chunk_text"]
+    assert (hit["start_line"], hit["end_line"]) == (1, 1)
+
+
+def test_a_file_without_text_says_why(running: Service, odd: str) -> None:
+    (file,) = running.files(odd, q="nul.txt")
+    refused(running, "GET", f"{TOOLS}/{odd}/files/{file['file_id']}", 404, "not_found", "nul.txt")
+
+
+@pytest.fixture(scope="module")
+def idle(
+    tmp_path_factory: pytest.TempPathFactory, postgres_url: str, template_url: str, redis_url: str, root: Path
+) -> Iterator[Service]:
+    """A service without workers whose key for the embedding provider is wrong."""
+    with ExitStack() as stack:
+        fake = stack.enter_context(EmbeddingsFake())
+        url = stack.enter_context(new_database(postgres_url, template_url.rsplit("/", 1)[1]))
+        env = {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_API_BASE": fake.url, "EMBEDDING_API_KEY": "wrong"}
+        home = tmp_path_factory.mktemp("idle")
+        made = environment(home, url, next_broker(redis_url), LOCAL_SOURCE_ROOTS=str(root), **env)
+        yield stack.enter_context(service(made, workers=False))
+
+
+def test_a_wrong_key_of_the_provider_is_told_at_once(idle: Service, tool: str, root: Path) -> None:
+    body = placed({"project_id": PROJECT, **SMALL}, root)
+    refused(idle, "POST", TOOLS, 422, "embedding_model_refused", "EMBEDDING_API_KEY", json=body)
+
+
+def test_a_folder_that_is_gone_before_it_is_listed_is_an_error_with_the_reason(idle: Service, root: Path) -> None:
+    gone, closed = root / "gone", root / "closed"
+    tools = []
+    for folder in (gone, closed):
+        folder.mkdir()
+        (folder / "a.txt").write_text("soon gone")
+        tools.append(idle.local_tool(folder, config={"embedding_model": LOCAL_MODEL}))
+        assert idle.status(tools[-1])["status"] == "pending"
+        (folder / "a.txt").unlink()
+        folder.rmdir()
+    closed.write_text("a file where a folder was")
+    env = {**idle.env, "DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL}
+    with process(programs.worker("fast", 1, env), idle.home):
+        for tool in tools:
+            status = idle.wait(tool, "error")
+            assert "name one that exists" in status["error"]
+            assert (status["total_files"], status["finished_at"] is not None) == (0, True)

@@ -1,0 +1,299 @@
+"""Nothing is paid for twice: not what moved, not what came back, not what a killed worker had got already."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import timedelta
+from pathlib import Path
+from signal import SIGKILL
+from uuid import uuid4
+
+import numpy as np
+import pytest
+
+from api.stack import programs
+from api.stack.processes import running as process
+from schemas.source import EmbedderProfile
+from tests.fakes.embeddings import EmbeddingsFake
+from tests.service import PROJECT, Service, environment, eventually, new_database, next_broker, service
+from worker.state import Pool, cache, open_pool
+from worker.state.cache import Owner
+
+#: Older than what a stamp is trusted at.
+LONG_AGO = 1_600_000_000
+WORDS = ("apples", "birds", "cars")
+OWNER = Owner(PROJECT, EmbedderProfile(model="openai/m", dimensions=4))
+
+
+def text(word: str) -> str:
+    return f"# {word}\n\nThis section is about {word} and nothing else.\n"
+
+
+def write(folder: Path, *words: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for word in words:
+        (folder / f"{word}.md").write_text(text(word))
+        os.utime(folder / f"{word}.md", (LONG_AGO, LONG_AGO))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[EmbeddingsFake]:
+    with EmbeddingsFake() as fake:
+        yield fake
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("root")
+
+
+@pytest.fixture(scope="module")
+def here(
+    tmp_path_factory: pytest.TempPathFactory, postgres_url: str, template_url: str, redis_url: str, root: Path,
+    provider: EmbeddingsFake,
+) -> Iterator[Service]:  # fmt: skip # two more lines of parameters say nothing
+    """A service with one worker, which asks for one text at a time, four at once."""
+    env = {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_API_BASE": provider.url, "EMBEDDING_API_KEY": "k"}
+    env |= {"EMBEDDING_BATCH_SIZE": "1", "LOCAL_SOURCE_ROOTS": str(root)}
+    with new_database(postgres_url, template_url.rsplit("/", 1)[1]) as url:
+        home = tmp_path_factory.mktemp("cache")
+        with with_one_worker(environment(home, url, next_broker(redis_url), **env)) as started:
+            yield started
+
+
+@contextmanager
+def with_one_worker(env: dict[str, str]) -> Iterator[Service]:
+    with ExitStack() as stack:
+        here = stack.enter_context(service(env, workers=False))
+        for program in (programs.worker("fast", 1, env), programs.beat(here.home, env)):
+            here.processes[program.name] = stack.enter_context(process(program, here.home))
+        yield here
+
+
+@pytest.fixture
+def project() -> str:
+    return f"project-{uuid4().hex[:8]}"
+
+
+def indexed(here: Service, provider: EmbeddingsFake, folder: Path, project: str, **config: object) -> tuple[str, int]:
+    """A further tool over a folder, and the texts that it cost."""
+    paid = provider.audit.texts.total()
+    probes = provider.audit.times("word") + provider.audit.times("warm")
+    tool = here.local_tool(folder, project=project, config=config)
+    status = here.wait(tool)
+    paid = provider.audit.texts.total() - paid
+    paid -= provider.audit.times("word") + provider.audit.times("warm") - probes
+    assert status["embedded_chunks"] == paid
+    assert (status["tokens"] > 0) == (paid > 0)
+    return tool, paid
+
+
+def found(here: Service, tool: str) -> list[str]:
+    """The files of a tool by vector: each has exactly one."""
+    return sorted(hit["file_path"] for hit in here.query(tool, "section", mode="vector", top_k=100))
+
+
+def test_what_moved_or_was_copied_costs_nothing(
+    here: Service, provider: EmbeddingsFake, root: Path, project: str
+) -> None:
+    folder = write(root / project, *WORDS)
+    assert indexed(here, provider, folder, project)[1] == 3
+    (folder / "apples.md").rename(folder / "renamed.md")
+    (folder / "sub").mkdir()
+    (folder / "birds.md").rename(folder / "sub" / "birds.md")
+    (folder / "copy.md").write_text(text("cars"))
+    tool, paid = indexed(here, provider, folder, project)
+    assert paid == 0
+    assert found(here, tool) == ["cars.md", "copy.md", "renamed.md", "sub/birds.md"]
+    assert here.status(tool)["reused_chunks"] == 3
+
+
+def test_another_tool_over_the_same_files_costs_nothing(
+    here: Service, provider: EmbeddingsFake, root: Path, project: str
+) -> None:
+    folder = write(root / project, *WORDS)
+    first, _ = indexed(here, provider, folder, project)
+    second, paid = indexed(here, provider, folder, project, include=["apples.md", "cars.md"])
+    assert paid == 0
+    assert found(here, second) == ["apples.md", "cars.md"]
+    assert here.status(second)["namespace"] != here.status(first)["namespace"]
+    assert here.status(second)["reused_chunks"] == 2
+
+
+def test_what_is_not_cached_any_more_is_read_back_from_where_it_is_live(
+    here: Service, provider: EmbeddingsFake, root: Path, project: str
+) -> None:
+    folder = write(root / project, *WORDS)
+    indexed(here, provider, folder, project)
+    here.rows("DELETE FROM embedding_cache RETURNING 1")
+    tool, paid = indexed(here, provider, folder, project, include=["apples.md", "cars.md"])
+    assert paid == 0
+    hit = here.query(tool, text("cars"), mode="vector")[0]
+    assert (hit["file_path"], round(hit["distance"], 4)) == ("cars.md", 0)
+    (folder / "copy.md").write_text(text("birds"))
+    assert indexed(here, provider, folder, project)[1] == 0
+
+
+def test_a_text_that_goes_and_comes_back_costs_nothing(
+    here: Service, provider: EmbeddingsFake, root: Path, project: str
+) -> None:
+    folder = write(root / project, *WORDS)
+    indexed(here, provider, folder, project)
+    (folder / "cars.md").unlink()
+    indexed(here, provider, folder, project)
+    write(folder, "cars")
+    tool, paid = indexed(here, provider, folder, project)
+    assert paid == 0
+    assert found(here, tool) == ["apples.md", "birds.md", "cars.md"]
+
+
+def test_equal_texts_are_paid_for_once(here: Service, provider: EmbeddingsFake, root: Path, project: str) -> None:
+    folder = write(root / project, "apples")
+    for number in range(5):
+        (folder / f"{number}.md").write_text(text("apples"))
+    tool, paid = indexed(here, provider, folder, project)
+    assert paid == 1
+    status = here.status(tool)
+    assert (status["embedded_chunks"], status["reused_chunks"], status["total_chunks"]) == (1, 5, 6)
+
+
+def test_no_project_gains_from_what_another_paid_for(
+    here: Service, provider: EmbeddingsFake, root: Path, project: str
+) -> None:
+    folder = write(root / project, *WORDS)
+    assert indexed(here, provider, folder, project)[1] == 3
+    assert indexed(here, provider, folder, f"{project}-other")[1] == 3
+
+
+def test_a_killed_worker_costs_the_requests_it_had_in_flight(
+    here: Service, provider: EmbeddingsFake, root: Path, project: str
+) -> None:
+    folder = write(root / project, *(f"word{number}" for number in range(60)))
+    provider.reset()
+    provider.delay = 0.1
+    tool = here.local_tool(folder, project=project)
+    eventually(lambda: len(provider.audit.texts) > 12, 30, here.logs)
+    here.processes["worker-fast"].signal(SIGKILL)
+    provider.delay = 0
+    eventually(lambda: provider.audit.in_flight == 0, 10)
+    with process(programs.worker("fast", 1, here.env), here.home):
+        status = here.wait(tool)
+    assert (status["indexed_files"], status["total_chunks"]) == (60, 60)
+    twice = [name for name, times in provider.audit.texts.items() if times > 1]
+    assert len(twice) <= 4
+    assert provider.audit.texts.total() - len(provider.audit.texts) == len(twice)
+
+
+@pytest.fixture
+def pool(postgres_url: str, template_url: str) -> Iterator[Pool]:
+    with new_database(postgres_url, template_url.rsplit("/", 1)[1]) as url, open_pool(url) as opened:
+        with opened.connection() as connection:
+            connection.execute("INSERT INTO search_index (id, project_id, identity, source, settings, vector_store,"
+                " keyword_index, namespace) VALUES (gen_random_uuid(), %s, 'i', '{}', '{}', 'lancedb', 'store', 'n')",
+                (PROJECT,))  # fmt: skip
+            connection.execute(
+                "INSERT INTO search_tool (id, project_id, name, index_id, source, config)"
+                " SELECT gen_random_uuid(), project_id, 't', id, '{}', '{}' FROM search_index"
+            )
+        yield opened
+
+
+def vectors(*numbers: int) -> dict[str, cache.Vector]:
+    return {f"sha256:{number:064x}": np.full(4, number, dtype=np.float32) for number in numbers}
+
+
+def held(pool: Pool, owner: Owner = OWNER) -> list[int]:
+    return sorted(int(vector[0]) for vector in cache.lookup(pool, owner, vectors(*range(20))).values())
+
+
+def age(pool: Pool, number: int, days: int) -> None:
+    with pool.connection() as connection:
+        connection.execute(
+            "UPDATE embedding_cache SET used_at = now() - %s WHERE text_hash = %s",
+            (timedelta(days=days), bytes.fromhex(f"{number:064x}")),
+        )
+
+
+def make_live(pool: Pool, *numbers: int) -> None:
+    """Chunks of these texts in the project's index."""
+    with pool.connection() as connection:
+        connection.execute(
+            "UPDATE search_index SET settings = %s",
+            ('{"embedder": {"model": "openai/m", "dimensions": 4, "precision": "float32"}}',),
+        )
+        connection.execute(
+            "INSERT INTO search_index_file (id, index_id, key, path, id_path, size_bytes, task_id, stamp, code_version)"
+            " SELECT id, id, '', '', '', 0, id, '', '' FROM search_index"
+        )
+        for hash_ in vectors(*numbers):
+            connection.execute(
+                "INSERT INTO chunk (id, index_id, file_id, live, chunk_index, chunk_text, context, lead, trail,"
+                " content_hash, tokens_estimate, start_line, end_line, start_char, end_char)"
+                " SELECT gen_random_uuid(), id, id, true, 0, '', '', '', '', %s, 1, 1, 1, 0, 0 FROM search_index",
+                (hash_,),
+            )
+
+
+def evict(pool: Pool, *, spare: int = 1000, maximum: int = 1000) -> int:
+    return cache.evict(pool, spare=spare, maximum=maximum, every=timedelta(0))
+
+
+def test_vectors_come_back_as_they_were_put(pool: Pool) -> None:
+    vector = np.random.default_rng(1).normal(size=4).astype(np.float32)
+    cache.insert(pool, OWNER, {f"sha256:{7:064x}": vector})
+    cache.insert(pool, OWNER, {f"sha256:{7:064x}": vector + 1})
+    (back,) = cache.lookup(pool, OWNER, vectors(7, 8)).values()
+    assert back.tobytes() == vector.tobytes()
+
+
+def test_vectors_belong_to_a_project_and_an_embedder(pool: Pool) -> None:
+    cache.insert(pool, OWNER, vectors(1))
+    assert held(pool) == [1]
+    assert held(pool, Owner("another", OWNER.profile)) == []
+    for change in ({"model": "openai/n"}, {"dimensions": 5}, {"precision": "int8"}):
+        assert held(pool, Owner(PROJECT, OWNER.profile.model_copy(update=change))) == []
+
+
+def test_nothing_is_kept_for_a_project_that_is_gone(pool: Pool) -> None:
+    gone = Owner("gone", OWNER.profile)
+    cache.insert(pool, gone, vectors(1))
+    assert held(pool, gone) == []
+
+
+def test_spare_vectors_go_the_oldest_used_first_and_live_ones_stay(pool: Pool) -> None:
+    cache.insert(pool, OWNER, vectors(*range(1, 9)))
+    for number in range(1, 9):
+        age(pool, number, 10 + number)
+    make_live(pool, 7, 8)
+    assert evict(pool, spare=6) == 0
+    assert evict(pool, spare=4) == 2
+    assert evict(pool, spare=4) == 0
+    assert held(pool) == [1, 2, 3, 4, 7, 8]
+
+
+def test_above_the_hard_bound_live_ones_go_too(pool: Pool) -> None:
+    cache.insert(pool, OWNER, vectors(*range(1, 7)))
+    for number in range(1, 7):
+        age(pool, number, 10 + number)
+    make_live(pool, 5, 6)
+    assert evict(pool, maximum=5) == 1
+    assert held(pool) == [1, 2, 3, 4, 5]
+
+
+def test_a_look_up_counts_as_use_once_a_day(pool: Pool) -> None:
+    cache.insert(pool, OWNER, vectors(1, 2, 3))
+    for number in (1, 2, 3):
+        age(pool, number, 10 + number)
+    cache.lookup(pool, OWNER, vectors(3))
+    assert evict(pool, maximum=1) == 2
+    assert held(pool) == [3]
+
+
+def test_eviction_is_done_now_and_then(pool: Pool) -> None:
+    cache.insert(pool, OWNER, vectors(1, 2))
+    assert cache.evict(pool, spare=1, maximum=9) == 1
+    assert cache.evict(pool, spare=0, maximum=9) == 0
+    assert held(pool) != []

@@ -1,0 +1,340 @@
+"""What is done to rows and vectors behind the service's back: told exactly, mended, and paid for only once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import numpy as np
+import pytest
+
+from api.fsck import run
+from api.stack import programs
+from api.stack.processes import running as process
+from tests.fakes.embeddings import EmbeddingsFake
+from tests.fakes.turbopuffer import FakeTurbopuffer
+from tests.service import TOOLS, Service, environment, eventually, new_database, next_broker, service
+from worker.fsck import Report, differences, inspect
+from worker.resources import Resources
+from worker.settings import Settings
+from worker.state import drift, sweeping, tools
+from worker.state.tools import Index
+from worker.vectors import Row, VectorStore
+
+LONG_AGO = 1_600_000_000
+WORDS = ["apples", "birds", "cars", "doors", "eggs", "flags"]
+WELL = {"missing": 0, "stray": 0, "miscounted": 0, "bare": 0, "unfinished": 0, "overdue": 0}
+
+
+@dataclass
+class Ground:
+    """A service with one worker over one store, a provider that counts, and what reaches behind their backs."""
+
+    service: Service
+    provider: EmbeddingsFake
+    resources: Resources
+    root: Path
+
+    def folder(self, name: str, files: int = len(WORDS)) -> Path:
+        """Files of three sections each, all texts of their own."""
+        path = self.root / name
+        path.mkdir()
+        for number in range(files):
+            text = "".join(f"# {word} {number}\n\nAbout {word} of {name}, file {number}.\n\n" for word in WORDS[:3])
+            (path / f"{number}.md").write_text(text)
+            os.utime(path / f"{number}.md", (LONG_AGO, LONG_AGO + number))
+        return path
+
+    def indexed(self, name: str) -> tuple[str, Index]:
+        """A tool over a new folder, and its index, with the provider's audit empty."""
+        tool = self.service.local_tool(self.folder(name))
+        self.service.wait(tool)
+        self.provider.reset()
+        index = self.index(tool)
+        compared = """
+            SELECT max(t.finished_at) < i.checked_at FROM search_index i JOIN search_index_task t ON t.index_id = i.id
+            WHERE i.id = %s GROUP BY i.id
+            """
+        # what follows each task is over, so that it finds nothing of what a test does
+        eventually(lambda: bool(self.service.rows(compared, index.id)[0][0]), 20, self.service.logs)
+        return tool, index
+
+    def index(self, tool: str) -> Index:
+        (index_id,) = drift.indexes(self.resources.pool, UUID(tool))
+        found = tools.index(self.resources.pool, index_id)
+        assert found is not None
+        return found
+
+    def store(self, index: Index) -> VectorStore:
+        return self.resources.store(index.vector_store, index.keyword_index)
+
+    def ids(self, index: Index, path: str | None = None) -> list[UUID]:
+        """Live chunks of an index, or of one of its files, in their order."""
+        query = """
+            SELECT c.id FROM chunk c JOIN search_index_file f ON f.id = c.file_id
+            WHERE c.index_id = %s AND c.live AND f.path = coalesce(%s, f.path) ORDER BY f.path, c.chunk_index
+            """
+        return [row[0] for row in self.service.rows(query, index.id, path)]
+
+    def forget(self, index: Index, ids: list[UUID]) -> None:
+        self.store(index).write(index.namespace, index.settings.embedder.dimensions, deletes=ids)
+
+    def report(self, index: Index) -> Report:
+        return inspect(self.resources.pool, self.store(index), index)
+
+    def differs(self, index: Index) -> dict[str, int]:
+        return self.report(index).drift
+
+    def execute(self, query: str, *values: object) -> None:
+        with self.resources.pool.connection() as connection:
+            connection.execute(query.encode(), values)
+
+    def drop_cache(self, ids: list[UUID]) -> None:
+        """Forget what was paid for these chunks."""
+        self.execute(
+            "DELETE FROM embedding_cache e USING chunk c"
+            " WHERE c.id = ANY (%s) AND e.text_hash = decode(substr(c.content_hash, 8), 'hex')",
+            ids,
+        )
+
+    def stored(self, index: Index) -> list[UUID]:
+        return self.store(index).ids(index.namespace, None, 10_000)
+
+    def paid(self) -> int:
+        return self.provider.audit.texts.total()
+
+    def texts(self, tool: str) -> list[tuple[Any, ...]]:
+        return self.service.rows(
+            """
+            SELECT f.path, c.chunk_index, c.chunk_text, c.start_char, c.lead, c.trail
+            FROM chunk c JOIN search_index_file f ON f.id = c.file_id JOIN search_tool s ON s.index_id = c.index_id
+            WHERE s.id = %s AND c.live ORDER BY 1, 2
+            """,
+            tool,
+        )
+
+    @contextmanager
+    def without_sweep(self) -> Iterator[None]:
+        """Nobody sweeps until the block ends."""
+        with ExitStack() as stack:
+            eventually(lambda: stack.enter_context(sweeping(self.service.database_url)), 10)
+            yield
+
+    def fsck(self, tool: str | None, *, repair: bool = False) -> tuple[bool, str]:
+        """Whether all is well, and what the command prints."""
+        lines: list[str] = []
+        well = run(self.resources.settings, UUID(tool) if tool else None, repair=repair, say=lines.append)
+        return well, "\n".join(lines)
+
+    def command(self, *arguments: str) -> tuple[int, str]:
+        """The same as a user types it."""
+        ended = subprocess.run(
+            [sys.executable, "-m", "api", "fsck", *arguments],
+            env={**os.environ, **self.service.env},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return ended.returncode, ended.stdout + ended.stderr
+
+    def settle(self, tool: str, index: Index) -> dict[str, Any]:
+        """Wait for the task that mends, and see that nothing differs any more."""
+        status = self.service.wait(tool)
+        assert self.differs(index) == {}, self.service.logs()
+        return status
+
+
+@pytest.fixture(scope="module", params=["lancedb-store", "turbopuffer-postgres"])
+def ground(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    postgres_url: str,
+    template_url: str,
+    redis_url: str,
+) -> Iterator[Ground]:
+    store, keywords = request.param.split("-")
+    root, home = tmp_path_factory.mktemp("root"), tmp_path_factory.mktemp("home")
+    with ExitStack() as stack:
+        provider = stack.enter_context(EmbeddingsFake())
+        fake = stack.enter_context(FakeTurbopuffer())
+        url = stack.enter_context(new_database(postgres_url, template_url.rsplit("/", 1)[1]))
+        env = {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_API_BASE": provider.url, "EMBEDDING_API_KEY": "k"}
+        env |= {"LOCAL_SOURCE_ROOTS": str(root), "VECTOR_STORE": store, "KEYWORD_INDEX": keywords}
+        if store == "turbopuffer":
+            env |= {"TURBOPUFFER_API_KEY": fake.api_key, "TURBOPUFFER_BASE_URL": fake.url}
+        env = environment(home, url, next_broker(redis_url), **env)
+        started = stack.enter_context(service(env, workers=False))
+        # small tasks are done on the fast queue; what follows a task runs on the other one
+        for program in (programs.worker("fast", 1, env), programs.worker("bulk", 1, env), programs.beat(home, env)):
+            started.processes[program.name] = stack.enter_context(process(program, home))
+        settings = Settings.model_validate({name.lower(): value for name, value in env.items() if value})
+        resources = Resources(settings)
+        stack.callback(resources.pool.close)
+        yield Ground(started, provider, resources, root)
+
+
+def test_nothing_differs_after_an_ordinary_run(ground: Ground) -> None:
+    tool, index = ground.indexed("ordinary")
+    assert ground.report(index) == Report(live=18, **WELL, busy=False)
+    assert ground.command(tool) == (0, f"{index.namespace}: 18 chunks; no drift\n")
+
+
+def test_every_kind_of_drift_is_told_exactly_and_mended_for_nothing(ground: Ground) -> None:
+    tool, index = ground.indexed("drifted")
+    texts, ids = ground.texts(tool), {number: ground.ids(index, f"{number}.md") for number in range(6)}
+    strays = [Row(uuid4(), np.ones(384, dtype=np.float32), {}, "stray") for _ in range(3)]
+    with ground.without_sweep():
+        ground.forget(index, ids[0])
+        ground.store(index).write(index.namespace, 384, upserts=strays)
+        ground.execute("DELETE FROM chunk WHERE id = ANY (%s)", [ids[1][2], *ids[2]])
+        ground.execute("UPDATE search_index_file SET live_chunks = 7 WHERE index_id = %s AND path = '3.md'", index.id)
+        ground.execute("UPDATE chunk SET live = false WHERE id = %s", ids[4][0])
+        ground.execute(
+            "INSERT INTO chunk_tombstone (id, index_id, created_at) VALUES (%s, %s, now() - interval '1 day')",
+            *(strays[0].id, index.id),
+        )
+        # a row that is not live keeps its vector from being a stray, and so does a tombstone
+        wrong = {"missing": 3, "stray": 6, "miscounted": 3, "bare": 1, "unfinished": 1, "overdue": 1}
+        assert ground.differs(index) == wrong
+        code, out = ground.command(tool)
+        assert (code, out.startswith(f"{index.namespace}: 13 chunks; 3 chunks without a vector; 6 vec")) == (1, True)
+        well, out = ground.fsck(None, repair=True)
+        assert (well, "deleted 7 vectors" in out, "at most 0 texts" in out) == (True, True, True), out
+        left = ground.report(index)
+        assert (left.busy, left.drift) == (True, {"missing": 3})
+    status = ground.settle(tool, index)
+    assert (status["total_chunks"], status["indexed_files"], status["failed_files"]) == (18, 6, 0)
+    assert ground.texts(tool) == texts
+    assert ground.paid() == 0
+
+
+def test_ranges_of_any_size_show_the_same(ground: Ground) -> None:
+    _, index = ground.indexed("ranges")
+    ids = sorted(ground.ids(index))
+    lost = [*ids[:2], *ids[7:11], ids[-1]]
+    strays = sorted([UUID(int=0), UUID(int=2**128 - 1), *(uuid4() for _ in range(40))])
+    ground.forget(index, lost)
+    rows = [Row(id_, np.ones(384, dtype=np.float32), {}, "stray") for id_ in strays]
+    ground.store(index).write(index.namespace, 384, upserts=rows)
+    for page in (1, 2, 5, 18, 100):
+        found = list(differences(ground.resources.pool, ground.store(index), index, page))
+        assert [id_ for missing, _ in found for id_ in missing] == lost, page
+        assert [id_ for _, stray in found for id_ in stray] == strays, page
+        assert len(found) >= 53 // page
+
+
+def test_nothing_seems_to_differ_while_work_goes_on(ground: Ground) -> None:
+    tool, index = ground.indexed("moving")
+    folder = ground.root / "moving"
+    for number in range(3):
+        (folder / f"{number}.md").write_text(f"# {number}\n\nAnother text.\n\n# again\n\nAnd one more.\n")
+    (folder / "3.md").unlink()
+    ground.provider.delay = 0.2
+    ground.service.local_tool(folder)
+    reports = [ground.report(index)]
+    while reports[-1].busy:
+        reports.append(ground.report(index))
+    ground.provider.delay = 0
+    assert (reports[0].busy, len(reports) > 2) == (True, True)
+    assert [report.drift for report in reports if report.drift] == []
+    assert (reports[-1].live, ground.service.wait(tool)["total_chunks"]) == (12, 12)
+
+
+def test_only_what_the_cache_lost_too_is_paid_again(ground: Ground) -> None:
+    tool, index = ground.indexed("unpaid")
+    texts, ids = ground.texts(tool), ground.ids(index)
+    ground.forget(index, ids[:5])
+    ground.drop_cache(ids[3:])
+    code, out = ground.command(tool, "--repair")
+    assert (code, "5 vectors to be written again: at most 2 texts" in out) == (0, True), out
+    status = ground.settle(tool, index)
+    hashes = ground.service.rows("SELECT substr(content_hash, 8) FROM chunk WHERE id = ANY (%s)", ids[3:5])
+    paid = ground.provider.audit
+    assert paid.texts == Counter(hash_ for (hash_,) in hashes), f"{paid.requests}\n{ground.service.logs()}"
+    # the rows are the old ones, and their files were not read for it
+    assert (ground.ids(index), ground.texts(tool)) == (ids, texts)
+    assert status["total_chunks"] == 18
+
+
+def test_a_repair_waits_for_a_running_task(ground: Ground) -> None:
+    tool, index = ground.indexed("busy")
+    ground.forget(index, ground.ids(index)[:2])
+    with ground.without_sweep():
+        ground.execute(
+            "INSERT INTO search_index_task (id, tool_id, index_id, kind) VALUES (%s, %s, %s, 'reindex')",
+            *(uuid4(), tool, index.id),
+        )
+        well, out = ground.fsck(tool, repair=True)
+        assert (well, "2 chunks without a vector; a task is open" in out, "not repaired" in out) == (False, True, True)
+    ground.settle(tool, index)
+
+
+def test_a_namespace_deleted_before_a_task_is_rebuilt_by_it(ground: Ground) -> None:
+    tool, index = ground.indexed("dropped")
+    texts, ids = ground.texts(tool), ground.ids(index)
+    ground.store(index).drop(index.namespace)
+    ground.service.local_tool(ground.root / "dropped")
+    status = ground.settle(tool, index)
+    assert (status["total_chunks"], status["indexed_files"], ground.paid()) == (18, 6, 0)
+    assert (ground.texts(tool), ground.stored(index)) == (texts, sorted(ids))
+
+
+def test_files_change_while_their_vectors_are_lost(ground: Ground) -> None:
+    tool, index = ground.indexed("changed")
+    folder = ground.root / "changed"
+    ground.store(index).drop(index.namespace)
+    (folder / "0.md").write_text((folder / "0.md").read_text() + "# more\n\nA further section.\n")
+    (folder / "1.md").touch()
+    (folder / "2.md").unlink()
+    (folder / "3.md").rename(folder / "moved.md")
+    ground.service.local_tool(folder)
+    status = ground.settle(tool, index)
+    assert (status["total_chunks"], status["indexed_files"], status["removed_files"]) == (16, 5, 2)
+    assert ground.paid() == 1
+    found = ground.service.query(tool, "apples changed file 3", mode="vector", top_k=50)
+    assert {hit["file_path"] for hit in found} == {"0.md", "1.md", "4.md", "5.md", "moved.md"}
+    assert len(found) == 16
+
+
+def test_a_query_notices_and_the_rest_happens_by_itself(ground: Ground) -> None:
+    tool, index = ground.indexed("asked")
+    ground.store(index).drop(index.namespace)
+    # an index is compared at most once a minute
+    ground.execute("UPDATE search_index SET checked_at = now() - interval '2 minutes' WHERE id = %s", index.id)
+    assert ground.service.query(tool, "apples", mode="vector") == []
+    # words in Postgres go on to answer
+    assert bool(ground.service.query(tool, "apples", mode="keyword")) is (index.keyword_index == "postgres")
+    eventually(lambda: len(ground.stored(index)) == 18, 30, ground.service.logs)
+    ground.settle(tool, index)
+    # the question itself
+    assert ground.paid() == 1
+    tasks = ground.service.get(f"{TOOLS}/{tool}/tasks")["items"]
+    assert [task["kind"] for task in tasks] == ["retry", "create"]
+
+
+def test_a_namespace_deleted_during_a_task_is_noticed_at_its_end(ground: Ground) -> None:
+    tool, index = ground.indexed("midway")
+    (ground.root / "midway" / "new.md").write_text("# new\n\nWithout this the task would write nothing.\n")
+    ground.provider.delay = 1.0
+    ground.service.local_tool(ground.root / "midway")
+    eventually(lambda: ground.provider.audit.in_flight > 0, 20, ground.service.logs)
+    ground.store(index).drop(index.namespace)
+    ground.provider.delay = 0
+    # the store makes a namespace anew for whoever writes, so it is there again with one row of nineteen
+    eventually(lambda: len(ground.stored(index)) == 19, 30, ground.service.logs)
+    ground.settle(tool, index)
+    assert ground.paid() == 1
+
+
+def test_what_fsck_cannot_do(ground: Ground) -> None:
+    assert ground.command()[0] == 2
+    code, out = ground.command(str(uuid4()))
+    assert (code, "There is no search tool" in out) == (1, True)

@@ -1,0 +1,312 @@
+"""The life of an index: what a change costs, and what a broker or a worker that dies does not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from signal import SIGKILL
+from typing import Any
+
+import pytest
+
+from api.stack import programs, redis
+from api.stack.processes import running as process
+from tests.fakes.embeddings import EmbeddingsFake
+from tests.service import PROJECT, TOOLS, Service, environment, eventually, new_database, next_broker, service
+from worker.settings import LOCAL_MODEL
+
+NODES = f"/api/projects/{PROJECT}/nodes"
+#: Older than what a stamp is trusted at.
+LONG_AGO = 1_600_000_000
+SECTIONS = {
+    word: f"# {word}\n\nThis section is about {word} and nothing else.\n\n" for word in ("apples", "birds", "cars")
+}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("root")
+
+
+@pytest.fixture(scope="module")
+def running(
+    tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, root: Path
+) -> Iterator[Service]:
+    env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(root)}
+    home = tmp_path_factory.mktemp("home")
+    with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
+        yield started
+
+
+def write(folder: Path, **files: str) -> Path:
+    """Text files whose stamps can be trusted."""
+    folder.mkdir(exist_ok=True)
+    for number, (name, text) in enumerate(files.items()):
+        path = folder / f"{name}.md"
+        path.write_text(text)
+        os.utime(path, (LONG_AGO, LONG_AGO + number))
+    return folder
+
+
+def indexed(running: Service, **target: Any) -> tuple[str, dict[str, Any]]:
+    """A further tool over a target, and the status at the end of the task it started."""
+    made = running.tool(**target)
+    return made, running.wait(made)
+
+
+def local(folder: Path) -> dict[str, Any]:
+    return {"source": {"kind": "local", "path": str(folder)}}
+
+
+def found(running: Service, tool: str, query: str, mode: str = "keyword") -> set[str]:
+    return {hit["file_path"] for hit in running.query(tool, query, mode=mode)}
+
+
+def test_what_did_not_change_is_not_even_read(running: Service, root: Path) -> None:
+    folder = write(root / "same", **SECTIONS)
+    _, first = indexed(running, **local(folder))
+    before = running.rows("SELECT id, updated_at FROM search_index_file ORDER BY id")
+    _, second = indexed(running, **local(folder))
+    assert (first["embedded_chunks"], first["reused_chunks"]) == (3, 0)
+    assert (second["embedded_chunks"], second["reused_chunks"], second["tokens"]) == (0, 0, 0)
+    assert (second["kind"], second["total_chunks"], second["indexed_files"]) == ("reindex", 3, 3)
+    assert running.rows("SELECT id, updated_at FROM search_index_file ORDER BY id") == before
+
+
+def test_a_touched_file_is_read_and_costs_nothing(running: Service, root: Path) -> None:
+    folder = write(root / "touched", **SECTIONS)
+    indexed(running, **local(folder))
+    os.utime(folder / "birds.md")
+    _, status = indexed(running, **local(folder))
+    assert (status["embedded_chunks"], status["reused_chunks"], status["total_chunks"]) == (0, 1, 3)
+
+
+def test_an_edit_costs_the_chunks_it_changed(running: Service, root: Path) -> None:
+    folder = write(root / "edited", book="".join(SECTIONS.values()), other="# Other\n\nNot edited at all.\n")
+    indexed(running, **local(folder))
+    write(folder, book=SECTIONS["apples"] + "# Zebras\n\nThese have stripes.\n\n" + SECTIONS["cars"])
+    tool, status = indexed(running, **local(folder))
+    assert (status["embedded_chunks"], status["reused_chunks"], status["total_chunks"]) == (1, 2, 4)
+    assert found(running, tool, "birds") == set()
+    assert found(running, tool, "stripes") == {"book.md"}
+    assert len(running.query(tool, "anything", mode="vector", top_k=100)) == 4
+    (book,) = running.files(tool, q="book")
+    text = running.get(f"{TOOLS}/{tool}/files/{book['file_id']}")["text"]
+    assert text == (folder / "book.md").read_text()
+    cars = running.query(tool, "cars", mode="keyword")[0]
+    assert text[cars["start_char"] : cars["end_char"]] == cars["chunk_text"]
+    assert text.split("\n")[cars["start_line"] - 1] == "# cars"
+
+
+def test_a_deleted_file_leaves_search_and_may_come_back(running: Service, root: Path) -> None:
+    folder = write(root / "deleted", **SECTIONS)
+    indexed(running, **local(folder))
+    (folder / "birds.md").unlink()
+    tool, status = indexed(running, **local(folder))
+    assert (status["removed_files"], status["total_files"], status["total_chunks"]) == (1, 2, 2)
+    assert found(running, tool, "birds") == set()
+    assert found(running, tool, "birds", "vector") == {"apples.md", "cars.md"}
+    assert [file["file_path"] for file in running.files(tool, status="removed")] == ["birds.md"]
+    write(folder, birds=SECTIONS["birds"])
+    tool, status = indexed(running, **local(folder))
+    assert (status["removed_files"], status["total_files"], status["embedded_chunks"]) == (0, 3, 0)
+    assert found(running, tool, "birds") == {"birds.md"}
+
+
+def test_most_files_gone_at_once_are_held_until_they_are_back(running: Service, root: Path) -> None:
+    files = {f"f{number}": f"# File {number}\n\nnumber{number}" for number in range(24)}
+    folder = write(root / "held", **files)
+    indexed(running, **local(folder))
+    for number in range(20):
+        (folder / f"f{number}.md").unlink()
+    tool, status = indexed(running, **local(folder))
+    assert (status["held_removals"], status["removed_files"], status["total_chunks"]) == (20, 0, 24)
+    assert "allow_removals" in status["warning"]
+    assert found(running, tool, "number7") == {"f7.md"}
+    write(folder, **dict(list(files.items())[:19]))
+    tool, status = indexed(running, **local(folder))
+    assert (status["held_removals"], status["removed_files"], status["warning"]) == (0, 1, None)
+    assert found(running, tool, "number19") == set()
+
+
+def test_few_files_are_removed_even_if_all_are_gone(running: Service, root: Path) -> None:
+    folder = write(root / "few", **SECTIONS)
+    indexed(running, **local(folder))
+    for name in SECTIONS:
+        (folder / f"{name}.md").unlink()
+    tool, status = indexed(running, **local(folder))
+    assert (status["removed_files"], status["total_files"], status["total_chunks"]) == (3, 0, 0)
+    assert found(running, tool, "birds", "hybrid") == set()
+
+
+def test_a_root_that_is_gone_refuses_a_new_tool_and_keeps_the_index(running: Service, root: Path) -> None:
+    folder = write(root / "unmounted", **SECTIONS)
+    first, _ = indexed(running, **local(folder))
+    folder.rename(root / "elsewhere")
+    refused = running.client.post(TOOLS, json={"project_id": PROJECT, **local(folder)})
+    assert (refused.status_code, refused.json()["code"]) == (422, "folder_gone")
+    assert found(running, first, "birds") == {"birds.md"}
+
+
+@pytest.fixture
+def tree(running: Service) -> dict[str, str]:
+    """Ids of a folder of nodes: a, b below inner."""
+    folder = running.node("tree", "folder")
+    inner = running.node("inner", "folder", parent_id=folder)
+    a = running.node("a.md", "markdown", SECTIONS["apples"], parent_id=folder)
+    b = running.node("b.md", "markdown", SECTIONS["birds"], parent_id=inner)
+    return {"folder": folder, "inner": inner, "a": a, "b": b}
+
+
+def patch(running: Service, node: str, **body: Any) -> None:
+    assert running.client.patch(f"{NODES}/{node}", json=body).status_code == 200
+
+
+def test_a_rename_or_move_of_nodes_patches_places_without_embedding(running: Service, tree: dict[str, str]) -> None:
+    indexed(running, node_id=tree["folder"])
+    patch(running, tree["a"], name="renamed.md")
+    patch(running, tree["inner"], name="moved")
+    tool, status = indexed(running, node_id=tree["folder"])
+    assert (status["embedded_chunks"], status["removed_files"], status["total_chunks"]) == (0, 0, 2)
+    assert [file["file_path"] for file in running.files(tool)] == ["moved/b.md", "renamed.md"]
+    for mode in ("hybrid", "vector", "keyword"):
+        hit = running.query(tool, "renamed apples", mode=mode)[0]
+        assert (hit["file_path"], hit["file_name"], hit["stale"]) == ("renamed.md", "renamed.md", False)
+    assert found(running, tool, "moved") == {"moved/b.md"}
+    patch(running, tree["b"], parent_id=tree["folder"])
+    tool, status = indexed(running, node_id=tree["folder"])
+    assert status["embedded_chunks"] == 0
+    hit = running.query(tool, "birds", filters={"path": "b.md"})[0]
+    assert hit["file_id_path"] == f"/{tree['folder']}/{tree['b']}"
+
+
+def test_an_edited_and_a_deleted_node(running: Service, tree: dict[str, str]) -> None:
+    indexed(running, node_id=tree["folder"])
+    patch(running, tree["a"], content=SECTIONS["cars"])
+    assert running.client.delete(f"{NODES}/{tree['inner']}").status_code == 202
+    tool, status = indexed(running, node_id=tree["folder"])
+    assert (status["embedded_chunks"], status["removed_files"], status["total_chunks"]) == (0, 1, 1)
+    assert found(running, tool, "cars birds apples") == {"a.md"}
+
+
+def test_a_file_that_becomes_bad_leaves_search_only_if_it_is_no_text_any_more(running: Service, root: Path) -> None:
+    folder = root / "turned"
+    folder.mkdir()
+    for name in ("a.json", "b.txt"):
+        (folder / name).write_text('{"fruit": "apples"}')
+    indexed(running, **local(folder))
+    (folder / "a.json").write_text('{"fruit": ')
+    (folder / "b.txt").write_bytes(b"\0\0")
+    tool, status = indexed(running, **local(folder))
+    assert (status["failed_files"], status["skipped_files"], status["status"]) == (1, 1, "ready")
+    (hit,) = running.query(tool, "apples", mode="keyword")
+    assert (hit["file_path"], hit["stale"]) == ("a.json", True)
+    assert {file["file_path"]: file["stale"] for file in running.files(tool)} == {"a.json": True, "b.txt": False}
+
+
+def test_a_broker_that_is_down_costs_nothing_but_time(
+    tmp_path: Path, postgres_url: str, template_url: str, root: Path
+) -> None:
+    folder = write(root / "broker", **SECTIONS)
+    server = redis.prepare(tmp_path)
+    with ExitStack() as stack:
+        broker = stack.enter_context(ExitStack())
+        broker.enter_context(process(server.program, tmp_path))
+        url = stack.enter_context(new_database(postgres_url, template_url.rsplit("/", 1)[1]))
+        env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(root)}
+        here = stack.enter_context(with_one_worker(environment(tmp_path / "home", url, server.url, **env)))
+        broker.close()
+        tool = here.local_tool(folder)
+        assert here.status(tool)["status"] == "pending"
+        with process(server.program, tmp_path):
+            assert here.wait(tool)["indexed_files"] == 3
+            assert found(here, tool, "birds") == {"birds.md"}
+
+
+def chunks(here: Service, tool: str) -> list[tuple[Any, ...]]:
+    """Every live chunk of a tool's index without what differs from run to run."""
+    return here.rows(
+        """
+        SELECT f.path, c.chunk_index, c.chunk_text, c.content_hash, c.start_char, c.lead, c.trail
+        FROM chunk c JOIN search_index_file f ON f.id = c.file_id JOIN search_tool s ON s.index_id = c.index_id
+        WHERE s.id = %s AND c.live ORDER BY 1, 2
+        """,
+        tool,
+    )
+
+
+@contextmanager
+def with_one_worker(env: dict[str, str]) -> Iterator[Service]:
+    """A service whose only worker is the fast one, which is enough for small tasks."""
+    with ExitStack() as stack:
+        here = stack.enter_context(service(env, workers=False))
+        for program in (programs.worker("fast", 1, env), programs.beat(here.home, env)):
+            here.processes[program.name] = stack.enter_context(process(program, here.home))
+        yield here
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[EmbeddingsFake]:
+    with EmbeddingsFake() as fake:
+        yield fake
+
+
+@pytest.fixture(scope="module")
+def remote(
+    tmp_path_factory: pytest.TempPathFactory,
+    postgres_url: str,
+    template_url: str,
+    redis_url: str,
+    root: Path,
+    provider: EmbeddingsFake,
+) -> Iterator[Service]:
+    """A service with one worker, which asks a provider for two texts at a time."""
+    env = {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_API_BASE": provider.url, "EMBEDDING_API_KEY": "k"}
+    env |= {"EMBEDDING_BATCH_SIZE": "2", "EMBEDDING_CONCURRENCY": "1", "LOCAL_SOURCE_ROOTS": str(root)}
+    home = tmp_path_factory.mktemp("remote")
+    with ExitStack() as stack:
+        url = stack.enter_context(new_database(postgres_url, template_url.rsplit("/", 1)[1]))
+        yield stack.enter_context(with_one_worker(environment(home, url, next_broker(redis_url), **env)))
+
+
+def test_a_provider_that_fails_for_a_while_is_waited_for(remote: Service, provider: EmbeddingsFake, root: Path) -> None:
+    tool = remote.local_tool(write(root / "warm", **SECTIONS))
+    remote.wait(tool)
+    provider.fail_next(503, count=7)
+    tool = remote.local_tool(write(root / "patient", a="Patience.", b="More patience.", c="Much more patience."))
+    eventually(lambda: remote.status(tool)["warning"] is not None, 20, remote.logs)
+    assert "Waiting" in remote.status(tool)["warning"]
+    status = remote.wait(tool)
+    assert (status["indexed_files"], status["warning"], status["error"]) == (3, None, None)
+    assert {file["attempts"] for file in remote.files(tool)} == {1}
+
+
+def test_a_key_that_ends_during_the_run_ends_the_task_with_the_reason(
+    remote: Service, provider: EmbeddingsFake, root: Path
+) -> None:
+    provider.fail_next(401)
+    folder = write(root / "ended", a="An end.", b="A bitter end.", c="Endless.")
+    status = remote.wait(remote.local_tool(folder), "error")
+    assert "EMBEDDING_API_KEY" in status["error"]
+    again = remote.wait(remote.local_tool(root / "ended"))
+    assert (again["indexed_files"], again["error"]) == (3, None)
+
+
+def test_killed_workers_change_nothing_about_the_result(remote: Service, provider: EmbeddingsFake, root: Path) -> None:
+    folder = write(root / "killed", **{f"f{number}": "".join(SECTIONS.values()) + f"{number}" for number in range(12)})
+    calm = remote.local_tool(folder, project="calm")
+    remote.wait(calm)
+    provider.delay = 0.2
+    provider.reset()
+    killed = remote.local_tool(folder)
+    eventually(lambda: len(provider.audit.requests) > 3, 30, remote.logs)
+    remote.processes["worker-fast"].signal(SIGKILL)
+    assert remote.status(killed)["status"] == "indexing"
+    provider.delay = 0
+    with process(programs.worker("fast", 1, remote.env), remote.home):
+        status = remote.wait(killed)
+        assert (status["indexed_files"], status["failed_files"], status["error"]) == (12, 0, None)
+        assert chunks(remote, killed) == chunks(remote, calm)
+        assert len(remote.query(killed, "section", mode="vector", top_k=10_000)) == status["total_chunks"] == 36

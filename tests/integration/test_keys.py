@@ -1,0 +1,168 @@
+"""Who may see what: API keys by the command line, and `AUTH=off` for this machine only."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tests.service import TOOLS, Service, checked, environment, new_database, next_broker, service
+from worker.settings import LOCAL_MODEL
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str) -> Iterator[Service]:
+    home, root = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("root")
+    env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(root), "AUTH": "on"}
+    with service(environment(home, database_url, next_broker(redis_url), **env), workers=False) as started:
+        yield started
+
+
+def foldex(running: Service, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line in the service's environment."""
+    command = [sys.executable, "-m", "api", *arguments]
+    return subprocess.run(
+        command, env={**os.environ, **running.env, **env}, capture_output=True, text=True, check=False
+    )
+
+
+def new_key(running: Service, project: str) -> str:
+    made = foldex(running, "keys", "create", project, "--name", f"for {project}")
+    assert made.returncode == 0, made.stderr
+    key, *rest = made.stdout.split()
+    assert not rest
+    return key
+
+
+def call(
+    running: Service, method: str, path: str, key: str | None, scheme: str = "Bearer", **body: object
+) -> httpx.Response:
+    headers = {} if key is None else {"Authorization": f"{scheme} {key}"}
+    return running.client.request(method, path, headers=headers, json=body or None)
+
+
+@pytest.fixture(scope="module")
+def one(running: Service) -> str:
+    return new_key(running, "one")
+
+
+@pytest.fixture(scope="module")
+def two(running: Service) -> str:
+    return new_key(running, "two")
+
+
+def assert_unauthorized(answer: httpx.Response) -> None:
+    assert answer.status_code == 401
+    assert (answer.headers["www-authenticate"], answer.json()["code"]) == ("Bearer", "unauthorized")
+    assert "keys create" in answer.json()["detail"]
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_without_a_valid_key_nothing_is_answered(running: Service, one: str, method: str) -> None:
+    for key, scheme in ((None, ""), ("wrong", "Bearer"), (one, "Basic"), (one[:-1], "Bearer")):
+        assert_unauthorized(call(running, method, TOOLS, key, scheme))
+    assert_unauthorized(running.client.get(TOOLS, headers={"Authorization": "Bearer"}))
+    assert_unauthorized(call(running, "GET", f"{TOOLS}/no-id", None))
+    assert_unauthorized(call(running, "DELETE", "/api/projects/one", None))
+
+
+def test_health_and_documentation_ask_for_no_key(running: Service) -> None:
+    for path in ("/healthz", "/readyz", "/metrics", "/openapi.json", "/docs"):
+        assert running.client.get(path).status_code == 200
+
+
+def test_a_key_sees_its_own_project_and_no_other(running: Service, one: str, two: str) -> None:
+    made = call(running, "POST", "/api/projects/one/nodes", one, name="n", type="json", content={"a": 1}, id="n")
+    assert made.status_code == 201
+    tool = checked(call(running, "POST", TOOLS, one, project_id="one", node_id="n"), 202)["tool_id"]
+    assert [item["tool_id"] for item in checked(call(running, "GET", TOOLS, one), 200)["items"]] == [tool]
+    assert checked(call(running, "GET", TOOLS, two), 200)["items"] == []
+    hidden = [
+        call(running, "GET", f"{TOOLS}?project_id=one", two),
+        call(running, "POST", TOOLS, two, project_id="one", node_id="n"),
+        *(
+            call(running, "GET", f"{TOOLS}/{tool}{part}", two)
+            for part in ("", "/status", "/tasks", "/files", "/files/n")
+        ),
+        call(running, "POST", f"{TOOLS}/{tool}/query", two, query="x"),
+        call(running, "DELETE", f"{TOOLS}/{tool}", two),
+        call(running, "GET", "/api/projects/one/nodes/n", two),
+        call(running, "PATCH", "/api/projects/one/nodes/n", two, name="m"),
+        call(running, "DELETE", "/api/projects/one/nodes/n", two),
+        call(running, "POST", "/api/projects/one/nodes", two, name="m", type="folder"),
+        call(running, "DELETE", "/api/projects/one", two),
+    ]
+    assert [(answer.status_code, answer.json()["code"]) for answer in hidden] == [(404, "not_found")] * len(hidden)
+    missing = call(running, "GET", f"{TOOLS}/{'0' * 8}-{tool[9:]}", two).json()["detail"]
+    assert call(running, "GET", f"{TOOLS}/{tool}", two).json()["detail"].split("'")[::2] == missing.split("'")[::2]
+    assert call(running, "GET", f"{TOOLS}/{tool}", one).status_code == 200
+
+
+def test_a_node_of_another_project_cannot_be_indexed_or_joined(running: Service, one: str, two: str) -> None:
+    node = {"name": "n", "type": "folder", "id": "private"}
+    checked(call(running, "POST", "/api/projects/one/nodes", one, **node), 201)
+    refused = call(running, "POST", TOOLS, two, project_id="two", node_id="private")
+    assert (refused.status_code, refused.json()["code"]) == (404, "not_found")
+    body = {"name": "m", "type": "folder", "parent_id": "private"}
+    assert call(running, "POST", "/api/projects/two/nodes", two, **body).status_code == 404
+
+
+def test_a_key_is_listed_without_itself_and_ends_when_revoked(running: Service) -> None:
+    key = new_key(running, "short")
+    assert call(running, "GET", TOOLS, key).status_code == 200
+    listed = foldex(running, "keys", "list", "short").stdout
+    assert "valid" in listed
+    assert "for short" in listed
+    assert key not in listed
+    assert foldex(running, "keys", "list", "nobody").stdout == ""
+    key_id = listed.split()[0]
+    assert foldex(running, "keys", "revoke", key_id).returncode == 0
+    assert_unauthorized(call(running, "GET", TOOLS, key))
+    again = foldex(running, "keys", "revoke", key_id)
+    assert again.returncode == 1
+    assert "foldex keys list" in again.stderr
+    assert "revoked" in foldex(running, "keys", "list", "short").stdout
+
+
+def test_a_key_is_stored_as_a_hash_only(running: Service, one: str) -> None:
+    ((row,),) = running.rows("SELECT string_agg(k::text, ' ') FROM api_key k")
+    assert one not in row
+    assert one.encode().hex() not in row
+
+
+def test_deleting_a_project_ends_its_keys(running: Service) -> None:
+    key = new_key(running, "closing")
+    assert call(running, "DELETE", "/api/projects/closing", key).status_code == 202
+    assert_unauthorized(call(running, "GET", TOOLS, key))
+
+
+def test_an_open_api_on_an_open_address_does_not_start(running: Service) -> None:
+    for host in ("0.0.0.0", "::"):
+        refused = foldex(running, "serve", AUTH="off", API_HOST=host)
+        assert refused.returncode == 1
+        assert "AUTH=on" in refused.stderr
+        assert "Traceback" not in refused.stderr
+
+
+def test_the_first_key_may_be_made_before_anything_else_ran(running: Service, postgres_url: str) -> None:
+    with new_database(postgres_url) as url:
+        assert foldex(running, "keys", "create", "first", DATABASE_URL=url).returncode == 0
+        assert "first" in foldex(running, "keys", "list", DATABASE_URL=url).stdout
+
+
+def test_a_key_for_no_project_is_not_made(running: Service) -> None:
+    refused = foldex(running, "keys", "create", "")
+    assert refused.returncode != 0
+    assert "Traceback" not in refused.stderr
+
+
+def test_a_database_that_does_not_answer_is_told_without_a_traceback(running: Service) -> None:
+    refused = foldex(running, "keys", "list", DATABASE_URL="postgresql://127.0.0.1:1/none?connect_timeout=1")
+    assert refused.returncode == 1
+    assert "DATABASE_URL" in refused.stderr
+    assert "Traceback" not in refused.stderr

@@ -1,0 +1,168 @@
+"""What operators see: logs, metrics, health, and the description of the API."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from pydantic import BaseModel
+
+from api.stack.processes import log_file
+from schemas.node import NewNode, NodePatch
+from schemas.search import Query
+from schemas.tool import NewTool
+from tests.service import TOOLS, Service, environment, next_broker, service
+from worker.settings import LOCAL_MODEL
+
+FILES = 60
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("root")
+
+
+@pytest.fixture(scope="module")
+def running(
+    tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, root: Path
+) -> Iterator[Service]:
+    """A service that logs everything, so that what INFO leaves out can be told from what is not logged at all."""
+    env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(root), "LOG_LEVEL": "DEBUG"}
+    home = tmp_path_factory.mktemp("home")
+    with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def tool(running: Service, root: Path) -> str:
+    for number in range(FILES):
+        (root / f"file-{number:03}.txt").write_text("x" if number else "\0")
+    made = running.local_tool(root)
+    running.wait(made)
+    return made
+
+
+def lines(running: Service, level: str) -> list[str]:
+    """Lines of the workers' and the API's logs at a level."""
+    names = ("worker-fast", "worker-bulk", "api")
+    texts = [log_file(running.home, name).read_text(errors="replace") for name in names]
+    return [line for text in texts for line in text.splitlines() if f" level={level} " in line]
+
+
+def test_the_flow_is_logged_with_ids_and_no_file_at_info(running: Service, tool: str) -> None:
+    task = running.status(tool)["task_id"]
+    ours = [line for line in lines(running, "info") if f"task_id={task}" in line]
+    events = re.findall(r' event=(?:"([^"]*)"|(\S+))', "\n".join(ours))
+    assert {quoted or plain for quoted, plain in events} >= {"planning", "indexed", "task closed"}
+    assert all(f"tool_id={tool}" in line for line in ours)
+    assert not [line for line in lines(running, "info") if "file-0" in line]
+    assert len(lines(running, "info")) < FILES
+
+
+def test_every_file_is_logged_at_debug(running: Service, tool: str) -> None:
+    files = [line for line in lines(running, "debug") if " event=file " in line]
+    assert {re.findall(r" path=(\S+)", line)[0] for line in files} == {f"file-{n:03}.txt" for n in range(FILES)}
+    assert all(" file_id=" in line and f"tool_id={tool}" in line for line in files)
+    (binary,) = [line for line in files if "file-000" in line]
+    assert "reason=binary" in binary
+
+
+def test_what_comes_every_two_seconds_is_not_logged_at_info(running: Service, tool: str) -> None:
+    assert not [line for line in lines(running, "info") if "foldex.sweep" in line]
+
+
+def metrics(running: Service) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    text = running.client.get("/metrics").text
+    families = text_string_to_metric_families(text)
+    return {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
+
+
+def test_metrics_count_requests_by_route_and_show_the_backlog(running: Service, tool: str) -> None:
+    running.query(tool, "x")
+    running.client.get(f"{TOOLS}/no-id")
+    running.client.get("/no/such/place")
+    seen = metrics(running)
+
+    def requests(method: str, route: str, status: int) -> float:
+        labels = {"method": method, "route": route, "status": str(status)}
+        return seen.get(("foldex_requests_total", frozenset(labels.items())), 0)
+
+    assert requests("POST", f"{TOOLS}/{{tool_id}}/query", 200) >= 1
+    assert requests("GET", f"{TOOLS}/{{tool_id}}", 404) == 1
+    assert requests("GET", "unknown", 404) == 1
+    assert seen["foldex_files_pending", frozenset()] == 0
+    assert seen["foldex_oldest_task_seconds", frozenset()] == 0
+    assert not [labels for _, labels in seen if any(tool in value for _, value in labels)]
+
+
+def test_health(running: Service) -> None:
+    assert running.get("/healthz") == {"status": "ok"}
+    assert running.get("/readyz") == {"status": "ready"}
+
+
+@pytest.fixture(scope="module")
+def openapi(running: Service) -> dict[str, Any]:
+    return running.get("/openapi.json")
+
+
+OPERATIONS = {
+    "/api/tools/search": {"get", "post"},
+    "/api/tools/search/{tool_id}": {"get", "delete"},
+    "/api/tools/search/{tool_id}/status": {"get"},
+    "/api/tools/search/{tool_id}/tasks": {"get"},
+    "/api/tools/search/{tool_id}/files": {"get"},
+    "/api/tools/search/{tool_id}/files/{file_id}": {"get"},
+    "/api/tools/search/{tool_id}/query": {"post"},
+    "/api/projects/{project_id}/nodes": {"post"},
+    "/api/projects/{project_id}/nodes/{node_id}": {"get", "patch", "delete"},
+    "/api/projects/{project_id}": {"delete"},
+    "/healthz": {"get"},
+    "/readyz": {"get"},
+    "/metrics": {"get"},
+}
+
+
+def test_every_call_is_described(openapi: dict[str, Any]) -> None:
+    for path, operations in OPERATIONS.items():
+        assert operations <= openapi["paths"][path].keys()
+    for path, operations in openapi["paths"].items():
+        for method, operation in operations.items():
+            assert operation["description"].endswith("."), (method, path)
+            assert operation["tags"], (method, path)
+
+
+def test_errors_are_described_as_problems(openapi: dict[str, Any]) -> None:
+    for path, operations in openapi["paths"].items():
+        for method, operation in operations.items():
+            answers = {int(status): answer for status, answer in operation["responses"].items()}
+            assert not path.startswith("/api/") or {401, 404, 422} <= answers.keys(), (method, path)
+            for status, answer in answers.items():
+                if status >= 400:
+                    assert set(answer["content"]) == {"application/problem+json"}
+                    assert "code" in answer["content"]["application/problem+json"]["schema"]["properties"]
+
+
+def test_lists_tell_what_they_hold(openapi: dict[str, Any]) -> None:
+    for part, held in (("", "Tool"), ("/{tool_id}/tasks", "Status"), ("/{tool_id}/files", "File")):
+        answer = openapi["paths"][f"{TOOLS}{part}"]["get"]["responses"]["200"]["content"]["application/json"]
+        schema = openapi["components"]["schemas"][answer["schema"]["$ref"].rsplit("/", 1)[1]]
+        assert schema["properties"]["items"]["items"] == {"$ref": f"#/components/schemas/{held}"}
+
+
+@pytest.mark.parametrize("model", [NewTool, Query, NewNode, NodePatch])
+def test_bodies_have_examples_that_hold(openapi: dict[str, Any], model: type[BaseModel]) -> None:
+    examples = openapi["components"]["schemas"][model.__name__]["examples"]
+    assert examples
+    for example in examples:
+        model.model_validate(example)
+
+
+def test_without_keys_only_this_machine_by_its_own_name_is_answered(running: Service) -> None:
+    own = running.client.get("/api/tools/search", headers={"host": "localhost:80"})
+    assert own.status_code == 200
+    foreign = running.client.get("/api/tools/search", headers={"host": "rebound.example"})
+    assert (foreign.status_code, foreign.json()["code"]) == (403, "auth_required")

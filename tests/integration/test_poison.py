@@ -1,0 +1,60 @@
+"""Files that end the process that parses them: each alone pays for it, the third time with its outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from api.stack.programs import ROOT
+from tests.service import Service, environment, next_broker, service
+from worker.settings import LOCAL_MODEL
+
+INNOCENT = 20
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("folder")
+    for number in range(INNOCENT):
+        (made / f"note-{number}.md").write_text(f"# Note {number}\n\nInnocent number {number}.\n")
+    (made / "kills.md").write_text("# Bad\n\nKILL-ME\n")
+    (made / "loops.md").write_text("# Bad\n\nLOOP-FOR-EVER\n")
+    (made / "eats.md").write_text("# Bad\n\nEAT-ALL-MEMORY\n")
+    return made
+
+
+@pytest.fixture(scope="module")
+def running(
+    tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, folder: Path
+) -> Iterator[Service]:
+    env = environment(
+        tmp_path_factory.mktemp("home"),
+        database_url,
+        next_broker(redis_url),
+        DEFAULT_EMBEDDING_MODEL=LOCAL_MODEL,
+        LOCAL_SOURCE_ROOTS=str(folder),
+        VECTOR_STORE="lancedb",
+        PYTHONPATH=str(ROOT / "tests" / "fakes" / "poison"),
+    )
+    with service(env) as started:
+        yield started
+
+
+@pytest.mark.timeout(240)
+def test_poison_is_tried_alone_and_condemns_nobody_else(running: Service, folder: Path) -> None:
+    workers = {name: process.child.pid for name, process in running.processes.items()}
+    tool = running.local_tool(folder)
+    running.wait(tool, seconds=200)
+    outcomes = {file["file_path"]: (file["status"], file["reason"]) for file in running.files(tool)}
+    assert outcomes.pop("kills.md") == ("failed", "crashed")
+    assert outcomes.pop("loops.md") == ("failed", "crashed")
+    assert outcomes.pop("eats.md") == ("failed", "parse_failed")
+    assert set(outcomes.values()) == {("indexed", None)}
+    assert len(outcomes) == INNOCENT
+    (bad,) = running.files(tool, q="kills")
+    assert "three times" in bad["message"]
+    # a pool child died each time; the workers themselves went on
+    assert {name: process.child.pid for name, process in running.processes.items()} == workers
+    assert not any(process.ended() for process in running.processes.values())

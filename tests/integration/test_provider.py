@@ -1,0 +1,222 @@
+"""A provider that is busy, down, or refuses: what a fleet asks of it, by its own books, and what users are told."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
+from functools import partial
+from pathlib import Path
+from uuid import uuid4
+
+import httpx
+import numpy as np
+import pytest
+from redis import Redis
+
+from api.stack import programs
+from api.stack.processes import running as process
+from schemas.errors import EmbeddingUnavailable
+from tests.fakes.embeddings import EmbeddingsFake, Request
+from tests.service import Service, environment, eventually, next_broker, service
+from worker.embed import Vectors
+from worker.embed.budget import Budget
+from worker.embed.ledger import Rate
+
+#: Seconds that a request may take from its leave to the provider's books, on a machine that has other work.
+LATE = 0.5
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[EmbeddingsFake]:
+    with EmbeddingsFake() as fake:
+        yield fake
+
+
+@pytest.fixture
+def provider(running: EmbeddingsFake) -> Iterator[EmbeddingsFake]:
+    """A provider that has seen nothing and means well."""
+    running.reset()
+    yield running
+    running.reset()
+    running.delay = 0
+
+
+def post(client: httpx.Client, url: str) -> Vectors:
+    """One request, with its failures as LiteLLM's are mapped."""
+    body = {"model": "m", "input": ["a text"]}
+    answer = client.post(f"{url}/embeddings", json=body, headers={"Authorization": "Bearer k"})
+    if answer.status_code == httpx.codes.OK:
+        return np.ones((1, 1), dtype=np.float32)
+    told = answer.headers.get("Retry-After")
+    raise EmbeddingUnavailable("no", status_code=answer.status_code, **({"retry_after": float(told)} if told else {}))
+
+
+def work(redis_url: str, name: str, rate: Rate, url: str, requests: int, project: str) -> None:
+    """One process of the fleet: so many answers, with all the patience it takes."""
+    budget = Budget("m", name, rate, redis_url=redis_url, concurrency=1)
+    send = partial(post, httpx.Client(trust_env=False), url)
+    answered = 0
+    while answered < requests:
+        # a failure is waited out by the next call
+        with suppress(EmbeddingUnavailable):
+            budget.call(send, project=project, tokens=1, patience=60)
+            answered += 1
+
+
+def fleet(
+    redis_url: str, provider: EmbeddingsFake, rate: Rate, requests: Sequence[int]
+) -> list[multiprocessing.Process]:
+    """Processes of one fleet, each wanting so many answers."""
+    name = uuid4().hex
+    spawn = multiprocessing.get_context("spawn")
+    started = [
+        spawn.Process(target=work, args=(redis_url, name, rate, provider.url, wanted, f"project-{number}"))
+        for number, wanted in enumerate(requests)
+    ]
+    for one in started:
+        one.start()
+    return started  # type: ignore[return-value] # its base class differs by the way of starting, which is no matter here
+
+
+def wait_for(processes: list[multiprocessing.Process]) -> None:
+    for one in processes:
+        one.join(60)
+    codes = [one.exitcode for one in processes]
+    for one in processes:
+        one.kill()
+        one.join()
+    assert codes == [0] * len(processes)
+
+
+def in_order(provider: EmbeddingsFake) -> list[Request]:
+    return sorted(provider.audit.requests, key=lambda request: request.at)
+
+
+def test_two_processes_keep_to_one_budget(redis_url: str, provider: EmbeddingsFake) -> None:
+    wait_for(fleet(redis_url, provider, Rate(6, None, 2), [11, 11]))
+    times = [request.at for request in in_order(provider)]
+    assert len(times) == 22
+    for first in range(0, len(times), 6):
+        within = [at for at in times if times[first] <= at < times[first] + 6 - LATE]
+        assert len(within) <= 3 * 6, "three windows hold three budgets"
+
+
+def test_retry_after_is_obeyed_by_all_processes(redis_url: str, provider: EmbeddingsFake) -> None:
+    provider.delay = 0.05
+    started = fleet(redis_url, provider, Rate(None, None, 10), [80, 80])
+    eventually(lambda: len({request.at for request in provider.audit.requests}) > 30, 30)
+    provider.fail_next(429, retry_after=3)
+    wait_for(started)
+    (refused,) = [request for request in provider.audit.requests if request.status == 429]
+    early = [r for r in provider.audit.requests if refused.ended + LATE < r.at < refused.ended + 3 - 0.01]
+    assert early == []
+    assert len([r for r in provider.audit.requests if r.at > refused.ended + 3]) > 50
+
+
+def test_a_storm_of_errors_is_met_by_few_requests(redis_url: str, provider: EmbeddingsFake) -> None:
+    provider.fail_next(500, count=1000)
+    started = fleet(redis_url, provider, Rate(None, None, 10), [5, 5])
+    eventually(lambda: len(provider.audit.requests) >= 8, 30)
+    eventually(lambda: provider.audit.in_flight == 0, 5)
+    stormy = [request.at for request in in_order(provider)]
+    # 5 in a row, of both, then one after 1, 2, 4 … s
+    assert stormy[-1] - stormy[0] > 1
+    provider.clear_failures()
+    wait_for(started)
+    assert len(provider.audit.requests) <= 8 + 2 + 10
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("root")
+
+
+@pytest.fixture(scope="module")
+def service_(
+    tmp_path_factory: pytest.TempPathFactory,
+    database_url: str,
+    redis_url: str,
+    root: Path,
+    running: EmbeddingsFake,
+) -> Iterator[Service]:
+    """A service with one worker, whose batches are of two texts."""
+    env = {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_API_BASE": running.url, "EMBEDDING_API_KEY": "k"}
+    env |= {"EMBEDDING_BATCH_SIZE": "2", "EMBEDDING_RPM": "600", "LOCAL_SOURCE_ROOTS": str(root)}
+    home = tmp_path_factory.mktemp("provider")
+    env = environment(home, database_url, next_broker(redis_url), **env)
+    with ExitStack() as stack:
+        started = stack.enter_context(service(env, workers=False))
+        for program in (programs.worker("fast", 1, env), programs.beat(home, env)):
+            started.processes[program.name] = stack.enter_context(process(program, home))
+        yield started
+
+
+@pytest.fixture
+def here(service_: Service, provider: EmbeddingsFake) -> Iterator[Service]:
+    """The service, and a fleet that holds nothing against the provider."""
+    yield service_
+    with Redis.from_url(service_.env["REDIS_URL"]) as redis:
+        redis.delete(*redis.keys("foldex:{*"), "nothing")
+
+
+def write(folder: Path, **files: str) -> Path:
+    folder.mkdir()
+    for name, text in files.items():
+        (folder / f"{name}.md").write_text(text)
+    return folder
+
+
+def test_what_a_task_waits_for_is_said_until_it_goes_on(here: Service, provider: EmbeddingsFake, root: Path) -> None:
+    folder = write(root / "busy", **{f"f{number}": f"Text number {number}." for number in range(6)})
+    tool = here.local_tool(write(root / "first", a="One."))
+    here.wait(tool)
+    provider.fail_next(429, retry_after=8)
+    tool = here.local_tool(folder)
+    eventually(lambda: here.status(tool)["warning"] is not None, 30, here.logs)
+    assert "429" in here.status(tool)["warning"]
+    refused = here.client.post(f"/api/tools/search/{tool}/query", json={"query": "text", "mode": "vector"})
+    assert (refused.status_code, refused.json()["code"]) == (503, "embedding_unavailable")
+    assert len(here.query(tool, "text", mode="keyword")) < 6, "words need no provider"
+    status = here.wait(tool)
+    assert (status["indexed_files"], status["warning"], status["error"]) == (6, None, None)
+    assert {file["attempts"] for file in here.files(tool)} == {1}
+
+
+def test_what_costs_nothing_goes_on_without_the_provider(here: Service, provider: EmbeddingsFake, root: Path) -> None:
+    folder = write(root / "away", a="The first text.", b="The second text.")
+    here.wait(here.local_tool(folder))
+    (folder / "a.md").rename(folder / "c.md")
+    (folder / "d.md").write_text("A third text.")
+    provider.fail_next(503, count=1000)
+    tool = here.local_tool(folder)
+    eventually(lambda: {f["file_path"] for f in here.files(tool, status="indexed")} == {"b.md", "c.md"}, 30, here.logs)
+    assert [file["file_path"] for file in here.files(tool, status="removed")] == ["a.md"]
+    assert here.status(tool)["status"] == "indexing"
+    provider.clear_failures()
+    assert here.wait(tool)["indexed_files"] == 3
+
+
+def test_a_wrong_key_ends_the_task_at_once(here: Service, provider: EmbeddingsFake, root: Path) -> None:
+    here.wait(here.local_tool(write(root / "right", a="Any text.")))
+    provider.reset()
+    provider.fail_next(401, count=1000)
+    files = {f"f{number}": f"Another text of number {number}." for number in range(40)}
+    status = here.wait(here.local_tool(write(root / "wrong", **files)), "error")
+    assert "EMBEDDING_API_KEY" in status["error"]
+    assert len(provider.audit.requests) <= 4
+
+
+def test_a_model_that_is_gone_ends_the_task_at_once(here: Service, provider: EmbeddingsFake, root: Path) -> None:
+    here.wait(here.local_tool(write(root / "known", a="Some text.")))
+    provider.fail_next(404, count=1000)
+    status = here.wait(here.local_tool(write(root / "unknown", a="Some other text.")), "error")
+    assert "404" in status["error"]
+
+
+def test_a_refused_text_fails_its_own_file(here: Service, provider: EmbeddingsFake, root: Path) -> None:
+    tool = here.local_tool(write(root / "refused", good="A good text.", bad="REFUSE-ME", fine="A fine text."))
+    status = here.wait(tool)
+    assert (status["indexed_files"], status["failed_files"]) == (2, 1)
+    (bad,) = here.files(tool, status="failed")
+    assert (bad["file_path"], bad["reason"]) == ("bad.md", "embedding_refused")

@@ -1,0 +1,36 @@
+"""What the API process must not load: it would start seconds later, and hold memory for work it never does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+STEPS = ["tasks", "sweep", "pipeline", "catalog", "lease", "parse", "chunk"]
+HEAVY = ["litellm", "openai", "lancedb", "pyarrow", "boto3", "turbopuffer", "api.stack", "moto", "pytest"]
+CREATE = "from worker.settings import Settings; from api.main import create_app; create_app(Settings())"
+
+
+def loaded(code: str) -> set[str]:
+    """Every module that a fresh interpreter holds after running the code."""
+    shown = subprocess.run(
+        [sys.executable, "-c", f"{code}; import sys; print(*sys.modules)"], capture_output=True, text=True, check=True
+    )
+    return set(shown.stdout.split())
+
+
+def test_creating_the_api_loads_no_step_of_indexing_and_nothing_heavy() -> None:
+    modules = loaded(CREATE)
+    assert "api.routes.tools" in modules
+    assert not modules & {f"worker.{step}" for step in STEPS}
+    assert not modules & set(HEAVY)
+
+
+def test_the_queue_can_be_sent_to_without_loading_a_task() -> None:
+    modules = loaded("import worker.app")
+    assert not modules & {f"worker.{step}" for step in STEPS}
+    assert "litellm" not in modules
+
+
+def test_the_nouns_load_no_other_floor() -> None:
+    modules = loaded("import schemas.tool, schemas.search, schemas.node, schemas.errors, schemas.document")
+    assert not {name for name in modules if name.split(".")[0] in {"worker", "api", "psycopg", "celery"}}

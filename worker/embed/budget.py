@@ -1,0 +1,213 @@
+"""When a provider may be asked: one budget for all workers, and patience with a provider that is busy or down.
+
+- Requests and tokens a minute are counted in one ledger (`worker.embed.ledger`). While several projects ask, none gets
+  more than its share.
+- A `Retry-After` binds the whole fleet; so does a 429 without one, for 1 s and twice as long after each further one.
+- A process backs off from 5xx, time-outs and lost connections by itself. After some of them in a row, of all workers,
+  the provider is left alone for up to a minute, and then tried by one request at a time until one succeeds.
+- Each 429 halves the requests that a process has in flight, and some successes add one again.
+- Nobody waits here for long: beyond `PATIENCE` the files go back, and the task waits instead of the worker.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TypeVar
+from uuid import uuid4
+
+import structlog
+from redis import RedisError
+
+from schemas.errors import EmbeddingError, EmbeddingUnavailable
+from worker.embed import Vectors
+from worker.embed.ledger import LONGEST_BLOCK, OPEN_AFTER, POLL, Alone, Leave, Ledger, Rate, Shared
+
+T = TypeVar("T")
+
+#: Seconds that a slice waits in place for one request, and a user for his query.
+PATIENCE, QUERY_PATIENCE = 5.0, 2.0
+#: Seconds between two looks at the lease while waiting.
+STEP = 0.25
+#: Seconds of the first pause of one process, doubled by each further failure.
+FIRST_PAUSE = 0.5
+#: Successes that allow a process one more request in flight.
+SUCCESSES = 8
+#: Seconds for which a Redis that did not answer is left alone.
+AWAY = 5.0
+#: A provider that says "tomorrow" is asked again after so many seconds.
+LONGEST_RETRY_AFTER = 600.0
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Where time comes from, for tests that do not wait."""
+
+    now: Callable[[], float] = time.monotonic
+    pause: Callable[[float], None] = time.sleep
+
+
+def unchecked() -> None:
+    """A check that never stops anything."""
+
+
+class Budget:
+    """One model at one address, as a process sees it. Thread-safe; opened after any fork."""
+
+    def __init__(
+        self,
+        model: str,
+        name: str,
+        rate: Rate,
+        *,
+        redis_url: str,
+        concurrency: int,
+        clock: Clock | None = None,
+    ) -> None:
+        self._model = model
+        self._clock = clock or Clock()
+        self._shared = Shared(redis_url, name, rate)
+        self._alone = Alone(name, rate, self._clock.now)
+        self._away_until: float | None = None
+        self._lock = threading.Lock()
+        self._most = float(concurrency)
+        self._allowed = float(concurrency)
+        self._halved_at = float("-inf")
+        self._successes = 0
+        self._failures = 0
+        self._resume_at = float("-inf")
+        #: Tokens of one request that still fit into the budget.
+        self.max_request_tokens = rate.tokens
+
+    @property
+    def concurrency(self) -> int:
+        """Requests that this process may have in flight."""
+        return int(self._allowed)
+
+    def call(
+        self,
+        send: Callable[[], Vectors],
+        *,
+        project: str,
+        tokens: int,
+        check: Callable[[], None] = unchecked,
+        patience: float = PATIENCE,
+    ) -> Vectors:
+        """Wait for leave, then send once, and tell the others how it went. `check` may raise while waiting.
+
+        Raises what `send` raises, and `EmbeddingUnavailable` with `gave_up` set where leave is further away than
+        `patience` seconds: nothing was sent then.
+        """
+        token = uuid4().hex
+        try:
+            self._wait(lambda: self._leave(token, project, tokens), check, patience)
+        except BaseException:  # whatever ends the waiting, others may try then
+            self._use(lambda ledger: ledger.settled(token, alive=False))
+            raise
+        return self._send(send, token)
+
+    def query(self, send: Callable[[], Vectors], *, tokens: int) -> Vectors:
+        """Send what a user waits for: no rate holds it back, though it is charged; a provider left alone does.
+
+        Raises as `call`.
+        """
+        token = uuid4().hex
+        self._wait(lambda: self._use(lambda ledger: ledger.ask("", token)), unchecked, QUERY_PATIENCE)
+        self._use(lambda ledger: ledger.spend("", tokens, 1, force=True))
+        return self._send(send, token)
+
+    def _leave(self, token: str, project: str, tokens: int) -> Leave:
+        left = self._resume_at - self._clock.now()
+        if left > 0:
+            return Leave(left, reason=f"{self._model} does not answer")
+        leave = self._use(lambda ledger: ledger.ask(project, token))
+        if leave.wait or self._use(lambda ledger: ledger.spend(project, tokens, leave.active)):
+            return leave
+        return Leave(POLL, leave.active, "EMBEDDING_RPM or EMBEDDING_TPM is used up, or this project's share of it")
+
+    def _wait(self, ask: Callable[[], Leave], check: Callable[[], None], patience: float) -> None:
+        until = self._clock.now() + patience
+        while True:
+            check()
+            leave = ask()
+            if not leave.wait:
+                return
+            if self._clock.now() + leave.wait > until:
+                raise EmbeddingUnavailable(
+                    f"{leave.reason or self._model}; asked again in {max(1, round(leave.wait))} s.",
+                    retry_after=leave.wait,
+                    gave_up=True,
+                )
+            self._clock.pause(min(leave.wait, STEP))
+
+    def _send(self, send: Callable[[], Vectors], token: str) -> Vectors:
+        began = self._clock.now()
+        try:
+            vectors = send()
+        except EmbeddingUnavailable as error:
+            self._failed(error, token, began)
+            raise
+        except BaseException as error:  # a refusal is an answer too; whatever else it is, others may try then
+            alive = isinstance(error, EmbeddingError)
+            self._use(lambda ledger: ledger.settled(token, alive=alive))
+            raise
+        self._succeeded(token)
+        return vectors
+
+    def _succeeded(self, token: str) -> None:
+        with self._lock:
+            self._failures = 0
+            self._successes += 1
+            if self._successes >= SUCCESSES:
+                self._allowed, self._successes = min(self._most, self._allowed + 1), 0
+        self._use(lambda ledger: ledger.settled(token, alive=True))
+
+    def _failed(self, error: EmbeddingUnavailable, token: str, began: float) -> None:
+        """Note the failure; the error's `retry_after` becomes the seconds after which this process asks again."""
+        status = error.data.get("status_code")
+        told = min(float(error.data.get("retry_after") or 0), LONGEST_RETRY_AFTER)
+        limited = status == HTTPStatus.TOO_MANY_REQUESTS
+        pause = told or self._back_off(began)
+        if limited:
+            self._halve(began)
+        error.data["retry_after"] = pause
+        reason = f"{self._model} is busy (HTTP {status})" if status else f"{self._model} does not answer"
+        after = 1 if limited else OPEN_AFTER
+        self._use(lambda ledger: ledger.failed(token, told, after, reason))
+
+    def _back_off(self, began: float) -> float:
+        """Pause this process, once for all requests that failed together; the seconds."""
+        with self._lock:
+            now = self._clock.now()
+            if began >= self._resume_at:
+                self._failures += 1
+                longest = min(LONGEST_BLOCK, FIRST_PAUSE * 2.0 ** min(self._failures - 1, 20))
+                self._resume_at = now + random.uniform(longest / 2, longest)  # noqa: S311 - spreads processes out
+            return max(0.0, self._resume_at - now)
+
+    def _halve(self, began: float) -> None:
+        """Once for all requests that were refused together."""
+        with self._lock:
+            self._successes = 0
+            if began > self._halved_at:
+                self._allowed, self._halved_at = max(1.0, self._allowed / 2), self._clock.now()
+
+    def _use(self, act: Callable[[Ledger], T]) -> T:
+        """Act on the fleet's ledger, or, while Redis is away, on this process's own."""
+        if self._away_until is None or self._clock.now() >= self._away_until:
+            try:
+                done = act(self._shared)
+            except RedisError as error:
+                if self._away_until is None:
+                    log.warning("Redis does not answer; each worker keeps to the budget by itself", error=str(error))
+                self._away_until = self._clock.now() + AWAY
+            else:
+                self._away_until = None
+                return done
+        return act(self._alone)

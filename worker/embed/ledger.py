@@ -1,0 +1,264 @@
+"""What workers know of a provider together: who asks, what was spent, and whether it is to be left alone.
+
+Two ledgers do the same: `Shared` in Redis for the whole fleet, by the clock of Redis, and `Alone` in one process, for
+as long as Redis is away. `limits` counts what is spent: requests by a moving window, which is exact, and tokens, of
+which one request has many, by a sliding window of two counters.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from limits import RateLimitItem, RateLimitItemPerSecond
+from limits.storage import MemoryStorage, RedisStorage, Storage
+from limits.strategies import MovingWindowRateLimiter, SlidingWindowCounterRateLimiter
+from redis import Redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+#: Failures in a row, of all workers, after which nobody asks but one at a time.
+OPEN_AFTER = 5
+#: Seconds a provider that goes on failing is left alone, at most.
+LONGEST_BLOCK = 60.0
+#: Seconds that a project counts as asking.
+ACTIVE = 5.0
+#: Seconds until somebody else may try, if the one who tried does not come back; a request's time-out and some more.
+PROBE = 70.0
+#: Seconds over which those who waited for the same moment spread.
+SPREAD = 0.5
+#: Seconds until one who was refused looks again.
+POLL = 0.25
+#: Seconds after which failures in a row are forgotten.
+MEMORY = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """What may be spent in `window` seconds, in all; None is unlimited."""
+
+    requests: int | None
+    tokens: int | None
+    window: int
+
+    @classmethod
+    def per_minute(cls, requests: int | None, tokens: int | None) -> Rate:
+        """A minute's budget, cut into parts of 10 s where it is large enough: so nobody waits a minute for his turn."""
+        window = 60 if requests is not None and requests < 60 else 10  # noqa: PLR2004 - fewer than one a second
+        part = [None if limit is None else max(1, limit * window // 60) for limit in (requests, tokens)]
+        return cls(part[0], part[1], window)
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """An answer to who asks: 0 seconds to wait, or some and why; `active` projects ask at the moment."""
+
+    wait: float
+    active: int = 1
+    reason: str = ""
+
+
+class Ledger(Protocol):
+    """See `Shared`."""
+
+    def ask(self, project: str, token: str) -> Leave:
+        """Whether the provider may be asked now. Where only one may try, he is known by his `token`."""
+        ...
+
+    def spend(self, project: str, tokens: int, active: int, *, force: bool = False) -> bool:
+        """Take a request of so many tokens from the budget, if it and the project's share of it allow, or by force."""
+        ...
+
+    def failed(self, token: str, wait: float, after: int, reason: str) -> None:
+        """Leave the provider alone for `wait` seconds, or after `after` failures in a row twice as long each time."""
+        ...
+
+    def settled(self, token: str, *, alive: bool) -> None:
+        """Let the next one try; forget the failures if the provider is `alive`."""
+        ...
+
+
+class Spending:
+    """The budget of one name over a storage of `limits`."""
+
+    def __init__(self, storage: Storage, name: str, rate: Rate) -> None:
+        self._name = name
+        self._exact = MovingWindowRateLimiter(storage)
+        self._counted = SlidingWindowCounterRateLimiter(storage)
+        self._requests = _item(rate.requests, rate.window, "requests")
+        self._tokens = _item(rate.tokens, rate.window, "tokens")
+
+    def spend(self, project: str, tokens: int, active: int, *, force: bool) -> bool:
+        """See `Ledger`. A request above the whole budget takes all of it."""
+        costs = [(item, cost) for item, cost in ((self._requests, 1), (self._tokens, tokens)) if item is not None]
+        costs = [(item, min(cost, item.amount)) for item, cost in costs]
+        if not force and not all(self._fits(item, cost, project, active) for item, cost in costs):
+            return False
+        if self._requests is not None and not self._exact.hit(self._requests, self._name) and not force:
+            return False
+        for item, cost in costs:
+            if item is self._tokens:
+                self._counted.hit(item, self._name, cost=cost)
+            self._counted.hit(item, self._name, project, cost=cost)
+        return True
+
+    def _fits(self, item: RateLimitItem, cost: int, project: str, active: int) -> bool:
+        if item is self._tokens and not self._counted.test(item, self._name, cost=cost):
+            return False
+        if active <= 1:
+            return True
+        spent = item.amount - self._counted.get_window_stats(item, self._name, project).remaining
+        return spent == 0 or spent + cost <= item.amount / active
+
+
+def _item(amount: int | None, window: int, kind: str) -> RateLimitItem | None:
+    return None if amount is None else RateLimitItemPerSecond(amount, window, namespace=kind)
+
+
+_ASK = """
+local asking, blocked, failures, probe = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local time = redis.call('TIME')
+local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
+if ARGV[1] ~= '' then redis.call('ZADD', asking, now, ARGV[1]) end
+redis.call('ZREMRANGEBYSCORE', asking, '-inf', now - tonumber(ARGV[3]))
+redis.call('EXPIRE', asking, 60)
+local active = redis.call('ZCARD', asking)
+local left = redis.call('PTTL', blocked)
+if left > 0 then return {left, active, redis.call('GET', blocked)} end
+if tonumber(redis.call('GET', failures) or '0') >= tonumber(ARGV[4]) and redis.call('GET', probe) ~= ARGV[2]
+    and not redis.call('SET', probe, ARGV[2], 'NX', 'PX', ARGV[5]) then
+    return {-1, active, ''}
+end
+return {0, active, ''}
+"""
+
+_FAILED = """
+local blocked, failures, probe = KEYS[2], KEYS[3], KEYS[4]
+local left = redis.call('PTTL', blocked)
+local wait = tonumber(ARGV[2])
+if redis.call('GET', probe) == ARGV[1] then redis.call('DEL', probe) end
+-- what fails while nobody may ask was begun before, and tells nothing new
+if left <= 0 then
+    local count = redis.call('INCR', failures)
+    redis.call('PEXPIRE', failures, ARGV[6])
+    if wait == 0 and count >= tonumber(ARGV[3]) then
+        wait = math.min(tonumber(ARGV[4]), 1000 * 2 ^ math.min(count - tonumber(ARGV[3]), 20))
+    end
+end
+if wait > left and wait > 0 then redis.call('SET', blocked, ARGV[5], 'PX', math.ceil(wait)) end
+"""
+
+_SETTLED = """
+if redis.call('GET', KEYS[4]) == ARGV[1] then redis.call('DEL', KEYS[4]) end
+if ARGV[2] == '1' then redis.call('DEL', KEYS[3]) end
+"""
+
+
+class Shared:
+    """The ledger of the whole fleet. Every method raises `RedisError` if Redis does not answer."""
+
+    def __init__(self, url: str, name: str, rate: Rate) -> None:
+        # one repeat for a connection that a restart of the server broke; a Redis that is away must not cost seconds
+        redis = Redis.from_url(url, socket_timeout=2, socket_connect_timeout=1, retry=Retry(NoBackoff(), 1))
+        self._spending = Spending(RedisStorage("redis://", redis.connection_pool, key_prefix="foldex:rate"), name, rate)
+        self._keys = [f"foldex:{{{name}}}:{part}" for part in ("asking", "blocked", "failures", "probe")]
+        self._ask, self._failed, self._settled = map(redis.register_script, (_ASK, _FAILED, _SETTLED))
+
+    def ask(self, project: str, token: str) -> Leave:
+        """See `Ledger`."""
+        left, active, reason = self._call(self._ask, project, token, ACTIVE, OPEN_AFTER, _ms(PROBE))
+        return _leave(left / 1000 if left > 0 else left, int(active), bytes(reason).decode())
+
+    def spend(self, project: str, tokens: int, active: int, *, force: bool = False) -> bool:
+        """See `Ledger`."""
+        return self._spending.spend(project, tokens, active, force=force)
+
+    def failed(self, token: str, wait: float, after: int, reason: str) -> None:
+        """See `Ledger`."""
+        self._call(self._failed, token, _ms(wait), after, _ms(LONGEST_BLOCK), reason, _ms(MEMORY))
+
+    def settled(self, token: str, *, alive: bool) -> None:
+        """See `Ledger`."""
+        self._call(self._settled, token, int(alive))
+
+    def _call(self, script: Any, *values: str | float) -> Any:
+        return script(keys=self._keys, args=values)
+
+
+@dataclass
+class Alone:
+    """The ledger of one process. Thread-safe."""
+
+    name: str
+    rate: Rate
+    now: Callable[[], float] = time.monotonic
+    _asking: dict[str, float] = field(default_factory=dict)
+    _failures: int = 0
+    _blocked_until: float = 0.0
+    _reason: str = ""
+    _probe: tuple[str, float] | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _spending: Spending | None = None
+
+    def ask(self, project: str, token: str) -> Leave:
+        """See `Ledger`."""
+        with self._lock:
+            now = self.now()
+            self._asking = {name: at for name, at in self._asking.items() if at > now - ACTIVE}
+            if project:
+                self._asking[project] = now
+            if self._blocked_until > now:
+                return _leave(self._blocked_until - now, len(self._asking), self._reason)
+            if self._failures >= OPEN_AFTER:
+                if self._probe and self._probe[0] != token and self._probe[1] > now:
+                    return _leave(-1, len(self._asking), "")
+                self._probe = token, now + PROBE
+            return Leave(0, len(self._asking))
+
+    def spend(self, project: str, tokens: int, active: int, *, force: bool = False) -> bool:
+        """See `Ledger`."""
+        with self._lock:
+            # not before it is needed: the storage runs a thread
+            self._spending = self._spending or Spending(MemoryStorage(), self.name, self.rate)
+            return self._spending.spend(project, tokens, active, force=force)
+
+    def failed(self, token: str, wait: float, after: int, reason: str) -> None:
+        """See `Ledger`."""
+        with self._lock:
+            now = self.now()
+            self._release(token)
+            if self._blocked_until <= now:
+                self._failures += 1
+                if not wait and self._failures >= after:
+                    wait = min(LONGEST_BLOCK, 2.0 ** min(self._failures - after, 20))
+            if now + wait > self._blocked_until and wait:
+                self._blocked_until, self._reason = now + wait, reason
+
+    def settled(self, token: str, *, alive: bool) -> None:
+        """See `Ledger`."""
+        with self._lock:
+            self._release(token)
+            if alive:
+                self._failures = 0
+
+    def _release(self, token: str) -> None:
+        if self._probe and self._probe[0] == token:
+            self._probe = None
+
+
+def _leave(wait: float, active: int, reason: str) -> Leave:
+    if wait < 0:
+        return Leave(_scattered(POLL), active, "after failures in a row one request at a time tries whether it is back")
+    return Leave(wait and wait + random.uniform(0, SPREAD), active, reason)  # noqa: S311 - spreads those who wait
+
+
+def _scattered(seconds: float) -> float:
+    return random.uniform(seconds, 2 * seconds)  # noqa: S311 - see above
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)

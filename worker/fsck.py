@@ -1,0 +1,185 @@
+"""Whether a namespace holds what the rows say, id by id; and how it comes to hold that again.
+
+Work may go on meanwhile, so each side is read in the order that makes its verdict certain. A live chunk has its vector
+before it is live, and its row is gone before its vector: one that was live before the store was read, and still is, has
+no vector if the store did not show it. A vector has its row before it is written: one without a row or tombstone after
+the store was read has none for good.
+
+A lost vector is only marked here. Tasks write it again from its row: no file is read for it, and nothing is paid for
+what the embedding cache still holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from uuid import UUID
+
+import structlog
+
+from schemas.errors import StoreError
+from worker.state import Pool, chunks, drift
+from worker.state.cache import Owner
+from worker.state.tools import Index
+from worker.vectors import VectorStore
+
+#: Ids compared at a time.
+PAGE = 20_000
+#: Ids are hashes, so the first ones are a random sample: it misses the loss of one vector in a hundred once in 20,000.
+SAMPLE = 1000
+#: Vectors deleted by one request.
+MAX_DELETES = 5000
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How an index differs from its namespace and from itself; every number but `live` ought to be 0.
+
+    missing: live chunks without a vector. stray: vectors without a row or tombstone. miscounted: files with another
+    number of live chunks than their row says. bare: files that are indexed and have none. unfinished: rows of an idle
+    index that never became live. overdue: tombstones the sweep should have seen to. `busy`: a task is open.
+    """
+
+    live: int
+    missing: int
+    stray: int
+    miscounted: int
+    bare: int
+    unfinished: int
+    overdue: int
+    busy: bool
+
+    @property
+    def drift(self) -> dict[str, int]:
+        """What is wrong, by name."""
+        names = ("missing", "stray", "miscounted", "bare", "unfinished", "overdue")
+        return {name: number for name in names if (number := getattr(self, name))}
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """What a repair did at once, and the task that does the rest: `texts` of the `lost` vectors are not cached."""
+
+    deleted: int
+    recounted: int
+    buried: int
+    lost: int
+    texts: int
+    task_id: UUID | None
+
+
+def inspect(pool: Pool, store: VectorStore, index: Index) -> Report:
+    """Compare an index with its namespace; memory is the same at any size. Raises `StoreError`."""
+    was_busy = drift.is_busy(pool, index.id)
+    rows, (miscounted, bare) = drift.rows(pool, index.id), drift.wrong_files(pool, index.id)
+    missing = stray = 0
+    for lost, unknown in differences(pool, store, index):
+        missing, stray = missing + len(lost), stray + len(unknown)
+    busy = was_busy or drift.is_busy(pool, index.id)
+    unfinished = 0 if busy else rows.unfinished
+    return Report(rows.live, missing, stray, miscounted, bare, unfinished, rows.overdue, busy)
+
+
+def repair(pool: Pool, store: VectorStore, index: Index) -> Mended:
+    """Mend an idle index, and start a task for what has to be written or read again.
+
+    Raises `StoreError`, or `LeaseLost` once a task works on the index; what was done by then is right.
+    """
+    lost = deleted = 0
+    for missing, stray in differences(pool, store, index):
+        drift.mark_lost(pool, index.id, missing, None)
+        _delete(store, index, stray)
+        lost, deleted = lost + len(missing), deleted + len(stray)
+    recounted = drift.recount(pool, index.id)
+    buried = drift.bury_unfinished(pool, index.id)
+    deleted += _delete_overdue(pool, store, index)
+    task_id = drift.start(pool, index.id) if lost or recounted else None
+    texts = drift.count_unpaid(pool, index.id, Owner(index.project_id, index.settings.embedder)) if lost else 0
+    return Mended(deleted, recounted, buried, lost, texts, task_id)
+
+
+def before_listing(pool: Pool, store: VectorStore, index: Index, task_id: UUID) -> None:
+    """Make what the namespace lost the first work of a task, under whose epoch `index` was read.
+
+    Raises `LeaseLost` if the epoch moved on.
+    """
+    try:
+        if _has_lost_some(pool, store, index):
+            log.warning("the namespace has lost vectors; they are written again", namespace=index.namespace)
+            for missing, _ in differences(pool, store, index):
+                drift.mark_lost(pool, index.id, missing, index.epoch)
+    except StoreError as error:
+        # a task that finds nothing to write needs no store; the namespace is looked at again when it has closed
+        log.warning("namespace not compared", namespace=index.namespace, code=error.code, reason=error.message)
+    taken = drift.take_up(pool, index.id, task_id, index.epoch)
+    if taken:
+        log.info("files without vectors taken up", files=taken)
+
+
+def check(pool: Pool, store: VectorStore, index: Index) -> UUID | None:
+    """Start a task over an idle index whose namespace has lost vectors; its id. Raises `StoreError`.
+
+    Raises `LeaseLost` if another task begins meanwhile, which looks for itself.
+    """
+    if drift.is_busy(pool, index.id):
+        return None
+    lost_some = _has_lost_some(pool, store, index)
+    drift.compared(pool, index.id)
+    if not lost_some:
+        return None
+    log.warning("the namespace has lost vectors; a task writes them again", namespace=index.namespace)
+    for missing, _ in differences(pool, store, index):
+        drift.mark_lost(pool, index.id, missing, None)
+    return drift.start(pool, index.id)
+
+
+def differences(
+    pool: Pool, store: VectorStore, index: Index, page: int = PAGE
+) -> Iterator[tuple[list[UUID], list[UUID]]]:
+    """Live chunks without a vector, and vectors without a row, in ranges of up to `page` ids. Raises `StoreError`."""
+    after: UUID | None = None
+    while True:
+        missing, stray, after = _window(pool, store, index, after, page)
+        if missing:
+            missing = drift.still_live(pool, index.id, missing, known=True)
+        if stray:
+            stray = drift.unknown(pool, index.id, stray)
+        yield missing, stray
+        if after is None:
+            return
+
+
+def _window(
+    pool: Pool, store: VectorStore, index: Index, after: UUID | None, limit: int
+) -> tuple[list[UUID], list[UUID], UUID | None]:
+    """Ids that only the rows, and only the store, seem to have; and the end of the range, None if it is the last."""
+    live = drift.live_ids(pool, index.id, after, limit)
+    stored = store.ids(index.namespace, after, limit)
+    end = min((page[-1] for page in (live, stored) if len(page) == limit), default=None)
+    live, stored = ([id_ for id_ in page if end is None or id_ <= end] for page in (live, stored))
+    return sorted(set(live).difference(stored)), sorted(set(stored).difference(live)), end
+
+
+def _has_lost_some(pool: Pool, store: VectorStore, index: Index) -> bool:
+    """Whether a sample of the live chunks lacks vectors; those known to be lost do not count."""
+    if not drift.live_ids(pool, index.id, None, 1):
+        return False
+    missing, _, _ = _window(pool, store, index, None, SAMPLE)
+    return bool(missing) and bool(drift.still_live(pool, index.id, missing, known=False))
+
+
+def _delete(store: VectorStore, index: Index, ids: list[UUID]) -> None:
+    for start in range(0, len(ids), MAX_DELETES):
+        some = ids[start : start + MAX_DELETES]
+        store.write(index.namespace, index.settings.embedder.dimensions, deletes=some)
+
+
+def _delete_overdue(pool: Pool, store: VectorStore, index: Index) -> int:
+    deleted = 0
+    while ids := drift.overdue(pool, index.id, MAX_DELETES):
+        _delete(store, index, ids)
+        chunks.purge_tombstones(pool, ids)
+        deleted += len(ids)
+    return deleted

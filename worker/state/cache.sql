@@ -1,0 +1,78 @@
+-- name: lookup
+SELECT text_hash, vector, used_at < now() - %(rest)s AS rested FROM embedding_cache
+WHERE project_id = %(project_id)s AND embedder = %(embedder)s AND text_hash = ANY (%(hashes)s)
+
+-- name: touch
+-- whoever holds such a row now touches it as well
+UPDATE embedding_cache e SET used_at = now()
+FROM (
+    SELECT text_hash FROM embedding_cache
+    WHERE project_id = %(project_id)s AND embedder = %(embedder)s AND text_hash = ANY (%(hashes)s)
+    FOR UPDATE SKIP LOCKED
+) s
+WHERE e.project_id = %(project_id)s AND e.embedder = %(embedder)s AND e.text_hash = s.text_hash
+
+-- name: stage
+CREATE TEMP TABLE IF NOT EXISTS staged_vector (text_hash bytea, vector bytea) ON COMMIT DELETE ROWS
+
+-- name: copy
+COPY staged_vector (text_hash, vector) FROM STDIN
+
+-- name: insert_staged
+-- in one order, so that two writers of the same texts wait for each other instead of locking up;
+-- not for a project that was deleted while the answer was on its way
+INSERT INTO embedding_cache (project_id, embedder, text_hash, vector)
+SELECT %(project_id)s, %(embedder)s, text_hash, vector FROM staged_vector
+WHERE EXISTS (SELECT FROM search_tool WHERE project_id = %(project_id)s)
+ORDER BY text_hash
+ON CONFLICT DO NOTHING
+
+-- name: live_elsewhere
+-- texts that are live in an index of the same project, embedder and vector store; only this project's rows are looked at,
+-- so that not even the time it takes tells of another's, and of its indexes no more than can be looked at in half a second
+SELECT DISTINCT ON (h.hash) h.hash, i.namespace, c.id
+FROM (
+    SELECT id, namespace FROM search_index
+    WHERE project_id = %(project_id)s AND deleted_at IS NULL AND vector_store = %(vector_store)s
+      AND concat_ws(' ', settings #>> '{embedder,model}', settings #>> '{embedder,dimensions}',
+                    settings #>> '{embedder,precision}') = %(embedder)s
+    ORDER BY created_at DESC LIMIT 50
+) i
+CROSS JOIN unnest(%(hashes)s::text[]) AS h (hash)
+JOIN chunk c ON c.index_id = i.id AND hashtextextended(c.content_hash, 0) = hashtextextended(h.hash, 0)
+WHERE c.content_hash = h.hash AND c.live AND c.embedded AND NOT c.lost
+ORDER BY h.hash, c.id
+
+-- name: due
+-- one worker in so long a time
+INSERT INTO upkeep (name, ran_at) VALUES ('embedding_cache', now())
+ON CONFLICT (name) DO UPDATE SET ran_at = now() WHERE upkeep.ran_at < now() - %(every)s
+
+-- name: count
+SELECT count(*) FROM embedding_cache
+
+-- name: choose_spare
+CREATE TEMP TABLE evicted AS
+SELECT e.project_id, e.embedder, e.text_hash, e.used_at FROM embedding_cache e
+WHERE NOT EXISTS (
+    SELECT FROM chunk c JOIN search_index i ON i.id = c.index_id
+    WHERE c.live AND i.deleted_at IS NULL AND i.project_id = e.project_id
+      AND concat_ws(' ', i.settings #>> '{embedder,model}', i.settings #>> '{embedder,dimensions}',
+                    i.settings #>> '{embedder,precision}') = e.embedder
+      AND c.content_hash = 'sha256:' || encode(e.text_hash, 'hex'))
+ORDER BY e.used_at DESC OFFSET %(keep)s
+
+-- name: choose_oldest
+CREATE TEMP TABLE evicted AS
+SELECT project_id, embedder, text_hash, used_at FROM embedding_cache ORDER BY used_at DESC OFFSET %(keep)s
+
+-- name: evict
+WITH chosen AS (
+    DELETE FROM evicted WHERE ctid = ANY (ARRAY (SELECT ctid FROM evicted LIMIT %(batch)s))
+    RETURNING project_id, embedder, text_hash, used_at
+)
+DELETE FROM embedding_cache e USING chosen s
+WHERE e.project_id = s.project_id AND e.embedder = s.embedder AND e.text_hash = s.text_hash AND e.used_at = s.used_at
+
+-- name: forget_choice
+DROP TABLE IF EXISTS pg_temp.evicted

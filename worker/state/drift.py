@@ -1,0 +1,171 @@
+"""What the rows say a namespace holds, and how they record that it holds something else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from psycopg import Connection
+from psycopg.rows import class_row
+
+from schemas.errors import LeaseLost
+from worker.state import Pool, handover, load, tasks
+from worker.state.cache import Owner
+from worker.state.chunks import LATE_WRITE
+
+#: The sweep deletes a vector for the last time after `LATE_WRITE`; one that waits twice as long was forgotten.
+OVERDUE = 2 * LATE_WRITE
+#: A namespace nobody works on is compared so often, by a sample.
+CHECK_EVERY = timedelta(hours=1)
+#: Searches that find nothing ask for a further check no more often than so.
+CHECK_PAUSE = timedelta(minutes=1)
+#: Checks that one sweep starts.
+MAX_CHECKS = 20
+
+_SQL = load("drift")
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Numbers of an index: chunks, live ones and those that never became so; tombstones nobody looked after."""
+
+    live: int
+    unfinished: int
+    overdue: int
+
+
+def indexes(pool: Pool, tool_id: UUID | None) -> list[UUID]:
+    """The index of a tool, or all of them, by namespace."""
+    return _ids(pool, "indexes", {"tool_id": tool_id})
+
+
+def live_ids(pool: Pool, index_id: UUID, after: UUID | None, limit: int) -> list[UUID]:
+    """The next ids of live chunks in ascending order."""
+    return _ids(pool, "live_ids", {"index_id": index_id, "after": after, "limit": limit})
+
+
+def still_live(pool: Pool, index_id: UUID, ids: Sequence[UUID], *, known: bool) -> list[UUID]:
+    """Those of `ids` that are live now; without `known`, only those that are not marked as lost already."""
+    return _ids(pool, "still_live", {"index_id": index_id, "ids": list(ids), "known": known})
+
+
+def unknown(pool: Pool, index_id: UUID, ids: Sequence[UUID]) -> list[UUID]:
+    """Those of `ids` that have neither a chunk row, live or not, nor a tombstone."""
+    return _ids(pool, "unknown", {"index_id": index_id, "ids": list(ids)})
+
+
+def rows(pool: Pool, index_id: UUID) -> Rows:
+    """Count the rows of an index."""
+    with pool.connection() as connection:
+        cursor = connection.cursor(row_factory=class_row(Rows))
+        found = cursor.execute(_SQL["count_rows"], {"index_id": index_id, "overdue": OVERDUE}).fetchone()
+        return found or Rows(0, 0, 0)
+
+
+def wrong_files(pool: Pool, index_id: UUID) -> tuple[int, int]:
+    """How many files have another number of live chunks than their row says, and how many are indexed without any."""
+    with pool.connection() as connection:
+        row = connection.execute(_SQL["count_files"], {"index_id": index_id}).fetchone()
+        return (row[0], row[1]) if row else (0, 0)
+
+
+def is_busy(pool: Pool, index_id: UUID) -> bool:
+    """Whether a task is open over the index."""
+    with pool.connection() as connection:
+        return _is_busy(connection, index_id)
+
+
+def mark_lost(pool: Pool, index_id: UUID, ids: Sequence[UUID], epoch: int | None) -> None:
+    """Note that these live chunks have no vector. Raises as `_hold`."""
+    with pool.connection() as connection:
+        _hold(connection, index_id, epoch)
+        connection.execute(_SQL["mark_lost"], {"ids": list(ids)})
+
+
+def take_up(pool: Pool, index_id: UUID, task_id: UUID, epoch: int) -> int:
+    """Make files with lost vectors the work of a task; how many. Raises as `_hold`."""
+    with pool.connection() as connection:
+        _hold(connection, index_id, epoch)
+        return connection.execute(_SQL["take_up"], {"index_id": index_id, "task_id": task_id}).rowcount
+
+
+def recount(pool: Pool, index_id: UUID) -> int:
+    """Correct wrong counts of an idle index, and have those files read again; how many. Raises as `_hold`."""
+    with pool.connection() as connection:
+        _hold(connection, index_id, None)
+        return connection.execute(_SQL["recount"], {"index_id": index_id}).rowcount
+
+
+def bury_unfinished(pool: Pool, index_id: UUID) -> int:
+    """Move rows of an idle index that never became live to the tombstones; how many. Raises as `_hold`."""
+    with pool.connection() as connection:
+        _hold(connection, index_id, None)
+        return connection.execute(_SQL["bury_unfinished"], {"index_id": index_id}).rowcount
+
+
+def overdue(pool: Pool, index_id: UUID, limit: int) -> list[UUID]:
+    """Tombstones that the sweep should have done away with."""
+    return _ids(pool, "overdue", {"index_id": index_id, "overdue": OVERDUE, "limit": limit})
+
+
+def count_unpaid(pool: Pool, index_id: UUID, owner: Owner) -> int:
+    """Texts of chunks marked as lost that the embedding cache does not hold."""
+    with pool.connection() as connection:
+        row = connection.execute(_SQL["count_unpaid"], {**owner.values, "index_id": index_id}).fetchone()
+        return int(row[0]) if row else 0
+
+
+def start(pool: Pool, index_id: UUID) -> UUID | None:
+    """A task over the lost and unfinished files of an idle index, for its oldest tool; None if there is nothing to do.
+
+    The folder is not listed for it, so nothing else that changed is taken up unasked. No message is sent: the sweep
+    does that within seconds. Raises as `_hold`.
+    """
+    with pool.connection() as connection:
+        handover.lock_index(connection, index_id)
+        _hold(connection, index_id, None)
+        owner = connection.execute(_SQL["owner"], {"index_id": index_id}).fetchone()
+        if owner is None:
+            return None
+        started = tasks.retry(connection, tool_id=owner[0], index_id=index_id, folder_node_id=owner[1])
+        return started.id if started else None
+
+
+def compared(pool: Pool, index_id: UUID) -> None:
+    """Note that a namespace was looked at just now."""
+    with pool.connection() as connection:
+        connection.execute(_SQL["compared"], {"index_id": index_id})
+
+
+def due(pool: Pool) -> list[UUID]:
+    """Idle indexes whose namespaces were not compared for long, or that a search asks about; they count as compared."""
+    return _ids(pool, "due", {"every": CHECK_EVERY, "limit": MAX_CHECKS})
+
+
+def ask(pool: Pool, index_id: UUID) -> bool:
+    """Have the namespace compared at the next sweep, if it should hold something; False if that was done just now."""
+    with pool.connection() as connection:
+        return bool(connection.execute(_SQL["ask"], {"index_id": index_id, "pause": CHECK_PAUSE}).rowcount)
+
+
+def _hold(connection: Connection[Any], index_id: UUID, epoch: int | None) -> None:
+    """Keep the index as it is until the transaction ends.
+
+    Raises `LeaseLost` if its epoch is not `epoch`, or, where that is None, if a task is open.
+    """
+    row = connection.execute(_SQL["lock"], {"index_id": index_id}).fetchone()
+    if row is None or (_is_busy(connection, index_id) if epoch is None else row[0] != epoch):
+        raise LeaseLost("another task works on this index, or it was deleted")
+
+
+def _is_busy(connection: Connection[Any], index_id: UUID) -> bool:
+    row = connection.execute(_SQL["busy"], {"index_id": index_id}).fetchone()
+    return row is not None and bool(row[0])
+
+
+def _ids(pool: Pool, query: str, values: dict[str, Any]) -> list[UUID]:
+    with pool.connection() as connection:
+        return [row[0] for row in connection.execute(_SQL[query], values)]

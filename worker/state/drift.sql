@@ -1,0 +1,109 @@
+-- name: indexes
+SELECT i.id FROM search_index i
+WHERE i.deleted_at IS NULL
+  AND (%(tool_id)s::uuid IS NULL OR EXISTS (SELECT FROM search_tool s WHERE s.index_id = i.id AND s.id = %(tool_id)s))
+ORDER BY i.namespace
+
+-- name: live_ids
+SELECT id FROM chunk
+WHERE index_id = %(index_id)s AND live AND (%(after)s::uuid IS NULL OR id > %(after)s) ORDER BY id LIMIT %(limit)s
+
+-- name: still_live
+SELECT id FROM chunk
+WHERE id = ANY (%(ids)s) AND index_id = %(index_id)s AND live AND (%(known)s OR NOT lost) ORDER BY id
+
+-- name: unknown
+SELECT s.id FROM unnest(%(ids)s::uuid[]) AS s(id)
+WHERE NOT EXISTS (SELECT FROM chunk c WHERE c.id = s.id AND c.index_id = %(index_id)s)
+  AND NOT EXISTS (SELECT FROM chunk_tombstone d WHERE d.id = s.id)
+ORDER BY s.id
+
+-- name: count_files
+-- "bare" is indexed without a chunk; "miscounted" has another number of them than its row says
+SELECT count(*) FILTER (WHERE NOT bare) AS miscounted, count(*) FILTER (WHERE bare) AS bare
+FROM (
+    SELECT f.status = 'indexed' AND c.chunks IS NULL AS bare
+    FROM search_index_file f
+    LEFT JOIN (
+        SELECT file_id, count(*) AS chunks FROM chunk WHERE index_id = %(index_id)s AND live GROUP BY file_id
+    ) c ON c.file_id = f.id
+    WHERE f.index_id = %(index_id)s
+      AND (f.live_chunks <> coalesce(c.chunks, 0) OR f.status = 'indexed' AND c.chunks IS NULL)
+) wrong
+
+-- name: count_rows
+SELECT count(*) FILTER (WHERE live) AS live, count(*) FILTER (WHERE NOT live) AS unfinished,
+       (SELECT count(*) FROM chunk_tombstone d
+        WHERE d.index_id = %(index_id)s AND d.created_at < now() - %(overdue)s) AS overdue
+FROM chunk WHERE index_id = %(index_id)s
+
+-- name: lock
+-- whoever begins a task or finishes files waits until this transaction ends
+SELECT epoch FROM search_index WHERE id = %(index_id)s AND deleted_at IS NULL FOR NO KEY UPDATE
+
+-- name: busy
+SELECT EXISTS (SELECT FROM search_index_task WHERE index_id = %(index_id)s AND status IN ('pending', 'indexing'))
+
+-- name: mark_lost
+WITH marked AS (UPDATE chunk SET lost = true WHERE id = ANY (%(ids)s) AND live AND NOT lost RETURNING file_id)
+UPDATE search_index_file SET lost = true WHERE id IN (SELECT file_id FROM marked)
+
+-- name: count_unpaid
+SELECT count(DISTINCT c.content_hash) FROM chunk c
+WHERE c.index_id = %(index_id)s AND c.live AND c.lost
+  AND NOT EXISTS (
+      SELECT FROM embedding_cache e
+      WHERE e.project_id = %(project_id)s AND e.embedder = %(embedder)s
+        AND e.text_hash = decode(replace(c.content_hash, 'sha256:', ''), 'hex'))
+
+-- name: take_up
+-- nothing is read: what is live of these files is right, only its vectors are gone
+UPDATE search_index_file
+SET status = 'pending', work = 'path', task_id = %(task_id)s, reason = NULL, message = NULL, attempts = 0,
+    lease_owner = NULL, lease_until = NULL, embedded_chunks = 0, reused_chunks = 0, tokens = 0, updated_at = now()
+WHERE index_id = %(index_id)s AND lost AND status = 'indexed'
+
+-- name: recount
+-- an empty stamp and fingerprint equal none that a source gives: the next task reads and cuts these files again
+UPDATE search_index_file f
+SET live_chunks = coalesce(c.chunks, 0), live_tokens = coalesce(c.tokens, 0), stamp = '',
+    live_fingerprint = CASE WHEN c.chunks > 0 THEN '' END
+FROM search_index_file o
+LEFT JOIN (
+    SELECT file_id, count(*) AS chunks, sum(tokens_estimate) AS tokens
+    FROM chunk WHERE index_id = %(index_id)s AND live GROUP BY file_id
+) c ON c.file_id = o.id
+WHERE f.id = o.id AND o.index_id = %(index_id)s
+  AND (o.live_chunks <> coalesce(c.chunks, 0) OR o.status = 'indexed' AND c.chunks IS NULL)
+
+-- name: bury_unfinished
+WITH gone AS (DELETE FROM chunk WHERE index_id = %(index_id)s AND NOT live RETURNING id, index_id)
+INSERT INTO chunk_tombstone (id, index_id) SELECT id, index_id FROM gone ON CONFLICT DO NOTHING
+
+-- name: overdue
+SELECT id FROM chunk_tombstone
+WHERE index_id = %(index_id)s AND created_at < now() - %(overdue)s ORDER BY created_at LIMIT %(limit)s
+
+-- name: owner
+-- the oldest tool asks for what nobody asked for
+SELECT s.id, i.folder_node_id FROM search_tool s, search_index i
+WHERE i.id = %(index_id)s AND %(index_id)s IN (s.index_id, s.next_index_id) ORDER BY s.created_at, s.id LIMIT 1
+
+-- name: compared
+UPDATE search_index SET checked_at = now() WHERE id = %(index_id)s
+
+-- name: due
+UPDATE search_index SET checked_at = now()
+WHERE id IN (
+    SELECT i.id FROM search_index i
+    WHERE i.deleted_at IS NULL AND (i.checked_at IS NULL OR i.checked_at < now() - %(every)s)
+      AND NOT EXISTS (
+          SELECT FROM search_index_task t WHERE t.index_id = i.id AND t.status IN ('pending', 'indexing'))
+    ORDER BY i.checked_at NULLS FIRST LIMIT %(limit)s
+    FOR NO KEY UPDATE SKIP LOCKED)
+RETURNING id
+
+-- name: ask
+UPDATE search_index SET checked_at = NULL
+WHERE id = %(index_id)s AND checked_at < now() - %(pause)s
+  AND EXISTS (SELECT FROM chunk WHERE index_id = %(index_id)s AND live AND NOT lost)

@@ -1,0 +1,92 @@
+"""Which tool refers to which index: how one takes the other's place, and what is buried when nobody refers to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from psycopg import Connection
+from psycopg.rows import class_row
+
+from schemas.status import TaskStatus
+from worker.state import load
+
+#: What a query that began before the switch still reads of the old index: the longest an answer may take, and more.
+LINGER = timedelta(seconds=30)
+
+_SQL = load("handover")
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A tool whose indexes nobody else changes until the transaction ends."""
+
+    id: UUID
+    project_id: str
+    index_id: UUID
+    identity: str
+    folder_node_id: str | None
+    next_index_id: UUID | None
+    next_identity: str | None
+
+
+def lock_project(connection: Connection[Any], project_id: str) -> None:
+    """Wait for whoever else changes the references, the tasks' ends or the nodes of a project.
+
+    Always the first lock of a transaction; then indexes, then tasks, then files.
+    """
+    connection.execute(_SQL["lock_project"], {"project_id": project_id})
+
+
+def lock_index(connection: Connection[Any], index_id: UUID) -> None:
+    """Lock an index's project, and the index itself against finishing files and a new epoch."""
+    connection.execute(_SQL["lock_project_of_index"], {"index_id": index_id})
+    connection.execute(_SQL["lock_indexes"], {"index_ids": [index_id]})
+
+
+def lock_tool(connection: Connection[Any], tool_id: UUID) -> Held | None:
+    """Lock a tool's project and its indexes; None if the tool is gone."""
+    values = {"tool_id": tool_id}
+    connection.execute(_SQL["lock_project_of_tool"], values)
+    held = connection.cursor(row_factory=class_row(Held)).execute(_SQL["held"], values).fetchone()
+    if held is not None:
+        connection.execute(_SQL["lock_indexes"], {"index_ids": [held.index_id, held.next_index_id]})
+    return held
+
+
+def bury(connection: Connection[Any], index_id: UUID, linger: timedelta = timedelta(0)) -> bool:
+    """Delete an index to which no tool refers, and end its task; whether it is deleted. Wants the project locked."""
+    values = {"index_id": index_id, "linger": linger}
+    buried = connection.execute(_SQL["bury_index"], values).rowcount > 0
+    if buried:
+        connection.execute(_SQL["cancel_buried"], values)
+    return buried
+
+
+def begin_update(connection: Connection[Any], tool_id: UUID, index_id: UUID, config: object) -> None:
+    """Note that a tool moves to another index as soon as that is ready."""
+    connection.execute(_SQL["begin_update"], {"tool_id": tool_id, "index_id": index_id, "config": config})
+
+
+def end_update(connection: Connection[Any], held: Held, error: str | None = None) -> None:
+    """Give up the index that is being built for a tool, if any; `error` tells the tool's owner why."""
+    if held.next_index_id is not None:
+        connection.execute(_SQL["end_update"], {"tool_id": held.id, "error": error})
+        bury(connection, held.next_index_id)
+
+
+def settle(connection: Connection[Any], index_id: UUID, status: TaskStatus, error: str | None) -> bool:
+    """A task over the index ended: tools that waited for it switch or stay; whether the index lives on.
+
+    Wants the project locked.
+    """
+    values = {"index_id": index_id, "error": error or f"The new index was {status} before it was ready."}
+    if status is TaskStatus.READY:
+        for (old,) in connection.execute(_SQL["switch_tools"], values).fetchall():
+            bury(connection, old, LINGER)
+        return True
+    if not connection.execute(_SQL["end_updates"], values).rowcount:
+        return True
+    return not bury(connection, index_id)

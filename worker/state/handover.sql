@@ -1,0 +1,51 @@
+-- name: lock_project
+-- whoever makes tools refer to other indexes, ends a task or edits nodes follows the others of the project
+SELECT pg_advisory_xact_lock(hashtextextended(%(project_id)s, 0))
+
+-- name: lock_project_of_index
+SELECT pg_advisory_xact_lock(hashtextextended(project_id, 0)) FROM search_index WHERE id = %(index_id)s
+
+-- name: lock_project_of_tool
+SELECT pg_advisory_xact_lock(hashtextextended(project_id, 0)) FROM search_tool WHERE id = %(tool_id)s
+
+-- name: lock_indexes
+-- everybody locks an index before its tasks; NO KEY lets a listing that holds its task add files meanwhile
+SELECT FROM search_index WHERE id = ANY (%(index_ids)s) ORDER BY id FOR NO KEY UPDATE
+
+-- name: held
+SELECT s.id, s.project_id, s.index_id, i.identity, i.folder_node_id, s.next_index_id, n.identity AS next_identity
+FROM search_tool s JOIN search_index i ON i.id = s.index_id LEFT JOIN search_index n ON n.id = s.next_index_id
+WHERE s.id = %(tool_id)s
+
+-- name: bury_index
+-- the raised epoch shuts out every worker that still writes
+UPDATE search_index i SET deleted_at = now() + %(linger)s, epoch = epoch + 1
+WHERE i.id = %(index_id)s AND i.deleted_at IS NULL
+  AND NOT EXISTS (SELECT FROM search_tool s WHERE s.index_id = i.id OR s.next_index_id = i.id)
+
+-- name: cancel_buried
+UPDATE search_index_task SET status = 'cancelled', finished_at = now(), plan_owner = NULL, plan_until = NULL
+WHERE index_id = %(index_id)s AND status IN ('pending', 'indexing')
+
+-- name: begin_update
+UPDATE search_tool SET next_index_id = %(index_id)s, next_config = %(config)s, update_error = NULL, updated_at = now()
+WHERE id = %(tool_id)s
+
+-- name: end_update
+UPDATE search_tool SET next_index_id = NULL, next_config = NULL, update_error = %(error)s, updated_at = now()
+WHERE id = %(tool_id)s
+
+-- name: end_updates
+UPDATE search_tool SET next_index_id = NULL, next_config = NULL, update_error = %(error)s, updated_at = now()
+WHERE next_index_id = %(index_id)s
+
+-- name: switch_tools
+-- gives the indexes that were left
+WITH waiting AS (
+    SELECT id, index_id FROM search_tool WHERE next_index_id = %(index_id)s
+), switched AS (
+    UPDATE search_tool SET index_id = next_index_id, config = next_config, next_index_id = NULL, next_config = NULL,
+           update_error = NULL, updated_at = now()
+    WHERE next_index_id = %(index_id)s
+)
+SELECT DISTINCT index_id FROM waiting
