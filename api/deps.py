@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import ipaddress
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 from uuid import UUID
@@ -13,7 +14,7 @@ from fastapi import Depends, Request
 
 from schemas.errors import Invalid, NotFound, NotLoopback, Unauthorized
 from worker.resources import Resources
-from worker.state import keys, tools
+from worker.state import Pool, keys, tools
 from worker.state.tools import Index
 
 
@@ -77,14 +78,21 @@ def _names_loopback(host: str) -> bool:
 CallerDep = Annotated[Caller, Depends(_caller)]
 
 
-def _tool(tool_id: str, caller: CallerDep, resources: ResourcesDep) -> dict[str, Any]:
+def of_tool(
+    read: Callable[[Pool, UUID], dict[str, Any] | None], tool_id: str, caller: Caller, resources: Resources
+) -> dict[str, Any]:
+    """What `read` gives for a tool's id, `project_id` among it; raises `NotFound` unless the caller may see it."""
     try:
-        found = tools.get(resources.pool, UUID(tool_id))
+        found = read(resources.pool, UUID(tool_id))
     except ValueError:
         found = None
     if found is None or not caller.sees(found["project_id"]):
         raise NotFound(f"There is no search tool {tool_id!r}; list yours with GET /api/tools/search.")
     return found
+
+
+def _tool(tool_id: str, caller: CallerDep, resources: ResourcesDep) -> dict[str, Any]:
+    return of_tool(tools.get, tool_id, caller, resources)
 
 
 #: The row of the tool in the path, if the caller may see it.

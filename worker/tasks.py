@@ -31,8 +31,9 @@ from worker.vectors import VectorStore
 SLICE_SECONDS = {FAST: 1.0, BULK: 20.0}
 #: Seconds after which a slice that is embedding begins no further request.
 EMBED_SECONDS = {FAST: 5.0, BULK: 60.0}
-#: Files of one claim; bytes are bounded by what the model takes in the requests in flight.
-CLAIM_FILES = 256
+#: Files of one claim, at most and at least; between them a file for each text that the requests in flight take, and as
+#: many bytes as they take: more would only keep files from other workers.
+CLAIM_FILES, MIN_CLAIM_FILES = 256, 8
 #: Bytes of text that make a token, at least.
 BYTES_PER_TOKEN = 3
 #: Seconds before work that met a refusal of the moment is tried again.
@@ -199,7 +200,7 @@ def _index(task_id: UUID, queue: str) -> dict[str, Any]:
 def _index_slice(run: Run, task: Running, seconds: float) -> tuple[int, bool]:
     """Claim and index until the time is spent; the files done, and whether there may be more."""
     deadline = time.monotonic() + seconds
-    limits = {"max_files": CLAIM_FILES, "max_bytes": _claim_bytes(run)}
+    limits = {"max_files": _claim_files(run), "max_bytes": _claim_bytes(run)}
     done = 0
     while time.monotonic() < deadline:
         claims = files.claim(run.pool, task_id=task.id, index_id=task.index_id, owner=run.lease.owner, **limits)
@@ -228,6 +229,10 @@ def _run(r: Resources, task: Running, found: tools.Index, lease: Lease, queue: s
         budget=r.budget(settings.embedder),
         embed_seconds=EMBED_SECONDS[queue],
     )
+
+
+def _claim_files(run: Run) -> int:
+    return max(MIN_CLAIM_FILES, min(CLAIM_FILES, run.embedder.max_inputs * run.concurrency))
 
 
 def _claim_bytes(run: Run) -> int:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, BackgroundTasks, Query
 
-from api.deps import CallerDep, IndexDep, ResourcesDep, ToolDep, from_cursor, to_cursor
+from api.deps import CallerDep, IndexDep, ResourcesDep, ToolDep, from_cursor, of_tool, to_cursor
 from api.problems import RESPONSES
 from api.text import file_text
 from schemas.errors import Invalid, NotFound, SourceError
@@ -87,9 +87,10 @@ def delete_tool(tool: ToolDep, resources: ResourcesDep) -> dict[str, Any]:
 
 
 @router.get("/{tool_id}/status")
-def get_status(tool: ToolDep, resources: ResourcesDep) -> Status:
+def get_status(tool_id: str, caller: CallerDep, resources: ResourcesDep) -> Status:
     """The progress of the newest task; counts of files and chunks describe the index now."""
-    return shown_status(tool["tool_id"], found(tasks.newest_of_tool(resources.pool, tool["tool_id"])))
+    row = of_tool(tasks.newest_of_tool, tool_id, caller, resources)
+    return shown_status(row["asked_of"], row)
 
 
 @router.get("/{tool_id}/tasks")

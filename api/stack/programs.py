@@ -11,7 +11,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from signal import SIGTERM
 
-from api.stack.processes import Program
+from api.stack.processes import Program, which
 
 #: Where `python -m` finds the packages.
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,7 +34,8 @@ def worker(queue: str, concurrency: int, env: Mapping[str, str]) -> Program:
     # numeric libraries would start a thread per core in every process, and malloc keeps a heap for each few threads
     env = {**env, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
     name, broker = f"worker-{queue}", env["CELERY_BROKER_URL"]
-    return _python(name, command, env, lambda: _listens(broker, node), grace=WORKER_GRACE, rank=1)
+    # one machine for all: whoever waits for an answer goes before those who index
+    return _python(name, command, env, lambda: _listens(broker, node), grace=WORKER_GRACE, rank=1, nice=5)
 
 
 def beat(home: Path, env: Mapping[str, str]) -> Program:
@@ -63,9 +64,11 @@ def _python(
     *,
     grace: float = 10.0,
     rank: int = 0,
+    nice: int = 0,
 ) -> Program:
     # without -u a crash would take the last lines of the log with it
-    command = (sys.executable, "-u", *arguments)
+    program = which("nice") if nice else None
+    command = (*((program, "-n", str(nice)) if program else ()), sys.executable, "-u", *arguments)
     return Program(name, command, ready, ROOT, {**os.environ, **env}, stop=((SIGTERM, grace),), rank=rank)
 
 

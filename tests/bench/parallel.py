@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.bench.running import running
 
-FILES, DELAY_MS = 320, 500
+FILES, DELAY_MS = 640, 500
 
 
 def run(place: Path) -> None:

@@ -28,7 +28,7 @@ FROM search_index_task t JOIN search_index i ON i.id = t.index_id
 WHERE t.index_id = %(index_id)s ORDER BY t.created_at DESC, t.id DESC LIMIT 1
 
 -- name: newest_of_tool
-SELECT t.*, i.namespace
+SELECT t.*, i.namespace, s.project_id, s.id AS asked_of
 FROM search_tool s JOIN search_index i ON i.id = s.index_id JOIN search_index_task t ON t.index_id = i.id
 WHERE s.id = %(tool_id)s ORDER BY t.created_at DESC, t.id DESC LIMIT 1
 
