@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import structlog
 from fastapi import FastAPI
+from fastapi_offline import FastAPIOffline
 
 from api import metrics, problems
 from api.routes import health, nodes, projects, queries, tools, verbs
@@ -35,7 +36,7 @@ def create_app(settings: Settings) -> FastAPI:
         yield
         resources.pool.close()
 
-    app = FastAPI(title="Foldex", version="0.1.0", description=DESCRIPTION, lifespan=lifespan)
+    app = FastAPIOffline(title="Foldex", version="0.1.0", description=DESCRIPTION, lifespan=lifespan)
     app.state.resources = resources
     problems.install(app)
     metrics.install(app, resources.pool)
