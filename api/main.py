@@ -39,9 +39,9 @@ def create_app(settings: Settings) -> FastAPI:
     app = FastAPIOffline(title="Foldex", version="0.1.0", description=DESCRIPTION, lifespan=lifespan)
     app.state.resources = resources
     problems.install(app)
-    metrics.install(app, resources.pool)
     for module in (tools, verbs, queries, nodes, projects, health):
         app.include_router(module.router)
+    metrics.install(app, resources.pool)
     return app
 
 
