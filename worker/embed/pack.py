@@ -120,9 +120,9 @@ class _Run:
         while self._flying:
             done, _ = wait(self._flying, return_when=FIRST_COMPLETED)
             landed = [outcome for request in done for outcome in self._land(request, self._flying.pop(request))]
-            # the provider works on while the caller records what has come
-            self._start(concurrency)
             yield from landed
+            # only now: what has come and is not recorded yet would be paid for again beside all that is in flight
+            self._start(concurrency)
         if self._error is not None:
             raise self._error
 
