@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.chaos import corpus
-from tests.chaos.cluster import ALL_PAID_IN_VAIN, WORKERS, Cluster, client_of
+from tests.chaos.cluster import WORKERS, Cluster, client_of
 from tests.chaos.proof import Case, Result, case, prove
 from tests.fakes.hold import Hold
 
@@ -151,4 +151,4 @@ def test_a_killed_child_is_as_if_nothing_had_happened(
 def test_killed_workers_are_as_if_nothing_had_happened(
     workers_killed: dict[str, Case], calm: Result, calm_edited: Result, point: str
 ) -> None:
-    prove(workers_killed[point], calm_edited if point in EDITS else calm, in_vain=ALL_PAID_IN_VAIN)
+    prove(workers_killed[point], calm_edited if point in EDITS else calm)

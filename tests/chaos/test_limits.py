@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 import psycopg
 
 from api.stack.processes import log_file
-from tests.chaos.cluster import ALL_PAID_IN_VAIN, WORKERS, Cluster
+from tests.chaos.cluster import WORKERS, Cluster
 from tests.chaos.proof import Case, Result, prove
 from tests.service import eventually
 
@@ -32,7 +32,7 @@ def test_a_full_disk_is_waited_out(here: Cluster, new_case: NewCase, calm: Resul
     assert all(here.task(made.tool)[1] in {"pending", "indexing"} for made in cases.values())
     here.gates.open()
     for made in cases.values():
-        prove(made, calm, in_vain=ALL_PAID_IN_VAIN)
+        prove(made, calm)
 
 
 def test_a_postgres_without_a_free_connection_is_waited_for(here: Cluster, new_case: NewCase, calm: Result) -> None:
@@ -47,7 +47,7 @@ def test_a_postgres_without_a_free_connection_is_waited_for(here: Cluster, new_c
                 hogs.enter_context(psycopg.connect(here.env["DATABASE_URL"]))
         hold.release()
         eventually(lambda: logged(here, "sweep skipped: Postgres") > before, 30, here.logs)
-    prove(made, calm, in_vain=ALL_PAID_IN_VAIN)
+    prove(made, calm)
 
 
 def test_a_redis_without_memory_is_waited_for(here: Cluster, new_case: NewCase, calm: Result) -> None:

@@ -8,7 +8,7 @@ from signal import SIGINT, SIGTERM
 import pytest
 
 from api.stack.processes import running
-from tests.chaos.cluster import ALL_PAID_IN_VAIN, WORKERS, Cluster, client_of, gone, second_worker
+from tests.chaos.cluster import WORKERS, Cluster, client_of, gone, second_worker
 from tests.chaos.proof import Case, Result, prove
 from tests.service import eventually
 
@@ -24,7 +24,7 @@ def test_a_process_is_killed_mid_run(here: Cluster, new_case: NewCase, calm: Res
     old = here.kill(victim)
     here.restarted(victim, old)
     hold.release()
-    prove(made, calm, in_vain=ALL_PAID_IN_VAIN)
+    prove(made, calm)
 
 
 def test_postgres_restarts_while_nothing_runs(here: Cluster, new_case: NewCase, calm: Result) -> None:
@@ -48,7 +48,7 @@ def test_the_work_of_a_dead_worker_goes_on_in_another(here: Cluster, new_case: N
     eventually(lambda: len(hold.arrived) > before, 40, here.logs)
     assert client_of(hold.arrived[-1]) != dead
     hold.release()
-    prove(made, calm, in_vain=ALL_PAID_IN_VAIN)
+    prove(made, calm)
 
 
 def test_a_rollout_under_load_loses_nothing_and_pays_nothing_twice(
