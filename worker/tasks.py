@@ -33,7 +33,7 @@ SLICE_SECONDS = {FAST: 1.0, BULK: 20.0}
 EMBED_SECONDS = {FAST: 5.0, BULK: 60.0}
 #: Files of one claim, at most and at least; between them a file for each text that the requests in flight take, and as
 #: many bytes as they take: more would only keep files from other workers.
-CLAIM_FILES, MIN_CLAIM_FILES = 256, 8
+CLAIM_FILES, MIN_CLAIM_FILES = 256, 32
 #: Bytes of text that make a token, at least.
 BYTES_PER_TOKEN = 3
 #: Seconds before work that met a refusal of the moment is tried again.
