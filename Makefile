@@ -19,12 +19,11 @@ demo: $(READY) ## Index a folder and ask it: make demo [FOLDER=path] [QUERY="…
 up: $(READY) ## Run everything on this machine until Ctrl-C
 	@$(PYTHON) -m api up
 
-test: $(READY) ## Run every test but the random one
+test: $(READY) ## Run every test but the chaos suite
 	$(PYTHON) -m pytest -n 4 --dist loadfile --ignore tests/chaos
-	$(PYTHON) -m pytest tests/chaos --ignore tests/chaos/test_monkey.py
 
-chaos: $(READY) ## Kill, pause and lie at random: make chaos [SECONDS=600] [SEED=…]
-	CHAOS_SECONDS="$(or $(SECONDS),600)" CHAOS_SEED="$(SEED)" $(PYTHON) -m pytest tests/chaos/test_monkey.py
+chaos: $(READY) ## Kill, pause and lie, by name and at random: make chaos [SECONDS=600] [SEED=…]
+	CHAOS_SECONDS="$(or $(SECONDS),600)" CHAOS_SEED="$(SEED)" $(PYTHON) -m pytest tests/chaos
 
 check: $(READY) ## Check lint, format, types and layers
 	$(PYTHON) -m ruff check
