@@ -37,9 +37,6 @@ WORKERS = ("worker-fast", "worker-bulk")
 #: Texts a request and requests in flight: what a killed process may have paid for in vain is their product.
 BATCH, IN_FLIGHT = 4, 4
 PAID_IN_VAIN = BATCH * IN_FLIGHT
-#: The same where more than one process dies or cannot record: a claim takes as many files as there are texts in flight,
-#: so two processes share a folder of the corpus.
-ALL_PAID_IN_VAIN = 2 * PAID_IN_VAIN
 
 
 class Unavailable(Exception):
