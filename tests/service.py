@@ -156,7 +156,11 @@ def service(env: Mapping[str, str], *, workers: bool = True, bulk: int = 1) -> I
 
 
 def _programs(home: Path, env: Mapping[str, str], bulk: int) -> list[Program]:
-    own = [programs.worker("fast", 1, env), programs.worker("bulk", bulk, env), programs.beat(home, env)]
+    own = [
+        programs.fast_worker(env),
+        programs.worker("bulk", bulk, env),
+        programs.beat(home, env),
+    ]
     return [programs.api(env), *(own if bulk else [])]
 
 

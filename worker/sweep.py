@@ -15,9 +15,11 @@ from psycopg_pool import PoolTimeout
 from schemas.errors import StoreError
 from worker.app import BULK, MAX_SLICES, send, send_plan
 from worker.resources import Resources
-from worker.state import cache, chunks, drift, files, sweeping, tasks, tools
+from worker.state import alone, cache, chunks, drift, files, tasks, tools
 from worker.state.chunks import Tombstone
 
+#: What only one process does at a time, in all.
+SWEEP = "sweep"
 #: Vectors deleted by one sweep.
 MAX_TOMBSTONES = 5000
 
@@ -26,8 +28,8 @@ log = structlog.get_logger()
 
 def sweep(resources: Resources, wake: Callable[[UUID, int], None]) -> dict[str, Any]:
     """One round; does nothing while another process is at it."""
-    with sweeping(resources.settings.database_url) as alone:
-        if not alone:
+    with alone(resources.settings.database_url, SWEEP) as free:
+        if not free:
             return {"skipped": "another worker sweeps"}
         steps: dict[str, Callable[[Resources], int]] = {
             "expired": _return_expired,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 from uuid import UUID
 
@@ -22,7 +22,7 @@ from worker.lease import Lease, leased
 from worker.pipeline import Run, index_files
 from worker.resources import Resources, preload
 from worker.settings import Settings
-from worker.state import files, tasks, tools
+from worker.state import alone, files, tasks, tools
 from worker.state.tasks import Running
 from worker.sweep import sweep as run_sweep
 from worker.vectors import VectorStore
@@ -70,8 +70,9 @@ def plan(task_id: str) -> dict[str, Any]:
 @app.task(name="foldex.index", bind=True)
 def index(self: Any, task_id: str) -> dict[str, Any]:
     """Index claimed files until the slice's time is spent."""
-    queue = self.request.delivery_info.get("routing_key") or BULK
-    return _border(UUID(task_id), _index_small if queue == FAST else _index_fairly)
+    if self.request.delivery_info.get("routing_key") == FAST:
+        return _border(UUID(task_id), partial(_index_small, node=self.request.hostname))
+    return _border(UUID(task_id), _index_fairly)
 
 
 @app.task(name="foldex.sweep")
@@ -169,13 +170,23 @@ def _started(plan: tasks.Plan) -> None:
     wake(plan.id)
 
 
-def _index_small(task_id: UUID) -> dict[str, Any]:
-    return _index(task_id, FAST)
+def _index_small(task_id: UUID, node: str) -> dict[str, Any]:
+    """In one process of a node at a time: a provider that hangs must keep neither planning nor the sweep waiting."""
+    r = resources()
+    with alone(r.settings.database_url, f"small tasks on {node}") as free:
+        if not free:
+            return {"left": "to another process"}
+        done = _index(files.fairest(r.pool, preferred=task_id, most_files=SMALL_TASK) or task_id, FAST)
+    # a message that came meanwhile found this process busy
+    following = None if done.get("more") else files.fairest(r.pool, most_files=SMALL_TASK)
+    if following:
+        _send_index(tasks.running(r.pool, following), FAST)
+    return done
 
 
 def _index_fairly(task_id: UUID) -> dict[str, Any]:
     """A message says that some task has files; which one is served, the rows decide."""
-    return _index(files.fairest(resources().pool, task_id), BULK)
+    return _index(files.fairest(resources().pool, preferred=task_id) or task_id, BULK)
 
 
 def _index(task_id: UUID, queue: str) -> dict[str, Any]:
@@ -191,10 +202,10 @@ def _index(task_id: UUID, queue: str) -> dict[str, Any]:
         except FoldexError as error:
             files.release(r.pool, lease.owner)
             return _failed(task, error, lambda seconds: _send_index(task, queue, seconds))
-    closed = _refresh(task_id, task.index_id)
-    if more and not closed:
+    more = not _refresh(task_id, task.index_id) and more
+    if more:
         _send_index(tasks.running(r.pool, task_id), queue)
-    return {"claimed": claimed}
+    return {"claimed": claimed, "more": more}
 
 
 def _index_slice(run: Run, task: Running, seconds: float) -> tuple[int, bool]:
@@ -249,7 +260,7 @@ def _failed(task: tasks.Plan | Running, error: FoldexError, again: Callable[[flo
     pool = resources().pool
     if isinstance(error, SliceOver):
         again(0)
-        return {"ended": error.code}
+        return {"ended": error.code, "more": True}
     if error.retryable:
         log.warning("waiting", code=error.code, reason=error.message)
         tasks.warn(pool, task.id, f"Waiting: {error.message}")

@@ -203,5 +203,8 @@ def _environment(settings: Settings, home: Path, urls: Urls) -> dict[str, str]:
 
 def _own(settings: Settings, home: Path, env: dict[str, str]) -> list[list[Program]]:
     """Foldex's own processes in stages: the API first, because it migrates the database."""
-    workers = [programs.worker("fast", 1, env), programs.worker("bulk", settings.worker_concurrency, env)]
+    workers = [
+        programs.fast_worker(env),
+        programs.worker("bulk", settings.worker_concurrency, env),
+    ]
     return [[programs.api(env)], [*workers, programs.beat(home, env), programs.flower(int(env["FLOWER_PORT"]), env)]]

@@ -38,6 +38,11 @@ def worker(queue: str, concurrency: int, env: Mapping[str, str]) -> Program:
     return _python(name, command, env, lambda: _listens(broker, node), grace=WORKER_GRACE, rank=1, nice=5)
 
 
+def fast_worker(env: Mapping[str, str]) -> Program:
+    """The worker of small tasks, planning and the sweep: of two processes one at most indexes."""
+    return worker("fast", 2, env)
+
+
 def beat(home: Path, env: Mapping[str, str]) -> Program:
     """Celery's clock."""
     return _python("beat", (*_celery("beat"), "-s", str(home / "run" / "beat-schedule")), env, lambda: True)

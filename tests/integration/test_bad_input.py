@@ -384,7 +384,7 @@ def test_a_folder_that_is_gone_before_it_is_listed_is_an_error_with_the_reason(i
         folder.rmdir()
     closed.write_text("a file where a folder was")
     env = {**idle.env, "DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL}
-    with process(programs.worker("fast", 1, env), idle.home):
+    with process(programs.fast_worker(env), idle.home):
         for tool in tools:
             status = idle.wait(tool, "error")
             assert "name one that exists" in status["error"]

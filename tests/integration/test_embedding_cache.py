@@ -68,7 +68,7 @@ def here(
 def with_one_worker(env: dict[str, str]) -> Iterator[Service]:
     with ExitStack() as stack:
         here = stack.enter_context(service(env, workers=False))
-        for program in (programs.worker("fast", 1, env), programs.beat(here.home, env)):
+        for program in (programs.fast_worker(env), programs.beat(here.home, env)):
             here.processes[program.name] = stack.enter_context(process(program, here.home))
         yield here
 
@@ -179,7 +179,7 @@ def test_a_killed_worker_costs_the_requests_it_had_in_flight(
     here.processes["worker-fast"].signal(SIGKILL)
     provider.delay = 0
     eventually(lambda: provider.audit.in_flight == 0, 10)
-    with process(programs.worker("fast", 1, here.env), here.home):
+    with process(programs.fast_worker(here.env), here.home):
         status = here.wait(tool)
     assert (status["indexed_files"], status["total_chunks"]) == (60, 60)
     twice = [name for name, times in provider.audit.texts.items() if times > 1]

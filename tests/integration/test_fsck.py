@@ -25,8 +25,9 @@ from tests.service import TOOLS, Service, environment, eventually, new_database,
 from worker.fsck import Report, differences, inspect
 from worker.resources import Resources
 from worker.settings import Settings
-from worker.state import drift, sweeping, tools
+from worker.state import alone, drift, tools
 from worker.state.tools import Index
+from worker.sweep import SWEEP
 from worker.vectors import Row, VectorStore
 
 LONG_AGO = 1_600_000_000
@@ -125,7 +126,7 @@ class Ground:
     def without_sweep(self) -> Iterator[None]:
         """Nobody sweeps until the block ends."""
         with ExitStack() as stack:
-            eventually(lambda: stack.enter_context(sweeping(self.service.database_url)), 10)
+            eventually(lambda: stack.enter_context(alone(self.service.database_url, SWEEP)), 10)
             yield
 
     def fsck(self, tool: str | None, *, repair: bool = False) -> tuple[bool, str]:
@@ -173,7 +174,11 @@ def ground(
         env = environment(home, url, next_broker(redis_url), **env)
         started = stack.enter_context(service(env, workers=False))
         # small tasks are done on the fast queue; what follows a task runs on the other one
-        for program in (programs.worker("fast", 1, env), programs.worker("bulk", 1, env), programs.beat(home, env)):
+        for program in (
+            programs.fast_worker(env),
+            programs.worker("bulk", 1, env),
+            programs.beat(home, env),
+        ):
             started.processes[program.name] = stack.enter_context(process(program, home))
         settings = Settings.model_validate({name.lower(): value for name, value in env.items() if value})
         resources = Resources(settings)

@@ -242,7 +242,7 @@ def with_one_worker(env: dict[str, str]) -> Iterator[Service]:
     """A service whose only worker is the fast one, which is enough for small tasks."""
     with ExitStack() as stack:
         here = stack.enter_context(service(env, workers=False))
-        for program in (programs.worker("fast", 1, env), programs.beat(here.home, env)):
+        for program in (programs.fast_worker(env), programs.beat(here.home, env)):
             here.processes[program.name] = stack.enter_context(process(program, here.home))
         yield here
 
@@ -305,7 +305,7 @@ def test_killed_workers_change_nothing_about_the_result(remote: Service, provide
     remote.processes["worker-fast"].signal(SIGKILL)
     assert remote.status(killed)["status"] == "indexing"
     provider.delay = 0
-    with process(programs.worker("fast", 1, remote.env), remote.home):
+    with process(programs.fast_worker(remote.env), remote.home):
         status = remote.wait(killed)
         assert (status["indexed_files"], status["failed_files"], status["error"]) == (12, 0, None)
         assert chunks(remote, killed) == chunks(remote, calm)

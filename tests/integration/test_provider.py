@@ -147,7 +147,7 @@ def service_(
     env = environment(home, database_url, next_broker(redis_url), **env)
     with ExitStack() as stack:
         started = stack.enter_context(service(env, workers=False))
-        for program in (programs.worker("fast", 1, env), programs.beat(home, env)):
+        for program in (programs.fast_worker(env), programs.beat(home, env)):
             started.processes[program.name] = stack.enter_context(process(program, home))
         yield started
 

@@ -41,13 +41,13 @@ def open_pool(database_url: str, *, max_size: int = 4, **options: Any) -> Pool:
     )
 
 
-#: Any number that no other user of the database takes for an advisory lock.
-SWEEP_LOCK = 0x53776565
+#: Any number that no other user of the database takes for the first half of an advisory lock.
+_LOCKS = 0x466F6C64
 
 
 @contextmanager
-def sweeping(database_url: str) -> Iterator[bool]:
-    """Whether this process is the only one that sweeps until the block ends."""
+def alone(database_url: str, work: str) -> Iterator[bool]:
+    """Whether this process is the only one at some work, until the block ends or the process dies."""
     with psycopg.connect(database_url, autocommit=True, connect_timeout=3) as connection:
-        row = connection.execute("SELECT pg_try_advisory_lock(%s)", (SWEEP_LOCK,)).fetchone()
+        row = connection.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", (_LOCKS, work)).fetchone()
         yield row is not None and bool(row[0])

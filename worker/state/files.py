@@ -130,11 +130,11 @@ def claim(pool: Pool, *, task_id: UUID, index_id: UUID, owner: UUID, max_files: 
         return cursor.execute(_SQL["claim"], {**values, "files": max_files, "bytes": max_bytes}).fetchall()
 
 
-def fairest(pool: Pool, task_id: UUID) -> UUID:
-    """The task that has waited most for a worker; `task_id` where none waits more."""
+def fairest(pool: Pool, *, preferred: UUID | None = None, most_files: int | None = None) -> UUID | None:
+    """The task that has waited most for a worker, `preferred` where none waits more; only of so many files."""
     with pool.connection() as connection:
-        row = connection.execute(_SQL["fairest"], {"task_id": task_id}).fetchone()
-        return row[0] if row else task_id
+        row = connection.execute(_SQL["fairest"], {"preferred": preferred, "most_files": most_files}).fetchone()
+        return row[0] if row else None
 
 
 def release(pool: Pool, owner: UUID) -> None:

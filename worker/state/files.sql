@@ -75,15 +75,18 @@ RETURNING f.id, f.key, f.path, f.id_path, f.node_id, f.type, f.size_bytes, f.sta
           f.live_fingerprint, f.live_path, f.live_id_path, f.live_chunks, f.live_tokens, f.lost
 
 -- name: fairest
--- of all tasks with waiting files: one of the project with the fewest slices at work, and of its tasks the least served
+-- of all tasks with waiting files, which do not wait for a provider themselves: one of the project with the fewest slices
+-- at work, and of its tasks the least served
 SELECT t.id FROM search_index_task t
 JOIN search_index i ON i.id = t.index_id AND i.epoch = t.epoch AND i.deleted_at IS NULL
 CROSS JOIN LATERAL (
     SELECT count(DISTINCT f.lease_owner) AS slices FROM search_index_file f
     WHERE f.index_id = t.index_id AND f.status = 'indexing') s
-WHERE t.status = 'indexing'
+WHERE t.status = 'indexing' AND coalesce(t.sent_at, now()) <= now()
+  AND (%(most_files)s::bigint IS NULL OR NOT t.listing AND t.total_files <= %(most_files)s)
   AND EXISTS (SELECT FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'pending')
-ORDER BY sum(s.slices) OVER (PARTITION BY i.project_id), s.slices, t.id = %(task_id)s DESC, t.started_at
+ORDER BY sum(s.slices) OVER (PARTITION BY i.project_id), s.slices, t.id IS NOT DISTINCT FROM %(preferred)s::uuid DESC,
+    t.started_at
 LIMIT 1
 
 -- name: release

@@ -1,0 +1,91 @@
+"""What waits for a provider keeps nothing else waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.fakes.embeddings import EmbeddingsFake
+from tests.integration.test_index_life import with_one_worker, write
+from tests.service import Service, environment, eventually, next_broker
+from worker.state import load
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[EmbeddingsFake]:
+    with EmbeddingsFake() as fake:
+        yield fake
+
+
+@pytest.fixture(scope="module")
+def running(
+    tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, provider: EmbeddingsFake
+) -> Iterator[Service]:
+    root = tmp_path_factory.mktemp("root")
+    env = {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_API_BASE": provider.url, "EMBEDDING_API_KEY": "k"}
+    env |= {"LOCAL_SOURCE_ROOTS": str(root)}
+    home = tmp_path_factory.mktemp("home")
+    with ExitStack() as stack:
+        yield stack.enter_context(with_one_worker(environment(home, database_url, next_broker(redis_url), **env)))
+
+
+@pytest.fixture(autouse=True)
+def calm(provider: EmbeddingsFake) -> Iterator[None]:
+    yield
+    provider.holds.release()
+
+
+def folder(running: Service, name: str, text: str) -> Path:
+    return write(Path(running.env["LOCAL_SOURCE_ROOTS"]) / name, note=text, more=f"More of {text}")
+
+
+def test_while_a_provider_hangs_folders_are_listed_and_the_sweep_goes_on(
+    running: Service, provider: EmbeddingsFake
+) -> None:
+    hold = provider.holds.add("embeddings", "hanging")
+    held = running.local_tool(folder(running, "held", "A hanging text."))
+    eventually(lambda: bool(hold.arrived), 20, running.logs)
+    other = running.local_tool(folder(running, "other", "Another text."))
+    eventually(lambda: not running.status(other)["listing"], 20, running.logs)
+    running.rows(
+        "UPDATE search_index_file f SET status = 'indexing', lease_until = now() - interval '1 s', attempts = 7"
+        " FROM search_tool t WHERE t.index_id = f.index_id AND t.id = %s RETURNING 1",
+        other,
+    )
+    # what no live process holds, the sweep gives back
+    eventually(lambda: running.files(other)[0]["status"] == "pending", 20, running.logs)
+    assert running.status(held)["status"] == "indexing"
+    provider.holds.release()
+    assert running.wait(held)["indexed_files"] == running.wait(other)["indexed_files"] == 2
+
+
+def test_a_task_that_waits_for_its_provider_takes_nobodys_turn(running: Service) -> None:
+    waiting, busy = (running.local_tool(folder(running, name, name), project=name) for name in ("waiting", "busy"))
+    running.wait(waiting)
+    running.wait(busy)
+    waiting, busy = (running.status(tool)["task_id"] for tool in (waiting, busy))
+    with psycopg.connect(running.database_url) as connection:
+
+        def fairest() -> str:
+            query = load("files")["fairest"]
+            row = connection.execute(query, {"preferred": busy, "most_files": None}).fetchone()
+            return str(row and row[0])
+
+        both = [[waiting, busy]]
+        connection.execute("UPDATE search_index_task SET status = 'indexing', sent_at = now() WHERE id = ANY(%s)", both)
+        connection.execute("UPDATE search_index_file SET status = 'pending' WHERE task_id = ANY(%s)", both)
+        connection.execute("UPDATE search_index_task SET started_at = '-infinity' WHERE id = %s", [waiting])
+        assert fairest() == busy
+        connection.execute(
+            "UPDATE search_index_file SET status = 'indexing', lease_owner = gen_random_uuid() WHERE id IN"
+            " (SELECT id FROM search_index_file WHERE task_id = %s LIMIT 1)",
+            [busy],
+        )
+        assert fairest() == waiting
+        connection.execute("UPDATE search_index_task SET sent_at = now() + interval '1 min' WHERE id = %s", [waiting])
+        assert fairest() == busy
+        connection.rollback()
