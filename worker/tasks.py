@@ -18,8 +18,9 @@ from schemas.errors import FoldexError, LeaseLost, SliceOver, StoreError
 from worker import fsck, logs
 from worker.app import BULK, FAST, MAX_SLICES, SMALL_TASK, app, send, send_plan
 from worker.catalog import Listing, list_folder
+from worker.draft import Run
 from worker.lease import Lease, leased
-from worker.pipeline import Run, index_files
+from worker.pipeline import index_files
 from worker.resources import Resources, preload
 from worker.settings import Settings
 from worker.state import alone, files, tasks, tools
