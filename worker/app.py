@@ -78,16 +78,18 @@ def make_app(broker_url: str) -> Celery:
 app = make_app(Settings().celery_broker_url)
 
 
-def send(name: str, id_: UUID, *, queue: str, shown: str, countdown: float | None = None) -> bool:
+def send(name: str, id_: UUID | None, *, queue: str, shown: str, countdown: float | None = None) -> bool:
     """Send a task by name; `shown` is what Flower lists as its arguments. False if the broker does not answer.
 
     A message that is lost or not sent costs time, never work: the sweep sends it again.
     """
     options: dict[str, Any] = {"queue": queue, "argsrepr": f"({shown})", "kwargsrepr": "{}", "countdown": countdown}
     try:
-        app.send_task(name, args=[str(id_)], **options)
+        app.send_task(name, args=[str(id_)] if id_ else [], **options)
     except OperationalError as error:
-        log.warning("broker does not answer; the sweep will send this task", task=name, id=str(id_), error=str(error))
+        log.warning(
+            "broker does not answer; the sweep will send this task", task=name, id=id_ and str(id_), error=str(error)
+        )
         return False
     return True
 

@@ -28,7 +28,7 @@ from worker.state.chunks import Live, Placed
 from worker.state.files import Claim, Outcome
 from worker.state.tools import Index
 from worker.tokens import Tokenizer
-from worker.vectors import VectorStore
+from worker.vectors import Vector, VectorStore
 
 log = structlog.get_logger()
 
@@ -54,7 +54,7 @@ class Run:
 class Draft:
     """A claimed file on its way to an outcome; `placed` are all its chunks, `kept` those that are live already.
 
-    `found` are new ones whose vector was paid for before, or for an equal text.
+    `vectors` are those of new ones that are known by now, `found` of these were paid for before, or for an equal text.
     """
 
     claim: Claim
@@ -66,6 +66,7 @@ class Draft:
     unchanged: bool = False
     placed: list[Placed] = field(default_factory=list)
     kept: set[UUID] = field(default_factory=set)
+    vectors: dict[UUID, Vector] = field(default_factory=dict)
     found: set[UUID] = field(default_factory=set)
     timings: dict[str, float] = field(default_factory=dict)
 
@@ -78,6 +79,11 @@ class Draft:
     def paid(self) -> list[Placed]:
         """The new chunks that cost something."""
         return [p for p in self.new if p.id not in self.found]
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is left to be embedded."""
+        return all(placed.id in self.vectors for placed in self.new)
 
     @property
     def moved(self) -> bool:

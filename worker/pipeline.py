@@ -23,19 +23,21 @@ from worker.vectors import Patch, Row, Value, Vector
 log = structlog.get_logger()
 
 
-def index_files(run: Run, claims: Sequence[Claim]) -> None:
-    """Take claimed files to their outcomes.
+def index_files(run: Run, claims: Sequence[Claim], waiting: Sequence[Draft] = (), *, more: bool = False) -> list[Draft]:
+    """Take claimed files, and those `waiting` from the call before, to their outcomes.
 
+    If `more` are to come, texts that do not fill a request wait for them: the drafts returned are for the next call.
     Raises what concerns more than one file: `EmbeddingError`, `StoreError`, `SourceUnavailable`, `LeaseLost`,
     `SliceOver`; claims without an outcome are then still held, and repeating them changes nothing that was written
     already. What needs no more of the provider gets its outcome even if the provider is away.
     """
-    drafts = draft_all(run, claims)
-    match_live(run, drafts)
-    restore(run, drafts)
-    vectors, stopped = embed(run, drafts)
+    new = draft_all(run, claims)
+    match_live(run, new)
+    restore(run, new)
+    everyone = [*waiting, *new]
+    stopped = embed(run, everyone, more=more)
     run.lease.check()
-    drafts = [made for made in drafts if all(placed.id in vectors for placed in made.new)]
+    drafts = [made for made in everyone if made.whole]
     chunks.insert(
         run.pool,
         run.lease.owner,
@@ -43,32 +45,33 @@ def index_files(run: Run, claims: Sequence[Claim]) -> None:
         (p for d in drafts for p in d.new),
         keywords=run.index.keyword_index == "postgres",
     )
-    upsert(run, drafts, vectors)
+    upsert(run, drafts)
     run.lease.check()
     forget(run, finish(run, drafts))
     if stopped:
         raise stopped
+    return [made for made in everyone if not made.whole]
 
 
-def embed(run: Run, drafts: Sequence[Draft]) -> tuple[dict[UUID, Vector], FoldexError | None]:
-    """Vectors of new chunks, by id: those the project has already, the others paid for, one request across files.
+def embed(run: Run, drafts: Sequence[Draft], *, more: bool) -> FoldexError | None:
+    """Give new chunks their vectors: those the project has already, the others paid for, one request across files.
 
-    With the error that ended it early, if one did; the cache has what was paid for by then. A refused text fails its
-    own files only.
+    The error that ended it early, if one did; the cache has what was paid for by then. A refused text fails its own
+    files only.
     """
     started = time.monotonic()
     wanted: dict[str, list[tuple[Draft, Placed]]] = defaultdict(list)
     for made in drafts:
         for placed in made.new:
-            wanted[placed.content_hash].append((made, placed))
-    vectors: dict[UUID, Vector] = {}
+            if placed.id not in made.vectors:
+                wanted[placed.content_hash].append((made, placed))
     for content_hash, vector in recall(run, wanted).items():
         for made, placed in wanted.pop(content_hash):
-            vectors[placed.id] = vector
+            made.vectors[placed.id] = vector
             made.found.add(placed.id)
-    stopped = _pay(run, list(wanted.values()), vectors)
+    stopped = _pay(run, list(wanted.values()), more=more)
     _share(drafts, "embed", time.monotonic() - started)
-    return vectors, stopped
+    return stopped
 
 
 def recall(run: Run, hashes: Collection[str]) -> dict[str, Vector]:
@@ -84,12 +87,14 @@ def recall(run: Run, hashes: Collection[str]) -> dict[str, Vector]:
     return known
 
 
-def _pay(run: Run, wanted: Sequence[Sequence[tuple[Draft, Placed]]], vectors: dict[UUID, Vector]) -> FoldexError | None:
+def _pay(run: Run, wanted: Sequence[Sequence[tuple[Draft, Placed]]], *, more: bool) -> FoldexError | None:
     """Have texts embedded, each once whatever chunks have it; every answer goes to the cache as it comes."""
     owner = cache.Owner(run.index.project_id, run.index.settings.embedder)
     texts = [same[0][1].chunk.embedded_text for same in wanted]
     tokens = [same[0][1].chunk.tokens for same in wanted]
-    terms = Terms(run.budget, run.index.project_id, run.lease.check, run.embed_seconds)
+    # a model that costs nothing has no requests worth filling
+    only_full = more and run.budget is not None
+    terms = Terms(run.budget, run.index.project_id, run.lease.check, run.embed_seconds, only_full)
     try:
         for indices, result in embed_all(run.embedder, texts, tokens, run.concurrency, terms):
             answered = [wanted[index] for index in indices]
@@ -98,7 +103,8 @@ def _pay(run: Run, wanted: Sequence[Sequence[tuple[Draft, Placed]]], vectors: di
                 continue
             cache.insert(run.pool, owner, {same[0][1].content_hash: result[row] for row, same in enumerate(answered)})
             for row, same in enumerate(answered):
-                vectors.update((placed.id, result[row]) for _, placed in same)
+                for made, placed in same:
+                    made.vectors[placed.id] = result[row]
                 for made, placed in same[1:]:
                     made.found.add(placed.id)
     except FoldexError as error:
@@ -111,10 +117,10 @@ def _refuse(answered: Sequence[Sequence[tuple[Draft, Placed]]], refusal: Embeddi
         made.fail(FileError(Reason.EMBEDDING_REFUSED, _with_lines(placed.chunk, refusal.message)))
 
 
-def upsert(run: Run, drafts: Sequence[Draft], vectors: dict[UUID, Vector]) -> None:
+def upsert(run: Run, drafts: Sequence[Draft]) -> None:
     """Write new rows and the new places of moved files; rows the store refuses fail their files."""
     started = time.monotonic()
-    rows = [(made, _row(run, made, p, vectors[p.id])) for made in drafts for p in made.new]
+    rows = [(made, _row(run, made, p, made.vectors[p.id])) for made in drafts for p in made.new]
     patches = [patch for made in drafts if made.moved and not made.failure for patch in _patches(run, made)]
     _upsert(run, rows)
     if patches:
@@ -227,4 +233,5 @@ def _share(drafts: Sequence[Draft], stage: str, seconds: float) -> None:
     total = sum(len(made.new) for made in drafts)
     for made in drafts:
         if made.new:
-            made.timings[stage] = round(seconds * len(made.new) / total, 4)
+            share = seconds * len(made.new) / total
+            made.timings[stage] = round(made.timings.get(stage, 0) + share, 4)

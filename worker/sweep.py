@@ -37,10 +37,9 @@ def sweep(resources: Resources, wake: Callable[[UUID, int], None]) -> dict[str, 
             "checks": _send_checks,
             "deleted": _delete_vectors,
             "purged": _purge_indexes,
+            "evictions": _send_eviction,
         }
-        done = {name: _attempt(name, step, resources) for name, step in steps.items()}
-    # now and then it takes seconds, so others sweep meanwhile
-    return {**done, "evicted": _attempt("evicted", _evict, resources)}
+        return {name: _attempt(name, step, resources) for name, step in steps.items()}
 
 
 def _attempt(name: str, step: Callable[[Resources], int], resources: Resources) -> int | str:
@@ -61,12 +60,12 @@ def _return_expired(resources: Resources) -> int:
     return len(expired)
 
 
-def _evict(resources: Resources) -> int:
-    s = resources.settings
-    evicted = cache.evict(resources.pool, spare=s.embedding_cache_spare, maximum=s.embedding_cache_max)
-    if evicted:
-        log.info("cached vectors evicted", vectors=evicted)
-    return evicted
+def _send_eviction(resources: Resources) -> int:
+    """Have the cache's bounds held; that may take seconds, so a bulk worker does it."""
+    due = cache.eviction_due(resources.pool)
+    if due:
+        send("foldex.evict", None, queue=BULK, shown="embedding cache")
+    return int(due)
 
 
 def _wake_tasks(resources: Resources, wake: Callable[[UUID, int], None]) -> int:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Callable
-from functools import cache, partial
 from typing import Any
 from uuid import UUID
 
@@ -18,12 +18,12 @@ from schemas.errors import FoldexError, LeaseLost, SliceOver, StoreError
 from worker import fsck, logs
 from worker.app import BULK, FAST, MAX_SLICES, SMALL_TASK, app, send, send_plan
 from worker.catalog import Listing, list_folder
-from worker.draft import Run
+from worker.draft import Draft, Run
 from worker.lease import Lease, leased
 from worker.pipeline import index_files
 from worker.resources import Resources, preload
 from worker.settings import Settings
-from worker.state import alone, files, tasks, tools
+from worker.state import alone, cache, files, tasks, tools
 from worker.state.tasks import Running
 from worker.sweep import sweep as run_sweep
 from worker.vectors import VectorStore
@@ -46,7 +46,7 @@ FILES_PER_SLICE = 4
 log = structlog.get_logger()
 
 
-@cache
+@functools.cache
 def resources() -> Resources:
     """This process's connections; first called in a task, so after the fork."""
     return Resources(Settings())
@@ -72,7 +72,7 @@ def plan(task_id: str) -> dict[str, Any]:
 def index(self: Any, task_id: str) -> dict[str, Any]:
     """Index claimed files until the slice's time is spent."""
     if self.request.delivery_info.get("routing_key") == FAST:
-        return _border(UUID(task_id), partial(_index_small, node=self.request.hostname))
+        return _border(UUID(task_id), functools.partial(_index_small, node=self.request.hostname))
     return _border(UUID(task_id), _index_fairly)
 
 
@@ -82,8 +82,21 @@ def sweep() -> dict[str, Any]:
     try:
         return run_sweep(resources(), wake)
     except (psycopg.OperationalError, PoolTimeout) as error:
-        log.warning("sweep skipped: Postgres does not answer", error=str(error))
+        log.warning("sweep skipped", cause=_said(error), error=str(error))
         return {"skipped": "postgres"}
+
+
+@app.task(name="foldex.evict")
+def evict() -> dict[str, Any]:
+    """Hold the embedding cache's bounds."""
+    s = resources().settings
+    try:
+        evicted = cache.evict(resources().pool, spare=s.embedding_cache_spare, maximum=s.embedding_cache_max)
+    except (psycopg.OperationalError, PoolTimeout) as error:
+        log.warning("cache not looked at", cause=_said(error), error=str(error))
+        return {"skipped": "postgres"}
+    log.info("cached vectors evicted", vectors=evicted)
+    return {"evicted": evicted}
 
 
 @app.task(name="foldex.optimize")
@@ -127,7 +140,7 @@ def _border(task_id: UUID, work: Callable[[UUID], dict[str, Any]]) -> dict[str, 
     except LeaseLost as error:
         return {"ended": error.code}
     except (psycopg.OperationalError, PoolTimeout) as error:
-        log.warning("Postgres does not answer; the sweep takes this task up again", error=str(error))
+        log.warning("waiting for the sweep", cause=_said(error), error=str(error))
         return {"waiting": "postgres"}
     except MemoryError:
         # Celery would end the whole worker over it; the lease runs out and the files are tried again
@@ -139,6 +152,11 @@ def _border(task_id: UUID, work: Callable[[UUID], dict[str, Any]]) -> dict[str, 
         return {"error": type(error).__name__}
     finally:
         structlog.contextvars.clear_contextvars()
+
+
+def _said(error: psycopg.OperationalError) -> str:
+    """A deadlock or a shutdown is an answer, and asks for another remedy than silence."""
+    return f"Postgres says {type(error).__name__}" if error.sqlstate else "Postgres does not answer"
 
 
 def _plan(task_id: UUID) -> dict[str, Any]:
@@ -214,16 +232,21 @@ def _index_slice(run: Run, task: Running, seconds: float) -> tuple[int, bool]:
     deadline = time.monotonic() + seconds
     limits = {"max_files": _claim_files(run), "max_bytes": _claim_bytes(run)}
     done = 0
-    while time.monotonic() < deadline:
+    waiting: list[Draft] = []
+    more = True
+    while more:
         claims = files.claim(run.pool, task_id=task.id, index_id=task.index_id, owner=run.lease.owner, **limits)
-        if not claims:
-            return done, False
-        index_files(run, claims)
-        tasks.go_on(run.pool, task.id)
-        done += len(claims)
-        log.info("indexed", files=len(claims), done=done)
-        _refresh(task.id, task.index_id)
-    return done, True
+        more = bool(claims) and time.monotonic() < deadline
+        held = len(claims) + len(waiting)
+        if not held:
+            break
+        waiting = index_files(run, claims, waiting, more=more)
+        if ended := held - len(waiting):
+            tasks.go_on(run.pool, task.id)
+            done += ended
+            log.info("indexed", files=ended, done=done)
+            _refresh(task.id, task.index_id)
+    return done, bool(claims)
 
 
 def _run(r: Resources, task: Running, found: tools.Index, lease: Lease, queue: str) -> Run:

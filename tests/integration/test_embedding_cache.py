@@ -238,7 +238,7 @@ def make_live(pool: Pool, *numbers: int) -> None:
 
 
 def evict(pool: Pool, *, spare: int = 1000, maximum: int = 1000) -> int:
-    return cache.evict(pool, spare=spare, maximum=maximum, every=timedelta(0))
+    return cache.evict(pool, spare=spare, maximum=maximum)
 
 
 def test_vectors_come_back_as_they_were_put(pool: Pool) -> None:
@@ -292,8 +292,7 @@ def test_a_look_up_counts_as_use_once_a_day(pool: Pool) -> None:
     assert held(pool) == [3]
 
 
-def test_eviction_is_done_now_and_then(pool: Pool) -> None:
-    cache.insert(pool, OWNER, vectors(1, 2))
-    assert cache.evict(pool, spare=1, maximum=9) == 1
-    assert cache.evict(pool, spare=0, maximum=9) == 0
-    assert held(pool) != []
+def test_eviction_is_due_now_and_then(pool: Pool) -> None:
+    assert cache.eviction_due(pool, timedelta(0))
+    assert not cache.eviction_due(pool)
+    assert cache.eviction_due(pool, timedelta(0))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.fakes.embeddings import EmbeddingsFake
 from tests.service import Service, environment, next_broker, service
 from worker.app import SMALL_TASK
-from worker.settings import LOCAL_MODEL
 
 FILES = SMALL_TASK + 50
+#: Texts of one request; a claim of 32 files does not fill a whole number of these.
+BATCH = 7
 
 
 @pytest.fixture(scope="module")
@@ -23,17 +26,34 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def provider() -> Iterator[EmbeddingsFake]:
+    with EmbeddingsFake() as fake:
+        yield fake
+
+
+@pytest.fixture(scope="module")
 def running(
-    tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, folder: Path
+    tmp_path_factory: pytest.TempPathFactory,
+    database_url: str,
+    redis_url: str,
+    folder: Path,
+    provider: EmbeddingsFake,
 ) -> Iterator[Service]:
     home = tmp_path_factory.mktemp("home")
-    env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(folder), "VECTOR_STORE": "lancedb"}
+    env = {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_API_BASE": provider.url, "EMBEDDING_API_KEY": "k"}
+    env |= {"EMBEDDING_BATCH_SIZE": str(BATCH), "LOCAL_SOURCE_ROOTS": str(folder), "VECTOR_STORE": "lancedb"}
     with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
         yield started
 
 
-def test_a_single_changed_file_of_many_is_indexed(running: Service, folder: Path) -> None:
+def test_requests_are_filled_across_claims_and_a_single_changed_file_of_many_is_indexed(
+    running: Service, folder: Path, provider: EmbeddingsFake
+) -> None:
     assert running.wait(running.local_tool(folder))["indexed_files"] == FILES
+    # single texts ask whether the model exists
+    sizes = [request.inputs for request in provider.audit.requests if request.inputs > 1]
+    assert sum(sizes) == FILES
+    assert len(sizes) <= 1.05 * math.ceil(FILES / BATCH), sizes
     (folder / "7.txt").write_text("note 7 was edited\n")
     tool = running.local_tool(folder)
     status = running.wait(tool)

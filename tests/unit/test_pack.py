@@ -213,6 +213,16 @@ def test_a_request_fits_into_the_budget() -> None:
         collect(embed_all(embedder, [f"x{n}" for n in range(20)], [3] * 20, 1, Terms(budget, "p")))
 
 
+def test_texts_that_fill_no_request_wait_for_more() -> None:
+    embedder = Lengths(max_inputs=20)
+    texts = [f"text {n}" for n in range(50)]
+    found = collect(embed_all(embedder, texts, [1] * 50, 1, Terms(only_full=True)))
+    assert sorted(found) == list(range(40))
+    assert collect(embed_all(embedder, texts[40:], [1] * 10, 1)) == {n: len("text 40") for n in range(10)}
+    assert [len(batch) for batch in embedder.requests] == [20, 20, 10]
+    assert len(collect(embed_all(embedder, texts[:19], [1] * 19, 1, Terms(only_full=True)))) == 19
+
+
 def test_a_provider_that_refuses_everything_is_not_asked_for_ever() -> None:
     embedder = Lengths(max_inputs=500)
     found = run(embedder, [f"bad {n}" for n in range(3000)])

@@ -15,6 +15,8 @@ from worker.embed.budget import PATIENCE, Budget, unchecked
 
 #: Refused requests after which no batch is narrowed any more: enough for some twenty bad texts among thousands.
 MAX_REFUSALS = 256
+#: Share of a request's limits from which on it counts as full.
+FULL = 0.95
 #: Groups that still take texts while packing. More would fill them better and scatter a file's chunks wider.
 _OPEN_GROUPS = 8
 
@@ -25,13 +27,15 @@ Outcome = tuple[list[int], Vectors | EmbeddingRefused]
 class Terms:
     """When requests may be begun: `check` raises once no more are wanted, `seconds` end the slice.
 
-    `budget` is None for a model that costs nothing; `project` is whose share of it is used.
+    `budget` is None for a model that costs nothing; `project` is whose share of it is used. With `only_full` texts that
+    fill no request are left out, for a caller who has more to add to them.
     """
 
     budget: Budget | None = None
     project: str = ""
     check: Callable[[], None] = unchecked
     seconds: float = math.inf
+    only_full: bool = False
 
 
 FREE = Terms()
@@ -71,10 +75,10 @@ def embed_all(
 
     An outcome is `(indices, vectors)`, row by row, or `(indices, refusal)` for a text that the provider refuses even
     when it is alone, or that was in a refused batch after `MAX_REFUSALS`. Equal texts are sent once and come out
-    together. Every index comes out exactly once, unless there is another error: after the first no further request is
-    begun, those in flight are waited for and yielded, for they are paid for, and then the error is raised. A request
-    that the provider could not answer now is repeated for `PATIENCE` seconds. `SliceOver` is raised when the time is
-    spent, though never before something was answered: so each slice comes further.
+    together. Every index that is sent comes out exactly once, unless there is another error: after the first no further
+    request is begun, those in flight are waited for and yielded, for they are paid for, and then the error is raised. A
+    request that the provider could not answer now is repeated for `PATIENCE` seconds. `SliceOver` is raised when the
+    time is spent, though never before something was answered: so each slice comes further.
 
     Nothing new is begun either while the caller holds an outcome: to stop early, close the iterator, which waits for
     what is in flight.
@@ -84,6 +88,8 @@ def embed_all(
     most = terms.budget.max_request_tokens if terms.budget else None
     limit = min(embedder.max_request_tokens, most or embedder.max_request_tokens)
     batches = pack([tokens[index] for index in firsts], embedder.max_inputs, limit)
+    if terms.only_full:
+        batches = [b for b in batches if _full(len(b), sum(tokens[firsts[at]] for at in b), embedder.max_inputs, limit)]
     with ThreadPoolExecutor(concurrency, thread_name_prefix="embed") as pool:
         run = _Run(embedder, texts, tokens, pool, deque([firsts[at] for at in batch] for batch in batches), terms)
         for indices, result in run.outcomes(concurrency):
@@ -189,6 +195,10 @@ class _Run:
         rest = [index for index in batch if index not in refused]
         half = len(rest) if named else (len(rest) + 1) // 2
         self._waiting.extendleft(part for part in (rest[half:], rest[:half]) if part)
+
+
+def _full(inputs: int, tokens: int, max_inputs: int, max_tokens: int) -> bool:
+    return inputs >= FULL * max_inputs or tokens >= FULL * max_tokens
 
 
 def _owners(texts: Sequence[str]) -> dict[str, list[int]]:

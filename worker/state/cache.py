@@ -72,15 +72,19 @@ def live_elsewhere(pool: Pool, owner: Owner, vector_store: str, hashes: Iterable
         return connection.execute(_SQL["live_elsewhere"], values).fetchall()
 
 
-def evict(pool: Pool, *, spare: int, maximum: int, every: timedelta = EVERY) -> int:
-    """Hold the bounds, the oldest used first; how many went. Does nothing if it was done less than `every` ago.
+def eviction_due(pool: Pool, every: timedelta = EVERY) -> bool:
+    """Whether the bounds were not looked at for so long; the caller is the one that does it now."""
+    with pool.connection() as connection:
+        return connection.execute(_SQL["due"], {"every": every}).rowcount > 0
+
+
+def evict(pool: Pool, *, spare: int, maximum: int) -> int:
+    """Hold the bounds, the oldest used first; how many went.
 
     `spare` bounds the entries without a live chunk, `maximum` all of them: those above it can be read back from the
     vector store as long as their chunk lives.
     """
     with pool.connection() as connection:
-        if not connection.execute(_SQL["due"], {"every": every}).rowcount:
-            return 0
         (total,) = connection.execute(_SQL["count"]).fetchone() or (0,)
     gone = _evict(pool, "choose_spare", spare) if total > spare else 0
     return gone + (_evict(pool, "choose_oldest", maximum) if total - gone > maximum else 0)
