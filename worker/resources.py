@@ -192,7 +192,8 @@ def chunk_settings(settings: Settings, size: int | None, overlap: int | None) ->
 def preload(settings: Settings) -> None:
     """Import what tasks will need, before a fork: once instead of once a process, in memory that all of them share.
 
-    Nothing is opened: connections do not survive a fork. LanceDB is not even imported, because it starts threads then.
+    Nothing is opened: connections do not survive a fork. LanceDB is not even imported, because it starts threads then;
+    see `preload_after_fork`.
     """
     if settings.default_embedding_model != LOCAL_MODEL:
         from worker.embed.litellm import warm
@@ -201,3 +202,9 @@ def preload(settings: Settings) -> None:
         cl100k()
     if store_name(settings) == "turbopuffer":
         import turbopuffer  # noqa: F401 - for its import alone
+
+
+def preload_after_fork(settings: Settings) -> None:
+    """Import what takes a second or more, so that a process's first task does not wait for it."""
+    if store_name(settings) == "lancedb":
+        import lancedb  # noqa: F401 - for its import alone

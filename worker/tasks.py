@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +22,7 @@ from worker.catalog import Listing, list_folder
 from worker.draft import Draft, Run
 from worker.lease import Lease, leased
 from worker.pipeline import index_files
-from worker.resources import Resources, preload
+from worker.resources import Resources, preload, preload_after_fork
 from worker.settings import Settings
 from worker.state import alone, cache, files, tasks, tools
 from worker.state.tasks import Running
@@ -60,6 +61,12 @@ def _configure_logs(**_: Any) -> None:
 @signals.worker_init.connect
 def _import_before_fork(**_: Any) -> None:
     preload(Settings())
+
+
+@signals.worker_process_init.connect
+def _import_after_fork(**_: Any) -> None:
+    # Celery ends a process that is not ready within seconds
+    threading.Thread(target=preload_after_fork, args=(Settings(),), name="preload", daemon=True).start()
 
 
 @app.task(name="foldex.plan")
