@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import socket
-import time
-import traceback
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -16,7 +11,7 @@ from uuid import UUID, uuid4
 import numpy as np
 import pytest
 
-from schemas.errors import StoreError, StoreRefused, StoreUnauthorized, StoreUnavailable
+from schemas.errors import StoreRefused
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker.vectors import Condition, Found, Leg, Patch, Row, Value, Vector, VectorStore, cut
 from worker.vectors.lance import LanceStore
@@ -31,12 +26,6 @@ KINDS = [
     pytest.param("live", marks=live),
     pytest.param("live-keywords", marks=live),
 ]
-
-
-@pytest.fixture
-def fake() -> Iterator[FakeTurbopuffer]:
-    with FakeTurbopuffer() as server:
-        yield server
 
 
 def make(kind: str, directory: Path, fake: FakeTurbopuffer) -> VectorStore:
@@ -380,185 +369,3 @@ def test_callers_must_keep_to_the_seam(store: VectorStore, space: str) -> None:
 def test_bad_namespaces_are_refused(store: VectorStore) -> None:
     with pytest.raises(StoreRefused):
         store.write("no spaces/allowed", D, [row(1, axis(0))])
-
-
-# ---- Turbopuffer
-
-
-def puffer(fake: FakeTurbopuffer, key: str | None = None) -> TurbopufferStore:
-    return TurbopufferStore(key or fake.api_key, region="nowhere", base_url=fake.url, has_keywords=False)
-
-
-@pytest.mark.parametrize(
-    ("status", "error"),
-    [(401, StoreUnauthorized), (403, StoreUnauthorized), (400, StoreRefused), (413, StoreRefused), (422, StoreRefused)]
-    + [(status, StoreUnavailable) for status in (0, 408, 409, 429, 500, 502, 503)],
-)
-def test_faults_are_mapped_and_never_retried(fake: FakeTurbopuffer, status: int, error: type[StoreError]) -> None:
-    store = puffer(fake)
-    for call in (lambda: store.write("a", D, [row(1, axis(0))]), lambda: store.search("a", [Leg(1, vector=axis(0))])):
-        fake.fail_next(status, retry_after=7)
-        with pytest.raises(error) as caught:
-            call()
-        if error is StoreUnavailable and status:
-            assert caught.value.data["retry_after"] == 7.0
-    assert [call.status for call in fake.audit] == [status, status]
-
-
-def test_a_write_whose_answer_was_lost_can_be_repeated(fake: FakeTurbopuffer) -> None:
-    store = puffer(fake)
-    for status in (0, 500):
-        fake.fail_next(status, applied=True)
-        with pytest.raises(StoreUnavailable):
-            store.write("a", D, [row(1, axis(0))])
-        store.write("a", D, [row(1, axis(0))])
-    assert store.ids("a", None, 5) == [UUID(int=1)]
-
-
-def test_a_wrong_key_is_unauthorized(fake: FakeTurbopuffer) -> None:
-    with pytest.raises(StoreUnauthorized):
-        puffer(fake, "tpuf_wrong").search("a", [Leg(1, vector=axis(0))])
-
-
-def test_a_silent_address_is_unavailable() -> None:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        store = TurbopufferStore(
-            "x", region="", base_url=f"http://127.0.0.1:{unused.getsockname()[1]}", has_keywords=False
-        )
-        with pytest.raises(StoreUnavailable):
-            store.ids("a", None, 1)
-
-
-def test_the_region_variable_does_not_disturb(fake: FakeTurbopuffer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TURBOPUFFER_REGION", "gcp-us-central1")
-    monkeypatch.setenv("TURBOPUFFER_BASE_URL", "http://127.0.0.1:1")
-    assert puffer(fake).ids("a", None, 1) == []
-
-
-def test_big_writes_are_split(fake: FakeTurbopuffer) -> None:
-    store = puffer(fake)
-    store.write("a", D, [row(n, axis(0)) for n in range(9_000)])
-    store.write("b", 4096, [row(n, np.ones(4096, dtype=np.float32)) for n in range(2_000)])
-    assert [len(call.upserts) for call in fake.audit][:3] == [4_000, 4_000, 1_000]
-    assert len(fake.audit) == 5
-    assert len(store.ids("a", None, 20_000)) == 9_000
-
-
-def test_big_patches_are_split(fake: FakeTurbopuffer) -> None:
-    store = TurbopufferStore(fake.api_key, region="", base_url=fake.url, has_keywords=True)
-    store.write("a", D, [row(n, axis(0)) for n in range(5)])
-    store.write("a", D, patches=[Patch(UUID(int=n), {}, "é" * 4_000_000) for n in range(5)])
-    assert [len(call.patches) for call in fake.audit] == [0, 3, 2]
-
-
-# ---- several processes
-
-
-def in_processes(work: Any, *arguments: Any, count: int = 1) -> None:
-    """Run `work(number, *arguments)` in fresh processes and show their tracebacks if any fails."""
-    context = multiprocessing.get_context("spawn")
-    errors = context.SimpleQueue()
-    running = [context.Process(target=_report, args=(errors, work, n, *arguments)) for n in range(count)]
-    for process in running:
-        process.start()
-    for process in running:
-        process.join(60)
-        assert process.exitcode is not None, "still running after 60 s"
-    assert errors.empty(), errors.get()
-    assert {process.exitcode for process in running} == {0}
-    errors.close()
-
-
-def _report(errors: Any, work: Any, *arguments: Any) -> None:
-    try:
-        work(*arguments)
-    except BaseException:
-        errors.put(traceback.format_exc())
-        raise
-
-
-def write_same_rows(process: int, directory: Path) -> None:
-    store = LanceStore(directory, has_keywords=True)
-    for turn in range(10):
-        numbers_ = [(turn % 3) * 20 + n for n in range(20)]
-        store.write("shared", D, [row(n, axis(n % D), f"common by{process}") for n in numbers_])
-        store.write("shared", D, patches=[Patch(UUID(int=n), {"symbol": "patched"}) for n in numbers_])
-        store.write("shared", D, deletes=[UUID(int=1000 + turn)])
-        if process == 0 and turn % 4 == 3:
-            store.optimize("shared")
-
-
-def test_processes_writing_the_same_rows_make_no_duplicates(tmp_path: Path) -> None:
-    in_processes(write_same_rows, tmp_path, count=3)
-    store = LanceStore(tmp_path, has_keywords=True)
-    assert store.ids("shared", None, 999) == [UUID(int=n) for n in range(60)]
-    assert sorted(about(store, "shared", "common", limit=999)) == list(range(60))
-    assert sorted(near(store, "shared", axis(0), Condition("symbol", "in", ["patched"]), limit=999)) == list(range(60))
-    assert [path.name for path in tmp_path.iterdir()] == ["shared.lance"]
-
-
-def write_one(process: int, directory: Path) -> None:
-    LanceStore(directory, has_keywords=True).write("seen", D, [row(50 + process, axis(0), "theirs")])
-
-
-def test_rows_of_other_processes_are_seen_at_once(tmp_path: Path) -> None:
-    store = LanceStore(tmp_path, has_keywords=True)
-    store.write("seen", D, [row(1, axis(0), "ours")])
-    assert near(store, "seen", axis(0)) == [1]
-    in_processes(write_one, tmp_path)
-    assert near(store, "seen", axis(0)) == [1, 50]
-    assert about(store, "seen", "theirs") == [50]
-
-
-def fork_then_use(_: int, directory: Path, url: str, key: str) -> None:
-    lance = LanceStore(directory, has_keywords=True)
-    puffer_ = TurbopufferStore(key, region="", base_url=url, has_keywords=True)
-    puffer_.write("forked", D, [row(0, axis(0))])
-    children = [_fork(partial(_use, [lance, puffer_], n)) for n in range(1, 4)]
-    _expect_success(children)
-    assert len(lance.ids("forked", None, 9)) == 3
-    _expect_success([_fork(lambda: _must_raise(lance))])
-
-
-def _fork(work: Any) -> int:
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            work()
-            code = 0
-        except Exception:  # noqa: BLE001 - a child must never run on into pytest
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    return child
-
-
-def _use(stores: list[VectorStore], number: int) -> None:
-    for store in stores:
-        store.write("forked", D, [row(number, axis(0), "word")])
-        assert number in near(store, "forked", axis(0))
-
-
-def _must_raise(store: VectorStore) -> None:
-    with pytest.raises(RuntimeError, match="before the fork"):
-        store.ids("forked", None, 1)
-
-
-def _expect_success(children: list[int]) -> None:
-    deadline = time.monotonic() + 30
-    left = set(children)
-    while left and time.monotonic() < deadline:
-        for child in list(left):
-            done, status = os.waitpid(child, os.WNOHANG)
-            if done:
-                left.discard(child)
-                assert os.waitstatus_to_exitcode(status) == 0
-        time.sleep(0.01)
-    assert not left
-
-
-def test_stores_work_after_a_fork(tmp_path: Path, fake: FakeTurbopuffer) -> None:
-    in_processes(fork_then_use, tmp_path, fake.url, fake.api_key)
-    assert len(fake.namespaces["forked"].rows) == 4

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.service import PROJECT, TOOLS, Service, environment, eventually, next_broker, service
+from tests.service import PROJECT, TOOLS, Service, eventually
 from worker.settings import LOCAL_MODEL
 
 NODES = f"/api/projects/{PROJECT}/nodes"
@@ -21,21 +20,6 @@ MENU = {
     "drinks": {"tea": "pour water that has cooled to eighty degrees over green leaves and wait for two minutes"},
 }
 FILES = {"guide.md": GUIDE, "sub/boil.py": SCRIPT, "sub/menu.json": json.dumps(MENU, indent=2), "b.pdf": "%PDF-1.7"}
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("root")
-
-
-@pytest.fixture(scope="module")
-def running(
-    tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, root: Path
-) -> Iterator[Service]:
-    env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(root)}
-    home = tmp_path_factory.mktemp("home")
-    with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
-        yield started
 
 
 def write(folder: Path, files: dict[str, str]) -> Path:

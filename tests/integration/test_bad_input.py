@@ -22,11 +22,6 @@ NODES = f"/api/projects/{PROJECT}/nodes"
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("root")
-
-
-@pytest.fixture(scope="module")
 def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file that no tool may read."""
     secret = tmp_path_factory.mktemp("outside") / "secret.txt"

@@ -40,17 +40,6 @@ def write(folder: Path, *words: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def provider() -> Iterator[EmbeddingsFake]:
-    with EmbeddingsFake() as fake:
-        yield fake
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("root")
-
-
-@pytest.fixture(scope="module")
 def here(
     tmp_path_factory: pytest.TempPathFactory, postgres_url: str, template_url: str, redis_url: str, root: Path,
     provider: EmbeddingsFake,

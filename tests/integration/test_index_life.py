@@ -25,21 +25,6 @@ SECTIONS = {
 }
 
 
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("root")
-
-
-@pytest.fixture(scope="module")
-def running(
-    tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, root: Path
-) -> Iterator[Service]:
-    env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(root)}
-    home = tmp_path_factory.mktemp("home")
-    with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
-        yield started
-
-
 def write(folder: Path, **files: str) -> Path:
     """Text files whose stamps can be trusted."""
     folder.mkdir(exist_ok=True)
@@ -245,12 +230,6 @@ def with_one_worker(env: dict[str, str]) -> Iterator[Service]:
         for program in (programs.fast_worker(env), programs.beat(here.home, env)):
             here.processes[program.name] = stack.enter_context(process(program, here.home))
         yield here
-
-
-@pytest.fixture(scope="module")
-def provider() -> Iterator[EmbeddingsFake]:
-    with EmbeddingsFake() as fake:
-        yield fake
 
 
 @pytest.fixture(scope="module")

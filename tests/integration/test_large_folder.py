@@ -26,12 +26,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def provider() -> Iterator[EmbeddingsFake]:
-    with EmbeddingsFake() as fake:
-        yield fake
-
-
-@pytest.fixture(scope="module")
 def running(
     tmp_path_factory: pytest.TempPathFactory,
     database_url: str,

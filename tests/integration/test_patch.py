@@ -21,17 +21,6 @@ OTHER = {"embedding_model": "openai/other"}
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("root")
-
-
-@pytest.fixture(scope="module")
-def provider() -> Iterator[EmbeddingsFake]:
-    with EmbeddingsFake() as fake:
-        yield fake
-
-
-@pytest.fixture(scope="module")
 def running(
     tmp_path_factory: pytest.TempPathFactory,
     database_url: str,

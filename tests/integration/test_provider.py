@@ -128,11 +128,6 @@ def test_a_storm_of_errors_is_met_by_few_requests(redis_url: str, provider: Embe
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("root")
-
-
-@pytest.fixture(scope="module")
 def service_(
     tmp_path_factory: pytest.TempPathFactory,
     database_url: str,

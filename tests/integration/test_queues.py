@@ -16,12 +16,6 @@ from worker.state import load
 
 
 @pytest.fixture(scope="module")
-def provider() -> Iterator[EmbeddingsFake]:
-    with EmbeddingsFake() as fake:
-        yield fake
-
-
-@pytest.fixture(scope="module")
 def running(
     tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, provider: EmbeddingsFake
 ) -> Iterator[Service]:

@@ -30,17 +30,6 @@ NOTICED = 2.0
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("root")
-
-
-@pytest.fixture(scope="module")
-def provider() -> Iterator[EmbeddingsFake]:
-    with EmbeddingsFake() as fake:
-        yield fake
-
-
-@pytest.fixture(scope="module")
 def store() -> Iterator[FakeTurbopuffer]:
     with FakeTurbopuffer() as fake:
         yield fake

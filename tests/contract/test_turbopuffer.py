@@ -1,0 +1,82 @@
+"""What only Turbopuffer's store meets: its service's faults and limits."""
+
+from __future__ import annotations
+
+import socket
+from uuid import UUID
+
+import numpy as np
+import pytest
+
+from schemas.errors import StoreError, StoreRefused, StoreUnauthorized, StoreUnavailable
+from tests.contract.test_vectors import D, axis, row
+from tests.fakes.turbopuffer import FakeTurbopuffer
+from worker.vectors import Leg, Patch
+from worker.vectors.turbopuffer import TurbopufferStore
+
+
+def puffer(fake: FakeTurbopuffer, key: str | None = None) -> TurbopufferStore:
+    return TurbopufferStore(key or fake.api_key, region="nowhere", base_url=fake.url, has_keywords=False)
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [(401, StoreUnauthorized), (403, StoreUnauthorized), (400, StoreRefused), (413, StoreRefused), (422, StoreRefused)]
+    + [(status, StoreUnavailable) for status in (0, 408, 409, 429, 500, 502, 503)],
+)
+def test_faults_are_mapped_and_never_retried(fake: FakeTurbopuffer, status: int, error: type[StoreError]) -> None:
+    store = puffer(fake)
+    for call in (lambda: store.write("a", D, [row(1, axis(0))]), lambda: store.search("a", [Leg(1, vector=axis(0))])):
+        fake.fail_next(status, retry_after=7)
+        with pytest.raises(error) as caught:
+            call()
+        if error is StoreUnavailable and status:
+            assert caught.value.data["retry_after"] == 7.0
+    assert [call.status for call in fake.audit] == [status, status]
+
+
+def test_a_write_whose_answer_was_lost_can_be_repeated(fake: FakeTurbopuffer) -> None:
+    store = puffer(fake)
+    for status in (0, 500):
+        fake.fail_next(status, applied=True)
+        with pytest.raises(StoreUnavailable):
+            store.write("a", D, [row(1, axis(0))])
+        store.write("a", D, [row(1, axis(0))])
+    assert store.ids("a", None, 5) == [UUID(int=1)]
+
+
+def test_a_wrong_key_is_unauthorized(fake: FakeTurbopuffer) -> None:
+    with pytest.raises(StoreUnauthorized):
+        puffer(fake, "tpuf_wrong").search("a", [Leg(1, vector=axis(0))])
+
+
+def test_a_silent_address_is_unavailable() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        store = TurbopufferStore(
+            "x", region="", base_url=f"http://127.0.0.1:{unused.getsockname()[1]}", has_keywords=False
+        )
+        with pytest.raises(StoreUnavailable):
+            store.ids("a", None, 1)
+
+
+def test_the_region_variable_does_not_disturb(fake: FakeTurbopuffer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURBOPUFFER_REGION", "gcp-us-central1")
+    monkeypatch.setenv("TURBOPUFFER_BASE_URL", "http://127.0.0.1:1")
+    assert puffer(fake).ids("a", None, 1) == []
+
+
+def test_big_writes_are_split(fake: FakeTurbopuffer) -> None:
+    store = puffer(fake)
+    store.write("a", D, [row(n, axis(0)) for n in range(9_000)])
+    store.write("b", 4096, [row(n, np.ones(4096, dtype=np.float32)) for n in range(2_000)])
+    assert [len(call.upserts) for call in fake.audit][:3] == [4_000, 4_000, 1_000]
+    assert len(fake.audit) == 5
+    assert len(store.ids("a", None, 20_000)) == 9_000
+
+
+def test_big_patches_are_split(fake: FakeTurbopuffer) -> None:
+    store = TurbopufferStore(fake.api_key, region="", base_url=fake.url, has_keywords=True)
+    store.write("a", D, [row(n, axis(0)) for n in range(5)])
+    store.write("a", D, patches=[Patch(UUID(int=n), {}, "é" * 4_000_000) for n in range(5)])
+    assert [len(call.patches) for call in fake.audit] == [0, 3, 2]
