@@ -65,11 +65,13 @@ def make_app(broker_url: str) -> Celery:
         worker_hijack_root_logger=False,
         worker_redirect_stdouts=False,
         beat_schedule={
-            "sweep": {
+            # on both, so that it goes on whichever worker dies; one of two that meet does nothing
+            f"sweep {queue}": {
                 "task": "foldex.sweep",
                 "schedule": SWEEP_SECONDS,
-                "options": {"queue": FAST, "expires": 2 * SWEEP_SECONDS},
+                "options": {"queue": queue, "expires": 2 * SWEEP_SECONDS},
             }
+            for queue in (FAST, BULK)
         },
     )
     return app

@@ -39,8 +39,11 @@ class Lease:
 
         The clock goes on while a process is stopped, so one that wakes up late does not take its lease for valid.
         """
-        if self._lost.is_set() or time.monotonic() - self._renewed > tasks.LEASE.total_seconds():
+        if self._lost.is_set() or self._expired():
             raise LeaseLost("the task was cancelled, deleted or taken over")
+
+    def _expired(self) -> bool:
+        return time.monotonic() - self._renewed > tasks.LEASE.total_seconds()
 
     def parsing(self) -> None:
         """Note that a file begins to be parsed: a process that dies from here on, or takes too long, died of it."""
@@ -55,6 +58,9 @@ class Lease:
         connection: psycopg.Connection | None = None
         while not self._done.wait(BEAT):
             self._end_endless_parsing()
+            if self._expired():
+                # others have the files by now, though the task is still wanted: to renew would be to go on for nothing
+                continue
             try:
                 connection = connection or psycopg.connect(
                     database_url, autocommit=True, connect_timeout=3, options="-c statement_timeout=4000"

@@ -20,6 +20,8 @@ from worker.state.chunks import Tombstone
 
 #: What only one process does at a time, in all.
 SWEEP = "sweep"
+#: Seconds that it has for that, far more than it takes.
+SWEEP_SECONDS = 10
 #: Vectors deleted by one sweep.
 MAX_TOMBSTONES = 5000
 
@@ -28,7 +30,7 @@ log = structlog.get_logger()
 
 def sweep(resources: Resources, wake: Callable[[UUID, int], None]) -> dict[str, Any]:
     """One round; does nothing while another process is at it."""
-    with alone(resources.settings.database_url, SWEEP) as free:
+    with alone(resources.settings.database_url, SWEEP, seconds=SWEEP_SECONDS) as free:
         if not free:
             return {"skipped": "another worker sweeps"}
         steps: dict[str, Callable[[Resources], int]] = {

@@ -11,6 +11,7 @@ from http import HTTPStatus
 from pathlib import Path
 from signal import SIGCONT, SIGKILL, SIGSTOP, Signals
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import httpx
@@ -22,7 +23,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from api.stack import postgres, programs, redis
-from api.stack.processes import Program, log_file, server_port
+from api.stack.processes import Program, server_port
 from api.stack.supervisor import Supervisor
 from tests.chaos.gates import Gates
 from tests.fakes.embeddings import EmbeddingsFake
@@ -99,8 +100,8 @@ class Cluster:
             return set(space.rows) if space else set()
 
     def logs(self) -> str:
-        names = ("api", *WORKERS, "beat", "postgres")
-        tails = (f"--- {n}\n{log_file(self.home, n).read_text(errors='replace')[-3000:]}" for n in names)
+        logs = sorted((self.home / "log").glob("*.log"))
+        tails = (f"--- {log.stem}\n{log.read_text(errors='replace')[-3000:]}" for log in logs)
         return "\n".join([*self.said[-20:], *tails])
 
     # ---- using
@@ -126,6 +127,12 @@ class Cluster:
     def pid(self, name: str) -> int:
         """Of a program's main process; raises OSError while it is down."""
         return int((self.home / "run" / f"{name}.pid").read_text())
+
+    def holder(self, port: int, *names: str) -> str:
+        """Which of these workers, or of the supervised ones, waits for an answer of the embeddings at this port."""
+        pid = client_of(port, self.embeddings.url)
+        (name,) = [name for name in names or WORKERS if pid in self.children(name)]
+        return name
 
     def children(self, name: str) -> list[int]:
         """Processes of a worker's pool."""
@@ -208,10 +215,14 @@ def _checked(response: httpx.Response) -> dict[str, Any]:
     return checked(response, 202)
 
 
-def client_of(port: int) -> int:
-    """The process at the near end of a loopback connection; raises LookupError if it is gone."""
+def client_of(port: int, server: str) -> int:
+    """The process at the near end of a loopback connection to a server's URL; raises LookupError if it is gone.
+
+    Linux gives one port to several clients at a time, as long as their servers differ.
+    """
+    ends = [port, urlsplit(server).port]
     for connection in psutil.net_connections("tcp"):
-        if connection.laddr and connection.laddr[1] == port and connection.pid:
+        if connection.pid and [end[1] for end in (connection.laddr, connection.raddr) if end] == ends:
             return connection.pid
     raise LookupError(port)
 
@@ -260,13 +271,15 @@ def _client(port: str) -> httpx.Client:
     return httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30, trust_env=False)
 
 
-def second_worker(here: Cluster, queue: str) -> Program:
+def second_worker(here: Cluster, queue: str, name: str = "next", **env: str) -> Program:
     """A worker of a queue that runs beside the supervised one, as in a rollout."""
-    program = programs.worker(queue, 2, here.env)
-    old, new = f"{queue}@{socket.gethostname()}", f"{queue}-next@{socket.gethostname()}"
+    program = programs.worker(queue, 2, {**here.env, **env})
+    old, new = f"{queue}@{socket.gethostname()}", f"{queue}-{name}@{socket.gethostname()}"
     broker = here.env["CELERY_BROKER_URL"]
     command = tuple(new if part == old else part for part in program.command)
-    return replace(program, name=f"worker-{queue}-next", command=command, ready=lambda: programs._listens(broker, new))
+    return replace(
+        program, name=f"worker-{queue}-{name}", command=command, ready=lambda: programs._listens(broker, new)
+    )
 
 
 def gone(pid: int) -> Callable[[], bool]:

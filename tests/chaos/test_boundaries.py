@@ -62,8 +62,15 @@ class Border:
         pids = set()
         for port in ports:
             with suppress(LookupError):
-                pids.add(client_of(port))
+                pids.add(client_of(port, self.server()))
         return pids
+
+    def server(self) -> str:
+        """The URL of the server that lets them wait."""
+        here = self.case.here
+        if self.point in GATES:
+            return here.gates.url
+        return here.embeddings.url if REQUESTS[self.point][0] == "embeddings" else here.vectors.url
 
     def release(self) -> None:
         if self.hold:

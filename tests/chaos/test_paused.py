@@ -6,8 +6,9 @@ import os
 from collections.abc import Callable
 from signal import SIGCONT, SIGSTOP
 
+from api.stack.processes import running
 from tests.chaos import corpus
-from tests.chaos.cluster import Cluster, client_of
+from tests.chaos.cluster import WORKERS, Cluster, client_of, second_worker
 from tests.chaos.proof import Case, Result, make_late_writes_impossible, prove, prove_vectors
 from tests.chaos.test_messages import in_hand
 from tests.fakes.hold import Hold
@@ -19,10 +20,19 @@ NewCase = Callable[..., Case]
 def put_to_sleep(here: Cluster, hold: Hold) -> int:
     """Stop the process that waits for a held answer; the answer comes while it sleeps."""
     eventually(lambda: bool(hold.arrived), 20, here.logs)
-    pid = client_of(hold.arrived[0])
+    server = here.embeddings.url if hold.kind == "embeddings" else here.vectors.url
+    pid = client_of(hold.arrived[0], server)
     os.kill(pid, SIGSTOP)
     hold.release()
     return pid
+
+
+def wake(here: Cluster, made: Case, send: Callable[[], None]) -> None:
+    """Let the sleepers do what they can while the task is open still, then close it."""
+    task = here.task(made.tool)[0]
+    send()
+    here.gates.open("close", made.project)
+    eventually(lambda: not in_hand(here, task), 30, here.logs)
 
 
 def all_done(made: Case) -> bool:
@@ -36,21 +46,38 @@ def test_an_owner_that_comes_back_after_its_lease_makes_nothing_live(
     made = new_case("asleep")
     # the task stays open, so that nothing but the lease tells the sleeper that its time is over
     here.gates.close("close", made.project)
-    hold = here.embeddings.holds.add("embeddings", made.mark, after=True)
-    # what the sleeper has read is old when it wakes
+    # whoever asks for the old text has read it, and no other process can have
+    old = f"What {made.mark} said of old must never be found."
+    hold = here.embeddings.holds.add("embeddings", old, after=True)
     right = (made.folder / "note-03.md").read_text()
-    corpus.write(made.folder / "note-03.md", "# Old\n\nThis must never be found.\n")
+    corpus.write(made.folder / "note-03.md", f"# Old\n\n{old}\n")
     made.start()
     pid = put_to_sleep(here, hold)
     corpus.write(made.folder / "note-03.md", right)
     eventually(lambda: all_done(made), 40, here.logs)
-    before = made.result()
-    assert before.chunks == calm.chunks
-    os.kill(pid, SIGCONT)
-    task = here.task(made.tool)[0]
-    here.gates.open("close", made.project)
-    eventually(lambda: not in_hand(here, task), 30, here.logs)
+    assert made.result().chunks == calm.chunks
+    wake(here, made, lambda: os.kill(pid, SIGCONT))
     prove(made, calm)
+
+
+def test_a_whole_worker_that_sleeps_through_its_leases_loses_and_doubles_nothing(
+    here: Cluster, new_case: NewCase, calm: Result
+) -> None:
+    made = new_case("worker-asleep")
+    here.gates.close("close", made.project)
+    hold = here.embeddings.holds.add("embeddings", made.mark, after=True)
+    # each queue has another worker, so that the sweep goes on whichever sleeps
+    others = [second_worker(here, queue) for queue in ("fast", "bulk")]
+    with running(others[0], here.home), running(others[1], here.home):
+        made.start()
+        eventually(lambda: bool(hold.arrived), 20, here.logs)
+        name = here.holder(hold.arrived[0], *WORKERS, *(other.name for other in others))
+        here.send(name, SIGSTOP)
+        hold.release()
+        eventually(lambda: all_done(made), 40, here.logs)
+        assert made.result().chunks == calm.chunks
+        wake(here, made, lambda: here.send(name, SIGCONT))
+        prove(made, calm)
 
 
 def test_a_new_index_is_safe_from_a_process_that_slept_through_the_end_of_the_old_one(

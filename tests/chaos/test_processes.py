@@ -9,10 +9,21 @@ import pytest
 
 from api.stack.processes import running
 from tests.chaos.cluster import WORKERS, Cluster, client_of, gone, second_worker
-from tests.chaos.proof import Case, Result, prove
+from tests.chaos.proof import INDEX, Case, Result, prove
+from tests.fakes.hold import Hold
 from tests.service import eventually
 
 NewCase = Callable[..., Case]
+
+#: Seconds after which the files of a dead worker are at another, and what a busy machine may add.
+DEADLINE, NOISE = 10.0, 1.0
+#: Owners of an index's files.
+HELD = f"SELECT DISTINCT lease_owner FROM search_index_file WHERE index_id = {INDEX} AND lease_owner IS NOT NULL"
+#: Files that nobody took yet after the dead, and the seconds since a moment.
+LEFT = f"""
+SELECT count(*), extract(epoch FROM clock_timestamp() - %s)::float FROM search_index_file
+WHERE (lease_owner = ANY (%s) OR status = 'pending') AND index_id = {INDEX}
+"""
 
 
 @pytest.mark.parametrize("victim", ["beat", "api", "redis", "postgres"])
@@ -41,14 +52,42 @@ def test_the_work_of_a_dead_worker_goes_on_in_another(here: Cluster, new_case: N
     hold = here.embeddings.holds.add("embeddings", made.mark)
     made.start()
     eventually(lambda: bool(hold.arrived), 20, here.logs)
-    dead = client_of(hold.arrived[0])
-    (name,) = [name for name in WORKERS if dead in here.children(name)]
+    dead = client_of(hold.arrived[0], here.embeddings.url)
     before = len(hold.arrived)
-    here.kill(name)
+    here.kill(here.holder(hold.arrived[0]))
     eventually(lambda: len(hold.arrived) > before, 40, here.logs)
-    assert client_of(hold.arrived[-1]) != dead
+    assert client_of(hold.arrived[-1], here.embeddings.url) != dead
     hold.release()
     prove(made, calm)
+
+
+def test_work_goes_on_within_10_s_of_a_worker_s_death(here: Cluster, new_case: NewCase, calm: Result) -> None:
+    made = new_case("in-time")
+    hold = here.embeddings.holds.add("embeddings", made.mark)
+    made.start()
+    seconds = seconds_to_go_on(here, made, hold)
+    hold.release()
+    prove(made, calm)
+    assert seconds < DEADLINE + NOISE
+
+
+def seconds_to_go_on(here: Cluster, made: Case, hold: Hold) -> float:
+    """Kill the worker that waits for a held answer; by Postgres' clock, when all its files are at another."""
+    eventually(lambda: bool(hold.arrived), 20, here.logs)
+    # a death while they are parsed would make the files suspects, which are taken one by one
+    eventually(lambda: not here.rows(f"{HELD} AND parsing > 0", made.tool), 20, here.logs)
+    dead = [owner for (owner,) in here.rows(HELD, made.tool)]
+    ((died,),) = here.rows("SELECT clock_timestamp()")
+    here.kill(here.holder(hold.arrived[0]))
+    seconds: list[float] = []
+
+    def gone_on() -> bool:
+        ((left, since),) = here.rows(LEFT, died, dead, made.tool)
+        seconds[:] = [since]
+        return not left
+
+    eventually(gone_on, 40, here.logs)
+    return seconds[0]
 
 
 def test_a_rollout_under_load_loses_nothing_and_pays_nothing_twice(

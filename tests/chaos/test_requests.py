@@ -26,7 +26,7 @@ def asked(whole: Cluster, root: Path, calm: Result, calm_edited: Result) -> dict
     for _ in range(3):
         assert whole.ask(first["behind"], "reindex")["rerun"]
     for hold in holds.values():
-        whole.kill_child(client_of(hold.arrived[0]))
+        whole.kill_child(client_of(hold.arrived[0], whole.embeddings.url))
         hold.release()
     return cases
 

@@ -12,7 +12,7 @@ import pytest
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.integration.test_index_life import with_one_worker, write
 from tests.service import Service, environment, eventually, next_broker
-from worker.state import load
+from worker.state import alone, load
 
 
 @pytest.fixture(scope="module")
@@ -83,3 +83,18 @@ def test_a_task_that_waits_for_its_provider_takes_nobodys_turn(running: Service)
         connection.execute("UPDATE search_index_task SET sent_at = now() + interval '1 min' WHERE id = %s", [waiting])
         assert fairest() == busy
         connection.rollback()
+
+
+def test_a_process_that_is_stopped_keeps_nobody_from_its_work_for_ever(database_url: str) -> None:
+    def is_free() -> bool:
+        with alone(database_url, "work") as free:
+            return free
+
+    with alone(database_url, "work") as first, alone(database_url, "work") as second:
+        assert (first, second) == (True, False)
+    assert is_free()
+    with alone(database_url, "work", seconds=1) as first:
+        assert first
+        assert not is_free()
+        eventually(is_free, 20)
+    assert is_free()

@@ -46,8 +46,12 @@ _LOCKS = 0x466F6C64
 
 
 @contextmanager
-def alone(database_url: str, work: str) -> Iterator[bool]:
-    """Whether this process is the only one at some work, until the block ends or the process dies."""
-    with psycopg.connect(database_url, autocommit=True, connect_timeout=3) as connection:
+def alone(database_url: str, work: str, *, seconds: int = 0) -> Iterator[bool]:
+    """Whether this process is the only one at some work, until the block ends or the process dies.
+
+    After `seconds`, where they are given, another may begin: a process that is stopped keeps nobody waiting for ever.
+    """
+    options = f"-c idle_session_timeout={seconds}s"
+    with psycopg.connect(database_url, autocommit=True, connect_timeout=3, options=options) as connection:
         row = connection.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", (_LOCKS, work)).fetchone()
         yield row is not None and bool(row[0])
