@@ -19,8 +19,9 @@ demo: $(READY) ## Index a folder and ask it: make demo [FOLDER=path] [QUERY="…
 up: $(READY) ## Run everything on this machine until Ctrl-C
 	@$(PYTHON) -m api up
 
-test: $(READY) ## Run every test but the chaos suite
+test: $(READY) ## Run every test
 	$(PYTHON) -m pytest -n 4 --dist loadfile --ignore tests/chaos
+	$(PYTHON) -m pytest -n 2 --dist loadfile tests/chaos
 
 chaos: $(READY) ## Kill, pause and lie, by name and at random: make chaos [SECONDS=600] [SEED=…]
 	CHAOS_SECONDS="$(or $(SECONDS),600)" CHAOS_SEED="$(SEED)" $(PYTHON) -m pytest tests/chaos

@@ -49,6 +49,21 @@ def serve() -> None:
 
 
 @main.command()
+def watch() -> None:
+    """Watch the folders of tools that ask for it (`config.watch`); of several such processes one does."""
+    import signal
+    from threading import Event
+
+    from worker.watch import run as watch_folders
+
+    settings, stop = Settings(), Event()
+    logs.configure(settings.log_level)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    watch_folders(settings, stop)
+
+
+@main.command()
 def up() -> None:
     """Run everything on this machine until Ctrl-C: Postgres, Redis, API, workers, beat and Flower."""
     from api.stack import StackError

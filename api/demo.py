@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ OWN_QUESTIONS = (
 QUESTIONS = ("overview", "configuration settings", "how to get started")
 TOOLS = "/api/tools/search"
 SHOWN_LINES = 3
-SHOWN_NAMES = 5
+SHOWN_NAMES = 20
+SHOWN_GROUPS = 20
 
 
 def run(settings: Settings, folder: Path | None, queries: Sequence[str]) -> int:
@@ -94,14 +96,46 @@ def _report(console: Console, client: httpx.Client, tool: str, status: dict[str,
         f"{status['indexed_files']} files indexed in {status['total_chunks']} chunks "
         f"({status['embedded_chunks']} embedded, {status['reused_chunks']} unchanged, {status['tokens']} tokens)"
     )
+    ignored = ", ".join(f"{count} {rule}" for rule, count in sorted(status["ignored"].items()))
+    if ignored:
+        console.print(f"[dim]left out by rules: {ignored}[/dim]")
+    for (type_,), group in _groups(client, tool, "indexed", "file_type"):
+        console.print(f"[green]{group.files} {type_}[/green] in {group.chunks} chunks  {group.shown}")
     for kind in ("skipped", "failed"):
-        rows = list(_files(client, tool, kind))
-        for reason, count in Counter(row["reason"] for row in rows).most_common():
-            those = [row for row in rows if row["reason"] == reason]
-            names = ", ".join(escape(row["file_path"]) for row in those[:SHOWN_NAMES])
-            more = f" and {count - SHOWN_NAMES} more" if count > SHOWN_NAMES else ""
-            console.print(f"[yellow]{count} {kind}: {reason}[/yellow]  {names}{more}")
-            console.print(f"    {escape(those[0]['message'])}")
+        groups = _groups(client, tool, kind, "reason", "message", "remedy")
+        for (reason, message, remedy), group in groups[:SHOWN_GROUPS]:
+            console.print(f"[yellow]{group.files} {kind}: {reason}[/yellow]  {group.shown}")
+            console.print(f"    {escape(message if message == remedy else f'{message} {remedy}')}")
+        if len(groups) > SHOWN_GROUPS:
+            console.print(f"[yellow]{len(groups) - SHOWN_GROUPS} further reasons: GET {TOOLS}/{tool}/files[/yellow]")
+
+
+@dataclass
+class _Group:
+    """Files that are told of together, those beyond `SHOWN_NAMES` by their number."""
+
+    files: int = 0
+    chunks: int = 0
+    names: list[str] = field(default_factory=list)
+
+    def add(self, row: dict[str, Any]) -> None:
+        self.files += 1
+        self.chunks += row["chunks"]
+        if len(self.names) < SHOWN_NAMES:
+            self.names.append(row["file_path"])
+
+    @property
+    def shown(self) -> str:
+        more = self.files - len(self.names)
+        return escape(", ".join(self.names)) + (f" and {more} more" if more else "")
+
+
+def _groups(client: httpx.Client, tool: str, kind: str, *names: str) -> list[tuple[tuple[str, ...], _Group]]:
+    """Files of a status that have all of these in common, the most frequent first."""
+    found: dict[tuple[str, ...], _Group] = defaultdict(_Group)
+    for row in _files(client, tool, kind):
+        found[tuple(row[name] for name in names)].add(row)
+    return sorted(found.items(), key=lambda item: (-item[1].files, item[0]))
 
 
 def _files(client: httpx.Client, tool: str, kind: str) -> Iterator[dict[str, Any]]:

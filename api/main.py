@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 
 from api import metrics, problems
-from api.routes import health, nodes, projects, queries, tools, verbs
+from api.routes import health, nodes, projects, queries, symbols, tools, uploads, verbs
 from schemas.errors import FoldexError
 from worker.resources import Resources
 from worker.settings import Settings
@@ -39,7 +39,7 @@ def create_app(settings: Settings) -> FastAPI:
     app = FastAPIOffline(title="Foldex", version="0.1.0", description=DESCRIPTION, lifespan=lifespan)
     app.state.resources = resources
     problems.install(app)
-    for module in (tools, verbs, queries, nodes, projects, health):
+    for module in (tools, verbs, queries, nodes, uploads, projects, symbols, health):
         app.include_router(module.router)
     metrics.install(app, resources.pool)
     return app

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from schemas.status import Reason
 
@@ -13,7 +14,8 @@ class Entry:
 
     `key` is the node id, or the relative path's bytes; `path` is relative to the folder and made printable;
     `stamp` changes whenever the content may have; `reason` is set where the source itself rules the file out;
-    `type` is the source's own word for the type, where it has one ("json", "markdown", …).
+    `type` is the source's own word for the type, where it has one ("json", "markdown", …). `mtime_ms` is the time of
+    the last change, in milliseconds since 1970.
     """
 
     key: bytes
@@ -24,6 +26,7 @@ class Entry:
     stamp: str
     reason: Reason | None = None
     type: str | None = None
+    mtime_ms: int | None = None
 
     @property
     def name(self) -> str:
@@ -35,12 +38,14 @@ class Entry:
 class Page:
     """Some entries and the cursor that lists the next ones, None after the last.
 
-    `unlisted` are prefixes of keys below which nothing could be listed: what is known there has not vanished.
+    `unlisted` are prefixes of keys below which nothing could be listed: what is known there has not vanished. `ignored`
+    counts what rules leave out, by the rule's name; a directory counts as one, under that name and `_directories`.
     """
 
     entries: list[Entry]
     cursor: str | None
     unlisted: tuple[bytes, ...] = ()
+    ignored: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +57,51 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True)
+class Definition:
+    """A class, function or other named thing in code; `scope` names the definitions around it, outermost first.
+
+    The text from `start_char` to `body_char` is its header (decorators, signature), to `end_char` all of it.
+    """
+
+    name: str
+    kind: str
+    scope: tuple[str, ...]
+    start_char: int
+    body_char: int
+    end_char: int
+    start_line: int
+    end_line: int
+    signature: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A name that code uses; `scope` names the definitions it is used in, outermost first."""
+
+    name: str
+    kind: str
+    scope: tuple[str, ...]
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
-    """The text of one file. `type` is what `file_type` shows ("markdown", "json", "text", "code", …)."""
+    """The text of one file. `type` is what `file_type` shows ("markdown", "json", "text", "code", "pdf", …).
+
+    `markup` is how the text is structured and therefore cut: "markdown" (headings), "json", "code" (`definitions`),
+    "table" (each chunk repeats `header` for the model), "keys" (indented keys or sections in brackets), "lines".
+    `pages` are the characters where pages begin.
+    """
 
     text: str
     type: str
     language: str | None = None
     title: str | None = None
+    markup: str = "lines"
+    header: str = ""
+    pages: tuple[int, ...] = ()
+    definitions: tuple[Definition, ...] = ()
+    references: tuple[Reference, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +124,7 @@ class Chunk:
     node_type: str | None = None
     scope: str | None = None
     level: int = 0
+    page: int | None = None
 
     @property
     def embedded_text(self) -> str:

@@ -5,7 +5,8 @@ FoldexError
 ├── NotFound
 ├── Invalid
 │   ├── FilterMatchesNothing
-│   └── ModelRefused
+│   ├── ModelRefused
+│   └── TooLarge
 ├── Conflict
 ├── SourceError
 │   ├── FolderGone
@@ -84,6 +85,13 @@ class ModelRefused(Invalid):
     """The embedding model is missing, unknown, or has other dimensions than asked for."""
 
     code = "embedding_model_refused"
+
+
+class TooLarge(Invalid):
+    """The request is larger than this installation reads."""
+
+    code = "too_large"
+    status = 413
 
 
 class Conflict(FoldexError):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from enum import StrEnum
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -25,7 +26,9 @@ class NewNode(BaseModel):
     id: str | None = Field(default=None, min_length=1, max_length=200, pattern=r"^[^/\x00]+$")
     parent_id: str | None = Field(default=None, max_length=200)
     name: str = Field(min_length=1, max_length=1024)
-    type: str = Field(min_length=1, max_length=64, description='"folder", "json", "markdown", "text", …')
+    type: str = Field(
+        min_length=1, max_length=64, description='"folder", "json", "markdown", "text", …, or "file": its name tells.'
+    )
     content: Any = Field(default=None, description="A JSON value for type json, text for every other file.")
 
 
@@ -53,3 +56,55 @@ class Node(BaseModel):
     created_at: datetime
     updated_at: datetime
     content: Any = None
+
+
+class Refused(StrEnum):
+    """Why one file of an upload is not stored; `remedy` is what its sender can do about it."""
+
+    TOO_LARGE = "too_large"
+    TOO_MUCH = "too_much"
+    TOO_MANY = "too_many"
+    UNSUPPORTED_TYPE = "unsupported_type"
+    BAD_NAME = "bad_name"
+    TOO_DEEP = "too_deep"
+    IS_FOLDER = "is_folder"
+    NOT_A_FOLDER = "not_a_folder"
+
+    @property
+    def remedy(self) -> str:
+        """A sentence for the file's sender."""
+        return _REMEDIES[self]
+
+
+_REMEDIES = {
+    Refused.TOO_LARGE: "The file is larger than MAX_FILE_BYTES; split it or raise that setting.",
+    Refused.TOO_MUCH: "The upload holds more than MAX_UPLOAD_BYTES; send this file in a further one.",
+    Refused.TOO_MANY: "The upload holds more than MAX_UPLOAD_FILES files; send this one in a further one.",
+    Refused.UNSUPPORTED_TYPE: "Files of this type hold no text; leave it out, or change UPLOAD_REFUSED_TYPES.",
+    Refused.BAD_NAME: "Nothing is left of the file's name without what no name can hold; give it another one.",
+    Refused.TOO_DEEP: "The file would lie too deep; use fewer levels of folders.",
+    Refused.IS_FOLDER: "There is a folder of that name; rename the file or the folder.",
+    Refused.NOT_A_FOLDER: "A file has the name of one of the folders it would lie in; rename one of them.",
+}
+
+
+class Uploaded(BaseModel):
+    """What became of one file of an upload. `updated`: it is the new version of a file of that name.
+
+    `file_id` is the node's. `reason` and `message` say why a file was refused; the others are stored all the same.
+    """
+
+    file_id: str | None
+    file_name: str
+    file_path: str
+    file_extension: str
+    size: int
+    outcome: Literal["created", "updated", "refused"]
+    reason: Refused | None = None
+    message: str | None = None
+
+
+class Upload(BaseModel):
+    """The files of an upload, in the order in which they were sent."""
+
+    items: list[Uploaded]

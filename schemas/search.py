@@ -44,10 +44,17 @@ class Query(BaseModel):
     top_k: int = Field(default=10, ge=1, le=10_000)
     mode: Literal["hybrid", "vector", "keyword"] = "hybrid"
     filters: Filters = Field(default_factory=Filters)
+    include_unembedded: bool = Field(
+        default=False, description="Whole files outside the token bounds follow, up to UNEMBEDDED_MAX_CHARS."
+    )
 
 
 class Hit(BaseModel):
-    """One chunk of an answer. `score` is 0 to 1; `distance` is cosine, null if only keywords matched."""
+    """One chunk of an answer. `score` is 0 to 1; `distance` is cosine, null if only keywords matched.
+
+    `whole` is a file that is not embedded, as `include_unembedded` asks for it: `chunk_text` is all of it, `chunk_id`
+    is its first chunk's, and its score that of its words, 0 if none of the query's is among them.
+    """
 
     chunk_id: UUID
     chunk_text: str
@@ -74,7 +81,9 @@ class Hit(BaseModel):
     node_type: str | None
     scope: str | None
     level: int
+    page: int | None = Field(default=None, description="Page of a PDF document, from 1.")
     embedded: bool
+    whole: bool = False
     stale: bool
 
 

@@ -44,6 +44,10 @@ class Reason(StrEnum):
     TOO_LARGE = "too_large"
     UNSUPPORTED_TYPE = "unsupported_type"
     NOT_UTF8 = "not_utf8"
+    NEEDS_OCR = "needs_ocr"
+    ENCRYPTED = "encrypted"
+    MINIFIED = "minified"
+    GENERATED = "generated"
     SYMLINK = "symlink"
     NOT_A_FILE = "not_a_file"
     UNREADABLE = "unreadable"
@@ -71,14 +75,18 @@ _REMEDIES = {
     Reason.EMPTY: "The file has no content; add some and index again.",
     Reason.NO_TEXT: "The file holds white space only; add text and index again.",
     Reason.BINARY: "The file holds binary data, not text; export it as text to make it searchable.",
-    Reason.TOO_LARGE: "The file is larger than MAX_FILE_BYTES; split it or raise that setting.",
+    Reason.TOO_LARGE: "The file is over MAX_FILE_BYTES or the limit its message names; split it or raise that setting.",
     Reason.UNSUPPORTED_TYPE: "This type of file is not read yet; export it as text, Markdown or JSON.",
     Reason.NOT_UTF8: "The file is not valid UTF-8; save it as UTF-8 and index again.",
+    Reason.NEEDS_OCR: "The file holds pictures of text; install tesseract-ocr on the workers and index again.",
+    Reason.ENCRYPTED: "The file is encrypted; save it without a password and index again.",
+    Reason.MINIFIED: "The file is packed for machines; index its source, or put `minified` in the tool's config.keep.",
+    Reason.GENERATED: "A tool wrote this file; index what it is made of, or put `generated` in the tool's config.keep.",
     Reason.SYMLINK: "Symbolic links are not followed; index the folder it points to instead.",
-    Reason.NOT_A_FILE: "Pipes, sockets and devices are not read.",
+    Reason.NOT_A_FILE: "Pipes, sockets and devices are not read; save what they give as a file.",
     Reason.UNREADABLE: "The file could not be read; check its permissions and that it still exists, then index again.",
     Reason.PARSE_FAILED: "The file is not well-formed; mend it, or rename it to .txt to index it as plain text.",
-    Reason.EMBEDDING_REFUSED: "The embedding provider refused this file's text; see the message.",
-    Reason.STORE_REFUSED: "The vector store refused this file's rows; see the message.",
-    Reason.CRASHED: "Reading this file ended the worker process three times; exclude it or convert it.",
+    Reason.EMBEDDING_REFUSED: "The embedding provider refused this file's text; exclude it, or change the model.",
+    Reason.STORE_REFUSED: "The vector store refused this file's rows; change or exclude it, then index again.",
+    Reason.CRASHED: "Reading this file ended its process three times; exclude it or convert it.",
 }

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Generic, Self, TypeVar
+from typing import Annotated, Generic, Literal, Self, TypeVar
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from schemas.source import AnySource, ChunkSettings, EmbedderProfile
 from schemas.status import FileStatus, Reason, TaskKind, TaskStatus
 
 Item = TypeVar("Item")
+
+#: Kinds of files that are left out unless a tool keeps them.
+LeftOut = Literal["vcs", "dependencies", "caches", "locks", "minified", "generated", "editors"]
+
+_SPANS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def _seconds(value: object) -> object:
+    """A span such as "15m" in seconds; everything else as it is."""
+    if isinstance(value, str) and value[:-1].isdecimal() and value[-1] in _SPANS:
+        return int(value[:-1]) * _SPANS[value[-1]]
+    return value
 
 
 class ToolConfig(BaseModel):
@@ -26,6 +38,23 @@ class ToolConfig(BaseModel):
     include: list[str] = Field(default_factory=list, description="Patterns as in .gitignore; none: every file.")
     exclude: list[str] = Field(default_factory=list, description="Patterns as in .gitignore.")
     types: list[str] = Field(default_factory=list, description="File types to index; none: every type.")
+    use_ignore_files: bool = Field(
+        default=True, description="Obey .gitignore, .ignore, .cursorignore and .foldexignore, each below its directory."
+    )
+    keep: list[LeftOut] = Field(
+        default_factory=list, description="Kinds of files to index all the same that are left out by default."
+    )
+    min_token_count: int = Field(
+        default=0, ge=0, description="Files of fewer tokens (cl100k_base) are found by their words only."
+    )
+    max_token_count: int | None = Field(
+        default=None, ge=0, description="Files of more tokens are found by their words only; none: no bound."
+    )
+    auto_reindex: bool = Field(default=False, description="Uploads and edits of the folder's nodes start a run.")
+    watch: bool = Field(default=False, description="What changes in the folder starts a run; not for S3.")
+    every: Annotated[int | None, BeforeValidator(_seconds)] = Field(
+        default=None, ge=10, le=31_622_400, description='Seconds between two runs, or "30s", "15m", "6h", "1d".'
+    )
 
 
 class NewTool(BaseModel):
@@ -98,7 +127,32 @@ class IndexSettings(BaseModel):
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
+    use_ignore_files: bool = True
+    keep: tuple[LeftOut, ...] = ()
     max_file_bytes: int
+    min_token_count: int = 0
+    max_token_count: int | None = None
+    max_pages: int = 5_000
+    max_characters: int = 50_000_000
+
+    @property
+    def identity(self) -> dict[str, object]:
+        """What is hashed: later fields are left out at their defaults, so that older indexes keep their hash."""
+        fields = type(self).model_fields
+        return self.model_dump(exclude={name for name in _LATER if getattr(self, name) == fields[name].default})
+
+    def embeds(self, tokens: int) -> bool:
+        """Whether a file of so many tokens is embedded; both bounds are inclusive."""
+        return self.min_token_count <= tokens and (self.max_token_count is None or tokens <= self.max_token_count)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the tokens of a file decide anything."""
+        return self.min_token_count > 0 or self.max_token_count is not None
+
+
+#: Fields of `IndexSettings` that older indexes do not have.
+_LATER = frozenset({"use_ignore_files", "keep", "max_pages", "max_characters", "min_token_count", "max_token_count"})
 
 
 class IndexInfo(BaseModel):
@@ -143,7 +197,11 @@ class Tool(BaseModel):
 
 
 class Status(BaseModel):
-    """One index task, newest first where there are many. Counts of files and chunks describe the index now."""
+    """One index task, newest first where there are many. Counts of files and chunks describe the index now.
+
+    `ignored` counts what rules left out of the folder, by rule: a kind of `config.keep`, `ignore_file`, `exclude`,
+    `include` or `types`; an excluded directory is one, under the rule's name and `_directories`.
+    """
 
     tool_id: UUID
     task_id: UUID
@@ -157,6 +215,7 @@ class Status(BaseModel):
     failed_files: int
     removed_files: int
     held_removals: int
+    ignored: dict[str, int]
     total_chunks: int
     embedded_chunks: int
     reused_chunks: int
@@ -167,13 +226,21 @@ class Status(BaseModel):
     rerun: bool
     warning: str | None
     error: str | None
+    error_code: str | None
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
 
 
 class File(BaseModel):
-    """One file of an index with its outcome; `message` says what its owner can do about a reason."""
+    """One file of an index with its outcome.
+
+    `mime`, `is_binary` and `language` are told by the content, so null until that is read; `mtime_ms` is the source's
+    time of the last change, in milliseconds since 1970. `message` says what happened to this file, `remedy` what its
+    owner can do about it. `embedded` is false for what is found by words only, and for what is not found at all.
+    `timings` are seconds by stage (read, parse, chunk, embed, write); `embedded_chunks` is what the newest run over the
+    file paid for, even where it failed then.
+    """
 
     file_id: UUID
     file_node_id: str
@@ -182,11 +249,18 @@ class File(BaseModel):
     file_name: str
     file_type: str | None
     size: int
+    mtime_ms: int | None
+    mime: str | None
+    is_binary: bool | None
+    language: str | None
     status: FileStatus
     reason: Reason | None
     message: str | None
+    remedy: str | None
     stale: bool
+    embedded: bool
     chunks: int
+    embedded_chunks: int
     tokens: int
     attempts: int
     timings: dict[str, float]

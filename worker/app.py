@@ -28,7 +28,7 @@ os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 log = structlog.get_logger()
 
 
-def make_app(broker_url: str) -> Celery:
+def make_app(broker_url: str, parse_seconds: float = 60.0) -> Celery:
     """The application over a broker; see the README for why each setting has its value."""
     app = Celery("foldex", broker=broker_url, include=["worker.tasks"])
     app.conf.update(
@@ -42,12 +42,15 @@ def make_app(broker_url: str) -> Celery:
         task_reject_on_worker_lost=True,
         task_ignore_result=True,
         worker_prefetch_multiplier=1,
-        # far above any slice: only a parser that never lets go of the interpreter gets here
-        task_time_limit=300,
+        # far above any slice: only a parser that never lets go of the interpreter gets here; the helper that reads
+        # documents is tried three times, and given twice the time each
+        task_time_limit=300 + int(7 * parse_seconds),
         # guards against leaks; memory is only looked at between two tasks
         worker_max_tasks_per_child=500,
         worker_max_memory_per_child=1_500_000,
         worker_cancel_long_running_tasks_on_connection_loss=False,
+        # a new process imports for seconds where the machine is busy; after 4 it would be ended as dead
+        worker_proc_alive_timeout=60,
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
         broker_transport_options={
@@ -77,17 +80,18 @@ def make_app(broker_url: str) -> Celery:
     return app
 
 
-app = make_app(Settings().celery_broker_url)
+_settings = Settings()
+app = make_app(_settings.celery_broker_url, _settings.parse_seconds)
 
 
-def send(name: str, id_: UUID | None, *, queue: str, shown: str, countdown: float | None = None) -> bool:
+def send(name: str, id_: UUID | None = None, *, queue: str, shown: str, countdown: float | None = None) -> bool:
     """Send a task by name; `shown` is what Flower lists as its arguments. False if the broker does not answer.
 
     A message that is lost or not sent costs time, never work: the sweep sends it again.
     """
     options: dict[str, Any] = {"queue": queue, "argsrepr": f"({shown})", "kwargsrepr": "{}", "countdown": countdown}
     try:
-        app.send_task(name, args=[str(id_)] if id_ else [], **options)
+        app.send_task(name, args=[] if id_ is None else [str(id_)], **options)
     except OperationalError as error:
         log.warning(
             "broker does not answer; the sweep will send this task", task=name, id=id_ and str(id_), error=str(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
@@ -11,7 +12,6 @@ from uuid import UUID
 from schemas.document import Entry, Page
 from schemas.status import Reason
 from worker import parse
-from worker.ignore import Rules
 from worker.lease import Lease
 from worker.sources import Source
 from worker.state import Pool, files, tasks
@@ -46,7 +46,7 @@ def list_folder(listing: Listing, *, seconds: float, started: Callable[[], None]
     while True:
         page = listing.source.list(cursor)
         listing.lease.check()
-        _record(listing, page)
+        _record(listing, page, first=cursor is None)
         if page.cursor is None:
             _end(listing)
             return True
@@ -69,11 +69,11 @@ def parsed_name(path: str, type_: str | None) -> str:
     return name if name.lower().endswith(extension) else name + extension
 
 
-def _record(listing: Listing, page: Page) -> None:
-    settings = listing.index.settings
-    rules = Rules(settings.include, settings.exclude, settings.types)
+def _record(listing: Listing, page: Page, *, first: bool) -> None:
+    types = frozenset(kind.lower().removeprefix(".") for kind in listing.index.settings.types)
     single = listing.index.folder_node_id is None
-    kept = [e for e in page.entries if single or rules.keep(e.path, e.type or parse.type_of(e.path))]
+    kept = page.entries if single or not types else [entry for entry in page.entries if types & _types(entry)]
+    others = Counter(types=len(page.entries) - len(kept))
     files.record_page(
         listing.pool,
         task_id=listing.plan.id,
@@ -82,7 +82,15 @@ def _record(listing: Listing, page: Page) -> None:
         listed=[_listed(listing.index, entry) for entry in kept],
         cursor=page.cursor,
         unlisted=page.unlisted,
+        ignored=+(others + Counter(page.ignored)),
+        first=first,
     )
+
+
+def _types(entry: Entry) -> set[str]:
+    """What `types` may call a file: its extension, and its type as its source or its name tells it."""
+    stem, dot, extension = entry.name.rpartition(".")
+    return {extension.lower() if dot and stem else "", entry.type or parse.type_of(entry.path)}
 
 
 def _listed(index: Index, entry: Entry) -> files.Listed:
@@ -95,12 +103,24 @@ def _listed(index: Index, entry: Entry) -> files.Listed:
 
 
 def _end(listing: Listing) -> None:
+    # the content tree is our own: what it says is gone, is gone
+    hold = listing.index.source["kind"] != "nodes" and not listing.plan.allow_removals
     files.end_listing(
         listing.pool,
         task_id=listing.plan.id,
         index_id=listing.index.id,
         owner=listing.lease.owner,
-        # the content tree is our own: what it says is gone, is gone
-        hold=listing.index.source["kind"] != "nodes" and not listing.plan.allow_removals,
+        hold=hold,
+        left_out=_left_out(listing) if hold else 0,
         warning=HELD,
     )
+
+
+def _left_out(listing: Listing) -> int:
+    """How many of the files that vanished did so by a rule, where that decides anything."""
+    task = {"task_id": listing.plan.id, "index_id": listing.index.id}
+    if not files.too_many_vanished(listing.pool, **task):
+        return 0
+    left_out = sum(listing.source.leaves_out(key) for key in files.vanished(listing.pool, **task))
+    listing.lease.check()
+    return left_out

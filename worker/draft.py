@@ -8,12 +8,12 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import UUID, uuid5
 
 import structlog
 
-from schemas.document import Chunk
+from schemas.document import Chunk, Definition, Reference
 from schemas.errors import FileError
 from schemas.status import FileStatus, Reason
 from worker import parse
@@ -27,8 +27,11 @@ from worker.state import Pool, chunks, files
 from worker.state.chunks import Live, Placed
 from worker.state.files import Claim, Outcome
 from worker.state.tools import Index
-from worker.tokens import Tokenizer
+from worker.tokens import Tokenizer, counted
 from worker.vectors import Vector, VectorStore
+
+#: Seconds after which no further file of a claim is begun: scanned documents take minutes each, and others wait.
+DRAFT_SECONDS = 20.0
 
 log = structlog.get_logger()
 
@@ -46,6 +49,7 @@ class Run:
     pool: Pool
     lease: Lease
     concurrency: int
+    limits: parse.Limits
     budget: Budget | None = None
     embed_seconds: float = math.inf
 
@@ -54,7 +58,8 @@ class Run:
 class Draft:
     """A claimed file on its way to an outcome; `placed` are all its chunks, `kept` those that are live already.
 
-    `vectors` are those of new ones that are known by now, `found` of these were paid for before, or for an equal text.
+    `vectors` are those of new ones that are known by now; `paid` those whose text the provider was asked for: paid for
+    also where the file fails then. A file that is not `embedded` is found by its words only.
     """
 
     claim: Claim
@@ -67,23 +72,24 @@ class Draft:
     placed: list[Placed] = field(default_factory=list)
     kept: set[UUID] = field(default_factory=set)
     vectors: dict[UUID, Vector] = field(default_factory=dict)
-    found: set[UUID] = field(default_factory=set)
+    paid: list[Placed] = field(default_factory=list)
+    embedded: bool = True
+    mime: str | None = None
+    is_binary: bool | None = None
+    language: str | None = None
+    definitions: tuple[Definition, ...] = ()
+    references: tuple[Reference, ...] = ()
     timings: dict[str, float] = field(default_factory=dict)
 
     @property
     def new(self) -> list[Placed]:
-        """The chunks to be embedded and written."""
+        """The chunks to be written."""
         return [] if self.failure else [p for p in self.placed if p.id not in self.kept]
-
-    @property
-    def paid(self) -> list[Placed]:
-        """The new chunks that cost something."""
-        return [p for p in self.new if p.id not in self.found]
 
     @property
     def whole(self) -> bool:
         """Whether nothing is left to be embedded."""
-        return all(placed.id in self.vectors for placed in self.new)
+        return all(placed.id in self.vectors for placed in self.new if placed.embedded)
 
     @property
     def moved(self) -> bool:
@@ -97,9 +103,15 @@ class Draft:
 
 
 def draft_all(run: Run, claims: Sequence[Claim]) -> list[Draft]:
-    """The drafts of all claims; a process that dies meanwhile makes their files suspect, a lone one guilty."""
-    drafts = []
+    """The drafts of claims, of all unless time runs out.
+
+    A process that dies meanwhile makes their files suspect, a lone one guilty.
+    """
+    drafts: list[Draft] = []
+    until = time.monotonic() + DRAFT_SECONDS
     for claim in claims:
+        if drafts and time.monotonic() > until:
+            break
         run.lease.parsing()
         drafts.append(draft(run, claim))
     run.lease.parsed()
@@ -120,6 +132,7 @@ def draft(run: Run, claim: Claim) -> Draft:
             made.fail(parse.refusal(parsed_name(claim.path, claim.type)) or FileError(Reason(claim.listed_reason)))
         elif claim.work == "path":
             made.unchanged, made.stamp, made.fingerprint = True, claim.stamp, claim.live_fingerprint
+            made.embedded = claim.live_embedded
         else:
             _read(run, made)
     except FileError as failure:
@@ -139,46 +152,58 @@ def _read(run: Run, made: Draft) -> None:
     with _timed(made, "read"):
         content = run.source.read(claim.key, settings.max_file_bytes)
     made.stamp = content.stamp or ""
+    made.mime, made.is_binary = parse.mime_of(parsed_name(claim.path, claim.type), content.data)
     made.fingerprint = f"sha256:{hashlib.sha256(content.data).hexdigest()} {claim.code_version}"
     if made.fingerprint == claim.live_fingerprint and claim.work != "full":
-        made.unchanged = True
+        made.unchanged, made.embedded = True, claim.live_embedded
         return
     with _timed(made, "parse"):
-        document = parse.parse(parsed_name(claim.path, claim.type), content.data)
-        made.type = document.type
+        name = parsed_name(claim.path, claim.type)
+        made.language = parse.language_of(name)
+        reason = parse.by_a_tool(name, content.data)
+        if reason and reason.value not in settings.keep:
+            raise FileError(reason)
+        run.lease.parsing(parse.longest(name, content.data, run.limits))
+        document = parse.parse(name, content.data, run.limits)
+        made.type, made.language = document.type, document.language or made.language
+        made.definitions, made.references = document.definitions, document.references
     with _timed(made, "chunk"):
+        tokenizer = run.tokenizer
+        if settings.bounded:
+            tokens, tokenizer = counted(document.text, tokenizer)
+            made.embedded = settings.embeds(tokens)
         pieces = chunk(
             document,
             settings.chunks,
-            run.tokenizer,
+            tokenizer,
             settings.embedder.max_input_tokens,
             run.index.source.get("json_pointer") or "",
         )
     if not pieces:
         raise FileError(Reason.NO_TEXT)
-    made.placed = place(run, claim, pieces, document.text, document.language)
+    made.placed = place(run, made, pieces, document.text, document.language)
 
 
-def place(run: Run, claim: Claim, pieces: Sequence[Chunk], text: str, language: str | None) -> list[Placed]:
+def place(run: Run, made: Draft, pieces: Sequence[Chunk], text: str, language: str | None) -> list[Placed]:
     """Chunks with ids, and with the text between them that no chunk holds."""
     seen: Counter[str] = Counter()
     placed, end = [], 0
     for number, piece in enumerate(pieces):
         content_hash = f"sha256:{hashlib.sha256(piece.embedded_text.encode()).hexdigest()}"
-        id_ = chunk_id(claim.id, content_hash, seen[content_hash], run.epoch)
+        id_ = chunk_id(made.claim.id, content_hash, seen[content_hash], run.epoch, embedded=made.embedded)
         seen[content_hash] += 1
         lead, end = text[end : piece.start_char], max(end, piece.end_char)
         trail = text[end:] if number == len(pieces) - 1 else ""
-        placed.append(Placed(id_, claim.id, number, piece, content_hash, language, lead, trail))
+        placed.append(Placed(id_, made.claim.id, number, piece, content_hash, language, lead, trail, made.embedded))
     return placed
 
 
-def chunk_id(file_id: UUID, content_hash: str, ordinal: int, epoch: int) -> UUID:
+def chunk_id(file_id: UUID, content_hash: str, ordinal: int, epoch: int, *, embedded: bool) -> UUID:
     """The same when a slice is repeated, and never one that an earlier epoch may have deleted.
 
-    A file's id holds its index's already.
+    A file's id holds its index's already. A row that was written without a vector is never taken for one that has it.
     """
-    return uuid5(file_id, f"{content_hash} {ordinal} {epoch}")
+    return uuid5(file_id, f"{content_hash} {ordinal} {epoch}{'' if embedded else ' unembedded'}")
 
 
 def match_live(run: Run, drafts: Sequence[Draft]) -> None:
@@ -194,7 +219,7 @@ def match_live(run: Run, drafts: Sequence[Draft]) -> None:
         for number, placed in enumerate(made.placed):
             ids = waiting[_of_placed(placed)]
             if ids:
-                made.placed[number] = _with_id(placed, ids.pop())
+                made.placed[number] = replace(placed, id=ids.pop())
                 made.kept.add(made.placed[number].id)
 
 
@@ -207,37 +232,32 @@ def restore(run: Run, drafts: Sequence[Draft]) -> None:
 
 
 def _of_live(row: Live) -> tuple[object, ...]:
-    return (row.content_hash, row.json_pointer, row.symbol, row.node_type, row.scope, row.language, row.level)
+    place = (row.json_pointer, row.symbol, row.node_type, row.scope, row.language, row.level)
+    return (row.content_hash, row.embedded, *place)
 
 
 def _of_placed(placed: Placed) -> tuple[object, ...]:
     c = placed.chunk
-    return (placed.content_hash, c.json_pointer, c.symbol, c.node_type, c.scope, placed.language, c.level)
-
-
-def _with_id(p: Placed, id_: UUID) -> Placed:
-    return Placed(id_, p.file_id, p.index, p.chunk, p.content_hash, p.language, p.lead, p.trail)
+    place = (c.json_pointer, c.symbol, c.node_type, c.scope, placed.language, c.level)
+    return (placed.content_hash, placed.embedded, *place)
 
 
 def outcome(made: Draft) -> Outcome:
     """What the file's row records."""
     claim, failure = made.claim, made.failure
     base = {"id": claim.id, "status": made.status, "type": made.type, "stamp": made.stamp, "timings": made.timings}
+    base |= {"mime": made.mime, "is_binary": made.is_binary, "language": made.language}
+    base |= {"embedded_chunks": len(made.paid), "tokens": sum(p.chunk.tokens for p in made.paid)}
     if failure:
         return Outcome(**base, reason=failure.reason, message=failure.message)  # type: ignore[arg-type] # typed above
-    if made.unchanged:
-        new = {"embedded_chunks": len(made.paid), "tokens": sum(p.chunk.tokens for p in made.paid)}
-        kept = {"chunks": claim.live_chunks, "live_tokens": claim.live_tokens, **new}
-        kept["reused_chunks"] = claim.live_chunks - len(made.paid)
-        return Outcome(**base, fingerprint=made.fingerprint, **kept)  # type: ignore[arg-type] # typed above
+    number = claim.live_chunks if made.unchanged else len(made.placed)
     return Outcome(
         **base,  # type: ignore[arg-type] # typed above
         fingerprint=made.fingerprint,
-        chunks=len(made.placed),
-        live_tokens=sum(p.chunk.tokens for p in made.placed),
-        embedded_chunks=len(made.paid),
-        reused_chunks=len(made.placed) - len(made.paid),
-        tokens=sum(p.chunk.tokens for p in made.paid),
+        chunks=number,
+        live_tokens=claim.live_tokens if made.unchanged else sum(p.chunk.tokens for p in made.placed),
+        embedded=made.embedded,
+        reused_chunks=number - len(made.paid) if made.embedded else 0,
     )
 
 

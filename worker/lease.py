@@ -33,6 +33,7 @@ class Lease:
         self._done = threading.Event()
         self._renewed = time.monotonic()
         self._parsing_since: float | None = None
+        self._parsing_seconds: float | None = None
 
     def check(self) -> None:
         """Raise `LeaseLost` once the task's writes are not wanted any more, or could not be renewed in time.
@@ -45,9 +46,13 @@ class Lease:
     def _expired(self) -> bool:
         return time.monotonic() - self._renewed > tasks.LEASE.total_seconds()
 
-    def parsing(self) -> None:
-        """Note that a file begins to be parsed: a process that dies from here on, or takes too long, died of it."""
+    def parsing(self, seconds: float | None = None) -> None:
+        """Note that a file begins to be parsed: a process that dies from here on, or takes too long, died of it.
+
+        `seconds` is what that may take where it is bounded elsewhere.
+        """
         self._parsing_since = time.monotonic()
+        self._parsing_seconds = seconds
 
     def parsed(self) -> None:
         """Note that nothing is being parsed any more."""
@@ -77,9 +82,9 @@ class Lease:
             connection.close()
 
     def _end_endless_parsing(self) -> None:
-        since = self._parsing_since
-        if since is not None and time.monotonic() - since > PARSE_SECONDS:
-            log.error("a file takes too long; its process ends", seconds=PARSE_SECONDS)
+        since, seconds = self._parsing_since, max(PARSE_SECONDS, self._parsing_seconds or 0.0)
+        if since is not None and time.monotonic() - since > seconds:
+            log.error("a file takes too long; its process ends", seconds=seconds)
             os.kill(os.getpid(), signal.SIGKILL)
 
     def end(self) -> None:

@@ -8,10 +8,10 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from botocore.exceptions import (
     BotoCoreError,
@@ -30,11 +30,15 @@ from schemas.status import Reason
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
+    from mypy_boto3_s3.type_defs import CompletedPartTypeDef
 
 #: Seconds; each of the attempts may wait that long.
 _CONNECT_TIMEOUT = 5
 _READ_TIMEOUT = 30
 _ATTEMPTS = 4
+
+#: Bytes of a part of a large object, all of a stream that is held in memory. S3 takes no smaller ones than 5 MiB.
+PART = 8 << 20
 
 #: Codes of an answer to GET that speak about this one object. Without the right to list the bucket, a missing object
 #: is answered with AccessDenied as well; InvalidObjectState is an archived one.
@@ -50,8 +54,28 @@ _UNAVAILABLE = (
 _TRANSIENT = {"RequestTimeout", "SlowDown", "Throttling", "ThrottlingException", "TooManyRequestsException", "429"}
 
 
+class Writer(Protocol):
+    """A content that comes in pieces; nobody reads it before `close`. Raises as `Objects` does."""
+
+    def write(self, data: bytes) -> None:
+        """Add a piece."""
+        ...
+
+    def close(self) -> None:
+        """Store what was written, durably."""
+        ...
+
+    def abort(self) -> None:
+        """Leave nothing behind; does nothing after `close`."""
+        ...
+
+
 class Objects(Protocol):
     """Contents by key. Raises `SourceRefused` for wrong settings or credentials, `SourceUnavailable` if not now."""
+
+    def open(self, key: str) -> Writer:
+        """Store a content piece by piece, with a bound memory; end it with `close` or `abort`."""
+        ...
 
     def put(self, key: str, data: bytes) -> None:
         """Store `data` durably; a reader sees the old content or the new one, never a part."""
@@ -63,6 +87,10 @@ class Objects(Protocol):
 
     def delete(self, key: str) -> None:
         """Remove the content; a missing one is no error."""
+        ...
+
+    def discard(self, key: str) -> None:
+        """As `delete`, and what a writer that died left under this key as well."""
         ...
 
 
@@ -79,10 +107,21 @@ class DirectoryObjects:
 
     def put(self, key: str, data: bytes) -> None:
         """See `Objects`."""
+        writer = self.open(key)
+        try:
+            writer.write(data)
+            writer.close()
+        finally:
+            # a full disk or a cancelled request must not leave half a file behind
+            writer.abort()
+
+    def open(self, key: str) -> Writer:
+        """See `Objects`."""
         path = self._path(key)
         with _disk_errors(self.directory):
             _make_directory(path.parent)
-            _write_durably(path, data)
+            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=_unfinished(path))
+        return _FileWriter(self.directory, path, Path(temporary), os.fdopen(handle, "wb"))
 
     def get(self, key: str, limit: int) -> bytes:
         """See `Objects`."""
@@ -93,12 +132,52 @@ class DirectoryObjects:
 
     def delete(self, key: str) -> None:
         """See `Objects`."""
-        with _disk_errors(self.directory), suppress(FileNotFoundError):
-            self._path(key).unlink()
+        with _disk_errors(self.directory):
+            self._path(key).unlink(missing_ok=True)
+
+    def discard(self, key: str) -> None:
+        """See `Objects`."""
+        self.delete(key)
+        path = self._path(key)
+        with _disk_errors(self.directory), suppress(FileNotFoundError), os.scandir(path.parent) as found:
+            for item in found:
+                if item.name.startswith(_unfinished(path)):
+                    Path(item.path).unlink(missing_ok=True)
 
     def _path(self, key: str) -> Path:
         digest = hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()
         return self.directory / digest[:2] / digest[2:]
+
+
+@dataclass
+class _FileWriter:
+    """A file beside its later place, which it takes when it is whole and on the disk."""
+
+    directory: Path
+    path: Path
+    temporary: Path
+    file: BinaryIO
+
+    def write(self, data: bytes) -> None:
+        """See `Writer`."""
+        with _disk_errors(self.directory):
+            self.file.write(data)
+
+    def close(self) -> None:
+        """See `Writer`."""
+        with _disk_errors(self.directory):
+            self.file.flush()
+            os.fsync(self.file.fileno())
+            self.file.close()
+            self.temporary.replace(self.path)
+            _sync(self.path.parent)
+
+    def abort(self) -> None:
+        """See `Writer`."""
+        with suppress(OSError):  # what could not be written cannot be flushed at closing either
+            self.file.close()
+        with _disk_errors(self.directory):
+            self.temporary.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
@@ -110,21 +189,35 @@ class S3Objects:
 
     def put(self, key: str, data: bytes) -> None:
         """See `Objects`."""
-        with self._errors():
+        with self.errors():
             s3_client(self.endpoint_url).put_object(Bucket=self.bucket, Key=key, Body=data)
+
+    def open(self, key: str) -> Writer:
+        """See `Objects`."""
+        return _S3Writer(self, key)
 
     def get(self, key: str, limit: int) -> bytes:
         """See `Objects`."""
-        with self._errors():
+        with self.errors():
             return s3_fetch(self.endpoint_url, self.bucket, key, limit)[0]
 
     def delete(self, key: str) -> None:
         """See `Objects`."""
-        with self._errors():
+        with self.errors():
             s3_client(self.endpoint_url).delete_object(Bucket=self.bucket, Key=key)
 
+    def discard(self, key: str) -> None:
+        """See `Objects`."""
+        client = s3_client(self.endpoint_url)
+        with self.errors():
+            for upload in client.list_multipart_uploads(Bucket=self.bucket, Prefix=key).get("Uploads", []):
+                if upload["Key"] == key:
+                    client.abort_multipart_upload(Bucket=self.bucket, Key=key, UploadId=upload["UploadId"])
+        self.delete(key)
+
     @contextmanager
-    def _errors(self) -> Iterator[None]:
+    def errors(self) -> Iterator[None]:
+        """Map what boto3 raises, for what is written to the bucket."""
         try:
             with s3_errors(self.bucket):
                 yield
@@ -133,6 +226,60 @@ class S3Objects:
             raise SourceRefused(
                 f"The bucket {self.bucket!r} does not exist; create it or correct S3_BUCKET."
             ) from error
+
+
+@dataclass
+class _S3Writer:
+    """One request for a small content, a multipart upload for one that is larger than a part."""
+
+    store: S3Objects
+    key: str
+    held: bytearray = field(default_factory=bytearray)
+    upload_id: str | None = None
+    parts: list[CompletedPartTypeDef] = field(default_factory=list)
+
+    def write(self, data: bytes) -> None:
+        """See `Writer`."""
+        self.held += data
+        while len(self.held) >= PART:
+            self._send(bytes(self.held[:PART]))
+            del self.held[:PART]
+
+    def close(self) -> None:
+        """See `Writer`."""
+        if self.upload_id is None:
+            self.store.put(self.key, bytes(self.held))
+            return
+        if self.held:
+            self._send(bytes(self.held))
+        with self.store.errors():
+            s3_client(self.store.endpoint_url).complete_multipart_upload(
+                Bucket=self.store.bucket,
+                Key=self.key,
+                UploadId=self.upload_id,
+                MultipartUpload={"Parts": self.parts},
+            )
+        self.upload_id = None
+
+    def abort(self) -> None:
+        """See `Writer`."""
+        self.held.clear()
+        if self.upload_id is not None:
+            with self.store.errors():
+                s3_client(self.store.endpoint_url).abort_multipart_upload(
+                    Bucket=self.store.bucket, Key=self.key, UploadId=self.upload_id
+                )
+            self.upload_id = None
+
+    def _send(self, data: bytes) -> None:
+        client, bucket, number = s3_client(self.store.endpoint_url), self.store.bucket, len(self.parts) + 1
+        with self.store.errors():
+            if self.upload_id is None:
+                self.upload_id = client.create_multipart_upload(Bucket=bucket, Key=self.key)["UploadId"]
+            sent = client.upload_part(
+                Bucket=bucket, Key=self.key, UploadId=self.upload_id, PartNumber=number, Body=data
+            )
+        self.parts.append({"PartNumber": number, "ETag": sent["ETag"]})
 
 
 def s3_client(endpoint_url: str | None) -> S3Client:
@@ -222,19 +369,9 @@ def _make_directory(path: Path) -> None:
         _sync(path.parent)
 
 
-def _write_durably(path: Path, data: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        # a full disk or a cancelled request must not leave half a file behind
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    _sync(path.parent)
+def _unfinished(path: Path) -> str:
+    """How the names of files begin that are being written for a place."""
+    return f".new-{path.name}-"
 
 
 def _sync(directory: Path) -> None:

@@ -10,12 +10,12 @@ from uuid import UUID
 import structlog
 
 from schemas.document import Chunk
-from schemas.errors import EmbeddingRefused, FileError, FoldexError, StoreRefused
+from schemas.errors import EmbeddingRefused, FileError, FoldexError, SliceOver, StoreRefused
 from schemas.status import FileStatus, Reason
 from schemas.tool import IndexSettings
 from worker.draft import Draft, Run, draft_all, match_live, outcome, restore
 from worker.embed.pack import Terms, embed_all
-from worker.state import cache, chunks, files
+from worker.state import cache, chunks, files, symbols
 from worker.state.chunks import Placed
 from worker.state.files import Claim
 from worker.vectors import Patch, Row, Value, Vector
@@ -32,24 +32,20 @@ def index_files(run: Run, claims: Sequence[Claim], waiting: Sequence[Draft] = ()
     already. What needs no more of the provider gets its outcome even if the provider is away.
     """
     new = draft_all(run, claims)
+    all_drafted = len(new) == len(claims)
     match_live(run, new)
     restore(run, new)
     everyone = [*waiting, *new]
-    stopped = embed(run, everyone, more=more)
+    stopped = embed(run, everyone, more=more and all_drafted)
     run.lease.check()
     drafts = [made for made in everyone if made.whole]
-    chunks.insert(
-        run.pool,
-        run.lease.owner,
-        run.epoch,
-        (p for d in drafts for p in d.new),
-        keywords=run.index.keyword_index == "postgres",
-    )
-    upsert(run, drafts)
+    write(run, drafts)
     run.lease.check()
     forget(run, finish(run, drafts))
     if stopped:
         raise stopped
+    if not all_drafted:
+        raise SliceOver("reading these files took the slice's time; the next slice goes on")
     return [made for made in everyone if not made.whole]
 
 
@@ -62,15 +58,15 @@ def embed(run: Run, drafts: Sequence[Draft], *, more: bool) -> FoldexError | Non
     started = time.monotonic()
     wanted: dict[str, list[tuple[Draft, Placed]]] = defaultdict(list)
     for made in drafts:
-        for placed in made.new:
+        for placed in made.new if made.embedded else []:
             if placed.id not in made.vectors:
                 wanted[placed.content_hash].append((made, placed))
+    shares = [(made, len(made.new)) for made in drafts if made.embedded]
     for content_hash, vector in recall(run, wanted).items():
         for made, placed in wanted.pop(content_hash):
             made.vectors[placed.id] = vector
-            made.found.add(placed.id)
     stopped = _pay(run, list(wanted.values()), more=more)
-    _share(drafts, "embed", time.monotonic() - started)
+    _share(shares, "embed", time.monotonic() - started)
     return stopped
 
 
@@ -105,8 +101,8 @@ def _pay(run: Run, wanted: Sequence[Sequence[tuple[Draft, Placed]]], *, more: bo
             for row, same in enumerate(answered):
                 for made, placed in same:
                     made.vectors[placed.id] = result[row]
-                for made, placed in same[1:]:
-                    made.found.add(placed.id)
+                made, placed = same[0]
+                made.paid.append(placed)
     except FoldexError as error:
         return error
     return None
@@ -117,16 +113,33 @@ def _refuse(answered: Sequence[Sequence[tuple[Draft, Placed]]], refusal: Embeddi
         made.fail(FileError(Reason.EMBEDDING_REFUSED, _with_lines(placed.chunk, refusal.message)))
 
 
-def upsert(run: Run, drafts: Sequence[Draft]) -> None:
-    """Write new rows and the new places of moved files; rows the store refuses fail their files."""
+def write(run: Run, drafts: Sequence[Draft]) -> None:
+    """Write new chunks, not live yet, and then what the store holds of them."""
     started = time.monotonic()
-    rows = [(made, _row(run, made, p, made.vectors[p.id])) for made in drafts for p in made.new]
+    shares = [(made, len(made.new)) for made in drafts]
+    chunks.insert(
+        run.pool,
+        run.lease.owner,
+        run.epoch,
+        (p for d in drafts for p in d.new),
+        keywords=run.index.keyword_index == "postgres",
+    )
+    upsert(run, drafts)
+    _share(shares, "write", time.monotonic() - started)
+
+
+def upsert(run: Run, drafts: Sequence[Draft]) -> None:
+    """Write new rows and the new places of moved files; rows the store refuses fail their files.
+
+    A chunk that is not embedded needs a row only where the store has the keywords.
+    """
+    stored = [made for made in drafts if made.embedded or run.store.has_keywords]
+    rows = [(made, _row(run, made, p, made.vectors.get(p.id))) for made in stored for p in made.new]
     patches = [patch for made in drafts if made.moved and not made.failure for patch in _patches(run, made)]
     _upsert(run, rows)
     if patches:
         run.lease.check()
         run.store.write(run.index.namespace, _dimensions(run.index.settings), patches=patches)
-    _share(drafts, "write", time.monotonic() - started)
 
 
 def _upsert(run: Run, rows: Sequence[tuple[Draft, Row]]) -> None:
@@ -165,6 +178,13 @@ def finish(run: Run, drafts: Sequence[Draft]) -> list[UUID]:
             current=[p.id for d in good for p in d.placed],
             kept=[p for d in good for p in d.placed if p.id in d.kept],
         )
+        symbols.replace(
+            connection,
+            run.index.id,
+            # a failed file keeps what is live of it
+            files=[d.claim.id for d in replaced if not d.unchanged and d.status is not FileStatus.FAILED],
+            found=[(d.claim.id, d.definitions, d.references) for d in good],
+        )
         lost = [d for d in drafts if d.claim.lost and d.claim.id in finished]
         if lost:
             written = [p.id for d in lost if d.unchanged for p in d.new]
@@ -185,7 +205,7 @@ def forget(run: Run, buried: Sequence[UUID]) -> None:
         chunks.confirm_deleted(run.pool, buried)
 
 
-def _row(run: Run, made: Draft, placed: Placed, vector: Vector) -> Row:
+def _row(run: Run, made: Draft, placed: Placed, vector: Vector | None) -> Row:
     c = placed.chunk
     attributes: dict[str, Value] = {
         **_place_of(made.claim),
@@ -198,7 +218,7 @@ def _row(run: Run, made: Draft, placed: Placed, vector: Vector) -> Row:
         "node_type": c.node_type,
         "scope": c.scope,
         "level": c.level,
-        "embedded": True,
+        "embedded": placed.embedded,
     }
     return Row(placed.id, vector, attributes, _keywords(run, made.claim, c.context, c.text))
 
@@ -216,7 +236,7 @@ def _keywords(run: Run, claim: Claim, context: str, text: str) -> str | None:
 
 
 def _patches(run: Run, made: Draft) -> Iterator[Patch]:
-    for id_, context, text in chunks.of_file(run.pool, made.claim.id):
+    for id_, context, text in chunks.of_file(run.pool, made.claim.id, unembedded=run.store.has_keywords):
         yield Patch(id_, _place_of(made.claim), keywords=_keywords(run, made.claim, context, text))
 
 
@@ -228,10 +248,9 @@ def _with_lines(piece: Chunk, message: str) -> str:
     return f"Lines {piece.start_line} to {piece.end_line}: {message}"
 
 
-def _share(drafts: Sequence[Draft], stage: str, seconds: float) -> None:
-    """Files of one batch share its seconds by their new chunks."""
-    total = sum(len(made.new) for made in drafts)
-    for made in drafts:
-        if made.new:
-            share = seconds * len(made.new) / total
-            made.timings[stage] = round(made.timings.get(stage, 0) + share, 4)
+def _share(shares: Sequence[tuple[Draft, int]], stage: str, seconds: float) -> None:
+    """Files of one batch share its seconds by their chunks, those that failed meanwhile too."""
+    total = sum(number for _, number in shares)
+    for made, number in shares:
+        if number:
+            made.timings[stage] = round(made.timings.get(stage, 0) + seconds * number / total, 4)

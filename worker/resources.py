@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -16,7 +15,7 @@ from worker.embed import Embedder
 from worker.embed.budget import Budget
 from worker.embed.ledger import Rate
 from worker.embed.models import LOCAL_PREFIX, open_embedder, resolve, tokenizer_for
-from worker.ignore import Rules
+from worker.ignore import EVERYTHING, Rules, rules_of
 from worker.objects import Objects, open_objects
 from worker.settings import LOCAL_MODEL, Settings
 from worker.sources import Source
@@ -55,31 +54,28 @@ class Resources:
         """Directory of everything the installation keeps."""
         return self.settings.foldex_home.absolute()
 
-    def source(
-        self, project_id: str, source: AnySource, include: Sequence[str] = (), exclude: Sequence[str] = ()
-    ) -> Source:
+    def source(self, project_id: str, source: AnySource, rules: Rules = EVERYTHING) -> Source:
         """The content behind a tool. Raises `SourceRefused` for the places where every project's content lies."""
         if isinstance(source, LocalSource):
             from worker.sources.local import LocalFolder
 
             if Path(source.path).resolve().is_relative_to(self.home.resolve()):
                 raise SourceRefused("FOLDEX_HOME holds every project's content and is no folder to index.")
-            return LocalFolder(source.path, self.settings.local_source_roots, prune=Rules(include, exclude).prune)
+            return LocalFolder(source.path, self.settings.local_source_roots, rules)
         if isinstance(source, S3Source):
             from worker.sources.s3 import S3Prefix
 
             if source.bucket == self.settings.s3_bucket:
                 raise SourceRefused("S3_BUCKET holds every project's content and is no folder to index.")
-            return S3Prefix(source.bucket, source.prefix, self.settings.s3_endpoint_url)
+            return S3Prefix(source.bucket, source.prefix, self.settings.s3_endpoint_url, rules)
         from worker.sources.nodes import NodeTree
 
-        return NodeTree(self.pool, self.objects, project_id, source.node_id)
+        return NodeTree(self.pool, self.objects, project_id, source.node_id, rules)
 
     def source_of(self, index: Index) -> Source:
         """The content behind an index."""
-        settings = index.settings
         source = _SOURCE.validate_python(index.source)
-        return self.source(index.project_id, source, settings.include, settings.exclude)
+        return self.source(index.project_id, source, rules_of(index.settings))
 
     def profile(self, model: str | None, dimensions: int | None) -> tuple[EmbedderProfile, bool]:
         """The profile of a model, checked against its provider, and whether its dimensions were asked for.
@@ -205,6 +201,9 @@ def preload(settings: Settings) -> None:
 
 
 def preload_after_fork(settings: Settings) -> None:
-    """Import what takes a second or more, so that a process's first task does not wait for it."""
+    """Import what takes a second or more, so that a process's first task does not wait for it.
+
+    Not beside the first task, in a thread: LanceDB's modules import each other, and two threads find them half made.
+    """
     if store_name(settings) == "lancedb":
         import lancedb  # noqa: F401 - for its import alone

@@ -11,6 +11,12 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 #: The model of the embedded stack, which needs no account.
 LOCAL_MODEL = "local/all-minilm-l6-v2"
+#: No text is in them, or only if somebody takes it out.
+REFUSED_TYPES = (
+    "exe dll so dylib msi scr bin class pyc pyo pyd wasm elc beam node o a iso img dmg deb rpm apk ipa "
+    "mp3 wav flac ogg opus m4a aac wma aiff mid mp4 m4v mov avi mkv webm wmv flv mpg mpeg 3gp "
+    "ttf otf woff woff2 eot ttc"
+)
 
 
 class Settings(BaseSettings):
@@ -57,6 +63,26 @@ class Settings(BaseSettings):
     chunk_overlap_chars: int | None = Field(None, ge=0, description="Characters that neighbours share.")
     chunk_threshold_chars: int | None = Field(None, ge=0, description="A shorter text stays one chunk.")
     max_file_bytes: int = Field(50_000_000, ge=1, description="Larger files are skipped as too_large.")
+    max_pages: int = Field(5_000, ge=1, description="Documents of more pages, slides or sheets are too_large.")
+    max_characters: int = Field(50_000_000, ge=1, description="Files whose text is longer are too_large.")
+    parse_seconds: float = Field(
+        60.0, ge=1, description="Processor time to read one PDF, office document, book, page or image."
+    )
+    parse_memory_mb: int = Field(1024, ge=256, description="Memory to read one of them, in MiB.")
+
+    max_upload_files: int = Field(1000, ge=1, description="Files of one upload; further ones are refused.")
+    max_upload_bytes: int = Field(1_000_000_000, ge=1, description="Bytes of one upload; what is beyond is refused.")
+    upload_refused_types: str = Field(
+        REFUSED_TYPES, description="Extensions that uploads must not have, separated by blanks."
+    )
+    stray_seconds: int = Field(
+        86_400, ge=1, description="An upload that is not complete by then is given up, and what it stored deleted."
+    )
+    watch_rest_seconds: float = Field(60.0, ge=0, description="Seconds between two runs that a watch starts.")
+
+    unembedded_max_chars: int = Field(
+        50_000, ge=0, description="Characters of whole files that one answer adds for include_unembedded."
+    )
 
     vector_store: Literal["turbopuffer", "lancedb"] | None = Field(
         None, description="Unset: Turbopuffer when its key is set, else LanceDB."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -15,7 +16,7 @@ from psycopg_pool import PoolTimeout
 from schemas.errors import StoreError
 from worker.app import BULK, MAX_SLICES, send, send_plan
 from worker.resources import Resources
-from worker.state import alone, cache, chunks, drift, files, tasks, tools
+from worker.state import alone, cache, chunks, drift, files, strays, tasks, tools, watch
 from worker.state.chunks import Tombstone
 
 #: What only one process does at a time, in all.
@@ -35,10 +36,12 @@ def sweep(resources: Resources, wake: Callable[[UUID, int], None]) -> dict[str, 
             return {"skipped": "another worker sweeps"}
         steps: dict[str, Callable[[Resources], int]] = {
             "expired": _return_expired,
+            "followed": _follow_folders,
             "woken": partial(_wake_tasks, wake=wake),
             "checks": _send_checks,
             "deleted": _delete_vectors,
             "purged": _purge_indexes,
+            "strays": _send_strays,
             "evictions": _send_eviction,
         }
         return {name: _attempt(name, step, resources) for name, step in steps.items()}
@@ -84,6 +87,25 @@ def _wake_tasks(resources: Resources, wake: Callable[[UUID, int], None]) -> int:
             wake(task.id, MAX_SLICES - task.slices)
             woken += 1
     return woken
+
+
+def _follow_folders(resources: Resources) -> int:
+    """Start the runs that changes and schedules ask for."""
+    watch.schedule(resources.pool)
+    rest = timedelta(seconds=resources.settings.watch_rest_seconds)
+    started = [watch.start(resources.pool, index_id, rest) for index_id in watch.due(resources.pool)]
+    for run in started:
+        if run is not None:
+            send_plan(run.task_id, run.tool_id)
+    return len(started)
+
+
+def _send_strays(resources: Resources) -> int:
+    """Have objects deleted that no node names."""
+    if not strays.expect_run(resources.pool):
+        return 0
+    send("foldex.strays", queue=BULK, shown="objects that no node names")
+    return 1
 
 
 def _send_checks(resources: Resources) -> int:

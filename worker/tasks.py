@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -21,11 +20,13 @@ from worker.app import BULK, FAST, MAX_SLICES, SMALL_TASK, app, send, send_plan
 from worker.catalog import Listing, list_folder
 from worker.draft import Draft, Run
 from worker.lease import Lease, leased
+from worker.parse import Limits
 from worker.pipeline import index_files
 from worker.resources import Resources, preload, preload_after_fork
 from worker.settings import Settings
 from worker.state import alone, cache, files, tasks, tools
 from worker.state.tasks import Running
+from worker.strays import delete_strays
 from worker.sweep import sweep as run_sweep
 from worker.vectors import VectorStore
 
@@ -65,8 +66,7 @@ def _import_before_fork(**_: Any) -> None:
 
 @signals.worker_process_init.connect
 def _import_after_fork(**_: Any) -> None:
-    # Celery ends a process that is not ready within seconds
-    threading.Thread(target=preload_after_fork, args=(Settings(),), name="preload", daemon=True).start()
+    preload_after_fork(Settings())
 
 
 @app.task(name="foldex.plan")
@@ -123,6 +123,21 @@ def check(index_id: str) -> dict[str, Any]:
     """Look whether a namespace still holds what it should."""
     found = tools.index(resources().pool, UUID(index_id))
     return {"skipped": "deleted"} if found is None else _check(found)
+
+
+@app.task(name="foldex.strays")
+def strays() -> dict[str, Any]:
+    """Delete objects that no node names: of uploads that broke off, of nodes that are deleted."""
+    try:
+        deleted, more = delete_strays(resources(), SLICE_SECONDS[BULK])
+    except (psycopg.OperationalError, PoolTimeout) as error:
+        log.warning("strays not deleted yet: Postgres does not answer", error=str(error))
+        return {"skipped": "postgres"}
+    if deleted:
+        log.info("objects deleted that no node names", objects=deleted)
+    if more:
+        send("foldex.strays", queue=BULK, shown="more objects that no node names")
+    return {"deleted": deleted, "more": more}
 
 
 def _check(found: tools.Index) -> dict[str, Any]:
@@ -270,6 +285,12 @@ def _run(r: Resources, task: Running, found: tools.Index, lease: Lease, queue: s
         concurrency=r.settings.embedding_concurrency,
         budget=r.budget(settings.embedder),
         embed_seconds=EMBED_SECONDS[queue],
+        limits=Limits(
+            max_pages=settings.max_pages,
+            max_characters=settings.max_characters,
+            seconds=r.settings.parse_seconds,
+            memory_bytes=r.settings.parse_memory_mb << 20,
+        ),
     )
 
 
@@ -301,7 +322,7 @@ def _failed(task: tasks.Plan | Running, error: FoldexError, again: Callable[[flo
         again(seconds)
         return {"waiting": error.code}
     log.error("task failed", code=error.code, reason=error.message)
-    _follow(tasks.fail(pool, task.id, task.index_id, error.message))
+    _follow(tasks.fail(pool, task.id, task.index_id, error))
     return {"error": error.code}
 
 

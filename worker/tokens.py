@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
@@ -26,6 +27,10 @@ _BLOCK = 1024
 _LETTER, _SPACE, _DIGIT, _SIGN = 1, 2, 4, 8
 
 
+#: Bytes whose characters are counted at a time, to bound the memory that takes.
+_WINDOW = 1 << 22
+
+
 class Tokenizer(Protocol):
     """Splits texts as an embedding model does (or counts at least as many tokens)."""
 
@@ -41,6 +46,13 @@ def cl100k() -> Tokenizer:
         return _Cl100k(tiktoken.get_encoding("cl100k_base"))
 
 
+def counted(text: str, tokenizer: Tokenizer) -> tuple[int, Tokenizer]:
+    """Tokens of cl100k in a text; and `tokenizer`, which does not split it again if it is cl100k itself."""
+    counter = cl100k()
+    starts = counter.starts(text)
+    return len(starts), _Remembering(tokenizer, text, starts) if tokenizer is counter else tokenizer
+
+
 def characters() -> Tokenizer:
     """Counts every character as a token: an upper bound for any model that has no unknown characters."""
     return _Characters()
@@ -48,13 +60,25 @@ def characters() -> Tokenizer:
 
 def char_offsets(raw: Bytes, offsets: Offsets) -> Offsets:
     """Character offsets of strictly ascending byte offsets into UTF-8; a byte inside a character stands for it."""
-    if not offsets.size:
-        return offsets
-    lead = (raw & 0xC0) != 0x80  # noqa: PLR2004 - UTF-8's mark of a continuation byte
-    counts = np.add.reduceat(lead, offsets, dtype=np.int64)
-    before: Offsets = np.cumsum(counts) - counts + np.count_nonzero(lead[: offsets[0]])
-    inside: NDArray[np.bool_] = ~lead[offsets]
-    return np.subtract(before, inside)
+    borders = offsets.searchsorted(range(0, len(raw) + _WINDOW, _WINDOW))
+    counted, parts = 0, []
+    for window, (first, last) in enumerate(pairwise(borders)):
+        start = window * _WINDOW
+        continued = (raw[start : start + _WINDOW] & 0xC0) == 0x80  # noqa: PLR2004 - UTF-8's mark of such a byte
+        before = np.cumsum(continued, dtype=np.int32)
+        parts.append(offsets[first:last] - before[offsets[first:last] - start] - counted)
+        counted += int(before[-1])
+    return np.concatenate(parts) if parts else offsets
+
+
+class _Remembering:
+    """A tokenizer that has split one text already."""
+
+    def __init__(self, tokenizer: Tokenizer, text: str, starts: Offsets) -> None:
+        self._tokenizer, self._text, self._starts = tokenizer, text, starts
+
+    def starts(self, text: str) -> Offsets:
+        return self._starts if text is self._text else self._tokenizer.starts(text)
 
 
 class _Characters:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -16,7 +18,8 @@ from api.problems import RESPONSES
 from schemas.errors import FileError, Invalid, SourceError
 from schemas.node import NewNode, Node, NodePatch
 from worker.resources import Resources
-from worker.state import content
+from worker.state import content, strays
+from worker.strays import drop
 
 router = APIRouter(prefix="/api/projects/{project_id}/nodes", tags=["nodes"], responses=RESPONSES)
 
@@ -67,7 +70,8 @@ def patch_node(project_id: str, node_id: str, body: NodePatch, caller: CallerDep
             raise Invalid("A folder has no content; leave it out.")
         stored = _store(resources, project_id, row["type"], body.content)
         with _dropped_on_error(resources, stored):
-            _drop(resources, content.set_content(resources.pool, project_id, node_id, stored))
+            key = content.set_content(resources.pool, project_id, node_id, stored)
+        drop(resources, [key] if key else [])
     return get_node(project_id, node_id, caller, resources)
 
 
@@ -75,8 +79,7 @@ def patch_node(project_id: str, node_id: str, body: NodePatch, caller: CallerDep
 def delete_node(project_id: str, node_id: str, caller: CallerDep, resources: ResourcesDep) -> dict[str, str]:
     """Delete a node with everything below it."""
     caller.check(project_id)
-    for key in content.delete(resources.pool, project_id, node_id):
-        _drop(resources, key)
+    drop(resources, content.delete(resources.pool, project_id, node_id))
     return {"id": node_id, "status": "deleted"}
 
 
@@ -96,20 +99,43 @@ def _store(resources: Resources, project_id: str, type_: str, value: Any) -> dic
         data = (value or "").encode()
     except UnicodeEncodeError as error:
         raise Invalid("The content holds half of a surrogate pair, which is no text; remove it.") from error
-    key = f"{project_id}/{uuid4()}"
+    key = announced(resources, project_id)
     resources.objects.put(key, data)
     return {"json": None, "object_key": key, "size": len(data)}
 
 
+def announced(resources: Resources, project_id: str) -> str:
+    """The key of an object that is about to be stored, and is swept if no node comes to name it."""
+    key = f"{project_id}/{uuid4()}"
+    strays.announce(resources.pool, key, timedelta(seconds=resources.settings.stray_seconds))
+    return key
+
+
 def _load(resources: Resources, row: dict[str, Any]) -> Any:
+    """A content: a value of JSON, uploaded JSON that is well-formed as well, else text."""
     if row["object_key"] is None:
         return row["json"]
     try:
-        return resources.objects.get(row["object_key"], MAX_CONTENT).decode(errors="replace")
+        text = resources.objects.get(row["object_key"], MAX_CONTENT).decode(errors="replace")
     except FileError as error:
         raise SourceError(
             f"The content of node {row['id']!r} is missing from the object store; upload it again."
         ) from error
+    return _value(text) if row["type"] == "json" else text
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_finite, parse_float=_finite)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("it could not be answered as JSON")
+    return number
 
 
 @contextmanager
@@ -118,11 +144,6 @@ def _dropped_on_error(resources: Resources, stored: dict[str, Any]) -> Iterator[
     try:
         yield
     except BaseException:
-        _drop(resources, stored["object_key"])
+        if stored["object_key"]:
+            drop(resources, [stored["object_key"]])
         raise
-
-
-def _drop(resources: Resources, key: str | None) -> None:
-    if key is not None:
-        with suppress(SourceError):  # an object that outlives its row is only litter
-            resources.objects.delete(key)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from fastapi import APIRouter
 
 from api.deps import CallerDep, ResourcesDep
 from api.problems import RESPONSES
-from schemas.errors import NotFound, SourceError
+from schemas.errors import NotFound
 from worker.state import tools
+from worker.strays import drop
 
 router = APIRouter(prefix="/api/projects", tags=["projects"], responses=RESPONSES)
 
@@ -20,7 +19,5 @@ def delete_project(project_id: str, caller: CallerDep, resources: ResourcesDep) 
     caller.check(project_id)
     if not tools.project_exists(resources.pool, project_id):
         raise NotFound(f"There is no project {project_id!r}; check the id.")
-    for key in tools.delete_project(resources.pool, project_id):
-        with suppress(SourceError):  # an object that outlives its row is only litter
-            resources.objects.delete(key)
+    drop(resources, tools.delete_project(resources.pool, project_id))
     return {"project_id": project_id, "status": "deleting"}

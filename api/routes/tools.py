@@ -13,7 +13,7 @@ from api.problems import RESPONSES
 from api.text import file_text
 from schemas.errors import Invalid, NotFound, SourceError
 from schemas.source import AnySource, LocalSource, NodesSource, S3Source
-from schemas.status import FileStatus
+from schemas.status import FileStatus, Reason
 from schemas.tool import (
     File,
     FileText,
@@ -36,6 +36,9 @@ router = APIRouter(prefix="/api/tools/search", tags=["search tools"], responses=
 
 #: A progress below this says too little about the speed for a guess at the end.
 ETA_FROM = 0.02
+
+OUTSIDE = "The file's length is outside the tool's token bounds: it is found by its words only."
+OUTSIDE_REMEDY = "Change min_token_count or max_token_count of the tool's config to have it embedded."
 
 Limit = Annotated[int, Query(ge=1, le=1000)]
 
@@ -121,7 +124,7 @@ def list_files(
     rows = files.page(resources.pool, tool["index_id"], status=status, q=q, after=after, limit=limit + 1)
     last = rows[limit - 1] if len(rows) > limit else None
     return Listing(
-        items=[File(**row, file_name=row["file_path"].rsplit("/", 1)[-1]) for row in rows[:limit]],
+        items=[shown_file(row) for row in rows[:limit]],
         next_cursor=last and to_cursor(last["file_path"], last["file_id"]),
     )
 
@@ -148,8 +151,10 @@ def get_file(
 def wanted_index(project_id: str, source: AnySource, config: ToolConfig, resources: Resources) -> tuple[NewIndex, str]:
     """The index a tool asks for, everything checked that can be, and the tool's name if it is given none."""
     settings = resources.settings
+    _check_following(source, config)
     folder_node_id, name = _target(project_id, source, resources)
-    Rules(config.include, config.exclude, config.types)
+    Rules(config.include, config.exclude)
+    _check_bounds(config)
     profile, explicit = resources.profile(config.embedding_model, config.dimensions)
     store = store_name(settings)
     resources.store(store, keyword_index(settings))
@@ -160,9 +165,27 @@ def wanted_index(project_id: str, source: AnySource, config: ToolConfig, resourc
         include=tuple(config.include),
         exclude=tuple(config.exclude),
         types=tuple(config.types),
+        use_ignore_files=config.use_ignore_files,
+        keep=tuple(sorted({*config.keep})),
         max_file_bytes=settings.max_file_bytes,
+        min_token_count=config.min_token_count,
+        max_token_count=config.max_token_count,
+        max_pages=settings.max_pages,
+        max_characters=settings.max_characters,
     )
     return NewIndex(project_id, source, folder_node_id, index, store, keyword_index(settings)), name
+
+
+def _check_bounds(config: ToolConfig) -> None:
+    if config.max_token_count is not None and config.max_token_count < config.min_token_count:
+        raise Invalid("max_token_count is below min_token_count: no file has such a length; exchange them.")
+
+
+def _check_following(source: AnySource, config: ToolConfig) -> None:
+    if config.auto_reindex and not isinstance(source, NodesSource):
+        raise Invalid("auto_reindex follows edits of nodes; give `watch` for a local folder, or `every` for S3.")
+    if config.watch and isinstance(source, S3Source):
+        raise Invalid("S3 tells nobody of changes, so that there is nothing to watch; give `every` instead.")
 
 
 def _target(
@@ -197,6 +220,15 @@ def _updating(row: dict[str, Any]) -> Updating | None:
     info = IndexInfo(index_id=row["next_index_id"], model=row["next_model"], dimensions=row["next_dimensions"])
     names = ("config", "namespace", "task_id", "status", "progress")
     return Updating(index=info, **{name: row[f"next_{name}"] for name in names})
+
+
+def shown_file(row: dict[str, Any]) -> File:
+    """A file's row as the API gives it."""
+    message, remedy = row["message"], Reason(row["reason"]).remedy if row["reason"] else None
+    if row["chunks"] and not row["embedded"]:
+        message, remedy = message or OUTSIDE, remedy or OUTSIDE_REMEDY
+    shown = {**row, "file_name": row["file_path"].rsplit("/", 1)[-1], "message": message, "remedy": remedy}
+    return File.model_validate(shown)
 
 
 def shown_status(tool_id: UUID, row: dict[str, Any]) -> Status:

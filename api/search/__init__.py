@@ -11,6 +11,7 @@ import structlog
 
 from api.search.filters import Narrowed, check_some, narrow
 from api.search.fusion import reciprocal_ranks
+from api.search.whole import by_file, whole_files
 from schemas.search import Answer, Coverage, Hit, Query
 from worker.resources import Resources
 from worker.state import chunks, drift, tasks
@@ -33,12 +34,14 @@ def search(resources: Resources, index: Index, query: Query) -> Answer:
     depth = min(MAX_DEPTH, max(MIN_DEPTH, 2 * query.top_k))
     by_vector, by_keywords = _legs(resources, index, query, narrowed, depth)
     scores = _scores(query, by_vector, by_keywords)
-    rows = chunks.hits(resources.pool, index.id, list(scores))
+    rows = chunks.hits(resources.pool, index.id, [*{*scores, *(found.id for found in by_keywords)}])
     if not rows:
         check_some(resources.pool, index, narrowed)
     distances = {found.id: found.value for found in by_vector}
-    best = [id_ for id_ in scores if id_ in rows][: query.top_k]
-    results = [_hit(rows[id_], scores[id_], distances.get(id_)) for id_ in best]
+    whole = _whole(resources, index, query, narrowed, by_file(rows, by_keywords))
+    shown_whole = {hit.file_id for hit in whole}
+    best = [id_ for id_ in scores if id_ in rows and rows[id_]["file_id"] not in shown_whole][: query.top_k]
+    results = [*(_hit(rows[id_], scores[id_], distances.get(id_)) for id_ in best), *whole]
     return Answer(
         query=query.query,
         mode=query.mode,
@@ -52,9 +55,9 @@ def search(resources: Resources, index: Index, query: Query) -> Answer:
 def _legs(
     resources: Resources, index: Index, query: Query, narrowed: Narrowed, depth: int
 ) -> tuple[list[Found], list[Found]]:
-    """The rankings by vector and by keywords; empty for a leg the mode leaves out."""
+    """The rankings by vector and by keywords; empty for a leg that nothing asks for."""
     store = resources.store(index.vector_store, index.keyword_index)
-    wants_vector, wants_keywords = query.mode != "keyword", query.mode != "vector"
+    wants_vector, wants_keywords = query.mode != "keyword", query.mode != "vector" or _wants_whole(index, query)
     legs = []
     if wants_vector:
         vector = embed_query(resources, index, query.query)
@@ -70,6 +73,19 @@ def _legs(
         found.append([Found(id_, value) for id_, value in chunks.keyword_search(resources.pool, values)])
     by_vector = found[0] if wants_vector else []
     return by_vector, found[-1] if wants_keywords else []
+
+
+def _wants_whole(index: Index, query: Query) -> bool:
+    return query.include_unembedded and index.settings.bounded
+
+
+def _whole(
+    resources: Resources, index: Index, query: Query, narrowed: Narrowed, scores: Mapping[UUID, float]
+) -> list[Hit]:
+    if not _wants_whole(index, query):
+        return []
+    limit = resources.settings.unembedded_max_chars
+    return whole_files(resources.pool, index, narrowed, scores, files=query.top_k, characters=limit)
 
 
 def embed_query(resources: Resources, index: Index, text: str) -> Vector:

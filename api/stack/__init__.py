@@ -31,7 +31,7 @@ __all__ = ["Running", "StackError", "Urls", "environment", "services", "stack", 
 PATIENCE = 120.0
 
 #: In the order in which they are started.
-NAMES = ("postgres", "redis", "api", "worker-fast", "worker-bulk", "beat", "flower")
+NAMES = ("postgres", "redis", "api", "worker-fast", "worker-bulk", "beat", "watch", "flower")
 
 Say = Callable[[str], None]
 
@@ -207,4 +207,5 @@ def _own(settings: Settings, home: Path, env: dict[str, str]) -> list[list[Progr
         programs.fast_worker(env),
         programs.worker("bulk", settings.worker_concurrency, env),
     ]
-    return [[programs.api(env)], [*workers, programs.beat(home, env), programs.flower(int(env["FLOWER_PORT"]), env)]]
+    others = [programs.beat(home, env), programs.watch(env), programs.flower(int(env["FLOWER_PORT"]), env)]
+    return [[programs.api(env)], [*workers, *others]]

@@ -48,6 +48,11 @@ def beat(home: Path, env: Mapping[str, str]) -> Program:
     return _python("beat", (*_celery("beat"), "-s", str(home / "run" / "beat-schedule")), env, lambda: True)
 
 
+def watch(env: Mapping[str, str]) -> Program:
+    """What watches folders; like the clock it only says that something is due."""
+    return _python("watch", ("-m", "api", "watch"), env, lambda: True)
+
+
 def flower(port: int, env: Mapping[str, str]) -> Program:
     """Celery's web page, on this machine only."""
     # the arguments tell files done, tool and task; the result tells the files a slice claimed

@@ -7,10 +7,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench import folder, incremental, parallel, scale, small
+from tests.bench import folder, formats, incremental, parallel, scale, small
 
 BENCHES = {
     "small": small.run,
+    "formats": formats.run,
     "folder": folder.run,
     "incremental": incremental.run,
     "parallel": parallel.run,

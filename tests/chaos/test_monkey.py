@@ -1,4 +1,4 @@
-"""Half a minute of the random enemy; `make chaos SECONDS=600 SEED=…` for more."""
+"""A minute of the random enemy; `make chaos SECONDS=600 SEED=…` for more."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests.chaos.cluster import Cluster
 from tests.chaos.monkey import PATIENCE, Monkey
 
-SECONDS = float(os.environ.get("CHAOS_SECONDS") or 30)
+SECONDS = float(os.environ.get("CHAOS_SECONDS") or 60)
 SEED = int(os.environ.get("CHAOS_SEED") or random.randrange(10**6))
 
 

@@ -12,7 +12,7 @@ from moto.server import ThreadedMotoServer
 
 from schemas.errors import FileError, SourceRefused, SourceUnavailable
 from schemas.status import Reason
-from worker.objects import DirectoryObjects, Objects, S3Objects, open_objects, s3_client
+from worker.objects import PART, DirectoryObjects, Objects, S3Objects, _FileWriter, open_objects, s3_client
 
 KEYS = ["plain", "project/node/1", "project/node", "../../escape", "/etc/passwd", "..", "\u00fc\u65e5", "k" * 1000]
 
@@ -55,6 +55,47 @@ def test_a_put_replaces_and_a_delete_may_be_repeated(objects: Objects) -> None:
     with pytest.raises(FileError) as missing:
         objects.get("key", 10)
     assert missing.value.reason is Reason.UNREADABLE
+
+
+@pytest.mark.parametrize("size", [0, 5, PART, 2 * PART + 17])
+def test_a_content_may_come_in_pieces_and_is_not_there_before_its_end(objects: Objects, size: int) -> None:
+    content = bytes(range(256)) * (size // 256) + b"e" * (size % 256)
+    writer = objects.open("key")
+    for start in range(0, size, 3_000_000):
+        writer.write(content[start : start + 3_000_000])
+        with pytest.raises(FileError):
+            objects.get("key", 10)
+    writer.close()
+    writer.abort()
+    assert objects.get("key", size) == content
+
+
+@pytest.mark.parametrize("size", [5, PART + 17])
+def test_what_is_aborted_or_left_by_the_dead_leaves_nothing(objects: Objects, size: int) -> None:
+    for _ in range(2):
+        writer = objects.open("key")
+        writer.write(b"x" * size)
+        writer.abort()
+        left = objects.open("key")
+        left.write(b"x" * size)
+        if isinstance(left, _FileWriter):
+            left.file.close()
+        objects.put("key/longer", b"is another one")
+        objects.discard("key")
+        objects.discard("key")
+    assert unfinished(objects) == []
+    with pytest.raises(FileError):
+        objects.get("key", size)
+    assert objects.get("key/longer", 20) == b"is another one"
+
+
+def unfinished(objects: Objects) -> list[object]:
+    """What is held of contents that were never whole."""
+    if isinstance(objects, DirectoryObjects):
+        return [*objects.directory.rglob(".new-*")]
+    assert isinstance(objects, S3Objects)
+    client = s3_client(objects.endpoint_url)
+    return [*client.list_multipart_uploads(Bucket=objects.bucket).get("Uploads", [])]
 
 
 def test_the_limit_is_the_largest_size_read(objects: Objects) -> None:

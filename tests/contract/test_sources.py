@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
 from urllib.request import Request, urlopen
-from uuid import uuid4
 
 import pytest
-from moto.server import ThreadedMotoServer
 
 from schemas.document import Entry
 from schemas.errors import FileError, FolderGone, SourceRefused, SourceUnavailable
 from schemas.status import Reason
-from worker.objects import DirectoryObjects, s3_client
+from tests.contract.folders import Bucket, Folder, Tree
+from worker.ignore import Rules
+from worker.objects import DirectoryObjects
 from worker.sources import Source
-from worker.sources.local import LocalFolder
 from worker.sources.nodes import SLASH_IN_NAME, NodeTree
 from worker.sources.s3 import S3Prefix
-from worker.state import Pool, open_pool
+from worker.state import open_pool
 
 LIMIT = 1_000_000
 TREE = {
@@ -38,166 +34,6 @@ TREE = {
     "gr\u00fc\u00dfe/\u65e5\u672c.txt": b"\xe3\x81\x82",
     "raw.bin": bytes(range(256)),
 }
-
-
-class Folder(Protocol):
-    """A folder that a test fills and changes behind its source."""
-
-    def source(self, page_size: int = 1000) -> Source: ...
-
-    def write(self, path: str, data: bytes) -> None: ...
-
-    def remove(self, path: str) -> None: ...
-
-    def destroy(self) -> None: ...
-
-
-class Disk:
-    """A directory, beside one whose name begins alike."""
-
-    def __init__(self, base: Path) -> None:
-        self.base = base
-        self.root = base / "docs"
-        self.root.mkdir()
-        (base / "docs-other").mkdir()
-        (base / "docs-other" / "no.md").write_bytes(b"no")
-
-    def source(self, page_size: int = 1000) -> LocalFolder:
-        return LocalFolder(str(self.root), [self.base], page_size=page_size)
-
-    def write(self, path: str, data: bytes) -> None:
-        file = self.root / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(data)
-        # old enough to be trusted, and another time at each write
-        now = time.time_ns() - 3_600_000_000_000
-        os.utime(file, ns=(now, now))
-
-    def remove(self, path: str) -> None:
-        (self.root / path).unlink()
-
-    def destroy(self) -> None:
-        shutil.rmtree(self.root)
-
-
-class Bucket:
-    """A prefix of a bucket, beside one that begins alike."""
-
-    def __init__(self, endpoint_url: str) -> None:
-        self.endpoint_url = endpoint_url
-        self.bucket = f"bucket-{uuid4().hex}"
-        self.client = s3_client(endpoint_url)
-        self.client.create_bucket(Bucket=self.bucket)
-        for key in ("docs/", "docs/empty-folder/", "docs-other/no.md"):
-            self.client.put_object(Bucket=self.bucket, Key=key, Body=b"")
-
-    def source(self, page_size: int = 1000) -> S3Prefix:
-        return S3Prefix(self.bucket, "docs", self.endpoint_url, page_size=page_size)
-
-    def write(self, path: str, data: bytes) -> None:
-        self.client.put_object(Bucket=self.bucket, Key=f"docs/{path}", Body=data)
-
-    def remove(self, path: str) -> None:
-        self.client.delete_object(Bucket=self.bucket, Key=f"docs/{path}")
-
-    def destroy(self) -> None:
-        for item in self.client.list_objects_v2(Bucket=self.bucket)["Contents"]:
-            self.client.delete_object(Bucket=self.bucket, Key=item["Key"])
-        self.client.delete_bucket(Bucket=self.bucket)
-
-
-class Tree:
-    """A folder node two levels below the project's root, with an aunt whose id begins alike; .json names are inline."""
-
-    def __init__(self, pool: Pool, directory: Path) -> None:
-        self.pool = pool
-        self.objects = DirectoryObjects(directory)
-        self.project = f"p-{uuid4().hex}"
-        self.ids: dict[str, str] = {}
-        self.paths: dict[str, str] = {}
-        top = self.add("top", None, "Top", "folder")
-        self.root = self.add("root", top, "Root", "folder")
-        aunt = self.add("root-2", top, "Aunt", "folder")
-        self.add("no", aunt, "no.md", "markdown")
-
-    def add(self, node_id: str, parent: str | None, name: str, type: str) -> str:  # noqa: A002 - the column's name
-        self.paths[node_id] = f"{self.paths[parent] if parent else ''}/{node_id}"
-        self.run(
-            "INSERT INTO content_node (project_id, id, parent_id, id_path, name, type) VALUES (%s, %s, %s, %s, %s, %s)",
-            *(self.project, node_id, parent, self.paths[node_id], name, type),
-        )
-        return node_id
-
-    def run(self, query: str, *values: object) -> None:
-        with self.pool.connection() as database:
-            database.execute(query.encode(), values)
-
-    def source(self, page_size: int = 1000, node_id: str = "root") -> NodeTree:
-        return NodeTree(self.pool, self.objects, self.project, node_id, page_size=page_size)
-
-    def node(self, path: str) -> str:
-        """The id of the node at `path`, made with its folders where it is missing."""
-        if not path:
-            return self.root
-        if path not in self.ids:
-            parent, _, name = path.rpartition("/")
-            kind = "json" if name.endswith(".json") else "markdown" if "." in name else "folder"
-            # ids with the wildcards of LIKE, in another order than the names
-            self.ids[path] = self.add(f"%_{uuid4().hex[:8]}", self.node(parent), name, kind)
-        return self.ids[path]
-
-    def write(self, path: str, data: bytes) -> None:
-        node_id = self.node(path)
-        inline = data.decode() if path.endswith(".json") else None
-        key = None if inline else f"{self.project}/{node_id}/{uuid4()}"
-        if key:
-            self.objects.put(key, data)
-        self.run(
-            "UPDATE content_node SET json = %s, object_key = %s, size_bytes = %s, version = version + 1"
-            " WHERE project_id = %s AND id = %s",
-            *(inline, key, len(data), self.project, node_id),
-        )
-
-    def remove(self, path: str) -> None:
-        self.run("DELETE FROM content_node WHERE project_id = %s AND id = %s", self.project, self.ids.pop(path))
-
-    def destroy(self) -> None:
-        self.run("DELETE FROM content_node WHERE project_id = %s AND id = %s", self.project, self.root)
-
-
-@pytest.fixture(scope="module")
-def endpoint_url() -> Iterator[str]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ACCESS_KEY_ID", "test")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        host, port = server.get_host_and_port()
-        yield f"http://{host}:{port}"
-    server.stop()
-
-
-@pytest.fixture
-def bucket(endpoint_url: str) -> Bucket:
-    return Bucket(endpoint_url)
-
-
-@pytest.fixture(scope="module")
-def pool(database_url: str) -> Iterator[Pool]:
-    with open_pool(database_url) as pool:
-        yield pool
-
-
-@pytest.fixture
-def tree(pool: Pool, tmp_path: Path) -> Tree:
-    return Tree(pool, tmp_path / "objects")
-
-
-@pytest.fixture(params=["disk", "bucket", "tree"])
-def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Folder:
-    folder: Folder = Disk(tmp_path) if request.param == "disk" else request.getfixturevalue(request.param)
-    return folder
 
 
 @pytest.fixture
@@ -264,6 +100,19 @@ def test_reads_what_was_written(full: Folder) -> None:
         content = full.source().read(entry.key, LIMIT)
         assert content.data == TREE[entry.path]
         assert content.stamp == entry.stamp
+
+
+def test_names_are_whatever_they_are(folder: Folder) -> None:
+    names = {"new\nline.md", "\U0001f9c0 \u200b.md", "..md", "...", " ", "a\\b.md", "%2e%2e.md", "d\ttab/..x/-.md"}
+    if isinstance(folder, Bucket):
+        # the server of the tests finds no object of such a name
+        names.remove("new\nline.md")
+    for name in names:
+        folder.write(name, name.encode())
+    source = folder.source(2, rules=Rules())
+    entries = listed(source)
+    assert {entry.path for entry in entries} == names
+    assert {source.read(entry.key, LIMIT).data.decode() for entry in entries} == names
 
 
 def test_a_stamp_changes_with_its_own_content_only(full: Folder) -> None:
@@ -417,6 +266,14 @@ def test_a_database_that_is_away_is_not_a_missing_folder(tmp_path: Path) -> None
 
 
 # --- s3
+
+
+def test_keys_that_look_like_ways_up_are_names(bucket: Bucket) -> None:
+    keys = {"a/../b.md", "../c.md", "a//d.md", "./e.md"}
+    for key in keys:
+        bucket.write(key, key.encode())
+    source = bucket.source(rules=Rules(exclude=["node_modules/"]))
+    assert {entry.path: source.read(entry.key, LIMIT).data.decode() for entry in listed(source)} == {k: k for k in keys}
 
 
 def test_a_closed_bucket_is_refused(bucket: Bucket) -> None:

@@ -19,7 +19,7 @@ MENU = {
     "dishes": {"pasta": "boil the pasta in plenty of salted water for exactly nine minutes and drain it at once"},
     "drinks": {"tea": "pour water that has cooled to eighty degrees over green leaves and wait for two minutes"},
 }
-FILES = {"guide.md": GUIDE, "sub/boil.py": SCRIPT, "sub/menu.json": json.dumps(MENU, indent=2), "b.pdf": "%PDF-1.7"}
+FILES = {"guide.md": GUIDE, "sub/boil.py": SCRIPT, "sub/menu.json": json.dumps(MENU, indent=2), "b.mp3": "ID3"}
 
 
 def write(folder: Path, files: dict[str, str]) -> Path:
@@ -97,8 +97,8 @@ def test_files_are_listed_filtered_and_paged(running: Service, tool: str) -> Non
     assert paths == sorted(FILES, key=str.encode)
     assert [file["file_path"] for file in running.files(tool, q="SUB/")] == ["sub/boil.py", "sub/menu.json"]
     (skipped,) = running.files(tool, status="skipped")
-    assert (skipped["file_path"], skipped["reason"], skipped["chunks"]) == ("b.pdf", "unsupported_type", 0)
-    assert "PDF" in skipped["message"]
+    assert (skipped["file_path"], skipped["reason"], skipped["chunks"]) == ("b.mp3", "unsupported_type", 0)
+    assert "Audio" in skipped["message"]
     (script,) = running.files(tool, q="boil.py")
     assert (script["file_name"], script["file_type"], script["file_id_path"]) == ("boil.py", "code", "/sub/boil.py")
     assert (script["file_node_id"], script["size"], script["stale"]) == (script["file_id"], len(SCRIPT), False)

@@ -272,15 +272,15 @@ def test_a_folder_where_every_file_fails_is_an_error_with_the_reason(running: Se
 
 
 ODD: dict[str, tuple[bytes, str, str | None, str]] = {
-    "not-utf8.txt": (b"caf\xe9 and more", "skipped", "not_utf8", "offset 3"),
-    "utf16.txt": ("text".encode("utf-16"), "skipped", "not_utf8", "UTF-16"),
+    "latin-1.txt": (b"caf\xe9 and more", "indexed", None, ""),
+    "utf16.txt": ("text".encode("utf-16"), "indexed", None, ""),
     "nul.txt": (b"a\0b", "skipped", "binary", "offset 1"),
     "invalid.json": (b'{"a": 1,}', "failed", "parse_failed", "line 1"),
     "nan.json": (b'{"a": NaN}', "failed", "parse_failed", "NaN"),
     "deep.json": (b"[" * 200_000, "failed", "parse_failed", ""),
     "empty.md": (b"", "skipped", "empty", "no content"),
     "blank.md": (b" \n\t\n", "skipped", "no_text", "white space"),
-    "disguised.txt": (b"%PDF-1.7 \n%%EOF", "skipped", "binary", "PDF"),
+    "disguised.txt": (b"%PDF-1.7 \n%%EOF", "failed", "parse_failed", "PDF"),
     "archive.zip": (b"PK", "skipped", "unsupported_type", "archive"),
     "nul-key.json": (json.dumps({"a\0b": {"text": "nul key " * 20}}).encode(), "indexed", None, ""),
     "surrogate.json": (json.dumps({"\ud800": {"text": "surrogate key " * 20}}).encode(), "indexed", None, ""),

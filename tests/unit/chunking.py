@@ -5,7 +5,7 @@ from __future__ import annotations
 from schemas.document import Chunk, Document
 from schemas.source import ChunkSettings
 from worker.chunk import chunk
-from worker.parse import parse
+from worker.parse import Limits, parse
 from worker.tokens import Tokenizer, cl100k
 
 
@@ -19,7 +19,7 @@ def cut(
     tokenizer: Tokenizer | None = None,
 ) -> list[Chunk]:
     settings, tokenizer = settings or ChunkSettings(), tokenizer or cl100k()
-    document = parse(name, text.encode())
+    document = parse(name, text.encode(), Limits())
     chunks = chunk(document, settings, tokenizer, max_tokens, pointer)
     check(document, chunks)
     check_limits(chunks, settings, tokenizer, max_tokens)

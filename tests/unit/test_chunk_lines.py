@@ -12,7 +12,7 @@ from schemas.errors import NotFound
 from schemas.source import ChunkSettings
 from tests.unit.chunking import cut, new, uncovered
 from worker.chunk import chunk
-from worker.parse import parse
+from worker.parse import Limits, parse
 from worker.tokens import characters, cl100k
 
 LINES = 12_000
@@ -119,7 +119,7 @@ def test_one_line_of_a_megabyte(unit: str) -> None:
 
 def test_one_line_of_five_megabytes() -> None:
     text = "".join(random.Random(5).choices("abcdefghijklm", k=5_000_000))
-    document = parse("a.txt", text.encode())
+    document = parse("a.txt", text.encode(), Limits())
     assert uncovered(text, chunk(document, ChunkSettings(), cl100k(), 8192)) == ""
 
 

@@ -21,7 +21,7 @@ DEPLOY = ROOT / "deploy"
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-OURS = {"api", "worker-bulk", "worker-fast", "beat", "flower"}
+OURS = {"api", "worker-bulk", "worker-fast", "beat", "watch", "flower"}
 
 #: Variables that libraries read by themselves.
 FOREIGN = {

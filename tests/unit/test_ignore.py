@@ -1,75 +1,246 @@
-"""Which paths a tool's rules keep."""
+"""Which paths a tool's rules keep, compared with git where git has an opinion."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from schemas.errors import Invalid
-from worker.ignore import Rules
+from schemas.tool import LeftOut
+from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_COST, MAX_IGNORE_FILE, Rules, Trail
+from worker.ignore.defaults import DEFAULTS
+from worker.ignore.patterns import Patterns
+
+BARE = Rules(keep=DEFAULTS)
+
+
+def judge(rules: Rules, path: str, ignore_files: Mapping[str, bytes | str] | None = None) -> str | None:
+    """The rule that leaves a path out, of a folder with these ignore files."""
+    held = {path: text.encode() if isinstance(text, str) else text for path, text in (ignore_files or {}).items()}
+
+    def load(way: tuple[str, ...]) -> Iterator[bytes]:
+        found = ("/".join((*way, name)) for name in IGNORE_FILES)
+        return (held[path] for path in found if path in held)
+
+    trail = Trail(rules, str, load)
+    *folders, name = path.split("/")
+    pruned = trail.pruned(tuple(folders))
+    return f"{'/'.join(pruned[0])}/: {pruned[1]}" if pruned else trail.ignored(name)
+
+
+# --- defaults
 
 
 @pytest.mark.parametrize(
-    ("path", "kept"),
+    ("path", "rule"),
     [
-        ("README.md", True),
-        ("docs/.hidden/a.md", True),
-        ("target/plan.md", True),
-        (".git/config", False),
-        ("web/node_modules/left-pad/index.js", False),
-        ("node_modules", True),
-        ("a/.git", True),
+        ("README.md", None),
+        ("docs/.hidden/a.md", None),
+        ("target/plan.md", None),
+        ("build/vendor/dist/a.md", None),
+        ("node_modules", None),
+        (".git/config", ".git/: vcs"),
+        ("sub/.git", "vcs"),
+        ("web/node_modules/left-pad/index.js", "web/node_modules/: dependencies"),
+        ("a/.yarn/cache/x.zip", "a/.yarn/cache/: dependencies"),
+        ("a/__pycache__/b.pyc", "a/__pycache__/: caches"),
+        (".foldex/a.md", ".foldex/: caches"),
+        ("uv.lock", "locks"),
+        ("web/package-lock.json", "locks"),
+        ("web/jquery.min.js", "minified"),
+        ("api/v1_pb2.py", "generated"),
+        (".idea/workspace.xml", ".idea/: editors"),
+        ("notes.md~", "editors"),
     ],
 )
-def test_only_directories_nobody_wrote_are_left_out(path: str, kept: bool) -> None:
-    assert Rules().keep(path) is kept
+def test_what_nobody_means_is_left_out(path: str, rule: str | None) -> None:
+    assert judge(Rules(), path) == rule
+    assert judge(EVERYTHING, path) is None
 
 
-def test_pruned_directories_and_kept_files_agree() -> None:
-    rules = Rules(exclude=["build/", "*.log"])
-    assert rules.prune("app/build")
-    assert rules.prune("app/build/deep")
-    assert not rules.prune("app")
-    assert not rules.keep("app/build/deep/a.md")
-    assert not rules.keep("app/a.log")
-    assert rules.keep("app/a.md")
+@pytest.mark.parametrize("kind", get_args(LeftOut))
+def test_each_default_can_be_turned_off(kind: str) -> None:
+    examples = {
+        "vcs": ".git/a",
+        "dependencies": "venv/a",
+        "caches": ".cache/a",
+        "locks": "go.sum",
+        "minified": "a.min.css",
+        "generated": "a.pb.go",
+        "editors": ".#a",
+    }
+    for name, path in examples.items():
+        assert (judge(Rules(keep=[kind]), path) is None) == (name == kind)
+    assert set(examples) == set(DEFAULTS) == set(get_args(LeftOut))
 
 
-def test_include_selects_and_exclude_wins() -> None:
-    rules = Rules(include=["docs/", "*.md"], exclude=["draft-*"])
-    assert rules.keep("docs/a.txt")
-    assert rules.keep("src/b.md")
-    assert not rules.keep("src/b.py")
-    assert not rules.keep("docs/draft-1.md")
+def test_an_ignore_file_or_exclude_takes_a_default_back() -> None:
+    assert judge(Rules(), "uv.lock", {".gitignore": "!uv.lock\n"}) is None
+    assert judge(Rules(exclude=["!node_modules/"]), "node_modules/a.js") is None
+    assert judge(Rules(exclude=["!node_modules/"]), "node_modules/.cache/a.js") == "node_modules/.cache/: caches"
 
 
-def test_a_default_can_be_taken_back() -> None:
-    rules = Rules(exclude=["!node_modules/"])
-    assert not rules.prune("node_modules")
-    assert rules.keep("node_modules/a.js")
+# --- the tool's own patterns
 
 
-def test_nothing_comes_back_below_an_excluded_directory() -> None:
-    rules = Rules(exclude=["old/", "!old/keep.md"])
-    assert not rules.keep("old/keep.md")
+def test_exclude_has_the_last_word() -> None:
+    files = {".gitignore": "*.md\n/out/\n", "docs/.foldexignore": "a.txt\n"}
+    assert judge(Rules(exclude=["!a.md", "!out/", "b.txt"]), "a.md", files) is None
+    assert judge(Rules(exclude=["!a.md", "!out/", "b.txt"]), "out/x.txt", files) is None
+    assert judge(Rules(exclude=["!docs/a.txt"]), "docs/a.txt", files) is None
+    assert judge(Rules(exclude=["b.txt"]), "docs/b.txt", files) == "exclude"
+    assert judge(Rules(), "docs/b.md", files) == "ignore_file"
 
 
-def test_types_are_extensions_or_the_type_the_caller_knows() -> None:
-    rules = Rules(types=[".MD", "json"])
-    assert rules.keep("A.md")
-    assert rules.keep("no-extension", "json")
-    assert not rules.keep("a.txt", "text")
-    assert not Rules(types=["md"]).keep(".md")
+def test_include_selects_files_and_whole_directories() -> None:
+    rules = Rules(include=["docs/", "*.md", "!docs/drafts/", "docs/drafts/good.txt"], exclude=["draft-*"])
+    kept = ["docs/a.txt", "docs/deep/b.txt", "src/b.md", "docs/drafts/c.md", "docs/drafts/good.txt"]
+    assert [path for path in kept if judge(rules, path)] == []
+    assert judge(rules, "src/b.py") == "include"
+    assert judge(rules, "docs/drafts/c.txt") == "include"
+    assert judge(rules, "docs/draft-1.md") == "exclude"
 
 
-def test_a_deep_path_is_judged() -> None:
-    assert Rules().keep("d/" * 1500 + "a.md")
-
-
-@pytest.mark.parametrize("pattern", ["!", "[", "/", "a\\", "x" * 1001, "*a*b*c*d*e"])
+@pytest.mark.parametrize("pattern", ["!", "[", "/", "a\\", "[z-a]", "x" * 1001, "*a*b*c*d*e"])
 def test_a_pattern_that_cannot_work_is_refused(pattern: str) -> None:
-    with pytest.raises(Invalid):
+    with pytest.raises(Invalid, match="include"):
         Rules(include=[pattern])
+    with pytest.raises(Invalid, match="exclude"):
+        Rules(exclude=[pattern])
 
 
 def test_too_many_patterns_are_refused_and_blank_ones_pass() -> None:
     with pytest.raises(Invalid):
         Rules(exclude=["a"] * 1001)
-    assert Rules(exclude=["", "# a comment"]).keep("a")
+    assert judge(Rules(exclude=["", "# a comment", "[[:alpha:]&&]b"]), "a") is None
+
+
+# --- ignore files
+
+
+def test_deeper_directories_and_later_files_win() -> None:
+    assert judge(BARE, "a/b.md", {".gitignore": "*.md\n", "a/.gitignore": "!b.md\n"}) is None
+    assert judge(BARE, "a/b.md", {".gitignore": "!b.md\n", "a/.gitignore": "*.md\n"}) == "ignore_file"
+    order = dict(zip(IGNORE_FILES, ["*.md\n", "!b.md\n", "b.md\n", "!b.md\n"], strict=True))
+    assert judge(BARE, "b.md", order) is None
+    del order[".foldexignore"]
+    assert judge(BARE, "b.md", order) == "ignore_file"
+    assert judge(BARE, "b.md", {".gitignore": "!b.md\n", ".ignore": "b.md\n"}) == "ignore_file"
+
+
+def test_nothing_comes_back_below_an_excluded_directory() -> None:
+    files = {".gitignore": "old/\n!old/keep.md\n", "old/.gitignore": "!*\n"}
+    assert judge(BARE, "old/keep.md", files) == "old/: ignore_file"
+
+
+def test_ignore_files_can_be_passed_over() -> None:
+    assert judge(Rules(use_ignore_files=False), "a.md", {".gitignore": "*\n"}) is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"*.md\n" + b"#" * MAX_IGNORE_FILE,
+        b"*.md\n\0",
+        "*.md\n".encode("utf-16"),
+        b"*?.md\n" * (MAX_COST // 10 + 1),
+        b"".join(b"%d.md\n" % number for number in range(MAX_COST)) + b"*.md\n",
+    ],
+)
+def test_an_ignore_file_beyond_measure_is_not_obeyed(data: bytes) -> None:
+    assert judge(BARE, "a.md", {".gitignore": data}) is None
+    assert judge(BARE, "d/a.md", {".gitignore": data, "d/.gitignore": "a.md\n"}) == "ignore_file"
+
+
+def test_what_is_too_much_along_one_way_is_not_obeyed() -> None:
+    many = b"x?\n" * (MAX_COST // 10)
+    assert judge(BARE, "d/a.md", {".gitignore": many, "d/.gitignore": "a.md\n"}) is None
+    assert judge(BARE, "e/a.md", {"d/.gitignore": many, "e/.gitignore": "a.md\n"}) == "ignore_file"
+
+
+def test_names_and_patterns_that_are_no_text_meet() -> None:
+    name = b"caf\xe9.md".decode("utf-8", "surrogateescape")
+    assert judge(BARE, name, {".gitignore": b"caf\xe9.md\r\n"}) == "ignore_file"
+    assert judge(BARE, name, {".gitignore": b"\xef\xbb\xbfcaf*.md"}) == "ignore_file"
+    assert judge(BARE, "new\nline.md", {".gitignore": "new?line.md\n"}) == "ignore_file"
+
+
+def test_a_directory_is_loaded_once_and_its_files_share_the_way() -> None:
+    loaded: list[tuple[str, ...]] = []
+
+    def load(way: tuple[str, ...]) -> list[bytes]:
+        loaded.append(way)
+        return [b"gone/\n"]
+
+    trail = Trail(BARE, str, load)
+    for way in ((), ("a",), ("a",), ("a", "b"), ("a", "gone"), ("a", "gone", "x"), ("a",), ("c",)):
+        trail.pruned(way)
+    assert loaded == [(), ("a",), ("a", "b"), ("c",)]
+
+
+# --- time
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [
+        ("*a" * 200 + "b", "a" * 255),
+        ("**/" + "a*/**/" * 100 + "b", "/".join(["aa"] * 2000)),
+        ("*" * 900 + "b", "a" * 255),
+        ("[" * 900, "[" * 255),
+    ],
+)
+def test_no_pattern_takes_a_power_of_the_path(pattern: str, path: str) -> None:
+    # else the test does not end
+    assert Patterns([pattern], "x").match(path.split("/"), 0, is_dir=False) is None
+
+
+def test_a_deep_path_is_judged() -> None:
+    assert judge(Rules(), "d/" * 5000 + "a.md") is None
+
+
+# --- git
+
+NAMES = ["a", "b", "ab", "a.md", "b.md", "ba", "A b", "!x", "#y"]
+# no "a**" before a slash: some releases of git take it for "**"
+WORDS = ["a", "b", "*", "**", "a*", "*b", "*.md", "?", "[ab]", "[!a]", "a?", "*a*b*", "\\!x", "[[:alpha:]]", "A b"]
+WORDS += ["b.md", " ", "a.m[a-d]", "\\#y", "***"]
+
+
+def pattern(chance: random.Random) -> str:
+    words = "/".join(chance.choice(WORDS) for _ in range(chance.choice([1, 1, 1, 2, 2, 3])))
+    ends = (chance.choice(["", "", "!"]), chance.choice(["", "", "/"]), chance.choice(["", "", "/"]))
+    return f"{ends[0]}{ends[1]}{words}{ends[2]}{chance.choice(['', '', ' ', '  ', chr(92) + ' '])}"
+
+
+def made_up(root: Path, chance: random.Random) -> None:
+    """Some files in some directories, and ignore files in a few of them."""
+    for _ in range(25):
+        path = root.joinpath(*(chance.choice(NAMES) for _ in range(chance.choice([1, 2, 3, 4]))))
+        if not any(parent.is_file() for parent in (path, *path.parents)) and not path.is_dir():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+    folders = sorted(path for path in root.rglob("*") if path.is_dir() and ".git" not in path.parts)
+    for folder in [root, *chance.sample(folders, min(len(folders), 3))]:
+        lines = [pattern(chance) for _ in range(chance.randint(1, 4))]
+        (folder / ".gitignore").write_text("\n".join(lines) + "\n")
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+@pytest.mark.parametrize("seed", range(25))
+def test_git_ignores_the_same_files(tmp_path: Path, seed: int) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    made_up(tmp_path, random.Random(seed))
+    files = [path for path in sorted(tmp_path.rglob("*")) if path.is_file() and ".git" not in path.parts]
+    paths = [path.relative_to(tmp_path).as_posix() for path in files]
+    command = ["git", "-c", "core.excludesFile=", "check-ignore", "--no-index", "-z", "--stdin"]
+    asked = subprocess.run(command, cwd=tmp_path, input="\0".join(paths).encode(), capture_output=True, check=False)
+    ignored = {path for path in asked.stdout.decode().split("\0") if path}
+    rules = {path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in tmp_path.rglob(".gitignore")}
+    assert {path for path in paths if judge(BARE, path, rules)} == ignored

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import subprocess
 import tempfile
 import threading
 import time
@@ -197,16 +198,75 @@ def test_a_path_longer_than_the_system_allows_is_listed_and_read(tmp_path: Path)
     assert source(tmp_path).read(entry.key, LIMIT).data == b""
 
 
-def test_pruned_directories_are_not_entered(tmp_path: Path) -> None:
-    fill(tmp_path, ".git/config", "a/node_modules/b/c.js", "a/d.md")
-    asked: list[str] = []
+def test_excluded_directories_are_not_entered(public: Path) -> None:
+    fill(public, ".git/config", "a/node_modules/b/c.js", "a/d.md")
+    (public / "a/node_modules").chmod(0o000)
+    with without_privileges():
+        page = LocalFolder(str(public), [public], Rules()).list(None)
+    assert ([entry.path for entry in page.entries], page.unlisted) == (["a/d.md"], ())
+    assert page.ignored == {"vcs_directories": 1, "dependencies_directories": 1}
 
-    def prune(path: str) -> bool:
-        asked.append(path)
-        return Rules().prune(path)
 
-    assert [entry.path for entry in listed(LocalFolder(str(tmp_path), [tmp_path], prune))] == ["a/d.md"]
-    assert asked == [".git", "a", "a/node_modules"]
+# --- hostile folders
+
+
+def test_a_hundred_thousand_files_in_one_directory_are_listed_once(tmp_path: Path) -> None:
+    here = os.open(tmp_path, os.O_RDONLY)
+    for number in range(100_000):
+        os.close(os.open(f"{number}.md", os.O_CREAT | os.O_WRONLY, dir_fd=here))
+    os.close(here)
+    (tmp_path / ".gitignore").write_text("*[13579].md\n")
+    folder, cursor, ignored, seen = LocalFolder(str(tmp_path), [tmp_path], Rules()), None, 0, set[bytes]()
+    while True:
+        page = folder.list(cursor)
+        assert len(page.entries) <= 1000
+        seen.update(entry.key for entry in page.entries)
+        ignored += sum(page.ignored.values())
+        cursor = page.cursor
+        if cursor is None:
+            break
+    assert (len(seen), ignored) == (50_001, 50_000)
+
+
+def test_rules_hold_in_a_directory_of_any_depth(tmp_path: Path) -> None:
+    depth, here = 1200, os.open(tmp_path, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("d", dir_fd=here)
+        below = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    for name, text in ((".gitignore", b"*.tmp\n"), ("a.md", b""), ("b.tmp", b"")):
+        handle = os.open(name, os.O_CREAT | os.O_WRONLY, dir_fd=here)
+        os.write(handle, text)
+        os.close(handle)
+    os.close(here)
+    page = LocalFolder(str(tmp_path), [tmp_path], Rules()).list(None)
+    assert [entry.name for entry in page.entries] == [".gitignore", "a.md"]
+    assert page.ignored == {"ignore_file": 1}
+    # too deep for what pytest removes it with
+    subprocess.run(["rm", "-rf", tmp_path / "d"], check=True)
+
+
+def test_an_ignore_file_that_cannot_be_read_is_told_and_stops_nothing(public: Path) -> None:
+    fill(public, ".gitignore", "a/.gitignore", "a/b.md")
+    for path in (".gitignore", "a/.gitignore"):
+        (public / path).write_text("*.md\n")
+        (public / path).chmod(0o000)
+    with without_privileges():
+        page = LocalFolder(str(public), [public], Rules()).list(None)
+    assert [entry.path for entry in page.entries] == [".gitignore", "a/.gitignore", "a/b.md"]
+
+
+def test_a_listing_leaves_no_handle_open(tmp_path: Path) -> None:
+    fill(tmp_path, "a/b/c.md", "a/b/d.md", "e/f.md")
+    before = len([*Path("/proc/self/fd").iterdir()])
+    folder = LocalFolder(str(tmp_path), [tmp_path], Rules(), page_size=1)
+    page = folder.list(None)
+    while page.cursor is not None:
+        assert len([*Path("/proc/self/fd").iterdir()]) == before
+        page = folder.list(page.cursor)
+    assert not folder.leaves_out(b"a/b/c.md")
+    assert len([*Path("/proc/self/fd").iterdir()]) == before
 
 
 # --- what cannot be listed

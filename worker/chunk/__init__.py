@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
 from schemas.document import Chunk, Document
 from schemas.errors import NotFound
 from schemas.source import ChunkSettings
-from worker.chunk import json, lines, markdown
+from worker.chunk import code, json, keys, lines, markdown, table
 from worker.chunk.context import contexts
 from worker.chunk.measure import Measure, Piece, measure, trim
 from worker.tokens import Offsets, Tokenizer, char_offsets
+
+#: Tokens of context in front of a chunk's text, at most, by markup: table headers and class headers are longer.
+_CONTEXT_TOKENS = {"lines": 0, "markdown": 64, "json": 64, "keys": 64, "table": 256, "code": 128}
 
 
 def chunk(
@@ -24,23 +27,42 @@ def chunk(
     model's limit; only a text below `settings.threshold` stays whole as long as the model takes it.
     `pointer` (RFC 6901) narrows a JSON document to one value; raises `NotFound` if no value is there.
     """
-    if pointer and document.type != "json":
+    if pointer and document.markup != "json":
         raise NotFound(f'"{pointer}" points into JSON, and this document is {document.type}; leave out json_pointer.')
-    has_context = document.type in ("json", "markdown")
-    starts = tokenizer.starts(document.text)
-    limits = measure(document.text, starts, settings, tokenizer, max_tokens, has_context=has_context)
+    limits = measure(
+        document.text,
+        tokenizer.starts(document.text),
+        settings,
+        tokenizer,
+        max_tokens,
+        context_tokens=_CONTEXT_TOKENS[document.markup],
+        joint="\n" if document.markup == "code" else " > ",
+    )
     whole = _stays_whole(limits, settings, document, pointer)
-    return _chunks(limits, _pieces(document, limits, pointer, whole=whole))
+    return _chunks(document, limits, _pieces(document, limits, pointer, whole=whole))
 
 
 def _pieces(document: Document, limits: Measure, pointer: str, *, whole: bool) -> Iterable[Piece]:
-    if document.type == "json":
+    if document.markup == "json":
         return json.cut(limits, pointer, whole=whole)
     if whole:
         return [Piece(0, len(document.text), title=document.title)]
-    if document.type == "markdown":
-        return markdown.cut(limits)
-    return (Piece(start, end) for start, end in lines.cut(limits, 0, len(document.text)))
+    return _CUTTERS[document.markup](limits, document)
+
+
+def _lines(limits: Measure, document: Document) -> Iterator[Piece]:
+    for start, end in lines.cut(limits, 0, len(document.text)):
+        yield Piece(start, end, title=document.title)
+
+
+#: How a text is cut, by markup; JSON is another matter, for its pointers.
+_CUTTERS: dict[str, Callable[[Measure, Document], Iterator[Piece]]] = {
+    "lines": _lines,
+    "markdown": markdown.cut,
+    "keys": keys.cut,
+    "table": table.cut,
+    "code": code.cut,
+}
 
 
 def _stays_whole(limits: Measure, settings: ChunkSettings, document: Document, pointer: str) -> bool:
@@ -53,11 +75,12 @@ def _stays_whole(limits: Measure, settings: ChunkSettings, document: Document, p
     return length < settings.threshold and tokens <= limits.room - limits.slack
 
 
-def _chunks(limits: Measure, pieces: Iterable[Piece]) -> list[Chunk]:
+def _chunks(document: Document, limits: Measure, pieces: Iterable[Piece]) -> list[Chunk]:
     placed = [(*trim(limits.text, piece.start, piece.end), piece) for piece in pieces]
     placed = sorted((p for p in placed if p[0] < p[1]), key=lambda p: p[:2])
     starts = np.array([start for start, _, _ in placed], dtype=np.int64)
     ends = np.array([end for _, end, _ in placed], dtype=np.int64)
+    pages = _pages(document, starts)
     breaks = _line_breaks(limits.text)
     first_lines = (breaks.searchsorted(starts) + 1).tolist()
     last_lines = (breaks.searchsorted(ends) + 1).tolist()
@@ -74,13 +97,23 @@ def _chunks(limits: Measure, pieces: Iterable[Piece]) -> list[Chunk]:
             context=above[piece.above][0],
             json_pointer=piece.pointer,
             title=piece.title,
+            symbol=piece.symbol,
             node_type=piece.node_type,
-            scope="/".join(piece.above) or None if piece.pointer is not None else None,
+            scope="/".join(piece.above) or None if piece.pointer is not None else piece.scope,
+            page=page,
         )
-        for (start, end, piece), first_line, last_line, counted in zip(
-            placed, first_lines, last_lines, tokens, strict=True
+        for (start, end, piece), first_line, last_line, counted, page in zip(
+            placed, first_lines, last_lines, tokens, pages, strict=True
         )
     ]
+
+
+def _pages(document: Document, starts: Offsets) -> list[int] | list[None]:
+    """The page, from 1, that each of the characters `starts` is on; None where there are no pages."""
+    if not document.pages:
+        return [None] * len(starts)
+    found: list[int] = np.maximum(1, np.searchsorted(document.pages, starts, side="right")).tolist()
+    return found
 
 
 def _line_breaks(text: str) -> Offsets:

@@ -17,10 +17,11 @@ _MOST_CHARS = 8
 def contexts(measure: Measure, paths: Iterable[Parts]) -> dict[Parts, tuple[str, int]]:
     """The context of each path, "outer > inner", and what it costs in tokens with the empty line behind it.
 
-    None has more than `measure.context_tokens`: outer parts are left out first, then the innermost's end.
+    The measure may have another joint. None has more than `measure.context_tokens`: outer parts are left out first,
+    then the innermost's end.
     """
     distinct = list(dict.fromkeys(paths))
-    texts = [" > ".join(_last_within(path, measure.context_tokens * _MOST_CHARS)) for path in distinct]
+    texts = [measure.joint.join(_last_within(path, measure.context_tokens * _MOST_CHARS)) for path in distinct]
     found = {}
     for path, text, tokens in zip(distinct, texts, _counts(measure, texts), strict=True):
         # counted among others a text can be a token or two shorter than by itself
@@ -40,9 +41,9 @@ def _counts(measure: Measure, texts: list[str]) -> list[int]:
 
 def _shortened(measure: Measure, path: Parts) -> str:
     kept = _last_within(path, measure.context_tokens * _MOST_CHARS)
-    while len(kept) > 1 and measure.alone(" > ".join(kept)) > measure.context_tokens:
+    while len(kept) > 1 and measure.alone(measure.joint.join(kept)) > measure.context_tokens:
         kept = kept[1:]
-    text = " > ".join(kept)
+    text = measure.joint.join(kept)
     while measure.alone(text) > measure.context_tokens:
         text = text[: len(text) * 3 // 4].rstrip()
     return text

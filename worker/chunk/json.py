@@ -11,7 +11,7 @@ import numpy as np
 from schemas.errors import NotFound
 from worker.chunk import lines
 from worker.chunk.measure import Measure, Piece
-from worker.chunk.minima import Places, divide
+from worker.chunk.minima import NEVER, Places, divide
 from worker.chunk.structure import Members, Structure, scan
 from worker.tokens import Offsets
 
@@ -59,7 +59,14 @@ def cut(measure: Measure, pointer: str, *, whole: bool) -> Iterator[Piece]:
             yield from _as_text(measure, structure, value)
         elif _is_divided(measure, value, members):
             yield from _runs(measure, structure, value, members)
-            waiting += _own(measure, structure, value, members)
+            own = np.flatnonzero(_stands_alone(measure, members))
+            undivided = _surely_undivided(measure, structure, value, members)[own].tolist()
+            for index, is_leaf in zip(own.tolist(), undivided, strict=True):
+                member = _member(structure, value, members, index)
+                if is_leaf:
+                    yield _piece(structure, member)
+                else:
+                    waiting.append(member)
         else:
             yield _piece(structure, value)
 
@@ -95,9 +102,15 @@ def _stands_alone(measure: Measure, members: Members) -> np.ndarray[tuple[int], 
     return own | ~measure.surely_fit(members.starts, members.ends)
 
 
-def _own(measure: Measure, structure: Structure, value: _Value, members: Members) -> list[_Value]:
-    indexes = np.flatnonzero(_stands_alone(measure, members))
-    return [_member(structure, value, members, int(index)) for index in indexes]
+def _surely_undivided(
+    measure: Measure, structure: Structure, value: _Value, members: Members
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which members become one piece, as can be told of all of them at once."""
+    fit = measure.surely_fit(members.starts, members.ends)
+    assert value.container is not None  # noqa: S101 - only containers have members
+    if value.depth + 1 < _DIVIDED_DEPTH and structure.is_object(value.container):
+        return fit & ~structure.have_containers(members)
+    return fit
 
 
 def _member(structure: Structure, value: _Value, members: Members, index: int) -> _Value:
@@ -140,7 +153,8 @@ def _shared(measure: Measure, structure: Structure, value: _Value, members: Memb
         both = zip(starts.tolist(), ends.tolist(), strict=True)
         hashes = np.fromiter((crc32(text[a:b].encode()) for a, b in both), dtype=np.uint64, count=len(starts))
         keys = lines.keys_of(np.zeros(len(starts), dtype=np.uint8), lines.mix(hashes))
-        spans = divide(measure, Places(starts, keys), stop)
+        places = Places(np.append(starts, stop), np.append(keys, NEVER))
+        spans = divide(measure, places, np.array([0]), np.array([len(starts)]))
     for start, end in spans:
         # behind the last member that begins before the end, and so before the comma
         end_of_member = min(end, int(ends[starts.searchsorted(end) - 1]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from zlib import crc32
 
 import numpy as np
@@ -22,18 +23,47 @@ _IS_CLOSER[list(b")]}")] = True
 _STOPS = np.array([ord(c) for c in ".!?;}。！？；"], dtype=np.uint32)  # noqa: RUF001 - they are meant
 _BLANKS = np.array([ord(c) for c in " \t\u00a0\u3000"], dtype=np.uint32)
 
+#: Lines or tokens that are looked at together, to bound the memory that takes.
+_BLOCK = 1 << 18
+
 #: Characters on either side of a place within a line that decide its key.
 _AROUND = 8
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
-def cut(measure: Measure, start: int, end: int) -> list[Span]:
-    """Spans of the text between two characters that cover all of it, each of which fits; later ones overlap."""
-    if measure.fits(start, end):
-        return [(start, end)]
-    places = _places(measure, start, end)
-    return _overlapped(measure, places, divide(measure, places, end))
+def cut(measure: Measure, start: int, end: int, blocks: Sequence[Span] | Offsets = ()) -> list[Span]:
+    """Spans of the text between two characters that cover all of it, each of which fits; later ones overlap.
+
+    `blocks` are ascending spans of lines that belong together: none is cut inside if it can be helped.
+    """
+    return [(start, end)] if measure.fits(start, end) else cut_all(measure, [(start, end)], blocks)
+
+
+def cut_all(measure: Measure, sections: Sequence[Span], blocks: Sequence[Span] | Offsets = ()) -> list[Span]:
+    """What `cut` makes of several ascending sections that are too long, all at once; none goes over two of them."""
+    starts, ends = (np.array(side, dtype=np.int64) for side in zip(*sections, strict=True))
+    places = _bordered(_places(measure, int(starts[0]), int(ends[-1])), starts, ends)
+    if len(blocks):
+        places.keys[_inside(places.at, blocks)] = NEVER
+    firsts, lasts = places.at.searchsorted(starts), places.at.searchsorted(ends)
+    return _overlapped(measure, places, divide(measure, places, firsts, lasts), starts)
+
+
+def _bordered(places: Places, starts: Offsets, ends: Offsets) -> Places:
+    """The places, with the starts and ends of sections among them."""
+    borders = np.union1d(starts, ends)
+    index = places.at.searchsorted(borders)
+    new = places.at[np.minimum(index, len(places.at) - 1)] != borders
+    return Places(np.insert(places.at, index[new], borders[new]), np.insert(places.keys, index[new], NEVER))
+
+
+def _inside(at: Offsets, blocks: Sequence[Span] | Offsets) -> NDArray[np.bool_]:
+    """Which places are behind the start of a block and before its end."""
+    starts, ends = np.asarray(blocks, dtype=np.int64).T
+    block = starts.searchsorted(at) - 1
+    inside: NDArray[np.bool_] = (block >= 0) & (at < ends[block])
+    return inside
 
 
 def mix(hashes: Keys) -> Keys:
@@ -53,10 +83,32 @@ def _places(measure: Measure, start: int, end: int) -> Places:
     firsts = np.concatenate([[0], np.flatnonzero(raw[:-1] == ord("\n")) + 1])
     at = start + (firsts if len(raw) == end - start else char_offsets(raw, firsts))
     ends = np.append(at[1:], end)
-    places = Places(at, _line_keys(data.split(b"\n")[: len(firsts)], firsts, raw))
-    long = np.flatnonzero(~measure.surely_fit(at, ends))
-    inner = [_within(measure, int(at[i]), int(ends[i])) for i in long]
-    return _merged([places, *inner]) if inner else places
+    keys = _keys(data, firsts)
+    # blank lines are never cut at, and a text may have many
+    kept = keys != NEVER
+    kept[0] = True
+    at, ends, keys = at[kept], ends[kept], keys[kept]
+    parts, done = [], 0
+    for i in np.flatnonzero(~measure.surely_fit(at, ends)).tolist():
+        parts += [Places(at[done : i + 1], keys[done : i + 1]), *_within(measure, int(at[i]), int(ends[i]))]
+        done = i + 1
+    parts.append(Places(at[done:], keys[done:]))
+    return Places(np.concatenate([part.at for part in parts]), np.concatenate([part.keys for part in parts]))
+
+
+def _keys(data: bytes, firsts: Offsets) -> Keys:
+    """Keys of the lines that begin at the bytes `firsts`."""
+    raw = np.frombuffer(data, dtype=np.uint8)
+    borders = np.append(firsts, len(data))
+    keys = np.empty(len(firsts), dtype=np.uint64)
+    for begin in range(0, len(firsts), _BLOCK):
+        end = min(begin + _BLOCK, len(firsts))
+        # a line's key depends on the line above and the two below it
+        low, high = max(begin - 1, 0), min(end + 2, len(firsts))
+        first, last = int(borders[low]), int(borders[high])
+        lines = data[first:last].split(b"\n")[: high - low]
+        keys[begin:end] = _line_keys(lines, firsts[low:high] - first, raw[first:last])[begin - low : end - low]
+    return keys
 
 
 def _line_keys(lines: list[bytes], firsts: Offsets, raw: Bytes) -> Keys:
@@ -82,10 +134,22 @@ def _line_classes(lines: list[bytes], firsts: Offsets, raw: Bytes) -> tuple[NDAr
     return classes, blank
 
 
-def _within(measure: Measure, start: int, end: int) -> Places:
-    """The tokens' starts within a long line, keyed by the characters around them."""
-    low, high = measure.starts.searchsorted((start + 1, end))
-    at = np.unique(measure.starts[low:high])
+def _within(measure: Measure, start: int, end: int) -> Iterator[Places]:
+    """The tokens' starts within a long line, keyed by the characters around them, some at a time."""
+    low, high = (int(side) for side in measure.starts.searchsorted((start + 1, end)))
+    previous = start
+    for i in range(low, high, _BLOCK):
+        at = np.unique(measure.starts[i : min(i + _BLOCK, high)])
+        # tokens that share a character share its start, and may be of two blocks
+        at = at[at > previous]
+        if at.size:
+            yield _within_block(measure, start, end, at)
+            previous = int(at[-1])
+
+
+def _within_block(measure: Measure, start: int, end: int, at: Offsets) -> Places:
+    """The places `at` of a line, whose keys depend on the characters near them alone."""
+    start, end = max(start, int(at[0]) - _AROUND), min(end, int(at[-1]) + _AROUND)
     codes = np.frombuffer(measure.text[start:end].encode("utf-32-le"), dtype=np.uint32)
     index = at - start
     before, here = codes[index - 1], codes[index]
@@ -103,18 +167,16 @@ def _hashes_around(codes: NDArray[np.uint32], index: Offsets) -> Keys:
     return hashes
 
 
-def _merged(parts: list[Places]) -> Places:
-    at = np.concatenate([part.at for part in parts])
-    order = np.argsort(at, kind="stable")
-    return Places(at[order], np.concatenate([part.keys for part in parts])[order])
+def _overlapped(measure: Measure, places: Places, spans: list[Span], firsts: Offsets) -> list[Span]:
+    """The spans with their starts moved back by whole lines or words, as far as overlap and limits allow.
 
-
-def _overlapped(measure: Measure, places: Places, spans: list[Span]) -> list[Span]:
-    """The spans with their starts moved back by whole lines or words, as far as overlap and limits allow."""
+    None is moved out of its section; those begin at `firsts`.
+    """
     starts, ends = (np.array(side, dtype=np.int64) for side in zip(*spans, strict=True))
-    earliest = np.maximum(_earliest(measure, starts, ends), np.append(starts[0], starts[:-1] + 1))
-    good = places.at[places.keys >> np.uint64(CLASS_SHIFT) < _WITHIN]
-    moved = np.append(good, len(measure.text))[good.searchsorted(earliest)]
+    bounds = np.where(np.isin(starts, firsts), starts, np.append(starts[0], starts[:-1] + 1))
+    earliest = np.maximum(_earliest(measure, starts, ends), bounds)
+    good = np.append(places.at[places.keys < np.uint64(_WITHIN << CLASS_SHIFT)], len(measure.text))
+    moved = good[good.searchsorted(earliest)]
     return list(zip(np.minimum(moved, starts).tolist(), ends.tolist(), strict=True))
 
 

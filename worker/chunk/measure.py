@@ -9,9 +9,6 @@ import numpy as np
 from schemas.source import ChunkSettings
 from worker.tokens import Offsets, Tokenizer
 
-#: Tokens of context in front of a text, at most; a quarter of the model's input if that is less.
-_CONTEXT_TOKENS = 64
-
 #: Tokens that the empty line between context and text may cost.
 SEPARATOR_TOKENS = 2
 
@@ -20,7 +17,11 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A span of the text that becomes a chunk; `above` are the headings or keys around it, outermost first."""
+    """A span of the text that becomes a chunk.
+
+    `above` is its context: the headings, keys or headers around it, outermost first. `scope` names the definitions
+    around it, "outer/inner"; in JSON it is made of the keys above.
+    """
 
     start: int
     end: int
@@ -28,6 +29,8 @@ class Piece:
     pointer: str | None = None
     title: str | None = None
     node_type: str | None = None
+    symbol: str | None = None
+    scope: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,8 @@ class Measure:
     """Lengths and limits of one text, in tokens and characters.
 
     `starts` are the tokens' starts in the whole text. A part that is tokenised alone can count a few tokens more, so
-    spans near the limit (`slack`) are tokenised once more. `room` is what the model takes beside the context.
+    spans near the limit (`slack`) are tokenised once more. `room` is what the model takes beside the context, of which
+    `context_tokens` is the most; `joint` parts its parts.
     """
 
     text: str
@@ -48,6 +52,7 @@ class Measure:
     overlap_chars: int
     room: int
     context_tokens: int
+    joint: str = " > "
 
     @property
     def slack(self) -> int:
@@ -91,11 +96,21 @@ class Measure:
 
 
 def measure(
-    text: str, starts: Offsets, settings: ChunkSettings, tokenizer: Tokenizer, max_tokens: int, *, has_context: bool
+    text: str,
+    starts: Offsets,
+    settings: ChunkSettings,
+    tokenizer: Tokenizer,
+    max_tokens: int,
+    *,
+    context_tokens: int,
+    joint: str = " > ",
 ) -> Measure:
-    """The limits of `settings` and of a model that takes `max_tokens`, room for a context set aside where one is."""
-    context = min(_CONTEXT_TOKENS, max_tokens // 4) if has_context else 0
-    room = max(1, max_tokens - context - (SEPARATOR_TOKENS if has_context else 0))
+    """The limits of `settings` and of a model that takes `max_tokens`.
+
+    Room is set aside for a context of `context_tokens`, but at most for a quarter of what the model takes.
+    """
+    context = min(context_tokens, max_tokens // 4)
+    room = max(1, max_tokens - context - (SEPARATOR_TOKENS if context else 0))
     characters = settings.unit == "characters"
     size = min(settings.size, room)
     return Measure(
@@ -111,6 +126,7 @@ def measure(
         overlap_chars=settings.overlap if characters else len(text),
         room=room,
         context_tokens=context,
+        joint=joint,
     )
 
 

@@ -10,7 +10,6 @@ top of a long text leaves all cuts below as they were.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,40 +30,60 @@ RADIUS = 0.36
 CLASS_SHIFT = 61
 
 
+#: Places that are looked at together: what is known of each takes some hundred bytes meanwhile.
+_BLOCK = 1 << 18
+
+
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Ascending characters where a stretch of text may be cut, the first being its start, and their keys (uint64)."""
+    """Ascending characters where a text may be cut, the first and last being its start and end, and their keys."""
 
     at: Offsets
     keys: Keys
 
 
-def divide(measure: Measure, places: Places, end: int) -> list[Span]:
-    """Adjoining spans from the first place to `end`, each of which fits."""
-    bordered = Places(np.append(places.at, end), places.keys)
-    units = measure.units(bordered.at)
-    bounds = np.concatenate([[0], _cuts(places.keys, units, int(measure.limit * RADIUS)), [len(units) - 1]])
-    edges = bordered.at[bounds]
-    sure = measure.surely_fit(edges[:-1], edges[1:]).tolist()
+def divide(measure: Measure, places: Places, firsts: Offsets, lasts: Offsets) -> list[Span]:
+    """Spans, each of which fits, that cover the sections between two places each (indexes, ascending, none empty)."""
+    units = measure.units(places.at)
+    cuts = _cuts(places.keys, units, firsts, lasts, int(measure.limit * RADIUS))
+    begins = np.sort(np.concatenate([firsts, cuts]))
+    ends = np.minimum(np.append(begins[1:], lasts[-1]), lasts[firsts.searchsorted(begins, side="right") - 1])
+    sure = measure.surely_fit(places.at[begins], places.at[ends]).tolist()
     spans: list[Span] = []
-    for fits, stretch, span in zip(sure, pairwise(bounds.tolist()), pairwise(edges.tolist()), strict=True):
-        spans += [span] if fits else _halve(measure, bordered, units, stretch)
+    edges = zip(places.at[begins].tolist(), places.at[ends].tolist(), strict=True)
+    for fits, span, stretch in zip(sure, edges, zip(begins.tolist(), ends.tolist(), strict=True), strict=True):
+        spans += [span] if fits else _halve(measure, places, units, stretch)
     return spans
 
 
-def _cuts(keys: Keys, units: Offsets, radius: int) -> Offsets:
-    """Indexes of the places that are cuts; none is within `radius` of the first or behind-the-last place."""
-    inner = units[:-1]
-    left = np.searchsorted(inner, inner - radius)
-    right = np.searchsorted(inner, inner + radius, side="right")
-    free = (inner - inner[0] >= radius) & (units[-1] - inner >= radius) & (keys != NEVER)
-    lowest = np.flatnonzero(free & (keys <= _range_minima(keys, left, right)))
-    return _thin(lowest, inner[lowest], radius)
+def _cuts(keys: Keys, units: Offsets, firsts: Offsets, lasts: Offsets, radius: int) -> Offsets:
+    """Indexes of the places that are cuts; none is within `radius` of the first or last place of its section."""
+    begins = np.maximum(units.searchsorted(units[firsts] + radius), firsts + 1)
+    lengths = np.maximum(units.searchsorted(units[lasts] - radius, side="right") - begins, 0)
+    before = np.cumsum(lengths) - lengths
+    found = []
+    for start in range(0, int(lengths.sum()), _BLOCK):
+        number = np.arange(start, min(start + _BLOCK, int(lengths.sum())))
+        section = before.searchsorted(number, side="right") - 1
+        index = number - before[section] + begins[section]
+        found.append(_lowest(keys, units, index[keys[index] != NEVER], radius))
+    lowest = np.concatenate(found) if found else firsts[:0]
+    return _thin(lowest, units[lowest], radius)
+
+
+def _lowest(keys: Keys, units: Offsets, index: Offsets, radius: int) -> Offsets:
+    """Those of the places without a smaller key within `radius`."""
+    if not index.size:
+        return index
+    left = units.searchsorted(units[index] - radius)
+    right = units.searchsorted(units[index] + radius, side="right")
+    near = slice(int(left[0]), int(right[-1]))
+    return index[keys[index] <= _range_minima(keys[near], left - near.start, right - near.start)]
 
 
 def _range_minima(keys: Keys, left: Offsets, right: Offsets) -> Keys:
     """min(keys[left[i]:right[i]]) for every i, by doubling (a sparse table, one level at a time in memory)."""
-    minima = np.empty_like(keys)
+    minima = np.empty(len(left), dtype=np.uint64)
     levels = np.frexp((right - left).astype(np.float64))[1] - 1
     table = keys
     for level in range(int(levels.max(initial=0)) + 1):
@@ -111,7 +130,7 @@ def _best_between(units: Offsets, keys: Keys, low: int, high: int) -> int:
     quarter = (units[high] - units[low]) // 4
     inner = units[low + 1 : high]
     left, right = inner.searchsorted((units[low] + quarter, units[high] - quarter)) + low + 1
-    if left >= right:
+    if left >= right or keys[left:right].min() == NEVER:
         left, right = low + 1, high
     among = left + np.flatnonzero(keys[left:right] == keys[left:right].min())
     return int(among[np.abs(units[among] * 2 - units[low] - units[high]).argmin()])

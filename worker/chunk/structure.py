@@ -43,7 +43,10 @@ class Members:
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """All marks of a text by level, then by position. A container's number is the index of its opening bracket."""
+    """All marks of a text by level, then by position. A container's number is the index of its opening bracket.
+
+    `openers` are the characters of all opening brackets.
+    """
 
     text: str
     at: Offsets
@@ -51,6 +54,7 @@ class Structure:
     closers: Offsets
     order: Offsets
     rank: Offsets
+    openers: Offsets
 
     @property
     def root(self) -> int | None:
@@ -81,10 +85,15 @@ class Structure:
             containers=np.where(_IS_OPENER[self.kinds[following]], following, -1),
         )
 
+    def have_containers(self, members: Members) -> NDArray[np.bool_]:
+        """Which members hold a container below themselves."""
+        inner = self.openers.searchsorted(members.ends) - self.openers.searchsorted(members.values)
+        return inner > np.where(members.containers >= 0, 1, 0)
+
     def key(self, members: Members, index: int) -> str:
         """The key of an object's member, with escapes kept where it holds characters that databases refuse."""
         raw = self.text[members.starts[index] : members.values[index] - 1].strip()
-        key = str(json.loads(raw))
+        key = raw[1:-1] if "\\" not in raw else str(json.loads(raw))
         return raw[1:-1] if any(c == "\0" or "\ud800" <= c <= "\udfff" for c in key) else key
 
     def _closer(self, container: int) -> int:
@@ -104,7 +113,7 @@ def scan(text: str) -> Structure:
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     at = marks if len(raw) == len(text) else char_offsets(raw, marks)
-    return Structure(text, at[order], kinds[order], np.flatnonzero(closes[order]), order, rank)
+    return Structure(text, at[order], kinds[order], np.flatnonzero(closes[order]), order, rank, at[opens])
 
 
 def _string_ends(raw: Bytes) -> Offsets:

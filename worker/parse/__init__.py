@@ -1,52 +1,64 @@
-"""Bytes in, a document out. Types are told by name, so that a version is known without reading the file."""
+"""Bytes in, a document out. A type is told by name, so that a version is known without reading, then by content."""
 
 from __future__ import annotations
 
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.parse import json, markdown, text, types
+from worker.parse import isolated, types
+from worker.parse.content import detect
+from worker.parse.limits import Limits
+from worker.parse.mime import mime_of
+from worker.parse.reading import read
+from worker.parse.tooled import by_a_tool
 
-#: Raised by one when parsing or chunking files of that type changes: their next run parses them again, in place.
-VERSIONS = {"code": 1, "json": 1, "markdown": 1, "text": 1}
-
-#: What reads a type's text, beyond checking that it is one.
-_READERS = {"json": json.read, "markdown": markdown.read}
+__all__ = ["Limits", "by_a_tool", "language_of", "longest", "mime_of", "parse", "refusal", "type_of", "version"]
 
 
-def parse(name: str, data: bytes) -> Document:
-    """The document in `data`, of the type that `name` tells. Positions in it count from behind a byte order mark.
+def parse(name: str, data: bytes, limits: Limits) -> Document:
+    """The document in `data`, of the type that its content tells, else its name. Postgres takes every text in it.
 
-    Raises `FileError`: `empty`, `unsupported_type`, `binary`, `not_utf8`, `no_text` or `parse_failed`.
+    Positions count from behind a byte order mark. Raises `FileError` with the reason why there is none.
     """
     if not data:
         raise FileError(Reason.EMPTY)
     refused = refusal(name)
     if refused:
         raise refused
-    type_, language = types.of(name)
-    content = text.decode(data)
-    if type_ in _READERS:
-        return _READERS[type_](content)
-    return Document(content, type_, language)
+    format_, language = detect(name, data)
+    if format_.isolated:
+        return isolated.read(format_, data, limits)
+    return read(format_, data, limits, language)
+
+
+def longest(name: str, data: bytes, limits: Limits) -> float | None:
+    """Seconds until reading an isolated file is given up, in all; None where nothing ends it."""
+    try:
+        return isolated.longest(limits) if detect(name, data)[0].isolated else None
+    except FileError:
+        return None
 
 
 def refusal(name: str) -> FileError | None:
     """The outcome of a file whose name alone tells that it is not read, so that nobody reads its bytes."""
-    label = types.unsupported(name)
-    return (
-        FileError(Reason.UNSUPPORTED_TYPE, f"{label} is not read yet; export it as text, Markdown or JSON.")
-        if label
-        else None
-    )
+    sentence = types.unsupported(name)
+    return FileError(Reason.UNSUPPORTED_TYPE, sentence) if sentence else None
 
 
 def type_of(path: str) -> str:
     """The type of a file as its name tells it."""
-    return types.of(path.rsplit("/", 1)[-1])[0]
+    return types.of(path.rsplit("/", 1)[-1])[0].type
+
+
+def language_of(name: str) -> str | None:
+    """The language of code as the file's name tells it."""
+    return types.of(name)[1]
 
 
 def version(name: str) -> str:
-    """Code version of parser and chunker for a file of this name, such as "markdown-1"."""
-    type_, _ = types.of(name)
-    return f"{type_}-{VERSIONS[type_]}"
+    """Code version of parser and chunker for a file of this name, such as "markdown-1" or "pdf-1 tesseract".
+
+    A program that is installed later changes it, so that files are read again with its help.
+    """
+    format_, _ = types.of(name)
+    return " ".join([f"{format_.type}-{format_.version}", *types.programs(format_.programs)])

@@ -8,6 +8,8 @@ import re
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
+from worker.parse.limits import Limits
+from worker.parse.text import decode
 
 _CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|(-?Infinity|NaN)', re.DOTALL)
 
@@ -16,11 +18,12 @@ class _NotJsonError(ValueError):
     """A constant that Python's parser takes and RFC 8259 does not know."""
 
 
-def read(text: str) -> Document:
+def read(data: bytes, _limits: Limits) -> Document:
     """The document of a JSON text; `FileError` with reason `parse_failed`, line and column if it is none.
 
-    Duplicate keys and escapes of lone surrogates are legal and stay as they are.
+    Duplicate keys and escapes of lone surrogates are legal and stay as they are. Raises what `text.decode` does, too.
     """
+    text = decode(data)
     try:
         # numbers are not built: Python refuses integers of more than 4,300 digits, JSON does not
         json.loads(text, parse_int=len, parse_float=len, parse_constant=_refuse)
@@ -31,7 +34,7 @@ def read(text: str) -> Document:
     except RecursionError:
         message = "The JSON is nested too deep to be read; flatten it, or rename it to .txt to index it as plain text."
         raise FileError(Reason.PARSE_FAILED, message) from None
-    return Document(text, "json", "json")
+    return Document(text, "json", "json", markup="json")
 
 
 def _refuse(constant: str) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from schemas.document import Document
+from worker.parse.limits import Limits
+from worker.parse.text import decode
 
 #: Lines that matter: fences, ATX headings (`# …`) and setext underlines (`===`, `---`).
 _MARKS = re.compile(
@@ -15,7 +17,20 @@ _MARKS = re.compile(
     r"|(?P<line>=+|-+)[ \t]*\r?$)",
     re.MULTILINE,
 )
-_FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(?![ \t]*\r?\n)(?:[^\n]*\n)*?(?:---|\.\.\.)[ \t]*\r?(?:\n|\Z)")
+#: YAML between lines of dashes, TOML between lines of plus signs.
+_FRONT_MATTER = re.compile(
+    r"\A(?:---[ \t]*\r?\n(?![ \t]*\r?\n)(?:[^\n]*\n)*?(?:---|\.\.\.)|\+\+\+[ \t]*\r?\n(?:[^\n]*\n)*?\+\+\+)"
+    r"[ \t]*\r?(?:\n|\Z)"
+)
+#: Characters that front matter has at most.
+_FRONT_WITHIN = 65_536
+_TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(\S[^\r\n]{0,500})", re.MULTILINE)
+_BACKTICKS = re.compile(r"^[ ]*(`{3,})", re.MULTILINE)
+#: Marks of a fence, wherever in a line; and the columns it may be indented.
+_FENCE = re.compile(r"(?P<fence>[`~](?:(?<=`)``+(?=[^`\n]*$)|(?<=~)~~+))(?P<info>[^\n]*)", re.MULTILINE)
+_DEEPEST_FENCE = 3
+#: Two rows or more.
+_TABLE = re.compile(r"^[ ]{0,3}\|[^\n]*+\n(?:[ ]{0,3}\|[^\n]*+(?:\n|\Z))++", re.MULTILINE)
 _CLOSING = re.compile(r"(?:^|[ \t]+)#+[ \t]*$")
 #: What a setext heading's text cannot start with: a list, a quote, a table, a heading, a rule, indented code.
 _NO_PARAGRAPH = re.compile(r"[ ]{4}|\t|\s*(?:[-*+>|#=<]|\d+[.)]\s|`{3}|~{3})")
@@ -31,15 +46,32 @@ class Heading:
     title: str
 
 
-def read(text: str) -> Document:
-    """The document of a Markdown text, with its first heading as the title."""
+def read(data: bytes, _limits: Limits) -> Document:
+    """The document of a Markdown text, its title that of the front matter, else its first heading."""
+    text = decode(data)
+    return Document(text, "markdown", None, title_of(text), markup="markdown")
+
+
+def title_of(text: str) -> str | None:
+    """The title that the front matter gives, else the first heading."""
+    front = _FRONT_MATTER.match(text, 0, _FRONT_WITHIN)
+    given = _TITLE.search(text, 0, front.end()) if front else None
+    if given:
+        return given[1].strip().strip("\"'") or None
     first = next(headings(text), None)
-    return Document(text, "markdown", None, first.title if first else None)
+    return first.title if first else None
+
+
+def fenced(code: str, language: str = "") -> str:
+    """A code block whose fence is longer than any in it."""
+    longest = max(map(len, _BACKTICKS.findall(code)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{code}\n{fence}"
 
 
 def headings(text: str) -> Iterator[Heading]:
     """ATX and setext headings in order, outside of front matter and fenced code."""
-    front = _FRONT_MATTER.match(text)
+    front = _FRONT_MATTER.match(text, 0, _FRONT_WITHIN)
     fence = ""
     for mark in _MARKS.finditer(text, front.end() if front else 0):
         if mark["fence"]:
@@ -48,6 +80,37 @@ def headings(text: str) -> Iterator[Heading]:
             heading = _atx(mark) if mark["level"] else _setext(text, mark)
             if heading:
                 yield heading
+
+
+def blocks(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Start and end of the front matter, the fenced code and the tables in a section, in order."""
+    front = _FRONT_MATTER.match(text, 0, _FRONT_WITHIN) if start == 0 else None
+    if front:
+        yield front.span()
+    at = front.end() if front else start
+    if text.find("|", at, end) < 0:
+        yield from _fences(text, at, end)
+        return
+    for first, last in _fences(text, at, end):
+        yield from (table.span() for table in _TABLE.finditer(text, at, first))
+        yield first, last
+        at = last
+    yield from (table.span() for table in _TABLE.finditer(text, at, end))
+
+
+def _fences(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    fence, begin = "", start
+    for mark in _FENCE.finditer(text, start, end):
+        line = text.rfind("\n", 0, mark.start()) + 1
+        if text[line : mark.start()].strip(" ") or mark.start() - line > _DEEPEST_FENCE:
+            continue
+        before, fence = fence, _after_fence(fence, mark)
+        if not before:
+            begin = line
+        elif not fence:
+            yield begin, mark.end()
+    if fence:
+        yield begin, end
 
 
 def _after_fence(fence: str, mark: re.Match[str]) -> str:

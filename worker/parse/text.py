@@ -1,11 +1,14 @@
-"""Bytes to text: UTF-8 only, kept as it is but for a byte order mark, so that positions match the file."""
+"""Bytes to text in any encoding; UTF-8 is kept as it is but for a byte order mark, so that positions match the file."""
 
 from __future__ import annotations
 
 import codecs
+import re
 
+from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
+from worker.parse.limits import Limits
 
 #: Signatures of binary formats whose first bytes could pass as text.
 _SIGNATURES = {
@@ -26,29 +29,173 @@ _SIGNATURES = {
     b"{\\rtf": "a rich text document",
 }
 
+#: Byte order marks, the longer ones first: that of UTF-16 begins that of UTF-32.
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32-le",
+    codecs.BOM_UTF32_BE: "utf-32-be",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
+
+#: Bytes that are looked at to tell the encoding of text that is not UTF-8.
+_SAMPLE = 16_384
+
+#: What a file may declare itself to be in: XML, HTML, CSS, Python, Emacs and Vim have their own spellings of it.
+_DECLARED = re.compile(rb"(?:charset|(?:en)?coding)\s*[=:]?\s*[\"']?([A-Za-z][\w.:-]{2,20})")
+
+#: Encodings a declaration may name, as Python spells them: those that only decode text.
+_ENCODINGS = re.compile(
+    r"(?:cp\d+|iso8859-\d+|iso2022\w+|koi8-\w|mac-\w+|gb\w+|big5\w*|shift_\w+|euc_\w+|utf-(?:16|32)\S*|tis-620)"
+)
+
+#: Encodings that are guessed at; by others (EBCDIC, UTF-7, …) nearly any bytes could be text.
+_GUESSED = (
+    *("cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp1258", "cp874"),
+    *("koi8_r", "koi8_u", "cp866", "cp437", "cp850", "cp852", "mac_roman", "mac_cyrillic"),
+    *("cp932", "euc_jp", "euc_jis_2004", "gb18030", "big5", "cp949"),
+)
+
+#: Of the Latin ones a guess tells little: the commonest is taken, Turkish by its letters.
+_LATIN = frozenset({"cp1250", "cp1252", "cp1254", "cp1257", "cp1258"})
+_OLD = frozenset({"cp437", "cp850", "cp852", "mac_roman"})
+_NOT_WESTERN = frozenset("þðýÞÐÝ")
+
+_CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\v\x1b\x08")) + b"\x7f"
+
+#: Of a hundred characters beyond ASCII, so many may be broken in a text that is taken as UTF-8 all the same.
+_BROKEN_PERCENT = 10
+
+
+def read(data: bytes, _limits: Limits) -> Document:
+    """The document of plain text. Raises what `decode` does."""
+    return Document(decode(data), "text")
+
 
 def decode(data: bytes) -> str:
-    """The text of `data`. Raises `FileError`: `binary`, `not_utf8` (with the byte's offset), `no_text`."""
-    _refuse_binary(data)
-    body = data.removeprefix(codecs.BOM_UTF8)
-    try:
-        text = body.decode()
-    except UnicodeDecodeError as error:
-        offset = error.start + len(data) - len(body)
-        message = f"The byte at offset {offset} is not valid UTF-8; save the file as UTF-8 and index again."
-        raise FileError(Reason.NOT_UTF8, message) from None
+    """The text of `data`, without its byte order mark.
+
+    Text that is UTF-8 but for a few bytes, or has surrogates that make no character, has U+FFFD in their place.
+    Raises `FileError`: `binary`, `not_utf8` (with the byte's offset) where no encoding fits, `no_text`.
+    """
+    _refuse_signatures(data)
+    text = _marked(data)
+    if text is None:
+        text = _unmarked(data)
+    offset = text.find("\0")
+    if offset >= 0:
+        message = f"There is a NUL byte at offset {offset}, so this is not text; export it as text to search it."
+        raise FileError(Reason.BINARY, message)
     if not text or text.isspace():
         raise FileError(Reason.NO_TEXT)
     return text
 
 
-def _refuse_binary(data: bytes) -> None:
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise FileError(Reason.NOT_UTF8, "The file is UTF-16 from offset 0 on; save it as UTF-8 and index again.")
+def _refuse_signatures(data: bytes) -> None:
     for signature, what in _SIGNATURES.items():
         if data.startswith(signature):
             raise FileError(Reason.BINARY, f"The file is {what}; export it as text to make it searchable.")
-    offset = data.find(b"\0")
-    if offset >= 0:
-        message = f"There is a NUL byte at offset {offset}, so this is not text; export it as text to search it."
-        raise FileError(Reason.BINARY, message)
+
+
+def _marked(data: bytes) -> str | None:
+    """The text by its byte order mark, None where it has none or a mark is not borne out by what follows."""
+    for mark, encoding in _MARKS.items():
+        if data.startswith(mark):
+            text = data[len(mark) :].decode(encoding, "replace")
+            if text.count("\ufffd") * 100 <= len(text):
+                return text
+    return None
+
+
+def _unmarked(data: bytes) -> str:
+    body = data.removeprefix(codecs.BOM_UTF8)
+    try:
+        text = body.decode()
+    except UnicodeDecodeError as error:
+        return _nearly_utf8(body) or _in_another(body, error.start + len(data) - len(body))
+    if "\x1b$" in text:
+        return _decoded(body, "iso2022_jp") or text
+    return text if "\0" not in text else _wide(body) or text
+
+
+def _nearly_utf8(body: bytes) -> str | None:
+    """UTF-8 with surrogates, as some programs write it, or with a few broken characters."""
+    text = body.decode("utf-8", "replace")
+    foreign = len(text) - len(text.encode("ascii", "ignore"))
+    broken = text.count("\ufffd") - body.count("\ufffd".encode())
+    if broken * 100 <= foreign * _BROKEN_PERCENT:
+        return text
+    try:
+        both = body.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return None
+    return both.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _in_another(body: bytes, offset: int) -> str:
+    """The text in the encoding that it declares, or else most likely has; `offset` is where it ceases to be UTF-8."""
+    if b"\0" in body:
+        return _wide(body) or "\0"
+    declared = _DECLARED.search(body, 0, 1024)
+    text = _decoded(body, declared[1].decode()) if declared else None
+    text = text or next((text for name in _guesses(body) if (text := _decoded(body, name))), None)
+    if text is None:
+        message = f"The byte at offset {offset} is not valid UTF-8, and no other encoding fits; save the file as UTF-8."
+        raise FileError(Reason.NOT_UTF8, message)
+    return text
+
+
+def _wide(body: bytes) -> str | None:
+    """UTF-16 without a mark: most of its characters have a zero byte, always on the same side."""
+    if len(body) % 2:
+        return None
+    sample = body[:_SAMPLE]
+    for side, encoding in ((0, "utf-16-be"), (1, "utf-16-le")):
+        zeros = sample[side::2].count(0)
+        if zeros * 4 > len(sample) and not sample[1 - side :: 2].count(0):
+            return _decoded(body, encoding)
+    return None
+
+
+def _decoded(body: bytes, encoding: str) -> str | None:
+    """The text if `encoding` is one of text and all of `body` is in it."""
+    try:
+        name = codecs.lookup(encoding).name
+        return body.decode(name) if _ENCODINGS.fullmatch(name) else None
+    except (LookupError, UnicodeDecodeError):
+        return None
+
+
+def _guesses(body: bytes) -> list[str]:
+    """Encodings that fit, the likeliest first."""
+    from charset_normalizer import from_bytes
+
+    sample = _sample(body)
+    if len(sample.translate(None, _CONTROLS)) < len(sample) * 0.99:
+        return []
+    # languages are told by their letters; few of them tell nothing
+    names = [match.encoding for match in from_bytes(sample, cp_isolation=list(_GUESSED))]
+    western = _decoded(sample, "cp1252")
+    unsure = not names or names[0] in _OLD or (names[0] in _LATIN and "cp1252" in names)
+    if western and unsure and _is_plausible(western):
+        turkish = "cp1254" in names and not _NOT_WESTERN.isdisjoint(western)
+        names.insert(0, "cp1254" if turkish else "cp1252")
+    return names
+
+
+def _is_plausible(western: str) -> bool:
+    """Whether foreign letters stand alone among ASCII, as in Western European languages."""
+    foreign = [c for c in western if not c.isascii()]
+    return len(foreign) * 2 <= len(western)
+
+
+def _sample(body: bytes) -> bytes:
+    """Lines with bytes beyond ASCII, as many as are looked at."""
+    if len(body) <= _SAMPLE:
+        return body
+    found, size = [], 0
+    for line in re.finditer(rb"[^\n]{0,1000}[\x80-\xff][^\n]{0,1000}\n?", body):
+        found.append(line[0])
+        size += len(line[0])
+        if size > _SAMPLE:
+            break
+    return b"".join(found)

@@ -1,9 +1,12 @@
-"""What a file's name tells about its type: one table for what is read, one for what is not."""
+"""What a file's name tells about its type: the table of formats, the languages of code, and what is not read."""
 
 from __future__ import annotations
 
-_MARKDOWN = "md markdown mdown mkd mdx"
-_JSON = "json geojson ipynb webmanifest"
+from functools import cache
+from importlib.util import find_spec
+from shutil import which
+
+from worker.parse.formats import BY_EXTENSION, BY_TYPE, Format
 
 _LANGUAGES = {
     "bash": "sh bash zsh ksh",
@@ -22,7 +25,7 @@ _LANGUAGES = {
     "groovy": "groovy gradle",
     "haskell": "hs",
     "hcl": "tf hcl tfvars",
-    "html": "html htm xhtml vue svelte",
+    "html": "vue svelte",
     "ini": "ini cfg conf properties",
     "java": "java",
     "javascript": "js jsx mjs cjs",
@@ -45,11 +48,8 @@ _LANGUAGES = {
     "solidity": "sol",
     "sql": "sql",
     "swift": "swift",
-    "toml": "toml",
     "tsx": "tsx",
     "typescript": "ts mts cts",
-    "xml": "xml xsd xsl xslt svg plist",
-    "yaml": "yaml yml",
     "zig": "zig",
 }
 
@@ -64,36 +64,56 @@ _NAMES = {
     "rakefile": "ruby",
 }
 
+#: Types that hold no text, or none that is read, by what their owner can do about it.
 _UNSUPPORTED = {
-    "A PDF document": "pdf",
-    "A word processor document": "doc docx docm dotx odt rtf",
-    "A spreadsheet": "xls xlsx xlsm xlsb ods",
-    "A presentation": "ppt pptx pptm odp",
-    "An e-book": "epub mobi azw azw3 djvu",
-    "An e-mail store": "pst",
-    "An image": "png jpg jpeg jpe gif bmp tif tiff webp avif heic heif ico icns psd ai eps xcf cr2 nef dng jxl",
-    "Audio": "mp3 wav flac ogg oga opus m4a aac wma aif aiff mid midi",
-    "Video": "mp4 m4v mov avi mkv webm wmv flv mpg mpeg 3gp",
-    "An archive": "zip tar gz tgz bz2 tbz2 xz txz zst 7z rar jar war ear whl egg apk ipa dmg iso cab deb rpm lz4 crx",
-    "An executable or compiled file": "exe dll so dylib o bin class pyc pyo pyd wasm elc beam node msi",
-    "A font": "ttf otf woff woff2 eot ttc",
-    "A database": "db sqlite sqlite3 mdb accdb dbf",
-    "A binary data file": "parquet avro orc feather arrow npy npz pkl pickle h5 hdf5 onnx pt pth safetensors gguf rds",
-    "A design or model file": "dwg dxf blend fbx glb stl 3ds sketch fig",
+    "A spreadsheet of this kind is not read; save it as .xlsx or .csv.": "xls xlsb xlt numbers",
+    "A presentation of this kind is not read; save it as .pptx or .pdf.": "ppt pps pot",
+    "A document of this kind is not read; save it as .docx, .pdf or .odt.": "pages wpd wps hwp one xps oxps",
+    "An e-book of this kind is not read; convert it to .epub or .pdf.": "mobi azw azw3 djvu fb2",
+    "An e-mail store is not read; export its messages as .eml.": "pst ost mbox msg",
+    "An image of this kind is not read; save it as .png or .jpg.": (
+        "avif heic heif ico icns psd ai eps xcf cr2 nef dng jxl odg"
+    ),
+    "Audio is not read; add a transcript as .txt or .md.": "mp3 wav flac ogg oga opus m4a aac wma aif aiff mid midi",
+    "Video is not read; add a transcript as .txt or .md.": "mp4 m4v mov avi mkv webm wmv flv mpg mpeg 3gp",
+    "An archive is not read; unpack it beside itself.": (
+        "zip tar gz tgz bz2 tbz2 xz txz zst 7z rar jar war ear whl egg apk ipa dmg iso cab deb rpm lz4 crx"
+    ),
+    "An executable or compiled file is not read; index its source instead.": (
+        "exe dll so dylib o bin class pyc pyo pyd wasm elc beam node msi"
+    ),
+    "A font holds no text; exclude it.": "ttf otf woff woff2 eot ttc",
+    "A database is not read; export its tables as .csv.": "db sqlite sqlite3 mdb accdb dbf",
+    "A binary data file is not read; export it as .csv or .jsonl.": (
+        "parquet avro orc feather arrow npy npz pkl pickle h5 hdf5 onnx pt pth safetensors gguf rds"
+    ),
+    "A design or model file is not read; export it as .pdf.": "dwg dxf blend fbx glb stl 3ds sketch fig",
 }
 
 
-def of(name: str) -> tuple[str, str | None]:
-    """Type and language by name: "markdown", "json", "code" with its language, and "text" for all else."""
+def of(name: str) -> tuple[Format, str | None]:
+    """Format by name, and the language where that is code; "text" for all that is not known."""
     stem, extension = _split(name)
     if not extension and stem in _NAMES:
-        return "code", _NAMES[stem]
-    return _TYPES.get(extension, ("text", None))
+        return BY_TYPE["code"], _NAMES[stem]
+    language = _LANGUAGE_OF.get(extension)
+    return (BY_TYPE["code"], language) if language else (BY_EXTENSION.get(extension, BY_TYPE["text"]), None)
 
 
 def unsupported(name: str) -> str | None:
-    """What a file of this name is, if it is of a type that holds no plain text."""
-    return _LABELS.get(_split(name)[1])
+    """A sentence for the owner of a file whose name is of a type that is not read."""
+    return _REFUSALS.get(_split(name)[1])
+
+
+@cache
+def programs(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the programs that this machine has; found out once, so a worker must restart to find more."""
+    return tuple(name for name in names if which(name) and (name != "tesseract" or has_ocr()))
+
+
+def has_ocr() -> bool:
+    """Whether the libraries that hand pictures to Tesseract are installed."""
+    return all(find_spec(library) for library in ("PIL", "pytesseract"))
 
 
 def _split(name: str) -> tuple[str, str]:
@@ -102,14 +122,5 @@ def _split(name: str) -> tuple[str, str]:
     return (stem, extension) if stem else (extension, "")
 
 
-def _types() -> dict[str, tuple[str, str | None]]:
-    table: dict[str, tuple[str, str | None]] = {}
-    for language, extensions in _LANGUAGES.items():
-        table.update(dict.fromkeys(extensions.split(), ("code", language)))
-    table.update(dict.fromkeys(_MARKDOWN.split(), ("markdown", None)))
-    table.update(dict.fromkeys(_JSON.split(), ("json", "json")))
-    return table
-
-
-_TYPES = _types()
-_LABELS = {extension: label for label, extensions in _UNSUPPORTED.items() for extension in extensions.split()}
+_LANGUAGE_OF = {extension: language for language, extensions in _LANGUAGES.items() for extension in extensions.split()}
+_REFUSALS = {extension: sentence for sentence, extensions in _UNSUPPORTED.items() for extension in extensions.split()}

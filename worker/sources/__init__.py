@@ -17,8 +17,13 @@ class Source(Protocol):
     def list(self, cursor: str | None) -> Page:
         """The page after `cursor` (None: the first), in an order that is stable between calls.
 
-        A cursor survives the process that made it. Raises as `check` does.
+        A cursor survives the process that made it. What the tool's rules leave out is counted and not listed, excluded
+        directories are not entered. Raises as `check` does.
         """
+        ...
+
+    def leaves_out(self, key: bytes) -> bool:
+        """Whether it is by the rules that a file once listed is not listed any more."""
         ...
 
     def read(self, key: bytes, limit: int) -> Content:

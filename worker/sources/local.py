@@ -10,7 +10,8 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -19,6 +20,8 @@ from pathlib import Path
 from schemas.document import Content, Entry, Page
 from schemas.errors import FileError, FolderGone, SourceRefused, SourceUnavailable
 from schemas.status import Reason
+from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, Rules, Trail
+from worker.sources.sift import DIRECTORIES
 
 PAGE_SIZE = 1000
 
@@ -45,10 +48,11 @@ _Found = tuple[bytes, os.stat_result | None]
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """A name found; without `info` a directory that could not be listed, or not to its end."""
+    """A name found; without `info` a directory that could not be listed, or not to its end. `ignored`: by that rule."""
 
     parts: Parts
     info: os.stat_result | None
+    ignored: str | None = None
 
     @property
     def is_directory(self) -> bool:
@@ -56,25 +60,23 @@ class _Item:
 
 
 class LocalFolder:
-    """A source over the directory `path`, which must lie in one of `roots` once links in it are resolved.
-
-    `prune` is asked with the printable relative path of each directory, and keeps the walk out of it.
-    """
+    """A source over the directory `path`, which must lie in one of `roots` once links in it are resolved."""
 
     def __init__(
         self,
         path: str,
         roots: Sequence[Path],
-        prune: Callable[[str], bool] = lambda _: False,
+        rules: Rules = EVERYTHING,
         *,
         page_size: int = PAGE_SIZE,
     ) -> None:
         self._path = path
         self._roots = roots
-        self._prune = prune
+        self._trail: Trail[bytes] = Trail(rules, os.fsdecode, self._ignore_files)
         self._page_size = page_size
         self._place: tuple[str, Parts] | None = None
         self._paused: tuple[str | None, Iterator[_Item]] | None = None
+        self._held: tuple[Parts, int] | None = None
 
     def check(self) -> None:
         """See `Source`."""
@@ -87,12 +89,26 @@ class LocalFolder:
         A directory that cannot be listed is an entry of its own, `unreadable`, and one of the page's `unlisted`.
         Memory is bound by `WINDOW` and the depth. The walk goes on where the last page ended, or is begun again there.
         """
+        if cursor is None:
+            self._trail.forget()
         walk = self._walk_from(cursor)
-        items = [*islice(walk, self._page_size)]
+        try:
+            items = [*islice(walk, self._page_size)]
+        finally:
+            self._let_go()
         after = _cursor_of(items[-1].parts) if len(items) == self._page_size else None
         self._paused = (after, walk)
         unlisted = tuple(_key(item.parts) + b"/" for item in items if item.info is None)
-        return Page([_entry(item) for item in items], after, unlisted)
+        entries = [_entry(item) for item in items if item.ignored is None]
+        return Page(entries, after, unlisted, Counter(item.ignored for item in items if item.ignored))
+
+    def leaves_out(self, key: bytes) -> bool:
+        """See `Source`."""
+        *folders, name = key.split(b"/")
+        try:
+            return bool(self._trail.pruned(tuple(folders)) or self._trail.ignored(os.fsdecode(name)))
+        finally:
+            self._let_go()
 
     def read(self, key: bytes, limit: int) -> Content:
         """See `Source`; never waits on a pipe or a device."""
@@ -138,12 +154,36 @@ class LocalFolder:
             item = next(stack[-1], None)
             if item is None:
                 stack.pop()
-            elif item.is_directory:
-                if not self._prune(_printable(item.parts)):
-                    stack.append(self._children(item.parts, after))
-            elif item.parts > after or (item.info is None and item.parts != after):
+            elif item.info is None:
                 # a directory that failed in the middle lies before the cursor, and still has to be told
-                yield item
+                if item.parts != after:
+                    yield item
+            elif item.is_directory:
+                pruned = self._trail.pruned(item.parts)
+                if not pruned:
+                    stack.append(self._children(item.parts, after))
+                elif item.parts > after[: len(item.parts)]:
+                    yield _Item(item.parts, item.info, pruned[1] + DIRECTORIES)
+            elif item.parts > after:
+                self._trail.pruned(item.parts[:-1])
+                yield _Item(item.parts, item.info, self._trail.ignored(os.fsdecode(item.parts[-1])))
+
+    def _ignore_files(self, way: Parts) -> Iterator[bytes]:
+        for name in self._names_in(way):
+            try:
+                yield self.read(_key((*way, name)), MAX_IGNORE_FILE).data
+            except FileError:
+                # as unreadable as the file is, it will be told of as one
+                continue
+
+    def _names_in(self, way: Parts) -> Sequence[bytes]:
+        """The ignore files that a directory has: one look at it, where reading each in vain would take four."""
+        try:
+            with _file_errors():
+                handle = self._directory(way)
+                return [name for name in map(os.fsencode, IGNORE_FILES) if _look(name, handle)]
+        except FileError:
+            return ()
 
     def _children(self, parent: Parts, after: Parts) -> Iterator[_Item]:
         """What lies in one directory, from the name on the way to `after` on."""
@@ -160,12 +200,30 @@ class LocalFolder:
 
     def _window(self, parent: Parts, start: bytes) -> tuple[Sequence[_Found], bytes | None]:
         """Some names of a directory from `start` on, in order, and the start of the next ones."""
-        with self._folder() as root:
-            if not parent:
-                with self._folder_errors():
-                    return _scan(root, start)
-            with _closing(_descend(root, parent)) as handle:
-                return _scan(handle, start)
+        handle = self._directory(parent)
+        if parent:
+            return _scan(handle, start)
+        with self._folder_errors():
+            return _scan(handle, start)
+
+    def _directory(self, way: Parts) -> int:
+        """A handle of a directory, held until another one is asked for: a deep way is not gone again for each level."""
+        held = self._held
+        if held is None or held[0] not in {way, way[:-1]}:
+            with self._folder() as root:
+                handle = _descend(root, way)
+        elif held[0] == way:
+            return held[1]
+        else:
+            handle = os.open(way[-1], _DIRECTORY | os.O_NOFOLLOW, dir_fd=held[1])
+        self._let_go()
+        self._held = way, handle
+        return handle
+
+    def _let_go(self) -> None:
+        if self._held is not None:
+            os.close(self._held[1])
+            self._held = None
 
 
 def _placed(path: str, roots: Sequence[Path]) -> tuple[str, Parts]:
@@ -293,6 +351,7 @@ def _entry(item: _Item) -> Entry:
         node_id=None,
         size=info.st_size if info else 0,
         stamp=_stamp(info) if info else "unlisted",
+        mtime_ms=info.st_mtime_ns // 1_000_000 if info else None,
         reason=_reason(info) if info else Reason.UNREADABLE,
     )
 

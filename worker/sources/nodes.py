@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,9 @@ from psycopg.rows import TupleRow, class_row
 from schemas.document import Content, Entry, Page
 from schemas.errors import FileError, FolderGone, SourceUnavailable
 from schemas.status import Reason
+from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, Rules, Trail
 from worker.objects import Objects
+from worker.sources.sift import LAST, sift
 from worker.state import Pool, load
 
 PAGE_SIZE = 1000
@@ -39,11 +42,19 @@ class _Node:
     size_bytes: int
     version: int
     created: int
+    mtime_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Named:
     id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class _IgnoreFile:
+    id: str
+    folder: str
     name: str
 
 
@@ -61,13 +72,24 @@ class NodeTree:
     """A source over one node of a project. Ids hold no slash, so an `id_path` splits into the ids of its nodes."""
 
     def __init__(
-        self, pool: Pool, objects: Objects, project_id: str, node_id: str, *, page_size: int = PAGE_SIZE
+        self,
+        pool: Pool,
+        objects: Objects,
+        project_id: str,
+        node_id: str,
+        rules: Rules = EVERYTHING,
+        *,
+        page_size: int = PAGE_SIZE,
     ) -> None:
         self._pool = pool
         self._objects = objects
         self._project_id = project_id
         self._node_id = node_id
         self._page_size = page_size
+        self._trail: Trail[str] = Trail(rules, self._name_of, self._ignore_files)
+        # of the folders above the nodes at hand: their names, and the nodes of their ignore files
+        self._names: dict[str, str] = {}
+        self._ignoring: dict[str, list[str]] = {}
 
     def check(self) -> None:
         """See `Source`."""
@@ -75,16 +97,35 @@ class NodeTree:
             self._root(database)
 
     def list(self, cursor: str | None) -> Page:
-        """See `Source`. A cursor is the last id path below the root, so the root itself may be moved meanwhile."""
+        """See `Source`. A cursor is an id path below the root, so the root itself may be moved meanwhile.
+
+        It is the last one seen, or one past an excluded folder. A single node is not asked about by any rule.
+        """
+        if cursor is None:
+            self._trail.forget()
         with _connection(self._pool) as database:
             root = self._root(database)
             if root.type != "folder":
                 return Page([_entry(root, _shown(root.name, root.id))], None)
             nodes = self._descendants(database, root, cursor)
-            names = self._folder_names(database, root, nodes)
-        entries = [_entry(node, _path(root, node, names)) for node in nodes]
+            above = _ids(cursor or "/")[:-1]
+            self._look_up(database, {*above, *(folder for node in nodes for folder in _folders(root, node))})
+        files = ((_folders(root, node), _shown(node.name, node.id), node) for node in nodes)
+        kept, ignored = sift(self._trail, files, above)
+        entries = [_entry(node, _path(root, node, self._names)) for node in kept]
         more = len(nodes) == self._page_size
-        return Page(entries, nodes[-1].id_path.removeprefix(root.id_path) if more else None)
+        return Page(entries, self._next(root, nodes[-1]) if more else None, ignored=ignored)
+
+    def leaves_out(self, key: bytes) -> bool:
+        """See `Source`; False for a node that does not exist any more."""
+        with _connection(self._pool) as database:
+            root = self._root(database)
+            found = _rows(_Node, database, "find_node", project_id=self._project_id, node_id=key.decode())
+            if not found or not found[0].id_path.startswith(root.id_path + "/"):
+                return False
+            way = _folders(root, found[0])
+            self._look_up(database, set(way))
+        return bool(self._trail.pruned(way) or self._trail.ignored(_shown(found[0].name, found[0].id)))
 
     def read(self, key: bytes, limit: int) -> Content:
         """See `Source`; inline JSON reads as `render_json` writes it."""
@@ -107,11 +148,30 @@ class NodeTree:
         place = {"after": root.id_path + (cursor or "/"), "before": root.id_path + _AFTER_SLASH}
         return _rows(_Node, database, "list_nodes", project_id=self._project_id, page_size=self._page_size, **place)
 
-    def _folder_names(self, database: Database, root: _Node, nodes: Sequence[_Node]) -> dict[str, str]:
-        """Names of every folder between the root and these nodes, by id."""
-        ids = sorted({folder for node in nodes for folder in _folders(root, node)})
-        found = _rows(_Named, database, "name_nodes", project_id=self._project_id, ids=ids) if ids else ()
-        return {folder.id: _shown(folder.name, folder.id) for folder in found}
+    def _next(self, root: _Node, last: _Node) -> str:
+        pruned = self._trail.pruned(_folders(root, last))
+        return "/".join(("", *pruned[0], LAST)) if pruned else last.id_path.removeprefix(root.id_path)
+
+    def _look_up(self, database: Database, folders: set[str]) -> None:
+        """Note names and ignore files of these folders and of the root."""
+        ids = [*folders, self._node_id]
+        found = _rows(_Named, database, "name_nodes", project_id=self._project_id, ids=ids)
+        self._names = {folder.id: _shown(folder.name, folder.id) for folder in found}
+        names = list(IGNORE_FILES)
+        files = _rows(_IgnoreFile, database, "find_ignore_files", project_id=self._project_id, ids=ids, names=names)
+        self._ignoring = defaultdict(list)
+        for file in sorted(files, key=lambda file: (IGNORE_FILES.index(file.name), file.id)):
+            self._ignoring[file.folder].append(file.id)
+
+    def _name_of(self, folder: str) -> str:
+        return self._names.get(folder, folder)
+
+    def _ignore_files(self, way: tuple[str, ...]) -> Iterator[bytes]:
+        for node_id in self._ignoring.get(way[-1] if way else self._node_id, ()):
+            try:
+                yield self.read(node_id.encode(), MAX_IGNORE_FILE).data
+            except FileError:
+                continue
 
     def _stored(self, key: bytes, limit: int) -> _Stored:
         with _connection(self._pool) as database:
@@ -180,12 +240,18 @@ def _entry(node: _Node, path: str) -> Entry:
         node_id=node.id,
         size=node.size_bytes,
         stamp=_stamp(node),
-        type=node.type,
+        # of an uploaded file its name tells the type
+        type=None if node.type == "file" else node.type,
+        mtime_ms=node.mtime_ms,
     )
 
 
-def _folders(root: _Node, node: _Node) -> Sequence[str]:
-    return node.id_path.removeprefix(root.id_path + "/").split("/")[:-1]
+def _folders(root: _Node, node: _Node) -> tuple[str, ...]:
+    return _ids(node.id_path.removeprefix(root.id_path))[:-1]
+
+
+def _ids(id_path: str) -> tuple[str, ...]:
+    return tuple(id_path.removeprefix("/").split("/"))
 
 
 def _path(root: _Node, node: _Node, names: dict[str, str]) -> str:

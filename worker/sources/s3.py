@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 from schemas.document import Content, Entry, Page
+from schemas.errors import FileError
+from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, Rules, Trail
 from worker.objects import s3_client, s3_errors, s3_fetch
+from worker.sources.sift import LAST, sift
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.type_defs import ListObjectsV2OutputTypeDef, ObjectTypeDef
@@ -20,24 +24,46 @@ _NUL, _NUL_SHOWN = "\0", "\N{SYMBOL FOR NULL}"
 class S3Prefix:
     """A source over a bucket's prefix: `docs` and `docs/` mean the same, and never `docs-old`."""
 
-    def __init__(self, bucket: str, prefix: str, endpoint_url: str | None, *, page_size: int = PAGE_SIZE) -> None:
+    def __init__(
+        self,
+        bucket: str,
+        prefix: str,
+        endpoint_url: str | None,
+        rules: Rules = EVERYTHING,
+        *,
+        page_size: int = PAGE_SIZE,
+    ) -> None:
         self._bucket = bucket
         self._prefix = prefix if not prefix or prefix.endswith("/") else prefix + "/"
         self._endpoint_url = endpoint_url
         self._page_size = page_size
+        self._trail: Trail[str] = Trail(rules, str, self._ignore_files)
+        self._seen = _Seen("", "", frozenset())
 
     def check(self) -> None:
         """See `Source`; a prefix without objects is an empty folder."""
         self._listed("", 1)
 
     def list(self, cursor: str | None) -> Page:
-        """See `Source`. A cursor is the last key below the prefix."""
-        answer = self._listed(_key_of(cursor), self._page_size)
+        """See `Source`. A cursor is a key below the prefix, the last one seen or one past an excluded directory."""
+        after = _key_of(cursor)
+        if cursor is None:
+            self._trail.forget()
+        answer = self._listed(after, self._page_size)
         found = answer.get("Contents", [])
+        keys = [item["Key"].removeprefix(self._prefix) for item in found]
+        more = bool(answer["IsTruncated"] and keys)
+        self._seen = _Seen(after, keys[-1] if more else LAST, frozenset(keys))
         # a key that ends with "/" is how consoles keep an empty folder
-        entries = [self._entry(item) for item in found if not item["Key"].endswith("/")]
-        more = answer["IsTruncated"] and found
-        return Page(entries, _cursor_of(found[-1]["Key"].removeprefix(self._prefix)) if more else None)
+        files = ((*_way(key), item) for key, item in zip(keys, found, strict=True) if not key.endswith("/"))
+        kept, ignored = sift(self._trail, files, _way(after)[0])
+        entries = [self._entry(item) for item in kept]
+        return Page(entries, self._next(keys[-1]) if more else None, ignored=ignored)
+
+    def leaves_out(self, key: bytes) -> bool:
+        """See `Source`."""
+        way, name = _way(key.decode())
+        return bool(self._trail.pruned(way) or self._trail.ignored(name))
 
     def read(self, key: bytes, limit: int) -> Content:
         """See `Source`."""
@@ -51,11 +77,45 @@ class S3Prefix:
                 Bucket=self._bucket, Prefix=self._prefix, StartAfter=self._prefix + after, MaxKeys=count
             )
 
+    def _next(self, last: str) -> str:
+        pruned = self._trail.pruned(_way(last)[0])
+        return _cursor_of("/".join((*pruned[0], LAST)) if pruned else last)
+
+    def _ignore_files(self, way: tuple[str, ...]) -> Iterator[bytes]:
+        """Read what the last page shows; what is outside of it may be there, and is tried."""
+        for name in IGNORE_FILES:
+            key = "/".join((*way, name))
+            if key in self._seen.keys or not self._seen.after < key <= self._seen.until:
+                try:
+                    yield self.read(key.encode(), MAX_IGNORE_FILE).data
+                except FileError:
+                    continue
+
     def _entry(self, item: ObjectTypeDef) -> Entry:
         key = item["Key"].removeprefix(self._prefix)
         path = key.replace(_NUL, _NUL_SHOWN)
-        stamp = _stamp(item["ETag"], item["Size"])
-        return Entry(key.encode(), path, f"/{path}", node_id=None, size=item["Size"], stamp=stamp)
+        return Entry(
+            key.encode(),
+            path,
+            f"/{path}",
+            node_id=None,
+            size=item["Size"],
+            stamp=_stamp(item["ETag"], item["Size"]),
+            mtime_ms=int(item["LastModified"].timestamp() * 1000),
+        )
+
+
+class _Seen(NamedTuple):
+    """The keys of one answer: all there are behind `after` and up to `until`."""
+
+    after: str
+    until: str
+    keys: frozenset[str]
+
+
+def _way(key: str) -> tuple[tuple[str, ...], str]:
+    *folders, name = key.split("/")
+    return tuple(folders), name
 
 
 def _stamp(etag: str, size: int) -> str:

@@ -45,13 +45,24 @@ def open_pool(database_url: str, *, max_size: int = 4, **options: Any) -> Pool:
 _LOCKS = 0x466F6C64
 
 
+#: A machine that is gone keeps no lock for longer than half a minute.
+_ALIVE = "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=4"
+
+
 @contextmanager
 def alone(database_url: str, work: str, *, seconds: int = 0) -> Iterator[bool]:
     """Whether this process is the only one at some work, until the block ends or the process dies.
 
     After `seconds`, where they are given, another may begin: a process that is stopped keeps nobody waiting for ever.
     """
-    options = f"-c idle_session_timeout={seconds}s"
+    with lone(database_url, work, seconds=seconds) as connection:
+        yield connection is not None
+
+
+@contextmanager
+def lone(database_url: str, work: str, *, seconds: int = 0) -> Iterator[Connection[TupleRow] | None]:
+    """The connection that makes this process the only one at some work, while it lives; None: another process is."""
+    options = f"{_ALIVE} -c idle_session_timeout={seconds}s"
     with psycopg.connect(database_url, autocommit=True, connect_timeout=3, options=options) as connection:
         row = connection.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", (_LOCKS, work)).fetchone()
-        yield row is not None and bool(row[0])
+        yield connection if row is not None and row[0] else None

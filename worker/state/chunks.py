@@ -38,11 +38,15 @@ class Live:
     scope: str | None
     language: str | None
     level: int
+    embedded: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A chunk with its id and its place in the file; `lead` and `trail` are the file's text around it."""
+    """A chunk with its id and its place in the file; `lead` and `trail` are the file's text around it.
+
+    One that is not `embedded` has no vector: only its words are found.
+    """
 
     id: UUID
     file_id: UUID
@@ -52,6 +56,7 @@ class Placed:
     language: str | None
     lead: str = ""
     trail: str = ""
+    embedded: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +85,11 @@ def lost(pool: Pool, files: Sequence[UUID]) -> dict[UUID, list[Placed]]:
     """The live chunks of files whose vectors the store lost, in their order."""
     found: dict[UUID, list[Placed]] = defaultdict(list)
     with pool.connection() as connection:
-        for file_id, id_, index, content_hash, language, lead, trail, *chunk in connection.execute(
+        for file_id, id_, index, content_hash, language, lead, trail, embedded, *chunk in connection.execute(
             _SQL["lost"], {"files": list(files)}
         ):
-            found[file_id].append(Placed(id_, file_id, index, Chunk(*chunk), content_hash, language, lead, trail))
+            placed = Placed(id_, file_id, index, Chunk(*chunk), content_hash, language, lead, trail, embedded)
+            found[file_id].append(placed)
     return found
 
 
@@ -130,10 +136,10 @@ def move_keywords(connection: Connection[Any], files: Sequence[UUID]) -> None:
     connection.execute(_SQL["move_keywords"], {"files": list(files)})
 
 
-def of_file(pool: Pool, file_id: UUID) -> list[tuple[UUID, str, str]]:
-    """(id, context, text) of a file's live chunks."""
+def of_file(pool: Pool, file_id: UUID, *, unembedded: bool) -> list[tuple[UUID, str, str]]:
+    """(id, context, text) of a file's live chunks; those without a vector only if asked for."""
     with pool.connection() as connection:
-        return connection.execute(_SQL["moved"], {"file_id": file_id}).fetchall()
+        return connection.execute(_SQL["moved"], {"file_id": file_id, "unembedded": unembedded}).fetchall()
 
 
 def confirm_deleted(pool: Pool, ids: Sequence[UUID]) -> None:
@@ -175,6 +181,18 @@ def keyword_search(pool: Pool, values: dict[str, Any]) -> list[tuple[UUID, float
         return connection.execute(_SQL["keyword_search"], values).fetchall()
 
 
+def unembedded(pool: Pool, values: dict[str, Any]) -> list[tuple[UUID, int]]:
+    """Files that are found by words only and pass the filters, by path: id, and characters of the whole text."""
+    with pool.connection() as connection:
+        return connection.execute(_SQL["unembedded"], values).fetchall()
+
+
+def whole(pool: Pool, files: Sequence[UUID]) -> list[dict[str, Any]]:
+    """The chunks of whole files, in order, with the texts between them."""
+    with pool.connection() as connection:
+        return connection.cursor(row_factory=dict_row).execute(_SQL["whole"], {"files": list(files)}).fetchall()
+
+
 def any_passes(pool: Pool, values: dict[str, Any]) -> bool:
     """Whether any live chunk passes the filters."""
     with pool.connection() as connection:
@@ -191,6 +209,6 @@ def _stage(connection: Connection[Any], placed: Iterable[Placed]) -> None:
                 (
                     *(p.id, p.file_id, p.index, c.json_pointer, c.text, c.context, p.lead, p.trail, p.content_hash),
                     *(c.tokens, c.start_line, c.end_line, c.start_char, c.end_char, c.title, c.symbol, c.node_type),
-                    *(c.scope, p.language, c.level),
+                    *(c.scope, p.language, c.level, c.page, p.embedded),
                 )
             )

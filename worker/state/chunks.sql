@@ -1,11 +1,11 @@
 -- name: live
-SELECT file_id, id, content_hash, chunk_index, json_pointer, symbol, node_type, scope, language, level
+SELECT file_id, id, content_hash, chunk_index, json_pointer, symbol, node_type, scope, language, level, embedded
 FROM chunk WHERE file_id = ANY (%(files)s) AND live AND NOT lost ORDER BY file_id, chunk_index
 
 -- name: lost
--- live, but without a vector
-SELECT file_id, id, chunk_index, content_hash, language, lead, trail, chunk_text, start_char, end_char, start_line,
-       end_line, tokens_estimate, context, json_pointer, title, symbol, node_type, scope, level
+-- live, but not in the store
+SELECT file_id, id, chunk_index, content_hash, language, lead, trail, embedded, chunk_text, start_char, end_char,
+       start_line, end_line, tokens_estimate, context, json_pointer, title, symbol, node_type, scope, level, page
 FROM chunk WHERE file_id = ANY (%(files)s) AND live AND lost ORDER BY file_id, chunk_index
 
 -- name: restored
@@ -18,21 +18,24 @@ WHERE f.id = ANY (%(files)s) AND NOT EXISTS (
 CREATE TEMP TABLE IF NOT EXISTS staged_chunk (
     id uuid, file_id uuid, chunk_index integer, json_pointer text, chunk_text text, context text, lead text, trail text,
     content_hash text, tokens_estimate integer, start_line integer, end_line integer, start_char integer,
-    end_char integer, title text, symbol text, node_type text, scope text, language text, level smallint
+    end_char integer, title text, symbol text, node_type text, scope text, language text, level smallint, page integer,
+    embedded boolean
 ) ON COMMIT DELETE ROWS
 
 -- name: copy
 COPY staged_chunk (id, file_id, chunk_index, json_pointer, chunk_text, context, lead, trail, content_hash,
-    tokens_estimate, start_line, end_line, start_char, end_char, title, symbol, node_type, scope, language, level)
+    tokens_estimate, start_line, end_line, start_char, end_char, title, symbol, node_type, scope, language, level, page,
+    embedded)
 FROM STDIN
 
 -- name: insert_staged
 -- not live; only for files this worker still holds under the index's present epoch
 INSERT INTO chunk (id, index_id, file_id, chunk_index, json_pointer, chunk_text, context, lead, trail, content_hash,
-    tokens_estimate, start_line, end_line, start_char, end_char, title, symbol, node_type, scope, language, level, keywords)
+    tokens_estimate, start_line, end_line, start_char, end_char, title, symbol, node_type, scope, language, level, page,
+    embedded, keywords)
 SELECT s.id, f.index_id, s.file_id, s.chunk_index, s.json_pointer, s.chunk_text, s.context, s.lead, s.trail,
        s.content_hash, s.tokens_estimate, s.start_line, s.end_line, s.start_char, s.end_char, s.title, s.symbol,
-       s.node_type, s.scope, s.language, s.level,
+       s.node_type, s.scope, s.language, s.level, s.page, s.embedded,
        CASE WHEN %(keywords)s THEN to_tsvector('english', f.path || E'\n' || s.context || E'\n' || s.chunk_text) END
 FROM staged_chunk s
 JOIN search_index_file f ON f.id = s.file_id AND f.lease_owner = %(owner)s AND f.status = 'indexing'
@@ -61,17 +64,19 @@ UPDATE chunk SET live = true WHERE file_id = ANY (%(files)s) AND NOT live
 -- name: move_kept
 UPDATE chunk c
 SET chunk_index = s.chunk_index, context = s.context, lead = s.lead, trail = s.trail, start_line = s.start_line,
-    end_line = s.end_line, start_char = s.start_char, end_char = s.end_char, title = s.title
+    end_line = s.end_line, start_char = s.start_char, end_char = s.end_char, title = s.title,
+    page = s.page
 FROM staged_chunk s
-WHERE c.id = s.id AND (c.chunk_index, c.lead, c.trail, c.start_line, c.end_line, c.start_char, c.end_char, c.title)
-    IS DISTINCT FROM (s.chunk_index, s.lead, s.trail, s.start_line, s.end_line, s.start_char, s.end_char, s.title)
+WHERE c.id = s.id AND (c.chunk_index, c.lead, c.trail, c.start_line, c.end_line, c.start_char, c.end_char, c.title,
+        c.page)
+    IS DISTINCT FROM (s.chunk_index, s.lead, s.trail, s.start_line, s.end_line, s.start_char, s.end_char, s.title, s.page)
 
 -- name: move_keywords
 UPDATE chunk c SET keywords = to_tsvector('english', f.path || E'\n' || c.context || E'\n' || c.chunk_text)
 FROM search_index_file f WHERE f.id = c.file_id AND c.file_id = ANY (%(files)s) AND c.keywords IS NOT NULL
 
 -- name: moved
-SELECT id, context, chunk_text FROM chunk WHERE file_id = %(file_id)s AND live
+SELECT id, context, chunk_text FROM chunk WHERE file_id = %(file_id)s AND live AND (embedded OR %(unembedded)s)
 
 -- name: confirm_deleted
 UPDATE chunk_tombstone SET deleted_at = now() WHERE id = ANY (%(ids)s) AND deleted_at IS NULL
@@ -94,7 +99,7 @@ WHERE file_id = %(file_id)s AND live AND level = 0 ORDER BY start_char, end_char
 SELECT c.id AS chunk_id, c.chunk_text, coalesce(f.node_id, f.id::text) AS file_node_id, f.id AS file_id,
        f.id_path AS file_id_path, f.path AS file_path, f.type AS file_type, c.title, c.json_pointer, c.chunk_index,
        f.live_chunks AS total_chunks, c.content_hash, c.start_line, c.end_line, c.start_char, c.end_char, c.language,
-       c.symbol, c.node_type, c.scope, c.level, c.embedded, f.status <> 'indexed' AS stale
+       c.symbol, c.node_type, c.scope, c.level, c.page, c.embedded, f.status <> 'indexed' AS stale
 FROM chunk c JOIN search_index_file f ON f.id = c.file_id
 WHERE c.id = ANY (%(ids)s) AND c.index_id = %(index_id)s AND c.live
 
@@ -115,6 +120,34 @@ WHERE c.index_id = %(index_id)s AND c.live AND c.keywords @@ q.query
        OR starts_with(c.json_pointer, %(json_pointer)s || '/'))
   AND (%(level)s::int IS NULL OR c.level = %(level)s)
 ORDER BY value DESC, c.id LIMIT %(limit)s
+
+-- name: unembedded
+-- whole files, none longer than an answer may hold
+SELECT f.id, w.characters
+FROM search_index_file f CROSS JOIN LATERAL (
+    SELECT max(c.end_char) + max(length(c.trail)) AS characters, bool_or(
+        (%(languages)s::text[] IS NULL OR c.language = ANY (%(languages)s))
+        AND (%(symbols)s::text[] IS NULL OR c.symbol = ANY (%(symbols)s))
+        AND (%(node_types)s::text[] IS NULL OR c.node_type = ANY (%(node_types)s))
+        AND (%(scope)s::text IS NULL OR c.scope = %(scope)s OR starts_with(c.scope, %(scope)s || '/'))
+        AND (%(json_pointer)s::text IS NULL OR c.json_pointer = %(json_pointer)s
+             OR starts_with(c.json_pointer, %(json_pointer)s || '/'))
+        AND (%(level)s::int IS NULL OR c.level = %(level)s)) AS passes
+    FROM chunk c WHERE c.file_id = f.id AND c.live) w
+WHERE f.index_id = %(index_id)s AND NOT f.live_embedded AND w.passes AND w.characters <= %(characters)s
+  AND (%(file_node_ids)s::text[] IS NULL OR coalesce(f.node_id, f.id::text) = ANY (%(file_node_ids)s))
+  AND (%(types)s::text[] IS NULL OR f.type = ANY (%(types)s))
+  AND (%(only)s::uuid[] IS NULL OR f.id = ANY (%(only)s)) AND NOT f.id = ANY (%(without)s)
+ORDER BY f.path, f.id LIMIT %(limit)s
+
+-- name: whole
+-- as hits, with the text between the chunks
+SELECT c.id AS chunk_id, c.chunk_text, coalesce(f.node_id, f.id::text) AS file_node_id, f.id AS file_id,
+       f.id_path AS file_id_path, f.path AS file_path, f.type AS file_type, c.title, c.json_pointer, c.chunk_index,
+       f.live_chunks AS total_chunks, c.start_char, c.end_char, c.language, c.level, c.embedded,
+       f.status <> 'indexed' AS stale, c.lead, c.trail
+FROM chunk c JOIN search_index_file f ON f.id = c.file_id
+WHERE c.file_id = ANY (%(files)s) AND c.live AND c.level = 0 ORDER BY f.id, c.start_char, c.end_char
 
 -- name: any_passes
 SELECT EXISTS (

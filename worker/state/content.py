@@ -8,7 +8,7 @@ from psycopg import Connection
 from psycopg.rows import dict_row
 
 from schemas.errors import Conflict, Invalid, NotFound
-from worker.state import Pool, handover, load, tasks
+from worker.state import Pool, handover, load, strays, watch
 
 #: Bytes of the ids from the root to a node: an index row of Postgres holds no more than about 2,700.
 MAX_ID_PATH = 2_000
@@ -28,12 +28,13 @@ def insert(pool: Pool, project_id: str, node: Row) -> Row:
     """A new node; raises `NotFound` for its parent and `Conflict` for its id."""
     with pool.connection() as connection:
         handover.lock_project(connection, project_id)
-        path = f"{_folder_path(connection, project_id, node['parent_id'])}/{node['id']}"
+        path = f"{folder_path(connection, project_id, node['parent_id'])}/{node['id']}"
         _check_depth(path)
+        _claim(connection, node["object_key"])
         created = connection.execute(_SQL["insert"], {**node, "project_id": project_id, "id_path": path})
         if not created.rowcount:
             raise Conflict(f"A node {node['id']!r} exists already in this project; choose another id, or PATCH it.")
-        tasks.ask_again_over_node(connection, project_id, path)
+        watch.nodes_changed(connection, project_id, [path])
         return _get(connection, project_id, node["id"])
 
 
@@ -42,9 +43,13 @@ def set_content(pool: Pool, project_id: str, node_id: str, content: Row) -> str 
     with pool.connection() as connection:
         handover.lock_project(connection, project_id)
         old = _get(connection, project_id, node_id)
+        _claim(connection, content["object_key"])
         connection.execute(_SQL["set_content"], {**content, "project_id": project_id, "id": node_id})
-        tasks.ask_again_over_node(connection, project_id, old["id_path"])
-        return old["object_key"]  # type: ignore[no-any-return] # a text column
+        watch.nodes_changed(connection, project_id, [old["id_path"]])
+        key: str | None = old["object_key"]
+        if key is not None:
+            strays.leave(connection, [key])
+        return key
 
 
 def move(
@@ -55,16 +60,16 @@ def move(
         handover.lock_project(connection, project_id)
         node = _get(connection, project_id, node_id)
         parent = parent_id if to_parent else node["parent_id"]
-        path = f"{_folder_path(connection, project_id, parent)}/{node_id}"
+        path = f"{folder_path(connection, project_id, parent)}/{node_id}"
         if path.startswith(node["id_path"] + "/"):
             raise Invalid("A folder cannot be moved into itself; choose another parent.")
         values = {"project_id": project_id, "id": node_id, "name": name or node["name"], "parent_id": parent}
         connection.execute(_SQL["set_place"], values)
-        tasks.ask_again_over_node(connection, project_id, node["id_path"])
+        watch.nodes_changed(connection, project_id, [node["id_path"]])
         if path != node["id_path"]:
             _check_depth(path)
             connection.execute(_SQL["move_below"], {"project_id": project_id, "old": node["id_path"], "new": path})
-            tasks.ask_again_over_node(connection, project_id, path)
+            watch.nodes_changed(connection, project_id, [path])
 
 
 def delete(pool: Pool, project_id: str, node_id: str) -> list[str]:
@@ -72,9 +77,9 @@ def delete(pool: Pool, project_id: str, node_id: str) -> list[str]:
     with pool.connection() as connection:
         handover.lock_project(connection, project_id)
         node = _get(connection, project_id, node_id)
-        tasks.ask_again_over_node(connection, project_id, node["id_path"])
+        watch.nodes_changed(connection, project_id, [node["id_path"]])
         rows = connection.execute(_SQL["delete"], {"project_id": project_id, "id_path": node["id_path"]}).fetchall()
-        return [key for (key,) in rows if key is not None]
+        return [key for (key,) in rows]
 
 
 def _get(connection: Connection[Any], project_id: str, node_id: str) -> Row:
@@ -85,12 +90,18 @@ def _get(connection: Connection[Any], project_id: str, node_id: str) -> Row:
     return found
 
 
+def _claim(connection: Connection[Any], key: str | None) -> None:
+    if key is not None:
+        strays.claim(connection, [key])
+
+
 def _check_depth(path: str) -> None:
     if len(path.encode()) > MAX_ID_PATH:
         raise Invalid("The node would lie too deep; use shorter ids or fewer levels of folders.")
 
 
-def _folder_path(connection: Connection[Any], project_id: str, folder_id: str | None) -> str:
+def folder_path(connection: Connection[Any], project_id: str, folder_id: str | None) -> str:
+    """The ids down to a folder (None: the root); raises `NotFound`, or `Invalid` for what is no folder."""
     if folder_id is None:
         return ""
     folder = _get(connection, project_id, folder_id)

@@ -21,6 +21,11 @@ UPDATE content_node SET id_path = %(new)s || substr(id_path, length(%(old)s) + 1
 WHERE project_id = %(project_id)s AND (id_path = %(old)s OR starts_with(id_path, %(old)s || '/'))
 
 -- name: delete
-DELETE FROM content_node
-WHERE project_id = %(project_id)s AND (id_path = %(id_path)s OR starts_with(id_path, %(id_path)s || '/'))
-RETURNING object_key
+-- gives the objects that no node names any more
+WITH gone AS (
+    DELETE FROM content_node
+    WHERE project_id = %(project_id)s AND (id_path = %(id_path)s OR starts_with(id_path, %(id_path)s || '/'))
+    RETURNING object_key
+)
+INSERT INTO content_stray (key, due_at) SELECT object_key, now() FROM gone WHERE object_key IS NOT NULL
+ON CONFLICT DO NOTHING RETURNING key

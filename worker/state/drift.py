@@ -43,7 +43,7 @@ def indexes(pool: Pool, tool_id: UUID | None) -> list[UUID]:
 
 
 def live_ids(pool: Pool, index_id: UUID, after: UUID | None, limit: int) -> list[UUID]:
-    """The next ids of live chunks in ascending order."""
+    """The next ids in ascending order of live chunks that the vector store should hold."""
     return _ids(pool, "live_ids", {"index_id": index_id, "after": after, "limit": limit})
 
 

@@ -5,8 +5,11 @@ WHERE i.deleted_at IS NULL
 ORDER BY i.namespace
 
 -- name: live_ids
+-- those that the store holds: chunks without a vector only where it has the keywords
 SELECT id FROM chunk
-WHERE index_id = %(index_id)s AND live AND (%(after)s::uuid IS NULL OR id > %(after)s) ORDER BY id LIMIT %(limit)s
+WHERE index_id = %(index_id)s AND live AND (%(after)s::uuid IS NULL OR id > %(after)s)
+  AND (embedded OR (SELECT keyword_index = 'store' FROM search_index WHERE id = %(index_id)s))
+ORDER BY id LIMIT %(limit)s
 
 -- name: still_live
 SELECT id FROM chunk
@@ -50,7 +53,7 @@ UPDATE search_index_file SET lost = true WHERE id IN (SELECT file_id FROM marked
 
 -- name: count_unpaid
 SELECT count(DISTINCT c.content_hash) FROM chunk c
-WHERE c.index_id = %(index_id)s AND c.live AND c.lost
+WHERE c.index_id = %(index_id)s AND c.live AND c.lost AND c.embedded
   AND NOT EXISTS (
       SELECT FROM embedding_cache e
       WHERE e.project_id = %(project_id)s AND e.embedder = %(embedder)s
@@ -106,4 +109,4 @@ RETURNING id
 -- name: ask
 UPDATE search_index SET checked_at = NULL
 WHERE id = %(index_id)s AND checked_at < now() - %(pause)s
-  AND EXISTS (SELECT FROM chunk WHERE index_id = %(index_id)s AND live AND NOT lost)
+  AND EXISTS (SELECT FROM chunk WHERE index_id = %(index_id)s AND live AND embedded AND NOT lost)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -10,6 +10,7 @@ from uuid import UUID
 import orjson
 from psycopg import Connection
 from psycopg.rows import class_row, dict_row
+from psycopg.types.json import Jsonb
 
 from schemas.document import Entry
 from schemas.errors import LeaseLost
@@ -54,12 +55,16 @@ class Claim:
     live_id_path: str | None
     live_chunks: int
     live_tokens: int
+    live_embedded: bool
     lost: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How the work on one claimed file ended. `stamp` is None where it was too young to be trusted."""
+    """How the work on one claimed file ended. `stamp` is None where it was too young to be trusted.
+
+    `embedded` is false for a file that is found by its words only.
+    """
 
     id: UUID
     status: FileStatus
@@ -70,10 +75,14 @@ class Outcome:
     fingerprint: str | None = None
     chunks: int = 0
     live_tokens: int = 0
+    embedded: bool = True
     embedded_chunks: int = 0
     reused_chunks: int = 0
     tokens: int = 0
     timings: dict[str, float] | None = None
+    mime: str | None = None
+    is_binary: bool | None = None
+    language: str | None = None
 
 
 def record_page(
@@ -85,9 +94,15 @@ def record_page(
     listed: Iterable[Listed],
     cursor: str | None,
     unlisted: Sequence[bytes],
+    ignored: Mapping[str, int],
+    first: bool,
 ) -> None:
-    """Write a page of the listing and move the plan's cursor; raises `LeaseLost` if the plan is not ours any more."""
-    values = {"task_id": task_id, "index_id": index_id, "owner": owner, "cursor": cursor, "unlisted": list(unlisted)}
+    """Write a page of the listing and move the plan's cursor; raises `LeaseLost` if the plan is not ours any more.
+
+    `ignored` is added to the counts of the pages before, unless this is the `first` one.
+    """
+    values: dict[str, Any] = {"task_id": task_id, "index_id": index_id, "owner": owner, "cursor": cursor}
+    values |= {"unlisted": list(unlisted), "ignored": Jsonb(dict(ignored)), "first": first}
     with pool.connection() as connection:
         if not connection.execute(_TASKS["save_cursor"], values).rowcount:
             raise LeaseLost("another worker lists this folder")
@@ -98,24 +113,49 @@ def record_page(
                 copy.write_row(
                     (
                         *(file.id, e.key, e.path, e.id_path, e.node_id, e.type, e.size, e.stamp),
-                        *(file.code_version, file.reason),
+                        *(file.code_version, file.reason, e.mtime_ms),
                     )
                 )
         connection.execute(_SQL["record_seen"], values)
         connection.execute(_SQL["merge_page"], values)
+        connection.execute(_SQL["date_page"])
 
 
-def end_listing(pool: Pool, *, task_id: UUID, index_id: UUID, owner: UUID, hold: bool, warning: str | None) -> int:
+def too_many_vanished(pool: Pool, *, task_id: UUID, index_id: UUID) -> bool:
+    """Whether so much is missing from a whole listing that it may be the source's fault."""
+    with pool.connection() as connection:
+        vanished, known = connection.execute(
+            _SQL["count_vanished"], {"task_id": task_id, "index_id": index_id}
+        ).fetchone() or (0, 0)
+        return _too_many(vanished, known)
+
+
+def vanished(pool: Pool, *, task_id: UUID, index_id: UUID) -> Iterator[bytes]:
+    """Keys of the known files that are missing from a whole listing, in order."""
+    with pool.connection() as connection, connection.cursor(name="vanished") as cursor:
+        for (key,) in cursor.execute(_SQL["vanished"], {"task_id": task_id, "index_id": index_id}):
+            yield key
+
+
+def _too_many(vanished: int, known: int) -> bool:
+    return vanished >= 20 and vanished * 2 > known  # noqa: PLR2004 - the design's bounds
+
+
+def end_listing(
+    pool: Pool, *, task_id: UUID, index_id: UUID, owner: UUID, hold: bool, left_out: int, warning: str | None
+) -> int:
     """After the last page: mark what vanished for removal, or hold all removals back; the number held.
 
-    Raises `LeaseLost` if the plan is not ours any more.
+    Of what vanished, `left_out` did by a rule, which is no reason to hold. Raises `LeaseLost` if the plan is not ours
+    any more.
     """
     values: dict[str, Any] = {"task_id": task_id, "index_id": index_id, "owner": owner, "cursor": None, "unlisted": []}
+    values |= {"ignored": Jsonb({}), "first": False}
     with pool.connection() as connection:
         if not connection.execute(_TASKS["save_cursor"], values).rowcount:
             raise LeaseLost("another worker lists this folder")
         vanished, known = connection.execute(_SQL["count_vanished"], values).fetchone() or (0, 0)
-        held = vanished if hold and vanished >= 20 and vanished * 2 > known else 0  # noqa: PLR2004 - the design's bounds
+        held = vanished - left_out if hold and _too_many(vanished - left_out, known - left_out) else 0
         if vanished and not held:
             connection.execute(_SQL["remove_vanished"], values)
         connection.execute(_TASKS["end_listing"], {**values, "held": held, "warning": warning if held else None})
@@ -151,7 +191,8 @@ def finish(connection: Connection[Any], owner: UUID, outcomes: Iterable[Outcome]
             copy.write_row(
                 (
                     *(o.id, o.status, o.reason, o.message, o.type, o.stamp, o.fingerprint, o.chunks, o.live_tokens),
-                    *(o.embedded_chunks, o.reused_chunks, o.tokens, orjson.dumps(o.timings or {}).decode()),
+                    *(o.embedded, o.embedded_chunks, o.reused_chunks, o.tokens, orjson.dumps(o.timings or {}).decode()),
+                    *(o.mime, o.is_binary, o.language),
                 )
             )
     return {row[0] for row in connection.execute(_SQL["finish"], {"owner": owner}).fetchall()}

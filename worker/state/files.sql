@@ -1,11 +1,11 @@
 -- name: stage_page
 CREATE TEMP TABLE IF NOT EXISTS staged_page (
     id uuid, key bytea, path text, id_path text, node_id text, type text, size_bytes bigint, stamp text, code_version text,
-    reason text
+    reason text, mtime_ms bigint
 ) ON COMMIT DELETE ROWS
 
 -- name: copy_page
-COPY staged_page (id, key, path, id_path, node_id, type, size_bytes, stamp, code_version, reason) FROM STDIN
+COPY staged_page (id, key, path, id_path, node_id, type, size_bytes, stamp, code_version, reason, mtime_ms) FROM STDIN
 
 -- name: record_seen
 INSERT INTO search_index_listing (task_id, file_id) SELECT %(task_id)s, id FROM staged_page ON CONFLICT DO NOTHING
@@ -33,6 +33,20 @@ WHERE (f.path, f.id_path, f.stamp, f.code_version) IS DISTINCT FROM
    OR f.work = 'remove'
    OR f.task_id <> excluded.task_id AND (f.status NOT IN ('indexed', 'skipped')
                                          OR (SELECT "full" FROM search_index_task WHERE id = excluded.task_id))
+
+-- name: date_page
+-- when a file was changed is shown, and no work by itself
+UPDATE search_index_file f SET mtime_ms = s.mtime_ms FROM staged_page s
+WHERE f.id = s.id AND f.mtime_ms IS DISTINCT FROM s.mtime_ms
+
+-- name: vanished
+SELECT f.key FROM search_index_file f
+WHERE f.index_id = %(index_id)s AND f.status <> 'removed'
+  AND NOT EXISTS (SELECT FROM search_index_listing l WHERE l.task_id = %(task_id)s AND l.file_id = f.id)
+  AND NOT EXISTS (
+      SELECT FROM search_index_task t, unnest(t.unlisted) AS u(prefix)
+      WHERE t.id = %(task_id)s AND substring(f.key FROM 1 FOR length(u.prefix)) = u.prefix)
+ORDER BY f.key
 
 -- name: count_vanished
 SELECT count(*) FILTER (WHERE l.file_id IS NULL AND NOT f.kept) AS vanished, count(*) AS known
@@ -72,7 +86,8 @@ FROM chosen s, search_index_task t, search_index i
 WHERE f.id = s.id
   AND t.id = %(task_id)s AND t.status = 'indexing' AND i.id = t.index_id AND i.epoch = t.epoch
 RETURNING f.id, f.key, f.path, f.id_path, f.node_id, f.type, f.size_bytes, f.stamp, f.code_version, f.listed_reason, f.work,
-          f.live_fingerprint, f.live_path, f.live_id_path, f.live_chunks, f.live_tokens, f.lost
+          f.live_fingerprint, f.live_path, f.live_id_path, f.live_chunks, f.live_tokens,
+          f.live_embedded, f.lost
 
 -- name: fairest
 -- of all tasks with waiting files, which do not wait for a provider themselves: one of the project with the fewest slices
@@ -102,12 +117,13 @@ SELECT epoch FROM search_index WHERE id = %(index_id)s AND deleted_at IS NULL FO
 -- name: stage_outcomes
 CREATE TEMP TABLE IF NOT EXISTS staged_outcome (
     id uuid, status text, reason text, message text, type text, stamp text, fingerprint text, chunks integer,
-    live_tokens bigint, embedded_chunks integer, reused_chunks integer, tokens bigint, timings jsonb
+    live_tokens bigint, embedded boolean, embedded_chunks integer, reused_chunks integer, tokens bigint, timings jsonb,
+    mime text, is_binary boolean, language text
 ) ON COMMIT DELETE ROWS
 
 -- name: copy_outcomes
-COPY staged_outcome (id, status, reason, message, type, stamp, fingerprint, chunks, live_tokens, embedded_chunks,
-    reused_chunks, tokens, timings) FROM STDIN
+COPY staged_outcome (id, status, reason, message, type, stamp, fingerprint, chunks, live_tokens, embedded,
+    embedded_chunks, reused_chunks, tokens, timings, mime, is_binary, language) FROM STDIN
 
 -- name: finish
 -- a failed file keeps what is live of it; every other outcome replaces it
@@ -120,8 +136,10 @@ SET status = o.status, reason = o.reason, message = o.message, type = coalesce(o
     live_id_path = CASE WHEN o.status = 'failed' THEN f.live_id_path ELSE f.id_path END,
     live_chunks = CASE WHEN o.status = 'failed' THEN f.live_chunks ELSE o.chunks END,
     live_tokens = CASE WHEN o.status = 'failed' THEN f.live_tokens ELSE o.live_tokens END,
+    live_embedded = CASE WHEN o.status = 'failed' THEN f.live_embedded ELSE o.embedded END,
     embedded_chunks = o.embedded_chunks, reused_chunks = o.reused_chunks, tokens = o.tokens, timings = o.timings,
-    updated_at = now()
+    mime = coalesce(o.mime, f.mime), is_binary = coalesce(o.is_binary, f.is_binary),
+    language = coalesce(o.language, f.language), updated_at = now()
 FROM staged_outcome o
 WHERE f.id = o.id AND f.lease_owner = %(owner)s AND f.status = 'indexing'
 RETURNING f.id
@@ -146,9 +164,10 @@ RETURNING id, path, crashes
 
 -- name: list
 SELECT id AS file_id, coalesce(node_id, id::text) AS file_node_id, path AS file_path, id_path AS file_id_path,
-       type AS file_type, size_bytes AS size, status, reason, message,
+       type AS file_type, size_bytes AS size, mtime_ms, mime, is_binary, language, status, reason, message,
        live_fingerprint IS NOT NULL AND status <> 'indexed' AS stale,
-       live_chunks AS chunks, live_tokens AS tokens, attempts, timings
+       live_chunks > 0 AND live_embedded AS embedded, live_chunks AS chunks, embedded_chunks, live_tokens AS tokens,
+       attempts, timings
 FROM search_index_file
 WHERE index_id = %(index_id)s
   AND (%(status)s::text IS NULL AND status <> 'removed' OR status = %(status)s)

@@ -45,6 +45,7 @@ WITH waiting AS (
     SELECT id, index_id FROM search_tool WHERE next_index_id = %(index_id)s
 ), switched AS (
     UPDATE search_tool SET index_id = next_index_id, config = next_config, next_index_id = NULL, next_config = NULL,
+           next_run_at = now() + make_interval(secs => (next_config ->> 'every')::float8),
            update_error = NULL, updated_at = now()
     WHERE next_index_id = %(index_id)s
 )

@@ -1,13 +1,15 @@
 -- The content tree, as the nodes source reads it; "created" is microseconds since 1970.
 
 -- name: find_node
-SELECT id, id_path, name, type, size_bytes, version, (extract(epoch FROM created_at) * 1000000)::bigint AS created
+SELECT id, id_path, name, type, size_bytes, version, (extract(epoch FROM created_at) * 1000000)::bigint AS created,
+    (extract(epoch FROM updated_at) * 1000)::bigint AS mtime_ms
 FROM content_node
 WHERE project_id = %(project_id)s AND id = %(node_id)s
 
 -- name: list_nodes
 -- A range of id_path and not LIKE: an id may hold the wildcards of LIKE.
-SELECT id, id_path, name, type, size_bytes, version, (extract(epoch FROM created_at) * 1000000)::bigint AS created
+SELECT id, id_path, name, type, size_bytes, version, (extract(epoch FROM created_at) * 1000000)::bigint AS created,
+    (extract(epoch FROM updated_at) * 1000)::bigint AS mtime_ms
 FROM content_node
 WHERE project_id = %(project_id)s AND id_path > %(after)s AND id_path < %(before)s AND type <> 'folder'
 ORDER BY id_path
@@ -25,3 +27,8 @@ SELECT type, object_key, octet_length(json::text) AS json_bytes, version,
     (extract(epoch FROM created_at) * 1000000)::bigint AS created
 FROM content_node
 WHERE project_id = %(project_id)s AND id = %(node_id)s
+
+-- name: find_ignore_files
+SELECT id, parent_id AS folder, name
+FROM content_node
+WHERE project_id = %(project_id)s AND parent_id = ANY(%(ids)s) AND name = ANY(%(names)s) AND type <> 'folder'

@@ -12,6 +12,7 @@ from psycopg import Connection
 from psycopg.rows import class_row, dict_row
 from psycopg.sql import SQL
 
+from schemas.errors import FoldexError
 from schemas.status import TaskKind, TaskStatus
 from worker.state import Pool, handover, load
 
@@ -99,12 +100,12 @@ def ask_again(connection: Connection[Any], index_id: UUID, *, full: bool = False
     return connection.execute(_SQL["ask_again"], values).rowcount > 0
 
 
-def ask_again_over_node(connection: Connection[Any], project_id: str, id_path: str) -> None:
+def ask_again_over_nodes(connection: Connection[Any], project_id: str, id_paths: Sequence[str]) -> None:
     """Have every running task whose folder holds, or lies below, an edited node followed by one further.
 
     The running one's walk may have passed the node already.
     """
-    connection.execute(_SQL["ask_again_over_node"], {"project_id": project_id, "id_path": id_path})
+    connection.execute(_SQL["ask_again_over_nodes"], {"project_id": project_id, "id_paths": list(id_paths)})
 
 
 def retry(connection: Connection[Any], *, tool_id: UUID, index_id: UUID, folder_node_id: str | None) -> Retry | None:
@@ -194,7 +195,7 @@ def refresh(pool: Pool, task_id: UUID, index_id: UUID) -> Closed | None:
         return _closed(connection, _SQL["close"], values) if complete else None
 
 
-def fail(pool: Pool, task_id: UUID, index_id: UUID, error: str) -> Closed | None:
+def fail(pool: Pool, task_id: UUID, index_id: UUID, error: FoldexError) -> Closed | None:
     """End a task that cannot go on; what is live stays searchable, and open files wait for the next task."""
     with pool.connection() as connection:
         handover.lock_index(connection, index_id)
@@ -209,10 +210,11 @@ def cancel(connection: Connection[Any], index_id: UUID) -> None:
 
 
 def _stop(
-    connection: Connection[Any], task_id: UUID, index_id: UUID, status: TaskStatus, error: str | None
+    connection: Connection[Any], task_id: UUID, index_id: UUID, status: TaskStatus, error: FoldexError | None
 ) -> Closed | None:
     """End an open task before its time: its workers are shut out, its open files go back to what is live of them."""
-    values = {"task_id": task_id, "index_id": index_id, "status": status, "error": error}
+    values = {"task_id": task_id, "index_id": index_id, "status": status}
+    values |= {"error": error and error.message, "error_code": error and error.code}
     found = connection.execute(_SQL["open_task"], values).fetchone()
     if found is None or found[0] != task_id:
         return None

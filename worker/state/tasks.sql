@@ -1,10 +1,10 @@
 -- name: create
 -- what describes the index is taken over from the task before; the clock goes on while a transaction waits for its locks
 INSERT INTO search_index_task (id, tool_id, index_id, folder_node_id, kind, "full", allow_removals, created_at,
-    total_files, indexed_files, skipped_files, failed_files, total_chunks)
+    total_files, indexed_files, skipped_files, failed_files, total_chunks, ignored)
 SELECT %(id)s, %(tool_id)s, %(index_id)s, %(folder_node_id)s, %(kind)s, %(full)s, %(allow_removals)s, clock_timestamp(),
     coalesce(l.total_files, 0), coalesce(l.indexed_files, 0), coalesce(l.skipped_files, 0), coalesce(l.failed_files, 0),
-    coalesce(l.total_chunks, 0)
+    coalesce(l.total_chunks, 0), coalesce(l.ignored, '{}')
 FROM (SELECT) AS new LEFT JOIN LATERAL (
     SELECT * FROM search_index_task WHERE index_id = %(index_id)s ORDER BY created_at DESC, id DESC LIMIT 1) l ON true
 ON CONFLICT (index_id) WHERE status IN ('pending', 'indexing') DO NOTHING
@@ -14,13 +14,18 @@ UPDATE search_index_task
 SET rerun = true, rerun_full = rerun_full OR %(full)s, rerun_allow_removals = rerun_allow_removals OR %(allow_removals)s
 WHERE index_id = %(index_id)s AND status IN ('pending', 'indexing')
 
--- name: ask_again_over_node
--- a task that has not begun sees the edit by itself: its row is written all the same, so that it begins after the edit
-UPDATE search_index_task t SET rerun = t.rerun OR t.status = 'indexing'
+-- name: ask_again_over_nodes
+-- a task that has not begun sees the edit by itself: its row is written all the same, so that it begins after the edit;
+-- a tool that follows edits asks by itself, once for many
+UPDATE search_index_task t
+SET rerun = t.rerun OR t.status = 'indexing' AND NOT EXISTS (
+    SELECT FROM search_tool s WHERE i.id IN (s.index_id, s.next_index_id) AND s.config ->> 'auto_reindex' = 'true')
 FROM search_index i JOIN content_node root ON root.project_id = i.project_id AND root.id = i.source ->> 'node_id'
 WHERE i.id = t.index_id AND t.status IN ('pending', 'indexing') AND i.project_id = %(project_id)s
   AND i.source ->> 'kind' = 'nodes'
-  AND (starts_with(%(id_path)s || '/', root.id_path || '/') OR starts_with(root.id_path, %(id_path)s || '/'))
+  AND EXISTS (
+      SELECT FROM unnest(%(id_paths)s::text[]) AS e (path)
+      WHERE starts_with(e.path || '/', root.id_path || '/') OR starts_with(root.id_path, e.path || '/'))
 
 -- name: newest
 SELECT t.*, i.namespace
@@ -58,8 +63,15 @@ WITH raised AS (
 UPDATE search_index_task SET epoch = raised.epoch FROM raised WHERE id = %(task_id)s RETURNING search_index_task.epoch
 
 -- name: save_cursor
+-- with the page goes what was ignored on it: a slice that is repeated counts nothing twice, a listing begun anew begins at 0
 UPDATE search_index_task t
-SET list_cursor = %(cursor)s, unlisted = unlisted || %(unlisted)s::bytea[]
+SET list_cursor = %(cursor)s, unlisted = unlisted || %(unlisted)s::bytea[],
+    ignored = (
+        SELECT coalesce(jsonb_object_agg(rule, number), '{}') FROM (
+            SELECT rule, sum(number::bigint) AS number FROM (
+                SELECT * FROM jsonb_each_text(t.ignored) WHERE NOT %(first)s
+                UNION ALL SELECT * FROM jsonb_each_text(%(ignored)s)) AS e (rule, number)
+            GROUP BY rule) AS s)
 FROM search_index i
 WHERE t.id = %(task_id)s AND t.plan_owner = %(owner)s AND t.status = 'indexing' AND i.id = t.index_id AND i.epoch = t.epoch
 
@@ -133,6 +145,7 @@ SET status = CASE WHEN t.failed_files > 0 AND t.total_chunks = 0 THEN 'error' EL
     error = CASE WHEN t.failed_files > 0 AND t.total_chunks = 0 THEN (
         SELECT format('No file could be indexed: %%s failed. %%s: %%s', t.failed_files, f.path, f.message)
         FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'failed' ORDER BY f.path LIMIT 1) END,
+    error_code = CASE WHEN t.failed_files > 0 AND t.total_chunks = 0 THEN 'no_file_indexed' END,
     progress = CASE WHEN t.failed_files > 0 AND t.total_chunks = 0 THEN t.progress ELSE 1 END,
     -- what was waited for came
     warning = CASE WHEN t.held_removals > 0 THEN t.warning END,
@@ -172,7 +185,7 @@ WHERE index_id = %(index_id)s AND (status = 'indexing' OR status = 'pending' AND
 
 -- name: stop
 UPDATE search_index_task
-SET status = %(status)s, error = %(error)s, finished_at = now(), plan_owner = NULL, plan_until = NULL,
+SET status = %(status)s, error = %(error)s, error_code = %(error_code)s, finished_at = now(), plan_owner = NULL, plan_until = NULL,
     warning = CASE WHEN held_removals > 0 THEN warning END,
     -- who cancels wants nothing further
     rerun = rerun AND %(status)s <> 'cancelled'

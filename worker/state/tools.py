@@ -62,7 +62,7 @@ class NewIndex:
     @property
     def identity(self) -> str:
         """Equal for two tools exactly when they share an index."""
-        parts = [self.source.model_dump(), self.settings.model_dump(), self.keyword_index]
+        parts = [self.source.model_dump(), self.settings.identity, self.keyword_index]
         return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
@@ -195,7 +195,7 @@ def delete_project(pool: Pool, project_id: str) -> list[str]:
         delete(pool, tool_id)
     with pool.connection() as connection:
         rows = connection.execute(_SQL["delete_project_rows"], values).fetchall()
-        return [key for (key,) in rows if key is not None]
+        return [key for (key,) in rows]
 
 
 def project_exists(pool: Pool, project_id: str) -> bool:

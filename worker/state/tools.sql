@@ -10,8 +10,9 @@ SELECT id FROM search_index WHERE project_id = %(project_id)s AND identity = %(i
 FOR NO KEY UPDATE
 
 -- name: insert_tool
-INSERT INTO search_tool (id, project_id, name, index_id, node_id, source, config)
-VALUES (%(id)s, %(project_id)s, %(name)s, %(index_id)s, %(node_id)s, %(source)s, %(config)s)
+INSERT INTO search_tool (id, project_id, name, index_id, node_id, source, config, next_run_at)
+VALUES (%(id)s, %(project_id)s, %(name)s, %(index_id)s, %(node_id)s, %(source)s, %(config)s,
+        now() + make_interval(secs => (%(config)s::jsonb ->> 'every')::float8))
 
 -- name: tools
 SELECT s.id AS tool_id, s.project_id, s.name, s.node_id, s.source, s.config, s.created_at, s.updated_at, s.index_id,
@@ -48,7 +49,10 @@ DELETE FROM search_tool WHERE id = %(tool_id)s
 UPDATE search_tool SET name = %(name)s, updated_at = now() WHERE id = %(tool_id)s
 
 -- name: set_config
-UPDATE search_tool SET config = %(config)s, update_error = NULL, updated_at = now() WHERE id = %(tool_id)s
+UPDATE search_tool
+SET config = %(config)s, update_error = NULL, updated_at = now(),
+    next_run_at = now() + make_interval(secs => (%(config)s::jsonb ->> 'every')::float8)
+WHERE id = %(tool_id)s
 
 -- name: set_next_config
 UPDATE search_tool SET next_config = %(config)s, updated_at = now() WHERE id = %(tool_id)s
@@ -63,8 +67,10 @@ SELECT EXISTS (SELECT FROM content_node WHERE project_id = %(project_id)s)
 
 -- name: delete_project_rows
 WITH keys AS (DELETE FROM api_key WHERE project_id = %(project_id)s),
-     cached AS (DELETE FROM embedding_cache WHERE project_id = %(project_id)s)
-DELETE FROM content_node WHERE project_id = %(project_id)s RETURNING object_key
+     cached AS (DELETE FROM embedding_cache WHERE project_id = %(project_id)s),
+     gone AS (DELETE FROM content_node WHERE project_id = %(project_id)s RETURNING object_key)
+INSERT INTO content_stray (key, due_at) SELECT object_key, now() FROM gone WHERE object_key IS NOT NULL
+ON CONFLICT DO NOTHING RETURNING key
 
 -- name: buried
 -- due twice: while there are files left, and once no late write can follow any more

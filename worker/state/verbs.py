@@ -11,7 +11,7 @@ from psycopg.types.json import Jsonb
 from schemas.errors import NotFound
 from schemas.status import TaskKind
 from schemas.tool import ToolConfig
-from worker.state import Pool, handover, load, tasks, tools
+from worker.state import Pool, handover, load, tasks, tools, watch
 from worker.state.handover import Held
 from worker.state.tasks import Retry
 from worker.state.tools import NewIndex
@@ -49,6 +49,7 @@ def cancel(pool: Pool, tool_id: UUID) -> None:
         held = _hold(connection, tool_id)
         handover.end_update(connection, held, CANCELLED)
         tasks.cancel(connection, held.index_id)
+        watch.forget(connection, held.index_id)
 
 
 def retry(pool: Pool, tool_id: UUID) -> Retry | None:
@@ -83,6 +84,8 @@ def change_config(pool: Pool, tool_id: UUID, config: ToolConfig, wanted: NewInde
             connection.execute(_SQL["set_next_config"], values)
             return None
         if wanted.identity == held.identity:
+            if config.auto_reindex:
+                watch.follow_from_now(connection, tool_id)
             connection.execute(_SQL["set_config"], values)
             handover.end_update(connection, held)
             return None

@@ -1,0 +1,106 @@
+"""A multipart/form-data body, taken apart while it comes in.
+
+Starlette's own `request.form()` writes every file to a temporary one before anything of ours is asked: each byte would
+be written twice, and no limit hold before the disk is full. Its parser underneath is used here without that.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
+
+from schemas.errors import Invalid
+
+MALFORMED = "The body is not well-formed multipart/form-data; have it made by your HTTP library."
+
+
+class Receiver(Protocol):
+    """What is told of a body's parts, in their order."""
+
+    def begin(self, name: str, filename: str | None) -> None:
+        """A part begins: a file if it has a `filename`, which is as it was sent."""
+        ...
+
+    def data(self, piece: bytes) -> None:
+        """More of the part."""
+        ...
+
+    def end(self) -> None:
+        """The part is complete."""
+        ...
+
+
+class Multipart:
+    """Takes the pieces of a body and calls its receiver. Raises `Invalid` for what is no multipart/form-data."""
+
+    def __init__(self, content_type: str | None, receiver: Receiver) -> None:
+        kind, options = parse_options_header(content_type)
+        if kind != b"multipart/form-data" or not options.get(b"boundary"):
+            raise Invalid("Send the files as multipart/form-data, with a boundary: curl -F files=@a.md does so.")
+        self._receiver = receiver
+        self._complete = False
+        self._header, self._value, self._disposition = b"", b"", b""
+        try:
+            self._parser = MultipartParser(
+                options[b"boundary"],
+                {
+                    "on_part_begin": self._part_begins,
+                    "on_header_field": self._add_to_header,
+                    "on_header_value": self._add_to_value,
+                    "on_header_end": self._header_ends,
+                    "on_headers_finished": self._headers_end,
+                    "on_part_data": self._add_data,
+                    "on_part_end": receiver.end,
+                    "on_end": self._ends,
+                },
+            )
+        except FormParserError as error:
+            raise Invalid(MALFORMED) from error
+
+    def feed(self, data: bytes) -> None:
+        """Take the next piece of the body."""
+        try:
+            self._parser.write(data)
+        except FormParserError as error:
+            raise Invalid(MALFORMED) from error
+
+    def close(self) -> None:
+        """Note that no piece follows; raises `Invalid` if the body is not complete."""
+        if not self._complete:
+            raise Invalid("The body ends before its last boundary; send all of it.")
+
+    def _part_begins(self) -> None:
+        self._header, self._value, self._disposition = b"", b"", b""
+
+    def _add_to_header(self, data: bytes, start: int, end: int) -> None:
+        self._header += data[start:end]
+
+    def _add_to_value(self, data: bytes, start: int, end: int) -> None:
+        self._value += data[start:end]
+
+    def _header_ends(self) -> None:
+        if self._header.lower() == b"content-disposition":
+            self._disposition = self._value
+        self._header, self._value = b"", b""
+
+    def _headers_end(self) -> None:
+        _, options = parse_options_header(self._disposition.decode("latin-1"))
+        if b"name" not in options:
+            raise Invalid(MALFORMED)
+        filename = options.get(b"filename")
+        self._receiver.begin(_text(options[b"name"]), None if filename is None else _text(filename))
+
+    def _add_data(self, data: bytes, start: int, end: int) -> None:
+        self._receiver.data(data[start:end])
+
+    def _ends(self) -> None:
+        self._complete = True
+
+
+def _text(name: bytes) -> str:
+    try:
+        return name.decode()
+    except UnicodeDecodeError:
+        return name.decode("latin-1")

@@ -1,0 +1,227 @@
+"""Many files at once into a folder of the project's content tree, without any of them in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from fastapi.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
+
+from api.deps import CallerDep, ResourcesDep
+from api.multipart import Multipart
+from api.names import MAX_DEPTH, clean_path, extension
+from api.problems import RESPONSES
+from api.routes.nodes import announced
+from schemas.errors import Invalid, SourceError, TooLarge
+from schemas.node import Refused, Upload, Uploaded
+from worker.objects import Writer
+from worker.resources import Resources
+from worker.state import content, uploads
+from worker.state.uploads import Received, Saved
+from worker.strays import drop
+
+router = APIRouter(prefix="/api/projects/{project_id}/uploads", tags=["nodes"], responses=RESPONSES)
+
+#: Bytes that are handed on at a time: fewer would cost a change of threads each.
+BATCH = 1 << 18
+#: Seconds without a byte after which a sender is taken for gone.
+SILENCE = 60
+#: Characters of a field that is no file.
+MAX_FIELD = 1000
+#: What is refused is read to its end, so that the rest is not lost; this many times what is allowed ends the request.
+PATIENCE = 2
+
+#: Extensions of the types that the type of a node tells; every other file is what its name says.
+_TYPES = dict.fromkeys(["json", "geojson", "webmanifest"], "json")
+_TYPES |= dict.fromkeys(["md", "markdown", "mdown", "mkd", "mdx"], "markdown")
+
+_FILES = {"type": "array", "items": {"type": "string", "format": "binary"}, "description": "May name folders: a/b.md"}
+_PARENT = {"type": "string", "description": "The folder node; none: the project's root."}
+_BODY = {"type": "object", "required": ["files"], "properties": {"files": _FILES, "parent_id": _PARENT}}
+
+
+@router.post(
+    "",
+    openapi_extra={"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": _BODY}}}},
+)
+async def upload_files(
+    project_id: str,
+    request: Request,
+    caller: CallerDep,
+    resources: ResourcesDep,
+    parent_id: Annotated[str | None, Query(max_length=200, description="As the field of that name.")] = None,
+) -> Upload:
+    """Store files below a folder; a name that is there already gets a new version. A refused file refuses only itself.
+
+    Folders are made from names such as `guide/setup.md`. All nodes appear at the end, together; an upload that breaks
+    off leaves none.
+    """
+    caller.check(project_id)
+    receiver = Incoming(resources, project_id, parent_id)
+    body = Multipart(request.headers.get("content-type"), receiver)
+    try:
+        async for piece in _batches(request):
+            await run_in_threadpool(body.feed, piece)
+        body.close()
+        return await run_in_threadpool(receiver.save)
+    except (ClientDisconnect, TimeoutError) as error:
+        raise Invalid("The connection fell silent before the body was complete; send it again.") from error
+    finally:
+        await run_in_threadpool(receiver.abort)
+
+
+async def _batches(request: Request) -> AsyncIterator[bytes]:
+    """The body in pieces of about `BATCH`."""
+    stream, held = request.stream(), bytearray()
+    while True:
+        try:
+            async with asyncio.timeout(SILENCE):
+                held += await anext(stream)
+        except StopAsyncIteration:
+            break
+        if len(held) >= BATCH:
+            yield bytes(held)
+            held.clear()
+    yield bytes(held)
+
+
+@dataclass(slots=True)
+class _File:
+    """A file that comes in; `key` names its object while that is wanted."""
+
+    sent: str
+    path: tuple[str, ...]
+    size: int = 0
+    key: str | None = None
+    refused: Refused | None = None
+
+
+class Incoming:
+    """The receiver of an upload: bytes go to the object store as they come, and become nodes in `save`.
+
+    Raises `SourceError` where the store fails, and `Invalid` for a body that is none of an upload.
+    """
+
+    def __init__(self, resources: Resources, project_id: str, parent_id: str | None) -> None:
+        self._resources = resources
+        self._project_id = project_id
+        self._parent_id = parent_id
+        self._refused_types = frozenset(resources.settings.upload_refused_types.lower().split())
+        self._files: list[_File] = []
+        self._writer: Writer | None = None
+        self._field: tuple[str, bytearray] | None = None
+        self._stored = self._read = 0
+
+    def begin(self, name: str, filename: str | None) -> None:
+        """See `Receiver`."""
+        self._field = (name, bytearray()) if filename is None else None
+        if filename is None:
+            if name != "parent_id":
+                raise Invalid(f"The upload has a field {name!r}; give `files`, each with a file name, and `parent_id`.")
+            return
+        if not self._files and self._parent_id is not None:
+            # asked before anything is stored; whether it still is one, asks the end
+            self._check_parent(self._parent_id)
+        file = _File(filename, clean_path(filename))
+        self._files.append(file)
+        file.refused = self._refusal(file)
+        if file.refused is None:
+            file.key = announced(self._resources, self._project_id)
+            self._writer = self._resources.objects.open(file.key)
+
+    def data(self, piece: bytes) -> None:
+        """See `Receiver`."""
+        self._read += len(piece)
+        settings = self._resources.settings
+        if self._read > PATIENCE * settings.max_upload_bytes:
+            raise TooLarge("The upload is far larger than MAX_UPLOAD_BYTES; send fewer files at a time.")
+        if self._field is not None:
+            self._field[1].extend(piece)
+            if len(self._field[1]) > MAX_FIELD:
+                raise Invalid("The field parent_id is longer than any id; give a folder's id.")
+            return
+        file = self._files[-1]
+        file.size += len(piece)
+        if self._writer is None:
+            return
+        if file.size > settings.max_file_bytes:
+            self._refuse(file, Refused.TOO_LARGE)
+        elif self._stored + file.size > settings.max_upload_bytes:
+            self._refuse(file, Refused.TOO_MUCH)
+        else:
+            self._writer.write(piece)
+
+    def end(self) -> None:
+        """See `Receiver`."""
+        if self._field is not None:
+            self._parent_id = self._field[1].decode(errors="replace") or None
+        elif self._writer is not None:
+            self._writer.close()
+            self._writer = None
+            self._stored += self._files[-1].size
+
+    def save(self) -> Upload:
+        """Make nodes of what is stored; raises `NotFound` or `Invalid` for the folder."""
+        if not self._files:
+            raise Invalid("The upload holds no file; send each as a part named `files`, with a file name.")
+        received = [
+            Received(file.path, _TYPES.get(extension(file.path[-1]), "file"), file.key, file.size)
+            for file in self._files
+            if file.key
+        ]
+        saved, unused = uploads.save(self._resources.pool, self._project_id, self._parent_id, received)
+        of_key = {file.key: outcome for file, outcome in zip(received, saved, strict=True)}
+        items = [_shown(file, of_key[file.key] if file.key else Saved(None)) for file in self._files]
+        self._files = []
+        drop(self._resources, unused)
+        return Upload(items=items)
+
+    def abort(self) -> None:
+        """Delete what no node names; does nothing after `save`. What it cannot delete, the sweep does."""
+        with suppress(SourceError):
+            if self._writer is not None:
+                self._writer.abort()
+        drop(self._resources, [file.key for file in self._files if file.key])
+
+    def _refusal(self, file: _File) -> Refused | None:
+        settings = self._resources.settings
+        if len(self._files) > settings.max_upload_files * 2 * PATIENCE:
+            raise TooLarge("The upload holds far more than MAX_UPLOAD_FILES files; send fewer at a time.")
+        if len(self._files) > settings.max_upload_files:
+            return Refused.TOO_MANY
+        if not file.path:
+            return Refused.BAD_NAME
+        if len(file.path) > MAX_DEPTH:
+            return Refused.TOO_DEEP
+        return Refused.UNSUPPORTED_TYPE if extension(file.path[-1]) in self._refused_types else None
+
+    def _refuse(self, file: _File, reason: Refused) -> None:
+        """Keep nothing of a file whose rest is read all the same: others may follow it."""
+        if self._writer is not None and file.key is not None:
+            self._writer.abort()
+            drop(self._resources, [file.key])
+        self._writer, file.key, file.refused = None, None, reason
+
+    def _check_parent(self, parent_id: str) -> None:
+        if content.get(self._resources.pool, self._project_id, parent_id)["type"] != "folder":
+            raise Invalid(f"The node {parent_id!r} is no folder; choose one as parent_id.")
+
+
+def _shown(file: _File, saved: Saved) -> Uploaded:
+    refused = file.refused or saved.refused
+    name = file.path[-1] if file.path else file.sent
+    return Uploaded(
+        file_id=saved.node_id,
+        file_name=name,
+        file_path="/".join(file.path) or file.sent,
+        file_extension=extension(name),
+        size=file.size,
+        outcome="refused" if refused else ("created" if saved.is_new else "updated"),
+        reason=refused,
+        message=refused and refused.remedy,
+    )

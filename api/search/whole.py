@@ -1,0 +1,82 @@
+"""Files that are not embedded, handed over whole: meaning cannot find them, so who asks reads them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
+from uuid import UUID
+
+from api.search.filters import Narrowed
+from api.text import joined
+from schemas.search import Hit
+from worker.state import Pool, chunks
+from worker.state.tools import Index
+from worker.vectors import Found
+
+
+def whole_files(
+    pool: Pool, index: Index, narrowed: Narrowed, scores: Mapping[UUID, float], *, files: int, characters: int
+) -> list[Hit]:
+    """At most so many `files` that pass the filters, of so many `characters` together.
+
+    Those with a score come first, the best before the others, then the rest by path; what does not fit is left out.
+    """
+    values = {**narrowed.values, "index_id": index.id, "characters": characters}
+    matched = chunks.unembedded(pool, {**values, "only": list(scores), "without": [], "limit": len(scores)})
+    matched.sort(key=lambda found: -scores[found[0]])
+    chosen = _fitting(matched, files, characters)
+    room = characters - sum(length for _, length in chosen)
+    values |= {"characters": room, "only": None, "without": list(scores), "limit": files - len(chosen)}
+    chosen += _fitting(chunks.unembedded(pool, values), files - len(chosen), room)
+    order = {id_: place for place, (id_, _) in enumerate(chosen)}
+    pointer = index.source.get("json_pointer") or ""
+    by_file = groupby(chunks.whole(pool, list(order)), key=lambda row: row["file_id"])
+    hits = [_hit(list(pieces), pointer, scores.get(id_, 0.0)) for id_, pieces in by_file]
+    return sorted(hits, key=lambda hit: order[hit.file_id])
+
+
+def by_file(rows: Mapping[UUID, dict[str, Any]], by_keywords: Sequence[Found]) -> dict[UUID, float]:
+    """The best keyword score, 0 to 1, of each file that is found and not embedded."""
+    top = by_keywords[0].value if by_keywords else 0.0
+    scores: dict[UUID, float] = {}
+    for found in by_keywords:
+        row = rows.get(found.id)
+        if row is not None and not row["embedded"]:
+            scores.setdefault(row["file_id"], found.value / top if top > 0 else 0.0)
+    return scores
+
+
+def _fitting(found: Sequence[tuple[UUID, int]], files: int, characters: int) -> list[tuple[UUID, int]]:
+    chosen: list[tuple[UUID, int]] = []
+    for id_, length in found:
+        if len(chosen) < files and length <= characters:
+            chosen.append((id_, length))
+            characters -= length
+    return chosen
+
+
+def _hit(pieces: Sequence[dict[str, Any]], pointer: str, score: float) -> Hit:
+    """All of a file, or of what the tool narrows it to; what only a part of it has, such as a symbol, is null."""
+    first, text = pieces[0], joined(pieces)
+    start = first["start_char"] if pointer else 0
+    end = max(piece["end_char"] for piece in pieces) if pointer else len(text)
+    shown = text[start:end]
+    line = text.count("\n", 0, start) + 1
+    return Hit.model_validate(
+        {
+            **first,
+            "chunk_text": shown,
+            "content_hash": f"sha256:{hashlib.sha256(shown.encode()).hexdigest()}",
+            "file_name": first["file_path"].rsplit("/", 1)[-1],
+            "json_pointer": None if first["json_pointer"] is None else pointer,
+            "start_char": start,
+            "end_char": end,
+            "start_line": line,
+            "end_line": line + shown.rstrip("\n").count("\n"),
+            **dict.fromkeys(("symbol", "node_type", "scope", "page", "distance")),
+            "score": round(score, 6),
+            "whole": True,
+        }
+    )

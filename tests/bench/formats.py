@@ -1,0 +1,140 @@
+"""Every format's reader and cutter over the samples of tests/data, and what this repository becomes, type by type."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from api.stack.programs import ROOT
+from schemas.document import Document
+from schemas.errors import FileError
+from schemas.source import ChunkSettings
+from tests.bench.running import running
+from worker import parse
+from worker.chunk import chunk
+from worker.tokens import cl100k
+
+T = TypeVar("T")
+
+SAMPLES = ROOT / "tests" / "data"
+#: Text formats are repeated up to so many bytes; of the others a file cannot be made longer by repeating its bytes.
+BYTES = 500_000
+#: Each is read again and again for so long, and at least so often.
+SECONDS, TIMES = 1.0, 3
+CHUNKS = ChunkSettings(unit="tokens", size=512, overlap=64)
+MAX_TOKENS = 8192
+
+#: What stands before, between and behind the copies of a sample.
+_COPIES = {
+    "markdown": (b"", b"\n\n", b""),
+    "text": (b"", b"\n", b""),
+    "code": (b"", b"\n", b""),
+    "csv": (b"", b"", b""),
+    "jsonl": (b"", b"\n", b""),
+    "json": (b"[", b",", b"]"),
+    "yaml": (b"", b"\n---\n", b""),
+    "html": (b"", b"\n", b""),
+}
+
+
+_OUTCOMES = """
+SELECT CASE status WHEN 'indexed' THEN type ELSE concat_ws(' ', type, status, reason) END AS name, count(*),
+       sum(live_chunks) AS chunks
+FROM search_index_file GROUP BY name ORDER BY chunks DESC, name
+"""
+
+
+@dataclass
+class Figures:
+    """What the samples of one format took; `chunked_bytes` is the text that was cut, in UTF-8."""
+
+    files: int = 0
+    bytes_: int = 0
+    seconds: float = 0.0
+    chunked_bytes: int = 0
+    chunk_seconds: float = 0.0
+    chunks: int = 0
+
+
+def run(place: Path) -> None:
+    cl100k()
+    print(f"{'format':10} {'files/s':>9} {'read MB/s':>10} {'cut MB/CPU-s':>13} {'chunks':>7}")
+    for type_, samples in _by_type().items():
+        _measure(type_, samples)
+    print("files/s: samples as they are, read and cut. MB/s: text formats as files of 500 kB, of others the file's own")
+    print("bytes are read, and 500 kB of their text are cut.")
+    _repository(place)
+
+
+def _by_type() -> dict[str, list[Path]]:
+    found: dict[str, list[Path]] = defaultdict(list)
+    for path in sorted(SAMPLES.glob("*/*")):
+        if path.suffix != ".expected":
+            found[path.parent.name].append(path)
+    return found
+
+
+def _measure(type_: str, samples: list[Path]) -> None:
+    small, large, refused = Figures(), Figures(), set[str]()
+    for path in samples:
+        try:
+            data = path.read_bytes()
+            _repeat(small, path.name, data)
+            _repeat(large, path.name, _longer(type_, data), whole=type_ in _COPIES)
+        except FileError as error:
+            refused.add(f"{path.name}: {error.reason}")
+        except ImportError as error:
+            refused.add(f"{path.name}: {error}")
+    if small.files:
+        rate = small.files / (small.seconds + small.chunk_seconds)
+        cut = large.chunked_bytes / 1e6 / large.chunk_seconds
+        print(f"{type_:10} {rate:9.0f} {large.bytes_ / 1e6 / large.seconds:10.2f} {cut:13.1f} {small.chunks:7}")
+    for line in sorted(refused):
+        print(f"{'' if small.files else type_:10} {line}")
+
+
+def _repeat(figures: Figures, name: str, data: bytes, *, whole: bool = True) -> None:
+    """Read and cut one file again and again; without `whole`, what is cut is its text repeated to `BYTES`."""
+    until, times, chunks = time.monotonic() + SECONDS, 0, 0
+    while times < TIMES or time.monotonic() < until:
+        seconds, document = _timed(time.perf_counter, lambda: parse.parse(name, data, parse.Limits()))
+        figures.seconds += seconds
+        if not whole:
+            document = replace(document, text=f"{document.text}\n\n" * (BYTES // len(document.text) + 1))
+        seconds, chunks = _timed(time.process_time, lambda document=document: _chunks(document))  # type: ignore[misc] # mypy infers no default's type
+        figures.chunk_seconds += seconds
+        figures.chunked_bytes += len(document.text.encode())
+        figures.bytes_ += len(data)
+        times += 1
+    figures.files += times
+    figures.chunks += chunks
+
+
+def _chunks(document: Document) -> int:
+    return len(chunk(document, CHUNKS, cl100k(), MAX_TOKENS))
+
+
+def _timed(clock: Callable[[], float], work: Callable[[], T]) -> tuple[float, T]:
+    started = clock()
+    done = work()
+    return clock() - started, done
+
+
+def _longer(type_: str, data: bytes) -> bytes:
+    if type_ not in _COPIES or not data:
+        return data
+    before, between, after = _COPIES[type_]
+    return before + between.join([data] * (BYTES // len(data) + 1)) + after
+
+
+def _repository(place: Path) -> None:
+    """The whole service over this repository: the real ignore rules, types and outcomes."""
+    with running(place, ROOT) as service:
+        service.wait(service.local_tool(ROOT), seconds=600)
+        print("this repository:")
+        for name, files, chunks in service.rows(_OUTCOMES):
+            print(f"  {name:26} {files:5} files {chunks:6} chunks")

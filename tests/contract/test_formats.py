@@ -1,0 +1,192 @@
+"""One suite over every format: real samples with what is expected of them, names that lie, and damage.
+
+A sample in tests/data/<type>/ has its expectation beside it in `<sample>.expected`: a line of JSON, a blank line, and
+the text. A sample without one is its own text.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from io import BytesIO
+from itertools import pairwise
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from schemas.document import Document
+from schemas.errors import FileError
+from schemas.status import Reason
+from tests.contract.samples import LIMITS, PACKAGES, SAMPLES, expected, helper, of, refused, zipped
+from worker.parse import Limits, parse, refusal, type_of, types, version
+from worker.parse.formats import BY_EXTENSION, FORMATS, Format
+
+__all__ = ["helper"]
+FUZZ_SECONDS = 8.0
+BINARY = [path for path in SAMPLES if (found := BY_EXTENSION.get(path.suffix[1:])) and found.binary]
+
+
+def can_read(path: Path) -> bool:
+    """Whether this machine has what the sample's format needs."""
+    needed = BY_EXTENSION.get(path.suffix[1:])
+    return needed is None or needed.type not in {"doc", "image"} or bool(types.programs(needed.programs))
+
+
+# samples
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
+def test_a_sample_becomes_what_is_expected(path: Path) -> None:
+    head, text = expected(path)
+    if "reason" in head:
+        if head["reason"] == Reason.NEEDS_OCR and types.programs(("tesseract",)):
+            assert parse(path.name, path.read_bytes(), LIMITS).text
+        else:
+            assert refused(path.name, path.read_bytes()).reason == head["reason"]
+        return
+    if not can_read(path):
+        assert "install one" in refused(path.name, path.read_bytes()).message
+        return
+    document = parse(path.name, path.read_bytes(), LIMITS)
+    shown = {name: getattr(document, name) for name in head}
+    assert {**shown, "pages": list(document.pages)} == {"pages": [], **head}
+    assert document.type == path.parent.name
+    if document.type != "doc":
+        assert document.text == text
+    else:
+        # converters differ in blank lines
+        assert document.text.split() == text.split()
+
+
+@pytest.mark.parametrize("format_", FORMATS, ids=lambda format_: format_.type)
+def test_every_line_of_the_table_has_a_sample(format_: Format) -> None:
+    assert any(path.parent.name == format_.type for path in SAMPLES)
+    assert all(path.stat().st_size < 100_000 for path in SAMPLES)
+
+
+def test_pages_begin_where_they_say() -> None:
+    document = parse("tides.pdf", of("pdf/tides.pdf"), LIMITS)
+    pages = [document.text[start:end].strip() for start, end in pairwise((*document.pages, len(document.text)))]
+    assert [page[:8] for page in pages] == ["The tide", "Page two", "", "The last"]
+
+
+def test_names_tell_type_and_version() -> None:
+    assert {type_of(f"folder/a.{extension}") for extension in BY_EXTENSION} == {f.type for f in FORMATS} - {"code"}
+    assert (type_of("a.py"), type_of("Makefile"), type_of("LICENSE")) == ("code", "code", "text")
+    assert version("a.docx") == f"docx-{BY_EXTENSION['docx'].version}"
+    assert refusal("a.pdf") is None
+
+
+@pytest.mark.parametrize("name", ["a.mp3", "a.ZIP", "b.xls", "c.ppt", "d.mp4", "e.exe", "f.heic", "g.parquet", "h.msg"])
+def test_what_is_not_read_has_a_remedy(name: str) -> None:
+    failure = refusal(name)
+    assert failure is not None
+    assert failure.reason is Reason.UNSUPPORTED_TYPE
+    assert refused(name, b"anything").message == failure.message
+
+
+# content before name
+
+
+@pytest.mark.parametrize("path", [*PACKAGES, "pdf/tides.pdf"])
+@pytest.mark.parametrize("name", ["notes.txt", "page.html", "data.json", "x.pdf", "y.docx", "z.png", "noextension"])
+def test_content_is_believed_before_the_name(path: str, name: str) -> None:
+    document = parse(name, of(path), LIMITS)
+    assert document == parse(path, of(path), LIMITS)
+
+
+@pytest.mark.parametrize("extension", [e for f in FORMATS if f.binary for e in f.extensions.split()])
+def test_text_under_a_wrong_name_is_text(extension: str) -> None:
+    document = parse(f"a.{extension}", b"Only a note, nothing more.\n", LIMITS)
+    assert (document.type, document.text) == ("text", "Only a note, nothing more.\n")
+    assert parse(f"a.{extension}", b"<!DOCTYPE html><h1>A page</h1><p>Text</p>", LIMITS).type == "html"
+
+
+def test_a_polyglot_is_one_thing_only() -> None:
+    both = of("pdf/tides.pdf") + of("docx/handbook.docx")
+    assert parse("a.docx", both, LIMITS).type == "pdf"
+    assert refused("a.txt", b"PK\3\4" + b"text" * 100).reason is Reason.PARSE_FAILED
+    assert parse("a.pdf", b"\r\n\r\n" + of("pdf/tides.pdf"), LIMITS).type == "pdf"
+    assert parse("a.txt", b"BM and RIFF begin this text", LIMITS).type == "text"
+
+
+def test_an_archive_that_is_no_document_is_refused() -> None:
+    assert refused("a.docx", zipped({"readme.txt": b"hello"})).reason is Reason.UNSUPPORTED_TYPE
+
+
+@pytest.mark.parametrize(
+    ("stream", "reason"),
+    [("EncryptedPackage", Reason.ENCRYPTED), ("Workbook", Reason.UNSUPPORTED_TYPE)],
+)
+def test_compound_files_are_told_apart(stream: str, reason: Reason) -> None:
+    data = of("doc/diary.doc").replace("WordDocument".encode("utf-16-le"), stream.ljust(12)[:16].encode("utf-16-le"))
+    assert refused("a.docx", data).reason is reason
+
+
+# damage
+
+
+def attempt(name: str, data: bytes) -> Document | FileError:
+    try:
+        return parse(name, data, Limits(seconds=5))
+    except FileError as failure:
+        return failure
+
+
+@pytest.mark.parametrize("path", BINARY, ids=lambda path: path.name)
+@pytest.mark.parametrize("share", [0.02, 0.5, 0.97])
+def test_a_truncated_file_is_an_outcome(path: Path, share: float) -> None:
+    data = path.read_bytes()
+    came = attempt(path.name, data[: int(len(data) * share)])
+    assert came.text.strip() if isinstance(came, Document) else came.reason is not Reason.CRASHED
+
+
+# fuzz
+
+
+def mutated(data: bytes, chance: random.Random) -> bytes:
+    made = bytearray(data)
+    for _ in range(chance.choice((1, 3, 20))):
+        at = chance.randrange(len(made))
+        match chance.randrange(4):
+            case 0:
+                made[at] = chance.randrange(256)
+            case 1:
+                del made[at : at + chance.randrange(1, 200)]
+            case 2:
+                made[at:at] = made[chance.randrange(len(made)) :][:200]
+            case _:
+                made[at : at + 8] = chance.randbytes(8)
+        if not made:
+            return data
+    return bytes(made)
+
+
+def inside(data: bytes, chance: random.Random) -> bytes:
+    """A container whose members are damaged, not the container: most others end at its checksums."""
+    with ZipFile(BytesIO(data)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    name = chance.choice([name for name, content in members.items() if content])
+    return zipped({**members, name: mutated(members[name], chance)})
+
+
+@pytest.mark.parametrize("damage", [mutated, inside])
+def test_damaged_samples_are_documents_or_outcomes(damage: Callable[[bytes, random.Random], bytes]) -> None:
+    chance = random.Random(20_240_501)
+    samples = [p for p in SAMPLES if damage is mutated or f"{p.parent.name}/{p.name}" in PACKAGES]
+    until = time.monotonic() + FUZZ_SECONDS
+    done = 0
+    while time.monotonic() < until:
+        path = samples[done % len(samples)]
+        came = attempt(path.name, damage(path.read_bytes(), chance))
+        if isinstance(came, Document):
+            assert came.text.strip()
+            assert "\0" not in came.text
+            assert came.text.encode()
+            assert list(came.pages) == sorted(came.pages)
+        else:
+            assert came.reason is not Reason.CRASHED, (path, done)
+        done += 1
+    assert done > len(samples)

@@ -1,0 +1,241 @@
+"""Files made to do harm, and the helper process that such files are read in."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from schemas.status import Reason
+from tests.contract.samples import DATA, LIMITS, PACKAGES, ROOT, endless_sheet, helper, of, png, refused, with_member
+from worker.parse import Limits, isolated, longest, parse, types, version
+
+__all__ = ["helper"]
+#: What stands in for Tesseract: it tells whether it was given a picture.
+TESSERACT = f"""#!{sys.executable}
+import sys
+from PIL import Image
+if "--version" in sys.argv:
+    print("tesseract 5.0.0")
+else:
+    with Image.open(sys.argv[1]) as image:
+        width, height = image.size
+    with open(sys.argv[2] + ".txt", "w") as output:
+        output.write(f"seen {{width > 100 and height > 100}}\\n")
+"""
+#: Ends three helpers of a process while they read.
+KILLER = """
+import psutil, sys, time
+parent, killed = psutil.Process(int(sys.argv[1])), 0
+while killed < 3:
+    for child in parent.children():
+        if "worker.parse.helper" in child.cmdline() and child.cpu_times().user > 0.5:
+            child.kill()
+            killed += 1
+    time.sleep(0.02)
+"""
+
+
+def laughing(root: str) -> str:
+    entities = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 12))
+    return f'<!DOCTYPE x [<!ENTITY l0 "lol">{entities}]><{root}>&l11;</{root}>'
+
+
+@pytest.mark.parametrize("path", PACKAGES)
+def test_a_bomb_is_too_large(path: str) -> None:
+    failure = refused(path, with_member(path, "media/zeros.bin", bytes(120_000_000)))
+    assert failure.reason is Reason.TOO_LARGE
+    assert "inflate" in failure.message
+
+
+@pytest.mark.parametrize("path", PACKAGES)
+def test_a_bomb_that_lies_about_its_size_is_not_inflated(path: str) -> None:
+    data = bytearray(with_member(path, "media/zeros.bin", bytes(120_000_000)))
+    entry = data.rfind(b"PK\1\2")
+    data[entry + 24 : entry + 28] = (1000).to_bytes(4, "little")
+    assert refused(path, bytes(data)).reason is Reason.PARSE_FAILED
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "root"),
+    [
+        ("docx/handbook.docx", "word/document.xml", "document"),
+        ("pptx/lighthouse.pptx", "ppt/presentation.xml", "presentation"),
+        ("xlsx/catches.xlsx", "xl/workbook.xml", "workbook"),
+        ("odt/garden.odt", "content.xml", "content"),
+        ("epub/tales.epub", "OPS/book.opf", "package"),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_a_billion_laughs_are_not_laughed(path: str, name: str, root: str, encoding: str) -> None:
+    assert refused(path, with_member(path, name, laughing(root).encode(encoding))).reason is Reason.PARSE_FAILED
+
+
+def test_depth_is_an_outcome() -> None:
+    deep = b"<a>" * 200_000 + b"</a>" * 200_000
+    office = b'<x xmlns:o="urn:oasis:names:tc:opendocument:xmlns:office:1.0"><o:body>' + deep + b"</o:body></x>"
+    assert refused("a.odt", with_member("odt/garden.odt", "content.xml", office)).reason is Reason.PARSE_FAILED
+    assert refused("a.docx", with_member("docx/handbook.docx", "word/document.xml", deep)).reason is Reason.PARSE_FAILED
+
+
+def test_ten_thousand_pages_are_bounded_by_a_setting() -> None:
+    one = of("pdf/open-password.pdf").replace(b"/Encrypt 1000 0 R ", b"")
+    many = one.replace(b"/Kids [5 0 R] /Count 1", b"/Kids [" + b"5 0 R " * 10_000 + b"] /Count 10000")
+    assert "MAX_PAGES" in refused("a.pdf", many).message
+    loop = one.replace(b"/Kids [5 0 R] /Count 1", b"/Kids [2 0 R] /Count 1")
+    assert refused("a.pdf", loop).reason in {Reason.PARSE_FAILED, Reason.NO_TEXT}
+
+
+def test_a_huge_picture_is_refused_before_it_is_made() -> None:
+    failure = refused("a.png", png(50_000, 50_000))
+    assert failure.reason is Reason.TOO_LARGE
+    assert "50,000 by 50,000" in failure.message
+
+
+def test_limits_name_their_setting() -> None:
+    docx = of("docx/handbook.docx")
+    assert "MAX_CHARACTERS" in refused("a.docx", docx, Limits(max_characters=100)).message
+    assert "MAX_CHARACTERS" in refused("a.txt", b"text " * 100, Limits(max_characters=100)).message
+    assert "MAX_PAGES" in refused("a.pptx", of("pptx/lighthouse.pptx"), Limits(max_pages=3)).message
+
+
+def test_a_file_that_takes_too_long_is_given_up() -> None:
+    assert "PARSE_SECONDS" in refused("a.xlsx", endless_sheet(), Limits(seconds=1)).message
+    assert parse("a.xlsx", of("xlsx/catches.xlsx"), LIMITS).text
+
+
+def test_a_file_that_takes_too_much_memory_is_given_up() -> None:
+    main = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+    runs = "".join(f"<w:p><w:r><w:t>{n:x}</w:t></w:r></w:p>" for n in range(600_000))
+    body = f"<w:document {main}><w:body>{runs}</w:body></w:document>".encode()
+    small = Limits(memory_bytes=256 << 20)
+    assert (
+        "PARSE_MEMORY_MB"
+        in refused("a.docx", with_member("docx/handbook.docx", "word/document.xml", body), small).message
+    )
+    assert parse("a.docx", of("docx/handbook.docx"), small).text
+
+
+def test_what_postgres_refuses_never_leaves_a_parser() -> None:
+    markup = b"<html><head><title>a&#0;b</title></head><body><p>one&#xD800;two&#0;three</p></body></html>"
+    for name, data in (("a.html", markup), ("a.epub", with_member("epub/tales.epub", "OPS/one.xhtml", markup))):
+        document = parse(name, data, LIMITS)
+        assert "\0" not in f"{document.text}{document.title}"
+        assert f"{document.text}{document.title}".encode()
+
+
+# the helper process
+
+
+def helpers() -> list[psutil.Process]:
+    return [p for p in psutil.Process().children() if "worker.parse.helper" in p.cmdline()]
+
+
+def test_one_helper_reads_many_files_and_is_replaced_when_it_dies() -> None:
+    parse("a.pdf", of("pdf/tides.pdf"), LIMITS)
+    (first,) = helpers()
+    parse("a.odt", of("odt/garden.odt"), LIMITS)
+    assert helpers() == [first]
+    first.kill()
+    assert parse("a.pdf", of("pdf/tides.pdf"), LIMITS).type == "pdf"
+    (second,) = helpers()
+    assert second != first
+
+
+def test_a_helper_that_dies_three_times_is_an_outcome() -> None:
+    """The sheet would keep it busy for ever."""
+    killer = subprocess.Popen([sys.executable, "-c", KILLER, str(os.getpid())])
+    isolated.stop()
+    try:
+        assert refused("a.xlsx", endless_sheet(), Limits(seconds=30)).reason is Reason.CRASHED
+    finally:
+        killer.kill()
+        killer.wait()
+    assert parse("a.pdf", of("pdf/tides.pdf"), LIMITS).text
+
+
+def test_the_helper_has_no_sockets_no_secrets_and_no_heavy_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EMBEDDING_API_KEY", "made-up")
+    isolated.stop()
+    parse("a.docx", of("docx/handbook.docx"), LIMITS)
+    (process,) = helpers()
+    assert process.net_connections() == []
+    assert "EMBEDDING_API_KEY" not in process.environ()
+    handles = [str(handle.readlink()) for handle in Path(f"/proc/{process.pid}/fd").iterdir()]
+    assert not [handle for handle in handles if handle.startswith("socket")]
+    maps = Path(f"/proc/{process.pid}/maps").read_text()
+    assert "psycopg" not in maps
+    modules = "import worker.parse.helper, sys; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", modules], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert not {"litellm", "psycopg", "celery", "numpy"} & set(loaded.stdout.split())
+
+
+def test_the_helper_dies_with_its_parent() -> None:
+    code = (
+        "import os, sys, time; from worker.parse import Limits, isolated, parse\n"
+        "parse('a.pdf', open(sys.argv[1], 'rb').read(), Limits())\n"
+        "print(isolated._helper.process.pid, flush=True); time.sleep(600)\n"
+    )
+    command = [sys.executable, "-c", code, str(DATA / "pdf" / "tides.pdf")]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = psutil.Process(int(parent.stdout.readline()))
+        parent.send_signal(signal.SIGKILL)
+    deadline = time.monotonic() + 20
+    while child.is_running() and child.status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_fork_has_a_helper_of_its_own() -> None:
+    parse("a.pdf", of("pdf/tides.pdf"), LIMITS)
+    (first,) = helpers()
+    child = os.fork()
+    if child == 0:
+        good = parse("a.pdf", of("pdf/tides.pdf"), LIMITS).type == "pdf" and helpers() != [first]
+        isolated.stop()
+        os._exit(0 if good else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert parse("a.pdf", of("pdf/tides.pdf"), LIMITS).type == "pdf"
+    assert helpers() == [first]
+
+
+def test_only_isolated_files_may_take_longer() -> None:
+    assert longest("a.txt", b"text", LIMITS) is None
+    assert (longest("a.txt", of("pdf/tides.pdf"), LIMITS) or 0) > 3 * LIMITS.seconds
+
+
+# pictures of text
+
+
+@pytest.fixture
+def tesseract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A program of that name on PATH; libraries, pictures and processes are real."""
+    pytest.importorskip("pytesseract")
+    program = tmp_path / "tesseract"
+    program.write_text(TESSERACT)
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    isolated.stop()
+    types.programs.cache_clear()
+    yield
+    types.programs.cache_clear()
+    isolated.stop()
+
+
+@pytest.mark.usefixtures("tesseract")
+def test_scanned_pages_and_pictures_are_recognised() -> None:
+    assert parse("a.pdf", of("pdf/scanned.pdf"), LIMITS).text == "seen True"
+    assert parse("a.png", of("image/notice.png"), LIMITS).text == "seen True"
+    document = parse("a.tiff", of("image/notice.tiff"), LIMITS)
+    assert (document.text, document.pages) == ("seen True\n\nseen True", (0, 11))
+    assert version("a.pdf").endswith(" tesseract")
+    assert refused("a.png", png(50_000, 50_000)).reason is Reason.TOO_LARGE

@@ -1,0 +1,73 @@
+"""`make demo` over a folder of twenty mixed files: each is told of, with a remedy where it is not indexed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from schemas.status import Reason
+from tests.service import environment
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLES = ROOT / "tests" / "data"
+#: Samples that any machine can read, one a type.
+READ = (
+    "csv/passengers.csv", "docx/handbook.docx", "email/delay.eml", "epub/tales.epub", "html/crossing.html",
+    "json/ferry.json", "jsonl/log.jsonl", "markdown/crossing.md", "notebook/tides.ipynb", "odt/garden.odt",
+    "pdf/tides.pdf", "pptx/lighthouse.pptx", "rtf/crew.rtf", "toml/ferry.toml", "xlsx/catches.xlsx", "yaml/ferry.yaml",
+)  # fmt: skip # a line each says nothing
+BAD = {
+    "empty.txt": (b"", Reason.EMPTY),
+    "blank.txt": (b" \n\t\n", Reason.NO_TEXT),
+    "broken.json": (b'{"a": ', Reason.PARSE_FAILED),
+    "film.mp4": (b"\0\0\0\x18ftypmp42", Reason.UNSUPPORTED_TYPE),
+}
+
+
+def mixed(folder: Path) -> Path:
+    """Twenty files, sixteen of which have text; and what rules leave out."""
+    folder.mkdir()
+    for name in READ:
+        shutil.copy(SAMPLES / name, folder)
+    for name, (data, _) in BAD.items():
+        (folder / name).write_bytes(data)
+    (folder / "node_modules" / "left").mkdir(parents=True)
+    (folder / "node_modules" / "left" / "out.js").write_text("let apart = 1\n")
+    return folder
+
+
+def demo(home: Path, *arguments: str) -> tuple[int, str]:
+    """The exit status and what was printed."""
+    # the stack finds its own servers, and its own free ports
+    given = {name: value for name, value in environment(home, "", "").items() if value}
+    ended = subprocess.run(
+        [sys.executable, "-m", "api", "demo", *arguments],
+        env={**os.environ, **given, "COLUMNS": "200"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return ended.returncode, ended.stdout + ended.stderr
+
+
+def test_twenty_mixed_files_are_all_told_of(tmp_path: Path) -> None:
+    folder = mixed(tmp_path / "mixed")
+    code, printed = demo(tmp_path / "home", f"--folder={folder}", "--query=ferry timetable")
+    assert code == 0, printed
+    said = " ".join(printed.split())
+    assert f"{len(READ)} files indexed" in said, printed
+    for name in READ:
+        type_, file = name.split("/")
+        assert re.search(rf"1 {type_} in \d+ chunks {re.escape(file)}", said), (name, printed)
+    for name, (_, reason) in BAD.items():
+        assert f"1 {reason.status}: {reason} {name}" in said, (name, printed)
+    assert Reason.EMPTY.remedy in said
+    assert "left out by rules: 1 dependencies_directories" in said
+    assert "node_modules" not in said
+    # the question is answered from one of them
+    assert re.search(r"ferry timetable \d+ ms \d\.\d\d \S+:\d+", said), printed

@@ -1,0 +1,97 @@
+"""The page of files: for each its outcome, what its owner can do, what it cost, and where the time went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.embeddings import EmbeddingsFake
+from tests.service import Service, environment, next_broker, service
+
+STAGES = {"read", "parse", "chunk", "embed", "write"}
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[EmbeddingsFake]:
+    with EmbeddingsFake() as fake:
+        yield fake
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("root")
+
+
+@pytest.fixture(scope="module")
+def running(
+    tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, root: Path, provider: EmbeddingsFake
+) -> Iterator[Service]:
+    env = {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_API_BASE": provider.url, "EMBEDDING_API_KEY": "k"}
+    env |= {"LOCAL_SOURCE_ROOTS": str(root), "MAX_FILE_BYTES": "5000"}
+    home = tmp_path_factory.mktemp("home")
+    with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
+        yield started
+
+
+def sections(*texts: str) -> str:
+    return "".join(f"# {text}\n\nA section about {text}.\n\n" for text in texts)
+
+
+def indexed(running: Service, folder: Path, **files: str) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+    """The rows of a folder's files by name, and the status."""
+    folder.mkdir()
+    for name, text in files.items():
+        (folder / name.replace("_", ".")).write_text(text)
+    tool = running.local_tool(folder)
+    status = running.wait(tool)
+    return {file["file_name"]: file for file in running.files(tool)}, status
+
+
+def test_every_outcome_is_shown_with_what_its_owner_can_do(running: Service, root: Path) -> None:
+    files, _ = indexed(
+        running, root / "mixed", good_md=sections("apples", "birds"), broken_json="{", empty_txt="", film_mp4="x",
+        blank_txt=" \n", large_txt="word " * 2000, nul_txt="a\0\1\2b",
+    )  # fmt: skip # a name a line says nothing
+    good = files["good.md"]
+    assert (good["status"], good["reason"], good["message"], good["remedy"]) == ("indexed", None, None, None)
+    assert (good["file_type"], good["size"], good["chunks"]) == ("markdown", len(sections("apples", "birds")), 2)
+    assert (good["embedded"], good["embedded_chunks"], good["tokens"] > 10) == (True, 2, True)
+    assert (set(good["timings"]), min(good["timings"].values()) >= 0) == (STAGES, True)
+    reasons = {name: file["reason"] for name, file in files.items() if name != "good.md"}
+    assert reasons["empty.txt"] == "empty"
+    assert reasons["broken.json"] == "parse_failed"
+    assert (reasons["large.txt"], reasons["film.mp4"]) == ("too_large", "unsupported_type")
+    for name in reasons:
+        file = files[name]
+        assert (file["embedded"], file["chunks"], file["embedded_chunks"]) == (False, 0, 0), file
+        assert all(said.endswith(".") and " " in said for said in (file["message"], file["remedy"])), file
+
+
+def test_a_failed_file_tells_what_was_paid_for_it(running: Service, root: Path, provider: EmbeddingsFake) -> None:
+    provider.reset()
+    text = sections("apples in vain", "REFUSE-ME", "birds in vain")
+    files, status = indexed(running, root / "partly", partly_md=text, good_md=sections("cars"))
+    failed = files["partly.md"]
+    assert (failed["status"], failed["reason"], failed["chunks"]) == ("failed", "embedding_refused", 0)
+    assert "Lines 5 to 7" in failed["message"]
+    assert (failed["embedded_chunks"], failed["embedded"]) == (2, False)
+    assert {"read", "parse", "chunk", "embed"} <= failed["timings"].keys()
+    assert provider.audit.texts.total() == status["embedded_chunks"] == 3
+    assert status["tokens"] > files["good.md"]["tokens"]
+
+
+def test_paid_texts_of_a_failed_file_are_not_paid_again(running: Service, root: Path, provider: EmbeddingsFake) -> None:
+    files, _ = indexed(
+        running, root / "mended", partly_md=sections("eggs", "REFUSE-ME", "flags"), good_md=sections("gates")
+    )
+    provider.reset()
+    (root / "mended" / "partly.md").write_text(sections("eggs", "flags"))
+    tool = running.local_tool(root / "mended")
+    status = running.wait(tool)
+    mended = {file["file_name"]: file for file in running.files(tool)}["partly.md"]
+    assert (mended["file_id"], mended["status"]) == (files["partly.md"]["file_id"], "indexed")
+    assert (mended["embedded_chunks"], mended["chunks"], status["embedded_chunks"]) == (0, 2, 0)
+    assert provider.audit.texts.total() == 0

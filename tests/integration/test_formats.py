@@ -1,0 +1,62 @@
+"""A folder of every format goes through real workers: each file has its outcome, and hits know their page."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from schemas.status import Reason
+from tests.contract.samples import SAMPLES, expected
+from tests.service import Service, environment, next_broker, service
+from worker.parse import types
+from worker.settings import LOCAL_MODEL
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("folder")
+    for sample in SAMPLES:
+        shutil.copy(sample, made / sample.name)
+    shutil.copy(made / "tides.pdf", made / "lies.txt")
+    (made / "half.pdf").write_bytes((made / "tides.pdf").read_bytes()[:300])
+    return made
+
+
+@pytest.fixture(scope="module")
+def running(
+    tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, folder: Path
+) -> Iterator[Service]:
+    env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(folder), "VECTOR_STORE": "lancedb"}
+    home = tmp_path_factory.mktemp("home")
+    with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
+        yield started
+
+
+def wanted(sample: Path) -> tuple[str, str | None]:
+    reason = expected(sample)[0].get("reason")
+    if sample.suffix == ".doc" and not types.programs(("catdoc", "antiword", "soffice", "libreoffice")):
+        return "skipped", Reason.UNSUPPORTED_TYPE
+    return ("skipped", str(reason)) if reason else ("indexed", None)
+
+
+@pytest.mark.skipif(bool(types.programs(("tesseract",))), reason="what Tesseract reads in a picture is its own affair")
+def test_every_file_is_understood_or_says_why_not(running: Service, folder: Path) -> None:
+    tool = running.local_tool(folder)
+    running.wait(tool)
+    files = {file["file_path"]: file for file in running.files(tool)}
+    outcomes = {path: (file["status"], file["reason"]) for path, file in files.items()}
+    assert outcomes.pop("lies.txt") == ("indexed", None)
+    assert outcomes.pop("half.pdf") == ("failed", "parse_failed")
+    assert outcomes == {sample.name: wanted(sample) for sample in SAMPLES}
+    assert all(file["message"] for file in files.values() if file["status"] != "indexed")
+    assert (files["lies.txt"]["file_type"], files["catches.xlsx"]["file_type"]) == ("pdf", "xlsx")
+    hits = running.query(tool, "keeper Ada Brandt", mode="keyword")
+    pages = {hit["file_path"]: hit["page"] for hit in hits if "tides" in hit["file_path"]}
+    assert pages == {"tides.pdf": 1}
+    (slides,) = [
+        hit for hit in running.query(tool, "bolts paint price", mode="keyword") if "| Paint" in hit["chunk_text"]
+    ]
+    assert (slides["file_path"], slides["page"]) == ("lighthouse.pptx", 3)

@@ -1,0 +1,203 @@
+"""What a listing leaves out, counted exactly whatever becomes of the processes that list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from psycopg.rows import dict_row
+
+from schemas.document import Page
+from schemas.errors import LeaseLost, SourceUnavailable
+from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
+from schemas.status import TaskKind
+from schemas.tool import IndexSettings, ToolConfig
+from worker.catalog import Listing, list_folder
+from worker.ignore import rules_of
+from worker.lease import Lease
+from worker.sources.local import LocalFolder
+from worker.state import Pool, files, open_pool, tasks, tools
+
+SETTINGS = IndexSettings(
+    embedder=EmbedderProfile(model="m", dimensions=4), chunks=ChunkSettings(), types=("md",), max_file_bytes=1000
+)
+FILES = {
+    ".gitignore": "*.tmp\nout/\n",
+    ".git/config": "",
+    **{f"{letter}/{number}.{kind}": "" for letter in "abc" for number in range(4) for kind in ("md", "tmp", "txt")},
+    "b/out/x.md": "",
+    "c/uv.lock": "",
+}
+IGNORED = {"ignore_file": 12, "ignore_file_directories": 1, "locks": 1, "types": 13, "vcs_directories": 1}
+
+
+class Breaking:
+    """A folder that is lost at its pages number `breaks`, once each, before or after the page is known."""
+
+    def __init__(self, folder: LocalFolder, breaks: set[int]) -> None:
+        self._folder, self._breaks, self._pages = folder, breaks, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._folder, name)
+
+    def list(self, cursor: str | None) -> Page:
+        self._pages += 1
+        if self._pages in self._breaks:
+            raise SourceUnavailable("not now")
+        return self._folder.list(cursor)
+
+
+@pytest.fixture(scope="module")
+def pool(database_url: str) -> Iterator[Pool]:
+    with open_pool(database_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, text in FILES.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+@pytest.fixture
+def task(pool: Pool, folder: Path) -> UUID:
+    source = LocalSource(kind="local", path=str(folder))
+    wanted = tools.NewIndex(f"p-{uuid4().hex}", source, "h.1", SETTINGS, "lancedb", "store")
+    _, made = tools.create(pool, wanted, name="", config=ToolConfig())
+    assert made is not None
+    return made
+
+
+def begun(pool: Pool, task: UUID, folder: Path, *, breaks: set[int] | None = None) -> Listing:
+    """The listing as a worker takes it up that has just started."""
+    lease = Lease()
+    plan = tasks.begin_plan(pool, task, lease.owner)
+    assert plan is not None
+    index = tools.index(pool, plan.index_id)
+    assert index is not None
+    source = LocalFolder(str(folder), [folder], rules_of(index.settings), page_size=3)
+    return Listing(plan, index, Breaking(source, breaks or set()), pool, lease)
+
+
+def released(pool: Pool, listing: Listing) -> None:
+    tasks.release_plan(pool, listing.plan.id, listing.lease.owner)
+
+
+def row(pool: Pool, task: UUID) -> dict[str, Any]:
+    with pool.connection() as connection:
+        found = connection.cursor(row_factory=dict_row).execute(
+            "SELECT * FROM search_index_task WHERE id = %s", (task,)
+        )
+        return found.fetchone() or {}
+
+
+def paths(pool: Pool, listing: Listing, work: str = "read") -> set[str]:
+    with pool.connection() as connection:
+        rows = connection.execute(
+            "SELECT path FROM search_index_file WHERE index_id = %s AND work = %s", (listing.index.id, work)
+        )
+        return {path for (path,) in rows}
+
+
+@pytest.mark.parametrize("seconds", [0, 60])
+def test_counts_hold_over_slices(pool: Pool, folder: Path, task: UUID, seconds: float) -> None:
+    slices, ended = 0, False
+    while not ended:
+        listing = begun(pool, task, folder)
+        ended = list_folder(listing, seconds=seconds, started=lambda: None)
+        released(pool, listing)
+        slices += 1
+    assert row(pool, task)["ignored"] == IGNORED
+    assert paths(pool, listing) == {f"{letter}/{number}.md" for letter in "abc" for number in range(4)}
+    assert (slices > 5) == (seconds == 0)
+
+
+def test_a_slice_that_broke_off_counts_nothing_twice(pool: Pool, folder: Path, task: UUID) -> None:
+    for page in (1, 2, 3, 5):
+        listing = begun(pool, task, folder, breaks={page})
+        with pytest.raises(SourceUnavailable):
+            list_folder(listing, seconds=60, started=lambda: None)
+        released(pool, listing)
+    assert list_folder(begun(pool, task, folder), seconds=60, started=lambda: None)
+    assert row(pool, task)["ignored"] == IGNORED
+
+
+def test_a_page_of_a_worker_that_lost_its_lease_is_not_counted(pool: Pool, folder: Path, task: UUID) -> None:
+    old = begun(pool, task, folder)
+    released(pool, old)
+    assert list_folder(begun(pool, task, folder), seconds=60, started=lambda: None)
+    with pytest.raises(LeaseLost):
+        list_folder(old, seconds=60, started=lambda: None)
+    assert row(pool, task)["ignored"] == IGNORED
+
+
+def test_a_listing_begun_anew_counts_from_nothing(pool: Pool, folder: Path, task: UUID) -> None:
+    listing = begun(pool, task, folder)
+    cursor, first = None, True
+    while first or cursor is not None:
+        # as if the process died behind the last page, before the listing's end was noted
+        page = listing.source.list(cursor)
+        files.record_page(
+            pool,
+            task_id=task,
+            index_id=listing.index.id,
+            owner=listing.lease.owner,
+            listed=[],
+            cursor=page.cursor,
+            unlisted=(),
+            ignored=page.ignored,
+            first=first,
+        )
+        cursor, first = page.cursor, False
+    released(pool, listing)
+    assert list_folder(begun(pool, task, folder), seconds=60, started=lambda: None)
+    assert row(pool, task)["ignored"] == IGNORED
+
+
+def next_task(pool: Pool, listing: Listing) -> UUID:
+    """A further task, once the one before has ended."""
+    with pool.connection() as connection:
+        connection.execute("UPDATE search_index_task SET status = 'ready' WHERE id = %s", (listing.plan.id,))
+        connection.execute("UPDATE search_index_file SET status = 'skipped', work = 'read'")
+        made = tasks.create(
+            connection,
+            tool_id=listing.plan.tool_id,
+            index_id=listing.index.id,
+            folder_node_id="h.1",
+            kind=TaskKind.REINDEX,
+        )
+    assert made is not None
+    return made
+
+
+def test_the_counts_stay_until_the_next_listing_begins(pool: Pool, folder: Path, task: UUID) -> None:
+    listing = begun(pool, task, folder)
+    assert list_folder(listing, seconds=60, started=lambda: None)
+    following = next_task(pool, listing)
+    assert row(pool, following)["ignored"] == IGNORED
+    (folder / "a/0.tmp").unlink()
+    assert list_folder(begun(pool, following, folder), seconds=60, started=lambda: None)
+    assert row(pool, following)["ignored"] == {**IGNORED, "ignore_file": 11}
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_only_what_no_rule_explains_is_held(pool: Pool, folder: Path, task: UUID, gone: bool) -> None:
+    for number in range(30):
+        (folder / f"{number}.md").write_text("")
+    listing = begun(pool, task, folder)
+    assert list_folder(listing, seconds=60, started=lambda: None)
+    following = next_task(pool, listing)
+    (folder / ".gitignore").write_text("*.tmp\nout/\n" if gone else "*.tmp\nout/\n/*.md\n")
+    if gone:
+        for number in range(30):
+            (folder / f"{number}.md").unlink()
+    assert list_folder(begun(pool, following, folder), seconds=60, started=lambda: None)
+    held = row(pool, following)["held_removals"]
+    removed = paths(pool, listing, "remove")
+    assert (held, len(removed)) == ((30, 0) if gone else (0, 30))

@@ -1,0 +1,256 @@
+"""What changes in watched folders is picked up, by one process at a time, whatever happens to it."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from signal import SIGKILL
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from api import stack
+from api.stack import programs
+from api.stack.processes import Process, start, stop
+from tests.fakes.embeddings import EmbeddingsFake
+from tests.integration.test_auto_reindex import appears, runs, settled
+from tests.integration.test_index_life import found, write
+from tests.service import PROJECT, TOOLS, Service, checked, environment, eventually, next_broker, service
+from worker.settings import Settings
+from worker.state import lone
+from worker.watch import WATCH
+
+#: Seconds between two runs that a watch starts.
+REST = 3
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("root")
+
+
+@pytest.fixture(scope="module")
+def running(
+    tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, root: Path
+) -> Iterator[Service]:
+    """Everything but what watches."""
+    with EmbeddingsFake() as provider:
+        env = {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_API_BASE": provider.url, "EMBEDDING_API_KEY": "k"}
+        env |= {"LOCAL_SOURCE_ROOTS": str(root), "WATCH_REST_SECONDS": str(REST)}
+        home = tmp_path_factory.mktemp("home")
+        with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
+            yield started
+
+
+@contextmanager
+def watcher(running: Service, name: str = "watch") -> Iterator[Process]:
+    """A process that watches, or waits for its turn."""
+    home = running.home / name
+    process = start(programs.watch(running.env), home)
+    try:
+        yield process
+    finally:
+        stop([process])
+
+
+@pytest.fixture
+def watching(running: Service) -> Iterator[Process]:
+    with watcher(running) as process:
+        yield process
+
+
+@pytest.fixture
+def folder(root: Path) -> Path:
+    return write(root / f"f{uuid4().hex[:8]}", apples="# apples\n\nThe appleword.", birds="# birds\n\nThe birdword.")
+
+
+def watched(running: Service, folder: Path) -> str:
+    """A tool over a folder whose changes are heard from now on."""
+    tool = running.local_tool(folder, config={"watch": True})
+    eventually(lambda: taken_up(running, tool), 30, lambda: said(running))
+    running.wait(tool)
+    settled(running, tool)
+    return tool
+
+
+def taken_up(running: Service, tool: str) -> bool:
+    """Whether the folder was looked through since somebody watches it."""
+    took = "SELECT 1 FROM search_index_change c JOIN search_tool s ON s.index_id = c.index_id"
+    return bool(running.rows(f"{took} WHERE s.id = %s AND c.ran_at IS NOT NULL", tool))
+
+
+def said(running: Service) -> str:
+    return "\n".join(path.read_text()[-3000:] for path in running.home.glob("watch*/log/*.log"))
+
+
+def test_what_is_made_edited_renamed_and_deleted_is_picked_up(
+    running: Service, watching: Process, folder: Path
+) -> None:
+    tool = watched(running, folder)
+    write(folder, cars="# cars\n\nThe carword.")
+    appears(running, tool, "carword", "cars.md")
+    (folder / "birds.md").write_text("# birds\n\nThe feathers.")
+    appears(running, tool, "feathers", "birds.md")
+    (folder / "cars.md").rename(folder / "wheels.md")
+    appears(running, tool, "carword", "wheels.md")
+    (folder / "deep" / "er").mkdir(parents=True)
+    write(folder / "deep" / "er", nested="# nested\n\nThe nestedword.")
+    appears(running, tool, "nestedword", "deep/er/nested.md")
+    shutil.rmtree(folder / "deep")
+    appears(running, tool, "nestedword")
+    (folder / "apples.md").unlink()
+    appears(running, tool, "appleword")
+    assert found(running, tool, "feathers") == {"birds.md"}
+
+
+def test_many_changes_cost_few_runs_and_these_keep_their_distance(
+    running: Service, watching: Process, folder: Path
+) -> None:
+    tool = watched(running, folder)
+    before = len(runs(running, tool))
+    began = time.monotonic()
+    while time.monotonic() - began < 3 * REST:
+        write(folder, **{f"n{uuid4().hex}": "# one\n\nof many"})
+        time.sleep(0.05)
+    write(folder, last="# last\n\nThe lastword.")
+    appears(running, tool, "lastword", "last.md")
+    after = settled(running, tool)[before:]
+    assert 1 <= len(after) <= 5
+    times = running.rows(
+        "SELECT extract(epoch FROM created_at - lag(created_at) OVER (ORDER BY created_at))::float8"
+        " FROM search_index_task WHERE id = ANY (%s::uuid[])",
+        [run["task_id"] for run in after],
+    )
+    # the clock of a task's row begins a moment after that of the change
+    assert all(distance > REST - 0.5 for (distance,) in times[1:])
+
+
+def test_what_is_left_out_wakes_nobody(running: Service, watching: Process, folder: Path) -> None:
+    (folder / ".gitignore").write_text("build/\n*.log\n")
+    for name in (".git", "node_modules", "build"):
+        (folder / name).mkdir()
+    tool = watched(running, folder)
+    before = len(runs(running, tool))
+    for place in (".git/index.md", "node_modules/left.md", "build/out.md", "noise.log"):
+        (folder / place).write_text("nobody asked for this")
+    until = time.monotonic() + 2
+    while time.monotonic() < until:
+        assert running.rows("SELECT 1 FROM search_index_change WHERE due_at IS NOT NULL") == []
+    write(folder, asked="# asked\n\nThe askedword.")
+    appears(running, tool, "askedword", "asked.md")
+    assert len(settled(running, tool)) == before + 1
+
+
+def test_tools_come_and_go_without_a_restart(running: Service, watching: Process, folder: Path) -> None:
+    deaf = running.local_tool(folder, config={"chunk_size": 100})
+    running.wait(deaf)
+    tool = watched(running, folder)
+    write(folder, cars="# cars\n\nThe carword.")
+    appears(running, tool, "carword", "cars.md")
+    assert found(running, deaf, "carword") == set()
+    checked(running.client.patch(f"{TOOLS}/{tool}", json={"config": {"watch": False}}), 202)
+    checked(running.client.patch(f"{TOOLS}/{deaf}", json={"config": {"watch": True}}), 202)
+    appears(running, deaf, "carword", "cars.md")
+    before = len(settled(running, tool))
+    write(folder, dogs="# dogs\n\nThe dogword.")
+    appears(running, deaf, "dogword", "dogs.md")
+    assert len(runs(running, tool)) == before
+    assert running.client.delete(f"{TOOLS}/{deaf}").status_code == 202
+    write(folder, eels="# eels\n\nThe eelword.")
+    running.post(f"{TOOLS}/{tool}/reindex", None)
+    appears(running, tool, "eelword", "eels.md")
+
+
+def test_another_process_takes_over_and_nothing_between_is_missed(running: Service, folder: Path) -> None:
+    with ExitStack() as open_:
+        first = open_.enter_context(watcher(running, "watch1"))
+        tool = watched(running, folder)
+        second = open_.enter_context(watcher(running, "watch2"))
+        eventually(lambda: "waiting" in said(running), 30, lambda: said(running))
+        kill(first)
+        write(folder, cars="# cars\n\nThe carword.")
+        appears(running, tool, "carword", "cars.md")
+        kill(second)
+        (folder / "birds.md").unlink()
+        write(folder, dogs="# dogs\n\nThe dogword.")
+    with watcher(running, "watch3"):
+        appears(running, tool, "dogword", "dogs.md")
+        appears(running, tool, "birdword")
+        write(folder, eels="# eels\n\nThe eelword.")
+        appears(running, tool, "eelword", "eels.md")
+
+
+def kill(process: Process) -> None:
+    process.child.send_signal(SIGKILL)
+    process.child.wait()
+
+
+def test_a_lost_turn_is_noticed(running: Service, watching: Process, folder: Path) -> None:
+    tool = watched(running, folder)
+    ended = running.rows(
+        "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted"
+        " AND objid::bigint = hashtext(%s)::bigint & 4294967295",
+        WATCH,
+    )
+    assert ended == [(True,)]
+    with lone(running.database_url, WATCH) as held:
+        assert held is not None
+        eventually(lambda: "goes on when it does" in said(running), 30, lambda: said(running))
+        write(folder, cars="# cars\n\nThe carword.")
+    appears(running, tool, "carword", "cars.md")
+
+
+def test_a_folder_that_is_gone_says_so_and_comes_back_by_itself(
+    running: Service, watching: Process, folder: Path, root: Path
+) -> None:
+    tool = watched(running, folder)
+    away = root / f"away{uuid4().hex}"
+    folder.rename(away)
+    eventually(lambda: running.status(tool)["error_code"] == "folder_gone", 30, lambda: said(running))
+    status = running.status(tool)
+    assert (status["status"], str(folder) in status["error"]) == ("error", True)
+    # what was found stays so
+    assert found(running, tool, "appleword") == {"apples.md"}
+    write(away, cars="# cars\n\nThe carword.")
+    away.rename(folder)
+    appears(running, tool, "carword", "cars.md")
+    assert running.wait(tool)["error_code"] is None
+    # another directory of the same name is followed too
+    settled(running, tool)
+    shutil.rmtree(folder)
+    write(folder, dogs="# dogs\n\nThe dogword.")
+    appears(running, tool, "dogword", "dogs.md")
+    write(folder, eels="# eels\n\nThe eelword.")
+    appears(running, tool, "eelword", "eels.md")
+    appears(running, tool, "appleword")
+
+
+def test_nodes_are_watched_by_their_rows_whoever_writes_them(running: Service, watching: Process) -> None:
+    folder = running.node("watched", "folder")
+    node = running.node("a.json", "json", {"fruit": "papaya"}, parent_id=folder)
+    tool = running.tool(node_id=folder, config={"watch": True})
+    running.wait(tool)
+    eventually(lambda: taken_up(running, tool), 30, lambda: said(running))
+    before = settled(running, tool)
+    running.rows(
+        "INSERT INTO content_node (project_id, id, parent_id, id_path, name, type, json) SELECT project_id, 'foreign',"
+        " id, id_path || '/foreign', 'b.json', 'json', '{\"fruit\": \"mango\"}' FROM content_node WHERE id = %s"
+        " RETURNING 1",
+        folder,
+    )
+    appears(running, tool, "mango", "b.json")
+    checked(running.client.patch(f"/api/projects/{PROJECT}/nodes/{node}", json={"content": {"fruit": "kiwi"}}), 200)
+    appears(running, tool, "kiwi", "a.json")
+    running.rows("DELETE FROM content_node WHERE id = 'foreign' RETURNING 1")
+    appears(running, tool, "mango")
+    assert len(settled(running, tool)) == len(before) + 3
+
+
+def test_the_embedded_stack_runs_all_it_names(tmp_path: Path) -> None:
+    env: dict[str, Any] = environment(tmp_path, "postgresql://nowhere.invalid/none", "redis://nowhere.invalid")
+    names = [program.name for stage in stack._own(Settings(), tmp_path, env) for program in stage]
+    assert sorted(names) == sorted(set(stack.NAMES) - {"postgres", "redis"})

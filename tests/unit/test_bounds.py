@@ -1,0 +1,80 @@
+"""Token bounds: inclusive, counted once, and no reason for older indexes to be built again."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from api.search.whole import by_file
+from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
+from schemas.tool import IndexSettings
+from worker.state.tools import NewIndex
+from worker.tokens import characters, cl100k, counted
+from worker.vectors import Found
+
+PROFILE = EmbedderProfile(model="openai/m", dimensions=384)
+#: Of `wanted()`, before there were bounds.
+IDENTITY = "b2283a7ad995b5fec9c67606f22b1c2303b909494eae69ecd97a886e1e57263f"
+
+
+def settings(low: int = 0, high: int | None = None) -> IndexSettings:
+    return IndexSettings(
+        embedder=PROFILE,
+        chunks=ChunkSettings(unit="tokens", size=512, overlap=64),
+        include=("*.md",),
+        max_file_bytes=50_000_000,
+        min_token_count=low,
+        max_token_count=high,
+    )
+
+
+def wanted(low: int = 0, high: int | None = None) -> NewIndex:
+    source = LocalSource(kind="local", path="/srv/docs")
+    return NewIndex("project-1", source, "h.1", settings(low, high), "lancedb", "store")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "embedded"),
+    [
+        (0, None, [0, 1, 9, 10, 11, 10**9]),
+        (10, None, [10, 11, 10**9]),
+        (0, 10, [0, 1, 9, 10]),
+        (10, 10, [10]),
+        (0, 0, [0]),
+    ],
+)
+def test_both_bounds_are_inclusive(low: int, high: int | None, embedded: list[int]) -> None:
+    assert [count for count in (0, 1, 9, 10, 11, 10**9) if settings(low, high).embeds(count)] == embedded
+    assert settings(low, high).bounded is (low > 0 or high is not None)
+
+
+def test_an_index_without_bounds_is_the_one_it_was_before_there_were_any() -> None:
+    assert wanted().identity == IDENTITY
+    assert len({wanted(low, high).identity for low in (0, 1) for high in (None, 0, 1)}) == 6
+
+
+def test_a_text_is_counted_as_cl100k_splits_it_and_never_split_twice() -> None:
+    text = "The tokens of a file, ünïcödé and 日本語 among them.\n" * 40
+    tokens, tokenizer = counted(text, cl100k())
+    assert tokens == len(cl100k().starts(text))
+    assert tokenizer.starts(text) is tokenizer.starts(text)
+    assert tokenizer.starts("another text").tolist() == cl100k().starts("another text").tolist()
+
+
+def test_another_model_cuts_by_its_own_tokens() -> None:
+    own = characters()
+    tokens, tokenizer = counted("four words of text", own)
+    assert (tokens, tokenizer is own) == (4, True)
+
+
+def test_a_file_scores_as_the_best_of_its_chunks_that_is_not_embedded() -> None:
+    a, b, c, d = (UUID(int=number) for number in range(4))
+    rows = {
+        a: {"file_id": "one", "embedded": True},
+        b: {"file_id": "two", "embedded": False},
+        c: {"file_id": "two", "embedded": False},
+    }
+    found = [Found(a, 8.0), Found(b, 4.0), Found(c, 2.0), Found(d, 1.0)]
+    assert by_file(rows, found) == {"two": 0.5}
+    assert by_file({}, []) == {}

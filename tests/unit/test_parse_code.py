@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from schemas.document import Document
+from worker.parse import Limits, parse
+from worker.parse.grammar import GRAMMARS
+
+SAMPLES = Path(__file__).resolve().parents[1] / "data" / "code"
+
+
+def read(name: str, text: str | None = None) -> Document:
+    data = (SAMPLES / name).read_bytes() if text is None else text.encode()
+    return parse(name, data, Limits())
+
+
+def shown(document: Document) -> list[str]:
+    return [f"{d.kind} {'/'.join((*d.scope, d.name))} {d.start_line}-{d.end_line}" for d in document.definitions]
+
+
+def uses(document: Document) -> set[str]:
+    return {f"{r.kind} {r.name} in {'/'.join(r.scope) or '-'}:{r.line}" for r in document.references}
+
+
+DEFINITIONS = {
+    "ledger.py": """constant LIMIT 9-9, variable entries_seen 10-10, class Entry 13-18, class Ledger 21-40,
+        method Ledger/__init__ 24-25, method Ledger/add 27-35, function Ledger/add/checked 30-31,
+        method Ledger/total 37-40, function dump 43-45, function blank 48-50""",
+    "ledger.js": """constant LIMIT 4-4, class Ledger 7-20, method Ledger/constructor 10-12,
+        method Ledger/add 14-17, function Ledger/add/clamp 15-15, method Ledger/onChange 19-19,
+        function numbers 22-24, function total 26-28, function dump 30-32, function load 34-36""",
+    "ledger.ts": """interface Entry 3-6, method Entry/describe 5-5, type Amount 8-8, enum Kind 10-13,
+        class Ledger 15-29, method Ledger/constructor 19-21, method Ledger/rate 23-23, method Ledger/add 25-28,
+        module Reports 31-35, function Reports/total 32-34, function sum 37-37, function empty 39-39""",
+    "ledger.tsx": """interface Props 4-6, function Table 8-12, function Table/toggle 10-10, class Panel 14-18,
+        method Panel/render 15-17""",
+    "ledger.go": """constant Limit 10-10, variable count 12-12, struct Entry 15-18, interface Store 20-23,
+        method Store/Add 22-22, struct Ledger 25-28, type Amount 30-30, method Ledger/Add 33-36,
+        function clamp 38-43, function Dump 45-47""",
+    "ledger.rs": """constant LIMIT 4-4, struct Entry 8-10, enum Kind 12-15, trait Total 17-19,
+        method Total/total 18-18, struct Ledger 21-24, impl Ledger 26-31, method Ledger/new 28-30,
+        impl Ledger 33-37, method Ledger/total 34-36, macro entry 39-43, function clamp 45-47,
+        module tests 49-53, function tests/adds 50-52""",
+    "Ledger.java": """class Ledger 7-29, method Ledger/Ledger 10-12, method Ledger/total 14-17,
+        enum Ledger/Kind 19-22, class Ledger/Cursor 24-28, method Ledger/Cursor/at 25-27, interface Total 31-33,
+        method Total/total 32-32, class Entry 35-36""",
+    "ledger.c": """constant LIMIT 4-4, macro MAX 5-5, struct entry 7-10, struct ledger 12-14,
+        type amount_t 16-16, enum kind 18-18, function clamp 20-22, function ledger_total 25-30,
+        function ledger_dump 32-36""",
+    "ledger.cpp": """module money 4-39, class money/Ledger 6-20, method money/Ledger/Ledger 9-9,
+        method money/Ledger/~Ledger 10-10, method money/Ledger/add 12-14, method money/Ledger/total 16-16,
+        method money/Ledger/total 22-29, enum money/Kind 31-31, type money/Amount 33-33,
+        method money/Store/open 35-37, function main 41-44""",
+    "Ledger.cs": """module Money 4-37, interface Money/ITotal 6-9, method Money/ITotal/Total 8-8,
+        class Money/Entry 11-11, enum Money/Kind 13-13, class Money/Ledger 15-31,
+        method Money/Ledger/Ledger 20-22, property Money/Ledger/Count 24-24, method Money/Ledger/Total 26-30,
+        function Money/Ledger/Total/Clamp 28-28, struct Money/Point 33-36""",
+    "ledger.rb": """module Money 5-30, constant Money/LIMIT 6-6, class Money/Ledger 8-29,
+        method Money/Ledger/initialize 13-16, method Money/Ledger/open 18-20, method Money/Ledger/add 22-24,
+        method Money/Ledger/empty? 26-28, function dump 32-34""",
+    "ledger.php": """constant LIMIT 8-8, interface Countable 10-13, method Countable/count 12-12,
+        trait Logs 15-21, method Logs/log 17-20, enum Kind 23-26, class Ledger 28-50, method Ledger/add 34-39,
+        method Ledger/open 41-44, method Ledger/count 46-49, function clamp 52-55""",
+    "ledger.sh": "function add 7-10, function clamp 12-18, function main 20-24",
+}
+USES = {
+    "ledger.py": """import json in -:5, import collections.abc in -:6, import Iterator in -:6,
+        base Iterator in Ledger:21, call Entry in Ledger/add:33, call min in Ledger/add/checked:31,
+        type Entry in Ledger/add:27, type Ledger in dump:43, call dumps in dump:45,
+        call property in Ledger/total:37""",
+    "ledger.js": """import readFile in -:1, import ./store.js in -:2, import open in -:2, base Store in Ledger:7,
+        call Entry in Ledger/add:16, call reduce in total:27, call openStore in load:35""",
+    "ledger.ts": """import Store in -:1, base Dated in Entry:3, base Store in Ledger:16,
+        base Iterable in Ledger:16, call sum in Reports/total:33, type Amount in Reports/total:32,
+        call Daily in empty:39""",
+    "ledger.tsx": """import useState in -:1, call useState in Table:9, call Row in Table:11,
+        call Table in Panel/render:16""",
+    "ledger.go": """import encoding/json in -:5, base Stringer in Store:21, base Base in Ledger:26,
+        call clamp in Ledger/Add:34, call Entry in Ledger/Add:34, type Ledger in Dump:45, call Marshal in Dump:46""",
+    "ledger.rs": """import HashMap in -:1, import fmt in -:2, base Total in Ledger:33,
+        call Ledger in Ledger/new:29, call clamp in Ledger/total:35, call println in tests/adds:51,
+        type Vec in Ledger:22""",
+    "Ledger.java": """import List in -:4, base Store in Ledger:7, base Total in Ledger:7,
+        call ArrayList in Ledger:8, type Override in Ledger/total:14, call amount in Ledger/total:16,
+        call clamp in Ledger/Cursor/at:26""",
+    "ledger.c": """import stdio.h in -:1, import store.h in -:2, call clamp in ledger_total:28,
+        type ledger in ledger_dump:32, call ledger_total in ledger_dump:34""",
+    "ledger.cpp": """import vector in -:1, base Store in money/Ledger:7, base Counted in money/Ledger:7,
+        call move in money/Ledger/add:13, call FileStore in money/Store/open:36, call total in main:43""",
+    "Ledger.cs": """import System.Collections.Generic in -:2, base Store in Money/Ledger:16,
+        base ITotal in Money/Ledger:16, call List in Money/Ledger:18, call Min in Money/Ledger/Total/Clamp:28,
+        call Clamp in Money/Ledger/Total:29""",
+    "ledger.rb": """import json in -:1, import store in -:2, base Store in Money/Ledger:8,
+        base Enumerable in Money/Ledger:9, call Entry in Money/Ledger/add:23, call clamp in Money/Ledger/add:23,
+        call generate in dump:33""",
+    "ledger.php": """import FileStore in -:5, base FileStore in Ledger:28, base Total in Ledger:28,
+        base Logs in Ledger:30, type Entry in Ledger/add:34, call Line in Ledger/add:36,
+        call log in Ledger/add:37, call load in Ledger/open:43""",
+    "ledger.sh": "import ./store.sh in -:2, call clamp in add:9, call add in main:22, call main in -:26",
+}
+
+
+def words(table: str) -> list[str]:
+    return [" ".join(entry.split()) for entry in table.split(",")]
+
+
+def test_every_language_has_a_sample() -> None:
+    assert {read(path.name).language for path in SAMPLES.iterdir()} == set(GRAMMARS)
+    assert set(DEFINITIONS) == set(USES) == {path.name for path in SAMPLES.iterdir()}
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_definitions(name: str) -> None:
+    document = read(name)
+    assert (document.type, document.markup) == ("code", "code")
+    assert shown(document) == words(DEFINITIONS[name])
+
+
+@pytest.mark.parametrize("name", USES)
+def test_references(name: str) -> None:
+    document = read(name)
+    assert [use for use in words(USES[name]) if use not in uses(document)] == []
+    assert not any(use.startswith("call /") for use in uses(document))
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_places_are_those_of_the_text(name: str) -> None:
+    document = read(name)
+    text = document.text
+    for d in document.definitions:
+        assert text.count("\n", 0, d.start_char) + 1 == d.start_line
+        assert d.end_line - d.start_line == text[d.start_char : d.end_char].rstrip("\n").count("\n")
+        assert d.start_char < d.body_char <= d.end_char
+        assert d.name in text[d.start_char : d.end_char]
+
+
+SIGNATURES = [
+    ("ledger.py", "add", 'def add(self, amount: int, note: str = "") -> Entry'),
+    ("ledger.py", "dump", "async def dump(ledger: Ledger) -> str"),
+    ("ledger.py", "Entry", "class Entry"),
+    ("ledger.js", "total", "export const total = async (ledger)"),
+    ("ledger.js", "Ledger", "export class Ledger extends Store"),
+    ("ledger.go", "Dump", "func Dump(l Ledger[Entry]) ([]byte, error)"),
+    ("ledger.go", "Entry", "type Entry struct"),
+    ("ledger.rs", "Total", "pub trait Total: fmt::Debug"),
+    ("Ledger.java", "Cursor", "private static class Cursor"),
+    ("ledger.c", "ledger_total", "long ledger_total(const ledger *self)"),
+    ("ledger.cpp", "open", "Store *Store::open(const std::string &path)"),
+    ("Ledger.cs", "Count", "public int Count => entries.Count;"),
+    ("ledger.rb", "open", "def self.open(path)"),
+    ("ledger.php", "open", "public static function open(string $path): static"),
+    ("ledger.sh", "clamp", "function clamp"),
+]
+
+
+@pytest.mark.parametrize(("name", "symbol", "signature"), SIGNATURES)
+def test_signatures(name: str, symbol: str, signature: str) -> None:
+    assert signature in [d.signature for d in read(name).definitions if d.name == symbol]
+
+
+def test_decorators_belong_to_the_header_and_not_to_the_signature() -> None:
+    text = "import a\n\n@a.b(1)\n@c\ndef f(x):\n    return x\n"
+    (f,) = read("a.py", text).definitions
+    assert (f.start_line, f.signature) == (3, "def f(x)")
+    assert text[f.start_char : f.body_char].startswith("@a.b(1)\n@c\ndef f(x):")
+
+
+def test_places_count_characters() -> None:
+    text = '# 😀 é\nNAMES = "字字"\n\ndef größe():\n    return "😀"\n'
+    names, f = read("a.py", text).definitions
+    assert text[names.start_char : names.end_char] == 'NAMES = "字字"'
+    assert (f.name, text[f.start_char : f.end_char]) == ("größe", 'def größe():\n    return "😀"')
+
+
+def test_what_is_sound_in_a_broken_file_is_kept() -> None:
+    text = (SAMPLES / "ledger.py").read_text().replace("LIMIT = 1_000", "LIMIT = = (")
+    document = read("a.py", text)
+    assert document.markup == "code"
+    assert {"class Ledger 21-40", "method Ledger/add 27-35", "function dump 43-45"} <= set(shown(document))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("prose.py", "This is no Python at all, is it? No: it's (a letter.\n" * 50),
+        ("data.c", "%%% $$$ ??? @@@ ###\n" * 200),
+        ("unknown.kt", "class A { fun b() = 1 }"),
+        ("long.py", "x = 1\n" * 700_000),
+    ],
+)
+def test_what_is_no_code_is_cut_at_lines(name: str, text: str) -> None:
+    document = read(name, text)
+    assert (document.type, document.markup, document.definitions, document.references) == ("code", "lines", (), ())
+
+
+HOSTILE = {
+    "open.py": "(" * 200_000,
+    "nested.py": "f(" * 50_000 + ")" * 50_000,
+    "braces.js": "{" * 200_000,
+    "functions.js": "function f(){" * 20_000 + "}" * 20_000,
+    "operators.py": "x = " + "1+" * 200_000 + "1\n",
+    "brackets.c": "[" * 60_000,
+    "words.c": "unsigned " * 100_000 + "a;",
+    "holes.js": "x=[" + "," * 300_000 + "]",
+    "words.sh": "a " * 100_000,
+    "names.js": "function " + "a" * 100_000 + "(){}",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_made_up_code_harms_nobody(name: str) -> None:
+    document = read(name, HOSTILE[name])
+    assert document.text == HOSTILE[name]
+    assert len(document.definitions) < 50
+    assert all(len(d.scope) <= 32 for d in document.definitions)
+
+
+def test_code_that_its_parser_takes_gigabytes_for_is_cut_at_lines() -> None:
+    assert read("worse.c", "a=>" * 5_000).markup == "lines"
+    assert read("ledger.c").markup == "code"
+
+
+def test_no_definition_and_no_name() -> None:
+    assert read("a.py", "\n\n# only a comment\n").definitions == ()
+    assert read("a.js", "export default () => 1;\n(function () {})();\n").definitions == ()
+
+
+def test_a_minified_file_has_its_definitions() -> None:
+    text = "".join(f"function f{i}(a,b){{return g{i}(a)+b}};" for i in range(20_000))
+    document = read("a.js", text)
+    assert len(document.definitions) == 20_000
+    assert {d.start_line for d in document.definitions} == {1}
+    assert document.references[-1].scope == ("f19999",)

@@ -1,0 +1,257 @@
+"""Code is cut at its definitions; the headers of the classes and functions around a piece are its context."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from schemas.document import Definition, Document
+from worker.chunk.lines import cut_all
+from worker.chunk.measure import Measure, Piece
+
+#: Tokens from which on a definition has a chunk of its own; smaller ones share one with their neighbours. An eighth of
+#: the limit if that is less.
+_OWN_TOKENS = 32
+
+#: Tokens below which what stands between two such definitions, such as a closing brace, goes with one of them.
+_TINY_TOKENS = 16
+
+#: Definitions that a chunk is named after only if it holds nothing else.
+_MINOR = frozenset({"constant", "variable"})
+
+#: Lines directly above a definition that belong to it: comments, attributes, annotations.
+_LEAD = re.compile(r"[ \t]*(?://|/\*|\*|#|@|\[)")
+_DOCSTRING = re.compile(r"""\s*[rRuU]?(?:\"""|''')\s*([^\n]*)""")
+
+#: Characters of a header in a context, and of the first line of the docstring behind it.
+_HEADER = 300
+_DOC = 120
+
+_NONE = -1
+
+
+@dataclass(slots=True)
+class _Outline:
+    """The definitions of a text as a tree; `starts` and `ends` are widened to whole lines and comments above."""
+
+    text: str
+    definitions: tuple[Definition, ...]
+    parents: list[int] = field(default_factory=list)
+    children: dict[int, list[int]] = field(default_factory=dict)
+    starts: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    headers: dict[int, str] = field(default_factory=dict)
+
+    def around(self, index: int) -> list[int]:
+        """A definition and those around it, outermost first; none for `_NONE`."""
+        chain = []
+        while index != _NONE:
+            chain.append(index)
+            index = self.parents[index]
+        return chain[::-1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """A span within the definition `owner`; it holds all of the definition `whole`, where that is not `_NONE`."""
+
+    start: int
+    end: int
+    owner: int
+    whole: int = _NONE
+
+
+def cut(measure: Measure, document: Document) -> Iterator[Piece]:
+    """One piece for each definition that fits and is not small, others for what is between and for parts of long ones.
+
+    Together they cover the text once, but for overlaps within long functions. As with lines, each cut depends only on
+    the text near it and on the definitions around it.
+    """
+    outline = _outline(document)
+    stretches = _stretches(measure, outline)
+    spans = np.array([(one.start, one.end) for one in stretches], dtype=np.int64).reshape(-1, 2)
+    sure = measure.surely_fit(spans[:, 0], spans[:, 1]).tolist()
+    long: dict[bool, list[_Stretch]] = {True: [], False: []}
+    for one, fits in zip(stretches, sure, strict=True):
+        if fits or measure.fits(one.start, one.end):
+            yield _piece(outline, one)
+        else:
+            long[_overlaps(outline, one)].append(one)
+    for overlaps, group in long.items():
+        yield from _parts(measure if overlaps else replace(measure, overlap_tokens=0, overlap_chars=0), outline, group)
+
+
+def _parts(measure: Measure, outline: _Outline, long: list[_Stretch]) -> Iterator[Piece]:
+    """Pieces of stretches that do not fit, none of which cuts a small definition if it can be helped."""
+    if not long:
+        return
+    blocks = [
+        (outline.starts[index], outline.ends[index])
+        for one in long
+        for index in _within(outline, one.owner, one.start, one.end)
+        if outline.ends[index] < one.end or outline.starts[index] > one.start
+    ]
+    first = 0
+    for start, end in cut_all(measure, [(one.start, one.end) for one in long], blocks):
+        while end > long[first].end:
+            first += 1
+        yield _piece(outline, _Stretch(start, end, long[first].owner))
+
+
+def _overlaps(outline: _Outline, one: _Stretch) -> bool:
+    """Whether the parts of a stretch overlap: those of functions do, and of texts that define nothing."""
+    if one.owner == _NONE:
+        return not outline.definitions
+    return outline.definitions[one.owner].kind in ("function", "method")
+
+
+def _stretches(measure: Measure, outline: _Outline) -> list[_Stretch]:
+    """The text in order: definitions that have a chunk of their own, and what is between them."""
+    spans = np.array([outline.starts, outline.ends], dtype=np.int64)
+    tokens = measure.tokens(spans[1]) - measure.tokens(spans[0])
+    own = set(np.flatnonzero(tokens >= min(_OWN_TOKENS, measure.max_tokens // 8)).tolist())
+    return list(_region(measure, outline, own, _Stretch(0, len(outline.text), _NONE)))
+
+
+def _region(measure: Measure, outline: _Outline, own: set[int], region: _Stretch) -> Iterator[_Stretch]:
+    """The stretches of a region: of definitions right below its owner, and of what is between; long ones divided."""
+    at, waiting = region.start, None
+    for index in outline.children.get(region.owner, ()):
+        if index not in own:
+            continue
+        start, end = outline.starts[index], outline.ends[index]
+        if _is_tiny(measure, outline, at, start) and (measure.fits(at, end) or not measure.fits(start, end)):
+            start = at
+        if waiting:
+            yield from _own(measure, outline, own, waiting)
+        yield from _between(outline, at, start, region.owner)
+        waiting, at = _Stretch(start, end, region.owner, index), end
+    if waiting and _is_tiny(measure, outline, at, region.end):
+        longer = replace(waiting, end=region.end)
+        if measure.fits(longer.start, longer.end) or not measure.fits(waiting.start, waiting.end):
+            waiting, at = longer, region.end
+    if waiting:
+        yield from _own(measure, outline, own, waiting)
+    yield from _between(outline, at, region.end, region.owner)
+
+
+def _own(measure: Measure, outline: _Outline, own: set[int], one: _Stretch) -> Iterator[_Stretch]:
+    if measure.fits(one.start, one.end):
+        yield one
+    else:
+        yield from _region(measure, outline, own, _Stretch(one.start, one.end, one.whole))
+
+
+def _between(outline: _Outline, start: int, end: int, owner: int) -> Iterator[_Stretch]:
+    if outline.text[start:end].strip():
+        yield _Stretch(start, end, owner)
+
+
+def _is_tiny(measure: Measure, outline: _Outline, start: int, end: int) -> bool:
+    return measure.count(start, end) < _TINY_TOKENS or not outline.text[start:end].strip()
+
+
+def _within(outline: _Outline, owner: int, start: int, end: int) -> list[int]:
+    """The definitions right below `owner` that lie between two characters."""
+    below = outline.children.get(owner, [])
+    first = bisect_left(below, start, key=outline.starts.__getitem__)
+    last = bisect_left(below, end, key=outline.starts.__getitem__)
+    return [index for index in below[first:last] if outline.ends[index] <= end]
+
+
+def _piece(outline: _Outline, one: _Stretch) -> Piece:
+    """The piece of a stretch, named after the one definition in it, or else the innermost around it."""
+    above = tuple(_header(outline, index) for index in outline.around(one.owner) if outline.starts[index] < one.start)
+    named = _name(outline, one)
+    if named == _NONE:
+        return Piece(one.start, one.end, above)
+    symbol = outline.definitions[named]
+    scope = "/".join(symbol.scope) or None
+    return Piece(one.start, one.end, above, symbol=symbol.name, node_type=symbol.kind, scope=scope)
+
+
+def _name(outline: _Outline, one: _Stretch) -> int:
+    """The definition that a stretch is named after, `_NONE` where it holds and is within none."""
+    if one.whole != _NONE:
+        return one.whole
+    if one.owner != _NONE and outline.starts[one.owner] >= one.start:
+        # it begins with the owner's header
+        return one.owner
+    inside = _within(outline, one.owner, one.start, one.end)
+    major = [index for index in inside if outline.definitions[index].kind not in _MINOR]
+    if not major:
+        major = [i for i in inside if 2 * (outline.ends[i] - outline.starts[i]) > one.end - one.start]
+    # beside others it is the first that names what nothing is around
+    return major[0] if len(major) == 1 or (major and one.owner == _NONE) else one.owner
+
+
+def _header(outline: _Outline, index: int) -> str:
+    """Decorators and signature of a definition, and what its docstring begins with."""
+    if index not in outline.headers:
+        one = outline.definitions[index]
+        head = outline.text[one.start_char : min(one.body_char, one.start_char + 4 * _HEADER)]
+        lines = "\n".join(line for line in map(str.strip, head.splitlines()) if line)[:_HEADER]
+        doc = _DOCSTRING.match(outline.text, one.body_char, min(one.body_char + _DOC, one.end_char))
+        first = doc[1].strip("\"' ") if doc else ""
+        outline.headers[index] = f"{lines}\n{first}" if first else lines
+    return outline.headers[index]
+
+
+def _outline(document: Document) -> _Outline:
+    """The tree of the definitions, which come by their start, outer ones first."""
+    outline = _Outline(document.text, document.definitions)
+    open_: list[int] = []
+    for index, one in enumerate(document.definitions):
+        while open_ and document.definitions[open_[-1]].end_char <= one.start_char:
+            open_.pop()
+        outline.parents.append(open_[-1] if open_ else _NONE)
+        outline.children.setdefault(outline.parents[-1], []).append(index)
+        open_.append(index)
+    outline.starts = [0] * len(document.definitions)
+    outline.ends = [0] * len(document.definitions)
+    for owner in sorted(outline.children):
+        _widen(outline, owner)
+    return outline
+
+
+def _widen(outline: _Outline, owner: int) -> None:
+    """Widen the definitions right below `owner` to whole lines, with the comments above them."""
+    definitions, below = outline.definitions, outline.children[owner]
+    at, body, end = 0, 0, len(outline.text)
+    if owner != _NONE:
+        at, body, end = definitions[owner].start_char, definitions[owner].body_char, outline.ends[owner]
+    nexts = [*(definitions[index].start_char for index in below[1:]), end]
+    for index, following in zip(below, nexts, strict=True):
+        one = definitions[index]
+        outline.starts[index] = _start(outline.text, one.start_char, at, max(at, body))
+        line_end = outline.text.find("\n", one.end_char, following) + 1
+        outline.ends[index] = at = line_end or one.end_char
+
+
+def _start(text: str, start: int, at: int, body: int) -> int:
+    """Where the line that holds `start` begins, or the comment above it, but not before `body`.
+
+    The line itself is looked for from `at` on; where something else comes first on it, that is no part of it.
+    """
+    line = text.rfind("\n", at, start) + 1
+    if not line and at and text[at - 1] != "\n":
+        return start
+    line = line or at
+    if line < body and text[line:start].strip():
+        return start
+    while line > body:
+        above = max(text.rfind("\n", body, line - 1) + 1, body)
+        if text[above:line].rstrip().endswith("*/"):
+            opening = text.rfind("/*", body, line)
+            if opening < 0:
+                break
+            line = max(text.rfind("\n", body, opening) + 1, body)
+        elif _LEAD.match(text, above, line):
+            line = above
+        else:
+            break
+    return line

@@ -1,0 +1,36 @@
+"""A table is cut between its records; its header is the context of every piece but the one that begins with it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from schemas.document import Document
+from worker.chunk import lines
+from worker.chunk.measure import Measure, Piece
+from worker.tokens import Offsets
+
+#: A quoted field over several lines: it begins behind a delimiter and ends before one, its own quotes are doubled. One
+#: that does neither is a stray quote, and harms the lines around it only.
+_QUOTED = re.compile(r'"(?<![^,;|\t\n]")[^"\n]*+(?:""[^"\n]*+)*+\n[^"]*+(?:""[^"]*+)*+"(?=[,;|\t\r\n]|\Z)')
+
+
+def cut(measure: Measure, document: Document) -> Iterator[Piece]:
+    """Pieces of whole records, wherever records fit."""
+    above = (document.header,) if document.header else ()
+    for start, end in lines.cut(measure, 0, len(document.text), _records(document.text)):
+        yield Piece(start, end, above if start else (), title=document.title)
+
+
+def _records(text: str) -> Offsets:
+    """Spans, two numbers each, from the line in which a field of several lines begins to behind its end."""
+    raw = np.frombuffer(text.encode(), dtype=np.uint8)
+    quotes = np.flatnonzero(raw == ord('"'))
+    # where every newline has an even number of quotes above it, no field goes over one
+    if not (quotes.searchsorted(np.flatnonzero(raw == ord("\n"))) % 2).any():
+        return np.empty((0, 2), dtype=np.int64)
+    found = (match.span() for match in _QUOTED.finditer(text))
+    sides = (side for start, end in found for side in (text.rfind("\n", 0, start) + 1, end))
+    return np.fromiter(sides, dtype=np.int64).reshape(-1, 2)

@@ -1,0 +1,181 @@
+"""Which files of a folder are indexed: defaults, ignore files as git has them, and the tool's own patterns on top."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from schemas.tool import IndexSettings
+from worker.ignore.defaults import DEFAULTS
+from worker.ignore.patterns import Patterns, compiled, lines_of
+
+__all__ = ["EVERYTHING", "IGNORE_FILES", "MAX_IGNORE_FILE", "Rules", "Trail", "compiled", "rules_of"]
+
+#: Files whose patterns hold below their own directory; of one directory the later ones win.
+IGNORE_FILES = (".gitignore", ".ignore", ".cursorignore", ".foldexignore")
+#: Bytes of an ignore file that is still obeyed.
+MAX_IGNORE_FILE = 1 << 20
+#: The most that the ignore files along one way may cost: every file there is asked about all of it.
+MAX_COST = 20_000
+
+Part = TypeVar("Part")
+
+#: Patterns that hold at some place, each with the number of directories above the one that they are relative to.
+_Active = Sequence[tuple[int, Patterns]]
+
+
+class Rules:
+    """The choice of one tool, over paths relative to its folder.
+
+    The last word has `exclude`, before it the ignore files (the deepest directory first), before them the defaults,
+    without those that `keep` names. Of the files that these leave, only those are indexed that `include` matches, or
+    whose directory it matches; without `include` all of them. Raises `Invalid` for a pattern that cannot match.
+    """
+
+    def __init__(
+        self,
+        include: Iterable[str] = (),
+        exclude: Iterable[str] = (),
+        *,
+        keep: Iterable[str] = (),
+        use_ignore_files: bool = True,
+    ) -> None:
+        wanted, unwanted, kept = list(include), list(exclude), set(keep)
+        for name, patterns in (("include", wanted), ("exclude", unwanted)):
+            compiled(name, patterns)
+        self.use_ignore_files = use_ignore_files
+        self.includes_all = not wanted
+        self._include = Patterns(wanted, "include")
+        self._exclude = Patterns(unwanted, "exclude")
+        self._defaults = Patterns()
+        for kind, lines in DEFAULTS.items():
+            if kind not in kept:
+                self._defaults.add(lines, kind)
+
+    def ignored(self, names: Sequence[str], active: _Active, *, is_dir: bool) -> str | None:
+        """The rule that leaves out what lies at `names` below the folder, if it is asked by itself.
+
+        `active` are the patterns of the ignore files above it, the folder's own first.
+        """
+        for depth, patterns in ((0, self._exclude), *reversed(active), (0, self._defaults)):
+            verdict = patterns.match(names, depth, is_dir=is_dir)
+            if verdict:
+                return verdict[0]
+        return None
+
+    def includes(self, names: Sequence[str], inherited: bool, *, is_dir: bool) -> bool:
+        """Whether `include` takes in what lies at `names`; what it does not speak of is as its directory is."""
+        verdict = self._include.match(names, 0, is_dir=is_dir)
+        return verdict[0] is not None if verdict else inherited
+
+
+def rules_of(settings: IndexSettings) -> Rules:
+    """The rules of an index."""
+    s = settings
+    return Rules(s.include, s.exclude, keep=s.keep, use_ignore_files=s.use_ignore_files)
+
+
+#: Leaves nothing out.
+EVERYTHING = Rules(keep=DEFAULTS, use_ignore_files=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """A directory on the way: whether `include` takes it in, and how many patterns hold within."""
+
+    included: bool
+    active: int
+
+
+class Trail(Generic[Part]):
+    """Rules along the way from a folder to the directory at hand, which is named by `Part`s as its source has them.
+
+    `shown` gives the name of a part; `load` the contents of a directory's ignore files, in the order of
+    `IGNORE_FILES`. Whoever goes through a folder directory by directory has each directory judged and loaded once;
+    memory holds the way and nothing else. What lies below an excluded directory is never asked about.
+    """
+
+    def __init__(
+        self, rules: Rules, shown: Callable[[Part], str], load: Callable[[tuple[Part, ...]], Iterable[bytes]]
+    ) -> None:
+        self._rules, self._shown, self._load = rules, shown, load
+        self.forget()
+
+    def forget(self) -> None:
+        """Load everything anew: a further listing begins."""
+        self._way: tuple[Part, ...] = ()
+        self._names: list[str] = []
+        self._levels: list[_Level] = []
+        self._active: list[tuple[int, Patterns]] = []
+        self._reason: str | None = None
+
+    def pruned(self, way: tuple[Part, ...]) -> tuple[tuple[Part, ...], str] | None:
+        """The topmost excluded directory on the way to a directory, itself included, and the rule; None: it is open.
+
+        From now on this is the directory at hand.
+        """
+        shared = self._return_towards(way)
+        for end in range(shared, len(way)):
+            if self._reason is not None:
+                break
+            self._enter(way[: end + 1])
+        return (self._way, self._reason) if self._reason is not None else None
+
+    def ignored(self, name: str) -> str | None:
+        """The rule that leaves out a file of the directory at hand, which is open; None: it is indexed."""
+        self._names.append(name)
+        try:
+            reason = self._rules.ignored(self._names, self._active, is_dir=False)
+            if reason is None and not self._rules.includes(self._names, self._levels[-1].included, is_dir=False):
+                return "include"
+            return reason
+        finally:
+            self._names.pop()
+
+    def _return_towards(self, way: tuple[Part, ...]) -> int:
+        """Go back up to what the two ways share; its length."""
+        if not self._levels:
+            self._open((), included=self._rules.includes_all)
+        if way == self._way:
+            return len(way)
+        shared = _shared(self._way, way)
+        if shared < len(self._way):
+            self._reason = None
+        self._way = way[:shared]
+        del self._names[shared:], self._levels[shared + 1 :]
+        del self._active[self._levels[-1].active :]
+        return shared
+
+    def _enter(self, way: tuple[Part, ...]) -> None:
+        self._way = way
+        self._names.append(self._shown(way[-1]))
+        included = self._rules.includes(self._names, self._levels[-1].included, is_dir=True)
+        self._reason = self._rules.ignored(self._names, self._active, is_dir=True)
+        if self._reason is None:
+            self._open(way, included=included)
+        else:
+            self._levels.append(_Level(included, len(self._active)))
+
+    def _open(self, way: tuple[Part, ...], *, included: bool) -> None:
+        if self._rules.use_ignore_files:
+            for data in self._load(way):
+                patterns = _patterns(data, MAX_COST - sum(held.cost for _, held in self._active))
+                if patterns:
+                    self._active.append((len(way), patterns))
+        self._levels.append(_Level(included, len(self._active)))
+
+
+def _patterns(data: bytes, most: int) -> Patterns | None:
+    """What an ignore file says, unless it is none: too large, binary, empty, or with more than can be asked."""
+    if len(data) > MAX_IGNORE_FILE or b"\0" in data:
+        return None
+    patterns = Patterns(lines_of(data), "ignore_file")
+    return patterns if 0 < patterns.cost <= most else None
+
+
+def _shared(one: Sequence[Part], other: Sequence[Part]) -> int:
+    for place, (a, b) in enumerate(zip(one, other, strict=False)):
+        if a != b:
+            return place
+    return min(len(one), len(other))

@@ -1,0 +1,35 @@
+"""What nobody means when they say "my folder": left out by name, each kind until a tool's `keep` names it."""
+
+from __future__ import annotations
+
+#: Patterns as in .gitignore, by kind. `target`, `build`, `dist` and `vendor` are missing on purpose: people keep their
+#: own files in folders of those names. What only the content tells is found when a file is read.
+DEFAULTS: dict[str, tuple[str, ...]] = {
+    # the history of version control, not the files
+    "vcs": (".git", ".hg/", ".svn/", ".bzr/", ".jj/", "CVS/", "_darcs/"),
+    # other people's code, fetched again at will
+    "dependencies": (
+        *("node_modules/", "bower_components/", "jspm_packages/", ".pnpm-store/", "**/.yarn/cache/", ".pnp.cjs"),
+        *(".venv/", "venv/", "site-packages/", ".tox/", ".nox/", ".eggs/", "__pypackages__/"),
+        *(".gradle/", ".terraform/", ".bundle/", "Pods/", "Carthage/", "elm-stuff/", ".direnv/"),
+    ),
+    # what tools and systems keep for themselves, our own data among it
+    "caches": (
+        *("__pycache__/", ".mypy_cache/", ".ruff_cache/", ".pytest_cache/", ".hypothesis/", ".ipynb_checkpoints/"),
+        *(".import_linter_cache/", ".cache/", ".parcel-cache/", ".next/", ".nuxt/", ".svelte-kit/", ".turbo/"),
+        *(".sass-cache/", ".nyc_output/", ".foldex/", ".DS_Store", "Thumbs.db", "desktop.ini", "._*"),
+    ),
+    # versions and hashes that tools write and read
+    "locks": (
+        *("*.lock", "*.lockb", "*.lockfile", "package-lock.json", "packages.lock.json", "npm-shrinkwrap.json"),
+        *("pnpm-lock.yaml", "go.sum", "go.work.sum", ".terraform.lock.hcl", "Package.resolved"),
+    ),
+    "minified": ("*.min.js", "*.min.mjs", "*.min.cjs", "*-min.js", "*.min.css", "*-min.css"),
+    "generated": (
+        *("*.js.map", "*.mjs.map", "*.cjs.map", "*.css.map", "*.d.ts.map", "*.tsbuildinfo", "*.snap"),
+        *("*.pb.go", "*.pb.cc", "*.pb.h", "*_pb2.py", "*_pb2.pyi", "*_pb2_grpc.py", "*_pb.js", "*_pb.d.ts"),
+        *("*.g.dart", "*.freezed.dart", "*.g.cs", "*.designer.cs", "*.Designer.cs", "*.egg-info/"),
+    ),
+    # settings and remains of editors
+    "editors": (".idea/", ".vscode/", ".vs/", ".fleet/", ".zed/", "*.swp", "*.swo", "*~", ".#*"),
+}

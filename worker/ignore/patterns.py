@@ -1,0 +1,253 @@
+"""The pattern language of .gitignore, a name of the path at a time.
+
+pathspec knows what a pattern between two slashes means; how patterns meet a path is git's order of things (the last
+line that matches decides, names from the top down), done here in time that grows with the path and not with its powers.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property, lru_cache
+
+from pathspec import GitIgnoreSpec
+from pathspec.patterns.gitignore import GitIgnorePatternError
+from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
+
+from schemas.errors import Invalid
+
+#: In a filter, which is one expression for a whole path, each star between two slashes multiplies the time.
+MAX_STARS = 4
+#: Patterns of one list, and characters of one pattern.
+MAX_PATTERNS = 1000
+MAX_PATTERN = 1000
+
+#: What a pattern with wildcards costs beside one that is looked up.
+_WILD = 10
+
+_SPECIAL = re.compile(r"[*?\[\\]")
+_CLASS = re.compile(r"\[:([a-z]+):\]")
+_CLASSES = {
+    "alpha": "a-zA-Z",
+    "digit": "0-9",
+    "alnum": "a-zA-Z0-9",
+    "lower": "a-z",
+    "upper": "A-Z",
+    "xdigit": "0-9a-fA-F",
+    "space": " \t\n\r\f\v",
+    "blank": " \t",
+    "punct": "!-.:-@[-`{-~",
+}
+#: pathspec's expression for a star.
+_STAR = "[^/]*"
+
+#: A name to be equal to, an expression to match it with a slash behind, or None for any number of names.
+_Segment = str | re.Pattern[str] | None
+
+
+class Patterns:
+    """Lines as in .gitignore, relative to one directory, each with the rule it stands for.
+
+    `cost` is what they take to hold and to ask, in units of a plain name.
+    """
+
+    def __init__(self, lines: Iterable[str] = (), rule: str = "") -> None:
+        self.cost = 0
+        self._rules: list[str | None] = []
+        # by whether a directory is asked about: the last line for a name, for a path, for the end of a name
+        self._names: tuple[dict[str, int], dict[str, int]] = ({}, {})
+        self._paths: tuple[dict[str, int], dict[str, int]] = ({}, {})
+        self._ends: tuple[dict[str, int], dict[str, int]] = ({}, {})
+        self._wild: list[tuple[int, bool, str]] = []
+        self.add(lines, rule)
+
+    def add(self, lines: Iterable[str], rule: str) -> None:
+        """Take in more lines; not once they have been asked."""
+        for line in lines:
+            pattern, takes, only_dirs = _parts(line)
+            self._add(pattern, rule if takes else None, only_dirs)
+
+    def match(self, names: Sequence[str], depth: int, *, is_dir: bool) -> tuple[str | None] | None:
+        """What the last line says that matches the path `names[depth:]` itself; None: no line does.
+
+        It gives its rule, or no rule where it takes back.
+        """
+        name = names[-1]
+        found = self._names[is_dir].get(name, -1)
+        if self._paths[is_dir]:
+            found = max(found, self._paths[is_dir].get("/".join(names[depth:]), -1))
+        if name.endswith(self._tails[is_dir]):
+            found = max(found, *(line for end, line in self._ends[is_dir].items() if name.endswith(end)))
+        for line, only_dirs, is_path, segments in self._rest:
+            if line < found:
+                break
+            if (is_dir or not only_dirs) and _fits(segments, names, depth if is_path else len(names) - 1):
+                found = line
+                break
+        return (self._rules[found],) if found >= 0 else None
+
+    def _add(self, pattern: str, rule: str | None, only_dirs: bool) -> None:
+        if not pattern or len(pattern) > MAX_PATTERN:
+            return
+        line = len(self._rules)
+        self._rules.append(rule)
+        plain = not _SPECIAL.search(pattern)
+        self.cost += 1 if plain else _WILD
+        if plain:
+            key, known = pattern.removeprefix("/"), self._paths if "/" in pattern else self._names
+        elif "/" not in pattern and pattern[0] == "*" and pattern[1:] and not _SPECIAL.search(pattern[1:]):
+            key, known = pattern[1:], self._ends
+        else:
+            self._wild.append((line, only_dirs, pattern))
+            return
+        for kind in (1,) if only_dirs else (0, 1):
+            known[kind][key] = line
+
+    @cached_property
+    def _tails(self) -> tuple[tuple[str, ...], ...]:
+        return tuple(tuple(ends) for ends in self._ends)
+
+    @cached_property
+    def _rest(self) -> list[tuple[int, bool, bool, tuple[_Segment, ...]]]:
+        """What takes more than a look, the last line first; read at its first use, as reading takes the most time."""
+        found = []
+        for line, only_dirs, pattern in reversed(self._wild):
+            is_path = "/" in pattern
+            try:
+                found.append((line, only_dirs, is_path, _segments(pattern, is_path=is_path)))
+            except GitIgnorePatternError:
+                # git too passes over what it cannot read
+                continue
+        return found
+
+
+def lines_of(data: bytes) -> list[str]:
+    """The lines of an ignore file, decoded as names on disk are."""
+    text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
+    return [line.removesuffix("\r") for line in text.split("\n")]
+
+
+def _parts(line: str) -> tuple[str, bool, bool]:
+    """A line's pattern ("" for none), whether it leaves out (or takes back), and whether directories only."""
+    line = _without_blanks(line)
+    if line.startswith("#"):
+        return "", True, False
+    pattern = line.removeprefix("!")
+    return pattern.removesuffix("/"), pattern == line, pattern.endswith("/")
+
+
+def _without_blanks(line: str) -> str:
+    """Without blanks at the end, of which a backslash saves one."""
+    bare = line.rstrip(" ")
+    backslashes = len(bare) - len(bare.rstrip("\\"))
+    return bare + " " if backslashes % 2 and len(bare) < len(line) else bare
+
+
+def _segments(pattern: str, *, is_path: bool) -> tuple[_Segment, ...]:
+    if not is_path:
+        return (_segment(pattern),)
+    parts = pattern.removeprefix("/").split("/")
+    if parts[-1] == "**":
+        # whatever is within, and not the directory itself
+        parts.append("*")
+    return tuple(None if part == "**" else _segment(part) for part in parts)
+
+
+@lru_cache(4096)
+def _segment(text: str) -> str | re.Pattern[str]:
+    """What one name is compared with; raises `GitIgnorePatternError`."""
+    if not _SPECIAL.search(text):
+        return text
+    if not text.strip("*"):
+        text = "*"
+    try:
+        with _no_foresight():
+            # between slashes nothing at its ends is special, and the expression ends with the slash
+            regex = GitIgnoreSpecPattern(f"/{_CLASS.sub(_class, text)}/").regex
+            if regex is None:
+                raise GitIgnorePatternError(text)
+            return re.compile(_straight(regex.pattern))
+    except re.error as error:
+        raise GitIgnorePatternError(text) from error
+
+
+def _class(found: re.Match[str]) -> str:
+    within = "[" in found.string[: found.start()]
+    return _CLASSES.get(found[1], found[0]) if within else found[0]
+
+
+def _straight(regex: str) -> str:
+    """The expression without going back: what stands between two stars is best found at its first place.
+
+    As in Python's own fnmatch; what is between takes always the same number of characters.
+    """
+    if _STAR not in regex:
+        return regex
+    first, *between, last = regex.split(_STAR)
+    return first + "".join(f"(?>{_STAR}?{part})" for part in between) + _STAR + last
+
+
+def _fits(segments: Sequence[_Segment], names: Sequence[str], start: int) -> bool:
+    """Whether segments match all names from `start` on.
+
+    Each segment but `**` takes one name, so that only the last `**` seen need ever take one more: segments times names
+    are compared at most.
+    """
+    here, at = 0, start
+    back, back_at = -1, start
+    while at < len(names):
+        if here < len(segments) and segments[here] is None:
+            back, back_at = here, at
+            here += 1
+        elif here < len(segments) and _is(segments[here], names[at]):
+            here, at = here + 1, at + 1
+        elif back >= 0:
+            back_at += 1
+            here, at = back + 1, back_at
+        else:
+            return False
+    return all(each is None for each in segments[here:])
+
+
+def _is(wanted: _Segment, name: str) -> bool:
+    if isinstance(wanted, str):
+        return wanted == name
+    return wanted is not None and wanted.match(name + "/") is not None
+
+
+def compiled(name: str, patterns: Sequence[str]) -> GitIgnoreSpec:
+    """The patterns of the parameter `name`. Raises `Invalid` for one that cannot match, or takes too long to."""
+    if len(patterns) > MAX_PATTERNS:
+        raise Invalid(f"`{name}` has more than {MAX_PATTERNS} patterns; join some with wildcards.")
+    with _no_foresight():
+        for pattern in patterns:
+            _check(name, pattern)
+        return GitIgnoreSpec.from_lines(patterns)
+
+
+@contextmanager
+def _no_foresight() -> Iterator[None]:
+    """Without warnings of what brackets within brackets may mean in a later Python."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        yield
+
+
+def _check(name: str, pattern: str) -> None:
+    if len(pattern) > MAX_PATTERN:
+        raise Invalid(f"`{name}` has a pattern of more than {MAX_PATTERN} characters; shorten it.")
+    if any(part.count("*") > MAX_STARS for part in pattern.split("/")):
+        raise Invalid(f"`{name}` has {pattern!r}: at most {MAX_STARS} stars may stand between two slashes.")
+    if not _can_match(pattern):
+        raise Invalid(f"`{name}` has {pattern!r}, which matches nothing; write it as in a .gitignore file.")
+
+
+def _can_match(pattern: str) -> bool:
+    try:
+        compiled = GitIgnoreSpec.from_lines([pattern]).patterns
+    except (GitIgnorePatternError, re.error):
+        return False
+    blank = not pattern.strip() or pattern.startswith("#")
+    return blank or any(one.include is not None for one in compiled)

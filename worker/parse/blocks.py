@@ -1,0 +1,93 @@
+"""Markdown made of what office documents hold: headings, paragraphs, list items and tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from worker.parse.limits import Limits
+
+#: What would begin a heading or a fence, which a paragraph is not.
+_MARK = re.compile(r"(?=#{1,6}(?:\s|$)|`{3}|~{3})")
+_BLANKS = re.compile(r"\s+")
+
+
+def heading(level: int, text: str) -> str:
+    """A heading of level 1 to 6 in one line; "" for an empty one."""
+    line = _line(text)
+    return f"{'#' * max(1, min(level, 6))} {line}" if line else ""
+
+
+def paragraph(text: str) -> str:
+    """A paragraph; its own lines stay."""
+    lines = [line.rstrip() for line in text.strip().splitlines()]
+    return "\n".join("\\" + line if _MARK.match(line) else line for line in lines)
+
+
+def item(depth: int, text: str) -> str:
+    """A list item, indented by its depth from 0."""
+    line = _line(text)
+    return f"{'  ' * max(0, min(depth, 8))}- {line}" if line else ""
+
+
+def table(rows: Iterable[Sequence[str]], limits: Limits) -> str:
+    """A pipe table, the first row its header; rows without text are left out, and no row is cut."""
+    lines: list[str] = []
+    size = 0
+    for row in rows:
+        cells = _cells(row)
+        if not cells:
+            continue
+        lines.append(f"| {' | '.join(cells)} |")
+        if len(lines) == 1:
+            lines.append("|" + " --- |" * len(cells))
+        size += len(lines[-1])
+        limits.check_characters(size)
+    return "\n".join(lines)
+
+
+def joined(blocks: Iterable[str], limits: Limits) -> str:
+    """The blocks that hold text as one document; list items stand together. Raises `too_large` beyond the limit."""
+    parts: list[str] = []
+    size = 0
+    before = ""
+    for block in blocks:
+        if not block.strip():
+            continue
+        gap = "" if not parts else "\n" if _is_item(before) and _is_item(block) else "\n\n"
+        parts += (gap, block)
+        size += len(gap) + len(block)
+        limits.check_characters(size)
+        before = block
+    return "".join(parts)
+
+
+def laid_out(pages: Iterable[str], limits: Limits) -> tuple[str, tuple[int, ...]]:
+    """All pages in one text with a blank line between them, and the characters where they begin."""
+    parts: list[str] = []
+    starts: list[int] = []
+    size = 0
+    for page in pages:
+        if page and size:
+            parts.append("\n\n")
+            size += 2
+        starts.append(size)
+        parts.append(page)
+        size += len(page)
+        limits.check_characters(size)
+    return "".join(parts), tuple(starts)
+
+
+def _is_item(block: str) -> bool:
+    return block.lstrip(" ").startswith("- ") and "\n" not in block
+
+
+def _cells(row: Sequence[str]) -> list[str]:
+    cells = [_line(cell).replace("|", "\\|") for cell in row]
+    while cells and not cells[-1]:
+        cells.pop()
+    return cells
+
+
+def _line(text: str) -> str:
+    return _BLANKS.sub(" ", text).strip()

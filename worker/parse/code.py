@@ -1,0 +1,46 @@
+"""Code: its text as it stands, with what its syntax tree tells of it where its language has a grammar."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from schemas.document import Definition, Document, Reference
+from worker.parse import isolated
+from worker.parse.grammar import is_known
+from worker.parse.limits import Limits
+from worker.parse.syntax import Syntax
+
+#: Bytes above which code is cut at lines: a tree takes up to 80 bytes for each of them.
+MAX_BYTES = 4_000_000
+
+#: Seconds of processor time for one tree: many times what real code of that length takes.
+_SECONDS = 5.0
+
+
+def read(text: str, language: str | None, limits: Limits) -> Document:
+    """The document of a source text, with definitions and references where its language has a grammar.
+
+    Where it has none, or the text is too long, mostly errors, or too much for its parser, it is to be cut at lines.
+    """
+    plain = Document(text, "code", language)
+    data = text.encode(errors="replace")
+    if language is None or len(data) > MAX_BYTES or not is_known(language):
+        return plain
+    found = isolated.syntax(data, language, replace(limits, seconds=min(limits.seconds, _SECONDS)))
+    return plain if found is None else _structured(plain, found)
+
+
+def _structured(plain: Document, found: Syntax) -> Document:
+    definitions = tuple(_definition(*row) for row in found["definitions"])
+    paths = [*((*one.scope, one.name) for one in definitions), ()]
+    # -1 is the last of them
+    scopes = map(paths.__getitem__, found["within"])
+    references = tuple(map(Reference, found["names"], found["kinds"], scopes, found["lines"]))
+    return replace(plain, markup="code", definitions=definitions, references=references)
+
+
+def _definition(
+    name: str, kind: str, scope: Iterable[str], start: int, body: int, end: int, first: int, last: int, signature: str
+) -> Definition:
+    return Definition(name, kind, tuple(scope), start, body, end, first, last, signature)

@@ -1,0 +1,56 @@
+"""What a file's bytes tell about its type: they are believed before its name is."""
+
+from __future__ import annotations
+
+from schemas.errors import FileError
+from schemas.status import Reason
+from worker.parse import types
+from worker.parse.formats import BY_TYPE, FORMATS, Format
+
+#: A document in a ZIP container; which one, its members tell, and they are only looked at in the helper process.
+PACKAGE = Format("package", "", "package", isolated=True, magic=(b"PK\x03\x04", b"PK\x05\x06"))
+
+#: PDF readers find the header behind what mail and web servers put in front of it.
+_PDF_HEADER_WITHIN = 1024
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_MARKUP = {b"<!doctype html": "html", b"<html": "html", b"<?xml": "xml"}
+
+
+def detect(name: str, data: bytes) -> tuple[Format, str | None]:
+    """The format of a file, and its language where that is code.
+
+    Raises `FileError` (`unsupported_type`, `encrypted`) for what is known and not read.
+    """
+    told = types.of(name)
+    found = _by_magic(data) or (_by_guess(told[0], data) if told[0].binary else None)
+    return (found, None) if found else told
+
+
+def _by_magic(data: bytes) -> Format | None:
+    for format_ in (*FORMATS, PACKAGE):
+        if format_.magic and data.startswith(format_.magic):
+            return format_
+    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
+        return BY_TYPE["image"]
+    # two letters alone might begin a text
+    if data.startswith(b"BM") and data[6:10] == b"\0\0\0\0":
+        return BY_TYPE["image"]
+    return _compound(data) if data.startswith(_OLE) else None
+
+
+def _compound(data: bytes) -> Format:
+    """What a compound file of the old office suites holds, by the names of its streams."""
+    if "EncryptedPackage".encode("utf-16-le") in data:
+        raise FileError(Reason.ENCRYPTED)
+    if "WordDocument".encode("utf-16-le") in data:
+        return BY_TYPE["doc"]
+    message = "The file is an old office document other than .doc; save it as .xlsx, .pptx or .pdf."
+    raise FileError(Reason.UNSUPPORTED_TYPE, message)
+
+
+def _by_guess(told: Format, data: bytes) -> Format:
+    """The format of what is not what its name says: text of some kind, as likely as not."""
+    if told.type == "pdf" and b"%PDF-" in data[:_PDF_HEADER_WITHIN]:
+        return told
+    start = data[:256].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    return BY_TYPE[next((type_ for mark, type_ in _MARKUP.items() if start.startswith(mark)), "text")]

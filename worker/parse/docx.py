@@ -1,0 +1,122 @@
+"""Word documents by python-docx: body in document order, headings, lists and tables as Markdown, footnotes last."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from io import BytesIO
+from typing import Any
+
+import docx
+from docx.oxml import parse_xml
+from docx.oxml.ns import qn
+
+from schemas.document import Document
+from worker.parse.blocks import heading, item, joined, paragraph, table
+from worker.parse.limits import Limits
+from worker.parse.package import opened
+
+_HEADING = re.compile(r"heading (\d)$", re.IGNORECASE)
+_LIST = re.compile(r"list\b(?:.*? (\d)$)?", re.IGNORECASE)
+#: Parts that hold text beside the body.
+_NOTES = ("/footnotes", "/endnotes")
+#: Notes that are only the line above the notes.
+_SEPARATORS = ("separator", "continuationSeparator", "continuationNotice")
+
+_P, _TBL, _TR, _TC = qn("w:p"), qn("w:tbl"), qn("w:tr"), qn("w:tc")
+_T, _TAB, _BR, _CR = qn("w:t"), qn("w:tab"), qn("w:br"), qn("w:cr")
+_HYPHEN, _PROPERTIES, _VALUE = qn("w:noBreakHyphen"), qn("w:pPr"), qn("w:val")
+_FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
+Styles = dict[str, Any]
+
+#: What stands around blocks, rows and cells without being one.
+_WRAPPERS = frozenset(qn(f"w:{name}") for name in ("sdt", "sdtContent", "customXml", "ins", "moveTo", "smartTag"))
+_MARKS = {_TAB: "\t", _BR: "\n", _CR: "\n", _HYPHEN: "-"}
+
+
+def read(data: bytes, limits: Limits) -> Document:
+    """The document as Markdown. Raises `FileError` as `package.opened` does."""
+    opened(data, limits, declarations=False).close()
+    document = docx.Document(BytesIO(data))
+    styles = _styles(document)
+    text = joined(_blocks(document, styles, limits), limits)
+    title = (document.core_properties.title or "").strip()
+    return Document(text, "docx", title=title or None, markup="markdown")
+
+
+def _blocks(document: Any, styles: Styles, limits: Limits) -> Iterator[str]:
+    yield from _content(document.element.body, styles, limits)
+    for relation in document.part.rels.values():
+        if not relation.is_external and relation.reltype.endswith(_NOTES):
+            for note in parse_xml(relation.target_part.blob):
+                if note.get(qn("w:type")) not in _SEPARATORS:
+                    yield from _content(note, styles, limits)
+
+
+def _styles(document: Any) -> Styles:
+    """Definitions of styles by id: python-docx's own objects of them would take longer than all the rest."""
+    return {style.get(qn("w:styleId")): style for style in document.styles.element.iterchildren(qn("w:style"))}
+
+
+def _kind(style: Any) -> tuple[str, int]:
+    """("heading", level), ("list", depth) or ("text", 0); built-in names are English in every language."""
+    named = style.find(qn("w:name")) if style is not None else None
+    name = named.get(_VALUE, "") if named is not None else ""
+    found = _HEADING.match(name)
+    if found or name == "Title":
+        return "heading", int(found[1]) if found else 1
+    outline = style.find(f"{_PROPERTIES}/{qn('w:outlineLvl')}") if style is not None else None
+    if outline is not None and outline.get(_VALUE, "9") < "6":
+        return "heading", int(outline.get(_VALUE)) + 1
+    listed = _LIST.match(name)
+    return ("list", int(listed[1] or 1) - 1) if listed else ("text", 0)
+
+
+def _content(element: Any, styles: Styles, limits: Limits) -> Iterator[str]:
+    for block in _within(element, (_P, _TBL)):
+        yield _paragraph(block, styles) if block.tag == _P else _table(block, styles, limits)
+
+
+def _within(element: Any, tags: tuple[str, ...]) -> Iterator[Any]:
+    """Children with one of the tags, also inside what only wraps them."""
+    for child in element.iterchildren():
+        if child.tag in tags:
+            yield child
+        elif child.tag in _WRAPPERS:
+            yield from _within(child, tags)
+
+
+def _paragraph(element: Any, styles: Styles) -> str:
+    text = _text(element)
+    properties = element.find(_PROPERTIES)
+    if properties is None:
+        return paragraph(text)
+    style = properties.find(qn("w:pStyle"))
+    kind, level = _kind(styles.get(style.get(_VALUE)) if style is not None else None)
+    if kind == "heading":
+        return heading(level, text)
+    depth = properties.find(f"{qn('w:numPr')}/{qn('w:ilvl')}")
+    if kind == "list" or depth is not None:
+        return item(int(depth.get(_VALUE, 0)) if depth is not None else level, text)
+    return paragraph(text)
+
+
+def _text(element: Any) -> str:
+    """Text of a paragraph, with that of boxes anchored in it; deleted text has elements of another name."""
+    parts: list[str] = []
+    for child in element.iterchildren():
+        if child.tag == _T:
+            parts.append(child.text or "")
+        elif child.tag in _MARKS:
+            parts.append(_MARKS[child.tag])
+        elif child.tag not in (_PROPERTIES, _FALLBACK):
+            parts.append(_text(child) + ("\n" if child.tag == _P else ""))
+    return "".join(parts)
+
+
+def _table(element: Any, styles: Styles, limits: Limits) -> str:
+    rows = [list(_within(row, (_TC,))) for row in _within(element, (_TR,))]
+    if len(rows) == 1 and len(rows[0]) == 1:
+        # a frame around text, not a table
+        return joined(_content(rows[0][0], styles, limits), limits)
+    return table(([_text(cell) for cell in row] for row in rows), limits)

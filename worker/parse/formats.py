@@ -1,0 +1,65 @@
+"""The table of formats: what files of a name or content are, which module reads them, and in which version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One line of the table.
+
+    `type` is what `file_type` shows; `extensions` are parted by blanks. `module` under `worker.parse` has
+    `read(data: bytes, limits: Limits) -> Document` and is imported at its first use; that of "code" is
+    `read(text: str, language: str | None, limits: Limits)`. `version` is raised when parsing or chunking of the type
+    changes: the next run parses its files again, in place. `isolated` formats have libraries that may crash or balloon:
+    they are read in a helper process. `magic` are first bytes that tell the type whatever the name; a `binary` format
+    that lacks what it should begin with is text under a wrong name. `programs` can do more where one is on PATH.
+    """
+
+    type: str
+    extensions: str
+    module: str
+    version: int = 1
+    isolated: bool = False
+    binary: bool = False
+    magic: tuple[bytes, ...] = ()
+    programs: tuple[str, ...] = ()
+
+
+_IMAGES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*")
+
+FORMATS = (
+    Format("text", "txt", "text", version=2),
+    Format("code", "", "code", version=2),
+    Format("markdown", "md markdown mdown mkd mdx", "markdown", version=2),
+    Format("json", "json geojson webmanifest", "json", version=2),
+    Format("notebook", "ipynb", "notebook"),
+    Format("jsonl", "jsonl ndjson", "jsonl"),
+    Format("yaml", "yaml yml", "yaml"),
+    Format("toml", "toml", "toml"),
+    Format("csv", "csv tsv", "csv"),
+    Format("html", "html htm xhtml", "html", isolated=True),
+    Format("xml", "xml xsd xsl xslt svg plist", "xml"),
+    Format("email", "eml", "email", isolated=True),
+    Format("rtf", "rtf", "rtf", isolated=True, magic=(b"{\\rtf",)),
+    Format("pdf", "pdf", "pdf", isolated=True, binary=True, magic=(b"%PDF-",), programs=("tesseract",)),
+    Format("docx", "docx docm dotx", "docx", isolated=True, binary=True),
+    Format("doc", "doc", "doc", isolated=True, binary=True, programs=("catdoc", "antiword", "soffice", "libreoffice")),
+    Format("pptx", "pptx pptm", "pptx", isolated=True, binary=True),
+    Format("xlsx", "xlsx xlsm", "xlsx", isolated=True, binary=True),
+    Format("odt", "odt odp ods", "odt", isolated=True, binary=True),
+    Format("epub", "epub", "epub", isolated=True, binary=True),
+    Format(
+        "image",
+        "png jpg jpeg jpe gif bmp tif tiff webp",
+        "image",
+        isolated=True,
+        binary=True,
+        magic=_IMAGES,
+        programs=("tesseract",),
+    ),
+)
+
+BY_TYPE = {format_.type: format_ for format_ in FORMATS}
+BY_EXTENSION = {extension: format_ for format_ in FORMATS for extension in format_.extensions.split()}

@@ -1,0 +1,25 @@
+(class_declaration) @class
+(program (lexical_declaration (variable_declarator name: (identifier) value: (class)) @class))
+(function_declaration) @function
+(generator_function_declaration) @function
+(method_definition) @method
+(variable_declarator name: (identifier) value: [(arrow_function) (function_expression) (generator_function)]) @function
+(program (lexical_declaration (variable_declarator name: (identifier)) @variable))
+(program (variable_declaration (variable_declarator name: (identifier)) @variable))
+(program (export_statement (lexical_declaration (variable_declarator name: (identifier)) @variable)))
+(assignment_expression left: [(identifier) (member_expression)]
+    right: [(arrow_function) (function_expression) (generator_function) (class)]) @function
+(pair key: (property_identifier) value: [(arrow_function) (function_expression)]) @method
+(export_statement declaration: (_)) @outer
+(export_statement value: (_)) @outer
+(lexical_declaration . (variable_declarator) .) @outer
+(variable_declaration . (variable_declarator) .) @outer
+(expression_statement (assignment_expression)) @outer
+
+(import_statement source: (string (string_fragment) @use.import))
+(import_specifier name: (identifier) @use.import)
+(import_clause (identifier) @use.import)
+(call_expression function: [(identifier) @use.call (member_expression property: [(property_identifier)
+    (private_property_identifier)] @use.call)])
+(new_expression constructor: [(identifier) @use.call (member_expression property: (property_identifier) @use.call)])
+(decorator [(identifier) @use.call (member_expression property: (property_identifier) @use.call)])

@@ -1,0 +1,247 @@
+"""HTML becomes Markdown: the main text with its headings, lists, tables and code, without navigation and scripts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from schemas.document import Document
+from worker.parse.limits import Limits
+from worker.parse.markdown import fenced
+from worker.parse.text import decode
+
+#: What is no text of the page, and what every page of a site repeats.
+_DROPPED = (
+    "script, style, noscript, template, nav, svg, math, iframe, object, canvas, audio, video, select, button, "
+    'textarea, head, body > footer, [hidden], [aria-hidden="true"], [role="navigation"]'
+)
+_MAIN = "main, [role=main], body > article"
+
+_HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
+_INLINE_TAGS = (
+    "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark output q rp rt ruby s samp small "
+    "span strike strong sub sup time tt u var wbr img br slot picture"
+)
+_INLINE = frozenset(_INLINE_TAGS.split())
+
+#: Blocks that follow the one before without an empty line.
+_TIGHT = frozenset(("li", "dt", "dd", "tr", "thead", "tbody", "tfoot"))
+
+#: Levels of nested lists that are indented: an indent of thousands would outgrow the text.
+_DEEPEST = 8
+
+#: Beginnings of a line that would be a heading or a fence if they were not escaped.
+_MARKS = re.compile(r"#{1,6}(?:\s|$)|`{3}|~{3}|(?:=+|-+)\s*$|\+{3}$")
+_LANGUAGE = re.compile(r"(?:language|lang|highlight-source)-([\w+#-]{1,20})")
+
+_XHTML = re.compile(r"\s*(?:<\?xml|[^>]{0,1000}<html[^>]*xmlns)")
+_VOID = "area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr"
+_CLOSED = re.compile(rf"<(?!(?:{_VOID})\b)([A-Za-z][\w:-]*)((?:\s[^<>]*)?)/>")
+
+
+def read(data: bytes, _limits: Limits) -> Document:
+    """The document of a page, as Markdown. Characters count in the text made here, not in the file."""
+    text, title = to_markdown(decode(data))
+    return Document(text, "html", None, title, markup="markdown")
+
+
+def to_markdown(markup: str) -> tuple[str, str | None]:
+    """The main text of a page as Markdown, and its title: that of the head, else its first heading of the first level.
+
+    Takes HTML as browsers do, which accept everything, and XHTML, whose empty elements HTML does not know.
+    """
+    from selectolax.lexbor import LexborHTMLParser
+
+    if _XHTML.match(markup):
+        markup = _CLOSED.sub(r"<\1\2></\1>", markup)
+    tree = LexborHTMLParser(markup.encode("utf-8", "replace"))
+    title = tree.css_first("title") or tree.css_first("h1")
+    text = _rendered(tree)
+    return text, " ".join(title.text().split())[:500] or None if title else None
+
+
+def _rendered(tree: Any) -> str:
+    """The page's main part; all of it where no part is marked as that, or none of it is text."""
+    body = tree.body or tree.root
+    if body is None:
+        return ""
+    dropped = {node.mem_id for node in tree.css(_DROPPED)}
+    layout = {id_ for table in tree.css("table table") if (id_ := _table_around(table))}
+    text = "\n\n".join(filter(None, (_markdown(part, dropped, layout) for part in _outermost(tree.css(_MAIN)))))
+    return text or _markdown(body, dropped, layout) or _markdown(body, set(), layout)
+
+
+def _outermost(nodes: list[Any]) -> list[Any]:
+    """The first of the nodes that mark the main text, with its siblings of the same kind."""
+    return [node for node in nodes if node.parent == nodes[0].parent and node.tag == nodes[0].tag]
+
+
+def _table_around(table: Any) -> int | None:
+    """The table whose cells hold this one: it lays out a page, so its rows are no records."""
+    node = table.parent
+    for _ in range(50):
+        if node is None:
+            return None
+        if node.tag == "table":
+            return int(node.mem_id)
+        node = node.parent
+    return None
+
+
+def _markdown(root: Any, dropped: set[int], layout: set[int]) -> str:
+    """Walks without recursion: pages may be nested as deep as they like."""
+    page = _Page()
+    waiting: list[Any] = [root]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, str):
+            page.close(node)
+            continue
+        tag = node.tag
+        if tag == "-text":
+            page.write(node.text_content or "")
+        elif tag is None or tag.startswith("-") or node.mem_id in dropped:
+            continue
+        elif tag == "pre":
+            page.code(node)
+        elif tag in ("img", "br"):
+            page.empty(node)
+        else:
+            name = "div" if tag in ("table", "tr", "td", "th") and _is_layout(node, layout) else tag
+            page.open(name)
+            waiting.append(name)
+            waiting += reversed(list(node.iter(include_text=True)))
+    page.close("body")
+    return "".join(page.parts).strip()
+
+
+def _is_layout(node: Any, layout: set[int]) -> bool:
+    if not layout:
+        return False
+    table = node.mem_id if node.tag == "table" else _table_around(node)
+    return table in layout
+
+
+class _Page:
+    """Markdown while it is written: `lines` of running text wait until their block ends."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.lines: list[list[str]] = [[]]
+        self.gap = 2
+        self.lists: list[int | None] = []
+        self.marker = ""
+        self.heading = ""
+        self.cells: list[str] | None = None
+        self.rows = 0
+
+    def write(self, text: str) -> None:
+        self.lines[-1].append(text)
+
+    def empty(self, node: Any) -> None:
+        if node.tag == "br":
+            self.lines.append([])
+        else:
+            self.write(f" {node.attributes.get('alt') or ''} ")
+
+    def code(self, node: Any) -> None:
+        text = node.text(deep=True).strip("\n")
+        if self.cells is not None or not text.strip():
+            self.write(f" {text} ")
+            return
+        self.flush()
+        named = _LANGUAGE.search(" ".join(filter(None, _classes(node))))
+        self.emit(fenced(text, named[1] if named else ""), 2)
+        self.gap = 2
+
+    def open(self, tag: str) -> None:
+        if tag in _INLINE:
+            if tag == "code":
+                self.write("`")
+            return
+        if self.cells is not None and tag not in ("tr", "table"):
+            self.write(" ")
+            return
+        self.flush()
+        self.gap = max(self.gap, 1 if tag in _TIGHT or (self.lists and tag in ("ul", "ol", "p")) else 2)
+        if tag in ("ul", "ol"):
+            self.lists.append(0 if tag == "ol" else None)
+        elif tag == "li":
+            self.marker = self._next_marker()
+        elif tag in _HEADINGS:
+            self.heading = _HEADINGS[tag] + " "
+        elif tag == "table":
+            self.rows = 0
+        elif tag == "tr":
+            self.cells = []
+
+    def close(self, tag: str) -> None:
+        if tag in _INLINE:
+            if tag == "code":
+                self.write("`")
+        elif tag in ("td", "th") and self.cells is not None:
+            self.cells.append(self.taken(" ").replace("|", "\\|"))
+        elif tag == "tr":
+            self.row()
+        elif self.cells is not None:
+            self.write(" ")
+        else:
+            self.flush()
+            self.heading = ""
+            self.gap = max(self.gap, 1 if tag in _TIGHT else 2)
+            if tag in ("ul", "ol") and self.lists:
+                self.lists.pop()
+                self.gap = 1 if self.lists else 2
+
+    def row(self) -> None:
+        """Emit the cells gathered, with the line that makes a Markdown table below the first of them."""
+        cells, self.cells = self.cells, None
+        if not cells or not any(cells):
+            return
+        self.emit(f"| {' | '.join(cells)} |", 1)
+        if not self.rows:
+            self.emit("|" + " --- |" * len(cells), 1)
+        self.rows += 1
+        self.gap = 1
+
+    def taken(self, joint: str) -> str:
+        """The running text so far, white space collapsed, and none of it left."""
+        lines = [" ".join("".join(line).split()) for line in self.lines]
+        self.lines = [[]]
+        return joint.join(filter(None, lines))
+
+    def flush(self) -> None:
+        text = self.taken(" " if self.heading else "\n")
+        if not text:
+            return
+        if self.heading:
+            self.emit(self.heading + text, 2)
+        else:
+            self.emit("\n".join("\\" + line if _MARKS.match(line) else line for line in text.split("\n")), 1)
+        self.gap = 1
+
+    def emit(self, text: str, gap: int) -> None:
+        """Add a block, with at least `gap` line ends above it, indented in its list."""
+        indent = "  " * min(len(self.lists), _DEEPEST)
+        lead, self.marker = self.marker or indent, ""
+        if self.parts:
+            self.parts.append("\n" * max(gap, self.gap))
+        self.parts.append(lead + text.replace("\n", "\n" + indent) if self.lists else text)
+        self.gap = 0
+
+    def _next_marker(self) -> str:
+        indent = "  " * (min(len(self.lists), _DEEPEST) - 1)
+        count = self.lists[-1] if self.lists else None
+        if count is None:
+            return f"{indent}- "
+        self.lists[-1] = count + 1
+        return f"{indent}{count + 1}. "
+
+
+def _classes(node: Any) -> Iterator[str | None]:
+    """The classes of preformatted text, and of the code directly in it."""
+    yield node.attributes.get("class")
+    child = node.child
+    if child is not None and child.tag == "code":
+        yield child.attributes.get("class")

@@ -1,0 +1,36 @@
+"""What one file may cost, whatever it holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from schemas.errors import FileError
+from schemas.status import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one file: `pages` of a document, `characters` of text, `seconds` of processor time, bytes of memory.
+
+    Time and memory hold for isolated formats, which are read in a process of their own.
+    """
+
+    max_pages: int = 5_000
+    max_characters: int = 50_000_000
+    seconds: float = 60.0
+    memory_bytes: int = 1 << 30
+
+    def check_pages(self, count: int, what: str = "pages") -> None:
+        """Raise `FileError` (`too_large`) for more pages (slides, sheets, images) than are read."""
+        if count > self.max_pages:
+            raise too_large(f"The file has {count:,} {what}, more than MAX_PAGES ({self.max_pages:,})")
+
+    def check_characters(self, count: int) -> None:
+        """Raise `FileError` (`too_large`) for a longer text than is indexed."""
+        if count > self.max_characters:
+            raise too_large(f"The file's text is longer than MAX_CHARACTERS ({self.max_characters:,})")
+
+
+def too_large(what: str) -> FileError:
+    """The outcome of a file that is over the bound that `what` names."""
+    return FileError(Reason.TOO_LARGE, f"{what}; split it or raise that setting.")

@@ -1,0 +1,114 @@
+"""MIME types by content: the first bytes decide, then whether it is text, and only then the name."""
+
+from __future__ import annotations
+
+from worker.parse import types
+
+_MAGIC = {
+    b"%PDF-": "application/pdf",
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+    b"II*\0": "image/tiff",
+    b"MM\0*": "image/tiff",
+    b"\x1f\x8b": "application/gzip",
+    b"BZh": "application/x-bzip2",
+    b"\xfd7zXZ\0": "application/x-xz",
+    b"\x28\xb5\x2f\xfd": "application/zstd",
+    b"7z\xbc\xaf\x27\x1c": "application/x-7z-compressed",
+    b"Rar!\x1a\x07": "application/vnd.rar",
+    b"\x7fELF": "application/x-elf",
+    b"\xca\xfe\xba\xbe": "application/java-vm",
+    b"\0asm": "application/wasm",
+    b"SQLite format 3\0": "application/vnd.sqlite3",
+    b"OggS": "audio/ogg",
+    b"ID3": "audio/mpeg",
+    b"fLaC": "audio/flac",
+    b"PAR1": "application/vnd.apache.parquet",
+}
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_RIFF = {b"WEBP": "image/webp", b"WAVE": "audio/wav", b"AVI ": "video/x-msvideo"}
+#: Of the container that pictures, sound and films have in common.
+_BRANDS = {b"avif": "image/avif", b"heic": "image/heic", b"heix": "image/heic", b"M4A ": "audio/mp4"}
+_OFFICE = "application/vnd.openxmlformats-officedocument"
+#: Names of members that only one kind of ZIP container has.
+_MEMBERS = {
+    b"word/document.xml": f"{_OFFICE}.wordprocessingml.document",
+    b"ppt/presentation.xml": f"{_OFFICE}.presentationml.presentation",
+    b"xl/workbook.": f"{_OFFICE}.spreadsheetml.sheet",
+    b"META-INF/MANIFEST.MF": "application/java-archive",
+}
+
+#: Of text, by the type that its name or its beginning tells.
+_TEXT = {
+    "markdown": "text/markdown",
+    "json": "application/json",
+    "notebook": "application/x-ipynb+json",
+    "jsonl": "application/jsonl",
+    "yaml": "application/yaml",
+    "toml": "application/toml",
+    "csv": "text/csv",
+    "html": "text/html",
+    "xml": "application/xml",
+    "email": "message/rfc822",
+    "rtf": "application/rtf",
+}
+_CODE = {"javascript": "text/javascript", "css": "text/css", "html": "text/html"}
+_BEGINNINGS = {b"<!doctype html": "html", b"<html": "html", b"<?xml": "xml", b"{\\rtf": "rtf"}
+
+_BOMS = (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf", b"\0\0\xfe\xff")
+#: Bytes that are looked at for a NUL, as git does.
+_SAMPLE = 8000
+#: Characters of a MIME type, at most.
+_LONGEST_TYPE = 100
+#: The central directory of a ZIP file, which names its members, is at its end.
+_TAIL = 1 << 20
+
+
+def mime_of(name: str, data: bytes) -> tuple[str, bool]:
+    """The MIME type of a file, and whether it is binary: of a kind that is no plain text, or with a NUL byte in it."""
+    found = _by_magic(data)
+    if found:
+        return found, True
+    # UTF-16 without a mark is text, but not to be told from other zeros by a look
+    if b"\0" in data[:_SAMPLE] and not data.startswith(_BOMS):
+        return "application/octet-stream", True
+    return _of_text(name, data), False
+
+
+def _by_magic(data: bytes) -> str | None:
+    if data.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return _of_zip(data)
+    if data.startswith(_OLE):
+        return "application/msword" if "WordDocument".encode("utf-16-le") in data else "application/x-ole-storage"
+    if data[:4] == b"RIFF":
+        return _RIFF.get(data[8:12])
+    if data[4:8] == b"ftyp":
+        return _BRANDS.get(data[8:12], "video/mp4")
+    if data[:2] == b"BM" and data[6:10] == b"\0\0\0\0":
+        return "image/bmp"
+    return next((type_ for magic, type_ in _MAGIC.items() if data.startswith(magic)), None)
+
+
+def _of_zip(data: bytes) -> str:
+    # OpenDocument and EPUB say their type in a first member of that name, which is never packed
+    size = int.from_bytes(data[22:26], "little")
+    if data[30:38] == b"mimetype" and size <= _LONGEST_TYPE:
+        said = data[38 : 38 + size]
+        if said.isascii() and said.count(b"/") == 1:
+            return said.decode().strip()
+    return next((type_ for member, type_ in _MEMBERS.items() if member in data[-_TAIL:]), "application/zip")
+
+
+def _of_text(name: str, data: bytes) -> str:
+    start = data[:256].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    begun = next((type_ for beginning, type_ in _BEGINNINGS.items() if start.startswith(beginning)), None)
+    format_, language = types.of(name)
+    if begun and format_.type not in {"markdown", "code", "email", begun}:
+        return _TEXT[begun] if not (begun == "xml" and b"<svg" in data[:_SAMPLE]) else "image/svg+xml"
+    if format_.type == "xml" and b"<svg" in data[:_SAMPLE]:
+        return "image/svg+xml"
+    if format_.type == "code":
+        return _CODE.get(language or "", "text/x-" + language if language else "text/plain")
+    return _TEXT.get(format_.type, "text/plain")

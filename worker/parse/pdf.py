@@ -1,0 +1,82 @@
+"""PDF by PDFium: the text of each page, and what Tesseract reads where a page is only a picture."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+
+import pypdfium2
+from pypdfium2 import raw
+
+from schemas.document import Document
+from schemas.errors import FileError
+from schemas.status import Reason
+from worker.parse import types
+from worker.parse.blocks import laid_out
+from worker.parse.limits import Limits, too_large
+
+#: Dots per inch at which pages are given to Tesseract, and pixels of one page at most.
+_DPI = 200
+_MAX_PIXELS = 25_000_000
+#: Forms within forms in which pictures are looked for.
+_DEPTH = 3
+#: PDFium's marks of a hyphen at a line's end.
+_HYPHEN = re.compile("[\x02\ufffe]\n?")
+
+
+def read(data: bytes, limits: Limits) -> Document:
+    """The text of all pages. Raises `FileError`: `encrypted`, `needs_ocr`, `too_large`, `parse_failed`."""
+    with _opened(data) as pdf:
+        limits.check_pages(len(pdf))
+        title = pdf.get_metadata_dict().get("Title", "").strip() or None
+        text, pages = laid_out(_texts(pdf, limits), limits)
+    return Document(text, "pdf", title=title, pages=pages)
+
+
+def _opened(data: bytes) -> pypdfium2.PdfDocument:
+    try:
+        return pypdfium2.PdfDocument(data)
+    except pypdfium2.PdfiumError as error:
+        if error.err_code in (raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY):
+            raise FileError(Reason.ENCRYPTED) from None
+        raise
+
+
+def _texts(pdf: pypdfium2.PdfDocument, limits: Limits) -> Iterator[str]:
+    """The text of each page; raises `needs_ocr` after the last if none has text and one has a picture."""
+    until = time.monotonic() + limits.seconds
+    found, pictures = False, False
+    for number in range(len(pdf)):
+        page = pdf[number]
+        text = _text(page)
+        if not text and _has_picture(page):
+            pictures = True
+            if types.programs(("tesseract",)):
+                text = _recognised(page, until, limits)
+        found = found or bool(text)
+        yield text
+        page.close()
+    if pictures and not found and not types.programs(("tesseract",)):
+        raise FileError(Reason.NEEDS_OCR)
+
+
+def _text(page: pypdfium2.PdfPage) -> str:
+    layer = page.get_textpage()
+    text = layer.get_text_range().replace("\r\n", "\n").replace("\r", "\n")
+    layer.close()
+    return _HYPHEN.sub("", text).strip()
+
+
+def _has_picture(page: pypdfium2.PdfPage) -> bool:
+    return next(page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=_DEPTH), None) is not None
+
+
+def _recognised(page: pypdfium2.PdfPage, until: float, limits: Limits) -> str:
+    from worker.parse.image import recognise
+
+    if time.monotonic() > until:
+        raise too_large(f"Reading the scanned pages takes longer than PARSE_SECONDS ({limits.seconds:g} s)")
+    width, height = page.get_size()
+    scale = min(_DPI / 72, (_MAX_PIXELS / max(1.0, width * height)) ** 0.5)
+    return recognise(page.render(scale=scale, grayscale=True).to_pil(), until, limits)

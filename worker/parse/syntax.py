@@ -1,0 +1,288 @@
+"""What a syntax tree (tree-sitter) tells of code: what is defined where, and which names are used from where.
+
+It runs in the helper process: on made-up code the library may crash, or take gigabytes and minutes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypedDict
+
+import numpy as np
+
+from worker.parse.grammar import grammar
+from worker.parse.naming import body_of, name_of
+from worker.tokens import Offsets, char_offsets
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Tree
+
+#: Names around a definition, at most; what is nested deeper is a part of the innermost.
+_MAX_DEPTH = 32
+
+#: Characters of a name; longer ones were written by a program.
+_MAX_NAME = 200
+
+_MAX_SIGNATURE = 300
+
+#: References of one file; those behind them are left out.
+_MAX_REFERENCES = 50_000
+
+#: Share of a text that may be errors outside of sound definitions.
+_MAX_ERRORS = 0.7
+
+#: Depth of the tree below which nothing is looked for; depths beyond 32,767 are too much for tree-sitter's queries.
+_MAX_TREE_DEPTH = 1000
+
+#: Children of one error, at most: a query's time is quadratic in them.
+_MAX_ERROR_CHILDREN = 3000
+
+#: Captures that are definitions. Of two over the same text the first is meant.
+_KINDS = (
+    *("class", "interface", "struct", "enum", "trait", "impl", "module", "type"),
+    *("function", "method", "property", "macro", "constant", "variable"),
+)
+
+#: Captures (`use.…`) that are references. Of two over the same name the first, which says more, is meant.
+_USES = ("import", "base", "call", "type")
+
+#: A function that stands directly in one of these is a method.
+_WITH_METHODS = frozenset({"class", "interface", "struct", "enum", "trait", "impl"})
+
+#: C has `typedef struct a { … } a`, which defines one thing.
+_TYPES = frozenset({"class", "interface", "struct", "enum", "type"})
+
+#: Types that a language comes with, where its syntax does not tell them from others.
+_BUILTIN = {
+    "go": "any bool byte complex64 complex128 error float32 float64 int int8 int16 int32 int64 rune string "
+    "uint uint8 uint16 uint32 uint64 uintptr",
+    "php": "self static",
+    "python": "bool bytes dict float frozenset int list None object set str tuple type",
+    "rust": "Self",
+}
+
+Captures = dict[str, "list[Node]"]
+Span = tuple[int, int]
+Row = tuple[str, str, tuple[str, ...], int, int, int, int, int, str]
+
+
+@dataclass(slots=True)
+class _Found:
+    """A definition by bytes; its signature begins at `head`, behind decorators. `parent` is an index, or -1."""
+
+    start: int
+    end: int
+    head: int
+    body: int
+    kind: str
+    name: str
+    around: tuple[str, ...]
+    scope: tuple[str, ...] = ()
+    parent: int = -1
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """Its scope and itself."""
+        return (*self.scope, self.name)
+
+
+class Syntax(TypedDict):
+    """Columns. Definitions: name, kind, scope, start, body and end (characters), first and last line, signature.
+
+    References: name, kind, index of the definition they are in (-1: none), line.
+    """
+
+    definitions: list[Row]
+    names: list[str]
+    kinds: list[str]
+    within: list[int]
+    lines: list[int]
+
+
+def syntax(data: bytes, language: str) -> Syntax | None:
+    """Definitions and references in UTF-8 source code; None if there is no grammar or the text is mostly errors."""
+    from tree_sitter import QueryCursor
+
+    known = grammar(language)
+    if known is None:
+        return None
+    tree = known.parser.parse(data)
+    errors = _errors(tree)
+    if errors is None:
+        return None
+    cursor = QueryCursor(known.query)
+    cursor.set_max_start_depth(_MAX_TREE_DEPTH)
+    captures = cursor.captures(tree.root_node)
+    names: set[int] = set()
+    found = _nested(_definitions(captures, names))
+    if _unsound(errors, found) > _MAX_ERRORS * len(data) or (errors and not found):
+        return None
+    breaks = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n"))
+    uses = _uses(data, captures, names, frozenset(_BUILTIN.get(language, "").split()))
+    starts = [start for start, _, _ in uses]
+    at = breaks.searchsorted(np.array(starts, dtype=np.int64)) + 1
+    rows = zip(uses, _within(found, starts), at.tolist(), strict=True)
+    # each once for a line
+    once = list(dict.fromkeys((name, kind, inside, line) for (_, name, kind), inside, line in rows))
+    return {
+        "definitions": list(_placed(data, breaks, found)),
+        "names": [name for name, _, _, _ in once],
+        "kinds": [kind for _, kind, _, _ in once],
+        "within": [inside for _, _, inside, _ in once],
+        "lines": [line for _, _, _, line in once],
+    }
+
+
+def _errors(tree: Tree) -> list[Span] | None:
+    """Spans (bytes) of the outermost errors but for the root, None if a query would take too long over one of them."""
+    errors: list[Span] = []
+    cursor = tree.walk()
+    end = -1
+    while (node := cursor.node) is not None:
+        if node.is_error:
+            if node.child_count > _MAX_ERROR_CHILDREN:
+                return None
+            if node.start_byte >= end and cursor.depth:
+                end = node.end_byte
+                errors.append((node.start_byte, end))
+        if node.has_error and cursor.goto_first_child():
+            continue
+        while not cursor.goto_next_sibling():
+            if not cursor.goto_parent():
+                return errors
+    return errors
+
+
+def _definitions(captures: Captures, names: set[int]) -> list[_Found]:
+    """Definitions by their start, outer ones first; the starts of their names are added to `names`."""
+    outer = {_range(inner): node for node in captures.get("outer", ()) if (inner := _last(node)) is not None}
+    found: dict[Span, _Found] = {}
+    for kind in _KINDS:
+        for node in captures.get(kind, ()):
+            span = _range(node)
+            named = name_of(node) if span not in found else None
+            if named is None or len(named.name) > _MAX_NAME:
+                continue
+            names.add(named.start)
+            start, head, end = _widened(outer, node)
+            body = body_of(node)
+            found[span] = _Found(start, end, head, min(body, end), _kind(kind, named.name), named.name, named.around)
+    return sorted(found.values(), key=lambda one: (one.start, -one.end))
+
+
+def _range(node: Node) -> Span:
+    start, end = node.byte_range
+    return start, end
+
+
+def _last(node: Node) -> Node | None:
+    count = node.named_child_count
+    return node.named_child(count - 1) if count else None
+
+
+def _widened(outer: dict[Span, Node], node: Node) -> tuple[int, int, int]:
+    """Start, start of the signature, and end of a definition with what encloses nothing but it."""
+    start, end = _range(node)
+    head = start
+    while (around := outer.get((start, end))) is not None and _range(around) != (start, end):
+        start, end = _range(around)
+        head = head if around.type == "decorated_definition" else start
+    return start, head, end
+
+
+def _kind(kind: str, name: str) -> str:
+    return "constant" if kind == "variable" and name.isupper() else kind
+
+
+def _nested(found: list[_Found]) -> list[_Found]:
+    """The definitions with their scopes; those that are no more than a second name or too deep left out."""
+    kept: list[_Found] = []
+    open_: list[int] = []
+    for one in found:
+        while open_ and kept[open_[-1]].end <= one.start:
+            open_.pop()
+        above = kept[open_[-1]] if open_ else None
+        if above and above.name == one.name and {above.kind, one.kind} <= _TYPES and not one.around:
+            continue
+        one.scope = (*(above.path if above else ()), *one.around)
+        if len(one.scope) > _MAX_DEPTH:
+            continue
+        one.kind = _method(one, above)
+        one.parent = open_[-1] if open_ else -1
+        open_.append(len(kept))
+        kept.append(one)
+    return kept
+
+
+def _method(one: _Found, above: _Found | None) -> str:
+    """A function of a class is a method, a method of nothing a function."""
+    if one.kind == "function" and (one.around or (above and above.kind in _WITH_METHODS)):
+        return "method"
+    return "function" if one.kind == "method" and not one.scope else one.kind
+
+
+def _unsound(errors: list[Span], found: list[_Found]) -> int:
+    """Bytes of errors, without the outermost definitions in them."""
+    sound = [(one.start, one.end) for one in found if one.parent < 0]
+    starts = [start for start, _ in sound]
+    total = 0
+    for start, end in errors:
+        inside = sound[bisect_left(starts, start) : bisect_left(starts, end)]
+        total += end - start - sum(b - a for a, b in inside)
+    return total
+
+
+def _placed(data: bytes, breaks: Offsets, found: list[_Found]) -> Iterator[Row]:
+    """The definitions by characters and lines."""
+    if not found:
+        return
+    table = np.array([(one.start, one.body, one.end) for one in found], dtype=np.int64)
+    firsts = (breaks.searchsorted(table[:, 0]) + 1).tolist()
+    lasts = (breaks.searchsorted(table[:, 2] - 1) + 1).tolist()
+    places = table if data.isascii() else _characters(data, table)
+    for one, (start, body, end), first, last in zip(found, places.tolist(), firsts, lasts, strict=True):
+        yield one.name, one.kind, one.scope, start, body, end, first, last, _signature(data, one)
+
+
+def _characters(data: bytes, table: Offsets) -> Offsets:
+    # a byte more, for what ends with the text
+    raw = np.frombuffer(data + b"\n", dtype=np.uint8)
+    offsets, inverse = np.unique(table, return_inverse=True)
+    characters: Offsets = char_offsets(raw, offsets)[inverse.reshape(table.shape)]
+    return characters
+
+
+def _signature(data: bytes, one: _Found) -> str:
+    """The head in one line, without what opens the body."""
+    head = data[one.head : min(one.body, one.head + 4 * _MAX_SIGNATURE)].decode(errors="ignore")
+    return " ".join(head.split())[:_MAX_SIGNATURE].removesuffix("{").removesuffix("=>").rstrip(" :")
+
+
+def _uses(data: bytes, captures: Captures, names: set[int], builtin: frozenset[str]) -> list[tuple[int, str, str]]:
+    """Start (byte), name and kind of each reference, in order."""
+    uses: dict[int, tuple[int, str, str]] = {}
+    for kind in _USES:
+        for node in captures.get(f"use.{kind}", ()):
+            start, end = node.byte_range
+            if start in uses or start in names or end - start > _MAX_NAME:
+                continue
+            name = data[start:end].decode()
+            if kind == "import":
+                name = name.strip("<>")
+            if kind != "type" or name not in builtin:
+                uses[start] = (start, name, kind)
+    return sorted(uses.values())[:_MAX_REFERENCES]
+
+
+def _within(found: list[_Found], at: list[int]) -> list[int]:
+    """Index of the innermost definition around each of the bytes `at`, or -1."""
+    starts = [one.start for one in found]
+    within = []
+    for place in at:
+        inside = bisect_right(starts, place) - 1
+        while inside >= 0 and found[inside].end <= place:
+            inside = found[inside].parent
+        within.append(inside)
+    return within

@@ -1,0 +1,33 @@
+-- name: clear
+WITH gone AS (DELETE FROM symbol WHERE file_id = ANY (%(files)s))
+DELETE FROM symbol_reference WHERE file_id = ANY (%(files)s)
+
+-- name: copy_symbols
+COPY symbol (file_id, number, index_id, name, kind, scope, start_line, end_line, signature) FROM STDIN
+
+-- name: copy_references
+COPY symbol_reference (file_id, number, index_id, name, kind, scope, line) FROM STDIN
+
+-- name: definitions
+SELECT s.name, s.kind, nullif(s.scope, '') AS scope, s.signature, s.start_line, s.end_line, s.file_id, s.number,
+       coalesce(f.node_id, f.id::text) AS file_node_id, f.path AS file_path, f.id_path AS file_id_path
+FROM symbol s JOIN search_index_file f ON f.id = s.file_id
+WHERE s.index_id = %(index_id)s
+  AND (%(name)s::text IS NULL OR s.name = %(name)s)
+  AND (%(first)s::text IS NULL OR s.name >= %(first)s)
+  AND (%(last)s::text IS NULL OR s.name < %(last)s)
+  AND (%(kind)s::text IS NULL OR s.kind = %(kind)s)
+  AND (%(after_name)s::text IS NULL OR (s.name, s.file_id, s.number) > (%(after_name)s, %(after_file)s, %(after_number)s))
+ORDER BY s.name, s.file_id, s.number LIMIT %(limit)s
+
+-- name: references
+SELECT r.name, r.kind, nullif(r.scope, '') AS scope, r.line AS start_line, r.line AS end_line, r.file_id, r.number,
+       coalesce(f.node_id, f.id::text) AS file_node_id, f.path AS file_path, f.id_path AS file_id_path
+FROM symbol_reference r JOIN search_index_file f ON f.id = r.file_id
+WHERE r.index_id = %(index_id)s
+  AND (%(name)s::text IS NULL OR r.name = %(name)s)
+  AND (%(kind)s::text IS NULL OR r.kind = %(kind)s)
+  AND (%(file)s::uuid IS NULL OR r.file_id = %(file)s)
+  AND (%(scope)s::text IS NULL OR r.scope = %(scope)s OR starts_with(r.scope, %(scope)s || '/'))
+  AND (%(after_file)s::uuid IS NULL OR (r.file_id, r.number) > (%(after_file)s, %(after_number)s))
+ORDER BY r.file_id, r.number LIMIT %(limit)s

@@ -1,0 +1,151 @@
+"""The files of an upload become nodes: all in one transaction, whose end nobody sees a part of."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+from psycopg import Connection
+
+from schemas.node import Refused
+from worker.state import Pool, content, handover, load, strays, watch
+
+_SQL = load("uploads")
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A file whose bytes are stored under `key`; `path` are its folders and its name, below the upload's folder."""
+
+    path: Path
+    type: str
+    key: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """The node a file became, or why it became none."""
+
+    node_id: str | None
+    is_new: bool = False
+    refused: Refused | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    id: str | None
+    id_path: str
+    type: str
+    object_key: str | None = None
+
+
+@dataclass(slots=True)
+class _Tree:
+    """What an upload finds and makes below its folder; `missing` says why a folder cannot be had."""
+
+    connection: Connection[Any]
+    project_id: str
+    folders: dict[Path, _Node]
+    missing: dict[Path, Refused] = field(default_factory=dict)
+    touched: list[str] = field(default_factory=list)
+
+    def find(self, paths: Sequence[Path], *, folder: bool) -> dict[Path, _Node]:
+        """What is there already; the folder of each is known."""
+        places = {"parents": [self.folders[path[:-1]].id for path in paths], "names": [path[-1] for path in paths]}
+        values = {**places, "project_id": self.project_id, "folder": folder}
+        rows = self.connection.execute(_SQL["children"], values).fetchall() if paths else ()
+        return {paths[place - 1]: _Node(*rest) for place, *rest in rows}
+
+    def new_node(self, path: Path, type_: str, **more: Any) -> dict[str, Any]:
+        """The row of a node that is to be made."""
+        parent, id_ = self.folders[path[:-1]], str(uuid4())
+        row = {"project_id": self.project_id, "id": id_, "parent_id": parent.id, "name": path[-1], "type": type_}
+        return {"object_key": None, "size": 0, "versions": 1, **row, "id_path": f"{parent.id_path}/{id_}", **more}
+
+    def write(self, query: str, rows: Sequence[dict[str, Any]]) -> None:
+        """Insert or update nodes."""
+        with self.connection.cursor() as cursor:
+            cursor.executemany(_SQL[query], rows)
+        self.touched += [row["id_path"] for row in rows]
+
+
+def save(
+    pool: Pool, project_id: str, parent_id: str | None, received: Sequence[Received]
+) -> tuple[list[Saved], list[str]]:
+    """What each file became, and the keys of objects that no node names now.
+
+    Folders are made from names. A name that is there already gets a new version, and so does one that comes twice.
+    Raises `NotFound` and `Invalid` for the folder, `Conflict` if the upload took so long that it was given up.
+    """
+    with pool.connection() as connection:
+        handover.lock_project(connection, project_id)
+        root = _Node(parent_id, content.folder_path(connection, project_id, parent_id), "folder")
+        tree = _Tree(connection, project_id, {(): root})
+        _make_folders(tree, [file.path[:-1] for file in received])
+        saved, unused = _save_files(tree, received)
+        watch.nodes_changed(connection, project_id, tree.touched)
+        return saved, unused
+
+
+def _make_folders(tree: _Tree, wanted: Iterable[Path]) -> None:
+    """Level by level, so that there are as many queries as levels."""
+    paths = {path[:depth] for path in wanted for depth in range(1, len(path) + 1)}
+    for depth in range(1, max(map(len, paths), default=0) + 1):
+        level = sorted(path for path in paths if len(path) == depth)
+        tree.missing |= {path: tree.missing[path[:-1]] for path in level if path[:-1] in tree.missing}
+        open_ = [path for path in level if path not in tree.missing]
+        found = tree.find(open_, folder=True)
+        made = []
+        for path in open_:
+            node = found.get(path)
+            row = None if node else tree.new_node(path, "folder")
+            if node and node.type != "folder":
+                tree.missing[path] = Refused.NOT_A_FOLDER
+            elif row and _too_deep(row):
+                tree.missing[path] = Refused.TOO_DEEP
+            else:
+                tree.folders[path] = node or _Node(row["id"], row["id_path"], "folder")  # type: ignore[index] # one of both
+                made += [row] if row else []
+        tree.write("insert", made)
+
+
+def _save_files(tree: _Tree, received: Sequence[Received]) -> tuple[list[Saved], list[str]]:
+    versions: dict[Path, list[int]] = defaultdict(list)
+    for number, file in enumerate(received):
+        versions[file.path].append(number)
+    found = tree.find([path for path in versions if path[:-1] in tree.folders], folder=False)
+    saved: dict[int, Saved] = {}
+    new, changed, replaced = [], [], []
+    for path, numbers in versions.items():
+        file, node = received[numbers[-1]], found.get(path)
+        stored = {"object_key": file.key, "size": file.size, "versions": len(numbers), "type": file.type}
+        refused = tree.missing.get(path[:-1]) or (Refused.IS_FOLDER if node and node.type == "folder" else None)
+        row: dict[str, Any] = {}
+        if node and not refused:
+            row = {**stored, "project_id": tree.project_id, "id": node.id, "id_path": node.id_path}
+            changed.append(row)
+            replaced += [node.object_key] if node.object_key else []
+        elif not refused:
+            row = tree.new_node(path, file.type, **{key: stored[key] for key in ("object_key", "size", "versions")})
+            refused = Refused.TOO_DEEP if _too_deep(row) else None
+            new += [] if refused else [row]
+        for number in numbers:
+            is_new = node is None and number == numbers[0]
+            saved[number] = Saved(None, refused=refused) if refused else Saved(row["id"], is_new)
+    used = [row["object_key"] for row in (*new, *changed)]
+    strays.claim(tree.connection, used)
+    tree.write("insert", new)
+    tree.write("update", changed)
+    strays.leave(tree.connection, replaced)
+    unused = {file.key for file in received} - {*used}
+    return [saved[number] for number in range(len(received))], [*replaced, *sorted(unused)]
+
+
+def _too_deep(row: dict[str, Any]) -> bool:
+    return len(row["id_path"].encode()) > content.MAX_ID_PATH

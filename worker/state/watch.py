@@ -1,0 +1,120 @@
+"""Rows of `search_index_change`: folders that changed, until a run takes them up by itself.
+
+Whoever learns of a change marks its index, in the transaction of the change where there is one; the sweep starts what
+is due. So no change is lost with a message or a process, and many of them cost one run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from psycopg import Connection
+from psycopg.rows import class_row
+
+from schemas.status import TaskKind
+from schemas.tool import IndexSettings
+from worker.state import Pool, handover, load, tasks
+
+#: A run waits until a folder has been quiet for so long, but no longer than `PATIENCE` for the first change.
+QUIET = timedelta(seconds=2)
+PATIENCE = timedelta(seconds=15)
+#: Runs of an index whose rows are kept, where they start by themselves.
+KEPT_RUNS = 1000
+
+_SQL = load("watch")
+_WAIT = {"quiet": QUIET, "patience": PATIENCE}
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """An index whose folder a tool watches."""
+
+    id: UUID
+    project_id: str
+    source: dict[str, Any]
+    settings: IndexSettings
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", IndexSettings.model_validate(self.settings))
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A task that was started without anybody asking, and the tool it runs for."""
+
+    task_id: UUID
+    tool_id: UUID
+
+
+def nodes_changed(connection: Connection[Any], project_id: str, id_paths: Sequence[str]) -> None:
+    """Have everything that indexes these nodes see the change, whose transaction this is; wants the project locked.
+
+    Tools with `auto_reindex` get a run; of the others a run that is under way is followed by one further.
+    """
+    tasks.ask_again_over_nodes(connection, project_id, id_paths)
+    values = {"project_id": project_id, "id_paths": list(id_paths)}
+    connection.execute(_SQL["nodes_changed"], {**values, **_WAIT})
+
+
+def follow_from_now(connection: Connection[Any], tool_id: UUID) -> None:
+    """Have a tool that begins to follow the edits of its nodes take up what changed before."""
+    connection.execute(_SQL["following_now"], {"tool_id": tool_id})
+
+
+def watched(pool: Pool) -> list[Watched]:
+    """Every index that a tool watches, but those over S3, which tells nobody of changes."""
+    with pool.connection() as connection:
+        return connection.cursor(row_factory=class_row(Watched)).execute(_SQL["watched"]).fetchall()
+
+
+def changed(pool: Pool, index_ids: Sequence[UUID], *, quiet: timedelta = QUIET) -> None:
+    """Note that the folders of these indexes changed."""
+    with pool.connection() as connection:
+        connection.execute(_SQL["changed"], {**_WAIT, "index_ids": list(index_ids), "quiet": quiet})
+
+
+def look_at_nodes(pool: Pool, index_id: UUID) -> None:
+    """Note that the nodes of an index changed, if they did since the last look."""
+    with pool.connection() as connection:
+        connection.execute(_SQL["look_at_nodes"], {"index_id": index_id, "quiet": QUIET})
+
+
+def schedule(pool: Pool) -> None:
+    """Note which tools' time has come again."""
+    with pool.connection() as connection:
+        connection.execute(_SQL["schedule"])
+
+
+def due(pool: Pool) -> list[UUID]:
+    """Indexes whose run has waited long enough."""
+    with pool.connection() as connection:
+        return [index_id for (index_id,) in connection.execute(_SQL["due"]).fetchall()]
+
+
+def start(pool: Pool, index_id: UUID, rest: timedelta) -> Started | None:
+    """Take up what changed of an index: a task, or one further after the one that is open; then None.
+
+    For so long a `rest` no watch starts the next one.
+    """
+    values = {"index_id": index_id, "rest": rest}
+    with pool.connection() as connection:
+        handover.lock_index(connection, index_id)
+        if not connection.execute(_SQL["take"], values).rowcount:
+            return None
+        owner = connection.execute(_SQL["owner"], values).fetchone()
+        if owner is None or connection.execute(_SQL["join"], values).rowcount:
+            return None
+        tool_id, folder_node_id = owner
+        row = {"tool_id": tool_id, "index_id": index_id, "folder_node_id": folder_node_id}
+        task_id = tasks.create(connection, kind=TaskKind.REINDEX, **row)
+        connection.execute(_SQL["forget_runs"], {"index_id": index_id, "kept": KEPT_RUNS})
+        return Started(task_id, tool_id) if task_id else None
+
+
+def forget(connection: Connection[Any], index_id: UUID) -> None:
+    """Start no run for what has changed so far."""
+    connection.execute(_SQL["forget"], {"index_id": index_id})

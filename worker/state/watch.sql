@@ -1,0 +1,95 @@
+-- Indexes that follow their folder by themselves.
+
+-- name: nodes_changed
+-- after some quiet, but not for ever; indexes whose folder holds, or lies below, an edited node
+INSERT INTO search_index_change AS c (index_id, since, due_at)
+SELECT DISTINCT i.id, statement_timestamp(), statement_timestamp() + %(quiet)s
+FROM search_tool s
+JOIN search_index i ON i.id IN (s.index_id, s.next_index_id) AND i.deleted_at IS NULL
+JOIN content_node root ON root.project_id = i.project_id AND root.id = i.source ->> 'node_id'
+WHERE s.project_id = %(project_id)s AND s.config ->> 'auto_reindex' = 'true' AND i.source ->> 'kind' = 'nodes'
+  AND EXISTS (
+      SELECT FROM unnest(%(id_paths)s::text[]) AS e (path)
+      WHERE starts_with(e.path || '/', root.id_path || '/') OR starts_with(root.id_path, e.path || '/'))
+ORDER BY i.id
+ON CONFLICT (index_id) DO UPDATE
+SET since = coalesce(c.since, excluded.since),
+    due_at = least(excluded.due_at, coalesce(c.since, excluded.since) + %(patience)s)
+
+-- name: following_now
+-- a tool that begins to follow edits takes up those from before
+INSERT INTO search_index_change AS c (index_id, since, due_at)
+SELECT index_id, now(), now() FROM search_tool
+WHERE id = %(tool_id)s AND config ->> 'auto_reindex' IS DISTINCT FROM 'true'
+ON CONFLICT (index_id) DO UPDATE SET since = coalesce(c.since, now()), due_at = least(c.due_at, now())
+
+-- name: changed
+-- as above, and not before the rest after the last run is over
+INSERT INTO search_index_change AS c (index_id, since, due_at)
+SELECT id, now(), now() + %(quiet)s FROM search_index WHERE id = ANY (%(index_ids)s) AND deleted_at IS NULL ORDER BY id
+ON CONFLICT (index_id) DO UPDATE
+SET since = coalesce(c.since, now()),
+    due_at = greatest(least(excluded.due_at, coalesce(c.since, now()) + %(patience)s), c.rest_until)
+
+-- name: watched
+SELECT DISTINCT i.id, i.project_id, i.source, i.settings
+FROM search_tool s JOIN search_index i ON i.id = s.index_id
+WHERE s.config ->> 'watch' = 'true' AND i.deleted_at IS NULL AND i.source ->> 'kind' <> 's3'
+
+-- name: look_at_nodes
+-- every write to a row gives it another xmin, greater than all before: count and sum tell any change
+INSERT INTO search_index_change AS c (index_id, since, due_at, seen)
+SELECT i.id, now(), now() + %(quiet)s, (
+    SELECT concat_ws(' ', count(*), sum(n.xmin::text::bigint))
+    FROM content_node root JOIN content_node n ON n.project_id = root.project_id
+    WHERE root.project_id = i.project_id AND root.id = i.source ->> 'node_id'
+      AND n.id_path >= root.id_path AND n.id_path < root.id_path || '0'
+      AND (n.id_path = root.id_path OR starts_with(n.id_path, root.id_path || '/')))
+FROM search_index i WHERE i.id = %(index_id)s AND i.deleted_at IS NULL
+ON CONFLICT (index_id) DO UPDATE
+SET seen = excluded.seen, since = coalesce(c.since, now()), due_at = least(c.due_at, greatest(excluded.due_at, c.rest_until))
+WHERE c.seen IS DISTINCT FROM excluded.seen
+
+-- name: schedule
+-- a run that is open will do
+WITH due AS (
+    SELECT id FROM search_tool WHERE next_run_at <= now() ORDER BY next_run_at LIMIT 100 FOR NO KEY UPDATE SKIP LOCKED
+), moved AS (
+    UPDATE search_tool s SET next_run_at = now() + make_interval(secs => (config ->> 'every')::float8)
+    FROM due WHERE s.id = due.id
+    RETURNING s.index_id, s.config ? 'every' AS wanted
+)
+INSERT INTO search_index_change AS c (index_id, since, due_at)
+SELECT DISTINCT m.index_id, now(), now() FROM moved m
+WHERE m.wanted AND NOT EXISTS (
+    SELECT FROM search_index_task t WHERE t.index_id = m.index_id AND t.status IN ('pending', 'indexing'))
+ORDER BY m.index_id
+ON CONFLICT (index_id) DO UPDATE SET since = coalesce(c.since, now()), due_at = least(c.due_at, now())
+
+-- name: due
+SELECT index_id FROM search_index_change WHERE due_at <= now() ORDER BY due_at LIMIT 50
+
+-- name: take
+-- the first run is the look at what was missed, after which no watch has to rest
+UPDATE search_index_change
+SET since = NULL, due_at = NULL, rest_until = CASE WHEN ran_at IS NOT NULL THEN now() + %(rest)s END, ran_at = now()
+WHERE index_id = %(index_id)s AND due_at <= now()
+
+-- name: owner
+-- the oldest of the tools that follow the folder
+SELECT s.id, i.folder_node_id FROM search_tool s, search_index i
+WHERE i.id = %(index_id)s AND i.deleted_at IS NULL AND i.id IN (s.index_id, s.next_index_id)
+  AND (s.config ->> 'auto_reindex' = 'true' OR s.config ->> 'watch' = 'true' OR s.config ? 'every')
+ORDER BY s.created_at, s.id LIMIT 1
+
+-- name: join
+-- a task that has not begun sees the change by itself: its row is written all the same, so that it begins after this
+UPDATE search_index_task SET rerun = rerun OR status = 'indexing'
+WHERE index_id = %(index_id)s AND status IN ('pending', 'indexing')
+
+-- name: forget_runs
+DELETE FROM search_index_task
+WHERE id IN (SELECT id FROM search_index_task WHERE index_id = %(index_id)s ORDER BY created_at DESC, id DESC OFFSET %(kept)s)
+
+-- name: forget
+UPDATE search_index_change SET since = NULL, due_at = NULL WHERE index_id = %(index_id)s

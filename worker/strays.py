@@ -1,0 +1,69 @@
+"""Objects that no node names: deleted at once where that is quick, and by the sweep whatever happened."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import psycopg
+import structlog
+from psycopg_pool import PoolTimeout
+
+from schemas.errors import SourceError
+from worker.objects import Objects
+from worker.resources import Resources
+from worker.state import alone, strays
+
+#: What only one process does at a time, in all.
+STRAYS = "strays"
+#: Objects that a request deletes itself; its caller waits for it.
+MAX_AT_ONCE = 200
+#: Objects deleted between two looks at the clock, and how many at a time.
+PAGE, TOGETHER = 200, 8
+
+log = structlog.get_logger()
+
+
+def drop(resources: Resources, keys: Sequence[str]) -> None:
+    """Delete objects that no node names (any more); what is too much, or cannot go now, the sweep deletes."""
+    if not keys:
+        return
+    deleted = []
+    with suppress(psycopg.OperationalError, PoolTimeout):
+        with suppress(SourceError):
+            # asked first: a commit whose answer was lost may have been one
+            for key in strays.take(resources.pool, keys[:MAX_AT_ONCE]):
+                resources.objects.delete(key)
+                deleted.append(key)
+        strays.forget(resources.pool, deleted)
+
+
+def delete_strays(resources: Resources, seconds: float) -> tuple[int, bool]:
+    """Delete what is due until the time is spent; how many objects, and whether there may be more."""
+    done, deadline = 0, time.monotonic() + seconds
+    with alone(resources.settings.database_url, STRAYS) as free:
+        while free and (keys := strays.give_up(resources.pool, PAGE)):
+            deleted = _discard(resources.objects, keys)
+            strays.forget(resources.pool, deleted)
+            strays.postpone(resources.pool, sorted({*keys} - {*deleted}))
+            done += len(deleted)
+            if time.monotonic() > deadline or not deleted:
+                return done, bool(deleted)
+    return done, False
+
+
+def _discard(objects: Objects, keys: Iterable[str]) -> list[str]:
+    """Those of the keys whose objects are gone."""
+    with ThreadPoolExecutor(TOGETHER) as pool:
+        return [key for key in pool.map(lambda key: _discard_one(objects, key), keys) if key is not None]
+
+
+def _discard_one(objects: Objects, key: str) -> str | None:
+    try:
+        objects.discard(key)
+    except SourceError as error:
+        log.warning("an object that no node names is not deleted yet", code=error.code, reason=error.message)
+        return None
+    return key

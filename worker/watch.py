@@ -1,0 +1,279 @@
+"""Watches the folders of tools that ask for it; what changes there is noted, and the sweep starts the runs.
+
+A program of its own, and one process at a time in all: a Celery process would be taken by it for good, and a thread in
+a worker's main process would be forked with all it holds. What changes while nobody watches is not lost, as whoever
+begins to watch a folder has it looked through once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from threading import Event, Thread
+from uuid import UUID
+
+import psycopg
+import structlog
+from psycopg import Connection
+from psycopg.rows import TupleRow
+from psycopg_pool import PoolTimeout
+from watchfiles import Change
+from watchfiles import watch as changes_in
+
+from schemas.errors import SourceError, SourceUnavailable
+from schemas.source import LocalSource
+from worker.ignore import IGNORE_FILES, MAX_IGNORE_FILE, Rules, Trail, rules_of
+from worker.resources import Resources
+from worker.settings import Settings
+from worker.state import lone, watch
+from worker.state.watch import Watched
+
+#: What only one process does at a time, in all.
+WATCH = "watch"
+#: Seconds between two looks at which folders are watched, and at those that tell nothing by themselves.
+TICK = 1.0
+#: Seconds after which a process looks again whether it is its turn.
+TURN = 2.0
+#: A folder that cannot be watched, for want of handles say, is looked through so often in place of that; seconds.
+BLIND = 60.0
+#: Looking at a tree of nodes takes at most this part of the time.
+NODES_SHARE = 0.05
+#: Changes of one folder are gathered for so long before they are looked at; without any, its thread looks up so often;
+#: milliseconds.
+GATHER, LISTEN = 400, 500
+
+log = structlog.get_logger()
+
+
+def run(settings: Settings, stop: Event) -> None:
+    """Watch, or wait for the turn to, until `stop` is set."""
+    # it tells of every single change
+    logging.getLogger("watchfiles").setLevel(logging.WARNING)
+    resources = Resources(settings)
+    waits = False
+    while not stop.is_set():
+        try:
+            with lone(settings.database_url, WATCH) as held:
+                if held is not None:
+                    log.info("watching")
+                    Watcher(resources).watch(held, stop)
+                elif not waits:
+                    log.info("another process watches; waiting")
+                waits = held is None
+        except (psycopg.OperationalError, PoolTimeout) as error:
+            log.warning("Postgres does not answer; watching goes on when it does", error=str(error))
+        stop.wait(TURN)
+    resources.pool.close()
+
+
+class Watcher:
+    """All that one process watches, as long as its turn lasts."""
+
+    def __init__(self, resources: Resources) -> None:
+        self._resources = resources
+        self._followed: dict[UUID, LocalWatch | NodesWatch] = {}
+
+    def watch(self, held: Connection[TupleRow], stop: Event) -> None:
+        """Go on until `stop` is set; raises `OperationalError` once the lock's connection, and so the turn, is lost."""
+        try:
+            while not stop.is_set():
+                held.execute("SELECT 1")
+                self._take_stock()
+                self._look()
+                stop.wait(TICK)
+        finally:
+            for followed in self._followed.values():
+                followed.close()
+
+    def _take_stock(self) -> None:
+        """Begin with what is to be watched now, end what is not any more."""
+        wanted = {index.id: index for index in watch.watched(self._resources.pool)}
+        for gone in self._followed.keys() - wanted.keys():
+            self._followed.pop(gone).close()
+        for id_ in wanted.keys() - self._followed.keys():
+            index = wanted[id_]
+            kind = LocalWatch if index.source["kind"] == "local" else NodesWatch
+            self._followed[id_] = kind(self._resources, index)
+            log.info("watching a folder", index_id=str(id_), kind=index.source["kind"])
+
+    def _look(self) -> None:
+        found = {id_: quiet for id_, followed in self._followed.items() if (quiet := followed.look()) is not None}
+        for quiet in {*found.values()}:
+            watch.changed(self._resources.pool, [id_ for id_ in found if found[id_] == quiet], quiet=quiet)
+
+
+class NodesWatch:
+    """A part of the content tree, whose rows tell in one query whether they changed, whoever wrote them."""
+
+    def __init__(self, resources: Resources, index: Watched) -> None:
+        self._resources, self._index = resources, index
+        self._due = 0.0
+
+    def look(self) -> None:
+        """Look, and note a change at once."""
+        began = time.monotonic()
+        if began >= self._due:
+            watch.look_at_nodes(self._resources.pool, self._index.id)
+            self._due = time.monotonic() + (time.monotonic() - began) / NODES_SHARE
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class LocalWatch:
+    """A directory, which may go and come back."""
+
+    def __init__(self, resources: Resources, index: Watched) -> None:
+        self._source = LocalSource.model_validate(index.source)
+        self._check = resources.source(index.project_id, self._source).check
+        self._rules = rules_of(index.settings)
+        self._folder: Folder | None = None
+        self._seen = self._gone = False
+        self._due = 0.0
+
+    def look(self) -> timedelta | None:
+        """The quiet to wait for if something changed since the last look; None: nothing did."""
+        try:
+            place = self._place()
+        except SourceUnavailable:
+            # neither here nor gone: the next look may tell
+            return None
+        if place is None:
+            was_gone, self._gone = self._gone, True
+            self.close()
+            # the task that is started says that it is gone
+            return None if was_gone else timedelta(0)
+        self._gone = False
+        if self._folder is not None and self._folder.place != place:
+            self.close()
+        if self._folder is None:
+            if time.monotonic() >= self._due:
+                self._folder = Folder(place, self._rules)
+            return None
+        return self._hear(self._folder)
+
+    def close(self) -> None:
+        """Watch no more."""
+        if self._folder is not None:
+            self._folder.close()
+        self._folder, self._seen, self._due = None, False, 0.0
+
+    def _hear(self, folder: Folder) -> timedelta | None:
+        if folder.ended.is_set():
+            failed = folder.failed
+            self.close()
+            self._due = time.monotonic() + BLIND if failed else 0.0
+            return timedelta(0) if failed else None
+        if folder.ready.is_set() and not self._seen:
+            # from here on changes are heard; what came before has to be looked for
+            self._seen = True
+            return timedelta(0)
+        if folder.changed.is_set():
+            folder.changed.clear()
+            return watch.QUIET
+        return None
+
+    def _place(self) -> Place | None:
+        try:
+            self._check()
+            path = os.path.realpath(self._source.path)
+            info = os.stat(path)  # noqa: PTH116 - a Path is of no use here
+        except SourceUnavailable:
+            raise
+        except SourceError as error:
+            if not self._gone:
+                log.warning("a watched folder cannot be read", code=error.code, reason=error.message)
+            return None
+        except OSError:
+            return None
+        return Place(path, info.st_dev, info.st_ino)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A directory, told apart from another that takes its name."""
+
+    path: str
+    device: int
+    inode: int
+
+
+class Folder:
+    """A directory whose changes are heard by a thread: `ready` from when on, `changed` whenever there is one.
+
+    `ended` when there is nothing to hear any more, because the directory went away, or as it `failed`.
+    """
+
+    def __init__(self, place: Place, rules: Rules) -> None:
+        self.place = place
+        self.ready, self.changed, self.ended = Event(), Event(), Event()
+        self.failed = False
+        self._stop = Event()
+        self._trail: Trail[str] = Trail(rules, str, self._ignore_files)
+        Thread(target=self._listen, name=f"watch {place.path}", daemon=True).start()
+
+    def close(self) -> None:
+        """Hear nothing more."""
+        self._stop.set()
+
+    def _listen(self) -> None:
+        try:
+            for found in changes_in(
+                self.place.path,
+                watch_filter=None,
+                debounce=GATHER,
+                rust_timeout=LISTEN,
+                yield_on_timeout=True,
+                stop_event=self._stop,
+                # directories that may not be read are left out, as the listing leaves them out
+                ignore_permission_denied=True,
+            ):
+                self._hear(found)
+                self.ready.set()
+                if self.ended.is_set():
+                    return
+        except FileNotFoundError:
+            pass  # it went away before it could be watched
+        except (OSError, RuntimeError) as error:
+            log.warning(
+                "a folder cannot be watched; it is looked through once a minute. "
+                "Raise fs.inotify.max_user_watches and max_user_instances, or use `every`.",
+                path=self.place.path,
+                error=str(error),
+            )
+            self.failed = True
+        except Exception:  # a mistake of ours must not end the watch of this folder unsaid
+            log.exception("watching a folder failed", path=self.place.path)
+            self.failed = True
+        finally:
+            self.ended.set()
+
+    def _hear(self, found: Iterable[tuple[Change, str]]) -> None:
+        changes = sorted(found, key=lambda change: change[1])
+        if (Change.deleted, self.place.path) in changes:
+            self.ended.set()
+        self._trail.forget()
+        if any(self._concerns(path) for _, path in changes):
+            self.changed.set()
+
+    def _concerns(self, path: str) -> bool:
+        """Whether a listing could see the change."""
+        *folders, name = path.removeprefix(self.place.path).strip("/").split("/")
+        if self._trail.pruned(tuple(folders)):
+            return False
+        if name and os.path.isdir(path) and not os.path.islink(path):  # noqa: PTH112, PTH114 - a Path is of no use here
+            return self._trail.pruned((*folders, name)) is None
+        return self._trail.ignored(name) is None
+
+    def _ignore_files(self, way: tuple[str, ...]) -> Iterable[bytes]:
+        for name in IGNORE_FILES:
+            try:
+                with Path(self.place.path, *way, name).open("rb") as file:
+                    yield file.read(MAX_IGNORE_FILE)
+            except OSError:
+                yield b""
