@@ -131,7 +131,7 @@ def strays() -> dict[str, Any]:
     try:
         deleted, more = delete_strays(resources(), SLICE_SECONDS[BULK])
     except (psycopg.OperationalError, PoolTimeout) as error:
-        log.warning("strays not deleted yet: Postgres does not answer", error=str(error))
+        log.warning("strays not deleted yet", cause=_said(error), error=str(error))
         return {"skipped": "postgres"}
     if deleted:
         log.info("objects deleted that no node names", objects=deleted)

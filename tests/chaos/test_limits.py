@@ -15,6 +15,8 @@ from tests.service import eventually
 NewCase = Callable[..., Case]
 
 DISK_FULL = "53100"
+#: What is logged then.
+NO_SWEEP = 'event="sweep skipped" cause="Postgres does not answer"'
 
 
 def logged(here: Cluster, text: str) -> int:
@@ -24,11 +26,11 @@ def logged(here: Cluster, text: str) -> int:
 def test_a_full_disk_is_waited_out(here: Cluster, new_case: NewCase, calm: Result) -> None:
     points = ("plan-page", "plan-end", "claim", "chunk-rows", "finish", "close")
     cases = {point: new_case(f"full-{point}") for point in points}
-    before = logged(here, "Postgres does not answer")
+    before = logged(here, "Postgres says DiskFull")
     for point, made in cases.items():
         here.gates.fail(point, made.project, DISK_FULL)
         made.start()
-    eventually(lambda: logged(here, "Postgres does not answer") >= before + len(cases), 30, here.logs)
+    eventually(lambda: logged(here, "Postgres says DiskFull") >= before + len(cases), 30, here.logs)
     assert all(here.task(made.tool)[1] in {"pending", "indexing"} for made in cases.values())
     here.gates.open()
     for made in cases.values():
@@ -40,13 +42,13 @@ def test_a_postgres_without_a_free_connection_is_waited_for(here: Cluster, new_c
     hold = here.embeddings.holds.add("embeddings", made.mark)
     made.start()
     eventually(lambda: bool(hold.arrived), 20, here.logs)
-    before = logged(here, "sweep skipped: Postgres")
+    before = logged(here, NO_SWEEP)
     with ExitStack() as hogs:
         with suppress(psycopg.OperationalError):
             for _ in range(200):
                 hogs.enter_context(psycopg.connect(here.env["DATABASE_URL"]))
         hold.release()
-        eventually(lambda: logged(here, "sweep skipped: Postgres") > before, 30, here.logs)
+        eventually(lambda: logged(here, NO_SWEEP) > before, 30, here.logs)
     prove(made, calm)
 
 

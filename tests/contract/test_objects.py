@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from moto.server import ThreadedMotoServer
 
 from schemas.errors import FileError, SourceRefused, SourceUnavailable
 from schemas.status import Reason
 from worker.objects import PART, DirectoryObjects, Objects, S3Objects, _FileWriter, open_objects, s3_client
 
 KEYS = ["plain", "project/node/1", "project/node", "../../escape", "/etc/passwd", "..", "\u00fc\u65e5", "k" * 1000]
-
-
-@pytest.fixture(scope="module")
-def endpoint_url() -> Iterator[str]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ACCESS_KEY_ID", "test")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        host, port = server.get_host_and_port()
-        yield f"http://{host}:{port}"
-    server.stop()
 
 
 @pytest.fixture(params=["s3", "directory"])

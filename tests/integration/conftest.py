@@ -1,4 +1,4 @@
-"""What most modules here start: a root for local folders, a provider's fake, and the service with the local model."""
+"""What most modules here start: a root for local folders, a provider's fake, the service with either model."""
 
 from __future__ import annotations
 
@@ -28,6 +28,18 @@ def running(
     tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, root: Path
 ) -> Iterator[Service]:
     env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(root)}
+    home = tmp_path_factory.mktemp("home")
+    with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def with_provider(
+    tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, root: Path, provider: EmbeddingsFake
+) -> Iterator[Service]:
+    """The service with the provider's model."""
+    env = {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_API_BASE": provider.url, "EMBEDDING_API_KEY": "k"}
+    env |= {"LOCAL_SOURCE_ROOTS": str(root)}
     home = tmp_path_factory.mktemp("home")
     with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
         yield started

@@ -13,36 +13,15 @@ import pytest
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.integration.test_index_life import found, write
 from tests.integration.test_uploads import upload
-from tests.service import PROJECT, TOOLS, Service, checked, environment, eventually, next_broker, service
+from tests.service import PROJECT, TOOLS, Service, checked, eventually
 
 NODES = f"/api/projects/{PROJECT}/nodes"
 FOLLOWS = {"auto_reindex": True}
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("root")
-
-
-@pytest.fixture(scope="module")
-def provider() -> Iterator[EmbeddingsFake]:
-    with EmbeddingsFake() as fake:
-        yield fake
-
-
-@pytest.fixture(scope="module")
-def running(
-    tmp_path_factory: pytest.TempPathFactory,
-    database_url: str,
-    redis_url: str,
-    root: Path,
-    provider: EmbeddingsFake,
-) -> Iterator[Service]:
-    env = {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_API_BASE": provider.url, "EMBEDDING_API_KEY": "k"}
-    env |= {"LOCAL_SOURCE_ROOTS": str(root)}
-    home = tmp_path_factory.mktemp("home")
-    with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
-        yield started
+def running(with_provider: Service) -> Service:
+    return with_provider
 
 
 @pytest.fixture(autouse=True)

@@ -15,24 +15,14 @@ from httpx import Response
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.fakes.hold import Hold
 from tests.integration.test_index_life import found, write
-from tests.service import PROJECT, TOOLS, Service, checked, environment, eventually, next_broker, service
+from tests.service import PROJECT, TOOLS, Service, checked, eventually
 
 OTHER = {"embedding_model": "openai/other"}
 
 
 @pytest.fixture(scope="module")
-def running(
-    tmp_path_factory: pytest.TempPathFactory,
-    database_url: str,
-    redis_url: str,
-    root: Path,
-    provider: EmbeddingsFake,
-) -> Iterator[Service]:
-    env = {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_API_BASE": provider.url, "EMBEDDING_API_KEY": "k"}
-    env |= {"LOCAL_SOURCE_ROOTS": str(root)}
-    home = tmp_path_factory.mktemp("home")
-    with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
-        yield started
+def running(with_provider: Service) -> Service:
+    return with_provider
 
 
 @pytest.fixture(autouse=True)

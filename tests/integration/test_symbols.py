@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.service import TOOLS, Service, checked, environment, next_broker, service
-from worker.settings import LOCAL_MODEL
+from tests.service import TOOLS, Service, checked
 
 #: Older than what a stamp is trusted at.
 LONG_AGO = 1_600_000_000
@@ -31,21 +29,6 @@ def draw_all(shapes):
     for shape in shapes:
         draw(shape)
 """
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("root")
-
-
-@pytest.fixture(scope="module")
-def running(
-    tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, root: Path
-) -> Iterator[Service]:
-    env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(root)}
-    home = tmp_path_factory.mktemp("home")
-    with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

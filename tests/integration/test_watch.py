@@ -29,11 +29,6 @@ REST = 3
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("root")
-
-
-@pytest.fixture(scope="module")
 def running(
     tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, root: Path
 ) -> Iterator[Service]:

@@ -10,6 +10,7 @@ from schemas.status import Reason
 from worker import parse as parsers
 from worker.parse import Limits, version
 from worker.parse.formats import BY_TYPE
+from worker.parse.grammar import is_known
 
 
 def parse(name: str, data: bytes) -> Document:
@@ -45,7 +46,8 @@ def refusal(name: str, data: bytes) -> FileError:
 def test_the_name_tells_the_type(name: str, type_: str, language: str | None) -> None:
     document = parse(name, b"123")
     assert (document.type, document.language) == (type_, language)
-    assert version(name) == f"{type_}-{BY_TYPE[type_].version}"
+    known = language and is_known(language)
+    assert version(name) == f"{type_}-{BY_TYPE[type_].version}{' grammar' if known else ''}"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from schemas.errors import FileError
 from schemas.status import Reason
 from worker.parse import isolated, types
 from worker.parse.content import detect
+from worker.parse.grammar import is_known
 from worker.parse.limits import Limits
 from worker.parse.mime import mime_of
 from worker.parse.reading import read
@@ -58,7 +59,8 @@ def language_of(name: str) -> str | None:
 def version(name: str) -> str:
     """Code version of parser and chunker for a file of this name, such as "markdown-1" or "pdf-1 tesseract".
 
-    A program that is installed later changes it, so that files are read again with its help.
+    A program or a grammar that is installed later changes it, so that files are read again with its help.
     """
-    format_, _ = types.of(name)
-    return " ".join([f"{format_.type}-{format_.version}", *types.programs(format_.programs)])
+    format_, language = types.of(name)
+    grammar = ["grammar"] if language and is_known(language) else []
+    return " ".join([f"{format_.type}-{format_.version}", *types.programs(format_.programs), *grammar])
