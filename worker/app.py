@@ -49,8 +49,6 @@ def make_app(broker_url: str, parse_seconds: float = 60.0) -> Celery:
         worker_max_tasks_per_child=500,
         worker_max_memory_per_child=1_500_000,
         worker_cancel_long_running_tasks_on_connection_loss=False,
-        # a new process imports for seconds where the machine is busy; after 4 it would be ended as dead
-        worker_proc_alive_timeout=60,
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
         broker_transport_options={

@@ -188,8 +188,7 @@ def chunk_settings(settings: Settings, size: int | None, overlap: int | None) ->
 def preload(settings: Settings) -> None:
     """Import what tasks will need, before a fork: once instead of once a process, in memory that all of them share.
 
-    Nothing is opened: connections do not survive a fork. LanceDB is not even imported, because it starts threads then;
-    see `preload_after_fork`.
+    Nothing is opened: connections do not survive a fork. LanceDB is not even imported, because it starts threads then.
     """
     if settings.default_embedding_model != LOCAL_MODEL:
         from worker.embed.litellm import warm
@@ -198,12 +197,3 @@ def preload(settings: Settings) -> None:
         cl100k()
     if store_name(settings) == "turbopuffer":
         import turbopuffer  # noqa: F401 - for its import alone
-
-
-def preload_after_fork(settings: Settings) -> None:
-    """Import what takes a second or more, so that a process's first task does not wait for it.
-
-    Not beside the first task, in a thread: LanceDB's modules import each other, and two threads find them half made.
-    """
-    if store_name(settings) == "lancedb":
-        import lancedb  # noqa: F401 - for its import alone

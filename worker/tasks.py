@@ -22,7 +22,7 @@ from worker.draft import Draft, Run
 from worker.lease import Lease, leased
 from worker.parse import Limits
 from worker.pipeline import index_files
-from worker.resources import Resources, preload, preload_after_fork
+from worker.resources import Resources, preload
 from worker.settings import Settings
 from worker.state import alone, cache, files, tasks, tools
 from worker.state.tasks import Running
@@ -36,7 +36,7 @@ SLICE_SECONDS = {FAST: 1.0, BULK: 20.0}
 EMBED_SECONDS = {FAST: 5.0, BULK: 60.0}
 #: Files of one claim, at most and at least; between them a file for each text that the requests in flight take, and as
 #: many bytes as they take: more would only keep files from other workers.
-CLAIM_FILES, MIN_CLAIM_FILES = 256, 32
+CLAIM_FILES, MIN_CLAIM_FILES = 192, 32
 #: Bytes of text that make a token, at least.
 BYTES_PER_TOKEN = 3
 #: Seconds before work that met a refusal of the moment is tried again.
@@ -62,11 +62,6 @@ def _configure_logs(**_: Any) -> None:
 @signals.worker_init.connect
 def _import_before_fork(**_: Any) -> None:
     preload(Settings())
-
-
-@signals.worker_process_init.connect
-def _import_after_fork(**_: Any) -> None:
-    preload_after_fork(Settings())
 
 
 @app.task(name="foldex.plan")

@@ -24,7 +24,7 @@ from worker.parse import Limits, parse, refusal, type_of, types, version
 from worker.parse.formats import BY_EXTENSION, FORMATS, Format
 
 __all__ = ["helper"]
-FUZZ_SECONDS = 8.0
+FUZZ_SECONDS = 4.0
 BINARY = [path for path in SAMPLES if (found := BY_EXTENSION.get(path.suffix[1:])) and found.binary]
 
 

@@ -25,9 +25,7 @@ BOUNDS = {"min_token_count": 20, "max_token_count": 40}
 MOST_CHARS = 2_000
 
 
-@pytest.fixture(
-    scope="module", params=["lancedb-store", "lancedb-postgres", "turbopuffer-store", "turbopuffer-postgres"]
-)
+@pytest.fixture(scope="module", params=["lancedb-store", "turbopuffer-store", "turbopuffer-postgres"])
 def ground(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,

@@ -276,10 +276,10 @@ def test_what_is_no_rich_text_says_so() -> None:
 
 HOSTILE = {
     "a million columns": ("a.csv", 'b",".join([b"c"] * 1_000_000) + b"\\n" + b",".join([b"1"] * 1_000_000)'),
-    "one line": ("a.txt", 'b"some words and more; " * 1_400_000'),
-    "only newlines": ("a.txt", 'b"x" + b"\\n" * 30_000_000'),
-    "only headings": ("a.md", 'b"# h\\ntext\\n" * 3_000_000'),
-    "one word": ("a.txt", 'b"abcdefghij" * 3_000_000'),
+    "one line": ("a.txt", 'b"some words and more; " * 450_000'),
+    "only newlines": ("a.txt", 'b"x" + b"\\n" * 10_000_000'),
+    "only headings": ("a.md", 'b"# h\\ntext\\n" * 1_000_000'),
+    "one word": ("a.txt", 'b"abcdefghij" * 1_000_000'),
 }
 MEASURED = """
 import resource, sys
@@ -295,14 +295,14 @@ print(len(chunks), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("case", HOSTILE)
-def test_thirty_megabytes_take_bounded_memory(case: str) -> None:
+def test_ten_megabytes_take_bounded_memory(case: str) -> None:
     name, data = HOSTILE[case]
     script = MEASURED.format(name=name, data=data)
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     chunks, peak = map(int, done.stdout.split())
     unit = 1 if sys.platform == "darwin" else 1024
     assert chunks >= 1
-    assert peak * unit < 1_200_000_000
+    assert peak * unit < 600_000_000
 
 
 def test_a_json_pointer_of_ten_kilobytes_is_found() -> None:
