@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from schemas.status import Reason
 
+#: Extensions of the types that a source may have a word for itself; of every other file its name tells the type.
+EXTENSIONS = {"json": "json geojson webmanifest", "markdown": "md markdown mdown mkd mdx"}
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:

@@ -149,16 +149,16 @@ def draft(run: Run, claim: Claim) -> Draft:
 
 def _read(run: Run, made: Draft) -> None:
     claim, settings = made.claim, run.index.settings
+    name = parsed_name(claim.path, claim.type)
     with _timed(made, "read"):
         content = run.source.read(claim.key, settings.max_file_bytes)
     made.stamp = content.stamp or ""
-    made.mime, made.is_binary = parse.mime_of(parsed_name(claim.path, claim.type), content.data)
+    made.mime, made.is_binary = parse.mime_of(name, content.data)
     made.fingerprint = f"sha256:{hashlib.sha256(content.data).hexdigest()} {claim.code_version}"
     if made.fingerprint == claim.live_fingerprint and claim.work != "full":
         made.unchanged, made.embedded = True, claim.live_embedded
         return
     with _timed(made, "parse"):
-        name = parsed_name(claim.path, claim.type)
         made.language = parse.language_of(name)
         reason = parse.by_a_tool(name, content.data)
         if reason and reason.value not in settings.keep:

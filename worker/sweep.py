@@ -29,15 +29,17 @@ MAX_TOMBSTONES = 5000
 log = structlog.get_logger()
 
 
-def sweep(resources: Resources, wake: Callable[[UUID, int], None]) -> dict[str, Any]:
-    """One round; does nothing while another process is at it."""
+def sweep(
+    resources: Resources, refresh: Callable[[UUID, UUID], bool], wake: Callable[[UUID, int], None]
+) -> dict[str, Any]:
+    """One round; does nothing while another process is at it. `refresh` and `wake` are those of the tasks."""
     with alone(resources.settings.database_url, SWEEP, seconds=SWEEP_SECONDS) as free:
         if not free:
             return {"skipped": "another worker sweeps"}
         steps: dict[str, Callable[[Resources], int]] = {
             "expired": _return_expired,
             "followed": _follow_folders,
-            "woken": partial(_wake_tasks, wake=wake),
+            "woken": partial(_wake_tasks, refresh=refresh, wake=wake),
             "checks": _send_checks,
             "deleted": _delete_vectors,
             "purged": _purge_indexes,
@@ -69,20 +71,18 @@ def _send_eviction(resources: Resources) -> int:
     """Have the cache's bounds held; that may take seconds, so a bulk worker does it."""
     due = cache.eviction_due(resources.pool)
     if due:
-        send("foldex.evict", None, queue=BULK, shown="embedding cache")
+        send("foldex.evict", queue=BULK, shown="embedding cache")
     return int(due)
 
 
-def _wake_tasks(resources: Resources, wake: Callable[[UUID, int], None]) -> int:
+def _wake_tasks(resources: Resources, refresh: Callable[[UUID, UUID], bool], wake: Callable[[UUID, int], None]) -> int:
     woken = 0
     for task_id, tool_id in tasks.unplanned(resources.pool):
         tasks.sent(resources.pool, task_id)
         send_plan(task_id, tool_id)
         woken += 1
     for task in tasks.open_tasks(resources.pool):
-        closed = tasks.refresh(resources.pool, task.id, task.index_id)
-        if closed and closed.next_task_id:
-            send_plan(closed.next_task_id, closed.tool_id)
+        closed = refresh(task.id, task.index_id)
         if not closed and task.waiting and task.quiet and task.slices < MAX_SLICES:
             wake(task.id, MAX_SLICES - task.slices)
             woken += 1

@@ -81,22 +81,18 @@ def index(self: Any, task_id: str) -> dict[str, Any]:
 @app.task(name="foldex.sweep")
 def sweep() -> dict[str, Any]:
     """Put right what crashes and lost messages left behind."""
-    try:
-        return run_sweep(resources(), wake)
-    except (psycopg.OperationalError, PoolTimeout) as error:
-        log.warning("sweep skipped", cause=_said(error), error=str(error))
-        return {"skipped": "postgres"}
+    return _or_skipped("sweep skipped", lambda: run_sweep(resources(), _refresh, wake))
 
 
 @app.task(name="foldex.evict")
 def evict() -> dict[str, Any]:
     """Hold the embedding cache's bounds."""
+    return _or_skipped("cache not looked at", _evict)
+
+
+def _evict() -> dict[str, Any]:
     s = resources().settings
-    try:
-        evicted = cache.evict(resources().pool, spare=s.embedding_cache_spare, maximum=s.embedding_cache_max)
-    except (psycopg.OperationalError, PoolTimeout) as error:
-        log.warning("cache not looked at", cause=_said(error), error=str(error))
-        return {"skipped": "postgres"}
+    evicted = cache.evict(resources().pool, spare=s.embedding_cache_spare, maximum=s.embedding_cache_max)
     log.info("cached vectors evicted", vectors=evicted)
     return {"evicted": evicted}
 
@@ -123,16 +119,25 @@ def check(index_id: str) -> dict[str, Any]:
 @app.task(name="foldex.strays")
 def strays() -> dict[str, Any]:
     """Delete objects that no node names: of uploads that broke off, of nodes that are deleted."""
-    try:
-        deleted, more = delete_strays(resources(), SLICE_SECONDS[BULK])
-    except (psycopg.OperationalError, PoolTimeout) as error:
-        log.warning("strays not deleted yet", cause=_said(error), error=str(error))
-        return {"skipped": "postgres"}
+    return _or_skipped("strays not deleted yet", _delete_strays)
+
+
+def _delete_strays() -> dict[str, Any]:
+    deleted, more = delete_strays(resources(), SLICE_SECONDS[BULK])
     if deleted:
         log.info("objects deleted that no node names", objects=deleted)
     if more:
         send("foldex.strays", queue=BULK, shown="more objects that no node names")
     return {"deleted": deleted, "more": more}
+
+
+def _or_skipped(message: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Upkeep that is sent again in any case needs no more than a line where Postgres fails."""
+    try:
+        return work()
+    except (psycopg.OperationalError, PoolTimeout) as error:
+        log.warning(message, cause=_said(error), error=str(error))
+        return {"skipped": "postgres"}
 
 
 def _check(found: tools.Index) -> dict[str, Any]:
@@ -231,7 +236,8 @@ def _index(task_id: UUID, queue: str) -> dict[str, Any]:
     found = task and tools.index(r.pool, task.index_id)
     if not task or not found:
         return {"nothing": "to index"}
-    structlog.contextvars.bind_contextvars(tool_id=str(task.tool_id))
+    # the rows may have chosen another task than the message names
+    structlog.contextvars.bind_contextvars(task_id=str(task_id), tool_id=str(task.tool_id))
     with leased(r.settings.database_url, task_id) as lease:
         try:
             claimed, more = _index_slice(_run(r, task, found, lease, queue), task, SLICE_SECONDS[queue])

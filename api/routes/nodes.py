@@ -143,7 +143,7 @@ def _dropped_on_error(resources: Resources, stored: dict[str, Any]) -> Iterator[
     """Deletes a stored object again if no row came to name it."""
     try:
         yield
-    except BaseException:
+    except BaseException:  # whatever kept the row from naming it, nothing does now
         if stored["object_key"]:
             drop(resources, [stored["object_key"]])
         raise

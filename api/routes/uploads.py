@@ -17,6 +17,7 @@ from api.multipart import Multipart
 from api.names import MAX_DEPTH, clean_path, extension
 from api.problems import RESPONSES
 from api.routes.nodes import announced
+from schemas.document import EXTENSIONS
 from schemas.errors import Invalid, SourceError, TooLarge
 from schemas.node import Refused, Upload, Uploaded
 from worker.objects import Writer
@@ -36,9 +37,8 @@ MAX_FIELD = 1000
 #: What is refused is read to its end, so that the rest is not lost; this many times what is allowed ends the request.
 PATIENCE = 2
 
-#: Extensions of the types that the type of a node tells; every other file is what its name says.
-_TYPES = dict.fromkeys(["json", "geojson", "webmanifest"], "json")
-_TYPES |= dict.fromkeys(["md", "markdown", "mdown", "mkd", "mdx"], "markdown")
+#: Types of nodes, by extension.
+_TYPES = {extension: type_ for type_, extensions in EXTENSIONS.items() for extension in extensions.split()}
 
 _FILES = {"type": "array", "items": {"type": "string", "format": "binary"}, "description": "May name folders: a/b.md"}
 _PARENT = {"type": "string", "description": "The folder node; none: the project's root."}

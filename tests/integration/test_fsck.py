@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,6 @@ import numpy as np
 import pytest
 
 from api.fsck import run
-from api.stack import programs
-from api.stack.processes import running as process
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.service import TOOLS, Service, environment, eventually, new_database, next_broker, service
@@ -60,13 +58,17 @@ class Ground:
         self.service.wait(tool)
         self.provider.reset()
         index = self.index(tool)
+        # so that it finds nothing of what a test does
+        self.follow_up(index)
+        return tool, index
+
+    def follow_up(self, index: Index) -> None:
+        """Wait until what follows each task is over."""
         compared = """
             SELECT max(t.finished_at) < i.checked_at FROM search_index i JOIN search_index_task t ON t.index_id = i.id
             WHERE i.id = %s GROUP BY i.id
             """
-        # what follows each task is over, so that it finds nothing of what a test does
         eventually(lambda: bool(self.service.rows(compared, index.id)[0][0]), 20, self.service.logs)
-        return tool, index
 
     def index(self, tool: str) -> Index:
         (index_id,) = drift.indexes(self.resources.pool, UUID(tool))
@@ -153,6 +155,31 @@ class Ground:
         return status
 
 
+@contextmanager
+def over(
+    stores: str,
+    tmp_path_factory: pytest.TempPathFactory,
+    postgres_url: str,
+    template_url: str,
+    redis_url: str,
+    **env: str,
+) -> Iterator[Ground]:
+    """A ground over a vector store and a keyword index, such as "lancedb-store", in a database of its own."""
+    store, keywords = stores.split("-")
+    root, home = tmp_path_factory.mktemp("root"), tmp_path_factory.mktemp("home")
+    template = template_url.rsplit("/", 1)[1]
+    with EmbeddingsFake() as provider, FakeTurbopuffer() as fake, new_database(postgres_url, template) as url:
+        env |= {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_API_BASE": provider.url, "EMBEDDING_API_KEY": "k"}
+        env |= {"LOCAL_SOURCE_ROOTS": str(root), "VECTOR_STORE": store, "KEYWORD_INDEX": keywords}
+        if store == "turbopuffer":
+            env |= {"TURBOPUFFER_API_KEY": fake.api_key, "TURBOPUFFER_BASE_URL": fake.url}
+        given = environment(home, url, next_broker(redis_url), **env)
+        resources = Resources(Settings.model_validate({name.lower(): value for name, value in given.items() if value}))
+        # small tasks are done on the fast queue; what follows a task runs on the other one
+        with service(given) as started, closing(resources.pool):
+            yield Ground(started, provider, resources, root)
+
+
 @pytest.fixture(scope="module", params=["lancedb-store", "turbopuffer-postgres"])
 def ground(
     request: pytest.FixtureRequest,
@@ -161,35 +188,21 @@ def ground(
     template_url: str,
     redis_url: str,
 ) -> Iterator[Ground]:
-    store, keywords = request.param.split("-")
-    root, home = tmp_path_factory.mktemp("root"), tmp_path_factory.mktemp("home")
-    with ExitStack() as stack:
-        provider = stack.enter_context(EmbeddingsFake())
-        fake = stack.enter_context(FakeTurbopuffer())
-        url = stack.enter_context(new_database(postgres_url, template_url.rsplit("/", 1)[1]))
-        env = {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_API_BASE": provider.url, "EMBEDDING_API_KEY": "k"}
-        env |= {"LOCAL_SOURCE_ROOTS": str(root), "VECTOR_STORE": store, "KEYWORD_INDEX": keywords}
-        if store == "turbopuffer":
-            env |= {"TURBOPUFFER_API_KEY": fake.api_key, "TURBOPUFFER_BASE_URL": fake.url}
-        env = environment(home, url, next_broker(redis_url), **env)
-        started = stack.enter_context(service(env, workers=False))
-        # small tasks are done on the fast queue; what follows a task runs on the other one
-        for program in (
-            programs.fast_worker(env),
-            programs.worker("bulk", 1, env),
-            programs.beat(home, env),
-        ):
-            started.processes[program.name] = stack.enter_context(process(program, home))
-        settings = Settings.model_validate({name.lower(): value for name, value in env.items() if value})
-        resources = Resources(settings)
-        stack.callback(resources.pool.close)
-        yield Ground(started, provider, resources, root)
+    with over(request.param, tmp_path_factory, postgres_url, template_url, redis_url) as made:
+        yield made
 
 
 def test_nothing_differs_after_an_ordinary_run(ground: Ground) -> None:
     tool, index = ground.indexed("ordinary")
     assert ground.report(index) == Report(live=18, **WELL, busy=False)
     assert ground.command(tool) == (0, f"{index.namespace}: 18 chunks; no drift\n")
+
+
+def test_a_task_that_the_sweep_closes_is_followed_up_as_any_other(ground: Ground) -> None:
+    tool, index = ground.indexed("swept")
+    ground.execute("UPDATE search_index_task SET status = 'indexing', finished_at = NULL WHERE index_id = %s", index.id)
+    ground.service.wait(tool)
+    ground.follow_up(index)
 
 
 def test_every_kind_of_drift_is_told_exactly_and_mended_for_nothing(ground: Ground) -> None:

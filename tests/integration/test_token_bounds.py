@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from tests.fakes.embeddings import EmbeddingsFake
-from tests.fakes.turbopuffer import FakeTurbopuffer
-from tests.integration.test_fsck import LONG_AGO, Ground
-from tests.service import TOOLS, checked, environment, eventually, new_database, next_broker, service
-from worker.resources import Resources
-from worker.settings import Settings
+from tests.integration.test_fsck import LONG_AGO, Ground, over
+from tests.service import TOOLS, checked, eventually
 from worker.state import drift
 from worker.tokens import cl100k
 
@@ -33,22 +28,9 @@ def ground(
     template_url: str,
     redis_url: str,
 ) -> Iterator[Ground]:
-    store, keywords = request.param.split("-")
-    root, home = tmp_path_factory.mktemp("root"), tmp_path_factory.mktemp("home")
-    with ExitStack() as stack:
-        provider = stack.enter_context(EmbeddingsFake())
-        fake = stack.enter_context(FakeTurbopuffer())
-        url = stack.enter_context(new_database(postgres_url, template_url.rsplit("/", 1)[1]))
-        env = {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_API_BASE": provider.url, "EMBEDDING_API_KEY": "k"}
-        env |= {"LOCAL_SOURCE_ROOTS": str(root), "VECTOR_STORE": store, "KEYWORD_INDEX": keywords}
-        env |= {"CHUNK_SIZE_TOKENS": "100", "CHUNK_OVERLAP_TOKENS": "0", "UNEMBEDDED_MAX_CHARS": str(MOST_CHARS)}
-        if store == "turbopuffer":
-            env |= {"TURBOPUFFER_API_KEY": fake.api_key, "TURBOPUFFER_BASE_URL": fake.url}
-        env = environment(home, url, next_broker(redis_url), **env)
-        started = stack.enter_context(service(env))
-        resources = Resources(Settings.model_validate({name.lower(): value for name, value in env.items() if value}))
-        stack.callback(resources.pool.close)
-        yield Ground(started, provider, resources, root)
+    sizes = {"CHUNK_SIZE_TOKENS": "100", "CHUNK_OVERLAP_TOKENS": "0", "UNEMBEDDED_MAX_CHARS": str(MOST_CHARS)}
+    with over(request.param, tmp_path_factory, postgres_url, template_url, redis_url, **sizes) as made:
+        yield made
 
 
 def of_tokens(word: str, tokens: int) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from schemas.document import EXTENSIONS
+
 
 @dataclass(frozen=True, slots=True)
 class Format:
@@ -32,8 +34,8 @@ _IMAGES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"II*\0"
 FORMATS = (
     Format("text", "txt", "text", version=2),
     Format("code", "", "code", version=2),
-    Format("markdown", "md markdown mdown mkd mdx", "markdown", version=2),
-    Format("json", "json geojson webmanifest", "json", version=2),
+    Format("markdown", EXTENSIONS["markdown"], "markdown", version=2),
+    Format("json", EXTENSIONS["json"], "json", version=2),
     Format("notebook", "ipynb", "notebook"),
     Format("jsonl", "jsonl ndjson", "jsonl"),
     Format("yaml", "yaml yml", "yaml"),
