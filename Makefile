@@ -5,10 +5,10 @@ PYTHON := .venv/bin/python
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test chaos check bench fsck lock clean
+.PHONY: help demo up test chaos check bench bench-search fsck lock clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 # `value` keeps dollar signs as they were typed; the environment keeps spaces and quotes
 demo: export DEMO_FOLDER := $(value FOLDER)
@@ -20,8 +20,9 @@ up: $(READY) ## Run everything on this machine until Ctrl-C
 	@$(PYTHON) -m api up
 
 test: $(READY) ## Run every test
-	$(PYTHON) -m pytest -n 4 --dist loadfile --ignore tests/chaos
-	$(PYTHON) -m pytest -n 2 --dist loadfile tests/chaos
+	@# modules that wait come first, so that those that compute fill the gaps at the end
+	$(PYTHON) -m pytest -n 4 --dist loadfile --no-loadscope-reorder $(addprefix tests/,integration acceptance browser contract unit)
+	$(PYTHON) -m pytest -n 3 --dist loadfile tests/chaos
 
 chaos: $(READY) ## Kill, pause and lie, by name and at random: make chaos [SECONDS=600] [SEED=…]
 	CHAOS_SECONDS="$(or $(SECONDS),600)" CHAOS_SEED="$(SEED)" $(PYTHON) -m pytest tests/chaos
@@ -34,6 +35,10 @@ check: $(READY) ## Check lint, format, types and layers
 
 bench: $(READY) ## Run the benchmarks
 	$(PYTHON) -m tests.bench
+
+# threads of numpy would wait for each other on few cores
+bench-search: $(READY) ## Measure how well search finds, next to plain BM25 and plain vectors
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PYTHON) -m tests.bench.search
 
 fsck: $(READY) ## Compare the vectors with Postgres: make fsck [TOOL=id] [REPAIR=1]
 	@$(PYTHON) -m api fsck "$(or $(TOOL),--all)" $(if $(REPAIR),--repair)

@@ -96,16 +96,21 @@ def _report(console: Console, client: httpx.Client, tool: str, status: dict[str,
         f"{status['indexed_files']} files indexed in {status['total_chunks']} chunks "
         f"({status['embedded_chunks']} embedded, {status['reused_chunks']} unchanged, {status['tokens']} tokens)"
     )
-    ignored = ", ".join(f"{count} {rule}" for rule, count in sorted(status["ignored"].items()))
+    counts = dict(status["ignored"])
+    not_obeyed = counts.pop("ignore_file_not_obeyed", 0)
+    ignored = ", ".join(f"{count} {rule}" for rule, count in sorted(counts.items()))
     if ignored:
         console.print(f"[dim]left out by rules: {ignored}[/dim]")
+    if not_obeyed:
+        console.print(f"[yellow]ignore files not obeyed: {not_obeyed}[/yellow]  the log of worker-fast names them")
     for (type_,), group in _groups(client, tool, "indexed", "file_type"):
-        console.print(f"[green]{group.files} {type_}[/green] in {group.chunks} chunks  {group.shown}")
+        console.print(f"[green]{group.files} {type_}[/green] in {group.parts}  {group.shown}")
     for kind in ("skipped", "failed"):
         groups = _groups(client, tool, kind, "reason", "message", "remedy")
         for (reason, message, remedy), group in groups[:SHOWN_GROUPS]:
             console.print(f"[yellow]{group.files} {kind}: {reason}[/yellow]  {group.shown}")
-            console.print(f"    {escape(message if message == remedy else f'{message} {remedy}')}")
+            # a message of the file's own says what to do behind its semicolon
+            console.print(f"    {escape(message if ';' in message else f'{message} {remedy}')}")
         if len(groups) > SHOWN_GROUPS:
             console.print(f"[yellow]{len(groups) - SHOWN_GROUPS} further reasons: GET {TOOLS}/{tool}/files[/yellow]")
 
@@ -123,6 +128,10 @@ class _Group:
         self.chunks += row["chunks"]
         if len(self.names) < SHOWN_NAMES:
             self.names.append(row["file_path"])
+
+    @property
+    def parts(self) -> str:
+        return f"{self.chunks} chunk{'s' * (self.chunks != 1)}"
 
     @property
     def shown(self) -> str:

@@ -11,7 +11,9 @@ from uuid import UUID
 
 import orjson
 from fastapi import Depends, Request
+from fastapi.concurrency import run_in_threadpool
 
+from api.known import Kept, Key, Known, Value
 from schemas.errors import Invalid, NotFound, NotLoopback, Unauthorized
 from worker.resources import Resources
 from worker.state import Pool, keys, tools
@@ -34,7 +36,7 @@ class Caller:
             raise NotFound(f"There is no project {project_id!r}; check the id, or use a key of that project.")
 
 
-def _resources(request: Request) -> Resources:
+async def _resources(request: Request) -> Resources:
     found: Resources = request.app.state.resources
     return found
 
@@ -42,18 +44,50 @@ def _resources(request: Request) -> Resources:
 ResourcesDep = Annotated[Resources, Depends(_resources)]
 
 
+async def _known(request: Request) -> Known:
+    found: Known = request.app.state.known
+    return found
+
+
+#: What may be a moment old, and is to be forgotten by who changes it.
+KnownDep = Annotated[Known, Depends(_known)]
+
+
 def _caller(request: Request, resources: ResourcesDep) -> Caller:
+    key = _sent_key(request, resources)
+    return Caller(None) if key is None else _owner(keys.project(resources.pool, key))
+
+
+async def _known_caller(request: Request, resources: ResourcesDep, known: KnownDep) -> Caller:
+    key = _sent_key(request, resources)
+    if key is None:
+        return Caller(None)
+    project_id = await _looked_up(known.projects, keys.hashed(key))
+    return _owner(project_id)
+
+
+def _sent_key(request: Request, resources: Resources) -> str | None:
+    """The key that was sent; None where none is needed. Raises `NotLoopback`."""
     if resources.settings.auth == "off":
         if not _is_loopback(request):
             raise NotLoopback(
                 "AUTH=off answers this machine only; set AUTH=on and make a key with `foldex keys create`."
             )
-        return Caller(None)
+        return None
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
-    project_id = keys.project(resources.pool, key.strip()) if scheme.lower() == "bearer" else None
+    return key.strip() if scheme.lower() == "bearer" else ""
+
+
+def _owner(project_id: str | None) -> Caller:
     if project_id is None:
         raise Unauthorized("Send `Authorization: Bearer <key>` with a key that `foldex keys create` made.")
     return Caller(project_id)
+
+
+async def _looked_up(values: Kept[Key, Value], key: Key) -> Value | None:
+    """A value looked up, in a thread only where it is not kept: each change of threads costs a busy process much."""
+    kept = values.kept(key)
+    return await run_in_threadpool(values.get, key) if kept is None else kept
 
 
 def _is_loopback(request: Request) -> bool:
@@ -77,6 +111,9 @@ def _names_loopback(host: str) -> bool:
 
 CallerDep = Annotated[Caller, Depends(_caller)]
 
+#: For routes that are called hundreds of times a second: a key revoked elsewhere ends `known.SECONDS` later.
+KnownCallerDep = Annotated[Caller, Depends(_known_caller)]
+
 
 def of_tool(
     read: Callable[[Pool, UUID], dict[str, Any] | None], tool_id: str, caller: Caller, resources: Resources
@@ -87,8 +124,12 @@ def of_tool(
     except ValueError:
         found = None
     if found is None or not caller.sees(found["project_id"]):
-        raise NotFound(f"There is no search tool {tool_id!r}; list yours with GET /api/tools/search.")
+        raise _no_tool(tool_id)
     return found
+
+
+def _no_tool(tool_id: str) -> NotFound:
+    return NotFound(f"There is no search tool {tool_id!r}; list yours with GET /api/tools/search.")
 
 
 def _tool(tool_id: str, caller: CallerDep, resources: ResourcesDep) -> dict[str, Any]:
@@ -109,6 +150,20 @@ def _index(tool: ToolDep, resources: ResourcesDep) -> Index:
 
 #: The index of the tool in the path.
 IndexDep = Annotated[Index, Depends(_index)]
+
+
+async def _known_index(tool_id: str, caller: KnownCallerDep, known: KnownDep) -> Index:
+    try:
+        found = await _looked_up(known.indexes, UUID(tool_id))
+    except ValueError:
+        found = None
+    if found is None or not caller.sees(found.project_id):
+        raise _no_tool(tool_id)
+    return found
+
+
+#: The index of the tool in the path, if the caller may see it, without asking Postgres each time.
+KnownIndexDep = Annotated[Index, Depends(_known_index)]
 
 
 def to_cursor(*parts: Any) -> str:

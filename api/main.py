@@ -11,9 +11,11 @@ from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 
 from api import metrics, problems
-from api.routes import health, nodes, projects, queries, symbols, tools, uploads, verbs
+from api.known import Known
+from api.routes import across, chunks, grep, health, nodes, projects, queries, symbols, tools, uploads, verbs
+from api.search import rerank
 from schemas.errors import FoldexError
-from worker.resources import Resources
+from worker.resources import Resources, preload_store
 from worker.settings import Settings
 
 log = structlog.get_logger()
@@ -31,6 +33,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        preload_store(settings)
         # loading a model takes seconds, and nobody should wait for it before the first answer
         threading.Thread(target=_warm, args=(resources,), name="warm", daemon=True).start()
         yield
@@ -38,8 +41,9 @@ def create_app(settings: Settings) -> FastAPI:
 
     app = FastAPIOffline(title="Foldex", version="0.1.0", description=DESCRIPTION, lifespan=lifespan)
     app.state.resources = resources
+    app.state.known = Known(lambda: resources.pool)
     problems.install(app)
-    for module in (tools, verbs, queries, nodes, uploads, projects, symbols, health):
+    for module in (tools, verbs, queries, grep, symbols, chunks, across, nodes, uploads, projects, health):
         app.include_router(module.router)
     metrics.install(app, resources.pool)
     return app
@@ -47,6 +51,7 @@ def create_app(settings: Settings) -> FastAPI:
 
 def _warm(resources: Resources) -> None:
     """Check and load the default model, so that the first create and the first query need not."""
+    rerank.warm(resources.settings)
     try:
         profile, explicit = resources.profile(None, None)
         resources.embedder(profile, explicit_dimensions=explicit).embed(["warm"])

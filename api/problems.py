@@ -8,15 +8,19 @@ from typing import Any
 import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from psycopg import DataError, OperationalError
 from psycopg_pool import PoolTimeout
 from starlette.exceptions import HTTPException
 
+from api.leaving import CallerLeft
 from schemas.errors import FoldexError
 from schemas.search import Problem
 
 log = structlog.get_logger()
+
+#: What nginx calls it when the caller is gone; HTTP itself has no name for it.
+CALLER_LEFT = 499
 
 #: What every operation may answer beside its success.
 RESPONSES: dict[int | str, dict[str, Any]] = {
@@ -33,6 +37,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(DataError, _data)
     app.add_exception_handler(OperationalError, _database)
     app.add_exception_handler(PoolTimeout, _database)
+    app.add_exception_handler(CallerLeft, _left)
     app.add_exception_handler(Exception, _unexpected)
 
 
@@ -81,6 +86,10 @@ def _database(_: Request, error: Exception) -> JSONResponse:
     log.warning("Postgres does not answer", error=str(error))
     detail = "The database does not answer; try again shortly, or check DATABASE_URL."
     return _problem(503, "database_unavailable", detail, {"Retry-After": "5"})
+
+
+def _left(_: Request, _error: Exception) -> Response:
+    return Response(status_code=CALLER_LEFT)  # for the metrics: nobody reads it
 
 
 def _unexpected(request: Request, error: Exception) -> JSONResponse:

@@ -10,6 +10,9 @@ from schemas.status import Reason
 #: Extensions of the types that a source may have a word for itself; of every other file its name tells the type.
 EXTENSIONS = {"json": "json geojson webmanifest", "markdown": "md markdown mdown mkd mdx"}
 
+#: Types whose text is the file's own, but for its encoding: lines of the one are lines of the other.
+AS_WRITTEN = ("text", "code", "markdown", "json", "jsonl", "yaml", "toml", "csv", "xml")
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:

@@ -17,6 +17,9 @@ FoldexError
 │   ├── EmbeddingRefused      (these inputs)
 │   ├── EmbeddingUnauthorized (this key or model, so the whole task)
 │   └── EmbeddingUnavailable  (not now)
+├── RerankError
+│   ├── RerankNotConfigured
+│   └── RerankUnavailable     (the order stays as it was)
 ├── StoreError
 │   ├── StoreRefused          (these rows)
 │   ├── StoreUnauthorized
@@ -24,7 +27,8 @@ FoldexError
 ├── LeaseLost             (another worker, a cancel or a delete took over)
 └── SliceOver             (the slice's time is spent; the next one goes on)
 
-Foreign exceptions are mapped to these where they enter: in `worker.sources`, `worker.embed`, `worker.vectors`.
+Foreign exceptions are mapped to these where they enter: in `worker.sources`, `worker.embed`, `worker.rerank`,
+`worker.vectors`.
 """
 
 from __future__ import annotations
@@ -161,6 +165,28 @@ class EmbeddingUnavailable(EmbeddingError):
     """Rate limit, time-out, connection or server error. `data["retry_after"]` is seconds, where given."""
 
     code = "embedding_unavailable"
+    status = 503
+    retryable = True
+
+
+class RerankError(FoldexError):
+    """The candidates of a query cannot be put in order by a model."""
+
+    code = "rerank_error"
+    status = 502
+
+
+class RerankNotConfigured(RerankError):
+    """This installation names no model for the kind of reranking asked for."""
+
+    code = "rerank_not_configured"
+    status = 422
+
+
+class RerankUnavailable(RerankError):
+    """The model gave no usable answer in time; never an error of the query, whose order stays as it was."""
+
+    code = "rerank_unavailable"
     status = 503
     retryable = True
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 Names = list[Annotated[str, StringConstraints(min_length=1, max_length=1024)]]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=10_000)]
+Mode = Literal["hybrid", "vector", "keyword"]
+Rerank = Literal["none", "boost", "model", "llm"]
+Refresh = Literal["none", "if_stale", "wait"]
+
+#: Queries of one request: with a leg or two each, what a store takes in one call.
+MAX_QUERIES = 8
 
 
 class Filters(BaseModel):
@@ -27,8 +33,61 @@ class Filters(BaseModel):
     level: int | None = Field(default=None, ge=0, le=1000)
 
 
-class Query(BaseModel):
-    """What to look for."""
+class Context(BaseModel):
+    """Where the caller works: what is near it ranks higher."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    path: str | None = Field(default=None, min_length=1, max_length=4096, description="A file_path, or a folder.")
+    symbol: str | None = Field(default=None, min_length=1, max_length=1024, description="The definition at hand.")
+
+
+class Asked(BaseModel):
+    """What every search is asked, over one tool or over several."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    query: Text | None = None
+    queries: list[Text] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MAX_QUERIES,
+        description="Several at once, instead of `query`: what many of them find rises.",
+    )
+    top_k: int = Field(default=10, ge=1, le=10_000)
+    mode: Mode = "hybrid"
+    filters: Filters = Field(default_factory=Filters)
+    rerank: Rerank | None = Field(
+        default=None,
+        description="boost: by what is known of files and symbols (default of hybrid); model: by RERANK_MODEL; "
+        "llm: by DEFAULT_LLM_MODEL; none: as found (default of the other modes).",
+    )
+    context: Context = Field(default_factory=Context)
+    group_by_file: bool = Field(default=False, description="One hit a file, its pieces in the file's order.")
+    before: int = Field(default=0, ge=0, le=10, description="Neighbouring chunks to show before each hit.")
+    after: int = Field(default=0, ge=0, le=10, description="Neighbouring chunks to show after each hit.")
+    explain: bool = Field(default=False, description="Show the parts of each score.")
+    trace: bool = Field(default=False, description="Show what was searched, what it found and how long it took.")
+
+    @model_validator(mode="after")
+    def _one_or_several(self) -> Self:
+        if (self.query is None) == (self.queries is None):
+            raise ValueError("send either query or queries")
+        return self
+
+    @property
+    def texts(self) -> list[str]:
+        """All queries, each once, in their order."""
+        return list(dict.fromkeys(self.queries or [self.query or ""]))
+
+    @property
+    def ranking(self) -> Rerank:
+        """How hits are ranked after they are found."""
+        return self.rerank or ("boost" if self.mode == "hybrid" else "none")
+
+
+class Query(Asked):
+    """What to look for in one tool's folder."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -36,24 +95,73 @@ class Query(BaseModel):
             "examples": [
                 {"query": "authentication JWT token"},
                 {"query": "PostgreSQL connection", "top_k": 3, "mode": "keyword", "filters": {"path": "**/*.json"}},
+                {"queries": ["class TokenStore", "where are tokens refreshed?"], "group_by_file": True},
             ]
         },
     )
 
-    query: Text
-    top_k: int = Field(default=10, ge=1, le=10_000)
-    mode: Literal["hybrid", "vector", "keyword"] = "hybrid"
-    filters: Filters = Field(default_factory=Filters)
+    refresh: Refresh = Field(
+        default="none",
+        description="Compare the folder with the index first. if_stale: start a reindex of what changed; "
+        "wait: and wait for it, up to REFRESH_SECONDS.",
+    )
     include_unembedded: bool = Field(
         default=False, description="Whole files outside the token bounds follow, up to UNEMBEDDED_MAX_CHARS."
     )
+
+
+class Piece(BaseModel):
+    """A chunk beside a hit, or one of those that a hit is merged from."""
+
+    chunk_id: UUID
+    chunk_text: str
+    chunk_index: int
+    start_line: int
+    end_line: int
+    start_char: int
+    end_char: int
+
+
+class ScoredPiece(Piece):
+    """One of the chunks that a file's hit is merged from."""
+
+    score: float
+
+
+class FileChunk(Piece):
+    """A chunk, where it is and what it is."""
+
+    file_id: UUID
+    file_node_id: str
+    file_path: str
+    file_id_path: str
+    file_type: str | None
+    title: str | None
+    json_pointer: str | None
+    total_chunks: int
+    language: str | None
+    symbol: str | None
+    node_type: str | None
+    scope: str | None
+    page: int | None = Field(default=None, description="Page of a PDF document, from 1.")
+    stale: bool
+
+
+class Around(BaseModel):
+    """A chunk with those before and behind it, in the file's order."""
+
+    chunk: FileChunk
+    before: list[Piece]
+    after: list[Piece]
 
 
 class Hit(BaseModel):
     """One chunk of an answer. `score` is 0 to 1; `distance` is cosine, null if only keywords matched.
 
     `whole` is a file that is not embedded, as `include_unembedded` asks for it: `chunk_text` is all of it, `chunk_id`
-    is its first chunk's, and its score that of its words, 0 if none of the query's is among them.
+    is its first chunk's, and its score that of its words, 0 if none of the query's is among them. With `group_by_file`
+    a hit is a file: `chunk_id` and what describes it are its best chunk's, `chunk_text` is all that was found of it, in
+    the file's order, with a line `…` where text is left out, and `pieces` are the chunks it is made of.
     """
 
     chunk_id: UUID
@@ -85,6 +193,11 @@ class Hit(BaseModel):
     embedded: bool
     whole: bool = False
     stale: bool
+    matched_queries: list[str] = Field(default_factory=list, description="The queries that found it.")
+    pieces: list[ScoredPiece] | None = None
+    before: list[Piece] | None = None
+    after: list[Piece] | None = None
+    explain: dict[str, float] | None = Field(default=None, description="Parts of the score, by name.")
 
 
 class Coverage(BaseModel):
@@ -92,16 +205,37 @@ class Coverage(BaseModel):
 
     indexed_files: int
     total_files: int
+    stale_files: int | None = Field(
+        default=None, description="Files that changed, came or went since; null unless `refresh` asked."
+    )
+
+
+class Note(BaseModel):
+    """What the caller should know of an answer, such as a part that failed; `code` is stable."""
+
+    code: str
+    detail: str
+
+
+class Step(BaseModel):
+    """One step of a search, as `trace` shows it."""
+
+    step: str
+    took_ms: float
+    found: int | None = None
+    detail: str | None = None
 
 
 class Answer(BaseModel):
-    """The hits of a query, best first."""
+    """The hits of a query, best first. `query` is the first of several."""
 
     query: str
-    mode: Literal["hybrid", "vector", "keyword"]
+    mode: Mode
     total_results: int
     took_ms: float
     coverage: Coverage
+    notes: list[Note] = Field(default_factory=list)
+    trace: list[Step] | None = None
     results: list[Hit]
 
 

@@ -14,7 +14,7 @@ from schemas.status import FileStatus, Reason, TaskKind, TaskStatus
 Item = TypeVar("Item")
 
 #: Kinds of files that are left out unless a tool keeps them.
-LeftOut = Literal["vcs", "dependencies", "caches", "locks", "minified", "generated", "editors"]
+LeftOut = Literal["vcs", "dependencies", "caches", "locks", "minified", "generated", "editors", "binaries"]
 
 _SPANS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 

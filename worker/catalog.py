@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from uuid import UUID
 
 from schemas.document import Entry, Page
 from schemas.status import Reason
@@ -57,11 +55,6 @@ def list_folder(listing: Listing, *, seconds: float, started: Callable[[], None]
             return False
 
 
-def file_id(index_id: UUID, key: bytes) -> UUID:
-    """uuid5(index, key); spelled out because Python 3.11's `uuid5` takes no bytes."""
-    return UUID(bytes=hashlib.sha1(index_id.bytes + key, usedforsecurity=False).digest()[:16], version=5)
-
-
 def parsed_name(path: str, type_: str | None) -> str:
     """The name that decides how a file is parsed: its own, or with the extension of what its source says it is."""
     name = path.rsplit("/", 1)[-1]
@@ -95,11 +88,11 @@ def _types(entry: Entry) -> set[str]:
 
 def _listed(index: Index, entry: Entry) -> files.Listed:
     name = parsed_name(entry.path, entry.type)
-    refused = parse.refusal(name)
+    refused = None if "binaries" in index.settings.keep else parse.refusal(name)
     reason = entry.reason or (refused.reason if refused else None)
     if reason is None and entry.size > index.settings.max_file_bytes:
         reason = Reason.TOO_LARGE
-    return files.Listed(file_id(index.id, entry.key), entry, parse.version(name), reason)
+    return files.Listed(files.file_id(index.id, entry.key), entry, parse.version(name), reason)
 
 
 def _end(listing: Listing) -> None:

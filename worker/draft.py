@@ -22,16 +22,24 @@ from worker.chunk import chunk
 from worker.embed import Embedder
 from worker.embed.budget import Budget
 from worker.lease import Lease
+from worker.parse.limits import too_large
 from worker.sources import Source
 from worker.state import Pool, chunks, files
 from worker.state.chunks import Live, Placed
 from worker.state.files import Claim, Outcome
 from worker.state.tools import Index
-from worker.tokens import Tokenizer, counted
+from worker.tokens import Offsets, Tokenizer, cl100k, counted
 from worker.vectors import Vector, VectorStore
 
 #: Seconds after which no further file of a claim is begun: scanned documents take minutes each, and others wait.
 DRAFT_SECONDS = 20.0
+
+#: Bytes that cutting takes for each token and each line of a text, and for each token of very long lines: measured.
+_TOKEN, _LINE, _LONG_LINE_TOKEN = 20, 45, 45
+#: Characters that a line has on average where lines are taken for very long.
+_LONG_LINE = 2_000
+#: Characters above which a text's tokens are estimated first, by so many samples of so many characters.
+_SAMPLED, _SAMPLES, _SAMPLE = 8_000_000, 64, 16_384
 
 log = structlog.get_logger()
 
@@ -93,9 +101,10 @@ class Draft:
 
     @property
     def moved(self) -> bool:
-        """Whether what is live of the file names another place than the one it is at now."""
+        """Whether the places and words kept of what is live are written anew: the file moved, or all is read again."""
         claim = self.claim
-        return claim.live_chunks > 0 and (claim.path, claim.id_path) != (claim.live_path, claim.live_id_path)
+        moved = (claim.path, claim.id_path) != (claim.live_path, claim.live_id_path)
+        return claim.live_chunks > 0 and (moved or claim.work == "full")
 
     def fail(self, failure: FileError) -> None:
         """End with a reason instead of chunks."""
@@ -129,7 +138,7 @@ def draft(run: Run, claim: Claim) -> Draft:
         return made
     try:
         if claim.listed_reason:
-            made.fail(parse.refusal(parsed_name(claim.path, claim.type)) or FileError(Reason(claim.listed_reason)))
+            made.fail(_listed(run, claim, Reason(claim.listed_reason)))
         elif claim.work == "path":
             made.unchanged, made.stamp, made.fingerprint = True, claim.stamp, claim.live_fingerprint
             made.embedded = claim.live_embedded
@@ -145,6 +154,15 @@ def draft(run: Run, claim: Claim) -> Draft:
     if made.failure:
         made.stamp = made.stamp or claim.stamp
     return made
+
+
+def _listed(run: Run, claim: Claim, reason: Reason) -> FileError:
+    """The outcome that the listing told already."""
+    if reason is Reason.TOO_LARGE:
+        most = run.index.settings.max_file_bytes
+        what = f"The file has {claim.size_bytes:,} bytes, more than MAX_FILE_BYTES ({most:,})"
+        return FileError(reason, f"{what}; split it or raise that setting.")
+    return parse.refusal(parsed_name(claim.path, claim.type)) or FileError(reason)
 
 
 def _read(run: Run, made: Draft) -> None:
@@ -164,24 +182,56 @@ def _read(run: Run, made: Draft) -> None:
         if reason and reason.value not in settings.keep:
             raise FileError(reason)
         run.lease.parsing(parse.longest(name, content.data, run.limits))
-        document = parse.parse(name, content.data, run.limits)
+        document = parse.parse(name, content.data, run.limits, binaries="binaries" in settings.keep)
         made.type, made.language = document.type, document.language or made.language
         made.definitions, made.references = document.definitions, document.references
     with _timed(made, "chunk"):
         tokenizer = run.tokenizer
         if settings.bounded:
+            _Bounded(cl100k(), run.limits.memory_bytes).check(document.text)
             tokens, tokenizer = counted(document.text, tokenizer)
             made.embedded = settings.embeds(tokens)
         pieces = chunk(
             document,
             settings.chunks,
-            tokenizer,
+            _Bounded(tokenizer, run.limits.memory_bytes),
             settings.embedder.max_input_tokens,
             run.index.source.get("json_pointer") or "",
         )
     if not pieces:
         raise FileError(Reason.NO_TEXT)
     made.placed = place(run, made, pieces, document.text, document.language)
+
+
+class _Bounded:
+    """A tokenizer that refuses a text whose cutting would take more memory than there is."""
+
+    def __init__(self, tokenizer: Tokenizer, memory_bytes: int) -> None:
+        self._tokenizer, self._memory_bytes = tokenizer, memory_bytes
+
+    def starts(self, text: str) -> Offsets:
+        """See `Tokenizer`. Raises `FileError` (`too_large`)."""
+        self.check(text)
+        found = self._tokenizer.starts(text)
+        self._check_tokens(text, len(found))
+        return found
+
+    def check(self, text: str) -> None:
+        """Refuse a long text by samples of it: splitting alone takes as much. Raises `FileError` (`too_large`)."""
+        if len(text) > _SAMPLED:
+            steps = range(0, len(text), len(text) // _SAMPLES)
+            tokens = sum(len(self._tokenizer.starts(text[at : at + _SAMPLE])) for at in steps)
+            self._check_tokens(text, tokens * len(text) // (len(steps) * _SAMPLE))
+
+    def _check_tokens(self, text: str, tokens: int) -> None:
+        if tokens * _LONG_LINE_TOKEN <= self._memory_bytes:
+            return
+        lines = text.count("\n") + 1
+        is_long = len(text) > lines * _LONG_LINE
+        needed = tokens * _LONG_LINE_TOKEN if is_long else tokens * _TOKEN + lines * _LINE
+        if needed > self._memory_bytes:
+            megabytes = self._memory_bytes >> 20
+            raise too_large(f"Cutting the file takes more memory than PARSE_MEMORY_MB ({megabytes:,} MB)")
 
 
 def place(run: Run, made: Draft, pieces: Sequence[Chunk], text: str, language: str | None) -> list[Placed]:

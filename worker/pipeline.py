@@ -15,7 +15,8 @@ from schemas.status import FileStatus, Reason
 from schemas.tool import IndexSettings
 from worker.draft import Draft, Run, draft_all, match_live, outcome, restore
 from worker.embed.pack import Terms, embed_all
-from worker.state import cache, chunks, files, symbols
+from worker.keywords import Keywords, keywords_of
+from worker.state import cache, chunks, files, keywords, symbols
 from worker.state.chunks import Placed
 from worker.state.files import Claim
 from worker.vectors import Patch, Row, Value, Vector
@@ -117,13 +118,7 @@ def write(run: Run, drafts: Sequence[Draft]) -> None:
     """Write new chunks, not live yet, and then what the store holds of them."""
     started = time.monotonic()
     shares = [(made, len(made.new)) for made in drafts]
-    chunks.insert(
-        run.pool,
-        run.lease.owner,
-        run.epoch,
-        (p for d in drafts for p in d.new),
-        keywords=run.index.keyword_index == "postgres",
-    )
+    chunks.insert(run.pool, run.lease.owner, run.epoch, ((p, _code(run, d, p)) for d in drafts for p in d.new))
     upsert(run, drafts)
     _share(shares, "write", time.monotonic() - started)
 
@@ -176,7 +171,7 @@ def finish(run: Run, drafts: Sequence[Draft]) -> list[UUID]:
             # an unchanged file may hold what an earlier attempt at another content half wrote
             failed=[d.claim.id for d in replaced if d.unchanged or d.status is FileStatus.FAILED],
             current=[p.id for d in good for p in d.placed],
-            kept=[p for d in good for p in d.placed if p.id in d.kept],
+            kept=[(p, _code(run, d, p)) for d in good for p in d.placed if p.id in d.kept],
         )
         symbols.replace(
             connection,
@@ -189,7 +184,11 @@ def finish(run: Run, drafts: Sequence[Draft]) -> list[UUID]:
         if lost:
             written = [p.id for d in lost if d.unchanged for p in d.new]
             chunks.restored(connection, [d.claim.id for d in lost], written)
-        moved = [d.claim.id for d in drafts if d.moved and not d.failure and d.claim.id in finished]
+        moved = {
+            d.claim.id: keywords.path_vector(d.claim.path)
+            for d in drafts
+            if d.moved and not d.failure and d.claim.id in finished
+        }
         if moved:
             chunks.move_keywords(connection, moved)
     for made in drafts:
@@ -231,8 +230,14 @@ def _place_of(claim: Claim) -> dict[str, Value]:
     }
 
 
-def _keywords(run: Run, claim: Claim, context: str, text: str) -> str | None:
-    return f"{claim.path}\n{context}\n{text}" if run.store.has_keywords else None
+def _keywords(run: Run, claim: Claim, context: str, text: str) -> Keywords | None:
+    return keywords_of(claim.path, context, text) if run.store.has_keywords else None
+
+
+def _code(run: Run, made: Draft, placed: Placed) -> str | None:
+    if run.index.keyword_index != "postgres":
+        return None
+    return keywords.vector(made.claim.path, placed.chunk.context, placed.chunk.text)
 
 
 def _patches(run: Run, made: Draft) -> Iterator[Patch]:

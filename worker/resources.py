@@ -195,5 +195,10 @@ def preload(settings: Settings) -> None:
 
         warm()
         cl100k()
+    preload_store(settings)
+
+
+def preload_store(settings: Settings) -> None:
+    """Import the store's client: two threads that import it and LiteLLM at once may see a module that is half done."""
     if store_name(settings) == "turbopuffer":
         import turbopuffer  # noqa: F401 - for its import alone

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 #: The model of the embedded stack, which needs no account.
@@ -17,6 +17,32 @@ REFUSED_TYPES = (
     "mp3 wav flac ogg opus m4a aac wma aiff mid mp4 m4v mov avi mkv webm wmv flv mpg mpeg 3gp "
     "ttf otf woff woff2 eot ttc"
 )
+
+
+#: What the legs of a search weigh where a query names something, and where it is a sentence.
+LEG_WEIGHTS = {
+    "name_vector": 0.7,
+    "name_text": 0.5,
+    "name_code": 1.0,
+    "language_vector": 1.0,
+    "language_text": 0.5,
+    "language_code": 1.0,
+}
+#: What is known of a chunk and its file; what speaks against it weighs less than nothing.
+RANKING_WEIGHTS = {
+    "definition": 0.5,
+    "symbol": 0.3,
+    "path": 0.15,
+    "scope": 0.1,
+    "phrase": 0.3,
+    "near_path": 0.1,
+    "near_symbol": 0.1,
+    "test": -0.1,
+    "vendored": -0.1,
+    "generated": -0.1,
+    "long": -0.05,
+}
+SIMPLE_WEIGHTS = dict.fromkeys(RANKING_WEIGHTS, 0.0) | {"symbol": 0.2, "path": 0.1, "scope": 0.1}
 
 
 class Settings(BaseSettings):
@@ -68,7 +94,13 @@ class Settings(BaseSettings):
     parse_seconds: float = Field(
         60.0, ge=1, description="Processor time to read one PDF, office document, book, page or image."
     )
-    parse_memory_mb: int = Field(1024, ge=256, description="Memory to read one of them, in MiB.")
+    parse_memory_mb: int = Field(
+        1024, ge=256, description="Memory to read one of them, and to cut a file of any kind, in MiB."
+    )
+
+    ocr_languages: str = Field(
+        "eng", pattern=r"^\w+(\+\w+)*$", description="Languages of text in pictures, by Tesseract's names: deu+eng."
+    )
 
     max_upload_files: int = Field(1000, ge=1, description="Files of one upload; further ones are refused.")
     max_upload_bytes: int = Field(1_000_000_000, ge=1, description="Bytes of one upload; what is beyond is refused.")
@@ -80,9 +112,22 @@ class Settings(BaseSettings):
     )
     watch_rest_seconds: float = Field(60.0, ge=0, description="Seconds between two runs that a watch starts.")
 
-    unembedded_max_chars: int = Field(
-        50_000, ge=0, description="Characters of whole files that one answer adds for include_unembedded."
+    ranking: Literal["measured", "simple"] = Field(
+        "measured", description="simple: 50 nearest chunks by cosine, symbol, path and scope, as a baseline."
     )
+    ranking_weights: dict[str, float] = Field(
+        default_factory=dict, description="JSON: weights of what is known of a chunk, by name; others stay."
+    )
+    leg_weights: dict[str, float] = Field(
+        default_factory=dict, description="JSON: weights of the legs of a search, by name; others stay."
+    )
+    search_seconds: float = Field(
+        10.0, gt=0, le=300, description="Seconds after which a search across tools answers without the slow ones."
+    )
+    refresh_seconds: float = Field(10.0, ge=0, description="Seconds that a query waits with `refresh: wait`, at most.")
+    unembedded_max_chars: int = Field(50_000, ge=0, description="Characters of whole files that one answer adds.")
+
+    grep_seconds: float = Field(10.0, gt=0, le=300, description="After so long a grep answers with what it has found.")
 
     vector_store: Literal["turbopuffer", "lancedb"] | None = Field(
         None, description="Unset: Turbopuffer when its key is set, else LanceDB."
@@ -94,9 +139,36 @@ class Settings(BaseSettings):
     turbopuffer_region: str = Field("gcp-us-central1", description="Region of Turbopuffer.")
     turbopuffer_base_url: str | None = Field(None, description="Another address; the region is not used then.")
 
+    rerank_model: str | None = Field(None, description="Rerank model of LiteLLM; unset: no rerank: model.")
+    rerank_api_base: str | None = Field(None, description="Its address; unset: the provider's own.")
+    rerank_api_key: str | None = Field(None, description="Its key; unset: the provider's own variable.")
+    rerank_seconds: float = Field(8.0, gt=0, le=60, description="Time to rerank one query, by either kind of model.")
+    rerank_candidates: int = Field(50, ge=1, le=200, description="Candidates handed to the model, at most.")
+    rerank_max_tokens: int | None = Field(
+        None, ge=64, description="Tokens it takes of query and text together; unset: by LiteLLM's table, else 512."
+    )
+    default_llm_model: str | None = Field(None, description="Language model of LiteLLM; unset: no rerank: llm.")
+    llm_api_base: str | None = Field(None, description="Its address; unset: the provider's own.")
+    llm_api_key: str | None = Field(None, description="Its key; unset: the provider's own variable.")
+
     worker_concurrency: int = Field(2, ge=1, description="Processes of the bulk worker.")
+
+    @model_validator(mode="after")
+    def _weighed(self) -> Self:
+        """Complete the weights, and refuse names that none has."""
+        measured = SIMPLE_WEIGHTS if self.ranking == "simple" else RANKING_WEIGHTS
+        self.ranking_weights = _completed("RANKING_WEIGHTS", self.ranking_weights, measured)
+        self.leg_weights = _completed("LEG_WEIGHTS", self.leg_weights, LEG_WEIGHTS)
+        return self
 
     @field_validator("local_source_roots", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return [part for part in value.split(os.pathsep) if part] if isinstance(value, str) else value
+
+
+def _completed(name: str, given: dict[str, float], measured: dict[str, float]) -> dict[str, float]:
+    unknown = sorted(given.keys() - measured.keys())
+    if unknown:
+        raise ValueError(f"{name} has no {', '.join(unknown)}; it has {', '.join(measured)}")
+    return {**measured, **given}

@@ -291,6 +291,7 @@ def _run(r: Resources, task: Running, found: tools.Index, lease: Lease, queue: s
             max_characters=settings.max_characters,
             seconds=r.settings.parse_seconds,
             memory_bytes=r.settings.parse_memory_mb << 20,
+            ocr_languages=r.settings.ocr_languages,
         ),
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import stat
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from watchfiles import watch as changes_in
 
 from schemas.errors import SourceError, SourceUnavailable
 from schemas.source import LocalSource
-from worker.ignore import IGNORE_FILES, MAX_IGNORE_FILE, Rules, Trail, rules_of
+from worker.ignore import IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail, rules_of
 from worker.resources import Resources
 from worker.settings import Settings
 from worker.state import lone, watch
@@ -270,10 +271,19 @@ class Folder:
             return self._trail.pruned((*folders, name)) is None
         return self._trail.ignored(name) is None
 
-    def _ignore_files(self, way: tuple[str, ...]) -> Iterable[bytes]:
+    def _ignore_files(self, way: tuple[str, ...]) -> Iterable[IgnoreFile]:
         for name in IGNORE_FILES:
-            try:
-                with Path(self.place.path, *way, name).open("rb") as file:
-                    yield file.read(MAX_IGNORE_FILE)
-            except OSError:
-                yield b""
+            data = _regular(Path(self.place.path, *way, name))
+            if data is not None:
+                # what cannot be obeyed is told of by the listing
+                yield name, data
+
+
+def _regular(path: Path) -> bytes | None:
+    """What a regular file begins with; a pipe is not waited on, and a link not followed, as in the listing."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+        with open(handle, "rb") as file:  # noqa: PTH123 - a Path takes no flags
+            return file.read(MAX_IGNORE_FILE + 1) if stat.S_ISREG(os.fstat(handle).st_mode) else None
+    except OSError:
+        return None

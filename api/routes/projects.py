@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from api.deps import CallerDep, ResourcesDep
+from api.deps import CallerDep, KnownDep, ResourcesDep
 from api.problems import RESPONSES
 from schemas.errors import NotFound
 from worker.state import tools
@@ -14,10 +14,12 @@ router = APIRouter(prefix="/api/projects", tags=["projects"], responses=RESPONSE
 
 
 @router.delete("/{project_id}", status_code=202)
-def delete_project(project_id: str, caller: CallerDep, resources: ResourcesDep) -> dict[str, str]:
+def delete_project(project_id: str, caller: CallerDep, resources: ResourcesDep, known: KnownDep) -> dict[str, str]:
     """Remove a project's tools, indexes, nodes, contents and keys."""
     caller.check(project_id)
     if not tools.project_exists(resources.pool, project_id):
         raise NotFound(f"There is no project {project_id!r}; check the id.")
-    drop(resources, tools.delete_project(resources.pool, project_id))
+    left_behind = tools.delete_project(resources.pool, project_id)
+    known.forget()
+    drop(resources, left_behind)
     return {"project_id": project_id, "status": "deleting"}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from uuid import UUID
 
-from api.deps import IndexDep, ResourcesDep
+from fastapi import APIRouter, Response
+
+from api.deps import KnownIndexDep, ResourcesDep
+from api.leaving import LeftDep
 from api.problems import RESPONSES
 from api.search import search
 from schemas.search import Answer, Query
@@ -12,7 +15,9 @@ from schemas.search import Answer, Query
 router = APIRouter(prefix="/api/tools/search", tags=["search"], responses=RESPONSES)
 
 
-@router.post("/{tool_id}/query")
-def query(body: Query, index: IndexDep, resources: ResourcesDep) -> Answer:
+@router.post("/{tool_id}/query", response_model=Answer)
+def query(body: Query, tool_id: str, index: KnownIndexDep, resources: ResourcesDep, left: LeftDep) -> Response:
     """Find chunks by meaning and by words; works from the first indexed file on."""
-    return search(resources, index, body)
+    answer = search(resources, UUID(tool_id), index, body, left=left)
+    # written here and not by FastAPI, which would check all of it once more, in a thread of its own
+    return Response(answer.model_dump_json(), media_type="application/json")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Query
@@ -10,14 +10,22 @@ from fastapi import APIRouter, Query
 from api.deps import IndexDep, ResourcesDep, from_cursor, to_cursor
 from api.problems import RESPONSES
 from schemas.errors import Invalid
-from schemas.symbol import Symbol, Use
+from schemas.symbol import Call, Calls, Symbol, Use
 from schemas.tool import Listing
-from worker.state import symbols
+from worker.resources import Resources
+from worker.state import calls, symbols
+from worker.state.tools import Index
 
 router = APIRouter(prefix="/api/tools/search/{tool_id}", tags=["symbols"], responses=RESPONSES)
 
 Limit = Annotated[int, Query(ge=1, le=1000)]
 Name = Annotated[str | None, Query(min_length=1, max_length=1024)]
+Scope = Annotated[str | None, Query(min_length=1, max_length=8192)]
+Called = Annotated[
+    str,
+    Query(min_length=1, max_length=8192, description="A name, or a qualified one: `Foo.run`, `Foo::run`, `Foo/run`."),
+]
+Depth = Annotated[int, Query(ge=1, le=5)]
 
 
 @router.get("/symbols")
@@ -66,3 +74,44 @@ def list_references(
     return Listing(
         items=[Use(**row) for row in rows[:limit]], next_cursor=last and to_cursor(last["file_id"], last["number"])
     )
+
+
+@router.get("/symbols/callers")
+def list_callers(
+    index: IndexDep,
+    resources: ResourcesDep,
+    name: Called,
+    depth: Depth = 1,
+    scope: Scope = None,
+    file_id: UUID | None = None,
+) -> Calls:
+    """The definitions that call one of this name, those that call them, and so on; `scope` and `file_id` choose one."""
+    start = _start(resources, index, name, scope, file_id)
+    return _shown(name, start, calls.callers(resources.pool, index.id, start, depth))
+
+
+@router.get("/symbols/callees")
+def list_callees(
+    index: IndexDep,
+    resources: ResourcesDep,
+    name: Called,
+    depth: Depth = 1,
+    scope: Scope = None,
+    file_id: UUID | None = None,
+) -> Calls:
+    """What the definitions of this name call, what that calls, and so on; `scope` and `file_id` choose one."""
+    start = _start(resources, index, name, scope, file_id)
+    return _shown(name, start, calls.callees(resources.pool, index.id, start, depth))
+
+
+def _start(resources: Resources, index: Index, name: str, scope: str | None, file_id: UUID | None) -> calls.Start:
+    around, last = symbols.qualified(name)
+    path = "/".join(filter(None, (scope, around)))
+    return calls.start(resources.pool, index.id, last, scope=path, file=file_id)
+
+
+def _shown(name: str, start: calls.Start, found: tuple[list[dict[str, Any]], bool]) -> Calls:
+    rows, is_cut = found
+    count = len(start.definitions)
+    items = [Call(**row) for row in rows]
+    return Calls(name=name, definitions=count, ambiguous=count > 1, items=items, truncated=is_cut)

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, BackgroundTasks, Query
 
-from api.deps import CallerDep, IndexDep, ResourcesDep, ToolDep, from_cursor, of_tool, to_cursor
+from api.deps import CallerDep, IndexDep, KnownDep, ResourcesDep, ToolDep, from_cursor, of_tool, to_cursor
 from api.problems import RESPONSES
 from api.text import file_text
 from schemas.errors import Invalid, NotFound, SourceError
@@ -83,9 +83,10 @@ def get_tool(tool: ToolDep) -> Tool:
 
 
 @router.delete("/{tool_id}", status_code=202)
-def delete_tool(tool: ToolDep, resources: ResourcesDep) -> dict[str, Any]:
+def delete_tool(tool: ToolDep, resources: ResourcesDep, known: KnownDep) -> dict[str, Any]:
     """Delete a tool, and its index if no other tool shares it."""
     tools.delete(resources.pool, tool["tool_id"])
+    known.forget()
     return {"tool_id": tool["tool_id"], "status": "deleting"}
 
 

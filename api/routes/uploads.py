@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -19,6 +19,7 @@ from api.problems import RESPONSES
 from api.routes.nodes import announced
 from schemas.document import EXTENSIONS
 from schemas.errors import Invalid, SourceError, TooLarge
+from schemas.magic import HEAD, kind_of
 from schemas.node import Refused, Upload, Uploaded
 from worker.objects import Writer
 from worker.resources import Resources
@@ -92,13 +93,15 @@ async def _batches(request: Request) -> AsyncIterator[bytes]:
 
 @dataclass(slots=True)
 class _File:
-    """A file that comes in; `key` names its object while that is wanted."""
+    """A file that comes in; `key` names its object while that is wanted. `kind` is what its `head` tells it is."""
 
     sent: str
     path: tuple[str, ...]
     size: int = 0
     key: str | None = None
     refused: Refused | None = None
+    head: bytearray = field(default_factory=bytearray)
+    kind: str | None = None
 
 
 class Incoming:
@@ -155,12 +158,20 @@ class Incoming:
             self._refuse(file, Refused.TOO_MUCH)
         else:
             self._writer.write(piece)
+            if len(file.head) < HEAD:
+                file.head += piece[: HEAD - len(file.head)]
+                if len(file.head) == HEAD:
+                    self._look_at(file)
 
     def end(self) -> None:
         """See `Receiver`."""
         if self._field is not None:
             self._parent_id = self._field[1].decode(errors="replace") or None
         elif self._writer is not None:
+            file = self._files[-1]
+            if len(file.head) < HEAD:
+                self._look_at(file)
+        if self._writer is not None:
             self._writer.close()
             self._writer = None
             self._stored += self._files[-1].size
@@ -200,6 +211,12 @@ class Incoming:
             return Refused.TOO_DEEP
         return Refused.UNSUPPORTED_TYPE if extension(file.path[-1]) in self._refused_types else None
 
+    def _look_at(self, file: _File) -> None:
+        """Refuse by its first bytes what has another name than its kind."""
+        file.kind = kind_of(bytes(file.head))
+        if file.kind in self._refused_types:
+            self._refuse(file, Refused.UNSUPPORTED_TYPE)
+
     def _refuse(self, file: _File, reason: Refused) -> None:
         """Keep nothing of a file whose rest is read all the same: others may follow it."""
         if self._writer is not None and file.key is not None:
@@ -223,5 +240,10 @@ def _shown(file: _File, saved: Saved) -> Uploaded:
         size=file.size,
         outcome="refused" if refused else ("created" if saved.is_new else "updated"),
         reason=refused,
-        message=refused and refused.remedy,
+        message=refused and _message(file, refused),
     )
+
+
+def _message(file: _File, refused: Refused) -> str:
+    by_content = refused is Refused.UNSUPPORTED_TYPE and file.kind
+    return f"By its content this is a .{file.kind} file. {refused.remedy}" if by_content else refused.remedy

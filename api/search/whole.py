@@ -37,14 +37,19 @@ def whole_files(
     return sorted(hits, key=lambda hit: order[hit.file_id])
 
 
-def by_file(rows: Mapping[UUID, dict[str, Any]], by_keywords: Sequence[Found]) -> dict[UUID, float]:
-    """The best keyword score, 0 to 1, of each file that is found and not embedded."""
-    top = by_keywords[0].value if by_keywords else 0.0
+def by_file(rows: Mapping[UUID, dict[str, Any]], rankings: Sequence[Sequence[Found]]) -> dict[UUID, float]:
+    """The best keyword score, 0 to 1, of each file that is found and not embedded.
+
+    Values of one ranking say nothing about those of another: each is held against the best of its own.
+    """
     scores: dict[UUID, float] = {}
-    for found in by_keywords:
-        row = rows.get(found.id)
-        if row is not None and not row["embedded"]:
-            scores.setdefault(row["file_id"], found.value / top if top > 0 else 0.0)
+    for ranking in rankings:
+        top = ranking[0].value if ranking else 0.0
+        for found in ranking:
+            row = rows.get(found.id)
+            if row is not None and not row["embedded"]:
+                score = found.value / top if top > 0 else 0.0
+                scores[row["file_id"]] = max(score, scores.get(row["file_id"], 0.0))
     return scores
 
 

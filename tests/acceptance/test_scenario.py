@@ -102,9 +102,20 @@ def test_each_question_finds_its_chunk_first(
     assert (first["file_path"], first["json_pointer"]) == (path, pointer)
 
 
+#: What the first of the stores answered.
+ANSWERS: dict[str, list[tuple[str, str | None]]] = {}
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "vector", "keyword"])
+def test_every_store_finds_the_same_in_the_same_order(running: Service, tool: str, mode: str) -> None:
+    for question, _, _ in QUESTIONS:
+        found = [(hit["file_path"], hit["json_pointer"]) for hit in running.query(tool, question, mode=mode)]
+        assert found == ANSWERS.setdefault(f"{mode}: {question}", found)
+
+
 def test_an_answer_has_every_field_of_the_contract(running: Service, tool: str) -> None:
     answer = running.post(f"/api/tools/search/{tool}/query", {"query": "authentication login JWT", "top_k": 1}, 200)
-    assert answer["coverage"] == {"indexed_files": 3, "total_files": 3}
+    assert answer["coverage"] == {"indexed_files": 3, "total_files": 3, "stale_files": None}
     (hit,) = answer["results"]
     expected = {"file_node_id": "file-data", "file_id_path": "/folder-001/file-data", "file_name": "data.json"}
     assert expected.items() <= hit.items()

@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench import folder, formats, incremental, parallel, scale, small
+from tests.bench import folder, formats, grep, incremental, keywords, parallel, queries, scale, small
 
 BENCHES = {
     "small": small.run,
@@ -15,7 +15,10 @@ BENCHES = {
     "folder": folder.run,
     "incremental": incremental.run,
     "parallel": parallel.run,
+    "keywords": keywords.run,
+    "queries": queries.run,
     "scale": scale.run,
+    "grep": grep.run,
 }
 
 

@@ -125,6 +125,25 @@ def test_compound_files_are_told_apart(stream: str, reason: Reason) -> None:
     assert refused("a.docx", data).reason is reason
 
 
+# binaries that are kept
+
+
+@pytest.mark.parametrize(
+    ("name", "data"), [("a.bin", b"plain words"), ("b.txt", b"words\0and more"), ("c.dat", b"\xc3\xa9\0")]
+)
+def test_kept_binaries_are_read_if_they_are_text(name: str, data: bytes) -> None:
+    assert parse(name, data, LIMITS, binaries=True).text == data.decode().replace("\0", "\ufffd")
+    assert refused(name, data).reason in {Reason.BINARY, Reason.UNSUPPORTED_TYPE}
+
+
+@pytest.mark.parametrize("name", ["a.bin", "a.txt", "a.md", "noextension"])
+def test_kept_binaries_that_are_no_text_keep_their_reason(name: str) -> None:
+    data = b"\x7fELF\2\1\1\0" + bytes(range(256)) * 20
+    with pytest.raises(FileError) as caught:
+        parse(name, data, LIMITS, binaries=True)
+    assert (caught.value.reason, caught.value.message) == (refused(name, data).reason, refused(name, data).message)
+
+
 # damage
 
 

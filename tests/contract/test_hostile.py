@@ -8,15 +8,18 @@ import stat
 import subprocess
 import sys
 import time
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
+from schemas.errors import FileError
 from schemas.status import Reason
 from tests.contract.samples import DATA, LIMITS, PACKAGES, ROOT, endless_sheet, helper, of, png, refused, with_member
 from worker.parse import Limits, isolated, longest, parse, types, version
+from worker.sources.local import LocalFolder
 
 __all__ = ["helper"]
 #: What stands in for Tesseract: it tells whether it was given a picture.
@@ -25,6 +28,8 @@ import sys
 from PIL import Image
 if "--version" in sys.argv:
     print("tesseract 5.0.0")
+elif "--list-langs" in sys.argv:
+    print("List of available languages in /nowhere/ (1):\\neng")
 else:
     with Image.open(sys.argv[1]) as image:
         width, height = image.size
@@ -132,6 +137,75 @@ def test_what_postgres_refuses_never_leaves_a_parser() -> None:
         assert f"{document.text}{document.title}".encode()
 
 
+# memory of the worker itself
+
+#: Reads a file made by an expression and prints its outcome, and by how many MiB the process grew at most.
+READER = """
+import sys
+from schemas.errors import FileError
+from worker.parse import Limits, isolated, parse
+import worker.parse.json, worker.parse.markdown, worker.parse.csv, worker.parse.xml
+
+def most():
+    with open("/proc/self/status") as lines:
+        return next(int(line.split()[1]) >> 10 for line in lines if line.startswith("VmHWM"))
+
+name, data = sys.argv[1], eval(sys.argv[2])
+with open("/proc/self/clear_refs", "w") as peak:
+    peak.write("5")
+before = most()
+try:
+    said = parse(name, data, Limits()).type
+except FileError as failure:
+    said = failure.reason + " " + failure.message
+isolated.stop()
+print(most() - before, said)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells what a process held")
+@pytest.mark.parametrize(
+    ("name", "expression", "megabytes", "outcome"),
+    [
+        # thirty times its size where lists are built in the worker
+        ("lists.json", "b'[' + b'[],' * 4_000_000 + b'1]'", 40, "json"),
+        ("records.json", "b'[' + b'{\"a\":1},' * 2_000_000 + b'1]'", 60, "json"),
+        ("cells.ipynb", "b'{\"nbformat\":4,\"cells\":[' + b'{},' * 800_000 + b'{}]}'", 10, "no_text"),
+        ("deep.json", "b'[' * 20_000_000 + b']' * 20_000_000", 20, "nested"),
+        # more than is decoded at all
+        ("line.txt", "b'a ' * 100_000_000", 20, "MAX_CHARACTERS"),
+        ("line.csv", "b'a,' * 100_000_000", 20, "MAX_CHARACTERS"),
+        ("quotes.csv", "b'\"' * 40_000_000", 120, "csv"),
+        ("front.md", "b'---\\n' + b'a: &x [*x,*x]\\n' * 2_000_000", 120, "markdown"),
+        # a quadratic time for what could have closed the heading
+        ("blanks.md", "b'# a' + b' ' * 20_000_000 + b'x'", 120, "markdown"),
+        ("entities.xml", "b'<!DOCTYPE x [' + b'<!ENTITY a \"b\">' * 500_000 + b']><x/>'", 200, "xml"),
+    ],
+)
+def test_a_worker_stays_small_whatever_it_reads(name: str, expression: str, megabytes: int, outcome: str) -> None:
+    command = [sys.executable, "-c", READER, name, expression]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=110)
+    grown, _, said = done.stdout.partition(" ")
+    assert outcome in said
+    assert int(grown) < megabytes, said
+
+
+def test_a_gigabyte_in_one_line_is_listed_and_refused_without_being_read(tmp_path: Path) -> None:
+    with (tmp_path / "line.txt").open("wb") as file:
+        file.truncate(1 << 30)
+    folder = LocalFolder(str(tmp_path), [tmp_path])
+    (entry,) = folder.list(None).entries
+    assert entry.size == 1 << 30
+    tracemalloc.start()
+    with pytest.raises(FileError) as caught:
+        # the listing knows already; who asks all the same gets no further than the limit
+        folder.read(entry.key, 1_000_000)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert caught.value.reason is Reason.TOO_LARGE
+    assert most < 4_000_000
+
+
 # the helper process
 
 
@@ -218,7 +292,7 @@ def test_only_isolated_files_may_take_longer() -> None:
 
 @pytest.fixture
 def tesseract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A program of that name on PATH; libraries, pictures and processes are real."""
+    """A program of that name on PATH; libraries, pictures and processes are real. What it reads shows test_ocr.py."""
     pytest.importorskip("pytesseract")
     program = tmp_path / "tesseract"
     program.write_text(TESSERACT)

@@ -111,13 +111,16 @@ def test_what_a_rule_leaves_out_can_be_asked(filled: Folder) -> None:
     assert {path for path, key in sorted(keys.items()) if not source.leaves_out(key)} == KEPT
 
 
-@pytest.mark.parametrize("data", [b"*.md\n\0", b"*.md\n" + b"#" * (1 << 20), b""])
-def test_an_ignore_file_that_is_none_stops_nothing(folder: Folder, data: bytes) -> None:
-    folder.write(".gitignore", data)
-    folder.write(".ignore", b"b.md\n")
-    for name in ("a.md", "b.md"):
-        folder.write(name, b"text")
-    assert walked(folder, Rules()) == ({".gitignore", ".ignore", "a.md"}, {"ignore_file": 1})
+@pytest.mark.parametrize(("data", "not_obeyed"), [(b"*.md\n\0", 1), (b"*.md\n" + b"#" * (1 << 20), 1), (b"", 0)])
+def test_an_ignore_file_that_is_none_stops_nothing_and_is_counted_once(
+    folder: Folder, data: bytes, not_obeyed: int
+) -> None:
+    kept = {f"{way}{name}" for way in ("", "sub/") for name in (".gitignore", ".ignore", "a.md")}
+    for path in (*kept, "b.md", "sub/b.md"):
+        folder.write(path, {".gitignore": data, ".ignore": b"b.md\n"}.get(path.rpartition("/")[2], b"text"))
+    counts = Counter(ignore_file=2, ignore_file_not_obeyed=2 * not_obeyed)
+    for page_size, fresh in ((1000, False), (1, False), (1, True), (3, True)):
+        assert walked(folder, Rules(), page_size, fresh=fresh) == (kept, +counts)
 
 
 def test_a_directory_of_that_name_is_no_ignore_file(folder: Folder) -> None:

@@ -11,6 +11,7 @@ import pytest
 from schemas.errors import StoreError, StoreRefused, StoreUnauthorized, StoreUnavailable
 from tests.contract.test_vectors import D, axis, row
 from tests.fakes.turbopuffer import FakeTurbopuffer
+from worker.keywords import Keywords
 from worker.vectors import Leg, Patch
 from worker.vectors.turbopuffer import TurbopufferStore
 
@@ -78,5 +79,5 @@ def test_big_writes_are_split(fake: FakeTurbopuffer) -> None:
 def test_big_patches_are_split(fake: FakeTurbopuffer) -> None:
     store = TurbopufferStore(fake.api_key, region="", base_url=fake.url, has_keywords=True)
     store.write("a", D, [row(n, axis(0)) for n in range(5)])
-    store.write("a", D, patches=[Patch(UUID(int=n), {}, "é" * 4_000_000) for n in range(5)])
+    store.write("a", D, patches=[Patch(UUID(int=n), {}, Keywords("é" * 4_000_000, "")) for n in range(5)])
     assert [len(call.patches) for call in fake.audit] == [0, 3, 2]

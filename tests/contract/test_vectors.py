@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
+import lancedb
 import numpy as np
 import pytest
 
 from schemas.errors import StoreRefused
 from tests.fakes.turbopuffer import FakeTurbopuffer
+from worker.keywords import Keywords, code_words
 from worker.vectors import Condition, Found, Leg, Patch, Row, Value, Vector, VectorStore, cut
 from worker.vectors.lance import LanceStore
 from worker.vectors.turbopuffer import TurbopufferStore
@@ -64,8 +66,13 @@ def axis(number: int, tilt: float = 0.0) -> Vector:
     return vector
 
 
+def words(text: str) -> Keywords:
+    return Keywords(text, code_words(text))
+
+
 def row(number: int, vector: Vector | None = None, keywords: str | None = None, **attributes: Value) -> Row:
-    return Row(UUID(int=number), vector, {"file_name": f"{number}.md", "level": 0, **attributes}, keywords)
+    given = None if keywords is None else words(keywords)
+    return Row(UUID(int=number), vector, {"file_name": f"{number}.md", "level": 0, **attributes}, given)
 
 
 def numbers(found: list[Found]) -> list[int]:
@@ -140,7 +147,10 @@ def test_patched_keywords_replace_the_old_ones(store: VectorStore, space: str) -
     store.write(space, D, [row(1, axis(0), "apples"), row(2, axis(1), "apples too"), row(3, axis(2))])
     for old, new in (("apples", "bananas"), ("bananas", "plums")):
         store.optimize(space)
-        patches = [Patch(UUID(int=1), {"file_name": new}, f"{new} row"), Patch(UUID(int=3), {}, f"{new} third")]
+        patches = [
+            Patch(UUID(int=1), {"file_name": new}, words(f"{new} row")),
+            Patch(UUID(int=3), {}, words(f"{new} third")),
+        ]
         store.write(space, D, patches=[*patches, Patch(UUID(int=2), {"level": 5})])
         assert sorted(about(store, space, new)) == [1, 3]
         assert {1, 3}.isdisjoint(about(store, space, old))
@@ -154,7 +164,7 @@ def test_patched_keywords_are_ignored_without_an_index_of_them(store: VectorStor
     if store.has_keywords:
         pytest.skip("has one")
     store.write(space, D, [row(1, axis(0)), row(2, axis(1))])
-    patches = [Patch(UUID(int=1), {"file_name": "new"}, "word " * 2_000), Patch(UUID(int=2), {}, "word")]
+    patches = [Patch(UUID(int=1), {"file_name": "new"}, words("word " * 2_000)), Patch(UUID(int=2), {}, words("word"))]
     store.write(space, D, patches=patches)
     assert near(store, space, axis(0), Condition("file_name", "in", ["new"])) == [1]
     assert near(store, space, axis(1)) == [2, 1]
@@ -334,6 +344,94 @@ def test_no_query_text_is_an_error(store: VectorStore, space: str) -> None:
         assert about(store, space, nothing) == [], nothing
     for fox in ('"fox', "fox AND cat", "(fox", "fox* OR", "NOT fox", "fox~2", "fox^5", "chunk_text:fox", "fox\ud800"):
         assert about(store, space, fox) == [1], fox
+
+
+def coded(store: VectorStore, space: str, text: str, *conditions: Condition) -> list[int]:
+    return numbers(store.search(space, [Leg(10, keywords=text, field="code", conditions=conditions)])[0])
+
+
+def test_identifiers_are_found_whole_and_by_their_parts(store: VectorStore, space: str) -> None:
+    only_with_keywords(store)
+    texts = [
+        "def getUserName(): pass",
+        "get the user and a name",
+        "path/to/giraffe.txt",
+        "raise HTTPServerError2",
+        "runs",
+    ]
+    store.write(space, D, [row(n, axis(n), text, language=("a", "b")[n % 2]) for n, text in enumerate(texts)])
+    assert coded(store, space, "getUserName")[:2] == [0, 1]
+    assert sorted(coded(store, space, "user_name")) == [0, 1]
+    assert coded(store, space, "username") == []
+    assert coded(store, space, "getusername") == [0]
+    assert coded(store, space, "giraffe") == coded(store, space, "Giraffe.TXT") == coded(store, space, "to") == [2]
+    assert coded(store, space, "http_error") == [3]
+    assert coded(store, space, "run") == []
+    assert coded(store, space, "getUserName", Condition("language", "in", ["b"])) == [1]
+    store.optimize(space)
+    store.write(space, D, [row(5, axis(5), "setUserName")], [Patch(UUID(int=2), {}, words("lion.txt"))])
+    assert coded(store, space, "set user")[0] == 5
+    assert coded(store, space, "giraffe") == []
+    assert coded(store, space, "lion") == [2]
+
+
+def test_no_code_is_an_error(store: VectorStore, space: str) -> None:
+    only_with_keywords(store)
+    store.write(space, D, [row(1, axis(0), "fox and hound"), row(2, axis(1), None), row(3, axis(2), "?!")])
+    for nothing in ("", "  ", "+-*()&|!^~?:\\/", "_", "...", "\ud800", "\0", "a" * 9000, "日本"):
+        assert coded(store, space, nothing) == [], nothing
+    for fox in (
+        '"fox',
+        "(fox",
+        "fox\0",
+        "fox\ud800",
+        "fox's",
+        "the_fox",
+        " ".join(f"w{n}" for n in range(3000)) + " fox",
+    ):
+        assert coded(store, space, fox) == ([] if len(fox) > 9000 else [1]), fox[:20]
+
+
+def test_legs_over_all_fields_are_answered_in_their_order(store: VectorStore, space: str) -> None:
+    only_with_keywords(store)
+    store.write(space, D, [row(n, axis(n), f"number{n}") for n in range(6)])
+    legs = [
+        leg
+        for n in range(6)
+        for leg in (
+            Leg(1, vector=axis(n)),
+            Leg(1, keywords=f"number{n}"),
+            Leg(1, keywords=f"number{n}", field="code"),
+            Leg(1, keywords="?", field="code"),
+        )
+    ]
+    expected = [ids for n in range(6) for ids in ([n], [n], [n], [])]
+    assert [numbers(found) for found in store.search(space, legs)] == expected
+
+
+def test_what_an_earlier_release_wrote_lacks_the_field_until_it_is_written_again(
+    store: VectorStore, space: str, tmp_path: Path, fake: FakeTurbopuffer
+) -> None:
+    only_with_keywords(store)
+    store.write(space, D, [row(1, axis(0), "getUserName"), row(2, axis(1), "other")])
+    if isinstance(store, LanceStore):
+        lancedb.connect(tmp_path).open_table(space).drop_columns(["code"])
+    else:
+        old = fake.namespaces.get(space)
+        if old is None:
+            pytest.skip("the real service has no such namespace")
+        del old.schema["chunk_code"]
+        for document in old.rows.values():
+            document.values.pop("chunk_code"), document.terms.pop("chunk_code")
+    legs = [Leg(5, keywords="user", field="code"), Leg(5, keywords="other"), Leg(5, vector=axis(0))]
+    assert [numbers(found) for found in store.search(space, legs)] == [[], [2], [1, 2]]
+    assert coded(store, space, "user") == []
+    store.write(space, D, patches=[Patch(UUID(int=1), {}, words("getUserName " * 2_000))])
+    store.write(space, D, [row(3, axis(2), "userId")])
+    assert coded(store, space, "user") == [1, 3]
+    store.optimize(space)
+    assert coded(store, space, "user") == [1, 3]
+    assert about(store, space, "other") == [2]
 
 
 def test_keyword_legs_need_a_keyword_index(store: VectorStore, space: str) -> None:

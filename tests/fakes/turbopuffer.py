@@ -30,7 +30,10 @@ NAMESPACE = re.compile(r"[A-Za-z0-9\-_.]{1,128}")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One audited request; ids are those it asked to change. `applied` is whether the namespace was changed or read."""
+    """One audited request; ids are those it asked to change. `applied` is whether the namespace was changed or read.
+
+    `legs` are the queries of a multi-query.
+    """
 
     method: str
     path: str
@@ -39,6 +42,7 @@ class Call:
     upserts: list[str]
     patches: list[str]
     deletes: list[str]
+    legs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +133,9 @@ class FakeTurbopuffer:
                 body = {}
             if fault is not None:
                 status, result = fault.status, {"status": "error", "error": "fault"}
-            self.audit.append(Call(method, urlsplit(target).path, status, applied, *_touched(body)))
+            self.audit.append(
+                Call(method, urlsplit(target).path, status, applied, *_touched(body), len(body.get("queries") or ()))
+            )
             return status, result, fault
 
     def _route(self, method: str, target: str, body: Json) -> Json:

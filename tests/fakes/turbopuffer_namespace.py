@@ -31,6 +31,8 @@ QUERY_KEYS = {"rank_by", "limit", "top_k", "filters", "include_attributes", "con
 ATTRIBUTE_OPTIONS = {"type", "filterable", "full_text_search", "ann"}
 TEXT_OPTIONS = {"tokenizer", "language", "case_sensitive", "stemming", "remove_stopwords", "ascii_folding"}
 TEXT_OPTIONS |= {"max_token_length", "k1", "b"}
+# nothing is done to tokens that come as such
+TOKEN_OPTIONS = {"tokenizer", "max_token_length", "k1", "b"}
 
 
 class Refused(Exception):
@@ -129,8 +131,10 @@ def add_attribute(space: Namespace, name: str, config: Json) -> None:
     """Add or change an attribute; full-text attributes are not filterable unless it is said."""
     require(len(name.encode()) <= MAX_NAME and not name.startswith("$"), f"invalid attribute name {name!r}")
     text = config.get("full_text_search")
-    require(not text or config["type"] == "string", f"{name}: full_text_search needs a string")
-    require(not isinstance(text, dict) or not text.keys() - TEXT_OPTIONS, f"{name}: unknown full-text option")
+    kind = "[]string" if is_tokenized(config) else "string"
+    require(not text or config["type"] == kind, f"{name}: full_text_search needs a {kind}")
+    options = TOKEN_OPTIONS if is_tokenized(config) else TEXT_OPTIONS
+    require(not isinstance(text, dict) or not text.keys() - options, f"{name}: unknown full-text option")
     space.schema[name] = {"filterable": not text, "full_text_search": False} | config
     require(len(space.schema) <= MAX_ATTRIBUTES, "too many attributes")
 
@@ -216,7 +220,7 @@ def check_size(config: Json, name: str, value: object) -> None:
 def indexed(space: Namespace, row: Document) -> Document:
     row.values = {name: value for name, value in row.values.items() if value is not None}
     texts = {name: value for name, value in row.values.items() if space.schema[name].get("full_text_search")}
-    row.terms = {name: Counter(terms(value)) for name, value in texts.items()}
+    row.terms = {name: Counter(terms(space.schema[name], value)) for name, value in texts.items()}
     return row
 
 
@@ -283,13 +287,15 @@ def ranking(space: Namespace, rows: dict[Any, Document], body: Json) -> list[tup
     return [(id_, {"$dist": distance}) for distance, id_ in sorted(scored)]
 
 
-def by_text(space: Namespace, rows: dict[Any, Document], name: str, text: object) -> list[tuple[Any, Json]]:
+def by_text(space: Namespace, rows: dict[Any, Document], name: str, text: Any) -> list[tuple[Any, Json]]:
     """BM25 with k1 = 1.2 and b = 0.75 (Robertson and Zaragoza 2009); rows that score 0 are left out."""
-    require(space.schema.get(name, {}).get("full_text_search"), f"attribute {name!r} has no full-text index")
-    require(isinstance(text, str) and len(text.encode()) <= MAX_TEXT_QUERY, "invalid full-text query")
+    config = space.schema.get(name, {})
+    require(config.get("full_text_search"), f"attribute {name!r} has no full-text index")
+    kind = "[]string" if is_tokenized(config) else "string"
+    require(fits(kind, text) and len("".join(text).encode()) <= MAX_TEXT_QUERY, "invalid full-text query")
     corpus = [row.terms[name] for row in space.rows.values() if name in row.terms]
     mean = sum(map(Counter.total, corpus)) / max(len(corpus), 1)
-    asked = set(terms(str(text)))
+    asked = set(terms(config, text))
     holding = {term: sum(term in counts for counts in corpus) for term in asked}
     weights = {term: math.log(1 + (len(corpus) - n + 0.5) / (n + 0.5)) for term, n in holding.items()}
 
@@ -301,7 +307,20 @@ def by_text(space: Namespace, rows: dict[Any, Document], name: str, text: object
     return [(id_, {"$dist": -value}) for value, id_ in sorted(scored) if value]
 
 
-def terms(text: str) -> list[str]:
+def is_tokenized(config: Json) -> bool:
+    text = config.get("full_text_search")
+    return isinstance(text, dict) and text.get("tokenizer") == "pre_tokenized_array"
+
+
+def terms(config: Json, given: Any) -> list[str]:
+    """An attribute's words, or the tokens that it was given."""
+    if not is_tokenized(config):
+        return words(given)
+    longest = config["full_text_search"].get("max_token_length", 39)
+    return [token for token in given if len(token.encode()) <= longest]
+
+
+def words(text: str) -> list[str]:
     """Split into words: lower case, without accents, English endings taken off."""
     plain = "".join(c for c in unicodedata.normalize("NFKD", text.lower()) if not unicodedata.combining(c))
     return [stem(word) for word in re.findall(r"\w+", plain) if len(word.encode()) <= 39]

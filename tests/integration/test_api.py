@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.service import PROJECT, TOOLS, Service, eventually
+from api.search.pieces import grouped, with_neighbours
+from schemas.search import Hit
+from tests.service import PROJECT, TOOLS, Service, checked, eventually
 from worker.settings import LOCAL_MODEL
+from worker.state import open_pool
 
 NODES = f"/api/projects/{PROJECT}/nodes"
 GUIDE = "# Cooking\n\nBoil the pasta in salted water.\n\n# Cleaning\n\nWash the dishes with hot water and soap.\n"
@@ -135,6 +139,109 @@ def test_a_part_of_a_file_by_lines_and_by_pointer(running: Service, tool: str) -
     assert (both.status_code, both.json()["code"]) == (422, "invalid_request")
 
 
+LONG = (
+    "\n\n\n"
+    + "".join(f"line {n} tells of {n * 7919 % 1009} things\n" + "\n" * (n % 40 == 0) for n in range(900))
+    + "\n"
+)
+BOOK = {"long.txt": LONG, "small.json": '{"a": {"b": [1, 2]}, "c": null}\n', "blank.txt": "first\n\n\n"}
+
+
+@pytest.fixture(scope="module")
+def book(running: Service, root: Path) -> str:
+    """A tool over a file of many chunks, and some of one."""
+    folder = write(root / "book", BOOK)
+    (folder / "crlf.txt").write_bytes(b"one\r\ntwo\r\n")
+    made = running.local_tool(folder)
+    running.wait(made)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [(1, 1), (1, 3), (4, 4), (3, 6), (44, 48), (250, 700), (900, None), (None, 2), (925, 927), (2, 10**12)],
+)
+def test_any_lines_of_a_long_file_are_given_exactly(
+    running: Service, book: str, first: int | None, last: int | None
+) -> None:
+    params = {name: value for name, value in (("start_line", first), ("end_line", last)) if value is not None}
+    lines = LONG.removesuffix("\n").split("\n")
+    start, end = (first or 1) - 1, min(last or len(lines), len(lines))
+    text = text_of(running, book, "long.txt", **params)
+    assert text["text"].removesuffix("\n").split("\n") == lines[start:end]
+    assert (text["start_line"], text["end_line"]) == (start + 1, end)
+    assert LONG[text["start_char"] : text["end_char"]] == text["text"]
+
+
+def test_lines_beyond_the_end_are_told_how_many_there_are(running: Service, book: str) -> None:
+    for name, count in (("long.txt", LONG.count("\n")), ("blank.txt", 3), ("crlf.txt", 2)):
+        (file,) = running.files(book, q=name)
+        path = f"{TOOLS}/{book}/files/{file['file_id']}"
+        assert running.get(path, start_line=count)["end_line"] == count
+        problem = checked(running.client.get(path, params={"start_line": count + 1}), 404)
+        assert f"{count} lines" in problem["detail"]
+    assert text_of(running, book, "crlf.txt", start_line=2)["text"] == "two\r\n"
+
+
+def test_a_pointer_is_exact_wherever_chunks_end(running: Service, book: str) -> None:
+    assert text_of(running, book, "small.json", pointer="/a/b/1")["text"] == "2"
+    assert text_of(running, book, "small.json", pointer="/a")["text"] == '"a": {"b": [1, 2]}'
+    for name, pointer in (("small.json", "/a/x"), ("small.json", "a"), ("long.txt", "/a"), ("long.txt", "\0")):
+        (file,) = running.files(book, q=name)
+        checked(running.client.get(f"{TOOLS}/{book}/files/{file['file_id']}", params={"pointer": pointer}), 404)
+
+
+def chunk_path(tool: str, chunk_id: str) -> str:
+    return f"{TOOLS}/{tool}/chunks/{chunk_id}"
+
+
+def test_chunks_are_paged_through_from_a_hit(running: Service, book: str) -> None:
+    hit = running.query(book, "line 500 tells of things", filters={"path": "long.txt"})[0]
+    around = running.get(chunk_path(book, hit["chunk_id"]), before=100, after=100)
+    indexes = [piece["chunk_index"] for piece in [*around["before"], around["chunk"], *around["after"]]]
+    assert indexes == list(range(hit["total_chunks"]))
+    assert len(indexes) > 5
+    assert around["chunk"] == {name: hit[name] for name in around["chunk"]}
+    middle = around["before"][-1] if around["before"] else around["after"][0]
+    near = running.get(chunk_path(book, middle["chunk_id"]), before=1, after=2)
+    place = middle["chunk_index"]
+    assert [piece["chunk_index"] for piece in near["before"]] == [n for n in [place - 1] if n >= 0]
+    assert [piece["chunk_index"] for piece in near["after"]] == [n for n in (place + 1, place + 2) if n in indexes]
+    alone = running.get(chunk_path(book, hit["chunk_id"]))
+    assert (alone["before"], alone["after"]) == ([], [])
+
+
+def test_a_chunk_that_is_not_this_tools_is_not_found(running: Service, tool: str, book: str) -> None:
+    hit = running.query(book, "line 1", mode="keyword")[0]
+    for chunk_id in (hit["chunk_id"], PROJECT, hit["file_id"]):
+        problem = checked(running.client.get(chunk_path(tool, chunk_id)), 404)
+        assert "chunk" in problem["detail"]
+    checked(running.client.get(chunk_path(book, hit["chunk_id"]), params={"before": 101}), 422)
+    running.rows("UPDATE chunk SET live = false WHERE id = %s RETURNING id", hit["chunk_id"])
+    checked(running.client.get(chunk_path(book, hit["chunk_id"])), 404)
+    running.rows("UPDATE chunk SET live = true WHERE id = %s RETURNING id", hit["chunk_id"])
+
+
+def test_hits_are_shown_with_their_neighbours(running: Service, book: str) -> None:
+    (index,) = running.rows("SELECT index_id FROM search_tool WHERE id = %s", book)[0]
+    hits = [Hit(**hit) for hit in running.query(book, "line 500 tells of things", filters={"path": "long.txt"})]
+    (shown,) = grouped(hits[:3])
+    with closing(open_pool(running.database_url)) as pool:
+        *single, file, none = with_neighbours(
+            pool, index, [*hits, shown, hits[0].model_copy(update={"whole": True})], 2, 1
+        )
+        assert with_neighbours(pool, index, [], 2, 1) == []
+    total = hits[0].total_chunks
+    for hit in single:
+        place = hit.chunk_index
+        assert [p.chunk_index for p in hit.before or []] == list(range(max(0, place - 2), place))
+        assert [p.chunk_index for p in hit.after or []] == list(range(place + 1, min(total, place + 2)))
+    first, last = (at(piece.chunk_index for piece in file.pieces or []) for at in (min, max))
+    assert [p.chunk_index for p in file.before or []] == list(range(max(0, first - 2), first))
+    assert [p.chunk_index for p in file.after or []] == list(range(last + 1, min(total, last + 2)))
+    assert (none.before, none.after) == ([], [])
+
+
 @pytest.mark.parametrize("mode", ["hybrid", "vector", "keyword"])
 def test_scores_fall_from_at_most_one_and_top_k_bounds(running: Service, tool: str, mode: str) -> None:
     hits = running.query(tool, "pasta in salted water", mode=mode)
@@ -187,7 +294,7 @@ def test_a_pointer_filter_ends_at_a_whole_key(running: Service, tool: str) -> No
 def test_an_answer_tells_its_coverage(running: Service, tool: str) -> None:
     answer = running.post(f"{TOOLS}/{tool}/query", {"query": "  pasta  ", "top_k": 1}, 200)
     assert (answer["query"], answer["mode"], answer["total_results"]) == ("pasta", "hybrid", 1)
-    assert answer["coverage"] == {"indexed_files": 3, "total_files": 4}
+    assert answer["coverage"] == {"indexed_files": 3, "total_files": 4, "stale_files": None}
     assert answer["took_ms"] > 0
 
 

@@ -9,19 +9,45 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from moto.server import ThreadedMotoServer
 
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.integration.test_index_life import found, write
 from tests.integration.test_uploads import upload
-from tests.service import PROJECT, TOOLS, Service, checked, eventually
+from tests.service import PROJECT, TOOLS, Service, checked, environment, eventually, next_broker, service
+from worker.objects import s3_client
 
 NODES = f"/api/projects/{PROJECT}/nodes"
 FOLLOWS = {"auto_reindex": True}
 
 
 @pytest.fixture(scope="module")
-def running(with_provider: Service) -> Service:
-    return with_provider
+def s3() -> Iterator[dict[str, str]]:
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in keys.items():
+            patch.setenv(name, value)
+        yield {"S3_ENDPOINT_URL": f"http://{host}:{port}", **keys}
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def running(
+    tmp_path_factory: pytest.TempPathFactory,
+    database_url: str,
+    redis_url: str,
+    root: Path,
+    provider: EmbeddingsFake,
+    s3: dict[str, str],
+) -> Iterator[Service]:
+    env = {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_API_BASE": provider.url, "EMBEDDING_API_KEY": "k"}
+    env |= {"LOCAL_SOURCE_ROOTS": str(root), **s3}
+    home = tmp_path_factory.mktemp("home")
+    with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
+        yield started
 
 
 @pytest.fixture(autouse=True)
@@ -180,6 +206,38 @@ def test_a_schedule_indexes_again_and_again(running: Service, root: Path) -> Non
         appears(running, tool, word, "more.md")
     checked(running.client.patch(f"{TOOLS}/{tool}", json={"config": {"every": None}}), 202)
     assert running.rows("SELECT next_run_at FROM search_tool WHERE id = %s", tool) == [(None,)]
+
+
+def test_a_schedule_follows_a_prefix_of_a_bucket(running: Service) -> None:
+    client = s3_client(running.env["S3_ENDPOINT_URL"])
+    bucket = f"b{uuid4().hex}"
+    client.create_bucket(Bucket=bucket)
+
+    def put(**words: str) -> None:
+        for name, word in words.items():
+            client.put_object(Bucket=bucket, Key=f"docs/{name}.md", Body=f"# {name}\n\nthe {word}".encode())
+
+    put(one="oneword", two="twoword")
+    tool = running.tool(source={"kind": "s3", "bucket": bucket, "prefix": "docs"}, config={"every": "1h"})
+    running.wait(tool)
+    put(two="changedword", three="threeword")
+    client.delete_object(Bucket=bucket, Key="docs/one.md")
+    assert running.rows("SELECT next_run_at > now() FROM search_tool WHERE id = %s", tool) == [(True,)]
+    # so long nobody wants to wait
+    running.rows("UPDATE search_tool SET next_run_at = now() WHERE id = %s RETURNING 1", tool)
+    appears(running, tool, "threeword", "three.md")
+    appears(running, tool, "changedword", "two.md")
+    assert found(running, tool, "oneword") == found(running, tool, "twoword") == set()
+    (_, second) = settled(running, tool)
+    assert (second["indexed_files"], second["embedded_chunks"], second["removed_files"]) == (2, 2, 1)
+    assert running.rows("SELECT next_run_at > now() FROM search_tool WHERE id = %s", tool) == [(True,)]
+    client.delete_object(Bucket=bucket, Key="docs/two.md")
+    client.delete_object(Bucket=bucket, Key="docs/three.md")
+    client.delete_bucket(Bucket=bucket)
+    running.rows("UPDATE search_tool SET next_run_at = now() WHERE id = %s RETURNING 1", tool)
+    eventually(lambda: running.status(tool)["error_code"] == "folder_gone", 30, running.logs)
+    # what was found stays so
+    assert found(running, tool, "changedword") == {"two.md"}
 
 
 @pytest.mark.parametrize(

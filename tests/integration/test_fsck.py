@@ -21,6 +21,7 @@ from tests.fakes.embeddings import EmbeddingsFake
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.service import TOOLS, Service, environment, eventually, new_database, next_broker, service
 from worker.fsck import Report, differences, inspect
+from worker.keywords import Keywords
 from worker.resources import Resources
 from worker.settings import Settings
 from worker.state import alone, drift, tools
@@ -208,7 +209,7 @@ def test_a_task_that_the_sweep_closes_is_followed_up_as_any_other(ground: Ground
 def test_every_kind_of_drift_is_told_exactly_and_mended_for_nothing(ground: Ground) -> None:
     tool, index = ground.indexed("drifted")
     texts, ids = ground.texts(tool), {number: ground.ids(index, f"{number}.md") for number in range(6)}
-    strays = [Row(uuid4(), np.ones(384, dtype=np.float32), {}, "stray") for _ in range(3)]
+    strays = [Row(uuid4(), np.ones(384, dtype=np.float32), {}, Keywords("stray", "stray")) for _ in range(3)]
     with ground.without_sweep():
         ground.forget(index, ids[0])
         ground.store(index).write(index.namespace, 384, upserts=strays)
@@ -240,7 +241,7 @@ def test_ranges_of_any_size_show_the_same(ground: Ground) -> None:
     lost = [*ids[:2], *ids[7:11], ids[-1]]
     strays = sorted([UUID(int=0), UUID(int=2**128 - 1), *(uuid4() for _ in range(40))])
     ground.forget(index, lost)
-    rows = [Row(id_, np.ones(384, dtype=np.float32), {}, "stray") for id_ in strays]
+    rows = [Row(id_, np.ones(384, dtype=np.float32), {}, Keywords("stray", "stray")) for id_ in strays]
     ground.store(index).write(index.namespace, 384, upserts=rows)
     for page in (1, 2, 5, 18, 100):
         found = list(differences(ground.resources.pool, ground.store(index), index, page))

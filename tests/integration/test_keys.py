@@ -90,6 +90,8 @@ def test_a_key_sees_its_own_project_and_no_other(running: Service, one: str, two
             for part in ("", "/status", "/tasks", "/files", "/files/n")
         ),
         call(running, "POST", f"{TOOLS}/{tool}/query", two, query="x"),
+        call(running, "POST", "/api/search", two, project_id="one", query="x", tool_ids=[tool]),
+        call(running, "POST", "/api/search", two, project_id="two", query="x", tool_ids=[tool]),
         call(running, "DELETE", f"{TOOLS}/{tool}", two),
         call(running, "GET", "/api/projects/one/nodes/n", two),
         call(running, "PATCH", "/api/projects/one/nodes/n", two, name="m"),

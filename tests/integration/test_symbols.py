@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.service import TOOLS, Service, checked
+from worker.state import open_pool
+from worker.state import symbols as symbols_of
 
 #: Older than what a stamp is trusted at.
 LONG_AGO = 1_600_000_000
@@ -29,6 +32,54 @@ def draw_all(shapes):
     for shape in shapes:
         draw(shape)
 """
+
+CALLS = {
+    "store.py": """
+class Store:
+    def run(self):
+        return load(self)
+
+def load(store):
+    return parse(read_bytes(store))
+
+def parse(data):
+    return _checked(data)
+
+def _checked(data):
+    return data
+""",
+    "jobs.py": """
+from store import load
+
+class Job:
+    def run(self):
+        return _checked(load(self))
+
+def _checked(data):
+    return data or again(data)
+
+def again(data):
+    return parse(_checked(data))
+
+def main():
+    Job().run()
+
+main()
+""",
+    "many.py": "".join(f"def many_{n}():\n    popular()\n" for n in range(510)),
+}
+
+
+@pytest.fixture(scope="module")
+def calls(running: Service, root: Path) -> str:
+    """A tool over code in which names are ambiguous and calls go round in a circle."""
+    made = root / "calls"
+    made.mkdir()
+    for name, text in CALLS.items():
+        write(made, name, text)
+    tool = running.local_tool(made)
+    running.wait(tool)
+    return tool
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +112,16 @@ def symbols(running: Service, tool: str, **params: Any) -> list[str]:
 def uses(running: Service, tool: str, **params: Any) -> list[str]:
     items = running.get(f"{TOOLS}/{tool}/references", **params)["items"]
     return sorted(f"{r['kind']} {r['name']} {r['file_path']}:{r['start_line']} in {r['scope']}" for r in items)
+
+
+def shown(running: Service, tool: str, direction: str, **params: Any) -> list[str]:
+    """Depth, the name behind what it came from, and the file where the name has one."""
+    items = running.get(f"{TOOLS}/{tool}/symbols/{direction}", **params)["items"]
+    paths = ["/".join(filter(None, (i["scope"], i["name"]))) for i in items]
+    return [
+        f"{i['depth']} {i['via']} {path or '-'} {i['file_path'] or i['definitions']}"
+        for i, path in zip(items, paths, strict=True)
+    ]
 
 
 def reindex(running: Service, tool: str) -> dict[str, Any]:
@@ -102,6 +163,104 @@ def test_uses_are_found_from_both_ends(running: Service, tool: str) -> None:
     checked(running.client.get(f"{TOOLS}/{tool}/references"), 422)
 
 
+def test_callers_to_a_depth(running: Service, calls: str) -> None:
+    assert shown(running, calls, "callers", name="load") == ["1 load Job/run jobs.py", "1 load Store/run store.py"]
+    assert shown(running, calls, "callers", name="Job", depth=3) == ["1 Job main jobs.py", "2 main - jobs.py"]
+    assert shown(running, calls, "callers", name="nothing", depth=5) == []
+
+
+def test_callers_of_an_ambiguous_name_are_marked_and_followed_only_where_it_is_clear(
+    running: Service, calls: str
+) -> None:
+    found = running.get(f"{TOOLS}/{calls}/symbols/callers", name="parse", depth=2)
+    assert (found["definitions"], found["ambiguous"], found["truncated"]) == (1, False, False)
+    assert [(i["name"], i["ambiguous"], i["definitions"]) for i in found["items"]] == [
+        ("again", False, 1),
+        ("load", False, 1),
+        ("_checked", True, 2),
+        ("run", True, 2),
+        ("run", True, 2),
+    ]
+    # who calls `run` cannot be told; a `_checked` of its own file can
+    assert shown(running, calls, "callers", name="parse", depth=5)[5:] == []
+    assert shown(running, calls, "callers", name="run") == ["1 run main jobs.py"]
+    found = running.get(f"{TOOLS}/{calls}/symbols/callers", name="run")
+    assert (found["definitions"], found["ambiguous"]) == (2, True)
+
+
+def test_callees_to_a_depth(running: Service, calls: str) -> None:
+    assert shown(running, calls, "callees", name="load", depth=3) == [
+        "1 load parse store.py",
+        "1 load read_bytes 0",
+        "2 parse _checked store.py",
+    ]
+    # round in a circle, and back at the start
+    assert shown(running, calls, "callees", name="again", depth=5) == [
+        "1 again _checked jobs.py",
+        "1 again parse store.py",
+        "2 _checked again jobs.py",
+        "2 parse _checked store.py",
+    ]
+    (run,) = [
+        i for i in running.get(f"{TOOLS}/{calls}/symbols/callees", name="main", depth=5)["items"] if i["ambiguous"]
+    ]
+    assert (run["name"], run["definitions"], run["kind"], run["file_path"], run["line"]) == ("run", 2, None, None, 15)
+
+
+@pytest.mark.parametrize("name", ["Job.run", "Job::run", "Job/run"])
+def test_one_of_several_definitions_is_chosen_by_its_scope(running: Service, calls: str, name: str) -> None:
+    called = ["1 run _checked jobs.py", "1 run load store.py"]
+    assert shown(running, calls, "callees", name=name) == called
+    assert shown(running, calls, "callees", name="run", scope="Job") == called
+    assert running.get(f"{TOOLS}/{calls}/symbols/callees", name=name)["definitions"] == 1
+    assert shown(running, calls, "callees", name="Nobody.run") == []
+
+
+def test_one_of_several_definitions_is_chosen_by_its_file(running: Service, calls: str) -> None:
+    of_file = {s["file_path"]: s["file_id"] for s in running.get(f"{TOOLS}/{calls}/symbols", name="_checked")["items"]}
+    found = [
+        shown(running, calls, "callers", name="_checked", file_id=of_file[path]) for path in ("store.py", "jobs.py")
+    ]
+    assert found == [["1 _checked parse store.py"], ["1 _checked Job/run jobs.py", "1 _checked again jobs.py"]]
+
+
+def test_calls_are_as_many_as_can_be_read(running: Service, calls: str) -> None:
+    found = running.get(f"{TOOLS}/{calls}/symbols/callers", name="popular", depth=2)
+    assert (len(found["items"]), found["truncated"], found["definitions"]) == (500, True, 0)
+    assert [item["start_line"] for item in found["items"]] == list(range(1, 1000, 2))
+
+
+@pytest.mark.parametrize("params", [{}, {"name": "a", "depth": 6}, {"name": "a", "depth": 0}, {"name": "a\0b"}])
+def test_a_bad_question_is_refused(running: Service, calls: str, params: dict[str, Any]) -> None:
+    checked(running.client.get(f"{TOOLS}/{calls}/symbols/callers", params=params), 422)
+
+
+def test_definitions_are_found_by_their_names(running: Service, calls: str) -> None:
+    (index,) = running.rows("SELECT index_id FROM search_tool WHERE id = %s", calls)[0]
+    with closing(open_pool(running.database_url)) as pool:
+
+        def named(*names: str) -> list[tuple[str, int]]:
+            return [(name, start) for _, start, _, name, _ in symbols_of.named(pool, index, names)]
+
+        assert named("load", "JOB") == [("load", 6), ("Job", 4)]
+        assert sorted(named("run")) == [("run", 3), ("run", 5)]
+        assert named("Job.run") == [("run", 5)]
+        assert len(named("nowhere.run", "_CHECKED", "nothing")) == 4
+        assert named() == []
+
+
+def test_each_name_has_its_share_of_the_definitions(running: Service, root: Path) -> None:
+    made = root / "shares"
+    made.mkdir()
+    write(made, "many.py", "".join(f"class C{n}:\n    def run(self):\n        pass\n" for n in range(60)))
+    tool = running.local_tool(made)
+    running.wait(tool)
+    (index,) = running.rows("SELECT index_id FROM search_tool WHERE id = %s", tool)[0]
+    with closing(open_pool(running.database_url)) as pool:
+        found = [name for *_, name, _ in symbols_of.named(pool, index, ["run", "C59"])]
+    assert (len(found), found[:3]) == (50, ["run", "C59", "run"])
+
+
 def test_pages_of_one_are_the_whole(running: Service, tool: str) -> None:
     found, cursor = [], None
     while True:
@@ -139,4 +298,5 @@ def test_an_edit_renews_its_file_only_and_a_removal_takes_its_symbols(
     write(folder, "shapes.py", "", later=90)
     reindex(running, tool)
     assert symbols(running, tool) == []
-    assert running.rows("SELECT count(*) FROM symbol_reference") == [(0,)]
+    query = "SELECT count(*) FROM symbol_reference r JOIN search_tool t USING (index_id) WHERE t.id = %s"
+    assert running.rows(query, tool) == [(0,)]

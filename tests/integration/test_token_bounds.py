@@ -20,7 +20,7 @@ BOUNDS = {"min_token_count": 20, "max_token_count": 40}
 MOST_CHARS = 2_000
 
 
-@pytest.fixture(scope="module", params=["lancedb-store", "turbopuffer-store", "turbopuffer-postgres"])
+@pytest.fixture(scope="module", params=["lancedb-store", "turbopuffer-postgres"])
 def ground(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
@@ -115,7 +115,7 @@ def test_words_find_them_and_meaning_does_not(ground: Ground, folder: Path) -> N
     assert names(ground, tool, "vector", filters={"path": "t*.txt"}) == set()
     assert names(ground, tool, "keyword", filters={"types": ["text"]}) == everything
     answer = ground.service.post(f"{TOOLS}/{tool}/query", {"query": "zebra tiny"}, 200)
-    assert answer["coverage"] == {"indexed_files": 4, "total_files": 4}
+    assert answer["coverage"] == {"indexed_files": 4, "total_files": 4, "stale_files": None}
     (hit,) = [hit for hit in answer["results"] if hit["file_name"] == "tiny.txt"]
     assert (hit["embedded"], hit["distance"], hit["whole"]) == (False, None, False)
     assert all(hit["embedded"] == (hit["distance"] is not None) for hit in answer["results"])

@@ -179,6 +179,8 @@ def test_a_refused_file_refuses_only_itself(running: Service, folder: str) -> No
         ("first.md", b"kept"),
         ("large.md", b"x" * (20 * MEGABYTE + 1)),
         ("virus.EXE", b"MZ"),
+        ("evil.txt", b"\x7fELF\2\1\1" + bytes(50_000)),
+        ("short.md", b"MZ\x90\0"),
         ("..", b"no name"),
         ("a/" * 60 + "deep.md", b"too deep"),
         ("taken", b"a folder has this name"),
@@ -187,11 +189,13 @@ def test_a_refused_file_refuses_only_itself(running: Service, folder: str) -> No
     ]
     before = objects(running)
     items = upload(running, sent, parent_id=folder)
-    refused = [None, "too_large", "unsupported_type", "bad_name", "too_deep", "is_folder", "not_a_folder", None]
+    refused = [None, "too_large", *["unsupported_type"] * 3, "bad_name", "too_deep", "is_folder", "not_a_folder", None]
     assert [item["reason"] for item in items] == refused
     assert [item["outcome"] for item in items] == ["refused" if reason else "created" for reason in refused]
     assert all((item["file_id"] is None) == bool(item["message"]) == bool(item["reason"]) for item in items)
     assert items[1]["size"] == 20 * MEGABYTE + 1
+    assert [("By its content" in item["message"]) for item in items[2:5]] == [False, True, True]
+    assert ".so file" in items[3]["message"]
     assert names(running, folder) == {"taken/", "taken/inner.md", "plain", "first.md", "last.md"}
     assert objects(running) == before + 2
     assert strays(running) == []

@@ -16,11 +16,10 @@ import pytest
 from api import stack
 from api.stack import programs
 from api.stack.processes import Process, start, stop
-from tests.fakes.embeddings import EmbeddingsFake
 from tests.integration.test_auto_reindex import appears, runs, settled
 from tests.integration.test_index_life import found, write
 from tests.service import PROJECT, TOOLS, Service, checked, environment, eventually, next_broker, service
-from worker.settings import Settings
+from worker.settings import LOCAL_MODEL, Settings
 from worker.state import lone
 from worker.watch import WATCH
 
@@ -33,12 +32,10 @@ def running(
     tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, root: Path
 ) -> Iterator[Service]:
     """Everything but what watches."""
-    with EmbeddingsFake() as provider:
-        env = {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_API_BASE": provider.url, "EMBEDDING_API_KEY": "k"}
-        env |= {"LOCAL_SOURCE_ROOTS": str(root), "WATCH_REST_SECONDS": str(REST)}
-        home = tmp_path_factory.mktemp("home")
-        with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
-            yield started
+    env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(root), "WATCH_REST_SECONDS": str(REST)}
+    home = tmp_path_factory.mktemp("home")
+    with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
+        yield started
 
 
 @contextmanager

@@ -76,5 +76,6 @@ def test_a_file_scores_as_the_best_of_its_chunks_that_is_not_embedded() -> None:
         c: {"file_id": "two", "embedded": False},
     }
     found = [Found(a, 8.0), Found(b, 4.0), Found(c, 2.0), Found(d, 1.0)]
-    assert by_file(rows, found) == {"two": 0.5}
-    assert by_file({}, []) == {}
+    assert by_file(rows, [found]) == {"two": 0.5}
+    assert by_file(rows, [[Found(c, 0.5)], found]) == by_file(rows, [found, [Found(c, 0.5)]]) == {"two": 1.0}
+    assert by_file({}, []) == by_file({}, [[]]) == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import subprocess
@@ -10,10 +11,11 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+import structlog
 
 from schemas.errors import Invalid
 from schemas.tool import LeftOut
-from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_COST, MAX_IGNORE_FILE, Rules, Trail
+from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_COST, MAX_IGNORE_FILE, NOT_OBEYED, IgnoreFile, Rules, Trail
 from worker.ignore.defaults import DEFAULTS
 from worker.ignore.patterns import Patterns
 
@@ -24,9 +26,9 @@ def judge(rules: Rules, path: str, ignore_files: Mapping[str, bytes | str] | Non
     """The rule that leaves a path out, of a folder with these ignore files."""
     held = {path: text.encode() if isinstance(text, str) else text for path, text in (ignore_files or {}).items()}
 
-    def load(way: tuple[str, ...]) -> Iterator[bytes]:
-        found = ("/".join((*way, name)) for name in IGNORE_FILES)
-        return (held[path] for path in found if path in held)
+    def load(way: tuple[str, ...]) -> Iterator[IgnoreFile]:
+        found = ((name, "/".join((*way, name))) for name in IGNORE_FILES)
+        return ((name, held[path]) for name, path in found if path in held)
 
     trail = Trail(rules, str, load)
     *folders, name = path.split("/")
@@ -77,7 +79,8 @@ def test_each_default_can_be_turned_off(kind: str) -> None:
     }
     for name, path in examples.items():
         assert (judge(Rules(keep=[kind]), path) is None) == (name == kind)
-    assert set(examples) == set(DEFAULTS) == set(get_args(LeftOut))
+    # what is binary tells the content, not the name
+    assert {*examples, "binaries"} == {*DEFAULTS, "binaries"} == set(get_args(LeftOut))
 
 
 def test_an_ignore_file_or_exclude_takes_a_default_back() -> None:
@@ -174,14 +177,49 @@ def test_names_and_patterns_that_are_no_text_meet() -> None:
 def test_a_directory_is_loaded_once_and_its_files_share_the_way() -> None:
     loaded: list[tuple[str, ...]] = []
 
-    def load(way: tuple[str, ...]) -> list[bytes]:
+    def load(way: tuple[str, ...]) -> list[IgnoreFile]:
         loaded.append(way)
-        return [b"gone/\n"]
+        return [(".gitignore", b"gone/\n")]
 
     trail = Trail(BARE, str, load)
     for way in ((), ("a",), ("a",), ("a", "b"), ("a", "gone"), ("a", "gone", "x"), ("a",), ("c",)):
         trail.pruned(way)
     assert loaded == [(), ("a",), ("a", "b"), ("c",)]
+
+
+# --- what cannot be obeyed
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (None, "no file that can be read"),
+        (b"*.md\n" * MAX_IGNORE_FILE, "no file that can be read"),
+        ("*.md\n".encode("utf-16"), "NUL bytes"),
+        (b"*.a*\n" * MAX_COST, "more patterns"),
+    ],
+)
+def test_an_ignore_file_that_is_not_obeyed_is_named(data: bytes | None, reason: str) -> None:
+    trail = Trail(BARE, str, lambda way: [(".gitignore", data)] if way else [])
+    with structlog.testing.capture_logs() as logs:
+        assert trail.pruned(("docs",)) is None
+    assert trail.ignored("a.md") is None
+    (said,) = logs
+    assert (said["log_level"], said["path"]) == ("warning", "docs/.gitignore")
+    assert reason in said["reason"]
+    assert trail.refused(None) == {NOT_OBEYED: 1}
+    assert trail.refused(None) == {}
+
+
+def test_a_line_that_cannot_match_is_named_and_the_others_hold() -> None:
+    lines = b"caf\xe9.md\n[z-a]\n*.log\n\\\n"
+    with structlog.testing.capture_logs() as logs:
+        assert judge(BARE, "sub/a.log", {"sub/.gitignore": lines}) == "ignore_file"
+        assert judge(BARE, "sub/z", {"sub/.gitignore": lines}) is None
+    assert {(said["pattern"], said["path"]) for said in logs} <= {("[z-a]", "sub/.gitignore"), ("\\", "sub/.gitignore")}
+    assert "[z-a]" in {said["pattern"] for said in logs}
+    # names on disk need not be UTF-8 either
+    assert judge(BARE, os.fsdecode(b"caf\xe9.md"), {".gitignore": lines}) == "ignore_file"
 
 
 # --- time

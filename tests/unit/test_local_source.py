@@ -51,6 +51,21 @@ def fill(root: Path, *names: str) -> None:
         (root / name).write_text(name)
 
 
+# --- ignore files that are none
+
+
+def test_an_ignore_file_that_cannot_be_read_is_counted_and_stops_nothing(tmp_path: Path) -> None:
+    fill(tmp_path, "a.log", "directory/a.log", "pipe/a.log", "link/a.log")
+    (tmp_path / ".gitignore").write_text("*.log\n")
+    (tmp_path / "directory" / ".gitignore").mkdir()
+    os.mkfifo(tmp_path / "pipe" / ".gitignore")
+    (tmp_path / "link" / ".gitignore").symlink_to("/etc/hostname")
+    folder = LocalFolder(str(tmp_path), [tmp_path], Rules())
+    page = folder.list(None)
+    assert page.ignored == {"ignore_file": 4, "ignore_file_not_obeyed": 2}
+    assert {entry.path for entry in page.entries} == {".gitignore", "pipe/.gitignore", "link/.gitignore"}
+
+
 # --- where a folder may be
 
 

@@ -1,51 +1,68 @@
-"""Names of uploaded files are made fit for a tree."""
+"""Names of a folder's files: with the rules over files, exactly what a listing has; and any change shows."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from api.names import MAX_NAME, clean_path, extension
+from worker.ignore import Rules
+from worker.sources.local import LocalFolder
+from worker.sources.names import Names, walk
+
+#: Older than what a stamp is trusted at.
+LONG_AGO = 1_600_000_000
 
 
-@pytest.mark.parametrize("sent", ["", ".", "..", "/", "a/", "a\\", "a/..", "\0", " \t", "%00", "C:\\"])
-def test_where_no_name_is_left_there_is_no_path(sent: str) -> None:
-    assert clean_path(sent) == ()
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("a.txt", "a/b.txt", "a/c.log", "a-b/d", "keep/e.log", "node_modules/f.js", "out/g", "z/y/x.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("text")
+    (tmp_path / ".gitignore").write_text("*.log\n/out/\n")
+    (tmp_path / "keep" / ".foldexignore").write_text("!e.log\n")
+    (tmp_path / "link").symlink_to(tmp_path / "z")
+    (tmp_path / "a" / "link.txt").symlink_to(tmp_path / "a.txt")
+    os.mkfifo(tmp_path / "pipe")
+    for path in [*tmp_path.rglob("*"), tmp_path]:
+        os.utime(path, (LONG_AGO, LONG_AGO), follow_symlinks=False)
+    return tmp_path
+
+
+def named(folder: Path, rules: Rules, *top: bytes) -> tuple[Names, list[bytes]]:
+    source = LocalFolder(str(folder), [folder])
+    names = Names(source.real_path)
+    return names, [key for key, _ in walk(source, rules, names, top)]
 
 
 @pytest.mark.parametrize(
-    ("sent", "path"),
-    [
-        ("C:/temp/x.md", ("temp", "x.md")),
-        ("\\\\server\\share\\x.md", ("server", "share", "x.md")),
-        ("a%20b%22%0D.md", ('a%20b".md',)),
-        ("...", ("...",)),
-        (".env", (".env",)),
-    ],
+    "rules",
+    [Rules(), Rules(use_ignore_files=False), Rules(keep=["dependencies"]), Rules(["*.log"], ["a"]), Rules(["z"])],
 )
-def test_what_is_left(sent: str, path: tuple[str, ...]) -> None:
-    assert clean_path(sent) == path
+def test_what_rules_leave_of_it_is_the_listing(folder: Path, rules: Rules) -> None:
+    source = LocalFolder(str(folder), [folder], rules)
+    listed = [entry.key for entry in source.list(None).entries if entry.reason is None]
+    assert [key for key in named(folder, rules)[1] if not source.leaves_out(key)] == listed
 
 
-@given(st.text())
-def test_a_path_is_clean_and_cleaning_it_again_changes_nothing(sent: str) -> None:
-    sent = sent.encode(errors="ignore").decode()
-    path = clean_path(sent)
-    for name in path:
-        assert name not in {"", ".", ".."}
-        assert not set(name) & {"/", "\\", "\0", "\n"}
-        assert len(name.encode()) <= MAX_NAME
-    if not any("%" in name or ":" in name for name in path):
-        assert clean_path("/".join(path)) == path
+def test_a_part_of_it(folder: Path) -> None:
+    assert named(folder, Rules(), b"a")[1] == [b"a/b.txt", b"a/c.log"]
+    assert named(folder, Rules(), b"z", b"y", b"x.txt")[1] == [b"z/y/x.txt"]
+    for nothing in ([b"out"], [b"out", b"g"], [b"link"], [b"none"], [b"a", b"link.txt"], [b"a.txt", b"b"]):
+        assert named(folder, Rules(), *nothing)[1] == []
 
 
-def test_long_names_keep_their_extension_and_their_difference() -> None:
-    (one,), (two,) = clean_path("\u00fc" * 200 + ".tar.gz"), clean_path("\u00fc" * 201 + ".tar.gz")
-    assert one != two
-    assert (extension(one), extension(two)) == ("gz", "gz")
-
-
-@pytest.mark.parametrize(("name", "found"), [("a.MD", "md"), (".gitignore", ""), ("Makefile", ""), ("a.tar.gz", "gz")])
-def test_extensions(name: str, found: str) -> None:
-    assert extension(name) == found
+def test_any_change_shows(folder: Path) -> None:
+    names, _ = named(folder, Rules())
+    assert names.is_settled
+    assert names.is_current()
+    (folder / "out" / "new").touch()
+    assert names.is_current()
+    (folder / ".gitignore").write_text("*.txt\n")
+    os.utime(folder, (LONG_AGO, LONG_AGO))
+    assert not names.is_current()
+    names, _ = named(folder, Rules())
+    assert not names.is_settled
+    (folder / "z" / "y" / "new").touch()
+    assert not names.is_current()

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from schemas.document import Document
-from worker.parse import Limits, parse
-from worker.parse.grammar import GRAMMARS
+from worker.parse import Limits, mending, parse
+from worker.parse.grammar import GRAMMARS, grammar
 
 SAMPLES = Path(__file__).resolve().parents[1] / "data" / "code"
 
@@ -179,6 +179,52 @@ def test_what_is_sound_in_a_broken_file_is_kept() -> None:
     document = read("a.py", text)
     assert document.markup == "code"
     assert {"class Ledger 21-40", "method Ledger/add 27-35", "function dump 43-45"} <= set(shown(document))
+
+
+FUNCTIONS = "\n\nfunction b() {\n  return 2;\n}\n\nclass C {\n  function d() {\n    return 3;\n  }\n}\n"
+BROKEN = "function a() {\n  return 'x;\n}"
+METHODS = "".join(f"\n\n  function m{i}() {{\n    return [{i}, {i}, {i}];\n  }}" for i in range(30))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "found"),
+    [
+        ("a.php", f"<?php\nnamespace App;\n\n{BROKEN}{FUNCTIONS}", {"function b", "class C", "method C/d"}),
+        ("b.php", f"<?php\n{BROKEN}{FUNCTIONS}", {"function b", "class C", "method C/d"}),
+        ("c.php", f"<?php namespace App;\n\n{BROKEN}{FUNCTIONS}", {"function b", "class C", "method C/d"}),
+        ("d.php", f"#!/usr/bin/php\n<?php\n{BROKEN}{FUNCTIONS}", {"function b", "class C", "method C/d"}),
+        (
+            "e.php",
+            "<?php\nclass C {" + METHODS.replace("[3, 3, 3]", "'x") + "\n}\n",
+            {"class C", *(f"method C/m{i}" for i in range(30) if i != 3)},
+        ),
+    ],
+)
+def test_what_is_sound_in_a_broken_file_is_found_at_its_place(name: str, text: str, found: set[str]) -> None:
+    document = read(name, text)
+    assert found <= {" ".join(one.split()[:-1]) for one in shown(document)}
+    for d in document.definitions:
+        assert text[d.start_char : d.end_char].startswith(("function ", "class ", "constant "))
+        assert text.count("\n", 0, d.start_char) + 1 == d.start_line
+
+
+def test_a_broken_part_that_little_is_above_has_its_place() -> None:
+    head, part = b"(()=>{\n\n", b"  z() {\n    return 'x;\n  }\n"
+    data = head + part + b"".join(b"\n\n  m%d = [1, 2, 3, 4, 5, 6, 7, 8];" % i for i in range(40)) + b"\n})();\n"
+    known = grammar("javascript")
+    assert known
+    ((start, _, tree),) = mending.broken(data, "javascript", known.parser)
+    name = tree.root_node.descendant_for_byte_range(len(head) + 2, len(head) + 3)
+    assert name
+    assert (start, name.byte_range, name.is_named) == (len(head), (len(head) + 2, len(head) + 3), True)
+
+
+def test_mending_takes_time_in_proportion() -> None:
+    # blanks at the end of a line, and what is no part of anything
+    document = read(
+        "a.cpp", "int f() {" + "\n  a;" * 300 + " " * 200_000 + "x\n  b = = (\n\n}\n" + "} // end\n" * 20_000
+    )
+    assert document.markup
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import os
 import sys
+from base64 import b64encode
 from itertools import pairwise
+from random import Random
 
 import numpy as np
 import pytest
@@ -12,10 +14,19 @@ from hypothesis import strategies as st
 
 from worker.tokens import Offsets, char_offsets, characters, cl100k
 
+FILLING = ["words of a text that goes on\n"] * 40
+
 
 def plain(text: str) -> list[int]:
     cl100k()
     return tiktoken.get_encoding("cl100k_base").encode(text, disallowed_special=())
+
+
+def expected(text: str) -> list[int]:
+    """The characters that tiktoken's tokens start at."""
+    tokens = tiktoken.get_encoding("cl100k_base").decode_tokens_bytes(plain(text))
+    lengths = np.array(list(map(len, tokens)))
+    return list(char_offsets(np.frombuffer(text.encode(), dtype=np.uint8), np.cumsum(lengths) - lengths))
 
 
 def pieces(text: str, starts: Offsets) -> list[str]:
@@ -31,6 +42,50 @@ def test_counts_what_tiktoken_counts(text: str) -> None:
 
 def test_a_special_token_is_plain_text() -> None:
     assert len(cl100k().starts("<|endoftext|>")) > 1
+
+
+PARTS = [
+    "'s",
+    "'LL",
+    "'t",
+    "don't",
+    " ",
+    "  ",
+    "\t",
+    "\n",
+    "\r\n",
+    " \n  ",
+    ");\n",
+    "(",
+    "...",
+    "1234567",
+    "x",
+    "Long",
+    "é",
+    "\u017f",
+]
+
+
+@given(
+    st.text(st.characters(max_codepoint=0x2FF, exclude_characters="\0")) | st.lists(st.sampled_from(PARTS)).map("".join)
+)
+def test_a_long_text_has_the_tokens_that_tiktoken_finds(text: str) -> None:
+    # on lines of their own, which words do not go over, between so much that it is not left to tiktoken
+    long = "".join((*FILLING, text or "x", "\n", *FILLING))
+    assert cl100k().starts(long).tolist() == expected(long)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(" -漢字" * 80_000, id="no word surely begins in it"),
+        pytest.param("".join(f" {Random(i).randbytes(4).hex()}" for i in range(20_000)), id="hexadecimal"),
+        pytest.param(b64encode(Random(1).randbytes(150_000)).decode(), id="base64"),
+        pytest.param("Они, all of them: (равны). - " * 3_000, id="Russian"),
+    ],
+)
+def test_what_is_left_to_tiktoken_has_its_tokens(text: str) -> None:
+    assert cl100k().starts(text).tolist() == expected(text)
 
 
 @given(st.text())
@@ -59,9 +114,9 @@ def test_a_million_blanks_before_a_word_do_not_overflow() -> None:
 
 
 def test_loading_leaves_the_environment_alone_and_does_not_import_litellm() -> None:
-    had = "litellm" in sys.modules
+    had, directory = "litellm" in sys.modules, os.environ.get("TIKTOKEN_CACHE_DIR")
     cl100k()
-    assert "TIKTOKEN_CACHE_DIR" not in os.environ
+    assert os.environ.get("TIKTOKEN_CACHE_DIR") == directory
     assert had or "litellm" not in sys.modules
 
 

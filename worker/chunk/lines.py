@@ -139,9 +139,9 @@ def _within(measure: Measure, start: int, end: int) -> Iterator[Places]:
     low, high = (int(side) for side in measure.starts.searchsorted((start + 1, end)))
     previous = start
     for i in range(low, high, _BLOCK):
-        at = np.unique(measure.starts[i : min(i + _BLOCK, high)])
+        at = measure.starts[i : min(i + _BLOCK, high)]
         # tokens that share a character share its start, and may be of two blocks
-        at = at[at > previous]
+        at = at[np.diff(at, prepend=previous) > 0]
         if at.size:
             yield _within_block(measure, start, end, at)
             previous = int(at[-1])

@@ -84,6 +84,9 @@ class Measure:
 
     def fits(self, start: int, end: int) -> bool:
         """Whether the span is within all limits when it is tokenised alone, without the white space around it."""
+        tokens = self.count(start, end)
+        if tokens <= self.max_tokens - self.slack and end - start <= self.max_chars:
+            return True
         start, end = trim(self.text, start, end)
         tokens = self.count(start, end)
         if end - start > self.max_chars or tokens > self.max_tokens:

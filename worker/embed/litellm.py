@@ -7,12 +7,14 @@ safe and shares the memory, embedding before a fork is not, for then the childre
 from __future__ import annotations
 
 import binascii
+import gc
 import logging
 import os
 import re
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 from functools import cache
 from http import HTTPStatus
@@ -109,7 +111,7 @@ class Call:
 
     def _request(self, texts: Sequence[str], encoding: str) -> list[Any]:
         litellm = warm()
-        _silence()
+        silence()
         import openai
 
         try:
@@ -153,27 +155,44 @@ def warm() -> Any:
     # else it fetches a price list over the network, and loads a .env file into the environment
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
-    import httpcore  # noqa: F401 - the first request would import it, and the next line's, in every process anew
-    import litellm
-    import openai.resources  # noqa: F401 - see above
+    with _uncollected():
+        import httpcore  # noqa: F401 - the first request would import it, and the next line's, in every process anew
+        import litellm
+        import openai.resources  # noqa: F401 - see above
 
     litellm.suppress_debug_info = True
     litellm.telemetry = False
     # a zero given with a request counts as not given
     litellm.DEFAULT_MAX_RETRIES = 0
+    # what it logs of a failure it also raises, and it may quote texts there
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "httpx"):
-        logging.getLogger(name).setLevel(logging.WARNING)
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     return litellm
 
 
-#: Its model of an answer says that a vector is a list, and complains at each one in base64.
-_NOT_A_LIST = ("ignore", re.compile("Pydantic serializer warnings", re.IGNORECASE), UserWarning, None, 0)
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without garbage collection, which takes a quarter of an import's time and finds nothing."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
-def _silence() -> None:
+#: Its model of an answer says that a vector is a list, and complains at each one in base64; and pydantic complains of
+#: its models when it first builds them.
+_NOISE = "Pydantic serializer warnings|Item '.+' on TypedDict class"
+_SILENT = ("ignore", re.compile(_NOISE, re.IGNORECASE), UserWarning, None, 0)
+
+
+def silence() -> None:
+    """Leave out the warnings that its use gives rise to, now."""
     # not once at import: whoever restores the filters, as test runners do, takes ours away
-    if _NOT_A_LIST not in warnings.filters:
-        warnings.filterwarnings("ignore", "Pydantic serializer warnings", UserWarning)
+    if _SILENT not in warnings.filters:
+        warnings.filterwarnings("ignore", _NOISE, UserWarning)
 
 
 @cache
@@ -206,7 +225,7 @@ def mapped(model: str, error: Exception) -> EmbeddingError:
     if not isinstance(status, int):
         # a connection that failed, or an error in a body with a code of the provider's own making
         status = HTTPStatus.INTERNAL_SERVER_ERROR.value
-    said = f"{model} failed with {status}: {_text(error)}"
+    said = f"{model} failed with {status}: {provider_text(error)}"
     if isinstance(error, warm().exceptions.LiteLLMUnknownProvider):
         return EmbeddingUnauthorized(f"The provider of {model} has no embeddings. {_MODEL_REMEDY}")
     if status in _REFUSED:
@@ -217,7 +236,7 @@ def mapped(model: str, error: Exception) -> EmbeddingError:
     return EmbeddingUnauthorized(f"{said} {_REMEDIES.get(status, _KEY_REMEDY)}")
 
 
-def _text(error: Exception) -> str:
+def provider_text(error: Exception) -> str:
     """What the provider said, at most 300 characters, out of the JSON that LiteLLM quotes."""
     text = str(error)
     quoted = re.search(r"""["']message["']: ?["'](.+?)["'](?:,|})""", text)

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+import structlog
 
 from schemas.tool import IndexSettings
 from worker.ignore.defaults import DEFAULTS
 from worker.ignore.patterns import Patterns, compiled, lines_of
 
-__all__ = ["EVERYTHING", "IGNORE_FILES", "MAX_IGNORE_FILE", "Rules", "Trail", "compiled", "rules_of"]
+__all__ = [
+    "EVERYTHING",
+    "IGNORE_FILES",
+    "MAX_IGNORE_FILE",
+    "NOT_OBEYED",
+    "IgnoreFile",
+    "Rules",
+    "Trail",
+    "compiled",
+    "rules_of",
+]
 
 #: Files whose patterns hold below their own directory; of one directory the later ones win.
 IGNORE_FILES = (".gitignore", ".ignore", ".cursorignore", ".foldexignore")
@@ -19,7 +32,15 @@ MAX_IGNORE_FILE = 1 << 20
 #: The most that the ignore files along one way may cost: every file there is asked about all of it.
 MAX_COST = 20_000
 
+#: Under this name ignore files are counted, among what rules leave out, that could not be obeyed.
+NOT_OBEYED = "ignore_file_not_obeyed"
+
 Part = TypeVar("Part")
+
+#: An ignore file's name and content, None where it is there and cannot be read.
+IgnoreFile = tuple[str, bytes | None]
+
+log = structlog.get_logger()
 
 #: Patterns that hold at some place, each with the number of directories above the one that they are relative to.
 _Active = Sequence[tuple[int, Patterns]]
@@ -91,13 +112,13 @@ class _Level:
 class Trail(Generic[Part]):
     """Rules along the way from a folder to the directory at hand, which is named by `Part`s as its source has them.
 
-    `shown` gives the name of a part; `load` the contents of a directory's ignore files, in the order of
-    `IGNORE_FILES`. Whoever goes through a folder directory by directory has each directory judged and loaded once;
-    memory holds the way and nothing else. What lies below an excluded directory is never asked about.
+    `shown` gives the name of a part; `load` a directory's ignore files, in the order of `IGNORE_FILES`. Whoever goes
+    through a folder directory by directory has each directory judged and loaded once; memory holds the way and nothing
+    else. What lies below an excluded directory is never asked about.
     """
 
     def __init__(
-        self, rules: Rules, shown: Callable[[Part], str], load: Callable[[tuple[Part, ...]], Iterable[bytes]]
+        self, rules: Rules, shown: Callable[[Part], str], load: Callable[[tuple[Part, ...]], Iterable[IgnoreFile]]
     ) -> None:
         self._rules, self._shown, self._load = rules, shown, load
         self.forget()
@@ -109,6 +130,15 @@ class Trail(Generic[Part]):
         self._levels: list[_Level] = []
         self._active: list[tuple[int, Patterns]] = []
         self._reason: str | None = None
+        self._refused: list[tuple[Part, ...]] = []
+
+    def refused(self, after: tuple[Part, ...] | None) -> Counter[str]:
+        """How many ignore files were met since the last call that cannot be obeyed, under `NOT_OBEYED`.
+
+        Those of the directories on the way to `after`, the cursor's, were met with an earlier page.
+        """
+        refused, self._refused = self._refused, []
+        return +Counter({NOT_OBEYED: sum(after is None or way != after[: len(way)] for way in refused)})
 
     def pruned(self, way: tuple[Part, ...]) -> tuple[tuple[Part, ...], str] | None:
         """The topmost excluded directory on the way to a directory, itself included, and the rule; None: it is open.
@@ -159,19 +189,30 @@ class Trail(Generic[Part]):
 
     def _open(self, way: tuple[Part, ...], *, included: bool) -> None:
         if self._rules.use_ignore_files:
-            for data in self._load(way):
-                patterns = _patterns(data, MAX_COST - sum(held.cost for _, held in self._active))
-                if patterns:
+            for name, data in self._load(way):
+                place = "/".join((*self._names, name))
+                patterns = _patterns(place, data, MAX_COST - sum(held.cost for _, held in self._active))
+                if patterns is None:
+                    self._refused.append(way)
+                elif patterns.cost:
                     self._active.append((len(way), patterns))
         self._levels.append(_Level(included, len(self._active)))
 
 
-def _patterns(data: bytes, most: int) -> Patterns | None:
-    """What an ignore file says, unless it is none: too large, binary, empty, or with more than can be asked."""
-    if len(data) > MAX_IGNORE_FILE or b"\0" in data:
-        return None
-    patterns = Patterns(lines_of(data), "ignore_file")
-    return patterns if 0 < patterns.cost <= most else None
+def _patterns(place: str, data: bytes | None, most: int) -> Patterns | None:
+    """What the ignore file at `place` says; None, with a warning in the log, where that cannot be obeyed."""
+    patterns = None
+    if data is None or len(data) > MAX_IGNORE_FILE:
+        reason = f"it is no file that can be read, of {MAX_IGNORE_FILE:,} bytes at most"
+    elif b"\0" in data:
+        reason = "it holds NUL bytes; save it as UTF-8"
+    else:
+        patterns = Patterns(lines_of(data), "ignore_file", place)
+        reason = "it has more patterns, with those above it, than can be asked about every file"
+    if patterns and patterns.cost <= most:
+        return patterns
+    log.warning("an ignore file is not obeyed", path=place, reason=reason)
+    return None
 
 
 def _shared(one: Sequence[Part], other: Sequence[Part]) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
 
+import structlog
 from pathspec import GitIgnoreSpec
 from pathspec.patterns.gitignore import GitIgnorePatternError
 from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
@@ -47,14 +48,18 @@ _STAR = "[^/]*"
 _Segment = str | re.Pattern[str] | None
 
 
+log = structlog.get_logger()
+
+
 class Patterns:
-    """Lines as in .gitignore, relative to one directory, each with the rule it stands for.
+    """Lines as in .gitignore, relative to one directory, each with the rule it stands for, of the file at `place`.
 
     `cost` is what they take to hold and to ask, in units of a plain name.
     """
 
-    def __init__(self, lines: Iterable[str] = (), rule: str = "") -> None:
+    def __init__(self, lines: Iterable[str] = (), rule: str = "", place: str = "") -> None:
         self.cost = 0
+        self._place = place
         self._rules: list[str | None] = []
         # by whether a directory is asked about: the last line for a name, for a path, for the end of a name
         self._names: tuple[dict[str, int], dict[str, int]] = ({}, {})
@@ -119,7 +124,7 @@ class Patterns:
                 found.append((line, only_dirs, is_path, _segments(pattern, is_path=is_path)))
             except GitIgnorePatternError:
                 # git too passes over what it cannot read
-                continue
+                log.warning("a pattern is passed over, as it matches nothing", pattern=pattern, path=self._place)
         return found
 
 
@@ -224,7 +229,8 @@ def compiled(name: str, patterns: Sequence[str]) -> GitIgnoreSpec:
     with _no_foresight():
         for pattern in patterns:
             _check(name, pattern)
-        return GitIgnoreSpec.from_lines(patterns)
+        # RE2, which pathspec would take where it is installed, refuses some of git's classes
+        return GitIgnoreSpec.from_lines(patterns, backend="simple")
 
 
 @contextmanager
@@ -246,7 +252,7 @@ def _check(name: str, pattern: str) -> None:
 
 def _can_match(pattern: str) -> bool:
     try:
-        compiled = GitIgnoreSpec.from_lines([pattern]).patterns
+        compiled = GitIgnoreSpec.from_lines([pattern], backend="simple").patterns
     except (GitIgnorePatternError, re.error):
         return False
     blank = not pattern.strip() or pattern.startswith("#")

@@ -15,27 +15,52 @@ from worker.parse.tooled import by_a_tool
 
 __all__ = ["Limits", "by_a_tool", "language_of", "longest", "mime_of", "parse", "refusal", "type_of", "version"]
 
+#: Outcomes of what is no text to whoever reads strictly.
+_NO_TEXT = {Reason.BINARY, Reason.NOT_UTF8}
+#: Stands for a NUL byte, one character for another.
+_REPLACED = "\ufffd".encode()
 
-def parse(name: str, data: bytes, limits: Limits) -> Document:
+
+def parse(name: str, data: bytes, limits: Limits, *, binaries: bool = False) -> Document:
     """The document in `data`, of the type that its content tells, else its name. Postgres takes every text in it.
 
-    Positions count from behind a byte order mark. Raises `FileError` with the reason why there is none.
+    Positions count from behind a byte order mark. With `binaries`, what is not read by its name, or as it holds NUL
+    bytes, is read as text if it is any. Raises `FileError` with the reason why there is none.
     """
     if not data:
         raise FileError(Reason.EMPTY)
     refused = refusal(name)
-    if refused:
+    if refused and not binaries:
         raise refused
+    try:
+        return _parsed(name, data, limits)
+    except FileError as failure:
+        if not binaries or failure.reason not in _NO_TEXT:
+            raise
+        if b"\0" in data and _is_utf8(data):
+            return _parsed(name, data.replace(b"\0", _REPLACED), limits)
+        raise (refused or failure) from None
+
+
+def _parsed(name: str, data: bytes, limits: Limits) -> Document:
     format_, language = detect(name, data)
-    if format_.isolated:
+    if format_.is_isolated(len(data)):
         return isolated.read(format_, data, limits)
     return read(format_, data, limits, language)
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def longest(name: str, data: bytes, limits: Limits) -> float | None:
     """Seconds until reading an isolated file is given up, in all; None where nothing ends it."""
     try:
-        return isolated.longest(limits) if detect(name, data)[0].isolated else None
+        return isolated.longest(limits) if detect(name, data)[0].is_isolated(len(data)) else None
     except FileError:
         return None
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import resource
+import signal
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 from schemas.document import Document
@@ -19,6 +21,12 @@ MISSING = (
 )
 #: The office suite reserves far more address space than it uses.
 _OFFICE_SPACE = 4
+#: antiword ends by a segmentation fault now and then, and reads the same file the next time.
+_ATTEMPTS = 8
+#: Bytes that a character takes at most.
+_CHARACTER = 4
+#: Bytes that any file of a converter may have: the office suite writes its own settings, too.
+_LEAST_OUTPUT = 64 << 20
 
 
 def read(data: bytes, limits: Limits) -> Document:
@@ -40,8 +48,20 @@ def read(data: bytes, limits: Limits) -> Document:
 def _converted(program: str, path: Path, limits: Limits) -> str | None:
     """The text, None if the program fails."""
     output = path.with_suffix(".txt")
+    until = time.monotonic() + limits.seconds
+    for _ in range(_ATTEMPTS):
+        code = _run(program, path, output, limits, until)
+        if code >= 0:
+            return None if code or not output.exists() else _text(output, limits)
+        if code == -signal.SIGXFSZ:
+            limits.check_characters(limits.max_characters + 1)
+    return None
+
+
+def _run(program: str, path: Path, output: Path, limits: Limits, until: float) -> int:
+    """The code that the program ends with, minus the signal that ended it."""
+    command = _COMMANDS.get(program, _OFFICE)
     with output.open("wb") as stream:
-        command = _COMMANDS.get(program, _OFFICE)
         try:
             done = subprocess.run(
                 [program, *(part.format(file=path, folder=path.parent) for part in command)],
@@ -49,23 +69,25 @@ def _converted(program: str, path: Path, limits: Limits) -> str | None:
                 # the office suite writes the file itself, under the same name
                 stdout=subprocess.DEVNULL if command is _OFFICE else stream,
                 stderr=subprocess.DEVNULL,
-                timeout=limits.seconds,
+                timeout=max(0.01, until - time.monotonic()),
                 check=False,
-                preexec_fn=(lambda: _widen(limits)) if command is _OFFICE else None,
+                preexec_fn=lambda: _bound(limits, is_office=command is _OFFICE),
             )
         except subprocess.TimeoutExpired:
             raise too_large(f"Converting the file takes longer than PARSE_SECONDS ({limits.seconds:g} s)") from None
-    return None if done.returncode or not output.exists() else _text(output, limits)
+    return done.returncode
 
 
 def _text(output: Path, limits: Limits) -> str:
-    # a character takes four bytes at most
-    limits.check_characters(output.stat().st_size // 4)
+    limits.check_characters(output.stat().st_size // _CHARACTER)
     return output.read_bytes().decode("utf-8-sig", "replace")
 
 
-def _widen(limits: Limits) -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (_OFFICE_SPACE * limits.memory_bytes, resource.RLIM_INFINITY))
+def _bound(limits: Limits, *, is_office: bool) -> None:
+    most = max(_LEAST_OUTPUT, _CHARACTER * limits.max_characters)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    if is_office:
+        resource.setrlimit(resource.RLIMIT_AS, (_OFFICE_SPACE * limits.memory_bytes, resource.RLIM_INFINITY))
 
 
 _COMMANDS = {

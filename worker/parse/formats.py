@@ -15,8 +15,9 @@ class Format:
     `read(data: bytes, limits: Limits) -> Document` and is imported at its first use; that of "code" is
     `read(text: str, language: str | None, limits: Limits)`. `version` is raised when parsing or chunking of the type
     changes: the next run parses its files again, in place. `isolated` formats have libraries that may crash or balloon:
-    they are read in a helper process. `magic` are first bytes that tell the type whatever the name; a `binary` format
-    that lacks what it should begin with is text under a wrong name. `programs` can do more where one is on PATH.
+    they are read in a helper process, except files of at most `harmless` bytes. `magic` are first bytes that tell the
+    type whatever the name; a `binary` format that lacks what it should begin with is text under a wrong name.
+    `programs` can do more where one is on PATH.
     """
 
     type: str
@@ -24,19 +25,25 @@ class Format:
     module: str
     version: int = 1
     isolated: bool = False
+    harmless: int = 0
     binary: bool = False
     magic: tuple[bytes, ...] = ()
     programs: tuple[str, ...] = ()
+
+    def is_isolated(self, size: int) -> bool:
+        """Whether a file of so many bytes is read in the helper process."""
+        return self.isolated and size > self.harmless
 
 
 _IMAGES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*")
 
 FORMATS = (
     Format("text", "txt", "text", version=2),
-    Format("code", "", "code", version=2),
+    Format("code", "", "code", version=3),
     Format("markdown", EXTENSIONS["markdown"], "markdown", version=2),
-    Format("json", EXTENSIONS["json"], "json", version=2),
-    Format("notebook", "ipynb", "notebook"),
+    # values take up to thirty times the memory of their text
+    Format("json", EXTENSIONS["json"], "json", version=2, isolated=True, harmless=1 << 20),
+    Format("notebook", "ipynb", "notebook", isolated=True, harmless=1 << 20),
     Format("jsonl", "jsonl ndjson", "jsonl"),
     Format("yaml", "yaml yml", "yaml"),
     Format("toml", "toml", "toml"),

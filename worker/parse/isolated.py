@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import IO, TYPE_CHECKING, Any
@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 ATTEMPTS = 3
 #: Seconds for what is no processor time: starting, pipes, and a machine that is busy elsewhere.
 _PATIENCE = 5.0
-#: Bytes that an answer may have beside its text, whose characters take six at most.
-_BESIDE_TEXT = 1 << 20
+#: Bytes that an answer may have beside its text, and those that a character of that takes at most.
+_BESIDE_TEXT = 64 << 20
+_CHARACTER = 4
 _PIECE = 1 << 20
 _ROOT = Path(__file__).resolve().parents[2]
 #: The rest of the environment, keys above all, is nothing that a file's reader may see.
@@ -73,8 +74,7 @@ _helper: _Helper | None = None
 def read(format_: Format, data: bytes, limits: Limits) -> Document:
     """The document in `data`. Raises `FileError` as the format's reader does, and `crashed` or `too_large`."""
     with _lock, tempfile.TemporaryDirectory(prefix="foldex-parse-", ignore_cleanup_errors=True) as directory:
-        head = orjson.dumps({"type": format_.type, "limits": asdict(limits), "directory": directory})
-        request = (REQUEST.pack(len(head), len(data)), head, data)
+        request = _request({"type": format_.type, "limits": limits, "directory": directory}, data)
         for _ in range(ATTEMPTS):
             answer = _attempt(request, limits)
             if answer is not None:
@@ -84,8 +84,7 @@ def read(format_: Format, data: bytes, limits: Limits) -> Document:
 
 def syntax(data: bytes, language: str, limits: Limits) -> Syntax | None:
     """What the syntax tree of UTF-8 source code tells; None where there is none, or it is more than may be had."""
-    head = orjson.dumps({"language": language, "limits": asdict(limits)})
-    request = (REQUEST.pack(len(head), len(data)), head, data)
+    request = _request({"language": language, "limits": limits}, data)
     with _lock, suppress(FileError):
         # a helper that died of what it read before is not this text's doing
         answer = _attempt(request, limits) or _attempt(request, limits)
@@ -103,6 +102,13 @@ def stop() -> None:
     """End the helper; the next file starts another."""
     with _lock:
         _end()
+
+
+def _request(head: dict[str, Any], data: bytes) -> tuple[bytes, ...]:
+    packed = orjson.dumps(head)
+    packed = REQUEST.pack(len(packed), len(data)) + packed
+    # one write for what is small, no copy of what is large
+    return (packed + data,) if len(data) < _PIECE else (packed, data)
 
 
 def _attempt(request: tuple[bytes, ...], limits: Limits) -> dict[str, Any] | None:
@@ -208,10 +214,12 @@ def _exchange(helper: _Helper, request: tuple[bytes, ...], limits: Limits) -> di
     for part in request:
         _write(_open(helper.process.stdin).fileno(), part, deadline)
     source = _open(helper.process.stdout).fileno()
-    (length,) = ANSWER.unpack(_read(source, ANSWER.size, deadline))
-    if length > 6 * limits.max_characters + _BESIDE_TEXT:
+    head, text = ANSWER.unpack(_read(source, ANSWER.size, deadline))
+    if head > _BESIDE_TEXT or text > _CHARACTER * limits.max_characters:
         raise _DiedError
-    answer: dict[str, Any] = orjson.loads(_read(source, length, deadline))
+    answer: dict[str, Any] = orjson.loads(_read(source, head, deadline))
+    if "document" in answer:
+        answer["document"]["text"] = _read(source, text, deadline).decode()
     return answer
 
 
@@ -227,16 +235,16 @@ def _write(handle: int, data: bytes, deadline: float) -> None:
             raise _DiedError from None
 
 
-def _read(handle: int, length: int, deadline: float) -> bytes:
-    parts: list[bytes] = []
-    while length:
+def _read(handle: int, length: int, deadline: float) -> bytearray:
+    data = bytearray(length)
+    rest = memoryview(data)
+    while rest:
         _wait(handle, select.POLLIN, deadline)
-        part = os.read(handle, min(length, _PIECE))
-        if not part:
+        count = os.readv(handle, [rest[:_PIECE]])
+        if not count:
             raise _DiedError
-        parts.append(part)
-        length -= len(part)
-    return b"".join(parts)
+        rest = rest[count:]
+    return data
 
 
 def _wait(handle: int, event: int, deadline: float) -> None:

@@ -25,8 +25,8 @@ def read(data: bytes, _limits: Limits) -> Document:
     """
     text = decode(data)
     try:
-        # numbers are not built: Python refuses integers of more than 4,300 digits, JSON does not
-        json.loads(text, parse_int=len, parse_float=len, parse_constant=_refuse)
+        # numbers are not built: Python refuses integers of more than 4,300 digits, JSON does not; nor are objects kept
+        json.loads(text, object_pairs_hook=len, parse_int=len, parse_float=len, parse_constant=_refuse)
     except json.JSONDecodeError as error:
         raise _failure(error.lineno, error.colno, error.msg) from None
     except _NotJsonError as error:

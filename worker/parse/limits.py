@@ -12,13 +12,15 @@ from schemas.status import Reason
 class Limits:
     """Bounds of one file: `pages` of a document, `characters` of text, `seconds` of processor time, bytes of memory.
 
-    Time and memory hold for isolated formats, which are read in a process of their own.
+    Time and memory hold for isolated formats, which are read in a process of their own. `ocr_languages` are those of
+    text in pictures, as Tesseract calls them, joined by "+".
     """
 
     max_pages: int = 5_000
     max_characters: int = 50_000_000
     seconds: float = 60.0
     memory_bytes: int = 1 << 30
+    ocr_languages: str = "eng"
 
     def check_pages(self, count: int, what: str = "pages") -> None:
         """Raise `FileError` (`too_large`) for more pages (slides, sheets, images) than are read."""

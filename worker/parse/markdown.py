@@ -22,6 +22,8 @@ _FRONT_MATTER = re.compile(
     r"\A(?:---[ \t]*\r?\n(?![ \t]*\r?\n)(?:[^\n]*\n)*?(?:---|\.\.\.)|\+\+\+[ \t]*\r?\n(?:[^\n]*\n)*?\+\+\+)"
     r"[ \t]*\r?(?:\n|\Z)"
 )
+#: Characters of a title.
+_LONGEST_TITLE = 500
 #: Characters that front matter has at most.
 _FRONT_WITHIN = 65_536
 _TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(\S[^\r\n]{0,500})", re.MULTILINE)
@@ -31,7 +33,6 @@ _FENCE = re.compile(r"(?P<fence>[`~](?:(?<=`)``+(?=[^`\n]*$)|(?<=~)~~+))(?P<info
 _DEEPEST_FENCE = 3
 #: Two rows or more.
 _TABLE = re.compile(r"^[ ]{0,3}\|[^\n]*+\n(?:[ ]{0,3}\|[^\n]*+(?:\n|\Z))++", re.MULTILINE)
-_CLOSING = re.compile(r"(?:^|[ \t]+)#+[ \t]*$")
 #: What a setext heading's text cannot start with: a list, a quote, a table, a heading, a rule, indented code.
 _NO_PARAGRAPH = re.compile(r"[ ]{4}|\t|\s*(?:[-*+>|#=<]|\d+[.)]\s|`{3}|~{3})")
 
@@ -59,7 +60,7 @@ def title_of(text: str) -> str | None:
     if given:
         return given[1].strip().strip("\"'") or None
     first = next(headings(text), None)
-    return first.title if first else None
+    return first.title[:_LONGEST_TITLE] if first else None
 
 
 def fenced(code: str, language: str = "") -> str:
@@ -122,8 +123,13 @@ def _after_fence(fence: str, mark: re.Match[str]) -> str:
 
 
 def _atx(mark: re.Match[str]) -> Heading:
-    title = _CLOSING.sub("", (mark["title"] or "").strip())
-    return Heading(mark.start(), mark.end(), len(mark["level"]), title.strip())
+    return Heading(mark.start(), mark.end(), len(mark["level"]), _unclosed((mark["title"] or "").strip()))
+
+
+def _unclosed(title: str) -> str:
+    """A heading's text without the number signs that may close it."""
+    bare = title.rstrip("#")
+    return title if bare and bare[-1] not in " \t" else bare.rstrip()
 
 
 def _setext(text: str, mark: re.Match[str]) -> Heading | None:

@@ -22,6 +22,9 @@ _WITH_MORE = frozenset({"type", "reference_declarator", "const_element", "parent
 _BODIES = ("body", "accessors")
 _VALUES = ("value", "right", "type")
 
+#: The node that Go has a receiver in.
+_WITH_RECEIVER = "method_declaration"
+
 #: Go names a method's type in front of it: `(s *Server[T])`.
 _RECEIVER = re.compile(r"(\w+)\s*(?:\[[^\]]*\])?\s*\)$")
 
@@ -41,10 +44,13 @@ class Named:
 def name_of(node: Node) -> Named | None:
     """The name of a definition, None for what has none."""
     around = []
+    step = _step(node)
+    # most names are no more than a word
+    if step is not None and not step.named_child_count and node.type != _WITH_RECEIVER:
+        return _named(step, ())
     receiver = node.child_by_field_name("receiver")
     if receiver is not None and (found := _RECEIVER.search(_text(receiver))):
         around.append(found[1])
-    step = _step(node)
     for _ in range(_MOST_STEPS):
         further = _step(step) if step is not None and step.named_child_count else None
         if step is None or further is None:
@@ -53,10 +59,12 @@ def name_of(node: Node) -> Named | None:
         if scope is not None:
             around += re.findall(r"\w+", _text(scope).split("<")[0])
         step = further
-    if step is None:
-        return None
-    name = " ".join(_text(step).split()).strip("\"'")
-    return Named(name, int(step.start_byte), tuple(around)) if name else None
+    return None if step is None else _named(step, tuple(around))
+
+
+def _named(node: Node, around: tuple[str, ...]) -> Named | None:
+    name = " ".join(_text(node).split()).strip("\"'")
+    return Named(name, int(node.start_byte), around) if name else None
 
 
 def body_of(node: Node) -> int:
@@ -76,11 +84,16 @@ def body_of(node: Node) -> int:
 
 def _step(node: Node) -> Node | None:
     """The part of a definition or declarator that its name is in."""
-    if node.type in _WITH_MORE:
+    type_ = node.type
+    if type_ in _WITH_MORE:
         return node.named_child(0)
-    if node.type in _FIELD_OF:
-        return node.child_by_field_name(_FIELD_OF[node.type])
-    return next((part for field in _FIELDS if (part := node.child_by_field_name(field)) is not None), None)
+    if type_ in _FIELD_OF:
+        return node.child_by_field_name(_FIELD_OF[type_])
+    for field in _FIELDS:
+        part = node.child_by_field_name(field)
+        if part is not None:
+            return part
+    return None
 
 
 def _text(node: Node) -> str:

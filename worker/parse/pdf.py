@@ -44,7 +44,7 @@ def _opened(data: bytes) -> pypdfium2.PdfDocument:
 
 
 def _texts(pdf: pypdfium2.PdfDocument, limits: Limits) -> Iterator[str]:
-    """The text of each page; raises `needs_ocr` after the last if none has text and one has a picture."""
+    """The text of each page; raises `needs_ocr` or `no_text` after the last if none has text and one has a picture."""
     until = time.monotonic() + limits.seconds
     found, pictures = False, False
     for number in range(len(pdf)):
@@ -57,8 +57,12 @@ def _texts(pdf: pypdfium2.PdfDocument, limits: Limits) -> Iterator[str]:
         found = found or bool(text)
         yield text
         page.close()
-    if pictures and not found and not types.programs(("tesseract",)):
-        raise FileError(Reason.NEEDS_OCR)
+    if pictures and not found:
+        if not types.programs(("tesseract",)):
+            raise FileError(Reason.NEEDS_OCR)
+        from worker.parse.image import NOTHING
+
+        raise FileError(Reason.NO_TEXT, NOTHING)
 
 
 def _text(page: pypdfium2.PdfPage) -> str:

@@ -5,14 +5,15 @@ It runs in the helper process: on made-up code the library may crash, or take gi
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
-from worker.parse.grammar import grammar
+from worker.parse import mending
+from worker.parse.grammar import Grammar, grammar
 from worker.parse.naming import body_of, name_of
 from worker.tokens import Offsets, char_offsets
 
@@ -35,6 +36,12 @@ _MAX_ERRORS = 0.7
 
 #: Depth of the tree below which nothing is looked for; depths beyond 32,767 are too much for tree-sitter's queries.
 _MAX_TREE_DEPTH = 1000
+
+#: Bytes of an error that harms nothing but what it is in.
+_SMALL_ERROR = 200
+
+#: A byte behind every text.
+_NOWHERE = 2**62
 
 #: Children of one error, at most: a query's time is quadratic in them.
 _MAX_ERROR_CHILDREN = 3000
@@ -65,6 +72,7 @@ _BUILTIN = {
 
 Captures = dict[str, "list[Node]"]
 Span = tuple[int, int]
+_Looked = tuple["list[_Found]", set[int], Captures]
 Row = tuple[str, str, tuple[str, ...], int, int, int, int, int, str]
 
 
@@ -103,41 +111,109 @@ class Syntax(TypedDict):
 
 def syntax(data: bytes, language: str) -> Syntax | None:
     """Definitions and references in UTF-8 source code; None if there is no grammar or the text is mostly errors."""
-    from tree_sitter import QueryCursor
-
     known = grammar(language)
     if known is None:
         return None
-    tree = known.parser.parse(data)
-    errors = _errors(tree)
-    if errors is None:
+    looked_at = _looked_at(data, language, known)
+    if looked_at is None:
         return None
-    cursor = QueryCursor(known.query)
-    cursor.set_max_start_depth(_MAX_TREE_DEPTH)
-    captures = cursor.captures(tree.root_node)
-    names: set[int] = set()
-    found = _nested(_definitions(captures, names))
-    if _unsound(errors, found) > _MAX_ERRORS * len(data) or (errors and not found):
-        return None
+    found, names, captures = looked_at
     breaks = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n"))
     uses = _uses(data, captures, names, frozenset(_BUILTIN.get(language, "").split()))
-    starts = [start for start, _, _ in uses]
-    at = breaks.searchsorted(np.array(starts, dtype=np.int64)) + 1
-    rows = zip(uses, _within(found, starts), at.tolist(), strict=True)
+    starts = np.array([start for start, _, _ in uses], dtype=np.int64)
+    at = breaks.searchsorted(starts) + 1
+    rows = zip(uses, _within(found, starts).tolist(), at.tolist(), strict=True)
     # each once for a line
-    once = list(dict.fromkeys((name, kind, inside, line) for (_, name, kind), inside, line in rows))
+    once = dict.fromkeys((name, kind, inside, line) for (_, name, kind), inside, line in rows)
+    names_, kinds, within, lines = map(list, zip(*once, strict=True)) if once else ([], [], [], [])
     return {
         "definitions": list(_placed(data, breaks, found)),
-        "names": [name for name, _, _, _ in once],
-        "kinds": [kind for _, kind, _, _ in once],
-        "within": [inside for _, _, inside, _ in once],
-        "lines": [line for _, _, _, line in once],
+        "names": names_,
+        "kinds": kinds,
+        "within": within,
+        "lines": lines,
     }
+
+
+def _looked_at(data: bytes, language: str, known: Grammar) -> _Looked | None:
+    """Definitions, starts of their names and captures; of a broken text those of its sound parts and each broken one.
+
+    None if it is mostly errors.
+    """
+    tree = known.parser.parse(data)
+    whole = _sound([(0, len(data), tree)], len(data), known)
+    if not tree.root_node.has_error or (whole and not _is_harmed(tree)):
+        return whole
+    parts = mending.broken(data, language, known.parser)
+    if not parts:
+        return whole
+    spans = [(start, end) for start, end, _ in parts]
+    rest = known.parser.parse(mending.without(data, spans))
+    mended = _sound([(0, len(data), rest), *parts], len(data), known)
+    if mended and (not whole or _is_better(mended[0], whole[0], spans)):
+        return mended
+    return whole
+
+
+def _is_harmed(tree: Tree) -> bool:
+    """Whether an error is so long, or so much of a kind with a lost brace, that more than its place suffers."""
+    cursor = tree.walk()
+    while (node := cursor.node) is not None:
+        if (node.is_error and node.end_byte - node.start_byte > _SMALL_ERROR) or node.is_missing:
+            return True
+        if node.has_error and cursor.goto_first_child():
+            continue
+        while not cursor.goto_next_sibling():
+            if not cursor.goto_parent():
+                return False
+    return False
+
+
+def _is_better(mended: list[_Found], whole: list[_Found], broken: list[Span]) -> bool:
+    """Whether errors did harm elsewhere that is undone, and no more was lost, as of a namespace without its braces."""
+    known = {(one.start, one.end, one.path) for one in whole}
+    new = [one.start for one in mended if (one.start, one.end, one.path) not in known]
+    elsewhere = any(all(not start <= place < end for start, end in broken) for place in new)
+    return elsewhere and len(mended) >= len(whole)
+
+
+def _sound(trees: list[tuple[int, int, Tree]], length: int, known: Grammar) -> _Looked | None:
+    """What is in trees, each between two bytes, that one text has been parsed as; None if that is mostly errors."""
+    errors: list[Span] = []
+    captures: Captures = {}
+    for start, end, tree in trees:
+        of_tree = _errors(tree)
+        if of_tree is None:
+            return None
+        errors += of_tree
+        for name, nodes in _captures(tree, known).items():
+            kept = (
+                [node for node in nodes if start <= node.start_byte and node.end_byte <= end]
+                if len(trees) > 1
+                else nodes
+            )
+            captures.setdefault(name, []).extend(kept)
+    names: set[int] = set()
+    found = _nested(_definitions(captures, names))
+    if _unsound(errors, found) > _MAX_ERRORS * length or (errors and not found):
+        return None
+    return found, names, captures
+
+
+def _captures(tree: Tree, known: Grammar) -> Captures:
+    from tree_sitter import QueryCursor
+
+    cursor = QueryCursor(known.query)
+    cursor.set_max_start_depth(_MAX_TREE_DEPTH)
+    found: Captures = cursor.captures(tree.root_node)
+    return found
 
 
 def _errors(tree: Tree) -> list[Span] | None:
     """Spans (bytes) of the outermost errors but for the root, None if a query would take too long over one of them."""
     errors: list[Span] = []
+    if not tree.root_node.has_error:
+        return errors
     cursor = tree.walk()
     end = -1
     while (node := cursor.node) is not None:
@@ -271,18 +347,18 @@ def _uses(data: bytes, captures: Captures, names: set[int], builtin: frozenset[s
             name = data[start:end].decode()
             if kind == "import":
                 name = name.strip("<>")
-            if kind != "type" or name not in builtin:
-                uses[start] = (start, name, kind)
+            elif kind == "type" and name in builtin:
+                continue
+            uses[start] = (start, name, kind)
     return sorted(uses.values())[:_MAX_REFERENCES]
 
 
-def _within(found: list[_Found], at: list[int]) -> list[int]:
+def _within(found: list[_Found], at: Offsets) -> Offsets:
     """Index of the innermost definition around each of the bytes `at`, or -1."""
-    starts = [one.start for one in found]
-    within = []
-    for place in at:
-        inside = bisect_right(starts, place) - 1
-        while inside >= 0 and found[inside].end <= place:
-            inside = found[inside].parent
-        within.append(inside)
+    # the last row is that of -1, which no place is behind
+    table = np.array([(one.start, one.end, one.parent) for one in found] + [(_NOWHERE, _NOWHERE, -1)], dtype=np.int64)
+    starts, ends, parents = table.T
+    within: Offsets = starts.searchsorted(at, side="right") - 1
+    while (behind := np.flatnonzero(ends[within] <= at)).size:
+        within[behind] = parents[within[behind]]
     return within

@@ -20,7 +20,7 @@ from pathlib import Path
 from schemas.document import Content, Entry, Page
 from schemas.errors import FileError, FolderGone, SourceRefused, SourceUnavailable
 from schemas.status import Reason
-from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, Rules, Trail
+from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
 from worker.sources.sift import DIRECTORIES
 
 PAGE_SIZE = 1000
@@ -100,7 +100,9 @@ class LocalFolder:
         self._paused = (after, walk)
         unlisted = tuple(_key(item.parts) + b"/" for item in items if item.info is None)
         entries = [_entry(item) for item in items if item.ignored is None]
-        return Page(entries, after, unlisted, Counter(item.ignored for item in items if item.ignored))
+        ignored = Counter(item.ignored for item in items if item.ignored)
+        ignored += self._trail.refused(None if cursor is None else _parts_of_cursor(cursor)[:-1])
+        return Page(entries, after, unlisted, ignored)
 
     def leaves_out(self, key: bytes) -> bool:
         """See `Source`."""
@@ -109,6 +111,13 @@ class LocalFolder:
             return bool(self._trail.pruned(tuple(folders)) or self._trail.ignored(os.fsdecode(name)))
         finally:
             self._let_go()
+
+    @property
+    def real_path(self) -> bytes:
+        """The directory, without links in its path. Raises `SourceRefused` where no root holds it."""
+        self._place = self._place or _placed(self._path, self._roots)
+        root, below = self._place
+        return b"/".join((os.fsencode(root).rstrip(b"/"), *below))
 
     def read(self, key: bytes, limit: int) -> Content:
         """See `Source`; never waits on a pipe or a device."""
@@ -168,20 +177,21 @@ class LocalFolder:
                 self._trail.pruned(item.parts[:-1])
                 yield _Item(item.parts, item.info, self._trail.ignored(os.fsdecode(item.parts[-1])))
 
-    def _ignore_files(self, way: Parts) -> Iterator[bytes]:
+    def _ignore_files(self, way: Parts) -> Iterator[IgnoreFile]:
         for name in self._names_in(way):
             try:
-                yield self.read(_key((*way, name)), MAX_IGNORE_FILE).data
+                yield os.fsdecode(name), self.read(_key((*way, name)), MAX_IGNORE_FILE).data
             except FileError:
-                # as unreadable as the file is, it will be told of as one
-                continue
+                yield os.fsdecode(name), None
 
     def _names_in(self, way: Parts) -> Sequence[bytes]:
         """The ignore files that a directory has: one look at it, where reading each in vain would take four."""
         try:
             with _file_errors():
                 handle = self._directory(way)
-                return [name for name in map(os.fsencode, IGNORE_FILES) if _look(name, handle)]
+                found = [(name, _look(name, handle)) for name in map(os.fsencode, IGNORE_FILES)]
+                # a directory of that name is none, as in sources that have no directories
+                return [name for name, info in found if info and not stat.S_ISDIR(info.st_mode)]
         except FileError:
             return ()
 

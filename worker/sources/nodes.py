@@ -16,7 +16,7 @@ from psycopg.rows import TupleRow, class_row
 from schemas.document import Content, Entry, Page
 from schemas.errors import FileError, FolderGone, SourceUnavailable
 from schemas.status import Reason
-from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, Rules, Trail
+from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
 from worker.objects import Objects
 from worker.sources.sift import LAST, sift
 from worker.state import Pool, load
@@ -89,7 +89,7 @@ class NodeTree:
         self._trail: Trail[str] = Trail(rules, self._name_of, self._ignore_files)
         # of the folders above the nodes at hand: their names, and the nodes of their ignore files
         self._names: dict[str, str] = {}
-        self._ignoring: dict[str, list[str]] = {}
+        self._ignoring: dict[str, list[tuple[str, str]]] = {}
 
     def check(self) -> None:
         """See `Source`."""
@@ -111,7 +111,7 @@ class NodeTree:
             above = _ids(cursor or "/")[:-1]
             self._look_up(database, {*above, *(folder for node in nodes for folder in _folders(root, node))})
         files = ((_folders(root, node), _shown(node.name, node.id), node) for node in nodes)
-        kept, ignored = sift(self._trail, files, above)
+        kept, ignored = sift(self._trail, files, above if cursor else None)
         entries = [_entry(node, _path(root, node, self._names)) for node in kept]
         more = len(nodes) == self._page_size
         return Page(entries, self._next(root, nodes[-1]) if more else None, ignored=ignored)
@@ -161,17 +161,17 @@ class NodeTree:
         files = _rows(_IgnoreFile, database, "find_ignore_files", project_id=self._project_id, ids=ids, names=names)
         self._ignoring = defaultdict(list)
         for file in sorted(files, key=lambda file: (IGNORE_FILES.index(file.name), file.id)):
-            self._ignoring[file.folder].append(file.id)
+            self._ignoring[file.folder].append((file.name, file.id))
 
     def _name_of(self, folder: str) -> str:
         return self._names.get(folder, folder)
 
-    def _ignore_files(self, way: tuple[str, ...]) -> Iterator[bytes]:
-        for node_id in self._ignoring.get(way[-1] if way else self._node_id, ()):
+    def _ignore_files(self, way: tuple[str, ...]) -> Iterator[IgnoreFile]:
+        for name, node_id in self._ignoring.get(way[-1] if way else self._node_id, ()):
             try:
-                yield self.read(node_id.encode(), MAX_IGNORE_FILE).data
-            except FileError:
-                continue
+                yield name, self.read(node_id.encode(), MAX_IGNORE_FILE).data
+            except FileError as failure:
+                yield name, b"" if failure.reason is Reason.EMPTY else None
 
     def _stored(self, key: bytes, limit: int) -> _Stored:
         with _connection(self._pool) as database:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from schemas.document import Content, Entry, Page
 from schemas.errors import FileError
-from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, Rules, Trail
+from schemas.status import Reason
+from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
 from worker.objects import s3_client, s3_errors, s3_fetch
 from worker.sources.sift import LAST, sift
 
@@ -56,7 +57,7 @@ class S3Prefix:
         self._seen = _Seen(after, keys[-1] if more else LAST, frozenset(keys))
         # a key that ends with "/" is how consoles keep an empty folder
         files = ((*_way(key), item) for key, item in zip(keys, found, strict=True) if not key.endswith("/"))
-        kept, ignored = sift(self._trail, files, _way(after)[0])
+        kept, ignored = sift(self._trail, files, _way(after)[0] if after else None)
         entries = [self._entry(item) for item in kept]
         return Page(entries, self._next(keys[-1]) if more else None, ignored=ignored)
 
@@ -81,15 +82,17 @@ class S3Prefix:
         pruned = self._trail.pruned(_way(last)[0])
         return _cursor_of("/".join((*pruned[0], LAST)) if pruned else last)
 
-    def _ignore_files(self, way: tuple[str, ...]) -> Iterator[bytes]:
+    def _ignore_files(self, way: tuple[str, ...]) -> Iterator[IgnoreFile]:
         """Read what the last page shows; what is outside of it may be there, and is tried."""
         for name in IGNORE_FILES:
             key = "/".join((*way, name))
             if key in self._seen.keys or not self._seen.after < key <= self._seen.until:
                 try:
-                    yield self.read(key.encode(), MAX_IGNORE_FILE).data
-                except FileError:
-                    continue
+                    yield name, self.read(key.encode(), MAX_IGNORE_FILE).data
+                except FileError as failure:
+                    # of what was not listed, most is not there
+                    if key in self._seen.keys or failure.reason is Reason.TOO_LARGE:
+                        yield name, None
 
     def _entry(self, item: ObjectTypeDef) -> Entry:
         key = item["Key"].removeprefix(self._prefix)

@@ -18,15 +18,16 @@ LAST = "\U0010ffff"
 
 
 def sift(
-    trail: Trail[Part], files: Iterable[tuple[tuple[Part, ...], str, File]], after: tuple[Part, ...]
+    trail: Trail[Part], files: Iterable[tuple[tuple[Part, ...], str, File]], after: tuple[Part, ...] | None
 ) -> tuple[list[File], Counter[str]]:
     """The files that are kept of (directories above, name, file), and what is ignored, counted by rule.
 
-    `after` are the directories above the cursor: an excluded one among them was counted with an earlier page.
+    `after` are the directories above the cursor, None for the first page: what is to be counted of them was counted
+    with an earlier one.
     """
     kept: list[File] = []
     ignored: Counter[str] = Counter()
-    counted = trail.pruned(after)
+    counted = trail.pruned(after or ())
     for way, name, file in files:
         pruned = trail.pruned(way)
         if pruned:
@@ -37,4 +38,4 @@ def sift(
             ignored[rule] += 1
         else:
             kept.append(file)
-    return kept, ignored
+    return kept, ignored + trail.refused(after)

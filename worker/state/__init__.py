@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import select
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import resources
@@ -35,10 +36,33 @@ def open_pool(database_url: str, *, max_size: int = 4, **options: Any) -> Pool:
         min_size=0,
         max_size=max_size,
         timeout=20,
-        check=ConnectionPool.check_connection,
+        check=_check,
         open=True,
         **options,
     )
+
+
+def _check(connection: Connection[Any]) -> None:
+    """Ask a server only where something waits to be read: one that ends says goodbye, an idle one says nothing.
+
+    Raises `OperationalError`, for the pool to take another connection.
+    """
+    heard = select.poll()
+    heard.register(connection.fileno(), select.POLLIN)
+    if heard.poll(0):
+        ConnectionPool.check_connection(connection)
+
+
+@contextmanager
+def reading(pool: Pool) -> Iterator[Connection[TupleRow]]:
+    """A connection for single statements that read: each is one round trip, which a transaction would make three."""
+    with pool.connection() as connection:
+        connection.autocommit = True
+        try:
+            yield connection
+        finally:
+            if not connection.closed:
+                connection.autocommit = False
 
 
 #: Any number that no other user of the database takes for the first half of an advisory lock.

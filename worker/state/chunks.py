@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -14,7 +14,7 @@ from psycopg.rows import class_row, dict_row
 
 from schemas.document import Chunk
 from schemas.errors import LeaseLost
-from worker.state import Pool, load
+from worker.state import Pool, load, reading
 
 #: The longest a write may still arrive after its sender gave up: the store's time-out of 15 s, times a wide margin.
 LATE_WRITE = timedelta(minutes=5)
@@ -22,6 +22,7 @@ LATE_WRITE = timedelta(minutes=5)
 FIRST_DELETE = timedelta(seconds=20)
 
 _SQL = load("chunks")
+_FILTERS = load("filters")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +99,15 @@ def restored(connection: Connection[Any], files: Sequence[UUID], ids: Sequence[U
     connection.execute(_SQL["restored"], {"files": list(files), "ids": list(ids)})
 
 
-def insert(pool: Pool, owner: UUID, epoch: int, placed: Iterable[Placed], *, keywords: bool) -> None:
+def insert(pool: Pool, owner: UUID, epoch: int, placed: Iterable[tuple[Placed, str | None]]) -> None:
     """Write chunks, not live yet, of the files `owner` holds; those already there are left as they are.
 
+    Each comes with the keyword field "code" as `keywords.vector` writes it, or None where the store has the keywords.
     Raises `LeaseLost` if one is not there afterwards: no vector may be written that nothing refers to.
     """
     with pool.connection() as connection:
         _stage(connection, placed)
-        connection.execute(_SQL["insert_staged"], {"owner": owner, "epoch": epoch, "keywords": keywords})
+        connection.execute(_SQL["insert_staged"], {"owner": owner, "epoch": epoch})
         if connection.execute(_SQL["any_unwritten"]).fetchone() is not None:
             raise LeaseLost("the task was cancelled, deleted or taken over")
 
@@ -116,7 +118,7 @@ def replace(
     files: Sequence[UUID],
     failed: Sequence[UUID],
     current: Sequence[UUID],
-    kept: Sequence[Placed],
+    kept: Sequence[tuple[Placed, str | None]],
 ) -> list[UUID]:
     """Make `current` the live chunks of finished files; the ids that went to the tombstones.
 
@@ -131,9 +133,12 @@ def replace(
     return buried
 
 
-def move_keywords(connection: Connection[Any], files: Sequence[UUID]) -> None:
-    """Write the keyword field of moved files' chunks anew: the path is part of it."""
-    connection.execute(_SQL["move_keywords"], {"files": list(files)})
+def move_keywords(connection: Connection[Any], paths: Mapping[UUID, str]) -> None:
+    """Write the keyword fields of moved files' chunks anew: the path is part of them.
+
+    The files' paths come as `keywords.path_vector` writes them.
+    """
+    connection.execute(_SQL["move_keywords"], {"files": list(paths), "paths": list(paths.values())})
 
 
 def of_file(pool: Pool, file_id: UUID, *, unembedded: bool) -> list[tuple[UUID, str, str]]:
@@ -169,22 +174,30 @@ def text(pool: Pool, file_id: UUID) -> list[dict[str, Any]]:
 
 def hits(pool: Pool, index_id: UUID, ids: Sequence[UUID]) -> dict[UUID, dict[str, Any]]:
     """What an answer shows of live chunks; ids without a live row are left out."""
-    with pool.connection() as connection:
+    with reading(pool) as connection:
         cursor = connection.cursor(row_factory=dict_row)
         rows = cursor.execute(_SQL["hits"], {"ids": list(ids), "index_id": index_id})
         return {row["chunk_id"]: row for row in rows}
 
 
-def keyword_search(pool: Pool, values: dict[str, Any]) -> list[tuple[UUID, float]]:
-    """Chunks that hold any word of the query, best first."""
-    with pool.connection() as connection:
-        return connection.execute(_SQL["keyword_search"], values).fetchall()
+def any_live(pool: Pool, index_id: UUID) -> bool:
+    """Whether any text of the index can be found."""
+    with reading(pool) as connection:
+        row = connection.execute(_SQL["any_live"], {"index_id": index_id}).fetchone()
+    return bool(row and row[0])
+
+
+def at(pool: Pool, places: Sequence[tuple[UUID, int]]) -> list[UUID]:
+    """The live chunks that hold these lines of these files."""
+    values = {"files": [file_id for file_id, _ in places], "lines": [line for _, line in places]}
+    with reading(pool) as connection:
+        return [id_ for (id_,) in connection.execute(_SQL["at"], values)]
 
 
 def unembedded(pool: Pool, values: dict[str, Any]) -> list[tuple[UUID, int]]:
     """Files that are found by words only and pass the filters, by path: id, and characters of the whole text."""
     with pool.connection() as connection:
-        return connection.execute(_SQL["unembedded"], values).fetchall()
+        return connection.execute(_SQL["unembedded"].format(**_FILTERS), values).fetchall()
 
 
 def whole(pool: Pool, files: Sequence[UUID]) -> list[dict[str, Any]]:
@@ -196,19 +209,19 @@ def whole(pool: Pool, files: Sequence[UUID]) -> list[dict[str, Any]]:
 def any_passes(pool: Pool, values: dict[str, Any]) -> bool:
     """Whether any live chunk passes the filters."""
     with pool.connection() as connection:
-        row = connection.execute(_SQL["any_passes"], values).fetchone()
+        row = connection.execute(_SQL["any_passes"].format(**_FILTERS), values).fetchone()
         return row is not None and bool(row[0])
 
 
-def _stage(connection: Connection[Any], placed: Iterable[Placed]) -> None:
+def _stage(connection: Connection[Any], placed: Iterable[tuple[Placed, str | None]]) -> None:
     connection.execute(_SQL["stage"])
     with connection.cursor().copy(_SQL["copy"]) as copy:
-        for p in placed:
+        for p, code in placed:
             c = p.chunk
             copy.write_row(
                 (
                     *(p.id, p.file_id, p.index, c.json_pointer, c.text, c.context, p.lead, p.trail, p.content_hash),
                     *(c.tokens, c.start_line, c.end_line, c.start_char, c.end_char, c.title, c.symbol, c.node_type),
-                    *(c.scope, p.language, c.level, c.page, p.embedded),
+                    *(c.scope, p.language, c.level, c.page, p.embedded, code),
                 )
             )

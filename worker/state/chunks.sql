@@ -19,24 +19,25 @@ CREATE TEMP TABLE IF NOT EXISTS staged_chunk (
     id uuid, file_id uuid, chunk_index integer, json_pointer text, chunk_text text, context text, lead text, trail text,
     content_hash text, tokens_estimate integer, start_line integer, end_line integer, start_char integer,
     end_char integer, title text, symbol text, node_type text, scope text, language text, level smallint, page integer,
-    embedded boolean
+    embedded boolean, code tsvector
 ) ON COMMIT DELETE ROWS
 
 -- name: copy
 COPY staged_chunk (id, file_id, chunk_index, json_pointer, chunk_text, context, lead, trail, content_hash,
     tokens_estimate, start_line, end_line, start_char, end_char, title, symbol, node_type, scope, language, level, page,
-    embedded)
+    embedded, code)
 FROM STDIN
 
 -- name: insert_staged
 -- not live; only for files this worker still holds under the index's present epoch
 INSERT INTO chunk (id, index_id, file_id, chunk_index, json_pointer, chunk_text, context, lead, trail, content_hash,
     tokens_estimate, start_line, end_line, start_char, end_char, title, symbol, node_type, scope, language, level, page,
-    embedded, keywords)
+    embedded, keywords, code)
 SELECT s.id, f.index_id, s.file_id, s.chunk_index, s.json_pointer, s.chunk_text, s.context, s.lead, s.trail,
        s.content_hash, s.tokens_estimate, s.start_line, s.end_line, s.start_char, s.end_char, s.title, s.symbol,
        s.node_type, s.scope, s.language, s.level, s.page, s.embedded,
-       CASE WHEN %(keywords)s THEN to_tsvector('english', f.path || E'\n' || s.context || E'\n' || s.chunk_text) END
+       CASE WHEN s.code IS NOT NULL
+            THEN to_tsvector('english', f.path || E'\n' || s.context || E'\n' || s.chunk_text) END, s.code
 FROM staged_chunk s
 JOIN search_index_file f ON f.id = s.file_id AND f.lease_owner = %(owner)s AND f.status = 'indexing'
 JOIN search_index i ON i.id = f.index_id AND i.epoch = %(epoch)s AND i.deleted_at IS NULL
@@ -65,15 +66,18 @@ UPDATE chunk SET live = true WHERE file_id = ANY (%(files)s) AND NOT live
 UPDATE chunk c
 SET chunk_index = s.chunk_index, context = s.context, lead = s.lead, trail = s.trail, start_line = s.start_line,
     end_line = s.end_line, start_char = s.start_char, end_char = s.end_char, title = s.title,
-    page = s.page
+    page = s.page, code = coalesce(c.code, s.code)
 FROM staged_chunk s
 WHERE c.id = s.id AND (c.chunk_index, c.lead, c.trail, c.start_line, c.end_line, c.start_char, c.end_char, c.title,
-        c.page)
-    IS DISTINCT FROM (s.chunk_index, s.lead, s.trail, s.start_line, s.end_line, s.start_char, s.end_char, s.title, s.page)
+        c.page, c.code IS NULL)
+    IS DISTINCT FROM (s.chunk_index, s.lead, s.trail, s.start_line, s.end_line, s.start_char, s.end_char, s.title,
+        s.page, s.code IS NULL)
 
 -- name: move_keywords
-UPDATE chunk c SET keywords = to_tsvector('english', f.path || E'\n' || c.context || E'\n' || c.chunk_text)
-FROM search_index_file f WHERE f.id = c.file_id AND c.file_id = ANY (%(files)s) AND c.keywords IS NOT NULL
+UPDATE chunk c SET keywords = to_tsvector('english', f.path || E'\n' || c.context || E'\n' || c.chunk_text),
+       code = s.code || ts_filter(c.code, '{d}')
+FROM unnest(%(files)s::uuid[], %(paths)s::tsvector[]) s (file_id, code) JOIN search_index_file f ON f.id = s.file_id
+WHERE c.file_id = s.file_id AND c.keywords IS NOT NULL
 
 -- name: moved
 SELECT id, context, chunk_text FROM chunk WHERE file_id = %(file_id)s AND live AND (embedded OR %(unembedded)s)
@@ -103,40 +107,21 @@ SELECT c.id AS chunk_id, c.chunk_text, coalesce(f.node_id, f.id::text) AS file_n
 FROM chunk c JOIN search_index_file f ON f.id = c.file_id
 WHERE c.id = ANY (%(ids)s) AND c.index_id = %(index_id)s AND c.live
 
--- name: keyword_search
-SELECT c.id, ts_rank(c.keywords, q.query, 1 | 32) AS value
-FROM (
-    -- any of the words instead of all: the parsed query's operators are exchanged, its lexemes stay quoted
-    SELECT replace(plainto_tsquery('english', %(query)s)::text, ' & ', ' | ')::tsquery AS query
-) q, chunk c JOIN search_index_file f ON f.id = c.file_id
-WHERE c.index_id = %(index_id)s AND c.live AND c.keywords @@ q.query
-  AND (%(file_node_ids)s::text[] IS NULL OR coalesce(f.node_id, f.id::text) = ANY (%(file_node_ids)s))
-  AND (%(types)s::text[] IS NULL OR f.type = ANY (%(types)s))
-  AND (%(languages)s::text[] IS NULL OR c.language = ANY (%(languages)s))
-  AND (%(symbols)s::text[] IS NULL OR c.symbol = ANY (%(symbols)s))
-  AND (%(node_types)s::text[] IS NULL OR c.node_type = ANY (%(node_types)s))
-  AND (%(scope)s::text IS NULL OR c.scope = %(scope)s OR starts_with(c.scope, %(scope)s || '/'))
-  AND (%(json_pointer)s::text IS NULL OR c.json_pointer = %(json_pointer)s
-       OR starts_with(c.json_pointer, %(json_pointer)s || '/'))
-  AND (%(level)s::int IS NULL OR c.level = %(level)s)
-ORDER BY value DESC, c.id LIMIT %(limit)s
+-- name: any_live
+SELECT EXISTS (SELECT FROM search_index_file WHERE index_id = %(index_id)s AND live_chunks > 0)
+
+-- name: at
+SELECT c.id
+FROM unnest(%(files)s::uuid[], %(lines)s::int[]) AS a (file_id, line)
+JOIN chunk c ON c.file_id = a.file_id AND c.live AND a.line BETWEEN c.start_line AND c.end_line
 
 -- name: unembedded
 -- whole files, none longer than an answer may hold
 SELECT f.id, w.characters
 FROM search_index_file f CROSS JOIN LATERAL (
-    SELECT max(c.end_char) + max(length(c.trail)) AS characters, bool_or(
-        (%(languages)s::text[] IS NULL OR c.language = ANY (%(languages)s))
-        AND (%(symbols)s::text[] IS NULL OR c.symbol = ANY (%(symbols)s))
-        AND (%(node_types)s::text[] IS NULL OR c.node_type = ANY (%(node_types)s))
-        AND (%(scope)s::text IS NULL OR c.scope = %(scope)s OR starts_with(c.scope, %(scope)s || '/'))
-        AND (%(json_pointer)s::text IS NULL OR c.json_pointer = %(json_pointer)s
-             OR starts_with(c.json_pointer, %(json_pointer)s || '/'))
-        AND (%(level)s::int IS NULL OR c.level = %(level)s)) AS passes
+    SELECT max(c.end_char) + max(length(c.trail)) AS characters, bool_or({chunk}) AS passes
     FROM chunk c WHERE c.file_id = f.id AND c.live) w
-WHERE f.index_id = %(index_id)s AND NOT f.live_embedded AND w.passes AND w.characters <= %(characters)s
-  AND (%(file_node_ids)s::text[] IS NULL OR coalesce(f.node_id, f.id::text) = ANY (%(file_node_ids)s))
-  AND (%(types)s::text[] IS NULL OR f.type = ANY (%(types)s))
+WHERE f.index_id = %(index_id)s AND NOT f.live_embedded AND w.passes AND w.characters <= %(characters)s AND {file}
   AND (%(only)s::uuid[] IS NULL OR f.id = ANY (%(only)s)) AND NOT f.id = ANY (%(without)s)
 ORDER BY f.path, f.id LIMIT %(limit)s
 
@@ -152,14 +137,5 @@ WHERE c.file_id = ANY (%(files)s) AND c.live AND c.level = 0 ORDER BY f.id, c.st
 -- name: any_passes
 SELECT EXISTS (
 SELECT FROM chunk c JOIN search_index_file f ON f.id = c.file_id
-WHERE c.index_id = %(index_id)s AND c.live
-  AND (%(file_node_ids)s::text[] IS NULL OR coalesce(f.node_id, f.id::text) = ANY (%(file_node_ids)s))
-  AND (%(types)s::text[] IS NULL OR f.type = ANY (%(types)s))
-  AND (%(languages)s::text[] IS NULL OR c.language = ANY (%(languages)s))
-  AND (%(symbols)s::text[] IS NULL OR c.symbol = ANY (%(symbols)s))
-  AND (%(node_types)s::text[] IS NULL OR c.node_type = ANY (%(node_types)s))
-  AND (%(scope)s::text IS NULL OR c.scope = %(scope)s OR starts_with(c.scope, %(scope)s || '/'))
-  AND (%(json_pointer)s::text IS NULL OR c.json_pointer = %(json_pointer)s
-       OR starts_with(c.json_pointer, %(json_pointer)s || '/'))
-  AND (%(level)s::int IS NULL OR c.level = %(level)s)
+WHERE c.index_id = %(index_id)s AND c.live AND {file} AND {chunk}
 )

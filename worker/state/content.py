@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from psycopg import Connection
@@ -22,6 +23,21 @@ def get(pool: Pool, project_id: str, node_id: str) -> Row:
     """A node with its inline JSON or the key of its object; raises `NotFound`."""
     with pool.connection() as connection:
         return _get(connection, project_id, node_id)
+
+
+def at(pool: Pool, project_id: str, path: str, slash: str) -> list[Row]:
+    """The node at a path of ids, or else those at a path of names, in which `slash` stands for a slash."""
+    names = path.removeprefix("/").split("/")
+    values = {"project_id": project_id, "path": path, "names": names, "slash": slash}
+    with pool.connection() as connection:
+        cursor = connection.cursor(row_factory=dict_row)
+        return cursor.execute(_SQL["at_ids"], values).fetchall() or cursor.execute(_SQL["at_names"], values).fetchall()
+
+
+def id_paths(pool: Pool, project_id: str, ids: Sequence[str]) -> dict[str, str]:
+    """The ids from the root down to nodes, by id."""
+    with pool.connection() as connection:
+        return dict(connection.execute(_SQL["id_paths"], {"project_id": project_id, "ids": list(ids)}).fetchall())
 
 
 def insert(pool: Pool, project_id: str, node: Row) -> Row:

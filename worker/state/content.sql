@@ -29,3 +29,20 @@ WITH gone AS (
 )
 INSERT INTO content_stray (key, due_at) SELECT object_key, now() FROM gone WHERE object_key IS NOT NULL
 ON CONFLICT DO NOTHING RETURNING key
+
+-- name: id_paths
+SELECT id, id_path FROM content_node WHERE project_id = %(project_id)s AND id = ANY (%(ids)s)
+
+-- name: at_ids
+SELECT id, parent_id, id_path, name, type FROM content_node WHERE project_id = %(project_id)s AND id_path = %(path)s
+
+-- name: at_names
+-- names are told as file_path tells them; several nodes of one folder may have the same
+WITH RECURSIVE walk AS (
+    SELECT id, parent_id, id_path, name, type, 1 AS depth FROM content_node
+    WHERE project_id = %(project_id)s AND parent_id IS NULL AND replace(name, '/', %(slash)s) = (%(names)s::text[])[1]
+    UNION ALL
+    SELECT n.id, n.parent_id, n.id_path, n.name, n.type, w.depth + 1
+    FROM walk w JOIN content_node n ON n.project_id = %(project_id)s AND n.parent_id = w.id
+    WHERE replace(n.name, '/', %(slash)s) = (%(names)s::text[])[w.depth + 1])
+SELECT id, parent_id, id_path, name, type FROM walk WHERE depth = cardinality(%(names)s::text[]) ORDER BY id_path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -83,6 +84,11 @@ class Outcome:
     mime: str | None = None
     is_binary: bool | None = None
     language: str | None = None
+
+
+def file_id(index_id: UUID, key: bytes) -> UUID:
+    """uuid5(index, key); spelled out because Python 3.11's `uuid5` takes no bytes."""
+    return UUID(bytes=hashlib.sha1(index_id.bytes + key, usedforsecurity=False).digest()[:16], version=5)
 
 
 def record_page(
@@ -242,6 +248,14 @@ def paths(pool: Pool, index_id: UUID) -> list[tuple[str, str]]:
     """(file_node_id, path) of every file with live chunks."""
     with pool.connection() as connection:
         return connection.execute(_SQL["paths"], {"index_id": index_id}).fetchall()
+
+
+def below(pool: Pool, index_id: UUID, id_path: str, limit: int | None) -> list[str]:
+    """The `file_node_id` of files with live chunks at or below an id path (empty: of the whole index)."""
+    values = {"index_id": index_id, "id_path": id_path, "limit": limit}
+    with pool.connection() as connection:
+        rows = connection.execute(_SQL["below"], values).fetchall()
+        return [row[0] for row in rows]
 
 
 def named(pool: Pool, index_id: UUID, names: Sequence[str]) -> list[str]:

@@ -184,6 +184,13 @@ WHERE index_id = %(index_id)s AND status <> 'removed' AND (id = %(file_id)s OR n
 SELECT coalesce(node_id, id::text) AS file_node_id, path FROM search_index_file
 WHERE index_id = %(index_id)s AND live_chunks > 0
 
+-- name: below
+-- live files at or below a place, as id paths tell it
+SELECT coalesce(node_id, id::text) AS file_node_id FROM search_index_file
+WHERE index_id = %(index_id)s AND live_chunks > 0
+  AND (id_path = %(id_path)s OR starts_with(id_path, %(id_path)s || '/'))
+LIMIT %(limit)s
+
 -- name: named
 SELECT coalesce(node_id, id::text) AS file_node_id FROM search_index_file
 WHERE index_id = %(index_id)s AND live_chunks > 0 AND (id::text = ANY (%(names)s) OR node_id = ANY (%(names)s))

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 from psycopg.rows import dict_row
 
-from worker.state import Pool, load
+from worker.state import Pool, load, reading
 
 _SQL = load("keys")
 
@@ -17,7 +17,7 @@ _SQL = load("keys")
 def create(pool: Pool, project_id: str, name: str) -> tuple[UUID, str]:
     """A new key: its id, and the key itself, which nobody can read again."""
     key_id, key = uuid4(), f"fx_{secrets.token_urlsafe(32)}"
-    row = {"id": key_id, "project_id": project_id, "name": name, "key_hash": _hash(key)}
+    row = {"id": key_id, "project_id": project_id, "name": name, "key_hash": hashed(key)}
     with pool.connection() as connection:
         connection.execute(_SQL["insert"], row)
     return key_id, key
@@ -25,8 +25,13 @@ def create(pool: Pool, project_id: str, name: str) -> tuple[UUID, str]:
 
 def project(pool: Pool, key: str) -> str | None:
     """The project a key belongs to, None for one that is unknown or revoked."""
-    with pool.connection() as connection:
-        row = connection.execute(_SQL["project"], {"key_hash": _hash(key)}).fetchone()
+    return project_of(pool, hashed(key))
+
+
+def project_of(pool: Pool, key_hash: bytes) -> str | None:
+    """The project of the key with this hash."""
+    with reading(pool) as connection:
+        row = connection.execute(_SQL["project"], {"key_hash": key_hash}).fetchone()
         return str(row[0]) if row else None
 
 
@@ -42,6 +47,7 @@ def revoke(pool: Pool, key_id: UUID) -> bool:
         return bool(connection.execute(_SQL["revoke"], {"id": key_id}).rowcount)
 
 
-def _hash(key: str) -> bytes:
+def hashed(key: str) -> bytes:
+    """The form in which a key is stored."""
     # keys are 256 random bits, so a plain hash cannot be guessed back
     return hashlib.sha256(key.encode()).digest()

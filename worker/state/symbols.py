@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
@@ -10,12 +11,17 @@ from psycopg import Connection
 from psycopg.rows import dict_row
 
 from schemas.document import Definition, Reference
-from worker.state import Pool, load
+from worker.state import Pool, load, reading
 
 _SQL = load("symbols")
 
 #: Behind every other character that a name can have.
 _LAST = "\U0010ffff"
+
+#: Definitions that `named` gives, and definitions of one name that it chooses them from.
+_MAX_NAMED, _MAX_CONSIDERED = 50, 2000
+
+_SEPARATOR = re.compile(r"::|->|[./#]")
 
 
 def replace(
@@ -82,3 +88,22 @@ def references(
     values |= {"after_file": after_file, "after_number": after_number}
     with pool.connection() as connection:
         return connection.cursor(row_factory=dict_row).execute(_SQL["references"], values).fetchall()
+
+
+def named(pool: Pool, index_id: UUID, names: Sequence[str]) -> list[tuple[UUID, int, int, str, str]]:
+    """(file, first line, last line, name, kind) of definitions so named, at most 50: the first of each name, and so on.
+
+    Of each name those that are spelled so, else those in another case. One may be qualified (`Foo.run`, `Foo::run`,
+    `Foo/run`): then those in that scope, else those of any, as `json` in `json.loads` may be a file.
+    """
+    asked = [qualified(name) for name in dict.fromkeys(names)]
+    values = {"index_id": index_id, "names": [name for _, name in asked], "scopes": [scope for scope, _ in asked]}
+    values |= {"limit": _MAX_NAMED, "considered": _MAX_CONSIDERED}
+    with reading(pool) as connection:
+        return list(dict.fromkeys(connection.execute(_SQL["named"], values)))
+
+
+def qualified(name: str) -> tuple[str, str]:
+    """Scope ("outer/inner", "" if there is none) and name; what has a part that is empty is one name."""
+    *scope, last = parts = _SEPARATOR.split(name)
+    return ("/".join(scope), last) if all(parts) else ("", name)

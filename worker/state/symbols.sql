@@ -31,3 +31,19 @@ WHERE r.index_id = %(index_id)s
   AND (%(scope)s::text IS NULL OR r.scope = %(scope)s OR starts_with(r.scope, %(scope)s || '/'))
   AND (%(after_file)s::uuid IS NULL OR (r.file_id, r.number) > (%(after_file)s, %(after_number)s))
 ORDER BY r.file_id, r.number LIMIT %(limit)s
+
+-- name: named
+-- of each name what fits it best: its scope first, where it has one, then its case; every name has its turn
+WITH asked AS (
+    SELECT a.name, a.scope, a.place
+    FROM unnest(%(names)s::text[], %(scopes)s::text[]) WITH ORDINALITY AS a (name, scope, place)
+), found AS (
+    SELECT s.*, a.place, rank() OVER (
+        PARTITION BY a.place ORDER BY a.scope <> '' AND starts_with(reverse('/' || s.scope), reverse('/' || a.scope)) DESC,
+        s.name = a.name DESC) AS rank
+    FROM asked a CROSS JOIN LATERAL (
+        SELECT * FROM symbol WHERE index_id = %(index_id)s AND lower(name) = lower(a.name COLLATE "C")
+        ORDER BY file_id, number LIMIT %(considered)s) s
+)
+SELECT file_id, start_line, end_line, name, kind FROM found WHERE rank = 1
+ORDER BY row_number() OVER (PARTITION BY place ORDER BY file_id, number), place LIMIT %(limit)s

@@ -14,7 +14,7 @@ from psycopg.sql import SQL
 
 from schemas.errors import FoldexError
 from schemas.status import TaskKind, TaskStatus
-from worker.state import Pool, handover, load
+from worker.state import Pool, handover, load, reading
 
 #: A worker that does not renew its leases for so long is taken for dead.
 LEASE = timedelta(seconds=8)
@@ -132,6 +132,12 @@ def newest(pool: Pool, index_id: UUID) -> dict[str, Any] | None:
     """The task that tells the state of an index."""
     with pool.connection() as connection:
         return connection.cursor(row_factory=dict_row).execute(_SQL["newest"], {"index_id": index_id}).fetchone()
+
+
+def counts(pool: Pool, index_id: UUID) -> tuple[int, int]:
+    """Indexed files and all files of an index, as its newest task has counted them."""
+    with reading(pool) as connection:
+        return connection.execute(_SQL["counts"], {"index_id": index_id}).fetchone() or (0, 0)
 
 
 def newest_of_tool(pool: Pool, tool_id: UUID) -> dict[str, Any] | None:

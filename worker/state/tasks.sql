@@ -32,6 +32,10 @@ SELECT t.*, i.namespace
 FROM search_index_task t JOIN search_index i ON i.id = t.index_id
 WHERE t.index_id = %(index_id)s ORDER BY t.created_at DESC, t.id DESC LIMIT 1
 
+-- name: counts
+SELECT indexed_files, total_files FROM search_index_task
+WHERE index_id = %(index_id)s ORDER BY created_at DESC, id DESC LIMIT 1
+
 -- name: newest_of_tool
 SELECT t.*, i.namespace, s.project_id, s.id AS asked_of
 FROM search_tool s JOIN search_index i ON i.id = s.index_id JOIN search_index_task t ON t.index_id = i.id

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -18,7 +19,7 @@ from psycopg.types.json import Jsonb
 from schemas.source import AnySource, NodesSource
 from schemas.status import TaskKind
 from schemas.tool import IndexSettings, ToolConfig
-from worker.state import Pool, handover, load, tasks
+from worker.state import Pool, handover, load, reading, tasks
 from worker.state.chunks import LATE_WRITE
 
 #: Turbopuffer's limit for the name of a namespace.
@@ -46,6 +47,15 @@ class Index:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "settings", IndexSettings.model_validate(self.settings))
+
+
+@dataclass(frozen=True, slots=True)
+class Searchable:
+    """A tool and the index it answers from."""
+
+    tool_id: UUID
+    name: str
+    index: Index
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +179,17 @@ def index(pool: Pool, index_id: UUID) -> Index | None:
 
 def index_of_tool(pool: Pool, tool_id: UUID) -> Index | None:
     """The index a tool answers from at this moment; None if the tool is gone."""
-    with pool.connection() as connection:
+    with reading(pool) as connection:
         cursor = connection.cursor(row_factory=class_row(Index))
         return cursor.execute(_SQL["index_of_tool"], {"tool_id": tool_id}).fetchone()
+
+
+def searchable(pool: Pool, project_id: str, tool_ids: Sequence[UUID] | None = None) -> list[Searchable]:
+    """A project's tools, those of these ids or all, newest first."""
+    values = {"project_id": project_id, "tool_ids": None if tool_ids is None else list(tool_ids)}
+    with reading(pool) as connection:
+        rows = connection.cursor(row_factory=dict_row).execute(_SQL["searchable"], values).fetchall()
+    return [Searchable(row.pop("tool_id"), row.pop("name"), Index(**row)) for row in rows]
 
 
 def delete(pool: Pool, tool_id: UUID) -> None:

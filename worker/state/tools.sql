@@ -42,6 +42,13 @@ FROM search_index WHERE id = %(index_id)s AND deleted_at IS NULL
 SELECT i.id, i.project_id, i.source, i.folder_node_id, i.settings, i.vector_store, i.keyword_index, i.namespace, i.epoch
 FROM search_tool s JOIN search_index i ON i.id = s.index_id WHERE s.id = %(tool_id)s
 
+-- name: searchable
+SELECT s.id AS tool_id, s.name, i.id, i.project_id, i.source, i.folder_node_id, i.settings, i.vector_store,
+       i.keyword_index, i.namespace, i.epoch
+FROM search_tool s JOIN search_index i ON i.id = s.index_id
+WHERE s.project_id = %(project_id)s AND (%(tool_ids)s::uuid[] IS NULL OR s.id = ANY (%(tool_ids)s))
+ORDER BY s.created_at DESC, s.id
+
 -- name: delete_tool
 DELETE FROM search_tool WHERE id = %(tool_id)s
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, Protocol
 from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
+
+from worker.keywords import Keywords
 
 Vector = NDArray[np.float32]
 Value = str | int | bool | None
@@ -39,7 +41,7 @@ class Row:
     id: UUID
     vector: Vector | None
     attributes: dict[str, Value]
-    keywords: str | None = None
+    keywords: Keywords | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class Patch:
 
     id: UUID
     attributes: dict[str, Value]
-    keywords: str | None = None
+    keywords: Keywords | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +70,16 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """One ranked search: by vector (cosine), or by keywords (BM25, any of the words)."""
+    """One ranked search: by vector (cosine), or by keywords (BM25, any of the words) in one field of them.
+
+    `keywords` are the query as it was asked; in the field "code" its words are taken apart as those of the rows were.
+    """
 
     limit: int
     vector: Vector | None = None
     keywords: str | None = None
-    conditions: Sequence[Condition] = field(default_factory=tuple)
+    field: Literal["text", "code"] = "text"
+    conditions: Sequence[Condition] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
 from schemas.errors import StoreRefused, StoreUnavailable
+from worker.keywords import Keywords
 from worker.vectors import STRING_ATTRIBUTES, Condition, Found, Leg, Patch, Row, Value, Vector, cut
 from worker.vectors.rows import attributes, can_match, check, clean, matrix, ranked, storable, words
 
@@ -42,6 +43,8 @@ ATTEMPTS, FIRST_PAUSE_S, LONGEST_PAUSE_S = 10, 0.02, 1.0
 KEEP_VERSIONS = timedelta(minutes=10)
 #: Ids in one expression, whose text is parsed.
 MAX_IDS = 4_000
+#: The columns of keywords; tables of an earlier release lack the second until they are written to.
+FIELDS = ("keywords", "code")
 #: Rows fetched beyond the limit, so that it cuts between equal values by id and not by chance.
 TIES = 64
 
@@ -76,6 +79,8 @@ class LanceStore:
         with self._table(namespace) as table:
             if table is None:
                 return
+            if self._has_keywords:
+                _commit(partial(_add_code, table))
             if data is not None:
                 _require_dimensions(table, dimensions)
                 merge = table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
@@ -131,6 +136,7 @@ class LanceStore:
         """Merge small files, index new rows, remove old versions. Raises StoreUnavailable while writers always win."""
         with self._table(namespace) as table:
             if table is not None:
+                _index_code(table)
                 _commit(partial(table.optimize, cleanup_older_than=KEEP_VERSIONS))
 
     @contextmanager
@@ -187,6 +193,26 @@ def _build(directory: Path, namespace: str, schema: Any) -> None:
             base_tokenizer="icu/split", language="English", stem=True, remove_stop_words=False, with_position=False
         )
         table.create_index("keywords", config=text)
+        _index_code(table)
+
+
+def _add_code(table: Any) -> None:
+    """Give a table of an earlier release the field it lacks; until it is indexed, its rows are read one by one."""
+    import pyarrow as pa
+
+    if "keywords" in table.schema.names and "code" not in table.schema.names:
+        table.add_columns(pa.field("code", pa.string()))
+
+
+def _index_code(table: Any) -> None:
+    from lancedb.index import FTS
+
+    if "code" in table.schema.names and not any("code" in index.columns for index in table.list_indices()):
+        # its tokens were made before
+        code = FTS(
+            base_tokenizer="whitespace", max_token_length=None, stem=False, remove_stop_words=False, with_position=False
+        )
+        table.create_index("code", config=code)
 
 
 def _schema(dimensions: int, *, has_keywords: bool) -> Any:
@@ -197,7 +223,7 @@ def _schema(dimensions: int, *, has_keywords: bool) -> Any:
     fields += [pa.field("vector", pa.list_(pa.float32(), dimensions))]
     fields += [pa.field(name, pa.string()) for name in STRING_ATTRIBUTES]
     fields += [pa.field("level", pa.int64()), pa.field("embedded", pa.bool_())]
-    return pa.schema([*fields, pa.field("keywords", pa.string())] if has_keywords else fields)
+    return pa.schema([*fields, *(pa.field(name, pa.string()) for name in FIELDS)] if has_keywords else fields)
 
 
 def _upsert_table(rows: Sequence[Row], dimensions: int, *, has_keywords: bool) -> Any:
@@ -208,7 +234,7 @@ def _upsert_table(rows: Sequence[Row], dimensions: int, *, has_keywords: bool) -
     columns: dict[str, Any] = {name: [row[name] for row in values] for name in values[0]}
     columns["id"] = [str(row.id) for row in rows]
     columns["vector"] = pa.FixedSizeListArray.from_arrays(pa.array(matrix(rows, dimensions).ravel()), dimensions)
-    columns["keywords"] = [row.keywords for row in rows]
+    columns |= {name: [_field(row.keywords, name) for row in rows] for name in FIELDS}
     return pa.table({name: columns[name] for name in schema.names}, schema=schema)
 
 
@@ -220,10 +246,16 @@ def _patch_tables(patches: Sequence[Patch], schema: Any, *, has_keywords: bool) 
     for patch in patches:
         row = {name: storable(value) for name, value in patch.attributes.items()}
         if has_keywords and patch.keywords is not None:
-            row["keywords"] = patch.keywords
+            row |= {name: _field(patch.keywords, name) for name in FIELDS}
         groups[tuple(sorted(row))].append({"id": str(patch.id), **row})
     for names, rows in groups.items():
         yield pa.Table.from_pylist(rows, schema=pa.schema([schema.field(name) for name in ("id", *names)]))
+
+
+def _field(keywords: Keywords | None, name: str) -> str | None:
+    if keywords is None:
+        return None
+    return keywords.code if name == "code" else keywords.text
 
 
 def _require_dimensions(table: Any, dimensions: int) -> None:
@@ -237,8 +269,11 @@ def _find(table: Any, leg: Leg) -> list[Found]:
     if leg.vector is None:
         from lancedb.query import MatchQuery
 
+        column = "code" if leg.field == "code" else "keywords"
+        if column not in table.schema.names:
+            return []
         # a match query takes its text as words only, whatever operators stand in it
-        query, value = table.search(MatchQuery(words(leg), "keywords"), query_type="fts"), "_score"
+        query, value = table.search(MatchQuery(words(leg), column), query_type="fts"), "_score"
     else:
         query = table.search(leg.vector, vector_column_name="vector").distance_type("cosine")
         value, where = "_distance", [*where, "embedded"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.errors import StoreRefused
+from worker.keywords import asked_words
 from worker.vectors import STRING_ATTRIBUTES, Found, Leg, Patch, Row, Value, cut
 
 #: UTF-8 bytes of a full-text query, alike in all stores: Turbopuffer's documented 8,192 in its smallest reading, as it
@@ -68,8 +70,12 @@ def can_match(leg: Leg, *, has_keywords: bool) -> bool:
     """
     if leg.vector is None and not has_keywords:
         raise StoreRefused("This store keeps no keywords; set KEYWORD_INDEX=store and index the folder again.")
-    has_words = leg.vector is not None or any(character.isalnum() for character in leg.keywords or "")
-    return leg.limit > 0 and has_words and all(condition.values for condition in leg.conditions)
+    has_words = any(character.isalnum() for character in words(leg))
+    return (
+        leg.limit > 0
+        and (leg.vector is not None or has_words)
+        and all(condition.values for condition in leg.conditions)
+    )
 
 
 def clean(text: str) -> str:
@@ -78,8 +84,14 @@ def clean(text: str) -> str:
 
 
 def words(leg: Leg) -> str:
-    """Return the leg's keywords as a store takes them, at most `MAX_KEYWORD_BYTES`."""
-    return clean(leg.keywords or "").encode()[:MAX_KEYWORD_BYTES].decode(errors="ignore")
+    """Return the leg's keywords as the store's field takes them, at most `MAX_KEYWORD_BYTES`."""
+    return _words(leg.keywords or "", leg.field)
+
+
+@lru_cache(64)  # asked for again where the leg is sent, and by legs that differ in their filters only
+def _words(keywords: str, field: str) -> str:
+    asked = clean(keywords) if field == "text" else " ".join(asked_words(keywords))
+    return asked.encode()[:MAX_KEYWORD_BYTES].decode(errors="ignore")
 
 
 def ranked(rows: Iterator[tuple[Any, Any]], *, descending: bool) -> list[Found]:

@@ -1,4 +1,7 @@
-"""Rows in Turbopuffer, by its own client: one namespace a name, cosine distance, BM25 over `chunk_text`."""
+"""Rows in Turbopuffer, by its own client: one namespace a name, cosine distance.
+
+BM25 over `chunk_text` and `chunk_code`.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 import numpy as np
+from cachetools import TTLCache
 
 from schemas.errors import StoreError, StoreRefused, StoreUnauthorized, StoreUnavailable
+from worker.keywords import Keywords
 from worker.vectors import STRING_ATTRIBUTES, Condition, Found, Leg, Patch, Row, Vector, cut
 from worker.vectors.rows import attributes, can_match, check, clean, matrix, ranked, storable, words
 
@@ -30,6 +35,8 @@ MAX_ROWS, MAX_BYTES = 4_000, 32_000_000
 MAX_LEGS, MAX_LIMIT = 16, 10_000
 #: Vectors of one answer: 8 MB at 4096 dimensions.
 MAX_VECTORS = 400
+#: Seconds for which a process remembers that a namespace is of an earlier release; another process may write it anew.
+OLD_S = 120
 #: JSON around a row's values: names are sent once a request, so this is quotes, commas, id and small values.
 ROW_OVERHEAD_BYTES = 200
 
@@ -47,6 +54,13 @@ FULL_TEXT = {
     "b": 0.75,
 }
 
+#: Its tokens are made here, so that they are the same in every store; a namespace of an earlier release lacks it.
+CODE = {"tokenizer": "pre_tokenized_array", "max_token_length": 254, "k1": 1.2, "b": 0.75}
+KEYWORDS_SCHEMA: dict[str, Any] = {
+    "chunk_text": {"type": "string", "filterable": False, "full_text_search": FULL_TEXT},
+    "chunk_code": {"type": "[]string", "filterable": False, "full_text_search": CODE},
+}
+
 
 class TurbopufferStore:
     """The vector store for installations with a Turbopuffer key.
@@ -62,6 +76,7 @@ class TurbopufferStore:
         self._has_keywords = has_keywords
         self._lock = threading.Lock()
         self._client: tuple[int, Turbopuffer] | None = None
+        self._old: TTLCache[str, bool] = TTLCache(10_000, OLD_S)
 
     @property
     def has_keywords(self) -> bool:
@@ -84,10 +99,11 @@ class TurbopufferStore:
         for rows in _batches(upserts, lambda row: _bytes(row) + dimensions * 4 * 4 // 3):
             self._send(namespace, _upsert_body(rows, dimensions, has_keywords=self._has_keywords))
         for some in _batches(patches, _bytes):
-            changes = [_patch_row(patch, has_keywords=self._has_keywords) for patch in some]
-            self._send_existing(namespace, {"patch_rows": changes})
+            self._send_existing(namespace, _patch_body(some, has_keywords=self._has_keywords))
         for ids in _batches(deletes, lambda _: ROW_OVERHEAD_BYTES):
             self._send_existing(namespace, {"deletes": [str(id_) for id_ in ids]})
+        with self._lock:
+            self._old.pop(namespace, None)
 
     def search(self, namespace: str, legs: Sequence[Leg]) -> list[list[Found]]:
         """One ranking per leg, equal values by id; at most `MAX_LIMIT` rows each. Raises as `write`."""
@@ -125,14 +141,37 @@ class TurbopufferStore:
         """Nothing: the store compacts and indexes by itself, and its API has no such call."""
 
     def _search(self, namespace: str, legs: Sequence[Leg]) -> list[list[Found]]:
+        asks_code = any(leg.field == "code" for leg in legs)
+        if asks_code and self._is_old(namespace):
+            return self._search_old(namespace, legs)
         queries: Any = [_query(leg) for leg in legs]
-        answer = self._ask(namespace, lambda ns: ns.multi_query(queries=queries))
+        try:
+            answer = self._ask(namespace, lambda ns: ns.multi_query(queries=queries))
+        except StoreRefused:
+            if not asks_code or self._has_code(namespace):
+                raise
+            with self._lock:
+                self._old[namespace] = True
+            return self._search_old(namespace, legs)
         if answer is None:
             return []
         return [
             ranked(((row.id, row["$dist"]) for row in result.rows or ()), descending=leg.vector is None)
             for leg, result in zip(legs, answer.results or (), strict=True)
         ]
+
+    def _search_old(self, namespace: str, legs: Sequence[Leg]) -> list[list[Found]]:
+        """One ranking per leg of a namespace without the field "code": its legs find nothing."""
+        others = [leg for leg in legs if leg.field != "code"]
+        found = iter(self._search(namespace, others) if others else [])
+        return [[] if leg.field == "code" else next(found, []) for leg in legs]
+
+    def _is_old(self, namespace: str) -> bool:
+        with self._lock:
+            return namespace in self._old
+
+    def _has_code(self, namespace: str) -> bool:
+        return "chunk_code" in (self._ask(namespace, lambda ns: ns.schema()) or {})
 
     def _page(self, namespace: str, after: UUID | None, limit: int) -> list[UUID]:
         beyond: dict[str, Any] = {} if after is None else {"filters": ("id", "Gt", str(after))}
@@ -198,16 +237,17 @@ def _batches(items: Sequence[T], size: Callable[[T], int]) -> Iterator[Sequence[
 
 def _bytes(row: Row | Patch) -> int:
     """Estimate the bytes of all but the vector."""
-    strings = (value for value in (row.keywords, *row.attributes.values()) if isinstance(value, str))
+    strings = [value for value in row.attributes.values() if isinstance(value, str)]
+    if row.keywords is not None:
+        # each token has quotes and a comma for a space
+        strings += [row.keywords.text, row.keywords.code, "  " * row.keywords.code.count(" ")]
     return ROW_OVERHEAD_BYTES + sum(len(value.encode()) for value in strings)
 
 
 def _schema(dimensions: int, *, has_keywords: bool) -> dict[str, Any]:
     schema: dict[str, Any] = {name: {"type": "string", "filterable": True} for name in STRING_ATTRIBUTES}
     schema |= {"id": "uuid", "vector": {"type": f"[{dimensions}]f32", "ann": True}, "level": "int", "embedded": "bool"}
-    if has_keywords:
-        schema["chunk_text"] = {"type": "string", "filterable": False, "full_text_search": FULL_TEXT}
-    return schema
+    return schema | KEYWORDS_SCHEMA if has_keywords else schema
 
 
 def _upsert_body(rows: Sequence[Row], dimensions: int, *, has_keywords: bool) -> dict[str, Any]:
@@ -217,7 +257,8 @@ def _upsert_body(rows: Sequence[Row], dimensions: int, *, has_keywords: bool) ->
     values = [attributes(row) for row in rows]
     columns |= {name: [row[name] for row in values] for name in values[0]}
     if has_keywords:
-        columns["chunk_text"] = [row.keywords for row in rows]
+        fields = [_fields(row.keywords) for row in rows]
+        columns |= {name: [values[name] for values in fields] for name in KEYWORDS_SCHEMA}
     return {
         "upsert_columns": columns,
         "distance_metric": "cosine_distance",
@@ -232,15 +273,30 @@ def _decoded(value: object) -> Vector:
     return np.asarray(value, dtype=np.float32)
 
 
+def _patch_body(patches: Sequence[Patch], *, has_keywords: bool) -> dict[str, Any]:
+    body: dict[str, Any] = {"patch_rows": [_patch_row(patch, has_keywords=has_keywords) for patch in patches]}
+    # a namespace of an earlier release would take a new attribute for one to be filtered by
+    return body | {"schema": KEYWORDS_SCHEMA} if has_keywords else body
+
+
 def _patch_row(patch: Patch, *, has_keywords: bool) -> dict[str, Any]:
     row = {"id": str(patch.id)} | {name: storable(value) for name, value in patch.attributes.items()}
-    return row | {"chunk_text": patch.keywords} if has_keywords and patch.keywords is not None else row
+    return row | _fields(patch.keywords) if has_keywords and patch.keywords is not None else row
+
+
+def _fields(keywords: Keywords | None) -> dict[str, Any]:
+    if keywords is None:
+        return dict.fromkeys(KEYWORDS_SCHEMA)
+    return {"chunk_text": keywords.text, "chunk_code": keywords.code.split()}
 
 
 def _query(leg: Leg) -> dict[str, Any]:
     filters = [_filter(condition) for condition in leg.conditions]
     if leg.vector is None:
-        query: dict[str, Any] = {"rank_by": ("chunk_text", "BM25", words(leg))}
+        code = leg.field == "code"
+        query: dict[str, Any] = {
+            "rank_by": ("chunk_code", "BM25", words(leg).split()) if code else ("chunk_text", "BM25", words(leg))
+        }
     else:
         query = {"rank_by": ("vector", "ANN", leg.vector.tolist())}
         filters.append(("embedded", "Eq", True))

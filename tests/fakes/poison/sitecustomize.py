@@ -15,14 +15,14 @@ _parse = parse.parse
 lease.PARSE_SECONDS = 3.0
 
 
-def poisoned(name: str, data: bytes, limits: parse.Limits) -> Document:
+def poisoned(name: str, data: bytes, limits: parse.Limits, *, binaries: bool = False) -> Document:
     if b"KILL-ME" in data:
         os.kill(os.getpid(), signal.SIGKILL)
     while b"LOOP-FOR-EVER" in data:
         pass
     if b"EAT-ALL-MEMORY" in data:
         raise MemoryError
-    return _parse(name, data, limits)
+    return _parse(name, data, limits, binaries=binaries)
 
 
 parse.parse = poisoned

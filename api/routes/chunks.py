@@ -1,0 +1,40 @@
+"""Chunks of files, one after another."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Query
+
+from api.deps import IndexDep, ResourcesDep
+from api.problems import RESPONSES
+from api.search.pieces import shown
+from schemas.errors import NotFound
+from schemas.search import Around, FileChunk
+from worker.resources import Resources
+from worker.state import chunks, pieces
+from worker.state.tools import Index
+
+router = APIRouter(prefix="/api/tools/search/{tool_id}", tags=["search"], responses=RESPONSES)
+
+Count = Annotated[int, Query(ge=0, le=100)]
+
+
+@router.get("/chunks/{chunk_id}")
+def get_chunk(index: IndexDep, resources: ResourcesDep, chunk_id: str, before: Count = 0, after: Count = 0) -> Around:
+    """A chunk with up to so many before and after it in its file; page on with the first or the last of them."""
+    row = _live(resources, index, chunk_id)
+    place = (row["file_id"], row["chunk_index"], row["chunk_index"])
+    [(ahead, behind)] = pieces.neighbours(resources.pool, index.id, [place], before=before, after=after)
+    return Around(chunk=FileChunk(**row), before=shown(ahead), after=shown(behind))
+
+
+def _live(resources: Resources, index: Index, chunk_id: str) -> pieces.Row:
+    try:
+        (row,) = chunks.hits(resources.pool, index.id, [UUID(chunk_id)]).values()
+    except ValueError:  # no id, or none of a live chunk
+        raise NotFound(
+            f"This tool has no chunk {chunk_id!r}; its file may have changed since, so query again."
+        ) from None
+    return row

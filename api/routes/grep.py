@@ -1,0 +1,19 @@
+"""Looking for a pattern in a tool's folder."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from api.deps import IndexDep, ResourcesDep
+from api.leaving import LeftDep
+from api.problems import RESPONSES
+from api.search.grep import grep
+from schemas.grep import Grep, GrepAnswer
+
+router = APIRouter(prefix="/api/tools/search", tags=["search"], responses=RESPONSES)
+
+
+@router.post("/{tool_id}/grep")
+def grep_files(body: Grep, index: IndexDep, resources: ResourcesDep, left: LeftDep) -> GrepAnswer:
+    """Find lines by a pattern, exactly; works before anything is indexed."""
+    return grep(resources, index, body, left=left.event)

@@ -1,0 +1,221 @@
+"""One query over several tools, side by side: whoever fails or is slow is named, and the others answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from functools import partial
+from threading import Event
+
+import structlog
+
+from api.leaving import CallerLeft, Left
+from api.search import search
+from api.search.embedding import embed_queries
+from api.search.merge import Part, merged
+from api.search.places import Place, Route, before_ids, routed
+from api.search.uncovered import file_id, uncovered_hits
+from schemas.across import Across, AcrossAnswer, Searched
+from schemas.errors import EmbeddingError, FilterMatchesNothing, FoldexError, NotFound
+from schemas.search import Asked, Note, Query
+from schemas.source import EmbedderProfile
+from worker.resources import Resources
+from worker.state import files, tools
+from worker.state.tools import Index
+
+#: Seconds between two looks whether the caller is still there.
+POLL = 0.1
+#: Share of the time after which what is read without an index is answered as far as it is.
+READING = 0.8
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one of those that are asked found; `searched` is None for what is read without an index."""
+
+    part: Part
+    searched: Searched | None
+    notes: Sequence[Note] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One that is asked, by the name that notes call it."""
+
+    name: str
+    search: Callable[[Left], Found]
+
+
+#: How a job ended; None if it has not.
+End = Found | Exception | None
+
+
+def search_across(resources: Resources, asked: Across, *, left: Left) -> AcrossAnswer:
+    """The best hits of several tools of a project, or of what covers some paths, within SEARCH_SECONDS.
+
+    Raises `NotFound` for tools that the project does not have, `FilterMatchesNothing` for paths that are missing and
+    where no tool has a file that passes the filters, the first tool's error if all of them fail, and `CallerLeft`.
+    The time to find out whom to ask is not theirs.
+    """
+    started = time.monotonic()
+    routes, uncovered = _routes(resources, asked, left)
+    begun = time.monotonic()
+    jobs = _jobs(resources, asked, routes, uncovered, begun)
+    ends = side_by_side(jobs, begun + resources.settings.search_seconds, left)
+    _check_some(ends, asked)
+    found = [end for end in ends if isinstance(end, Found)]
+    results = merged([each.part for each in found], asked.top_k, by_file=asked.group_by_file)
+    return AcrossAnswer(
+        query=asked.texts[0],
+        mode=asked.mode,
+        total_results=len(results),
+        took_ms=round((time.monotonic() - started) * 1000, 1),
+        notes=[note for job, end in zip(jobs, ends, strict=True) for note in _notes(job.name, end)],
+        tools=[each.searched for each in found if each.searched is not None],
+        results=results,
+    )
+
+
+def _jobs(
+    resources: Resources, asked: Across, routes: Sequence[Route], uncovered: Sequence[Place], begun: float
+) -> list[Job]:
+    embedded: dict[EmbedderProfile, Event] = {}
+    jobs = []
+    for route in routes:
+        profile = route.tool.index.settings.embedder
+        begin = partial(
+            _searched, resources, asked, route, embedded.get(profile), embedded.setdefault(profile, Event())
+        )
+        jobs.append(Job(f"{route.tool.name} ({route.tool.tool_id})", begin))
+    if uncovered:
+        until = begun + READING * resources.settings.search_seconds
+        jobs.append(Job("What no index covers", partial(_read, resources, asked, uncovered, until)))
+    return jobs
+
+
+def _routes(resources: Resources, asked: Across, left: Left) -> tuple[list[Route], list[Place]]:
+    if asked.paths is not None:
+        found = tools.searchable(resources.pool, asked.project_id)
+        return routed(resources, asked.project_id, _while_there(dict.fromkeys(asked.paths), left), found)
+    ids = set(asked.tool_ids or ())
+    found = tools.searchable(resources.pool, asked.project_id, list(ids))
+    missing = ids - {tool.tool_id for tool in found}
+    if missing:
+        named = ", ".join(sorted(map(str, missing)))
+        raise NotFound(f"This project has no search tool {named}; list its tools with GET /api/tools/search.")
+    return [Route(tool, None) for tool in found], []
+
+
+def _while_there(paths: Iterable[str], left: Left) -> Iterator[str]:
+    """The paths, as long as somebody waits: one may take as long as its bucket does."""
+    for path in paths:
+        left.check()
+        yield path
+
+
+def side_by_side(jobs: Sequence[Job], until: float, left: Left) -> list[End]:
+    """How each ends that does so by `until`, a time of `time.monotonic`; the others are told to stop.
+
+    Raises `CallerLeft`.
+    """
+    lefts = [Left() for _ in jobs]
+    pool = ThreadPoolExecutor(len(jobs), thread_name_prefix="across")
+    futures = [pool.submit(job.search, own) for job, own in zip(jobs, lefts, strict=True)]
+    pending = set(futures)
+    try:
+        while pending and (rest := until - time.monotonic()) > 0:
+            pending = wait(pending, min(POLL, rest)).not_done
+            left.check()
+        return [
+            None if future in pending else _end(job.name, future) for job, future in zip(jobs, futures, strict=True)
+        ]
+    finally:
+        for own in lefts:
+            own.event.set()
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _end(name: str, future: Future[Found]) -> End:
+    try:
+        return future.result()
+    except CallerLeft:
+        raise
+    except FoldexError as error:
+        return error
+    except Exception as error:  # whatever goes wrong with one of them, the others have their answers
+        log.warning("a search among several failed", name=name, exc_info=error)
+        return error
+
+
+def _check_some(ends: Sequence[End], asked: Asked) -> None:
+    """Raise the first error if there is nothing else."""
+    errors = [end for end in ends if isinstance(end, Exception)]
+    if len(errors) < len(ends):
+        return
+    failed = [error for error in errors if not isinstance(error, FilterMatchesNothing)]
+    if failed:
+        raise failed[0]
+    said = asked.filters.model_dump_json(exclude_none=True)
+    raise FilterMatchesNothing(f"No indexed file of any tool matches the filters {said}; widen them.")
+
+
+def _notes(name: str, end: End) -> Sequence[Note]:
+    if isinstance(end, Found):
+        return end.notes
+    if end is None:
+        return [Note(code="tool_slow", detail=f"{name} did not answer within SEARCH_SECONDS and was left out.")]
+    if isinstance(end, FilterMatchesNothing):
+        return [Note(code=end.code, detail=f"{name} has no indexed file that matches the filters.")]
+    # what is no error of ours may say what is not for callers
+    said = f"{end.code}: {end.message}" if isinstance(end, FoldexError) else "an error that the server's log tells of."
+    return [Note(code="tool_failed", detail=f"{name} failed with {said}")]
+
+
+def _searched(
+    resources: Resources, asked: Across, route: Route, before: Event | None, done: Event, left: Left
+) -> Found:
+    """One tool's part. `before` tells when another tool has had the queries embedded by the same model."""
+    tool = route.tool
+    if asked.mode != "keyword":
+        _embed(resources, tool.index, asked, before, done, left)
+    answer = search(resources, tool.tool_id, tool.index, _query(resources, asked, route), left=left)
+    start = before_ids(tool.index)
+    files_of = [file_id(start + hit.file_id_path) for hit in answer.results]
+    shown = {name: getattr(answer, name) for name in ("took_ms", "total_results", "coverage", "notes", "trace")}
+    searched = Searched(tool_id=tool.tool_id, name=tool.name, **shown)
+    return Found(Part(tool.tool_id, answer.results, files_of), searched)
+
+
+def _embed(resources: Resources, index: Index, asked: Asked, before: Event | None, done: Event, left: Left) -> None:
+    """Have the vectors of the queries kept: one request for each model, however many tools have it."""
+    if before is not None:
+        while not before.wait(POLL):
+            left.check()
+        return
+    try:
+        embed_queries(resources, index, asked.texts)
+    except EmbeddingError:
+        # the search asks again, and knows what to do without
+        return
+    finally:
+        done.set()
+
+
+def _query(resources: Resources, asked: Across, route: Route) -> Query:
+    """The query to one tool, kept to the route's files."""
+    of_all = {name: getattr(asked, name) for name in Asked.model_fields}
+    filters, kept = asked.filters, route.files
+    if kept is not None and filters.file_ids is not None:
+        kept &= set(files.named(resources.pool, route.tool.index.id, filters.file_ids))
+    if kept is not None:
+        filters = filters.model_copy(update={"file_ids": sorted(kept)})
+    return Query(**{**of_all, "filters": filters})
+
+
+def _read(resources: Resources, asked: Across, uncovered: Sequence[Place], until: float, left: Left) -> Found:
+    hits, notes = uncovered_hits(resources, asked.project_id, uncovered, asked, until=until, left=left)
+    return Found(Part(None, hits, [hit.file_id for hit in hits]), None, notes)

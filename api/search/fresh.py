@@ -1,0 +1,161 @@
+"""Whether an index is behind its folder: stamps tell, without a read, and a reindex takes up what changed."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from threading import Thread
+from typing import Any
+from uuid import UUID
+
+from api.leaving import Left
+from schemas.document import Entry
+from schemas.errors import SourceError
+from schemas.search import Note, Refresh
+from worker import app as queue
+from worker.resources import Resources
+from worker.state import freshness, tasks, verbs
+from worker.state.tools import Index
+
+#: Seconds that the comparing of a folder takes, at most: some ten thousand files.
+COMPARE_SECONDS = 2.0
+#: Seconds between two looks at the task that is waited for.
+POLL = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Staleness:
+    """Files that an answer lacks, or shows as they were: those no task knows of yet, those `gone`, and those at work.
+
+    Not `complete`: the time was over before the whole folder was compared, and what is gone is not known.
+    """
+
+    unseen: int
+    gone: int
+    open: int
+    complete: bool
+
+    @property
+    def files(self) -> int:
+        """All of them."""
+        return self.unseen + self.gone + self.open
+
+
+def refresh(
+    resources: Resources, tool_id: UUID, index: Index, how: Refresh, *, left: Left
+) -> tuple[int | None, list[Note]]:
+    """Have the index follow its folder as `how` says: files that the answer lacks (None: not known), and what to say.
+
+    A folder that cannot be listed is a note: what is indexed answers all the same. Raises `NotFound` for a tool that is
+    gone, and `CallerLeft`.
+    """
+    if how == "none":
+        return None, []
+    try:
+        if how == "wait":
+            return _wait(resources, tool_id, index, left)
+        stale = compare(resources, index, left)
+        notes = _take_up(resources, tool_id, index, stale)
+    except SourceError as error:
+        return None, [Note(code=error.code, detail=error.message)]
+    return stale.files, notes + _partly(stale)
+
+
+def compare(resources: Resources, index: Index, left: Left) -> Staleness:
+    """The folder's listing, by the index's own rules, against its rows. Raises `SourceError` and `CallerLeft`."""
+    deadline = time.monotonic() + COMPARE_SECONDS
+    source, pool = resources.source_of(index), resources.pool
+    wanted = _Wanted(resources, index)
+    unseen = open_ = known = 0
+    unlisted: list[bytes] = []
+    cursor: str | None = None
+    while True:
+        left.check()
+        page = source.list(cursor)
+        found = freshness.compare(pool, index.id, page.entries, [wanted(entry) for entry in page.entries])
+        unseen, open_, known = unseen + found.unseen, open_ + found.open, known + found.known
+        unlisted += page.unlisted
+        cursor = page.cursor
+        if cursor is None:
+            rows = freshness.rows(pool, index.id, unlisted)
+            missing = max(0, rows.known - known)
+            going = min(missing, rows.going)
+            return Staleness(unseen, missing - going, open_ + going, complete=True)
+        if time.monotonic() > deadline:
+            return Staleness(unseen, 0, open_, complete=False)
+
+
+class _Wanted:
+    """Whether an index would take up a file that it does not know, as far as its `types` tell.
+
+    A type by another name than the extension's is believed where the index has such files already.
+    """
+
+    def __init__(self, resources: Resources, index: Index) -> None:
+        types = {kind.lower().removeprefix(".") for kind in index.settings.types if index.folder_node_id is not None}
+        self._types = types | freshness.extensions(resources.pool, index.id) if types else types
+
+    def __call__(self, entry: Entry) -> bool:
+        stem, _, extension = entry.name.rpartition(".")
+        return not self._types or entry.type in self._types or bool(stem and extension.lower() in self._types)
+
+
+def _take_up(resources: Resources, tool_id: UUID, index: Index, stale: Staleness) -> list[Note]:
+    """Start or join a task over what is stale, unless one that is open has listed all of it."""
+    task = tasks.newest(resources.pool, index.id)
+    if not stale.files:
+        return []
+    if _are_held(stale, task):
+        detail = (
+            f'{stale.gone} files have vanished from the folder; reindex with {{"allow_removals": true}} if so meant.'
+        )
+        return [Note(code="removals_held", detail=detail)]
+    if stale.unseen or stale.gone or task is None or task["finished_at"] is not None:
+        _reindex(resources, tool_id)
+    return [Note(code="reindexing", detail=f"{stale.files} files changed, came or went; they are being indexed.")]
+
+
+def _are_held(stale: Staleness, task: dict[str, Any] | None) -> bool:
+    """Whether nothing is stale but files whose removal waits for a word of the user."""
+    return task is not None and stale.files == stale.gone == task["held_removals"]
+
+
+def _reindex(resources: Resources, tool_id: UUID) -> None:
+    task_id = verbs.reindex(resources.pool, tool_id, full=False, allow_removals=False)
+    if task_id is not None:
+        # a broker that is down must not keep the caller waiting
+        Thread(target=queue.send_plan, args=(task_id, tool_id), daemon=True).start()
+
+
+def _wait(resources: Resources, tool_id: UUID, index: Index, left: Left) -> tuple[int, list[Note]]:
+    """Take up what is stale, a part that could not be compared too, and wait for it."""
+    deadline = time.monotonic() + resources.settings.refresh_seconds
+    stale = compare(resources, index, left)
+    notes = _take_up(resources, tool_id, index, stale)
+    if not stale.files and not stale.complete:
+        _reindex(resources, tool_id)
+    elif [note.code for note in notes] != ["reindexing"]:
+        return stale.files, notes
+    notes = _ended(resources, index, deadline, left)
+    stale = compare(resources, index, left)
+    return stale.files, notes + _partly(stale)
+
+
+def _ended(resources: Resources, index: Index, deadline: float, left: Left) -> list[Note]:
+    """Wait for the newest task, and for one further that follows it; what to say of its end."""
+    while True:
+        task = tasks.newest(resources.pool, index.id)
+        if task is None or task["finished_at"] is not None:
+            break
+        if time.monotonic() > deadline:
+            return [Note(code="still_indexing", detail="REFRESH_SECONDS were over before all changes were indexed.")]
+        left.wait(POLL)
+    failed = task is not None and task["status"] == "error"
+    return [Note(code="reindex_failed", detail=str(task and task["error"]))] if failed else []
+
+
+def _partly(stale: Staleness) -> list[Note]:
+    if stale.complete:
+        return []
+    detail = f"Comparing the folder took longer than {COMPARE_SECONDS:g} s: more may have changed; reindex to be sure."
+    return [Note(code="partly_compared", detail=detail)]

@@ -1,0 +1,75 @@
+"""Looking for a pattern in the text of an index's files, line by line: in those that are not indexed yet as well."""
+
+from __future__ import annotations
+
+from threading import Event
+
+from api.search.grep.fallback import fallback
+from api.search.grep.folder import Folder, Text, TimeOver, opened
+from api.search.grep.lines import Line, lines_after, lines_before, shown
+from api.search.grep.texts import all_texts
+from schemas.errors import FilterMatchesNothing, SourceError
+from schemas.grep import Grep, GrepAnswer, GrepHit
+from schemas.search import Note
+from worker.resources import Resources
+from worker.state.tools import Index
+
+__all__ = ["fallback", "grep"]
+
+
+def grep(resources: Resources, index: Index, asked: Grep, *, left: Event | None = None) -> GrepAnswer:
+    """The lines of an index's files that match, by path and line; `left` is set when the caller has gone.
+
+    Takes hardly more than GREP_SECONDS, and answers with what was found by then. Raises `Invalid` for a pattern, path
+    or glob that is none, and `FilterMatchesNothing` for a path at which no file lies.
+    """
+    folder = opened(resources, index, asked, left)
+    hits: list[GrepHit] = []
+    try:
+        is_whole = _look_through(folder, asked, hits)
+        if folder.place.path is not None and not folder.place.files:
+            raise FilterMatchesNothing(f"No file lies at path={folder.place.path!r}; list the tool's files.")
+    except TimeOver:
+        is_whole = False
+        folder.notes.append(Note(code="time_over", detail="The time was over before all files were looked through."))
+    except SourceError as error:
+        is_whole = False
+        folder.notes.append(Note(code=error.code, detail=error.message))
+    hits.sort(key=lambda hit: (hit.file_path, hit.file_id_path, hit.line))
+    return GrepAnswer(hits=hits, truncated=not is_whole, notes=[*folder.notes, *_unread(folder)])
+
+
+def _look_through(folder: Folder, asked: Grep, hits: list[GrepHit]) -> bool:
+    """Add what is found to `hits`, up to the limits; whether that is all there is."""
+    is_whole = True
+    for text in all_texts(folder):
+        for count, line in enumerate(text.lines(folder.pattern, folder.check)):
+            if len(hits) == asked.head_limit:
+                return False
+            if count == asked.max_per_file:
+                is_whole = False
+                break
+            hits.append(_hit(text, line, asked))
+        is_whole = is_whole and not folder.pattern.is_cut(text.data)
+    return is_whole
+
+
+def _hit(text: Text, line: Line, asked: Grep) -> GrepHit:
+    preview, column = shown(text.data[line.start : line.end], line.at)
+    floor = 0 if text.narrowed is None else text.narrowed.start
+    return GrepHit(
+        file_id_path=text.id_path,
+        file_path=text.path,
+        line=line.number,
+        column=column,
+        preview=preview,
+        before=lines_before(text.data, line.start, asked.before, floor),
+        after=lines_after(text.data, line.end, asked.after),
+    )
+
+
+def _unread(folder: Folder) -> list[Note]:
+    if not folder.unread:
+        return []
+    count = len(folder.unread)
+    return [Note(code="not_indexed", detail=f"Files that can only be read once they are indexed: {count}.")]

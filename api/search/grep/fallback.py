@@ -1,0 +1,140 @@
+"""Hits for a query by its words alone, while a folder has no index to search."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from threading import Event
+from uuid import uuid5
+
+import re2
+
+from api.search.grep.folder import Text, TimeOver, opened
+from api.search.grep.lines import Line
+from api.search.grep.pattern import Pattern
+from api.search.grep.texts import all_texts
+from schemas.errors import SourceError
+from schemas.grep import Grep
+from schemas.search import Hit
+from worker.resources import Resources
+from worker.state.tools import Index
+
+#: Words of a query that are looked for, their characters, and lines of a file that are weighed.
+MAX_WORDS, MAX_WORD, MAX_LINES = 32, 100, 1_000
+#: Lines shown before and after a hit, and the bytes that they may have.
+_AROUND, _MOST_AROUND = 3, 1_000
+#: Shorter words are left out if there are longer ones.
+_SHORT = 3
+
+_WORD = re.compile(r"\w+")
+
+#: By how many words a line has, then its file.
+_Weighed = tuple[int, int, Text, Line]
+
+
+def fallback(resources: Resources, index: Index, text: str, top_k: int, *, left: Event | None = None) -> list[Hit]:
+    """The best line of each file that has any of a query's words, with those around it; the most words first.
+
+    Takes hardly more than GREP_SECONDS; of a folder that cannot be read to its end, what was read.
+    """
+    words = words_of(text)
+    if not words:
+        return []
+    folder = opened(resources, index, any_of(words), left)
+    return best_lines(all_texts(folder), words, folder.pattern, folder.check, top_k)
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a query that are looked for, in small letters."""
+    found = list(dict.fromkeys(word[:MAX_WORD] for word in _WORD.findall(text.lower())))
+    return ([word for word in found if len(word) >= _SHORT] or found)[:MAX_WORDS]
+
+
+def any_of(words: Sequence[str]) -> Grep:
+    """The request for lines with any of the words."""
+    return Grep(pattern="|".join(map(re2.escape, words)), regex=True)
+
+
+def best_lines(
+    texts: Iterable[Text], words: Sequence[str], pattern: Pattern, check: Callable[[], None], top_k: int
+) -> list[Hit]:
+    """As `fallback`, of these texts; `pattern` is of any of the words, and `check` may end the search."""
+    best: list[_Weighed] = []
+    try:
+        for text in texts:
+            best += _weighed(text, words, pattern, check)
+            if len(best) > 2 * top_k:
+                best = _first(best, top_k)
+    except (TimeOver, SourceError):
+        # what is best of a part is better than nothing
+        pass
+    return [
+        hit_of(text, *_around(text, line), line.number, count / len(words))
+        for count, _, text, line in _first(best, top_k)
+    ]
+
+
+def _first(found: Sequence[_Weighed], count: int) -> list[_Weighed]:
+    return sorted(found, key=lambda one: (-one[0], -one[1], one[2].path, one[2].id_path))[:count]
+
+
+def _weighed(text: Text, words: Sequence[str], pattern: Pattern, check: Callable[[], None]) -> list[_Weighed]:
+    """The line of a text that has the most words; nothing where no line has any."""
+    best: tuple[int, Line] | None = None
+    in_file: set[str] = set()
+    for line in islice(text.lines(pattern, check), MAX_LINES):
+        lowered = text.data[line.start : line.end].decode(errors="replace").lower()
+        present = {word for word in words if word in lowered}
+        in_file |= present
+        if best is None or len(present) > best[0]:
+            best = len(present), line
+    return [(best[0], len(in_file), text, best[1])] if best else []
+
+
+def hit_of(text: Text, start: int, end: int, number: int, score: float) -> Hit:
+    """A part of a text, from byte to byte, as a hit of its own; `number` tells it from others of the text."""
+    shown = text.data[start:end].decode(errors="ignore")
+    first_char = len(text.data[:start].decode(errors="ignore"))
+    first_line = text.data.count(b"\n", 0, start) + 1
+    return Hit(
+        chunk_id=uuid5(text.file_id, str(number)),
+        chunk_text=shown,
+        score=round(score, 6),
+        distance=None,
+        file_node_id=text.file_node_id,
+        file_id=text.file_id,
+        file_id_path=text.id_path,
+        file_path=text.path,
+        file_name=text.path.rsplit("/", 1)[-1],
+        file_type=None,
+        title=None,
+        json_pointer=None,
+        chunk_index=0,
+        total_chunks=0,
+        content_hash=f"sha256:{hashlib.sha256(shown.encode()).hexdigest()}",
+        start_line=first_line,
+        end_line=first_line + shown.rstrip("\n").count("\n"),
+        start_char=first_char,
+        end_char=first_char + len(shown),
+        language=None,
+        symbol=None,
+        node_type=None,
+        scope=None,
+        level=0,
+        embedded=False,
+        stale=False,
+    )
+
+
+def _around(text: Text, line: Line) -> tuple[int, int]:
+    """Where some lines around a line begin and end; of very long ones, what is near, and none the tool leaves out."""
+    data, span = text.data, text.narrowed or range(len(text.data))
+    start, end = line.start, line.end
+    for _ in range(_AROUND):
+        start = data.rfind(b"\n", 0, max(0, start - 1)) + 1
+        following = data.find(b"\n", end + 1)
+        end = following if following >= 0 else len(data)
+    near = line.start + line.at
+    return max(start, near - _MOST_AROUND, span.start), min(end, near + _MOST_AROUND, span.stop)

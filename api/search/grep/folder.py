@@ -1,0 +1,108 @@
+"""What one grep works with: an index, which of its files, and until when."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from threading import Event
+from uuid import UUID
+
+from api.search.grep.lines import Line, matching_lines
+from api.search.grep.pattern import Pattern, compiled_pattern
+from schemas.errors import Invalid
+from schemas.grep import Grep
+from schemas.search import Note
+from worker.ignore import compiled
+from worker.resources import Resources
+from worker.state.tools import Index
+
+
+class TimeOver(Exception):
+    """The time is over, or nobody waits any more."""
+
+
+class Place:
+    """Which files are looked through: at or below a path, and by a glob, or all but those of `!` and a glob.
+
+    Raises `Invalid` for what is neither.
+    """
+
+    def __init__(self, path: str | None, glob: str | None) -> None:
+        self.path = _relative(path) if path is not None else None
+        #: how many files lay at the path
+        self.files = 0
+        self._is_but = glob is not None and glob.startswith("!")
+        self._spec = compiled("glob", [glob.removeprefix("!")]) if glob is not None else None
+
+    def takes(self, path: str) -> bool:
+        """Whether a file belongs to it; it is counted if it lies at the path."""
+        if self.path is not None and path != self.path and not path.startswith(self.path + "/"):
+            return False
+        self.files += 1
+        return self._spec is None or bool(self._spec.match_file(path)) != self._is_but
+
+
+@dataclass(frozen=True)
+class Folder:
+    """An index, and what looks through it. `check` raises when the time is over; `unread` are files without a text."""
+
+    resources: Resources
+    index: Index
+    place: Place
+    pattern: Pattern
+    check: Callable[[], None]
+    notes: list[Note] = field(default_factory=list)
+    unread: list[UUID] = field(default_factory=list)
+
+    @property
+    def limit(self) -> int:
+        """Bytes of the largest file that is read."""
+        return self.index.settings.max_file_bytes
+
+
+def opened(resources: Resources, index: Index, asked: Grep, left: Event | None) -> Folder:
+    """What a request is about, for GREP_SECONDS or until `left` is set. Raises `Invalid`."""
+    over = time.monotonic() + resources.settings.grep_seconds
+
+    def check() -> None:
+        if time.monotonic() > over or (left is not None and left.is_set()):
+            raise TimeOver
+
+    return Folder(resources, index, Place(asked.path, asked.glob), compiled_pattern(asked), check)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A file's text in UTF-8, and the bytes of it that the tool is narrowed to, if it is: nothing else is shown."""
+
+    file_id: UUID
+    file_node_id: str
+    path: str
+    id_path: str
+    data: bytes
+    narrowed: range | None = None
+
+    def lines(self, pattern: Pattern, check: Callable[[], None]) -> Iterator[Line]:
+        """The lines that match, in order; `check` may raise to end it."""
+        found = matching_lines(self.data, pattern, check)
+        span = self.narrowed
+        return found if span is None else (one for one in found if one.start < span.stop and one.end > span.start)
+
+
+def narrowed(text: str, start: int, end: int) -> tuple[bytes, range]:
+    """A document without what is not between two of its characters, and where in it that stands.
+
+    What comes before is blank, so that lines and columns stay what they are, and what shares a line is not told.
+    """
+    before = "\n".join(" " * len(line) for line in text[:start].split("\n")).encode()
+    data = before + text[start:end].encode()
+    return data, range(len(before), len(data))
+
+
+def _relative(path: str) -> str | None:
+    """A path below the folder without detours; None for the folder itself."""
+    parts = [part for part in path.split("/") if part not in {"", "."}]
+    if path.startswith("/") or ".." in parts or "\0" in path:
+        raise Invalid("`path` leads out of the tool's folder; give it relative to the folder, as file_path has it.")
+    return "/".join(parts) or None

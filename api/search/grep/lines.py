@@ -1,0 +1,109 @@
+"""Lines of a text that match, each with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from api.search.grep.pattern import Pattern
+
+#: Characters of a line that are shown.
+MAX_SHOWN = 500
+#: Of a longer line, so many are shown before the match.
+_BEFORE_MATCH = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line with a match, from 1; `start` and `end` are bytes in the text, `at` where the match begins in the line."""
+
+    number: int
+    start: int
+    end: int
+    at: int
+
+
+def matching_lines(text: bytes, pattern: Pattern, check: Callable[[], None]) -> Iterator[Line]:
+    """The lines of a UTF-8 text that match, in order; `check` is called often, and may raise to end it.
+
+    Of a line longer than the pattern's reach its beginning is searched. Only a line feed ends a line, and the carriage
+    return before it is no part of the line.
+    """
+    number, counted, place = 1, 0, 0
+    while place < len(text):
+        check()
+        end, following = _window(text, place, pattern.reach)
+        match = pattern.text.search(text, place, end)
+        # behind a line feed it is on a line that is not begun yet
+        if match is None or (match.start() == following and text.endswith(b"\n", 0, following)):
+            place = following
+            continue
+        start, stop = _line(text, place, match.start())
+        exact = pattern.line.search(text[start : min(stop, start + pattern.reach)])
+        if exact is not None:
+            number += text.count(b"\n", counted, start)
+            counted = start
+            yield Line(number, start, stop, exact.start())
+        place = _next_line(text, stop)
+
+
+def shown(line: bytes, at: int) -> tuple[str, int]:
+    """A line as it is shown, cut around byte `at` where it is long, and the column of that byte, from 1."""
+    column = len(line[:at].decode(errors="replace"))
+    text = line.decode(errors="replace")
+    if len(text) <= MAX_SHOWN:
+        return text, column + 1
+    first = max(0, min(column - _BEFORE_MATCH, len(text) - MAX_SHOWN))
+    cut = text[first : first + MAX_SHOWN]
+    return f"{'…' if first else ''}{cut}{'…' if first + MAX_SHOWN < len(text) else ''}", column + 1
+
+
+def lines_before(text: bytes, start: int, count: int, floor: int = 0) -> list[str]:
+    """Up to `count` lines that end before byte `start` and behind `floor`, in order."""
+    found: list[str] = []
+    while start > floor and len(found) < count:
+        stop = start - 1
+        start = text.rfind(b"\n", 0, stop) + 1
+        found.append(shown(_bare(text[start:stop]), 0)[0])
+    return found[::-1]
+
+
+def lines_after(text: bytes, end: int, count: int) -> list[str]:
+    """Up to `count` lines that begin behind the one that ends at byte `end`."""
+    found: list[str] = []
+    start = _next_line(text, end)
+    while start < len(text) and len(found) < count:
+        stop = _line_end(text, start)
+        found.append(shown(_bare(text[start:stop]), 0)[0])
+        start = stop + 1
+    return found
+
+
+def _window(text: bytes, start: int, reach: int) -> tuple[int, int]:
+    """How far to search at once from a line's start, and where to go on: whole lines, or the beginning of one."""
+    end = start + reach
+    if end >= len(text):
+        return len(text), len(text)
+    line_end = text.rfind(b"\n", start, end)
+    if line_end >= 0:
+        return line_end + 1, line_end + 1
+    return end, _next_line(text, end)
+
+
+def _line(text: bytes, floor: int, at: int) -> tuple[int, int]:
+    start = text.rfind(b"\n", floor, at) + 1 or floor
+    stop = _line_end(text, at)
+    return start, stop - 1 if text[start:stop].endswith(b"\r") else stop
+
+
+def _line_end(text: bytes, place: int) -> int:
+    end = text.find(b"\n", place)
+    return len(text) if end < 0 else end
+
+
+def _next_line(text: bytes, place: int) -> int:
+    return _line_end(text, place) + 1
+
+
+def _bare(line: bytes) -> bytes:
+    return line.removesuffix(b"\r")

@@ -1,0 +1,171 @@
+"""Where the texts to look through come from: Postgres, the disk by way of rg, else the source."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import BoundedSemaphore
+from typing import Any
+
+from api.pointer import span
+from api.search.grep import ripgrep
+from api.search.grep.disk import matching_keys, printable
+from api.search.grep.folder import Folder, Text, narrowed
+from api.text import joined
+from schemas.document import AS_WRITTEN, EXTENSIONS, Entry
+from schemas.errors import FileError, NotFound, SourceError
+from schemas.search import Note
+from schemas.status import FileStatus
+from worker.sources import Source
+from worker.sources.local import LocalFolder
+from worker.state import chunks, texts
+from worker.state.files import file_id
+from worker.state.texts import Known, Stored
+
+#: Seconds between two looks at whether anybody still waits.
+_PATIENCE = 0.1
+
+#: Each of them keeps a connection while its texts are looked through: most of the pool is for others.
+_slots = BoundedSemaphore(8)
+
+
+def all_texts(folder: Folder) -> Iterator[Text]:
+    """Every text that may have a match: what is indexed from Postgres, the rest as it is found.
+
+    A local folder's own texts come fresh from the disk where rg is installed. If the source is away, only what is
+    indexed is looked through, and a note says so.
+    """
+    source = folder.resources.source_of(folder.index)
+    try:
+        source.check()
+    except SourceError as error:
+        folder.notes.append(Note(code=error.code, detail=f"{error.message} Only what is indexed was looked through."))
+        yield from _stored(folder)
+        return
+    program = ripgrep.program()
+    if isinstance(source, LocalFolder) and program:
+        yield from _stored(folder, AS_WRITTEN, source.leaves_out)
+        yield from _on_disk(folder, source, program)
+    else:
+        yield from _stored(folder)
+        yield from _unindexed(folder, source)
+
+
+def _stored(
+    folder: Folder, but_types: Sequence[str] | None = None, leaves_out: Callable[[bytes], bool] | None = None
+) -> Iterator[Text]:
+    """Live texts, but for files of those types, and those that newer rules leave out."""
+
+    def is_wanted(file: Stored) -> bool:
+        return folder.place.takes(file.path) and not (leaves_out and leaves_out(file.key))
+
+    pool, below = folder.resources.pool, folder.place.path
+    with _slot(folder.check):
+        for file, pieces in texts.stored(pool, folder.index.id, but_types=but_types, below=below, wanted=is_wanted):
+            folder.check()
+            data, part = _shown(folder, pieces)
+            yield Text(file.id, file.node_id or str(file.id), file.path, file.id_path, data, part)
+
+
+@contextmanager
+def _slot(check: Callable[[], None]) -> Iterator[None]:
+    """One of the connections for this, as soon as there is one; `check` may raise to end the wait."""
+    while not _slots.acquire(timeout=_PATIENCE):
+        check()
+    try:
+        yield
+    finally:
+        _slots.release()
+
+
+def _shown(folder: Folder, pieces: Sequence[dict[str, Any]]) -> tuple[bytes, range | None]:
+    """A file's text, of a narrowed tool what is indexed of it."""
+    text = joined(pieces)
+    if not folder.index.source.get("json_pointer"):
+        return text.encode(), None
+    return narrowed(text, pieces[0]["start_char"], max(piece["end_char"] for piece in pieces))
+
+
+def _on_disk(folder: Folder, source: LocalFolder, program: str) -> Iterator[Text]:
+    """The files of a local folder in which rg finds something, as they are now."""
+    for keys in matching_keys(folder, source, program):
+        kept = [key for key in keys if not source.leaves_out(key)]
+        known = texts.known(folder.resources.pool, [file_id(folder.index.id, key) for key in kept])
+        for key in kept:
+            row = known.get(file_id(folder.index.id, key))
+            elsewhere = row is not None and row.has_text and row.type not in AS_WRITTEN
+            if not elsewhere and _is_of_types(folder, key, row):
+                path = printable(key)
+                yield from _read(folder, source, Entry(key, path, f"/{path}", None, 0, ""), row)
+
+
+def _unindexed(folder: Folder, source: Source) -> Iterator[Text]:
+    """What the source lists and Postgres has no text of."""
+    # a bucket is slow to list, and nothing tells that it has changed
+    if folder.index.source["kind"] == "s3" and texts.is_listed(folder.resources.pool, folder.index.id):
+        return
+    cursor, is_more = None, True
+    while is_more:
+        page = source.list(cursor)
+        entries = [entry for entry in page.entries if entry.reason is None and folder.place.takes(entry.path)]
+        known = texts.known(folder.resources.pool, [file_id(folder.index.id, entry.key) for entry in entries])
+        for entry in entries:
+            row = known.get(file_id(folder.index.id, entry.key))
+            has_text = row is not None and row.has_text
+            if not has_text and entry.size <= folder.limit and _is_of_types(folder, entry.path.encode(), row):
+                yield from _read(folder, source, entry, row)
+        cursor, is_more = page.cursor, page.cursor is not None
+
+
+def _read(folder: Folder, source: Source, entry: Entry, row: Known | None) -> Iterable[Text]:
+    """One file's text; nothing where it has none, or was skipped as it is."""
+    folder.check()
+    id_ = file_id(folder.index.id, entry.key)
+    try:
+        content = source.read(entry.key, folder.limit)
+    except FileError:
+        return ()
+    if row is not None and row.status == FileStatus.SKIPPED and row.stamp in {"", content.stamp}:
+        return ()
+    data = decoded(content.data)
+    if data is None and row is not None and row.has_text:
+        # in an encoding that parsers know
+        data = joined(chunks.text(folder.resources.pool, id_)).encode()
+    pointer = folder.index.source.get("json_pointer")
+    found = _at_pointer(data, pointer) if data is not None and pointer else (data, None)
+    if found is None or found[0] is None:
+        folder.unread.append(id_)
+        return ()
+    return (Text(id_, entry.node_id or str(id_), entry.path, entry.id_path, *found),)
+
+
+def _at_pointer(data: bytes, pointer: str) -> tuple[bytes, range] | None:
+    """A document without what the tool does not show of it; None where nothing is at the pointer, or it is no JSON."""
+    try:
+        text = data.decode()
+        return narrowed(text, *span(text, pointer))
+    except (NotFound, ValueError, IndexError, RecursionError):
+        return None
+
+
+def decoded(data: bytes) -> bytes | None:
+    """Text as UTF-8 without its byte order mark; None for what is neither UTF-8 nor marked UTF-16, or has a NUL."""
+    wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    try:
+        text = data.decode("utf-16" if wide else "utf-8")
+    except UnicodeDecodeError:
+        return None
+    if "\0" in text:
+        return None
+    return text.encode(errors="replace") if wide else data.removeprefix(codecs.BOM_UTF8)
+
+
+def _is_of_types(folder: Folder, key: bytes, row: Known | None) -> bool:
+    """Whether `config.types` takes a file; of one that was never listed, the extension tells."""
+    types = folder.index.settings.types
+    if row is not None or not types:
+        return True
+    extension = printable(key).rsplit("/", 1)[-1].rpartition(".")[2].lower()
+    names = {extension, *(type_ for type_, known in EXTENSIONS.items() if extension in known.split())}
+    return not names.isdisjoint(kind.lower().removeprefix(".") for kind in types)

@@ -1,0 +1,189 @@
+"""The legs of a search: by vector and by keywords, of each query, in one call of the store where it holds both."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Literal
+from uuid import UUID
+
+import structlog
+from psycopg import OperationalError
+
+from api.leaving import Left
+from api.search.embedding import embed_queries
+from api.search.filters import Narrowed
+from api.search.trace import Course
+from schemas.errors import EmbeddingError, FoldexError, StoreError, StoreUnavailable
+from schemas.search import Asked
+from worker.resources import Resources
+from worker.state import drift, keywords
+from worker.state.tools import Index
+from worker.vectors import Found, Leg, VectorStore
+
+Field = Literal["text", "code"]
+Kind = Literal["vector", "text", "code"]
+FIELDS: tuple[Field, ...] = ("text", "code")
+
+#: Seconds that a search waits for keywords in Postgres once all else has answered.
+KEYWORD_SECONDS = 10.0
+#: Keyword legs in Postgres run here, beside the embedding of the queries and the store's legs. Fewer threads than the
+#: pool has connections, so that other requests find one.
+_beside = ThreadPoolExecutor(16, thread_name_prefix="keywords")
+
+log = structlog.get_logger()
+
+_Leg = tuple[str, Kind, Leg]
+_Begun = tuple[str, Field, "Future[list[Found]]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """What one leg found for one of the queries, best first."""
+
+    query: str
+    kind: Kind
+    found: Sequence[Found]
+
+    @property
+    def ids(self) -> list[UUID]:
+        """Ids alone, best first."""
+        return [found.id for found in self.found]
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A search under way: what is asked of which index, `depth` rows of each leg."""
+
+    resources: Resources
+    index: Index
+    asked: Asked
+    narrowed: Narrowed
+    depth: int
+    #: keywords are looked for whatever the mode is
+    keywords_too: bool
+    course: Course
+    left: Left
+
+
+def rankings(search: Search) -> list[Ranking]:
+    """A ranking of each query by each leg that the mode wants.
+
+    Where one kind of leg fails and another answers, a note says so. Raises `EmbeddingError`, `StoreError`,
+    `OperationalError` and `CallerLeft`.
+    """
+    store = search.resources.store(search.index.vector_store, search.index.keyword_index)
+    beside = _begun(search) if _wants_keywords(search) and not store.has_keywords else []
+    try:
+        found = _in_store(search, store, alone=not beside or search.asked.mode == "vector")
+        return found + (_ended(search, beside, alone=not found) if beside else [])
+    finally:
+        for _, _, future in beside:
+            future.cancel()  # where all ended well, none is left to cancel
+
+
+def _wants_keywords(search: Search) -> bool:
+    return search.asked.mode != "vector" or search.keywords_too
+
+
+def _in_store(search: Search, store: VectorStore, *, alone: bool) -> list[Ranking]:
+    legs = _vector_legs(search) if search.asked.mode != "keyword" else []
+    if _wants_keywords(search) and store.has_keywords:
+        legs += _keyword_legs(search)
+    search.left.check()
+    found = _found(search, store, legs, alone=alone) if legs else []
+    by_vector = [ranking for ranking in found if ranking.kind == "vector"]
+    if by_vector and not search.narrowed.conditions and not any(ranking.found for ranking in by_vector):
+        _ask_for_check(search)
+    return found
+
+
+def _vector_legs(search: Search) -> list[_Leg]:
+    texts = search.asked.texts
+    try:
+        with search.course.step("embed") as step:
+            vectors = embed_queries(search.resources, search.index, texts)
+            step.found = len(vectors)
+    except EmbeddingError as error:
+        if search.asked.mode == "vector":
+            raise
+        search.course.note(
+            "keywords_only", f"The query could not be embedded, so keywords alone answer: {error.message}"
+        )
+        return []
+    conditions = search.narrowed.conditions
+    return [
+        (text, "vector", Leg(search.depth, vector=vector, conditions=conditions))
+        for text, vector in zip(texts, vectors, strict=True)
+    ]
+
+
+def _keyword_legs(search: Search) -> list[_Leg]:
+    conditions = search.narrowed.conditions
+    return [
+        (text, field, Leg(search.depth, keywords=text, field=field, conditions=conditions))
+        for text in search.asked.texts
+        for field in FIELDS
+    ]
+
+
+def _found(search: Search, store: VectorStore, legs: Sequence[_Leg], *, alone: bool) -> list[Ranking]:
+    try:
+        with search.course.step("store") as step:
+            found = store.search(search.index.namespace, [leg for _, _, leg in legs])
+            step.found, step.detail = sum(map(len, found)), f"{len(legs)} legs"
+    except StoreError as error:  # also one that refuses the key: Postgres asks for none of its
+        if alone:
+            raise
+        log.warning("the vector store failed; keywords alone answer", code=error.code, error=error.message)
+        search.course.note("keywords_only", f"The vector store does not answer, so keywords alone do: {error.message}")
+        return []
+    return [Ranking(text, kind, ranked) for (text, kind, _), ranked in zip(legs, found, strict=True)]
+
+
+def _begun(search: Search) -> list[_Begun]:
+    return [
+        (text, field, _beside.submit(_in_postgres, search, text, field))
+        for text in search.asked.texts
+        for field in FIELDS
+    ]
+
+
+def _in_postgres(search: Search, text: str, field: Field) -> list[Found]:
+    search.left.check()
+    values = {**search.narrowed.values, "index_id": search.index.id, "limit": search.depth, "query": text}
+    return [Found(id_, value) for id_, value in keywords.search(search.resources.pool, values, field)]
+
+
+def _ended(search: Search, begun: Sequence[_Begun], *, alone: bool) -> list[Ranking]:
+    try:
+        with search.course.step("keywords") as step:
+            found = _in_time(begun)
+            step.found = sum(len(ranking.found) for ranking in found)
+    except (StoreError, OperationalError) as error:  # the latter also where the pool has no connection to give
+        if alone:
+            raise
+        said = error.message if isinstance(error, FoldexError) else "Postgres does not answer; try again soon."
+        log.warning("keywords could not be looked for", error=str(error))
+        search.course.note("meaning_only", f"Keywords could not be looked for: {said}")
+        return []
+    return found
+
+
+def _in_time(begun: Sequence[_Begun]) -> list[Ranking]:
+    until = time.monotonic() + KEYWORD_SECONDS
+    try:
+        return [
+            Ranking(text, field, future.result(max(0.0, until - time.monotonic()))) for text, field, future in begun
+        ]
+    except TimeoutError as error:
+        raise StoreUnavailable(
+            f"Postgres did not find the keywords within {KEYWORD_SECONDS:g} s; try again, or ask for fewer words."
+        ) from error
+
+
+def _ask_for_check(search: Search) -> None:
+    if drift.ask(search.resources.pool, search.index.id):
+        log.warning("a namespace that should hold vectors shows none; it is compared", namespace=search.index.namespace)

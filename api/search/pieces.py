@@ -1,0 +1,86 @@
+"""Chunks as parts of their files: what stands beside a hit, and the hits of one file as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import attrgetter
+from uuid import UUID
+
+from schemas.search import Hit, Piece, ScoredPiece
+from worker.state import Pool, pieces
+
+#: A line of its own where text of the file is left out.
+ELLIPSIS = "…"
+
+
+def with_neighbours(pool: Pool, index_id: UUID, hits: Sequence[Hit], before: int, after: int) -> list[Hit]:
+    """The hits with up to so many chunks of their files before and behind them, or before and behind their pieces.
+
+    A hit that is a whole file, or no text of it (level above 0), has none.
+    """
+    found = pieces.neighbours(pool, index_id, [_stretch(hit) for hit in hits], before=before, after=after)
+    return [
+        hit.model_copy(update={"before": shown(ahead), "after": shown(behind)})
+        for hit, (ahead, behind) in zip(hits, found, strict=True)
+    ]
+
+
+def shown(rows: Sequence[pieces.Row]) -> list[Piece]:
+    """Chunks as they are shown beside others."""
+    return [Piece(**row) for row in rows]
+
+
+def grouped(hits: Sequence[Hit]) -> list[Hit]:
+    """One hit for each file, described by its best chunk, with the text of all of them; best first, ties as they come.
+
+    Texts are joined in the file's order, shared parts once. A line `…` stands for chunks that are left out. White
+    space between neighbours is in neither; it is put back as line breaks, or a space within a line.
+    """
+    files: dict[UUID, list[Hit]] = {}
+    for hit in hits:
+        files.setdefault(hit.file_id, []).append(hit)
+    return sorted(map(_merged, files.values()), key=attrgetter("score"), reverse=True)
+
+
+def _stretch(hit: Hit) -> tuple[UUID, int, int]:
+    """The file, and its chunks from the first to the last that the hit shows."""
+    if hit.whole or hit.level > 0:
+        return hit.file_id, 0, hit.total_chunks
+    indexes = [piece.chunk_index for piece in hit.pieces] if hit.pieces else [hit.chunk_index]
+    return hit.file_id, min(indexes), max(indexes)
+
+
+def _merged(hits: Sequence[Hit]) -> Hit:
+    best = max(hits, key=attrgetter("score"))
+    ordered = sorted(hits, key=attrgetter("start_char", "end_char"))
+    queries = dict.fromkeys(query for hit in hits for query in hit.matched_queries)
+    return best.model_copy(
+        update={
+            "chunk_text": _joined(ordered),
+            "start_line": ordered[0].start_line,
+            "end_line": max(hit.end_line for hit in hits),
+            "start_char": ordered[0].start_char,
+            "end_char": max(hit.end_char for hit in hits),
+            "matched_queries": list(queries),
+            "pieces": [ScoredPiece.model_validate(hit, from_attributes=True) for hit in ordered],
+        }
+    )
+
+
+def _joined(ordered: Sequence[Hit]) -> str:
+    last, *others = ordered
+    parts = [last.chunk_text]
+    for hit in others:
+        if hit.start_char > last.end_char:
+            parts += _between(last, hit), hit.chunk_text
+        else:
+            parts.append(hit.chunk_text[last.end_char - hit.start_char :])
+        last = max(last, hit, key=attrgetter("end_char"))
+    return "".join(parts)
+
+
+def _between(last: Hit, following: Hit) -> str:
+    """What stands for the text between two hits, in which neighbours hold but white space or the like."""
+    if following.chunk_index == last.chunk_index + 1:
+        return "\n" * (following.start_line - last.start_line - last.chunk_text.count("\n")) or " "
+    return f"{ELLIPSIS}\n" if last.chunk_text.endswith("\n") else f"\n{ELLIPSIS}\n"

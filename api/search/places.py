@@ -1,0 +1,180 @@
+"""Paths as callers spell them, and which indexes cover what is there."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from uuid import UUID
+
+from pydantic import ValidationError
+
+from schemas.errors import FileError, FilterMatchesNothing, SourceError
+from schemas.source import AnySource, LocalSource, NodesSource, S3Source
+from schemas.status import Reason
+from worker.resources import Resources
+from worker.sources.nodes import SLASH_IN_NAME
+from worker.state import content, files
+from worker.state.tools import Index, Searchable
+
+#: Addresses begin so: a node's is the path of its ids, an object's its URL, a local file's its path without links.
+NODES, S3 = "node:", "s3://"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A file or folder; `key` is a single file's in `source`, None for a folder."""
+
+    asked: str
+    address: str
+    source: AnySource
+    key: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A tool to ask, and the `file_node_id` values to keep to; None: all of its files."""
+
+    tool: Searchable
+    files: frozenset[str] | None
+
+
+def routed(
+    resources: Resources, project_id: str, paths: Iterable[str], tools: Sequence[Searchable]
+) -> tuple[list[Route], list[Place]]:
+    """For each path the most specific of the tools that has text there, and the places that none has text of.
+
+    `tools` come newest first, which decides between those of one folder. Raises `FilterMatchesNothing` naming all paths
+    that are missing, closed or another project's, and `SourceUnavailable`.
+    """
+    rooted = _rooted(resources, project_id, tools)
+    routes: dict[UUID, Route] = {}
+    uncovered, missing = [], []
+    for path in paths:
+        found = [(place, _route(resources, place, rooted)) for place in _places(resources, project_id, path)]
+        for route in (route for _, route in found if route is not None):
+            routes[route.tool.tool_id] = _joined(routes.get(route.tool.tool_id), route)
+        others = [_readable(resources, project_id, place) for place, route in found if route is None]
+        uncovered += [place for place in others if place is not None]
+        if not found or None in others:
+            missing.append(path)
+    if missing:
+        named = ", ".join(map(repr, missing))
+        raise FilterMatchesNothing(
+            f"Nothing can be read at {named}; check the paths, the project and the source roots."
+        )
+    return list(routes.values()), list({place.address: place for place in uncovered}.values())
+
+
+def _rooted(resources: Resources, project_id: str, tools: Sequence[Searchable]) -> list[tuple[str, Searchable]]:
+    """Tools with the addresses of their folders, the longest first."""
+    nodes = [tool.index.source["node_id"] for tool in tools if tool.index.source["kind"] == "nodes"]
+    ids = content.id_paths(resources.pool, project_id, nodes)
+    rooted = [(root, tool) for tool in tools if (root := _root(tool.index, ids)) is not None]
+    return sorted(rooted, key=lambda each: -len(each[0]))
+
+
+def before_ids(index: Index) -> str:
+    """What makes an address of the id path of an index's file."""
+    source = index.source
+    if source["kind"] == "local":
+        return os.path.realpath(str(source["path"])).rstrip("/")
+    return NODES if source["kind"] == "nodes" else f"{S3}{source['bucket']}/{source['prefix']}".rstrip("/")
+
+
+def _root(index: Index, id_paths: Mapping[str, str]) -> str | None:
+    """The address of an index's folder; None for a node that is gone, or that it has only a part of."""
+    source = index.source
+    if source["kind"] != "nodes":
+        return before_ids(index)
+    id_path = id_paths.get(source["node_id"])
+    return None if id_path is None or source["json_pointer"] else NODES + id_path
+
+
+def _route(resources: Resources, place: Place, rooted: Sequence[tuple[str, Searchable]]) -> Route | None:
+    for root, tool in rooted:
+        if place.address == root or place.address.startswith(root + "/"):
+            is_all = place.address == root
+            id_path = place.address.removeprefix(before_ids(tool.index))
+            live = files.below(resources.pool, tool.index.id, id_path, limit=1 if is_all else None)
+            if live:
+                return Route(tool, None if is_all else frozenset(live))
+    return None
+
+
+def _joined(held: Route | None, route: Route) -> Route:
+    if held is None:
+        return route
+    return Route(route.tool, None if held.files is None or route.files is None else held.files | route.files)
+
+
+def _places(resources: Resources, project_id: str, path: str) -> list[Place]:
+    """What is at a path; whether it is, is still to be asked of a bucket."""
+    if "\0" in path or ".." in path.split("/"):
+        return []
+    if path.startswith(S3):
+        return _objects(path)
+    return _local(resources, project_id, path) or _nodes(resources, project_id, path)
+
+
+def _local(resources: Resources, project_id: str, path: str) -> list[Place]:
+    if not path.startswith("/"):
+        return []
+    # by the path without links, `check` finds out what is outside of the roots
+    real = os.path.realpath(path)
+    try:
+        folder, name = os.path.split(real) if stat.S_ISREG(Path(real).stat().st_mode) else (real, "")
+        source = LocalSource(kind="local", path=folder)
+        resources.source(project_id, source).check()
+    except OSError:
+        return []
+    except (SourceError, ValidationError) as error:
+        _pass_on(error)
+        return []
+    return [Place(path, real.rstrip("/"), source, os.fsencode(name) or None)]
+
+
+def _nodes(resources: Resources, project_id: str, path: str) -> list[Place]:
+    rows = content.at(resources.pool, project_id, path.rstrip("/"), SLASH_IN_NAME)
+    return [_node(path, row) for row in rows]
+
+
+def _node(path: str, row: content.Row) -> Place:
+    is_folder = row["type"] == "folder"
+    source = NodesSource(node_id=row["id"])
+    return Place(path, NODES + row["id_path"], source, None if is_folder else row["id"].encode())
+
+
+def _objects(url: str) -> list[Place]:
+    bucket, _, prefix = url.removeprefix(S3).rstrip("/").partition("/")
+    try:
+        source = S3Source(kind="s3", bucket=bucket, prefix=prefix)
+    except ValidationError:
+        return []
+    return [Place(url, url.rstrip("/"), source, None)]
+
+
+def _readable(resources: Resources, project_id: str, place: Place) -> Place | None:
+    """A place that can be read; of a bucket's, told whether it is a file or a folder."""
+    if not isinstance(place.source, S3Source):
+        return place
+    above, _, name = place.source.prefix.rstrip("/").rpartition("/")
+    file = replace(place, source=S3Source(kind="s3", bucket=place.source.bucket, prefix=above), key=name.encode())
+    try:
+        if resources.source(project_id, place.source).list(None).entries:
+            return place
+        resources.source(project_id, file.source).read(name.encode(), 0)
+    except SourceError as error:
+        _pass_on(error)
+        return None
+    except FileError as error:
+        return file if error.reason is Reason.TOO_LARGE else None
+    return file
+
+
+def _pass_on(error: Exception) -> None:
+    """Raise what is not the path's fault again."""
+    if isinstance(error, SourceError) and error.retryable:
+        raise error

@@ -1,0 +1,178 @@
+"""What is known of files and symbols, added to what the legs found.
+
+Each feature is 0 to 1 and has a weight; penalties have negative ones. The weights were measured with
+`make bench-search` and are settings (`RANKING_WEIGHTS`). `RANKING=simple` is the baseline they are compared with.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import PurePosixPath
+from typing import Any, TypeVar
+from uuid import UUID
+
+from api.search.names import asked_names
+from schemas.search import Context
+from worker.keywords import code_words
+
+T = TypeVar("T")
+Row = Mapping[str, Any]
+
+#: Words of questions that say nothing of where the answer stands.
+_STOP_WORDS = frozenset(
+    """
+    a an and are as at be by can do does for from has have how if in into is it its not of on or so than that the their
+    then there this to was we what when where which who why will with you
+    """.split()  # noqa: SIM905 - a list of words reads better as one
+)
+_QUOTED = re.compile(r'"([^"\n]{2,200})"|“([^”\n]{2,200})”')
+_TEST = re.compile(r"(^|/)(tests?|testing|spec|specs|__tests__)/|(^|/)(test_|conftest)|[._-](test|tests|spec)\.\w+$")
+_VENDORED = re.compile(r"(^|/)(vendor|vendored|_vendor|third_party|thirdparty|node_modules|site-packages|external)/")
+_GENERATED = re.compile(
+    r"\.(lock|min\.\w+|map|svg|snap)$|(^|/)(dist|build|generated|__generated__)/|_pb2\.py$|\.pb\.go$"
+)
+_ASKS_FOR_TESTS = {"test", "tests", "testing", "tested", "fixture", "spec"}
+#: Paths and names that a process remembers the terms of.
+REMEMBERED = 1 << 14
+#: Characters beyond which a chunk is over-long: most of what it says is about something else.
+LONG = 6_000
+#: The share of words from which on two chunks are repetitions.
+ALIKE = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a search asks for: words, names with the chunks that define them, phrases, and where the caller works."""
+
+    terms: frozenset[str]
+    names: frozenset[str]
+    defining: Collection[UUID]
+    phrases: tuple[str, ...]
+    context: Context
+
+
+def wanted(texts: Iterable[str], defining: Collection[UUID], context: Context) -> Wanted:
+    """Read what all queries of a search ask for."""
+    joined = "\n".join(texts)
+    return Wanted(
+        terms=terms(joined),
+        names=frozenset(name.lower() for text in texts for name in asked_names(text)),
+        defining=defining,
+        phrases=phrases(joined),
+        context=context,
+    )
+
+
+def terms(text: str) -> frozenset[str]:
+    """Words and parts of identifiers, lower-case, without stop words."""
+    return frozenset(code_words(text).split()) - _STOP_WORDS
+
+
+def phrases(text: str) -> tuple[str, ...]:
+    """What stands in double quotes, lower-case."""
+    return tuple((plain or curly).lower() for plain, curly in _QUOTED.findall(text))
+
+
+def features(wanted: Wanted, row: Row) -> dict[str, float]:
+    """What speaks for a chunk and, under names that have negative weights, against it; zeros are left out."""
+    path, text = row["file_path"], row["chunk_text"]
+    found = {
+        "definition": float(row["chunk_id"] in wanted.defining),
+        "symbol": _symbol(wanted, row["symbol"]),
+        "path": _share(wanted.terms, _path_terms(path)),
+        "scope": _share(wanted.terms, _name_terms(row["scope"])) if row["scope"] else 0.0,
+        "phrase": _phrases(wanted.phrases, text),
+        "near_path": _near(wanted.context.path, path),
+        "near_symbol": _near_symbol(wanted.context.symbol, row),
+        "long": float(len(text) > LONG),
+        **dict.fromkeys(_marks(path), 1.0),
+    }
+    if wanted.terms & _ASKS_FOR_TESTS:
+        found.pop("test", None)
+    return {name: value for name, value in found.items() if value}
+
+
+def boosted(score: float, added: Mapping[str, float], weights: Mapping[str, float]) -> float:
+    """A score with the weighted features, at most 1; penalties may take it below 0."""
+    return (score + sum(added.values())) / (1 + sum(weight for weight in weights.values() if weight > 0))
+
+
+def thinned(ranked: Sequence[T], text: Callable[[T], str], *, first: int) -> tuple[list[T], list[T]]:
+    """Those to keep, and those of the `first` that nearly repeat a better one."""
+    seen: list[frozenset[str]] = []
+    kept: list[T] = []
+    repeated: list[T] = []
+    for each in ranked[:first]:
+        words = frozenset(text(each).split())
+        alike = any(_alike(words, other) for other in seen)
+        (repeated if alike else kept).append(each)
+        if not alike:
+            seen.append(words)
+    return [*kept, *ranked[first:]], repeated
+
+
+def _symbol(wanted: Wanted, symbol: str | None) -> float:
+    """1 for a name that was asked for, else how far the symbol's parts and the query's words are the same."""
+    if not symbol:
+        return 0.0
+    if symbol.lower() in wanted.names:
+        return 1.0
+    parts = _name_terms(symbol) - {symbol.lower()} or _name_terms(symbol)
+    shared = len(parts & wanted.terms)
+    return shared * shared / (len(parts) * len(wanted.terms)) if shared else 0.0
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _name_terms(name: str) -> frozenset[str]:
+    return terms(name)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _marks(path: str) -> tuple[str, ...]:
+    """What a file is by its path, of what weighs against it."""
+    patterns = {"test": _TEST, "vendored": _VENDORED, "generated": _GENERATED}
+    return tuple(name for name, pattern in patterns.items() if pattern.search(path))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _path_terms(path: str) -> frozenset[str]:
+    pure = PurePosixPath(path)
+    return terms(" ".join((*pure.parts[-3:-1], pure.stem)))
+
+
+def _share(asked: frozenset[str], held: frozenset[str]) -> float:
+    """The share of the asked words that are among the held ones."""
+    return len(asked & held) / len(asked) if asked else 0.0
+
+
+def _phrases(asked: Sequence[str], text: str) -> float:
+    lower = text.lower() if asked else ""
+    return sum(phrase in lower for phrase in asked) / len(asked) if asked else 0.0
+
+
+def _near(context: str | None, path: str) -> float:
+    """1 for the caller's own file or folder, less for each step away from it."""
+    if context is None:
+        return 0.0
+    here, there = PurePosixPath(context.strip("/")).parts, PurePosixPath(path).parts
+    shared = next((n for n, (a, b) in enumerate(zip(here, there, strict=False)) if a != b), min(len(here), len(there)))
+    return shared / max(len(here), 1)
+
+
+def _near_symbol(context: str | None, row: Row) -> float:
+    if context is None:
+        return 0.0
+    names = {context, *re.split(r"[./:#]+", context)} - {""}
+    held = {row["symbol"], *(row["scope"] or "").split("/")}
+    return float(bool(names & held))
+
+
+def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Whether nine tenths of the words of both together are in both (Jaccard's index)."""
+    if min(len(one), len(other)) < ALIKE * max(len(one), len(other)):
+        return False
+    shared = len(one & other)
+    return shared >= ALIKE * (len(one) + len(other) - shared)

@@ -1,0 +1,63 @@
+"""Candidates in the order of a model that reads them beside the query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+from uuid import UUID
+
+from schemas.errors import RerankNotConfigured
+from worker.embed import litellm
+from worker.embed.budget import unchecked
+from worker.rerank import llm, model
+from worker.rerank.litellm import Check, Provider
+from worker.resources import Resources
+from worker.settings import Settings
+
+Kind = Literal["model", "llm"]
+
+
+def reranked(
+    resources: Resources, kind: Kind, query: str, candidates: Sequence[tuple[UUID, str]], check: Check = unchecked
+) -> list[tuple[UUID, float]]:
+    """The ids of (id, text) candidates, each once, best first, with a score from 0 to 1; ties stay as they were.
+
+    The first `RERANK_CANDIDATES` are judged, and only their texts leave; the others follow in their order, with 0.
+    Raises `RerankNotConfigured`, and `RerankUnavailable` where there is no usable answer within `RERANK_SECONDS`.
+    `check` is called while the model is waited for; what it raises ends the request.
+    """
+    settings = resources.settings
+    provider = provider_of(settings, kind)
+    judged = candidates[: settings.rerank_candidates]
+    texts = [text for _, text in judged]
+    scores = _scores(settings, kind, provider, query, texts, check) if texts else []
+    found = zip((id_ for id_, _ in judged), scores, strict=True)
+    behind = [(id_, 0.0) for id_, _ in candidates[len(judged) :]]
+    return [*sorted(found, key=lambda scored: -scored[1]), *behind]
+
+
+def warm(settings: Settings) -> None:
+    """Import what takes seconds, where a model is configured, so that no query waits for it."""
+    if settings.rerank_model or settings.default_llm_model:
+        litellm.warm()
+
+
+def provider_of(settings: Settings, kind: Kind) -> Provider:
+    """Whom to ask. Raises `RerankNotConfigured`, so that a query can be refused before anything is paid for."""
+    s = settings
+    if kind == "model":
+        name, base, key, prefix = s.rerank_model, s.rerank_api_base, s.rerank_api_key, "RERANK"
+    else:
+        name, base, key, prefix = s.default_llm_model, s.llm_api_base, s.llm_api_key, "LLM"
+    variable = "RERANK_MODEL" if kind == "model" else "DEFAULT_LLM_MODEL"
+    if name is None:
+        raise RerankNotConfigured(f'rerank: "{kind}" needs a model; set {variable}, or ask with rerank: "boost".')
+    return Provider(name, base, key, s.rerank_seconds, f"{variable}, {prefix}_API_BASE and {prefix}_API_KEY")
+
+
+def _scores(
+    settings: Settings, kind: Kind, provider: Provider, query: str, texts: Sequence[str], check: Check
+) -> list[float]:
+    if kind == "model":
+        return model.scores(provider, query, texts, settings.rerank_max_tokens, check)
+    return llm.scores(provider, query, texts, check)

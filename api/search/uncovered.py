@@ -1,0 +1,175 @@
+"""What no index covers, read as it is: a single file as text, folders and longer files by the words of the query."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+from api.leaving import Left
+from api.search.grep.fallback import any_of, best_lines, hit_of, words_of
+from api.search.grep.folder import Text, TimeOver
+from api.search.grep.pattern import compiled_pattern
+from api.search.grep.texts import decoded
+from api.search.places import NODES, Place
+from schemas.document import Entry
+from schemas.errors import FileError
+from schemas.search import Asked, Filters, Hit, Note
+from schemas.source import LocalSource, NodesSource
+from worker.ignore import Rules, compiled
+from worker.resources import Resources
+from worker.sources import Source
+
+#: Files of one request, and bytes of each, that are read to be looked through.
+MAX_FILES, MAX_BYTES = 10_000, 5_000_000
+#: Bytes of UTF-8 in a character, at most.
+CHARACTER_BYTES = 4
+#: Paths that a note names.
+SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Look:
+    """What one request reads, and what its caller should know; `unread` are the paths of files that are no text."""
+
+    resources: Resources
+    project_id: str
+    asked: Asked
+    check: Callable[[], None]
+    notes: list[Note]
+    unread: list[str] = field(default_factory=list)
+
+
+def uncovered_hits(
+    resources: Resources, project_id: str, places: Sequence[Place], asked: Asked, *, until: float, left: Left
+) -> tuple[list[Hit], list[Note]]:
+    """Whole files, up to UNEMBEDDED_MAX_CHARS together, and the best lines of the others, best first.
+
+    `until` is a time of `time.monotonic`, after which what is found by then is answered. Raises `SourceError`.
+    """
+    notes = [_note("not_indexed", "No index has text of", [place.asked for place in places])]
+    if asked.filters.model_copy(update={"path": None}) != Filters():
+        detail = "What is not indexed was left out: no filter but `path` can be held against it."
+        return [], [*notes, Note(code="filtered_out", detail=detail)]
+
+    def check() -> None:
+        if time.monotonic() > until or left.event.is_set():
+            raise TimeOver
+
+    look = Look(resources, project_id, asked, check, notes)
+    hits = _hits(look, places)
+    left.check()
+    if look.unread:
+        notes.append(_note("not_text", "These can only be read once they are indexed:", look.unread))
+    if time.monotonic() > until:
+        notes.append(Note(code="time_over", detail="The time was over before all files were looked through."))
+    return hits, notes
+
+
+def file_id(address: str) -> UUID:
+    """What stands for a file where no index has given it an id."""
+    return uuid5(NAMESPACE_URL, address)
+
+
+def _hits(look: Look, places: Sequence[Place]) -> list[Hit]:
+    words = words_of(" ".join(look.asked.texts))
+    whole, longer = _wholes(look, places, words)
+    # read anew, one at a time: together they may be more than memory
+    texts = chain((text for place in longer for text in _single(look, place)), _below(look, places))
+    found = best_lines(texts, words, compiled_pattern(any_of(words)), look.check, look.asked.top_k) if words else []
+    return sorted([*whole, *found], key=lambda hit: -hit.score)
+
+
+def _wholes(look: Look, places: Sequence[Place], words: Sequence[str]) -> tuple[list[Hit], list[Place]]:
+    """Single files that fit into an answer together, and those that do not; when the time is over, those up to then."""
+    hits: list[Hit] = []
+    longer: list[Place] = []
+    room = look.resources.settings.unembedded_max_chars
+    try:
+        for place, text in ((one, text) for one in places for text in _single(look, one)):
+            hit = _whole(text, words) if len(text.data) <= CHARACTER_BYTES * room else None
+            if hit is not None and len(hit.chunk_text) <= room:
+                room -= len(hit.chunk_text)
+                hits.append(hit)
+            else:
+                longer.append(place)
+    except TimeOver:
+        # best_lines ends at once as well
+        pass
+    return hits, longer
+
+
+def _whole(text: Text, words: Sequence[str]) -> Hit:
+    lowered = text.data.decode(errors="replace").lower()
+    present = sum(word in lowered for word in words)
+    hit = hit_of(text, 0, len(text.data), 0, present / max(1, len(words)))
+    return hit.model_copy(update={"whole": True})
+
+
+def _single(look: Look, place: Place) -> Iterator[Text]:
+    """The text of a single file; nothing of a folder, or where the filter leaves it out. Raises `TimeOver`."""
+    look.check()
+    if place.key is not None and _takes(look, place.asked.rsplit("/", 1)[-1]):
+        source = look.resources.source(look.project_id, place.source)
+        limit = look.resources.settings.max_file_bytes
+        yield from _read(look, source, place.key, place.address, place.asked, limit)
+
+
+def _below(look: Look, places: Sequence[Place]) -> Iterator[Text]:
+    """The texts in folders, up to `MAX_FILES`; what a new tool would leave out is not read."""
+    folders = [place for place in places if place.key is None]
+    files = ((place, source, entry) for place in folders for source, entry in _entries(look, place))
+    for number, (place, source, entry) in enumerate(files):
+        look.check()
+        if number == MAX_FILES:
+            detail = f"Only the first {MAX_FILES} files were looked through; name a smaller folder, or index it."
+            look.notes.append(Note(code="too_many_files", detail=detail))
+            return
+        address = f"{NODES}{entry.id_path}" if isinstance(place.source, NodesSource) else place.address + entry.id_path
+        asked = f"{place.asked.rstrip('/')}/{entry.path}"
+        yield from _read(look, source, entry.key, address, asked, MAX_BYTES)
+
+
+def _entries(look: Look, place: Place) -> Iterator[tuple[Source, Entry]]:
+    source = look.resources.source(look.project_id, place.source, Rules())
+    cursor, is_more = None, True
+    while is_more:
+        look.check()
+        page = source.list(cursor)
+        for entry in page.entries:
+            if entry.reason is None and _takes(look, entry.path) and not _is_own(look, place, entry):
+                yield source, entry
+        cursor, is_more = page.cursor, page.cursor is not None
+
+
+def _takes(look: Look, path: str) -> bool:
+    glob = look.asked.filters.path
+    return glob is None or bool(compiled("path", [glob]).match_file(path))
+
+
+def _is_own(look: Look, place: Place, entry: Entry) -> bool:
+    """Whether a file lies in FOLDEX_HOME, with every project's content, below the folder that is read."""
+    is_local = isinstance(place.source, LocalSource)
+    return is_local and Path(place.address + entry.id_path).is_relative_to(look.resources.home.resolve())
+
+
+def _read(look: Look, source: Source, key: bytes, address: str, path: str, limit: int) -> Iterator[Text]:
+    try:
+        data = decoded(source.read(key, limit).data)
+    except FileError:
+        data = None
+    if data is None:
+        look.unread.append(path)
+        return
+    id_ = file_id(address)
+    id_path = address.removeprefix(NODES)
+    node_id = id_path.rsplit("/", 1)[-1] if address.startswith(NODES) else str(id_)
+    yield Text(id_, node_id, path, id_path, data)
+
+
+def _note(code: str, what: str, paths: Sequence[str]) -> Note:
+    more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
+    return Note(code=code, detail=f"{what} {', '.join(paths[:SHOWN])}{more}.")

@@ -1,0 +1,82 @@
+"""One query over several tools of a project, or over paths."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from schemas.search import Asked, Coverage, Hit, Mode, Note, Step
+
+MAX_TOOLS, MAX_PATHS = 16, 64
+
+Path = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
+
+
+class Across(Asked):
+    """What to look for, and where: in tools, or at paths."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {
+                    "project_id": "project-1",
+                    "query": "token refresh",
+                    "tool_ids": ["7b0c1e5e-2f63-4c52-9f3a-0d6f3f0f4a11", "f3b8f3a4-8d1e-4a53-b1c4-6f0f4f1a2b22"],
+                },
+                {"project_id": "project-1", "query": "token refresh", "paths": ["/srv/docs", "s3://docs/handbook"]},
+                {"project_id": "project-1", "query": "token refresh", "paths": ["/folder-001/readme.md"], "top_k": 3},
+            ]
+        },
+    )
+
+    project_id: str = Field(min_length=1, max_length=200)
+    tool_ids: list[UUID] | None = Field(default=None, min_length=1, max_length=MAX_TOOLS)
+    paths: list[Path] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MAX_PATHS,
+        description="Absolute paths of local files and folders, `s3://bucket/prefix`, or nodes by their ids "
+        "(file_id_path) or names. Each is searched in the most specific index that covers it, or else read.",
+    )
+
+    @model_validator(mode="after")
+    def _tools_or_paths(self) -> Self:
+        if (self.tool_ids is None) == (self.paths is None):
+            raise ValueError("send either tool_ids or paths")
+        return self
+
+
+class PlacedHit(Hit):
+    """A hit and the tool that found it, null for what was read without an index.
+
+    The `file_path` of a hit without a tool is its whole path, and `score` is by rank among the hits of all tools.
+    """
+
+    tool_id: UUID | None
+
+
+class Searched(BaseModel):
+    """One tool's part of an answer. `total_results` counts its own hits, before they were merged."""
+
+    tool_id: UUID
+    name: str
+    took_ms: float
+    total_results: int
+    coverage: Coverage
+    notes: list[Note]
+    trace: list[Step] | None
+
+
+class AcrossAnswer(BaseModel):
+    """The hits of all, best first. `notes` name the tools that failed or were too slow, and what was not indexed."""
+
+    query: str
+    mode: Mode
+    total_results: int
+    took_ms: float
+    notes: list[Note]
+    tools: list[Searched]
+    results: list[PlacedHit]

@@ -1,0 +1,55 @@
+"""Looking for a pattern in the text of files, line by line."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from schemas.search import Note
+
+
+class Grep(BaseModel):
+    """What to look for; the words of the options are ripgrep's."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {"pattern": "connection refused"},
+                {"pattern": r"def \w+_token\(", "regex": True, "glob": "*.py", "before": 1, "after": 2},
+            ]
+        },
+    )
+
+    pattern: str = Field(min_length=1, max_length=10_000)
+    regex: bool = Field(default=False, description="The pattern is a regular expression (RE2), not plain text.")
+    case_sensitive: bool = False
+    path: str | None = Field(
+        default=None, min_length=1, max_length=4096, description="A file, or a folder below which."
+    )
+    glob: str | None = Field(
+        default=None, min_length=1, max_length=1024, description="As a line of .gitignore; with `!` all but those."
+    )
+    before: int = Field(default=0, ge=0, le=50, description="Lines of context before each hit.")
+    after: int = Field(default=0, ge=0, le=50, description="Lines of context after each hit.")
+    max_per_file: int | None = Field(default=None, ge=1, le=10_000, description="Hits of one file, at most.")
+    head_limit: int = Field(default=100, ge=1, le=10_000, description="Hits in all, at most.")
+
+
+class GrepHit(BaseModel):
+    """One line with a match. Lines and columns count from 1, columns in characters."""
+
+    file_id_path: str
+    file_path: str
+    line: int
+    column: int
+    preview: str = Field(description="The line; a long one is cut around the match.")
+    before: list[str]
+    after: list[str]
+
+
+class GrepAnswer(BaseModel):
+    """Hits by path and line. `truncated`: there may be more, since a limit or the time was reached."""
+
+    hits: list[GrepHit]
+    truncated: bool
+    notes: list[Note] = Field(default_factory=list)

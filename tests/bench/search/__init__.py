@@ -1,0 +1,1 @@
+"""How well search finds: questions with labels that were not made from our own ranking."""

@@ -1,0 +1,49 @@
+"""The sets' folders, indexed once by the real service and kept for as long as their place is."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.bench.running import running
+from tests.bench.search.sets import SETS
+from tests.service import Service
+from worker.settings import LOCAL_MODEL, Settings
+
+#: What the benchmark itself decides; every other setting of the environment holds for the service.
+DECIDED = {
+    *("foldex_home", "database_url", "celery_broker_url", "redis_url", "api_host", "api_port", "flower_port", "auth"),
+    *("default_embedding_model", "embedding_dimensions", "local_source_roots"),
+}
+
+
+@contextmanager
+def indexed(place: Path, names: Sequence[str]) -> Iterator[tuple[Service, dict[str, str]]]:
+    """The service, and the tool of each set; what an earlier run indexed in that place is not indexed again."""
+    folders, settings = place / "folders", _settings()
+    folders.mkdir(parents=True, exist_ok=True)
+    record = place / f"tools-{settings.get('KEYWORD_INDEX', 'store')}.json"
+    tools: dict[str, str] = json.loads(record.read_text()) if record.exists() else {}
+    missing = [name for name in names if name not in tools]
+    env = {**settings, "DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL}
+    with running(place, folders, 2 if missing else 0, 0, **env) as service:
+        for name in missing:
+            tools[name] = _index(service, folders / name)
+            record.write_text(json.dumps(tools))
+        yield service, tools
+
+
+def _settings() -> dict[str, str]:
+    names = {name.upper() for name in Settings.model_fields.keys() - DECIDED}
+    return {name: value for name, value in os.environ.items() if name in names}
+
+
+def _index(service: Service, folder: Path) -> str:
+    if not folder.exists():
+        SETS[folder.name].fill(folder)
+    tool = service.local_tool(folder)
+    service.wait(tool, seconds=1_800)
+    return tool

@@ -1,0 +1,49 @@
+"""The sets of questions and the folders they are asked of."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from api.stack.programs import ROOT
+from tests.bench.search import definitions, manuals, sources
+from tests.bench.search.questions import Question
+
+OWN = ("api", "deploy", "schemas", "tests", "worker", "CHANGELOG.md", "Makefile", "README.md", "pyproject.toml")
+QUESTIONS = Path(__file__).with_name("repo.jsonl")
+
+
+class Set(NamedTuple):
+    """`fill` writes a folder, `ask` gives the questions about it: both the same every time."""
+
+    fill: Callable[[Path], None]
+    ask: Callable[[], list[Question]]
+
+
+def fill_repo(folder: Path) -> None:
+    """Copy this repository without caches and without the questions themselves."""
+    for name in OWN:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, ignore=_left_out)
+        else:
+            shutil.copyfile(ROOT / name, folder / name)
+
+
+def _left_out(directory: str, names: list[str]) -> set[str]:
+    place = Path(directory)
+    return {name for name in names if name == "__pycache__" or place / name == QUESTIONS.parent}
+
+
+def ask_repo() -> list[Question]:
+    """Written by hand from the code, not from what any search found."""
+    return [Question.model_validate_json(line) for line in QUESTIONS.read_text().splitlines()]
+
+
+SETS = {
+    "repo": Set(fill_repo, ask_repo),
+    "symbols": Set(sources.fill, definitions.ask_names),
+    "docstrings": Set(sources.fill_bare, definitions.ask_docstrings),
+    "manuals": Set(manuals.fill, manuals.ask),
+}

@@ -1,0 +1,167 @@
+"""Text drawn as a picture and read back by the real Tesseract, and old documents by the real converters."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.document import Document
+from schemas.status import Reason
+from tests.contract.samples import DATA, LIMITS, helper, of, refused
+from worker.parse import Limits, doc, parse, types
+
+__all__ = ["helper"]
+Image = pytest.importorskip("PIL.Image")
+ImageDraw = pytest.importorskip("PIL.ImageDraw")
+ImageFont = pytest.importorskip("PIL.ImageFont")
+WORDS = "The ferry leaves the harbour at noon.\nPassengers with bicycles board first,\nthen those on foot."
+WHITE, BLACK, NOTHING = (255, 255, 255, 255), (0, 0, 0, 255), (0, 0, 0, 0)
+
+needs_tesseract = pytest.mark.skipif(not types.programs(("tesseract",)), reason="Tesseract is not installed")
+
+
+def drawn(text: str = WORDS, *, ink: object = 0, ground: object = 255, mode: str = "L", size: int = 30) -> Any:
+    """A picture of text, as high as its letters want it."""
+    image = Image.new(mode, (25 * size, (3 + 2 * len(text.splitlines())) * size), ground)
+    ImageDraw.Draw(image).multiline_text((size, size), text, ink, ImageFont.load_default(size), spacing=size // 2)
+    return image
+
+
+def saved(image: Any, kind: str, **more: Any) -> bytes:
+    out = BytesIO()
+    image.save(out, kind, **more)
+    return out.getvalue()
+
+
+def read(name: str, data: bytes) -> str:
+    return " ".join(parse(name, data, LIMITS).text.split())
+
+
+def seen(document: Document) -> list[str]:
+    """The text of each page."""
+    return [document.text[start:end].strip() for start, end in pairwise((*document.pages, len(document.text)))]
+
+
+@needs_tesseract
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("plain.png", saved(drawn(), "PNG")),
+        ("fax.tiff", saved(drawn().convert("1"), "TIFF", compression="group4")),
+        ("print.jpg", saved(drawn().convert("CMYK"), "JPEG")),
+        ("colours.gif", saved(drawn(mode="RGB", ink=(0, 0, 120), ground=(255, 255, 220)).convert("P"), "GIF")),
+        ("pale.png", saved(drawn(ink=170, ground=200), "PNG")),
+        ("dark.png", saved(drawn(ink=255, ground=0), "PNG")),
+        ("screen.png", saved(drawn(size=13), "PNG")),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_picture_of_text_is_read(name: str, data: bytes) -> None:
+    assert read(name, data) == " ".join(WORDS.split())
+
+
+@needs_tesseract
+@pytest.mark.parametrize("ink", [BLACK, WHITE], ids=["black", "white"])
+def test_text_on_nothing_is_read_whatever_its_colour(ink: object) -> None:
+    assert read("a.png", saved(drawn(mode="RGBA", ink=ink, ground=NOTHING), "PNG")) == " ".join(WORDS.split())
+
+
+@needs_tesseract
+@pytest.mark.parametrize("degrees", [90, 180, 270])
+def test_a_picture_may_lie_on_its_side_or_head(degrees: int) -> None:
+    # three lines are too few to tell which way is up
+    turned = drawn(f"{WORDS}\n{WORDS}", size=40).rotate(degrees, expand=True)
+    assert read("a.png", saved(turned, "PNG")) == " ".join(f"{WORDS} {WORDS}".split())
+
+
+@needs_tesseract
+def test_a_camera_says_how_it_was_held() -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    photo = saved(drawn("Buoy seven").rotate(90, expand=True), "JPEG", exif=exif)
+    assert read("a.jpg", photo) == "Buoy seven"
+
+
+@needs_tesseract
+def test_every_page_of_a_scan_is_read_in_its_place() -> None:
+    pages = [drawn("Page one is here."), drawn("Page two is there.").rotate(180), drawn("Page three is nowhere.")]
+    many: dict[str, Any] = {"save_all": True, "append_images": pages[1:]}
+    words = ["Page one is here.", "Page two is there.", "Page three is nowhere."]
+    fax = parse("a.tiff", saved(pages[0], "TIFF", **many), LIMITS)
+    assert (seen(fax)[0], seen(fax)[2]) == (words[0], words[2])
+    scan = parse("a.pdf", saved(pages[0], "PDF", resolution=200, **many), LIMITS)
+    assert (seen(scan)[0], seen(scan)[2]) == (words[0], words[2])
+    assert len(scan.pages) == len(fax.pages) == 3
+
+
+@needs_tesseract
+def test_the_samples_are_read() -> None:
+    notice = "NOTICE TO MARINERS Buoy seven is out of place"
+    assert read("a.pdf", of("pdf/scanned.pdf")) == notice
+    assert all(read(path.name, path.read_bytes()) in {notice, f"{notice} {notice}"} for path in pictures())
+
+
+def pictures() -> list[Path]:
+    return [path for path in sorted((DATA / "image").iterdir()) if path.suffix != ".expected"]
+
+
+@needs_tesseract
+def test_a_picture_without_text_says_so() -> None:
+    for name, data in (("a.png", saved(drawn(""), "PNG")), ("a.pdf", saved(drawn(""), "PDF"))):
+        failure = refused(name, data)
+        assert (failure.reason, "finds no text" in failure.message) == (Reason.NO_TEXT, True)
+
+
+@needs_tesseract
+def test_a_language_that_is_not_installed_is_named_with_its_remedy() -> None:
+    failure = refused("a.png", saved(drawn(), "PNG"), Limits(ocr_languages="eng+tlh"))
+    assert failure.reason is Reason.NEEDS_OCR
+    assert "tlh (OCR_LANGUAGES)" in failure.message
+
+
+@needs_tesseract
+def test_a_picture_longer_than_tesseract_takes_is_too_large() -> None:
+    failure = refused("a.png", saved(Image.new("1", (100, 40_000)), "PNG"))
+    assert (failure.reason, "100 by 40,000" in failure.message) == (Reason.TOO_LARGE, True)
+
+
+@needs_tesseract
+def test_a_low_picture_is_not_enlarged_beyond_that() -> None:
+    long = Image.new("L", (20_000, 40), 255)
+    long.paste(drawn("Ferry at noon", size=20).crop((0, 15, 500, 45)), (0, 5))
+    assert read("long.png", saved(long, "PNG")).startswith("Ferry")
+
+
+@needs_tesseract
+def test_reading_pictures_ends_in_time() -> None:
+    assert "PARSE_SECONDS" in refused("a.png", saved(drawn(WORDS, size=100), "PNG"), Limits(seconds=0.05)).message
+
+
+# old documents
+
+
+@pytest.mark.parametrize("program", ["catdoc", "antiword"])
+def test_each_converter_reads_the_sample_each_time(program: str, tmp_path: Path) -> None:
+    if not types.programs((program,)):
+        pytest.skip(f"{program} is not installed")
+    wanted = of("doc/diary.doc.expected").decode().partition("\n\n")[2].split()
+    file = tmp_path / "file.doc"
+    file.write_bytes(of("doc/diary.doc"))
+    for _ in range(10):
+        text = doc._converted(program, file, LIMITS)
+        assert text is not None
+        assert text.split() == wanted
+
+
+def test_a_converter_that_does_not_stop_writing_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "catdoc"
+    program.write_text("#!/bin/sh\nexec yes\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    (tmp_path / "file.doc").write_bytes(of("doc/diary.doc"))
+    with pytest.raises(Exception, match="MAX_CHARACTERS"):
+        doc._converted("catdoc", tmp_path / "file.doc", Limits(max_characters=1000))

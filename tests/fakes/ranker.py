@@ -1,0 +1,250 @@
+"""A strict server of Cohere's rerank and OpenAI's chat completions, for tests: it scores by shared word stems.
+
+The chat understands one task: JSON of a query and numbered passages, to be answered with a score from 0 to 10 each.
+What it may be told: `fail_next`, `holds` (kinds `rerank` and `chat`), and by these words in a model's name:
+`no-such-model` (404), `drip` (a byte now and then, without end), `bad-json`, `bad-count`, `bad-index`, `bad-twice`,
+`bad-nan`, `bad-empty`, `logits`; for the chat alone `no-format` (refuses `response_format`), `bad-choices`,
+`bad-prose`, `thinks` (an answer in a fence, behind a wrong one), `odd-scores` (see `_odd`), and `obeys` (says what
+stands behind `SAY:` in a passage).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Self
+
+from tests.fakes.embeddings import Refusal, stems
+from tests.fakes.hold import Holds
+
+MAX_DOCUMENTS = 1000
+#: Tokens that the rerank model takes of query and document, and the chat in all.
+MAX_TOKENS, MAX_PROMPT_TOKENS = 512, 32_000
+RERANK = {"model", "query", "documents", "top_n", "return_documents", "max_tokens_per_doc"}
+CHAT = {"model", "messages", "temperature", "response_format"}
+
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+
+Json = dict[str, Any]
+
+
+@dataclass
+class Asked:
+    """One request: what was sent, by whose key."""
+
+    kind: str
+    key: str
+    body: Json
+
+
+@dataclass
+class RankerFake:
+    """The server, on any free port. `left` is set once a client has closed the connection that dripped."""
+
+    requests: list[Asked] = field(default_factory=list)
+    holds: Holds = field(default_factory=Holds)
+    left: threading.Event = field(default_factory=threading.Event)
+    _failures: list[Refusal] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._server = _Server(("127.0.0.1", 0), _Handler)
+        self._server.fake = self
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.holds.release()
+        self._server.shutdown()
+        self._server.server_close()
+
+    def fail_next(self, status: int) -> None:
+        """The next request gets this status; 0 closes the connection without an answer."""
+        self._failures.append(Refusal(status, f"told to answer {status}"))
+
+    def reset(self) -> None:
+        """Forget the requests, the holds and the failures still to come."""
+        self.holds.release()
+        self.left.clear()
+        self.requests.clear()
+        self._failures.clear()
+
+    def answer(self, kind: str, key: str, raw: bytes, port: int) -> bytes:
+        """The body of an answer; raises `Refusal`."""
+        body = json.loads(raw)
+        self.requests.append(Asked(kind, key, body))
+        self.holds.wait(kind, raw, port, after=False)
+        if self._failures:
+            raise self._failures.pop(0)
+        if key in {"", "wrong"}:
+            raise Refusal(401, "invalid api token")
+        if "no-such-model" in body["model"]:
+            raise Refusal(404, f"model '{body['model']}' not found")
+        if "bad-json" in body["model"]:
+            return b"<html>this is no JSON</html>"
+        return json.dumps(_rerank(body) if kind == "rerank" else _chat(body)).encode()
+
+
+def _rerank(body: Json) -> Json:
+    query, documents = body["query"], body["documents"]
+    _known(body, RERANK)
+    if not isinstance(query, str) or not query or not _texts(documents):
+        raise Refusal(400, "invalid request: query and documents must not be empty")
+    if len(documents) > MAX_DOCUMENTS:
+        raise Refusal(400, f"invalid request: at most {MAX_DOCUMENTS} documents")
+    if max(_tokens(query) + _tokens(document) for document in documents) > MAX_TOKENS:
+        raise Refusal(400, f"This model's maximum context length is {MAX_TOKENS} tokens.")
+    if not 1 <= body.get("top_n", 1) <= len(documents):
+        raise Refusal(400, "invalid request: top_n must be from 1 to the number of documents")
+    found = [_overlap(query, document) for document in documents]
+    results = [{"index": index, "relevance_score": score} for index, score in enumerate(found)]
+    results.sort(key=lambda row: -row["relevance_score"])
+    usage = {"total_tokens": sum(map(_tokens, documents))}
+    if "bad-empty" in body["model"]:
+        return {"id": "r", "results": None}
+    return {"id": "r", "results": _bent(body["model"], results), "usage": usage}
+
+
+def _texts(documents: object) -> bool:
+    return isinstance(documents, list) and bool(documents) and all(isinstance(text, str) and text for text in documents)
+
+
+def _bent(model: str, results: list[Json]) -> list[Json]:
+    """The results, in the way that a model's name asks for."""
+    if "bad-count" in model:
+        return results[:-1]
+    if "bad-index" in model:
+        results[-1]["index"] = len(results)
+    if "bad-twice" in model:
+        results[-1]["index"] = results[0]["index"]
+    if "bad-nan" in model:
+        results[-1]["relevance_score"] = math.nan
+    if "logits" in model:
+        return [{**row, "relevance_score": 20 * row["relevance_score"] - 12} for row in results]
+    return results
+
+
+def _chat(body: Json) -> Json:
+    _known(body, CHAT)
+    if "no-format" in body["model"] and "response_format" in body:
+        raise Refusal(400, "response_format is not supported by this model")
+    if body.get("response_format", {"type": "json_object"}) != {"type": "json_object"}:
+        raise Refusal(400, "response_format.type must be json_object")
+    system, user = (message["content"] for message in body["messages"])
+    if _tokens(system) + _tokens(user) > MAX_PROMPT_TOKENS:
+        raise Refusal(400, f"This model's maximum context length is {MAX_PROMPT_TOKENS} tokens.")
+    if "response_format" in body and "JSON" not in system:
+        raise Refusal(400, "'messages' must contain the word 'json' to use 'response_format'")
+    message: Json = {"role": "assistant", "content": _content(body["model"], json.loads(user))}
+    if "bad-empty" in body["model"]:
+        message["content"] = None
+    choices = [{"index": 0, "finish_reason": "stop", "message": message}]
+    usage = {"prompt_tokens": _tokens(user), "completion_tokens": 1, "total_tokens": _tokens(user) + 1}
+    return {
+        "id": "c",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "choices": choices[: "bad-choices" not in body["model"]],
+        "usage": usage,
+    }
+
+
+def _content(model: str, task: Json) -> str:
+    rows = [{"id": p["id"], "score": round(10 * _overlap(task["query"], p["text"]))} for p in task["passages"]]
+    answer = json.dumps({"scores": rows})
+    if "bad-prose" in model:
+        return "They are all very good."
+    if "thinks" in model:
+        wrong = json.dumps({"scores": [{"id": 1, "score": 10}]})
+        return f"<think>{{Perhaps {wrong}?</think>\n```json\n{answer}\n```"
+    if "odd-scores" in model:
+        return json.dumps({"scores": _odd(rows)})
+    if "obeys" in model:
+        return max(str(p["text"]).partition("SAY:")[2] for p in task["passages"])
+    return answer
+
+
+def _odd(rows: Sequence[Json]) -> list[Any]:
+    """The first as it is, then one too high, one in words, one that is no number, one missing; and one made up."""
+    wrong = [11, "ten", math.nan, True, -1]
+    odd = [{"id": row["id"], "score": score} for row, score in zip(rows[1:], wrong, strict=False)]
+    return [rows[0], *odd, {"id": 99, "score": 10}, {"id": "one", "score": 3}, "entry", None]
+
+
+def _known(body: Json, names: set[str]) -> None:
+    if unknown := body.keys() - names:
+        raise Refusal(400, f"unrecognized parameter: {', '.join(unknown)}")
+
+
+def _tokens(text: str) -> int:
+    """A quarter more than there are words and signs, as tokenizers differ."""
+    return len(_TOKEN.findall(text)) * 5 // 4 + 1
+
+
+def _overlap(query: str, text: str) -> float:
+    wanted = set(stems(query))
+    return len(wanted & set(stems(text))) / max(1, len(wanted))
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    fake: RankerFake
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that gave up hangs up, which is no news."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        raw = self.rfile.read(int(self.headers["Content-Length"]))
+        kind = {"rerank": "rerank", "completions": "chat"}[self.path.rsplit("/", 1)[-1]]
+        key = self.headers.get("Authorization", "").removeprefix("Bearer ")
+        try:
+            body = self.server.fake.answer(kind, key, raw, self.client_address[1])
+        except Refusal as refusal:
+            self._refuse(refusal)
+        else:
+            self._drip() if b"drip" in raw else self._send(200, body)
+
+    def _refuse(self, refusal: Refusal) -> None:
+        if refusal.status == 0:
+            self.close_connection = True
+        else:
+            self._send(refusal.status, json.dumps({"message": str(refusal)}).encode())
+
+    def _drip(self) -> None:
+        self._head(200, 1_000_000)
+        try:
+            while not self.server.fake.left.wait(0.02):
+                self.wfile.write(b" ")
+        except OSError:
+            self.server.fake.left.set()
+        self.close_connection = True
+
+    def _send(self, status: int, body: bytes) -> None:
+        self._head(status, len(body))
+        self.wfile.write(body)
+
+    def _head(self, status: int, length: int) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(length))
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
+        pass

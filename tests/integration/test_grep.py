@@ -1,0 +1,380 @@
+"""Patterns found line by line, on disk by rg and in stored text alike, indexed or not; a hostile one hurts nobody."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from api.search import grep as search
+from api.search.grep import ripgrep
+from schemas.grep import Grep
+from tests.service import PROJECT, TOOLS, Service, checked
+from worker.resources import Resources
+from worker.settings import Settings
+from worker.state import tools
+from worker.state.tools import Index
+
+CONTENT = {
+    "a.txt": "first line\nÜber die Brücke: token, Token\n\nlast token",
+    "b/crlf.txt": "one\r\ntwo token\r\nthree\r\n",
+    "b/deep/code.py": "def make_token(name):\n    return f'{name}-token'\n\n\ndef other():\n    return 1\n",
+    "b-side.md": "# Head\n\n日本語 token 🎉 token\n\ntail\n",
+    "empty lines.txt": "\n\nx\n\n",
+    "long.txt": "a" * 5_000 + " token " + "b" * 5_000 + "\n",
+}
+IGNORED = {".foldexignore": "secret.txt\nhidden/\n", "secret.txt": "token", "hidden/x.txt": "token"}
+
+KINDS = pytest.mark.parametrize("kind", ["local", "nodes"])
+
+
+def write(folder: Path, contents: dict[str, str]) -> None:
+    for name, text in contents.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(text.encode())
+
+
+@pytest.fixture(scope="module")
+def folder(root: Path) -> Path:
+    made = root / "made"
+    write(made, CONTENT | IGNORED)
+    page = "<html><title>T</title><body><p>A <b>bold</b> token</p></body></html>"
+    write(made, {"page.html": page, "nul.txt": "token\0token"})
+    (made / "link.txt").symlink_to(made / "secret.txt")
+    return made
+
+
+@pytest.fixture(scope="module")
+def made(running: Service, folder: Path) -> dict[str, str]:
+    """A tool over a directory and one over nodes of the same content."""
+    parent = running.node("made", "folder")
+    files = [("files", (name, text.encode())) for name, text in CONTENT.items()]
+    answer = running.client.post(f"/api/projects/{PROJECT}/uploads", data={"parent_id": parent}, files=files)
+    assert {item["outcome"] for item in checked(answer, 200)["items"]} == {"created"}
+    found = {"local": running.local_tool(folder), "nodes": running.tool(node_id=parent), "parent": parent}
+    for kind in ("local", "nodes"):
+        running.wait(found[kind])
+    return found
+
+
+def grep(running: Service, tool: str, pattern: str, **more: Any) -> dict[str, Any]:
+    return running.post(f"{TOOLS}/{tool}/grep", {"pattern": pattern, **more}, 200)
+
+
+def places(answer: dict[str, Any]) -> list[tuple[str, int, int]]:
+    return [(hit["file_path"], hit["line"], hit["column"]) for hit in answer["hits"]]
+
+
+TOKENS = [
+    ("a.txt", 2, 18),
+    ("a.txt", 4, 6),
+    ("b-side.md", 3, 5),
+    ("b/crlf.txt", 2, 5),
+    ("b/deep/code.py", 1, 10),
+    ("b/deep/code.py", 2, 21),
+    ("long.txt", 1, 5_002),
+]
+LATER = ("later.md", 1, 9)
+ASKED: list[tuple[dict[str, Any], list[tuple[str, int, int]]]] = [
+    ({"pattern": "token", "glob": "!page.html"}, TOKENS),
+    ({"pattern": "token", "path": "b"}, TOKENS[3:6]),
+    ({"pattern": "token", "path": "./b/deep/"}, TOKENS[4:6]),
+    ({"pattern": "token", "path": "b-side.md"}, TOKENS[2:3]),
+    ({"pattern": "token", "glob": "*.py"}, TOKENS[4:6]),
+    ({"pattern": "TOKEN", "case_sensitive": True}, []),
+    ({"pattern": "Token", "case_sensitive": True}, [("a.txt", 2, 25)]),
+    ({"pattern": "ÜBER"}, [("a.txt", 2, 1)]),
+    ({"pattern": "brÜcke"}, [("a.txt", 2, 10)]),
+    ({"pattern": "🎉"}, [("b-side.md", 3, 11)]),
+    ({"pattern": ".*", "glob": "a.txt"}, []),
+    ({"pattern": "token$", "regex": True, "path": "b/crlf.txt"}, [("b/crlf.txt", 2, 5)]),
+    ({"pattern": r"^\w+$", "regex": True, "glob": "*.txt", "path": "b"}, [("b/crlf.txt", 1, 1), ("b/crlf.txt", 3, 1)]),
+    ({"pattern": r"\Ath|\Aone\z", "regex": True, "path": "b"}, [("b/crlf.txt", 1, 1), ("b/crlf.txt", 3, 1)]),
+    ({"pattern": r"語\W", "regex": True}, [("b-side.md", 3, 3)]),
+    ({"pattern": r"e\Br|\bber", "regex": True, "path": "a.txt"}, [("a.txt", 2, 2)]),
+    ({"pattern": r"[^a-z\s][\w-]+['(]", "regex": True}, [("b/deep/code.py", 1, 9), ("b/deep/code.py", 2, 19)]),
+    ({"pattern": r"\Q-token'\E", "regex": True}, [("b/deep/code.py", 2, 20)]),
+    ({"pattern": "x*", "regex": True, "path": "empty lines.txt"}, [("empty lines.txt", n, 1) for n in (1, 2, 3, 4)]),
+    ({"pattern": "three\\s+x", "regex": True}, []),
+    ({"pattern": "--pre=/bin/sh"}, []),
+]
+
+
+@KINDS
+@pytest.mark.parametrize(("asked", "expected"), ASKED)
+def test_both_engines_find_the_same(
+    running: Service, made: dict[str, str], kind: str, asked: dict[str, Any], expected: list[tuple[str, int, int]]
+) -> None:
+    answer = grep(running, made[kind], **asked)
+    assert places(answer) == expected
+    assert not answer["truncated"]
+    assert answer["notes"] == []
+
+
+@KINDS
+def test_context_and_preview(running: Service, made: dict[str, str], kind: str) -> None:
+    (hit,) = grep(running, made[kind], "two", before=5, after=1)["hits"]
+    assert (hit["before"], hit["preview"], hit["after"]) == (["one"], "two token", ["three"])
+    (long,) = grep(running, made[kind], "token", path="long.txt")["hits"]
+    assert " token " in long["preview"]
+    assert len(long["preview"]) <= 502
+
+
+@KINDS
+def test_limits_are_told_exactly(running: Service, made: dict[str, str], kind: str) -> None:
+    asked = {"pattern": "token", "glob": "!page.html"}
+    for limit, cut in ((3, True), (6, True), (7, False)):
+        answer = grep(running, made[kind], **asked, head_limit=limit)
+        assert (len(answer["hits"]), answer["truncated"]) == (limit, cut)
+    answer = grep(running, made[kind], **asked, max_per_file=1)
+    assert ([hit["line"] for hit in answer["hits"]], answer["truncated"]) == ([2, 3, 2, 1, 1], True)
+    assert not grep(running, made[kind], **asked, max_per_file=2)["truncated"]
+
+
+HOSTILE = [
+    "(a+)+$",
+    "(a|aa)+c",
+    "(x+x+)+y" * 100,
+    "a" * 10_000,
+    "|".join(f"b{n}" for n in range(1_700)),
+    "[ab]*a[ab]{900}c",
+]
+
+
+@KINDS
+@pytest.mark.parametrize("pattern", HOSTILE, ids=range(len(HOSTILE)))
+def test_a_hostile_pattern_is_answered_in_time(running: Service, made: dict[str, str], kind: str, pattern: str) -> None:
+    assert grep(running, made[kind], pattern, regex=True, path="long.txt")["hits"] == []
+
+
+@KINDS
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"pattern": "("}, "missing ): ("),
+        ({"pattern": "(a{1000}){1000}"}, "{1000}"),
+        ({"pattern": r"\pL{1000}"}, "too large"),
+        ({"pattern": "(?=a)"}, "(?="),
+        ({"pattern": r"(a)\1"}, r"\1"),
+        ({"pattern": "a\nb"}, "line break"),
+        ({"pattern": "a" * 10_001}, "pattern"),
+        ({"pattern": ""}, "pattern"),
+        ({"pattern": "a", "path": "../made/a.txt"}, "path"),
+        ({"pattern": "a", "path": "/etc/passwd"}, "path"),
+        ({"pattern": "a", "path": "b/../../x"}, "path"),
+        ({"pattern": "a", "glob": "a" * 2_000}, "glob"),
+        ({"pattern": "a", "before": 51}, "before"),
+        ({"pattern": "a", "max_count": 5}, "max_count"),
+        ({"pattern": "a", "path": "nowhere/x"}, "'nowhere/x'"),
+        ({"pattern": "a", "path": "secret.txt"}, "'secret.txt'"),
+        ({"pattern": "a", "path": "hidden"}, "'hidden'"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    running: Service, made: dict[str, str], kind: str, asked: dict[str, Any], said: str
+) -> None:
+    answer = running.client.post(f"{TOOLS}/{made[kind]}/grep", json={"regex": True, **asked})
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["code"] == ("no_such_files" if said[0] == "'" else "invalid_request")
+    assert said in answer.json()["detail"]
+
+
+def test_only_what_the_rules_leave_in_is_shown(running: Service, made: dict[str, str], folder: Path) -> None:
+    found = {hit["file_path"] for hit in grep(running, made["local"], "token")["hits"]}
+    assert found == {*CONTENT, "page.html"} - {"empty lines.txt"}
+    write(folder, {"b/.foldexignore": "crlf.txt\n"})
+    try:
+        assert "b/crlf.txt" not in {hit["file_path"] for hit in grep(running, made["local"], "token")["hits"]}
+    finally:
+        (folder / "b" / ".foldexignore").unlink()
+    assert "b/crlf.txt" in {hit["file_path"] for hit in grep(running, made["local"], "token")["hits"]}
+
+
+def test_an_extracted_text_is_found_at_its_own_lines(running: Service, made: dict[str, str]) -> None:
+    (hit,) = grep(running, made["local"], "token", path="page.html")["hits"]
+    assert hit["preview"] == "A bold token"
+    assert grep(running, made["local"], "<p>", path="page.html")["hits"] == []
+
+
+def test_what_is_not_indexed_is_found(running: Service, made: dict[str, str], folder: Path) -> None:
+    before = (folder / "a.txt").read_bytes()
+    write(folder, {"a.txt": "unheard\n", "new 🎉\nname.txt": "nothing\nunheard of", "utf16.txt": "x"})
+    (folder / "utf16.txt").write_bytes("unheard".encode("utf-16"))
+    (folder / "latin.txt").write_bytes("unheard é".encode("latin-1"))
+    (folder / os.fsdecode(b"bytes\xff.txt")).write_text("unheard")
+    try:
+        answer = grep(running, made["local"], "unheard")
+        expected = [("a.txt", 1, 1), ("bytes\\xff.txt", 1, 1), ("new 🎉\nname.txt", 2, 1), ("utf16.txt", 1, 1)]
+        assert places(answer) == expected
+        assert [note["code"] for note in answer["notes"]] == ["not_indexed"]
+    finally:
+        (folder / "a.txt").write_bytes(before)
+    running.node("new.md", "markdown", "an unheard line", parent_id=made["parent"])
+    assert places(grep(running, made["nodes"], "unheard")) == [("new.md", 1, 4)]
+
+
+def test_a_tool_is_grepped_before_it_is_ready(running: Service, root: Path) -> None:
+    write(root / "fresh", {"one.txt": "said at once"})
+    tool = running.local_tool(root / "fresh")
+    assert places(grep(running, tool, "at once")) == [("one.txt", 1, 6)]
+    running.wait(tool)
+
+
+def test_a_folder_that_is_gone_is_told_of(running: Service, root: Path) -> None:
+    write(root / "gone", {"one.txt": "once there"})
+    tool = running.local_tool(root / "gone")
+    running.wait(tool)
+    (root / "gone").rename(root / "elsewhere")
+    answer = grep(running, tool, "once")
+    assert places(answer) == [("one.txt", 1, 1)]
+    assert [note["code"] for note in answer["notes"]] == ["folder_gone"]
+
+
+def test_a_narrowed_tool_shows_nothing_else(running: Service) -> None:
+    node = running.node("n.json", "json", {"a": {"k": "one token"}, "b": {"é": "x", "k": "two token"}, "c": "token"})
+    tool = running.tool(node_id=node, json_pointer="/b")
+    running.wait(tool)
+    (hit,) = grep(running, tool, "token", before=1)["hits"]
+    assert (hit["line"], hit["column"], hit["before"]) == (7, 15, ['    "é": "x",'])
+
+
+def test_a_stranger_sees_nothing(running: Service) -> None:
+    checked(running.client.post(f"{TOOLS}/{UUID(int=1)}/grep", json={"pattern": "a"}), 404)
+
+
+@pytest.fixture(scope="module")
+def resources(running: Service) -> Iterator[Resources]:
+    roots = [Path(running.env["LOCAL_SOURCE_ROOTS"])]
+    opened = Resources(Settings(database_url=running.database_url, foldex_home=running.home, local_source_roots=roots))
+    yield opened
+    opened.pool.close()
+
+
+def index_of(resources: Resources, tool: str) -> Index:
+    index = tools.index_of_tool(resources.pool, UUID(tool))
+    assert index is not None
+    return index
+
+
+@pytest.fixture
+def without_rg(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    ripgrep.program.cache_clear()
+    assert ripgrep.program() is None
+    yield
+    ripgrep.program.cache_clear()
+
+
+def test_a_folder_is_grepped_without_rg(
+    without_rg: None, resources: Resources, made: dict[str, str], folder: Path
+) -> None:
+    index = index_of(resources, made["local"])
+    write(folder, {"later.md": "a later token"})
+    found = search.grep(resources, index, Grep(pattern="token", glob="!page.html"))
+    (folder / "later.md").unlink()
+    assert sorted((hit.file_path, hit.line, hit.column) for hit in found.hits) == [*TOKENS[:-1], LATER, TOKENS[-1]]
+
+
+def test_a_caller_that_left_is_not_worked_for(resources: Resources, made: dict[str, str]) -> None:
+    left = Event()
+    left.set()
+    found = search.grep(resources, index_of(resources, made["local"]), Grep(pattern="token"), left=left)
+    assert (found.hits, found.truncated, [note.code for note in found.notes]) == ([], True, ["time_over"])
+
+
+def test_a_narrowed_tool_shows_nothing_else_before_it_is_indexed(running: Service, resources: Resources) -> None:
+    content = {"public": {"k": "a token"}, "secrets": {"k": "hidden token"}}
+    node = running.node("two.json", "json", content)
+    index = replace(index_of(resources, running.tool(node_id=node)), id=uuid4())
+    for pointer, lines in (("/public", [3]), ("/secrets/k", [6]), ("/none", [])):
+        narrow = replace(index, source={**index.source, "json_pointer": pointer})
+        found = search.grep(resources, narrow, Grep(pattern="token", before=9, after=9))
+        assert [hit.line for hit in found.hits] == lines
+        assert [note.code for note in found.notes] == ([] if lines else ["not_indexed"])
+        hits = search.fallback(resources, narrow, "token", 5)
+        assert len(hits) == len(lines)
+        if pointer == "/public":
+            assert "secrets" not in f"{found.hits} {hits}"
+            assert "hidden" not in f"{found.hits} {hits}"
+
+
+def test_a_narrowed_tool_shows_no_lines_around_its_part(running: Service) -> None:
+    node = running.node("m.json", "json", {"a": "above", "b": {"k": "a token"}, "c": "below"})
+    tool = running.tool(node_id=node, json_pointer="/b")
+    running.wait(tool)
+    (hit,) = grep(running, tool, "token", before=9, after=9)["hits"]
+    assert (hit["line"], hit["before"], hit["after"]) == (4, ['  "b": {'], ["  }"])
+
+
+@KINDS
+def test_words_of_a_query_are_found_without_an_index(
+    running: Service, resources: Resources, made: dict[str, str], kind: str
+) -> None:
+    found = search.fallback(resources, index_of(resources, made[kind]), "the name of a token, returned", 2)
+    assert found[0].file_path == "b/deep/code.py"
+    assert (found[0].start_line, found[0].end_line, found[0].embedded) == (1, 2, False)
+    assert found[0].chunk_text.startswith("def make_token(name):\n")
+    known = {file["file_id"] for file in running.files(made[kind])}
+    assert {str(hit.file_id) for hit in found} <= known
+
+
+# --- on disk: other encodings, odd names, files that change
+
+
+@pytest.fixture(scope="module")
+def odd(running: Service, root: Path) -> tuple[str, Path]:
+    """A folder with names and texts that are not UTF-8, and a link that leads out of it."""
+    folder = root / "odd"
+    folder.mkdir()
+    (folder / "a.txt").write_bytes("Müller wohnt dort, wo früher Bäume standen\n".encode("latin-1"))
+    (folder / os.fsdecode(b"dir\xff")).mkdir()
+    (folder / os.fsdecode(b"dir\xff") / "b.txt").write_text("a plain word\n")
+    (folder / os.fsdecode(b"out\xff.log")).write_text("a plain word\n")
+    (folder / ".foldexignore").write_text("*.log\n")
+    (folder / "link").symlink_to("/etc")
+    tool = running.local_tool(folder)
+    running.wait(tool)
+    return tool, folder
+
+
+@pytest.mark.parametrize(
+    ("pattern", "regex"),
+    [("Müller", False), ("MÜLLER", False), ("M.ller", True), (r"Müller|x", True), ("wohnt", False)],
+)
+def test_other_encodings_are_found_on_disk(running: Service, odd: tuple[str, Path], pattern: str, regex: bool) -> None:
+    answer = grep(running, odd[0], pattern, regex=regex)
+    assert [(hit["file_path"], hit["preview"][:12]) for hit in answer["hits"]] == [("a.txt", "Müller wohnt")]
+    assert answer["notes"] == []
+
+
+def test_a_shown_name_that_is_not_utf8_is_a_path(running: Service, odd: tuple[str, Path]) -> None:
+    asked = [("plain", "dir\\xff"), ("plain", "dir\\xff/b.txt")]
+    for pattern, path in asked:
+        assert places(grep(running, odd[0], pattern, path=path)) == [("dir\\xff/b.txt", 1, 3)]
+
+
+@pytest.mark.parametrize("path", ["link/passwd", "link", "link/none", "out\\xff.log"])
+def test_nothing_is_told_of_what_is_not_in_the_folder(running: Service, odd: tuple[str, Path], path: str) -> None:
+    answer = running.client.post(f"{TOOLS}/{odd[0]}/grep", json={"pattern": "root", "path": path})
+    assert (answer.status_code, answer.json()["code"]) == (422, "no_such_files")
+
+
+def test_a_file_that_shrinks_is_found_again(resources: Resources, odd: tuple[str, Path]) -> None:
+    index, file = index_of(resources, odd[0]), odd[1] / "large.txt"
+    file.write_bytes(b"x" * (index.settings.max_file_bytes + 1))
+    for path in (odd[1], odd[1] / ".foldexignore", odd[1] / os.fsdecode(b"dir\xff")):
+        os.utime(path, (1_600_000_000, 1_600_000_000))
+    try:
+        assert search.grep(resources, index, Grep(pattern="shrunk")).hits == []
+        file.write_text("shrunk")
+        assert [hit.file_path for hit in search.grep(resources, index, Grep(pattern="shrunk")).hits] == ["large.txt"]
+    finally:
+        file.unlink()

@@ -1,0 +1,261 @@
+"""Answers that say what they lack, or wait for it; work for callers who left; what a process keeps for a moment."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import orjson
+import pytest
+
+from api.leaving import CallerLeft, Left
+from api.search.fresh import refresh
+from tests.fakes.embeddings import EmbeddingsFake
+from tests.fakes.turbopuffer import FakeTurbopuffer
+from tests.integration.test_index_life import write
+from tests.service import TOOLS, Service, environment, eventually, next_broker, service
+from worker.resources import Resources
+from worker.settings import Settings
+from worker.state import tools
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[FakeTurbopuffer]:
+    with FakeTurbopuffer() as fake:
+        yield fake
+
+
+@pytest.fixture(scope="module")
+def running(
+    tmp_path_factory: pytest.TempPathFactory,
+    database_url: str,
+    redis_url: str,
+    root: Path,
+    provider: EmbeddingsFake,
+    store: FakeTurbopuffer,
+) -> Iterator[Service]:
+    env = {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_API_BASE": provider.url, "EMBEDDING_API_KEY": "k"}
+    env |= {"LOCAL_SOURCE_ROOTS": str(root), "REFRESH_SECONDS": "30"}
+    env |= {"TURBOPUFFER_API_KEY": store.api_key, "TURBOPUFFER_BASE_URL": store.url}
+    home = tmp_path_factory.mktemp("home")
+    with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
+        yield started
+
+
+@pytest.fixture(autouse=True)
+def calm(provider: EmbeddingsFake, store: FakeTurbopuffer) -> Iterator[None]:
+    yield
+    provider.holds.release()
+    store.holds.release()
+
+
+@pytest.fixture
+def folder(root: Path) -> Path:
+    return write(root / uuid4().hex, one="The first text.", two="The second text.", three="The third text.")
+
+
+def tool_over(running: Service, folder: Path, **config: Any) -> str:
+    tool = running.local_tool(folder, config=config)
+    running.wait(tool)
+    return tool
+
+
+def ask(running: Service, tool: str, refresh: str, query: str = "text") -> dict[str, Any]:
+    return running.post(f"{TOOLS}/{tool}/query", {"query": query, "mode": "keyword", "refresh": refresh}, 200)
+
+
+def stale(answer: dict[str, Any]) -> tuple[int | None, list[str]]:
+    return answer["coverage"]["stale_files"], [note["code"] for note in answer["notes"]]
+
+
+def paths(answer: dict[str, Any]) -> set[str]:
+    return {hit["file_path"] for hit in answer["results"]}
+
+
+def tasks(running: Service, tool: str) -> int:
+    return len(running.get(f"{TOOLS}/{tool}/tasks")["items"])
+
+
+def change(folder: Path) -> None:
+    """One file changed, one came, one went."""
+    (folder / "one.md").write_text("The first text was changed.")
+    (folder / "four.md").write_text("The fourth text.")
+    (folder / "two.md").unlink()
+
+
+def test_nothing_is_looked_at_unless_asked(running: Service, folder: Path) -> None:
+    tool = tool_over(running, folder)
+    change(folder)
+    assert stale(ask(running, tool, "none")) == (None, [])
+    assert tasks(running, tool) == 1
+
+
+def test_what_did_not_change_is_fresh_however_young_it_is(running: Service, folder: Path) -> None:
+    (folder / "young.md").write_text("The youngest text.")
+    tool = tool_over(running, folder)
+    assert stale(ask(running, tool, "if_stale")) == (0, [])
+    assert stale(ask(running, tool, "wait")) == (0, [])
+    assert tasks(running, tool) == 1
+
+
+def test_stale_files_are_counted_and_taken_up(running: Service, folder: Path) -> None:
+    tool = tool_over(running, folder)
+    change(folder)
+    first = ask(running, tool, "if_stale")
+    assert stale(first) == (3, ["reindexing"])
+    running.wait(tool)
+    after = ask(running, tool, "if_stale")
+    assert stale(after) == (0, [])
+    assert paths(after) == {"one.md", "three.md", "four.md"}
+    assert tasks(running, tool) == 2
+
+
+def test_waiting_gives_the_new_state(running: Service, folder: Path) -> None:
+    tool = tool_over(running, folder)
+    change(folder)
+    answer = ask(running, tool, "wait", "changed fourth")
+    assert stale(answer) == (0, [])
+    assert paths(answer) == {"one.md", "four.md"}
+
+
+def test_what_is_at_work_already_is_stale_and_starts_nothing_more(
+    running: Service, folder: Path, provider: EmbeddingsFake
+) -> None:
+    tool = tool_over(running, folder)
+    word = uuid4().hex
+    (folder / "four.md").write_text(f"The text of {word}.")
+    hold = provider.holds.add("embeddings", word)
+    ask(running, tool, "if_stale")
+    eventually(lambda: bool(hold.arrived), 30, running.logs)
+    assert stale(ask(running, tool, "if_stale")) == (1, ["reindexing"])
+    hold.release()
+    running.wait(tool)
+    assert tasks(running, tool) == 2
+
+
+def test_other_types_and_what_rules_leave_out_are_not_missing(running: Service, folder: Path) -> None:
+    (folder / ".gitignore").write_text("left-out/")
+    tool = tool_over(running, folder, types=["markdown"])
+    (folder / "left-out").mkdir()
+    (folder / "left-out" / "five.md").write_text("A text that is left out.")
+    (folder / "six.csv").write_text("a,b\n")
+    assert stale(ask(running, tool, "if_stale")) == (0, [])
+    (folder / "seven.md").write_text("The seventh text.")
+    assert stale(ask(running, tool, "if_stale")) == (1, ["reindexing"])
+
+
+def test_removals_that_are_held_are_said_and_not_tried_again(running: Service, root: Path) -> None:
+    folder = write(root / uuid4().hex, **{f"f{number}": f"The text {number}." for number in range(25)})
+    tool = tool_over(running, folder)
+    for number in range(24):
+        (folder / f"f{number}.md").unlink()
+    assert stale(ask(running, tool, "wait")) == (24, [])
+    assert stale(ask(running, tool, "if_stale")) == (24, ["removals_held"])
+    assert tasks(running, tool) == 2
+
+
+def test_a_folder_that_is_gone_still_answers(running: Service, folder: Path) -> None:
+    tool = tool_over(running, folder)
+    shutil.rmtree(folder)
+    for how in ("if_stale", "wait"):
+        answer = ask(running, tool, how)
+        assert stale(answer) == (None, ["folder_gone"])
+        assert paths(answer) == {"one.md", "two.md", "three.md"}
+
+
+def test_nodes_are_compared_by_their_versions(running: Service) -> None:
+    folder = running.node("folder", "folder")
+    node = running.node("one", "markdown", "The first text.", parent_id=folder)
+    tool = running.tool(node_id=folder)
+    running.wait(tool)
+    assert stale(ask(running, tool, "if_stale")) == (0, [])
+    running.client.patch(f"/api/projects/project-1/nodes/{node}", json={"content": "The newer text."})
+    running.node("two", "markdown", "The second text.", parent_id=folder)
+    assert stale(ask(running, tool, "if_stale")) == (2, ["reindexing"])
+    answer = ask(running, tool, "wait", "newer second")
+    assert stale(answer) == (0, [])
+    assert len(answer["results"]) == 2
+
+
+def test_waiting_ends_with_the_task_s_failure(running: Service, folder: Path, provider: EmbeddingsFake) -> None:
+    tool = tool_over(running, folder)
+    (folder / "four.md").write_text(f"The text of {uuid4().hex}.")
+    provider.fail_next(401)
+    assert stale(ask(running, tool, "wait")) == (1, ["reindex_failed"])
+
+
+def test_waiting_has_an_end_and_is_for_nobody_who_left(
+    running: Service, folder: Path, provider: EmbeddingsFake, root: Path
+) -> None:
+    tool = tool_over(running, folder)
+    word = uuid4().hex
+    (folder / "four.md").write_text(f"The text of {word}.")
+    hold = provider.holds.add("embeddings", word)
+    ask(running, tool, "if_stale")
+    eventually(lambda: bool(hold.arrived), 30, running.logs)
+    resources = Resources(Settings(database_url=running.database_url, local_source_roots=[root], refresh_seconds=0.2))
+    with resources.pool:
+        index = tools.index_of_tool(resources.pool, UUID(tool))
+        assert index is not None
+        found, notes = refresh(resources, UUID(tool), index, "wait", left=Left())
+        assert (found, [note.code for note in notes]) == (1, ["still_indexing"])
+        gone = Left()
+        gone.event.set()
+        with pytest.raises(CallerLeft):
+            refresh(resources, UUID(tool), index, "wait", left=gone)
+
+
+def leave(running: Service, tool: str, body: dict[str, Any]) -> socket.socket:
+    """Ask, and hand over the connection on which the answer would come."""
+    connection = socket.create_connection(("127.0.0.1", int(running.env["API_PORT"])))
+    content = orjson.dumps(body)
+    head = f"POST {TOOLS}/{tool}/query HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    connection.sendall(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+    return connection
+
+
+def left(running: Service) -> bool:
+    """Whether a query has ended because its caller left."""
+    return 'route="/api/tools/search/{tool_id}/query",status="499"' in running.client.get("/metrics").text
+
+
+def test_no_further_step_is_begun_for_who_left(
+    running: Service, folder: Path, provider: EmbeddingsFake, store: FakeTurbopuffer
+) -> None:
+    tool = tool_over(running, folder)
+    hold = provider.holds.add("embeddings", "nobody waits")
+    connection = leave(running, tool, {"query": "nobody waits", "mode": "vector"})
+    eventually(lambda: bool(hold.arrived), 30, running.logs)
+    asked = sum(call.legs for call in store.audit)
+    connection.close()
+    for _ in range(3):  # by the time of these answers the API has seen the end of that connection
+        running.client.get("/healthz")
+    hold.release()
+    eventually(lambda: left(running), 30, running.logs)
+    assert sum(call.legs for call in store.audit) == asked
+
+
+def test_two_queries_on_one_connection_are_both_answered(running: Service, folder: Path) -> None:
+    tool = tool_over(running, folder)
+    with leave(running, tool, {"query": "first", "mode": "keyword"}) as connection:
+        content = orjson.dumps({"query": "second", "mode": "keyword"})
+        head = f"POST {TOOLS}/{tool}/query HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        head += "Connection: close\r\n"
+        connection.sendall(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+        connection.settimeout(30)
+        received = b""
+        while piece := connection.recv(65536):
+            received += piece
+    assert received.count(b"HTTP/1.1 200 OK") == 2
+    assert received.index(b'"query":"first"') < received.index(b'"query":"second"')
+
+
+def test_a_deleted_tool_is_not_known_any_more(running: Service, folder: Path) -> None:
+    tool = tool_over(running, folder)
+    ask(running, tool, "none")
+    running.client.delete(f"{TOOLS}/{tool}")
+    assert running.client.post(f"{TOOLS}/{tool}/query", json={"query": "text"}).status_code == 404

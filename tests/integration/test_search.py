@@ -1,0 +1,190 @@
+"""What a search finds and says: several queries, ranking, grouping, and what it does when a part of it fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.embeddings import EmbeddingsFake
+from tests.service import PROJECT, TOOLS, Service
+
+FILES = {
+    "src/bucket.py": 'class TokenBucket:\n    """Fills at a rate."""\n\n    def take(self) -> None:\n        ...\n',
+    "src/limits.py": "from bucket import TokenBucket\n\n\ndef limit() -> TokenBucket:\n    return TokenBucket()\n",
+    "src/uses.py": "".join(f"bucket_{n} = TokenBucket()  # another TokenBucket\n" for n in range(40)),
+    "tests/test_bucket.py": "def test_bucket() -> None:\n    bucket = TokenBucket()\n    bucket.take()\n",
+    "docs/lease.md": "# Leases\n\nA worker that dies loses its lease, and the sweep gives its files back.\n",
+    "docs/rain.md": "# Rain\n\nRain falls from clouds. The error says: connection refused by peer.\n",
+    "docs/copy of rain.md": "# Rain\n\nRain falls from clouds. The error says: connection refused by peer.\n",
+    "docs/long.md": "# Weather\n\n"
+    + "\n\n".join(f"## Day {n}\n\nStorm number {n} came from the sea.\n" for n in range(30)),
+}
+
+
+@pytest.fixture(scope="module")
+def tool(with_provider: Service, root: Path) -> str:
+    for path, text in FILES.items():
+        (root / "found" / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / "found" / path).write_text(text)
+    made = with_provider.local_tool(root / "found", config={"chunk_size": 64, "chunk_overlap": 8})
+    with_provider.wait(made)
+    return made
+
+
+def answer(service: Service, tool: str, **body: Any) -> dict[str, Any]:
+    return service.post(f"{TOOLS}/{tool}/query", body, 200)
+
+
+def test_several_queries_are_embedded_in_one_request_and_what_many_find_rises(
+    with_provider: Service, tool: str, provider: EmbeddingsFake
+) -> None:
+    queries = ["who gives files back", "a worker that dies", "what is rain"]
+    before = len(provider.audit.requests)
+    found = answer(with_provider, tool, queries=queries, top_k=3)
+    assert [request.inputs for request in provider.audit.requests[before:]] == [3]
+    first = found["results"][0]
+    assert (found["query"], first["file_path"]) == (queries[0], "docs/lease.md")
+    assert set(first["matched_queries"]) >= set(queries[:2])
+    assert len({hit["chunk_id"] for hit in found["results"]}) == len(found["results"])
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"queries": []}, {"queries": ["x"] * 9}, {"query": "a", "queries": ["b"]}, {"queries": [" "]}]
+)
+def test_one_query_or_one_to_eight(with_provider: Service, tool: str, body: dict[str, Any]) -> None:
+    refused = with_provider.client.post(f"{TOOLS}/{tool}/query", json=body)
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
+
+
+def test_pieces_of_a_file_are_one_hit_in_the_files_order(with_provider: Service, tool: str) -> None:
+    found = answer(with_provider, tool, queries=["storm number 3", "storm number 20"], group_by_file=True, top_k=4)
+    paths = [hit["file_path"] for hit in found["results"]]
+    assert (paths[0], len(set(paths))) == ("docs/long.md", len(paths))
+    pieces = found["results"][0]["pieces"]
+    assert len(pieces) > 1
+    assert [piece["start_char"] for piece in pieces] == sorted(piece["start_char"] for piece in pieces)
+    assert all(piece["chunk_text"] in FILES["docs/long.md"] for piece in pieces)
+
+
+@pytest.mark.parametrize("query", ["class TokenBucket", "where is TokenBucket defined?", "TokenBucket"])
+def test_a_definition_comes_before_its_uses(with_provider: Service, tool: str, query: str) -> None:
+    hits = with_provider.query(tool, query)
+    assert (hits[0]["file_path"], hits[0]["symbol"]) == ("src/bucket.py", "TokenBucket")
+    assert "src/uses.py" in {hit["file_path"] for hit in hits}
+
+
+def test_tests_come_behind_unless_they_are_asked_for(with_provider: Service, tool: str) -> None:
+    paths = [hit["file_path"] for hit in with_provider.query(tool, "take from the bucket")]
+    assert paths.index("src/bucket.py") < paths.index("tests/test_bucket.py")
+    assert with_provider.query(tool, "test of the bucket")[0]["file_path"] == "tests/test_bucket.py"
+
+
+def test_what_is_near_the_caller_rises(with_provider: Service, tool: str) -> None:
+    def place(of: str, **context: str) -> int:
+        paths = [hit["file_path"] for hit in with_provider.query(tool, "bucket limit rain", context=context, top_k=80)]
+        return paths.index(of)
+
+    assert place("docs/rain.md", path="docs/lease.md") <= place("docs/rain.md", path="src/limits.py")
+    assert place("src/limits.py", path="src/limits.py") <= place("src/limits.py", path="docs/rain.md")
+
+
+def test_a_quoted_phrase_is_found_verbatim_and_repetitions_come_last(with_provider: Service, tool: str) -> None:
+    hits = with_provider.query(tool, '"connection refused"', top_k=80)
+    assert hits[0]["file_path"] in {"docs/rain.md", "docs/copy of rain.md"}
+    assert hits[-1]["content_hash"] == hits[0]["content_hash"]
+    assert hits[-1]["chunk_id"] != hits[0]["chunk_id"]
+    scores = [hit["score"] for hit in hits]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_explain_shows_the_parts_of_a_score_and_trace_the_steps(with_provider: Service, tool: str) -> None:
+    found = answer(with_provider, tool, query="class TokenBucket", explain=True, trace=True)
+    assert found["results"][0]["explain"].keys() >= {"found", "vector_rank", "code_rank", "definition", "symbol"}
+    assert [step["step"] for step in found["trace"]] == ["embed", "store", "rows"]
+    assert all(step["found"] for step in found["trace"])
+    plain = answer(with_provider, tool, query="class TokenBucket")
+    assert (plain["trace"], plain["results"][0]["explain"]) == (None, None)
+    assert [hit["chunk_id"] for hit in plain["results"]] == [hit["chunk_id"] for hit in found["results"]]
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "vector", "keyword"])
+def test_the_order_is_stable_and_scores_fall(with_provider: Service, tool: str, mode: str) -> None:
+    answers = [with_provider.query(tool, "storm from the sea", mode=mode, top_k=30) for _ in range(3)]
+    assert answers[0] == answers[1] == answers[2]
+    scores = [hit["score"] for hit in answers[0]]
+    assert scores == sorted(scores, reverse=True)
+    assert all(0 <= score <= 1 for score in scores)
+
+
+def test_keywords_answer_for_a_provider_that_is_down(
+    with_provider: Service, tool: str, provider: EmbeddingsFake
+) -> None:
+    provider.fail_next(500, count=20)
+    try:
+        found = answer(with_provider, tool, query="rain that nobody asked for yet")
+        assert [note["code"] for note in found["notes"]] == ["keywords_only"]
+        assert "rain" in found["results"][0]["file_path"]
+        alone = with_provider.client.post(f"{TOOLS}/{tool}/query", json={"query": "other rain", "mode": "vector"})
+        assert (alone.status_code, alone.json()["code"]) == (503, "embedding_unavailable")
+    finally:
+        provider.clear_failures()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"query": ""},
+        {"query": " \n "},
+        {"query": "x" * 100_000},
+        {"query": "x", "filters": {"colour": "red"}},
+        {"query": "x", "rerank": "best"},
+        {"query": "x", "before": -1},
+        {"query": "x", "context": {"file": "a"}},
+    ],
+)
+def test_bad_input_is_refused_with_a_code(with_provider: Service, tool: str, body: dict[str, Any]) -> None:
+    refused = with_provider.client.post(f"{TOOLS}/{tool}/query", json=body)
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
+
+
+def test_the_longest_query_and_odd_characters_are_answered(with_provider: Service, tool: str) -> None:
+    for query in ("rain " * 2000, "rain\0cloud", "🌧 rain ﬁ", '"rain', "rain' OR 1=1 --", "* ( ) : & | !", "\\"):
+        assert "results" in answer(with_provider, tool, query=query), query
+
+
+def test_filters_that_match_no_file_are_named(with_provider: Service, tool: str) -> None:
+    body = {"query": "rain", "filters": {"path": "nowhere/**", "types": ["md"]}}
+    refused = with_provider.client.post(f"{TOOLS}/{tool}/query", json=body).json()
+    assert (refused["status"], refused["code"]) == (422, "no_such_files")
+    assert "nowhere/**" in refused["detail"]
+
+
+def test_a_folder_without_an_index_is_grepped_and_the_answer_says_so(
+    with_provider: Service, root: Path, provider: EmbeddingsFake
+) -> None:
+    (root / "early").mkdir()
+    (root / "early" / "a.md").write_text("# Early\n\nAn owl hoots at the zenith.\n")
+    hold = provider.holds.add("embeddings", "zenith")
+    made = with_provider.local_tool(root / "early")
+    try:
+        found = answer(with_provider, made, query="owl hoots", mode="keyword")
+    finally:
+        hold.release()
+    assert [note["code"] for note in found["notes"]] == ["not_indexed_yet"]
+    assert (found["results"][0]["file_path"], found["results"][0]["embedded"]) == ("a.md", False)
+    with_provider.wait(made)
+    assert not answer(with_provider, made, query="owl hoots")["notes"]
+
+
+def test_a_tool_that_is_deleted_is_not_found(with_provider: Service, root: Path) -> None:
+    (root / "gone").mkdir()
+    (root / "gone" / "a.txt").write_text("soon gone")
+    made = with_provider.local_tool(root / "gone")
+    with_provider.wait(made)
+    assert with_provider.query(made, "gone")
+    assert with_provider.client.delete(f"{TOOLS}/{made}").status_code == 202
+    refused = with_provider.client.post(f"{TOOLS}/{made}/query", json={"query": "gone"})
+    assert (refused.status_code, refused.json()["code"]) == (404, "not_found")
+    assert PROJECT not in refused.json()["detail"]

@@ -1,0 +1,65 @@
+"""Queries that are long in tokens though not in characters, and providers that do not answer them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from uuid import uuid4
+
+import numpy as np
+import pytest
+
+from api.search import embedding
+from api.search.embedding import KeptVectors, embed_queries
+from schemas.errors import EmbeddingUnavailable
+from schemas.source import ChunkSettings, EmbedderProfile
+from schemas.tool import IndexSettings
+from tests.fakes.embeddings import EmbeddingsFake
+from worker.embed import local
+from worker.resources import Resources
+from worker.settings import Settings
+from worker.state.tools import Index
+
+REMOTE = EmbedderProfile(model="openai/m", dimensions=8)
+
+
+@pytest.fixture
+def provider() -> Iterator[EmbeddingsFake]:
+    with EmbeddingsFake(dimensions=8) as fake:
+        yield fake
+
+
+@pytest.fixture
+def resources(provider: EmbeddingsFake, redis_url: str) -> Resources:
+    return Resources(Settings(embedding_api_base=provider.url, embedding_api_key="k", redis_url=redis_url))
+
+
+def index(embedder: EmbedderProfile) -> Index:
+    settings = IndexSettings(embedder=embedder, chunks=ChunkSettings(), max_file_bytes=1)
+    return Index(uuid4(), "p", {"kind": "nodes"}, None, settings, "lancedb", "store", "n", 1)
+
+
+@pytest.mark.parametrize(
+    "text", ["\uc11c\uc6b8\uc5d0\uc11c \uac80\uc0c9 " * 29, "\U0001f600 " * 200, "a " * 254, "x" * 5000]
+)
+def test_the_local_model_answers_what_has_more_pieces_than_characters(text: str) -> None:
+    (vector,) = embed_queries(Resources(Settings()), index(local.PROFILE), [text], KeptVectors())
+    assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-3)
+
+
+def test_a_silent_provider_is_left_in_time_and_what_it_says_later_is_kept(
+    resources: Resources, provider: EmbeddingsFake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = KeptVectors()
+    embed_queries(resources, index(REMOTE), ["the first request imports what it needs"], kept)
+    monkeypatch.setattr(embedding, "QUERY_SECONDS", 0.3)
+    provider.holds.add("embeddings")
+    began = time.monotonic()
+    with pytest.raises(EmbeddingUnavailable, match=r"within 0\.3 s.*EMBEDDING_API_BASE"):
+        embed_queries(resources, index(REMOTE), ["late"], kept)
+    assert time.monotonic() - began < 5
+    provider.holds.release()
+    key = embedding._key(resources, index(REMOTE), "late")
+    while kept.get(key) is None:
+        assert time.monotonic() - began < 30
+        time.sleep(0.01)

@@ -1,0 +1,226 @@
+"""Patterns and lines: wider expressions find whatever the exact one does, and long lines are cut around the match."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+
+from api.search import uncovered
+from api.search.grep import ripgrep
+from api.search.grep.fallback import any_of, best_lines
+from api.search.grep.folder import Text, TimeOver, narrowed
+from api.search.grep.lines import lines_after, lines_before, matching_lines, shown
+from api.search.grep.pattern import compiled_pattern
+from schemas.document import AS_WRITTEN
+from schemas.grep import Grep
+from worker.ignore import Rules
+from worker.parse import Limits, parse
+from worker.parse.text import decode
+from worker.sources.local import LocalFolder
+from worker.sources.names import Names, walk
+
+DATA = Path(__file__).parents[1] / "data"
+TEXT = "Éa b-1\r\n\n[x]&&~y\tz_9\r\nend é-\nª٣ \rfin <w> (m) a{,5}"
+PATTERNS = [
+    *(r"\w", r"\W", r"\d", r"\D", r"\s", r"\S", r"\b", r"\B", r"\A", r"\z", "^", "$", ".", "", "^$", r"^.{4}$"),
+    *(r"[\W]", r"[^\W]", r"[[x]", r"[]]", "[&&~]", "[^&&a]", r"[\[\]]", "[a-]", "[[:^alpha:]]+$", "[+--]1"),
+    *(r"\<w\>", r"\Q[x]\E", r"\Q(m", "(?i)é", "(?-i)É", "(?-m)^end", "(?m-s:^end)", r"é\z|-\z", r"\x{C9}a", r"z\_9"),
+    *(
+        "a{,5}",
+        r"^\(m\) a{|{,5}$|a{,5}$",
+        r"[m)]{1}\) a{",
+        "{,|m{1,}",
+        r"\p{Lu}{1,2}\x{61}{1}",
+        r"\pL$",
+        r"\p{Greek}|\p{Latin}$",
+        r"(?:\rfin)",
+        "y\tz",
+        "b-1$",
+        r"1\s*$",
+        r"(?P<n>e)nd",
+        "e|^$|9$",
+    ),
+]
+
+
+def nothing() -> None:
+    """The time is never over here."""
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("case_sensitive", [False, True])
+def test_no_line_is_missed(tmp_path: Path, pattern: str, case_sensitive: bool) -> None:
+    made = compiled_pattern(Grep.model_construct(pattern=pattern, regex=True, case_sensitive=case_sensitive))
+    lines = [line.removesuffix("\r") for line in TEXT.split("\n")]
+    expected = [(n, m.start()) for n, line in enumerate(lines, 1) if (m := made.line.search(line.encode()))]
+    assert [(line.number, line.at) for line in matching_lines(TEXT.encode(), made, nothing)] == expected
+    program = ripgrep.program()
+    if made.ripgrep is not None and program is not None:
+        for number, line in enumerate(TEXT.split("\n")):
+            (tmp_path / str(number)).write_bytes(line.encode() + b"\n")
+        names = [str(number).encode() for number in range(len(lines))]
+        found = ripgrep.matching_files(program, made.ripgrep, bytes(tmp_path), names, nothing)
+        assert {b"%d" % (number - 1) for number, _ in expected} <= set(found)
+
+
+def test_names_are_never_options(tmp_path: Path) -> None:
+    program = ripgrep.program()
+    if program is None:
+        pytest.skip("rg is not installed")
+    names = [b"--pre=touch", b"a\nb", b"\xff", "🎉".encode()]
+    for name in names:
+        (Path(bytes(tmp_path).decode()) / name.decode("utf-8", "surrogateescape")).write_bytes(b"-e here")
+    found = ripgrep.matching_files(
+        program, ["--fixed-strings", "--", "-e"], bytes(tmp_path), [*names, b"gone"], nothing
+    )
+    assert found == names
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_rg_takes_what_is_translated(pattern: str) -> None:
+    made, program = compiled_pattern(Grep.model_construct(pattern=pattern, regex=True)), ripgrep.program()
+    if program is None:
+        pytest.skip("rg is not installed")
+    assert made.ripgrep is None or ripgrep._takes(program, made.ripgrep, nothing)
+
+
+def test_files_in_other_encodings_are_told(tmp_path: Path) -> None:
+    program = ripgrep.program()
+    if program is None:
+        pytest.skip("rg is not installed")
+    text = "ascii\nMüller wohnt…\n"
+    odd = {"latin": text.encode("cp1252"), "end": b"\n\xfc", "kana": "日本語".encode("shift_jis")}
+    plain = {"utf8": text.encode(), "utf16": text.encode("utf-16"), "ascii": b"a\n", "empty": b"", "bin": b"\xff\0"}
+    for name, data in (odd | plain).items():
+        (tmp_path / name).write_bytes(data)
+    names = [name.encode() for name in (*odd, *plain)]
+    found = ripgrep.oddly_encoded_files(program, bytes(tmp_path), [*names, b"gone"], nothing)
+    assert found == names[: len(odd)]
+    assert ripgrep.oddly_encoded_files(program, bytes(tmp_path), names[len(odd) :], nothing) == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_ascii"),
+    [
+        *(("Müller", False), ("M.ller", False), (r"\S", False), (r"\W", False), ("[^a]", False), (r"[a\D]", False)),
+        *((r"\pL", False), (r"\x{FC}", False), (r"\374", False), ("[[:^alpha:]]", False), (r"\QMü\E", False)),
+        *(("token", True), (r"\bM\.r\w+\s*\(", True), (r"\Qa.\Wb\E", True), (r"[\w.[:alpha:]-]+$", True)),
+        *((r"(?i-s:a|b{2})", True), (r"[\].]\tx", True), (r"\_\ \\d", True)),
+    ],
+)
+def test_a_pattern_of_ascii_is_told(pattern: str, is_ascii: bool) -> None:
+    assert compiled_pattern(Grep(pattern=pattern, regex=True)).is_ascii == is_ascii
+    assert compiled_pattern(Grep(pattern=pattern)).is_ascii == pattern.isascii()
+
+
+@pytest.mark.parametrize("end", ["kill -9 $$", "printf 'a\\0'; kill -9 $$", "printf 'a\\0'; exit 101"])
+def test_a_program_that_comes_to_a_bad_end_hides_nothing(tmp_path: Path, end: str) -> None:
+    program = tmp_path / "rg"
+    program.write_text(f"#!/bin/sh\n{end}\n")
+    program.chmod(0o755)
+    assert ripgrep.matching_files(str(program), ["--", "x"], b"", [b"a", b"b"], nothing) == [b"a", b"b"]
+
+
+def test_a_program_or_folder_that_is_gone_hides_nothing(tmp_path: Path) -> None:
+    for program, folder in ((str(tmp_path / "rg"), b"/"), ("/bin/true", bytes(tmp_path / "gone"))):
+        assert ripgrep.matching_files(program, ["--", "x"], folder, [b"a", b"b"], nothing) == [b"a", b"b"]
+
+
+def test_no_names_lead_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "outside" / "deep").mkdir(parents=True)
+    (tmp_path / "outside" / "deep" / "a.txt").touch()
+    (tmp_path / "inside" / "link").symlink_to(tmp_path / "outside")
+    source = LocalFolder(str(tmp_path / "inside"), [tmp_path])
+    for top in ((b"link",), (b"link", b"deep"), (b"link", b"deep", b"a.txt")):
+        names = Names(source.real_path)
+        assert list(walk(source, Rules(), names, top)) == []
+        assert not [path for path in names.stamps if b"link" in path]
+
+
+def test_a_folder_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a" / "empty").mkdir(parents=True)
+    scanned, scandir = list[bytes](), os.scandir
+
+    def counted(path: bytes) -> Any:
+        scanned.append(path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", counted)
+    source = LocalFolder(str(tmp_path), [tmp_path])
+    list(walk(source, Rules(), Names(source.real_path)))
+    assert scanned == [bytes(tmp_path), bytes(tmp_path / "a"), bytes(tmp_path / "a" / "empty")]
+
+
+def test_a_long_line_is_cut_around_the_match() -> None:
+    line = b"x" * 2_000 + "é!".encode() + b"y" * 2_000
+    preview, column = shown(line, 2_002)
+    assert column == 2_002
+    assert preview.startswith("…x")
+    assert preview.endswith("y…")
+    assert "é!" in preview
+    assert shown(b"short", 2) == ("short", 3)
+
+
+def test_context_ends_with_the_text() -> None:
+    text = b"1\r\n2\n3\n4"
+    assert lines_before(text, text.index(b"3"), 5) == ["1", "2"]
+    assert lines_after(text, text.index(b"3") + 1, 5) == ["4"]
+    assert lines_after(text, len(text), 5) == []
+    assert lines_before(text, 0, 5) == []
+
+
+SECRETS = '{"é": "token",\n"public": {"a": "token one"}, "b": "token",\n"c": "token"}'
+
+
+def test_a_narrowed_document_keeps_its_places_and_nothing_else() -> None:
+    start, end = SECRETS.index('"public'), SECRETS.index(', "b"')
+    data, span = narrowed(SECRETS, start, end)
+    assert data.decode() == f"{' ' * 14}\n{SECRETS[start:end]}"
+    text = Text(UUID(int=1), "1", "a.json", "/a.json", data, span)
+    found = best_lines([text], ["token"], compiled_pattern(any_of(["token"])), nothing, 5)
+    assert [(hit.chunk_text, hit.start_line, hit.start_char) for hit in found] == [(SECRETS[start:end], 2, start)]
+    assert lines_before(data, span.start, 5, span.start) == []
+
+
+def test_a_narrowed_part_of_one_line_is_shown_alone() -> None:
+    text = SECRETS.replace("\n", "")
+    start, end = text.index('"public'), text.index(', "b"')
+    data, span = narrowed(text, start, end)
+    assert data.decode() == " " * start + text[start:end]
+    assert span == range(start, end)
+
+
+def test_single_files_that_do_not_fit_are_no_hits_and_the_time_ends_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    def single(_look: object, place: str) -> Iterator[Text]:
+        if place == "over":
+            raise TimeOver
+        yield Text(UUID(int=1), "1", place, place, place.encode())
+
+    monkeypatch.setattr(uncovered, "_single", single)
+    look = cast(Any, SimpleNamespace(resources=SimpleNamespace(settings=SimpleNamespace(unembedded_max_chars=5))))
+    places = cast(Any, ["éé", "long words", "x" * 100, "three", "one", "over", "b"])
+    whole, longer = uncovered._wholes(look, places, ["one"])
+    assert [hit.chunk_text for hit in whole] == ["éé", "one"]
+    assert longer == cast(Any, ["long words", "x" * 100, "three"])
+
+
+def test_a_line_beyond_reach_is_told_of() -> None:
+    pattern = compiled_pattern(Grep(pattern=r"\pL{50}\d", regex=True))
+    text = b"short\n" + b"-" * (pattern.reach + 1) + b"\nend"
+    assert pattern.is_cut(text)
+    assert not pattern.is_cut(b"\n" * (pattern.reach + 1))
+    assert list(matching_lines(text, pattern, nothing)) == []
+
+
+@pytest.mark.parametrize("type_", AS_WRITTEN)
+def test_the_text_of_such_types_is_the_files_own(type_: str) -> None:
+    for path in (DATA / type_).iterdir():
+        data = path.read_bytes()
+        assert parse(path.name, data, Limits()).text == decode(data)

@@ -1,0 +1,120 @@
+"""Legs side by side: where the store or Postgres fails or is slow the other answers, and nobody works for nobody."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from threading import Event
+from typing import Any
+from unittest.mock import Mock
+from uuid import UUID
+
+import numpy as np
+import pytest
+from psycopg_pool import PoolTimeout
+
+from api.leaving import CallerLeft, Left
+from api.search import legs
+from api.search.filters import Narrowed
+from api.search.legs import Search, rankings
+from api.search.trace import Course
+from schemas.errors import FoldexError, StoreUnauthorized, StoreUnavailable
+from schemas.search import Filters, Query
+from worker.state import keywords
+from worker.vectors import Found
+
+FOUND = (UUID(int=1), 1.0)
+
+
+class Keywords:
+    """Postgres: `fails` with an error, or waits until `go` is set."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.fails: Exception | None = None
+        self.go = Event()
+        self.go.set()
+
+    def search(self, _pool: Any, values: dict[str, Any], _field: str) -> list[tuple[UUID, float]]:
+        self.asked.append(values["query"])
+        assert self.go.wait(30)
+        if self.fails is not None:
+            raise self.fails
+        return [FOUND]
+
+
+@pytest.fixture
+def postgres(monkeypatch: pytest.MonkeyPatch) -> Iterator[Keywords]:
+    fake = Keywords()
+    monkeypatch.setattr(keywords, "search", fake.search)
+    monkeypatch.setattr(legs, "embed_queries", lambda _r, _i, texts: [np.ones(2, np.float32) for _ in texts])
+    yield fake
+    fake.go.set()
+
+
+def search(mode: str = "hybrid", *, store_fails: Exception | None = None, queries: int = 1) -> Search:
+    store = Mock(has_keywords=False)
+    store.search.side_effect = store_fails or (lambda _, asked: [[Found(*FOUND)] for _ in asked])
+    resources = Mock(store=lambda *_: store)
+    asked = Query.model_validate({"queries": [f"q{number}" for number in range(queries)], "mode": mode})
+    return Search(
+        resources, Mock(), asked, Narrowed(Filters(), None), 10, keywords_too=False, course=Course(), left=Left()
+    )
+
+
+def notes(under_way: Search) -> list[str]:
+    return [note.code for note in under_way.course.notes]
+
+
+@pytest.mark.parametrize("error", [StoreUnauthorized("The key is refused."), StoreUnavailable("The store is away.")])
+def test_keywords_answer_where_the_store_does_not(postgres: Keywords, error: FoldexError) -> None:
+    under_way = search(store_fails=error)
+    assert [ranking.kind for ranking in rankings(under_way)] == ["text", "code"]
+    assert notes(under_way) == ["keywords_only"]
+    with pytest.raises(type(error)):
+        rankings(search("vector", store_fails=error))
+
+
+@pytest.mark.parametrize("error", [PoolTimeout("no connection"), StoreUnavailable("Postgres takes too long.")])
+def test_meaning_answers_where_postgres_does_not(postgres: Keywords, error: Exception) -> None:
+    postgres.fails = error
+    under_way = search()
+    assert [ranking.kind for ranking in rankings(under_way)] == ["vector"]
+    assert notes(under_way) == ["meaning_only"]
+    with pytest.raises(type(error)):
+        rankings(search("keyword"))
+
+
+def test_postgres_is_not_waited_for_without_end(postgres: Keywords, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(legs, "KEYWORD_SECONDS", 0.2)
+    postgres.go.clear()
+    under_way = search()
+    assert [ranking.kind for ranking in rankings(under_way)] == ["vector"]
+    assert notes(under_way) == ["meaning_only"]
+    with pytest.raises(StoreUnavailable, match=r"0\.2 s"):
+        rankings(search("keyword"))
+
+
+def test_nothing_begins_for_a_search_that_failed_or_whose_caller_left(postgres: Keywords) -> None:
+    postgres.go.clear()
+    begun = rankings_of_many()
+    until = time.monotonic() + 10
+    while len(postgres.asked) < 16:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    with pytest.raises(RuntimeError):
+        rankings(search(store_fails=RuntimeError("a bug")))
+    under_way = search()
+    under_way.left.event.set()
+    with pytest.raises(CallerLeft):
+        rankings(under_way)
+    postgres.go.set()
+    for future in begun:
+        future.result(10)
+    legs._beside.submit(str).result(10)
+    assert set(postgres.asked) == {"other"}
+
+
+def rankings_of_many() -> list[Any]:
+    """Another search's keywords, which take all threads."""
+    return [legs._beside.submit(keywords.search, Mock(), {"query": "other"}, "text") for _ in range(16)]

@@ -1,0 +1,51 @@
+"""Rankings of several tools made one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID, uuid4, uuid5
+
+from api.search.grep.fallback import hit_of
+from api.search.grep.folder import Text
+from api.search.merge import Part, merged
+
+FIRST, SECOND = uuid4(), uuid4()
+FILES = uuid4()
+
+
+def part(tool_id: UUID, *found: tuple[str, int, float]) -> Part:
+    """Hits of (file, first byte, score), each ten bytes long."""
+    files = [uuid5(FILES, name) for name, _, _ in found]
+    texts = [Text(uuid4(), name, name, f"/{name}", b"x" * 100) for name, _, _ in found]
+    hits = [hit_of(text, start, start + 10, start, score) for text, (_, start, score) in zip(texts, found, strict=True)]
+    return Part(tool_id, hits, files)
+
+
+def shown(parts: Sequence[Part], top_k: int = 10, *, by_file: bool = False) -> list[tuple[str, int, UUID | None]]:
+    hits = merged(parts, top_k, by_file=by_file)
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    assert all(0 < hit.score <= 1 for hit in hits)
+    return [(hit.file_path, hit.start_char, hit.tool_id) for hit in hits]
+
+
+def test_equal_ranks_go_by_the_tools_own_scores() -> None:
+    parts = [part(FIRST, ("a", 0, 0.5), ("b", 0, 0.4)), part(SECOND, ("c", 0, 0.9), ("d", 0, 0.1))]
+    expected = [("c", 0, SECOND), ("a", 0, FIRST), ("b", 0, FIRST), ("d", 0, SECOND)]
+    assert shown(parts) == shown(parts[::-1]) == expected
+    assert shown(parts, 2) == expected[:2]
+
+
+def test_a_place_found_twice_rises_and_is_told_by_who_ranked_it_best() -> None:
+    parts = [part(FIRST, ("a", 0, 0.9), ("b", 0, 0.8)), part(SECOND, ("c", 0, 0.9), ("d", 0, 0.9), ("b", 0, 0.9))]
+    assert shown(parts)[0] == ("b", 0, FIRST)
+    assert len(shown(parts)) == 4
+
+
+def test_other_places_of_a_file_are_one_hit_by_file_only() -> None:
+    parts = [part(FIRST, ("a", 0, 0.9)), part(SECOND, ("a", 20, 0.95))]
+    assert shown(parts) == [("a", 20, SECOND), ("a", 0, FIRST)]
+    assert shown(parts, by_file=True) == [("a", 20, SECOND)]
+
+
+def test_nothing_found_is_no_hits() -> None:
+    assert merged([], 5, by_file=False) == merged([part(FIRST)], 5, by_file=False) == []

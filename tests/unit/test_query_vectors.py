@@ -1,0 +1,79 @@
+"""Vectors of queries: one request for what is not known, nothing asked twice, models never mixed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from uuid import uuid4
+
+import numpy as np
+import pytest
+
+from api.search.embedding import KeptVectors, embed_queries
+from schemas.source import ChunkSettings, EmbedderProfile
+from schemas.tool import IndexSettings
+from tests.fakes.embeddings import EmbeddingsFake
+from worker.resources import Resources
+from worker.settings import Settings
+from worker.state.tools import Index
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[EmbeddingsFake]:
+    with EmbeddingsFake(dimensions=8) as fake:
+        yield fake
+
+
+@pytest.fixture
+def resources(provider: EmbeddingsFake, redis_url: str) -> Resources:
+    provider.audit.requests.clear()
+    return Resources(Settings(embedding_api_base=provider.url, embedding_api_key="k", redis_url=redis_url))
+
+
+def index(model: str = "openai/m", **profile: int) -> Index:
+    settings = IndexSettings(
+        embedder=EmbedderProfile(model=model, dimensions=8, **profile),
+        chunks=ChunkSettings(),
+        max_file_bytes=1,
+    )
+    return Index(uuid4(), "p", {"kind": "nodes"}, None, settings, "lancedb", "store", "n", 1)
+
+
+def test_what_is_missing_goes_in_one_request(resources: Resources, provider: EmbeddingsFake) -> None:
+    kept = KeptVectors()
+    (first,) = embed_queries(resources, index(), ["one"], kept)
+    together = embed_queries(resources, index(), ["two", "one", "three", "two"], kept)
+    assert [request.inputs for request in provider.audit.requests] == [1, 2]
+    assert np.array_equal(together[1], first)
+    assert np.array_equal(together[0], together[3])
+    assert not np.array_equal(together[0], together[2])
+    assert embed_queries(resources, index(), ["three", "two"], kept)[0].shape == (8,)
+    assert len(provider.audit.requests) == 2
+
+
+def test_no_vector_of_another_model(resources: Resources, provider: EmbeddingsFake) -> None:
+    kept = KeptVectors()
+    embed_queries(resources, index(), ["one"], kept)
+    embed_queries(resources, index("openai/other"), ["one"], kept)
+    assert [request.model for request in provider.audit.requests] == ["m", "other"]
+
+
+def test_texts_are_cut_to_what_the_model_takes(resources: Resources) -> None:
+    short = index(max_input_tokens=2)
+    cut, whole = embed_queries(resources, short, ["alpha beta gamma delta", "alpha beta"], KeptVectors())
+    assert np.array_equal(cut, whole)
+
+
+def test_the_least_used_vector_goes_first_and_nothing_outgrows_its_bound(
+    resources: Resources, provider: EmbeddingsFake
+) -> None:
+    kept = KeptVectors(size=2 * (8 * 4 + 256))
+    for text in ("one", "two", "one", "three", "one", "two"):
+        embed_queries(resources, index(), [text], kept)
+    assert len(provider.audit.requests) == 4
+    embed_queries(resources, index(), ["four"], KeptVectors(size=1))
+
+
+def test_a_kept_vector_cannot_be_changed(resources: Resources) -> None:
+    (vector,) = embed_queries(resources, index(), ["one"], KeptVectors())
+    with pytest.raises(ValueError, match="read-only"):
+        vector[0] = 1

@@ -1,0 +1,108 @@
+"""What is known of chunks: each feature by itself, and what they make of a score."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api.search.ranking import boosted, features, phrases, terms, thinned, wanted
+from schemas.search import Context
+from worker.settings import RANKING_WEIGHTS, Settings
+
+ID, FILE = UUID(int=1), UUID(int=2)
+
+
+def row(path: str = "src/a.py", text: str = "x", symbol: str | None = None, scope: str | None = None) -> dict[str, Any]:
+    return {"chunk_id": ID, "file_id": FILE, "file_path": path, "chunk_text": text, "symbol": symbol, "scope": scope}
+
+
+def found(query: str, of: dict[str, Any], context: Context | None = None, defining: set[UUID] | None = None) -> Any:
+    return features(wanted([query], defining or set(), context or Context()), of)
+
+
+def test_words_and_parts_of_names_are_terms_and_stop_words_are_not() -> None:
+    assert terms("Where is the TokenBucket of retry_after?") >= {"token", "bucket", "retry", "after", "tokenbucket"}
+    assert not terms("Where is the TokenBucket?") & {"where", "is", "the"}
+
+
+def test_quoted_words_are_phrases() -> None:
+    assert phrases('say "Hello there" and “bye now”') == ("hello there", "bye now")
+
+
+def test_the_definition_that_a_query_names_has_two_features() -> None:
+    assert found("class TokenBucket", row(symbol="TokenBucket"), defining={ID}) == {"definition": 1, "symbol": 1}
+
+
+def test_a_symbol_counts_as_far_as_it_is_what_the_query_says() -> None:
+    assert found("token bucket", row(symbol="TokenBucket"))["symbol"] == 1
+    assert found("fill a bucket", row(symbol="TokenBucket"))["symbol"] == pytest.approx(1 / 4)
+    assert "symbol" not in found("how is water drawn", row(symbol="TokenBucket"))
+
+
+def test_path_and_scope_count_by_the_share_of_words_they_hold() -> None:
+    assert found("redis lease", row("worker/lease.py"))["path"] == pytest.approx(1 / 2)
+    assert found("redis lease", row(scope="Redis/renew"))["scope"] == pytest.approx(1 / 2)
+
+
+def test_a_phrase_counts_where_it_stands_verbatim() -> None:
+    assert found('"not found"', row(text="It was Not Found here"))["phrase"] == 1
+    assert "phrase" not in found('"not found"', row(text="found not"))
+
+
+@pytest.mark.parametrize(
+    ("path", "feature"),
+    [
+        ("tests/unit/test_a.py", "test"),
+        ("src/a_test.go", "test"),
+        ("web/a.spec.ts", "test"),
+        ("vendor/lib/a.go", "vendored"),
+        ("lib/_vendor/a.py", "vendored"),
+        ("dist/app.js", "generated"),
+        ("api/thing_pb2.py", "generated"),
+    ],
+)
+def test_tests_and_copies_are_told_by_their_paths(path: str, feature: str) -> None:
+    assert found("anything", row(path)) == {feature: 1}
+
+
+@pytest.mark.parametrize("path", ["src/latest.py", "src/contest/a.py", "rebuild/a.py", "src/invendor.py"])
+def test_what_only_looks_like_one_is_none(path: str) -> None:
+    assert found("anything", row(path)) == {}
+
+
+def test_who_asks_for_tests_gets_them() -> None:
+    assert "test" not in found("test of the lease", row("tests/test_lease.py"))
+
+
+def test_the_callers_place_counts_by_the_folders_shared() -> None:
+    here = Context(path="worker/state/tasks.py", symbol="Task.close")
+    assert found("x", row("worker/state/tasks.py"), here)["near_path"] == 1
+    assert found("x", row("worker/state/files.py"), here)["near_path"] == pytest.approx(2 / 3)
+    assert "near_path" not in found("x", row("api/main.py"), here)
+    assert found("x", row("api/main.py", symbol="close"), here)["near_symbol"] == 1
+    assert found("x", row("api/main.py", scope="Task/close"), here)["near_symbol"] == 1
+
+
+@given(st.floats(0, 1), st.dictionaries(st.sampled_from(sorted(RANKING_WEIGHTS)), st.floats(0, 1)))
+def test_no_feature_takes_a_score_above_one(score: float, parts: dict[str, float]) -> None:
+    added = {name: RANKING_WEIGHTS[name] * value for name, value in parts.items()}
+    assert boosted(score, added, RANKING_WEIGHTS) <= 1
+    assert boosted(score, {}, RANKING_WEIGHTS) <= boosted(score, {"path": 0.1}, RANKING_WEIGHTS)
+
+
+def test_near_repetitions_come_last() -> None:
+    one = "a chunk of some words that say what they say about the thing and so on, at length " * 2
+    texts = [one, one + "again", "something else altogether", "and a third one"]
+    assert thinned(texts, str, first=10) == ([texts[0], *texts[2:]], [texts[1]])
+    assert thinned(texts, str, first=1) == (texts, [])
+
+
+def test_weights_are_settings_and_unknown_names_are_refused() -> None:
+    settings = Settings(ranking_weights={"symbol": 0.9})
+    assert settings.ranking_weights == {**RANKING_WEIGHTS, "symbol": 0.9}
+    with pytest.raises(ValueError, match="RANKING_WEIGHTS has no simbol"):
+        Settings(ranking_weights={"simbol": 1})

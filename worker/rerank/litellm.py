@@ -1,0 +1,157 @@
+"""Rerank models and language models of any provider that LiteLLM speaks to.
+
+Requests run on an event loop in a thread of its own: there, one that takes too long is ended with its connection, even
+while the provider still sends, where a thread would be kept for as long as it pleases.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, field
+from functools import partial
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+import structlog
+
+from schemas.errors import RerankUnavailable
+from worker.embed.budget import unchecked
+from worker.embed.litellm import provider_text, silence, warm
+
+T = TypeVar("T")
+Check = Callable[[], None]
+
+#: Seconds between two looks whether anybody still waits for the answer.
+POLL = 0.1
+
+log = structlog.get_logger()
+
+_starting = threading.Lock()
+_loops: list[asyncio.AbstractEventLoop] = []
+#: Providers that refused to be asked for JSON.
+_without_format: set[Provider] = set()
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """A model, its address and key (None: the provider's own), and the seconds that an answer may take."""
+
+    model: str
+    api_base: str | None
+    api_key: str | None = field(repr=False)
+    seconds: float
+    #: The variables to check where the provider refuses.
+    variables: str
+
+
+def relevance(provider: Provider, query: str, documents: Sequence[str], check: Check = unchecked) -> list[float]:
+    """One request to a rerank model: a finite score for each document, of whatever range the model has.
+
+    Raises `RerankUnavailable`, also for an answer that does not give each document one score, and what `check` does.
+    """
+    litellm = warm()
+    asked = litellm.arerank(
+        query=query, documents=list(documents), top_n=len(documents), return_documents=False, **_arguments(provider)
+    )
+    return _answered(provider, asked, lambda answer: _in_order(provider, answer, len(documents)), check)
+
+
+def completion(provider: Provider, messages: Sequence[dict[str, str]], check: Check = unchecked) -> str:
+    """What a language model answers, in JSON where it can be told to. Raises `RerankUnavailable`, and as `check`."""
+    return _answered(provider, _complete(provider, messages), lambda answer: _content(provider, answer), check)
+
+
+async def _complete(provider: Provider, messages: Sequence[dict[str, str]]) -> Any:
+    """With one retry for a provider that refuses `response_format`, which is remembered."""
+    import openai
+
+    ask = partial(warm().acompletion, messages=list(messages), temperature=0, drop_params=True, **_arguments(provider))
+    if provider in _without_format:
+        return await ask()
+    try:
+        return await ask(response_format={"type": "json_object"})
+    except (openai.BadRequestError, openai.UnprocessableEntityError):
+        answer = await ask()
+        _without_format.add(provider)
+        return answer
+
+
+def _arguments(provider: Provider) -> dict[str, Any]:
+    return {
+        "model": provider.model,
+        "api_base": provider.api_base,
+        "api_key": _key(provider),
+        "timeout": provider.seconds,
+        "num_retries": 0,
+        "max_retries": 0,
+    }
+
+
+def _key(provider: Provider) -> str | None:
+    """The key given; servers on one's own machines want none, though their clients refuse to start without."""
+    if provider.api_key or not provider.api_base:
+        return provider.api_key
+    return "none" if warm().validate_environment(provider.model)["missing_keys"] else None
+
+
+def _answered(provider: Provider, request: Coroutine[Any, Any, Any], read: Callable[[Any], T], check: Check) -> T:
+    import openai
+
+    silence()
+    future = asyncio.run_coroutine_threadsafe(request, _loop())
+    try:
+        _wait(future, provider.seconds, check)
+        return read(future.result(0))
+    except TimeoutError as error:
+        raise RerankUnavailable(f"{provider.model} did not answer within {provider.seconds:g} s.") from error
+    except openai.OpenAIError as error:
+        raise RerankUnavailable(_said(provider, error)) from error
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        # LiteLLM lets such errors of its own out, too, when an answer is not of the form it expects
+        raise RerankUnavailable(f"The answer of {provider.model} cannot be read.") from error
+    finally:
+        future.cancel()
+
+
+def _wait(future: Future[Any], seconds: float, check: Check) -> None:
+    until = time.monotonic() + seconds
+    while (rest := until - time.monotonic()) > 0 and wait([future], min(POLL, rest)).not_done:
+        check()
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    with _starting:
+        if not _loops:
+            _loops.append(asyncio.new_event_loop())
+            threading.Thread(target=_loops[0].run_forever, name="rerank", daemon=True).start()
+        return _loops[0]
+
+
+def _said(provider: Provider, error: Exception) -> str:
+    status = getattr(error, "status_code", None)
+    if not isinstance(status, int) or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        # what LiteLLM cannot read it quotes at length, as an error 500 of its own
+        return f"{provider.model} failed, or answered what cannot be read. Check {provider.variables} if it stays so."
+    remedy = "" if status == HTTPStatus.TOO_MANY_REQUESTS else f" Check {provider.variables}."
+    return f"{provider.model} failed with {status}: {provider_text(error)}{remedy}"
+
+
+def _in_order(provider: Provider, answer: Any, count: int) -> list[float]:
+    log.debug("reranked", model=provider.model, documents=count, billed=(answer.meta or {}).get("billed_units"))
+    scores = {row["index"]: row["relevance_score"] for row in answer.results}
+    if len(answer.results) != count or scores.keys() != set(range(count)):
+        raise RerankUnavailable(f"{provider.model} did not give each of {count} texts one score.")
+    if not all(map(math.isfinite, scores.values())):
+        raise RerankUnavailable(f"{provider.model} gave scores that are no numbers.")
+    return [scores[index] for index in range(count)]
+
+
+def _content(provider: Provider, answer: Any) -> str:
+    log.debug("completed", model=provider.model, tokens=answer.usage.total_tokens)
+    content: str | None = answer.choices[0].message.content
+    return content or ""

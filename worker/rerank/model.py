@@ -1,0 +1,47 @@
+"""Scores by a rerank model, which reads the query and one text at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from worker.embed.budget import unchecked
+from worker.embed.litellm import known_input_tokens
+from worker.rerank.litellm import Check, Provider, relevance
+from worker.rerank.windows import beginning, likeliest, windows
+from worker.tokens import cl100k
+
+#: Documents that providers take in one request, and tokens in all, with the query counted for each.
+MAX_DOCUMENTS, MAX_REQUEST_TOKENS = 1000, 150_000
+#: Tokens of query and text where nothing is known of a model; and those beyond which Cohere cuts, whatever it takes.
+DEFAULT_TOKENS, LONGEST = 512, 4096
+
+
+def scores(
+    provider: Provider, query: str, texts: Sequence[str], max_tokens: int | None, check: Check = unchecked
+) -> list[float]:
+    """One score from 0 to 1 for each of at least one text: that of its best part. All of them go in one request.
+
+    `max_tokens` are those of query and text together; None: as LiteLLM's table has them. A text of more parts than
+    the request holds is judged by those with most of the query's words. Raises `RerankUnavailable`, and as `check`.
+    """
+    share = MAX_REQUEST_TOKENS // len(texts)
+    tokens = min(_cautious(max_tokens or known_input_tokens(provider.model) or DEFAULT_TOKENS), share)
+    query = beginning(query, tokens // 2)
+    size = tokens - len(cl100k().starts(query))
+    most = min(share // tokens, MAX_DOCUMENTS // len(texts))
+    parts = [likeliest(query, windows(text, size), most) for text in texts]
+    found = iter(_unit(relevance(provider, query, [part for of_text in parts for part in of_text], check)))
+    return [max(next(found) for _ in of_text) for of_text in parts]
+
+
+def _cautious(tokens: int) -> int:
+    """Tokens of cl100k that the model surely takes: of code, BERT's word pieces are up to 1.55 times as many."""
+    return min(tokens, LONGEST) * 3 // 5
+
+
+def _unit(found: Sequence[float]) -> list[float]:
+    """Scores as they are if all lie from 0 to 1, else taken for logits."""
+    if all(0 <= score <= 1 for score in found):
+        return list(found)
+    return [(1 + math.tanh(score / 2)) / 2 for score in found]

@@ -1,0 +1,124 @@
+"""The files of a local folder by their names alone, for who looks into few of them: many times faster than a listing.
+
+Only directories are judged by the rules; whether a file is left out, `LocalFolder.leaves_out` tells of those that
+matter. Paths are looked at as they are, so that a link that takes a directory's place between two looks may bring in
+foreign names; what is read through `LocalFolder.read` is never foreign.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from operator import attrgetter
+
+from schemas.errors import FileError
+from worker.ignore import IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
+from worker.sources.local import LocalFolder, Parts
+
+#: A directory changed less than this before it was looked at may change again within the same tick of its clock.
+_TRUSTED_AGE_NS = 2_000_000_000
+
+_Stamp = tuple[int, int, int, int] | None
+_Children = list[os.DirEntry[bytes]]
+
+
+@dataclass(slots=True)
+class Names:
+    """Keys and sizes of the files below a folder, with what shows that its directories and rules are unchanged."""
+
+    folder: bytes
+    files: list[tuple[bytes, int]] = field(default_factory=list)
+    stamps: dict[bytes, _Stamp] = field(default_factory=dict)
+    began: int = field(default_factory=time.time_ns)
+
+    def path(self, way: Parts) -> bytes:
+        """Where something lies."""
+        return b"/".join((self.folder, *way)) or b"/"
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether any later change would show: nothing was changed at the time of the look."""
+        newest = max((stamp[0] for stamp in self.stamps.values() if stamp), default=0)
+        return self.began - newest > _TRUSTED_AGE_NS
+
+    def is_current(self) -> bool:
+        """Whether the folder is still so. A file's own size may have changed."""
+        return all(_stamp(path) == stamp for path, stamp in self.stamps.items())
+
+
+def walk(source: LocalFolder, rules: Rules, names: Names, top: Parts = ()) -> Iterator[tuple[bytes, int]]:
+    """Note in `names`, and yield, the regular files at or below `top`, in the order of `LocalFolder.list`."""
+    scanned: dict[Parts, _Children] = {}
+
+    def load(way: Parts) -> Iterator[IgnoreFile]:
+        # a directory is opened only if it is not excluded
+        scanned[way] = _scan(names, way)
+        present = {item.name for item in scanned[way] if not item.is_dir(follow_symlinks=False)}
+        for name in (name for name in map(os.fsencode, IGNORE_FILES) if name in present):
+            path = names.path((*way, name))
+            names.stamps[path] = _stamp(path)
+            try:
+                yield os.fsdecode(name), source.read(b"/".join((*way, name)), MAX_IGNORE_FILE).data
+            except FileError:
+                yield os.fsdecode(name), None
+
+    trail: Trail[bytes] = Trail(rules, os.fsdecode, load)
+    if not _is_real(names, top[:-1]) or trail.pruned(top[:-1]):
+        return
+    stack = [iter([item for item in _children(names, top[:-1], scanned) if not top or item.name == top[-1]])]
+    prefix = len(names.folder) + 1
+    while stack:
+        item = next(stack[-1], None)
+        if item is None:
+            stack.pop()
+        elif item.is_dir(follow_symlinks=False):
+            way = tuple(item.path[prefix:].split(b"/"))
+            scanned.clear()
+            if not trail.pruned(way):
+                stack.append(iter(_children(names, way, scanned)))
+        elif (size := _size(item)) is not None:
+            names.files.append((item.path[prefix:], size))
+            yield names.files[-1]
+
+
+def _children(names: Names, way: Parts, scanned: dict[Parts, _Children]) -> _Children:
+    """What a directory holds, unless that is known."""
+    return scanned[way] if way in scanned else _scan(names, way)
+
+
+def _scan(names: Names, way: Parts) -> _Children:
+    """What a directory holds, by name; nothing where it cannot be listed."""
+    path = names.path(way)
+    names.stamps[path] = _stamp(path)
+    try:
+        with os.scandir(path) as listing:
+            return sorted(listing, key=attrgetter("name"))
+    except OSError:
+        return []
+
+
+def _is_real(names: Names, way: Parts) -> bool:
+    """Whether a way leads to a directory without following a link."""
+    try:
+        return all(stat.S_ISDIR(os.lstat(names.path(way[:end])).st_mode) for end in range(1, len(way) + 1))
+    except OSError:
+        return False
+
+
+def _size(item: os.DirEntry[bytes]) -> int | None:
+    try:
+        return item.stat(follow_symlinks=False).st_size if item.is_file(follow_symlinks=False) else None
+    except OSError:
+        # deleted since its name was read
+        return None
+
+
+def _stamp(path: bytes) -> _Stamp:
+    try:
+        info = os.lstat(path)
+    except OSError:
+        return None
+    return info.st_mtime_ns, info.st_ctime_ns, info.st_ino, info.st_dev

@@ -1,0 +1,135 @@
+"""Who calls a definition and what it calls, level by level, as far as names tell.
+
+A call names what it calls; which definition of that name it means is told by there being one only, or by its own file
+defining the name (other than as a method: those are called on objects of any file).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from psycopg.rows import dict_row
+
+from worker.state import Pool, load
+
+#: Items of an answer, and calls of one level; calls of one name, or in one definition, that they are taken from.
+MAX_CALLS, _MAX_CONSIDERED = 500, 5000
+
+#: Definitions of one name are counted up to here.
+_MAX_COUNTED = 100
+
+_SQL = load("calls")
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A name, and those of its definitions whose callers or callees are asked for.
+
+    `others` are files whose calls of the name mean a definition that is not asked for.
+    """
+
+    name: str
+    definitions: Sequence[Row]
+    others: Sequence[UUID]
+
+
+def start(pool: Pool, index_id: UUID, name: str, *, scope: str = "", file: UUID | None = None) -> Start:
+    """All definitions of a name, or those in a scope (its end is enough: "inner" of "outer/inner") or in a file.
+
+    At most 100. Where scope and file leave none, there is nothing to ask for and the name is empty.
+    """
+    values = {"index_id": index_id, "name": name, "scope": scope, "file": file, "limit": _MAX_COUNTED}
+    with pool.connection() as connection:
+        cursor = connection.cursor(row_factory=dict_row)
+        chosen = cursor.execute(_SQL["definitions"], values).fetchall()
+        named = cursor.execute(_SQL["definitions"], {**values, "scope": "", "file": None}).fetchall()
+    is_narrowed = bool(scope) or file is not None
+    own = {row["file_id"] for row in chosen}
+    others = {row["file_id"] for row in named if row["kind"] != "method"} - own
+    return Start("" if is_narrowed and not chosen else name, chosen, sorted(others))
+
+
+def callers(pool: Pool, index_id: UUID, of: Start, depth: int) -> tuple[list[Row], bool]:
+    """The definitions that call a name, those that call them, …; and whether there are more than are given.
+
+    A row's `name` is None for calls outside of all definitions. Of a caller whose name others have too, only calls of
+    its own file are followed, and none if it is a method: they may mean any of them.
+    """
+
+    def step(nodes: Sequence[Row]) -> list[Row]:
+        values = {"names": [node["name"] for node in nodes], "files": [node["only"] for node in nodes]}
+        return _rows(pool, index_id, "callers", {**values, "without": list(of.others) if nodes == first else []})
+
+    def followed(row: Row) -> Row | None:
+        if row["name"] is None or (row["definitions"] > 1 and row["kind"] == "method"):
+            return None
+        return {**row, "only": row["file_id"] if row["definitions"] > 1 else None}
+
+    first = [{"name": of.name, "only": None}]
+    return _walk(first, step, followed, depth, {_key(row) for row in of.definitions})
+
+
+def callees(pool: Pool, index_id: UUID, of: Start, depth: int) -> tuple[list[Row], bool]:
+    """What the definitions of a name call, what that calls, …; and whether there is more than is given.
+
+    A name that the folder does not define, or that may be one of several `definitions`, has no place and is not
+    followed.
+    """
+
+    def step(nodes: Sequence[Row]) -> list[Row]:
+        values = {"files": [node["file_id"] for node in nodes], "paths": [_path(node) for node in nodes]}
+        values |= {"first": [node["start_line"] for node in nodes], "last": [node["end_line"] for node in nodes]}
+        return _rows(pool, index_id, "callees", values)
+
+    first = [{**row, "name": of.name} for row in of.definitions]
+    found, is_cut = _walk(first, step, _one, depth, set(map(_key, first)))
+    return found, is_cut or len(first) == _MAX_COUNTED
+
+
+def _one(row: Row) -> Row | None:
+    return row if row["definitions"] == 1 else None
+
+
+def _walk(
+    nodes: list[Row],
+    step: Callable[[Sequence[Row]], list[Row]],
+    followed: Callable[[Row], Row | None],
+    depth: int,
+    starts: set[Hashable],
+) -> tuple[list[Row], bool]:
+    """Breadth first, each thing once, where it is nearest; a start that is met again is shown, but not followed."""
+    found: dict[Hashable, Row] = {}
+    is_cut = False
+    for level in range(1, depth + 1):
+        if not nodes or len(found) > MAX_CALLS:
+            break
+        rows = step(nodes)
+        is_cut |= len(rows) > MAX_CALLS or any(row["more"] for row in rows)
+        fresh: dict[Hashable, Row] = {}
+        for row in rows:
+            if _key(row) not in found:
+                fresh.setdefault(_key(row), {**row, "depth": level, "via": nodes[row["place"] - 1]["name"]})
+        found |= fresh
+        nodes = [node for key, row in fresh.items() if key not in starts and (node := followed(row))]
+    return list(found.values())[:MAX_CALLS], is_cut or len(found) > MAX_CALLS
+
+
+def _key(row: Row) -> Hashable:
+    """A definition, or a name that has no place, or a file outside of all its definitions."""
+    return (row["file_id"], row["number"]) if row["number"] is not None else (row["file_id"], row["name"])
+
+
+def _path(node: Row) -> str:
+    return "/".join(filter(None, (node["scope"], node["name"])))
+
+
+def _rows(pool: Pool, index_id: UUID, query: str, values: Row) -> list[Row]:
+    values = {**values, "index_id": index_id, "considered": _MAX_CONSIDERED, "counted": _MAX_COUNTED}
+    with pool.connection() as connection:
+        cursor = connection.cursor(row_factory=dict_row)
+        return cursor.execute(_SQL[query], {**values, "limit": MAX_CALLS + 1}).fetchall()

@@ -1,0 +1,66 @@
+-- name: definitions
+-- of a name, in a scope ('': any), in a file (null: any)
+SELECT file_id, number, kind, scope, start_line, end_line FROM symbol
+WHERE index_id = %(index_id)s AND name = %(name)s
+  AND (%(scope)s::text = '' OR starts_with(reverse('/' || scope), reverse('/' || %(scope)s::text)))
+  AND (%(file)s::uuid IS NULL OR file_id = %(file)s)
+ORDER BY file_id, number LIMIT %(limit)s
+
+-- name: callers
+-- of each name, in a file (null: any), the definitions that its calls stand in, each once
+WITH asked AS (
+    SELECT a.name, a.file, a.place
+    FROM unnest(%(names)s::text[], %(files)s::uuid[]) WITH ORDINALITY AS a (name, file, place)
+), used AS (
+    SELECT a.place, r.file_id, r.scope, r.line FROM asked a CROSS JOIN LATERAL (
+        SELECT * FROM symbol_reference r
+        WHERE r.index_id = %(index_id)s AND r.name = a.name AND r.kind = 'call'
+          AND (a.file IS NULL OR r.file_id = a.file) AND NOT r.file_id = ANY (%(without)s)
+        ORDER BY r.file_id, r.number LIMIT %(considered)s) r
+), edge AS (
+    SELECT place, file_id, scope, min(line) AS line FROM used GROUP BY place, file_id, scope
+)
+SELECT e.place, s.name, s.kind, nullif(s.scope, '') AS scope, s.number, f.path AS file_path, e.file_id,
+       coalesce(s.start_line, e.line) AS start_line, coalesce(s.end_line, e.line) AS end_line, s.signature, e.line,
+       (SELECT count(*) FROM (SELECT FROM symbol d WHERE d.index_id = %(index_id)s AND d.name = s.name
+                              LIMIT %(counted)s) d) AS definitions,
+       EXISTS (SELECT FROM used GROUP BY place HAVING count(*) = %(considered)s) AS more
+FROM edge e JOIN search_index_file f ON f.id = e.file_id
+LEFT JOIN LATERAL (
+    SELECT * FROM symbol s
+    WHERE s.index_id = %(index_id)s AND s.file_id = e.file_id AND s.name = substring(e.scope FROM '[^/]+/?$')
+      AND concat_ws('/', nullif(s.scope, ''), s.name) = e.scope AND e.line BETWEEN s.start_line AND s.end_line
+    ORDER BY s.start_line DESC LIMIT 1) s ON true
+ORDER BY e.place, f.path, e.line, e.scope LIMIT %(limit)s
+
+-- name: callees
+-- what each definition calls, each name once: the definition that is meant, if it can be told. '0' comes behind '/'.
+WITH asked AS (
+    SELECT a.*
+    FROM unnest(%(files)s::uuid[], %(paths)s::text[], %(first)s::int[], %(last)s::int[])
+         WITH ORDINALITY AS a (file, path, first, last, place)
+), used AS (
+    SELECT a.place, a.file, r.name, r.line FROM asked a CROSS JOIN LATERAL (
+        SELECT * FROM symbol_reference r
+        WHERE r.file_id = a.file AND r.kind = 'call' AND r.line BETWEEN a.first AND a.last
+          AND (r.scope = a.path OR r.scope > a.path || '/' AND r.scope < a.path || '0')
+        ORDER BY r.number LIMIT %(considered)s) r
+), edge AS (
+    SELECT place, file, name, min(line) AS line FROM used GROUP BY place, file, name
+)
+SELECT e.place, e.name, s.kind, nullif(s.scope, '') AS scope, s.number, f.path AS file_path, s.file_id, s.start_line,
+       s.end_line, s.signature, e.line, meant.definitions,
+       EXISTS (SELECT FROM used GROUP BY place HAVING count(*) = %(considered)s) AS more
+FROM edge e
+CROSS JOIN LATERAL (
+    -- a file that defines the name itself, other than as a method, means its own
+    SELECT EXISTS (SELECT FROM symbol o WHERE o.index_id = %(index_id)s AND o.name = e.name AND o.file_id = e.file
+                   AND o.kind <> 'method') AS own) near
+CROSS JOIN LATERAL (
+    SELECT count(*) AS definitions, (array_agg(d.file_id))[1] AS file_id, (array_agg(d.number))[1] AS number
+    FROM (SELECT d.file_id, d.number FROM symbol d
+          WHERE d.index_id = %(index_id)s AND d.name = e.name
+            AND (NOT near.own OR (d.file_id = e.file AND d.kind <> 'method')) LIMIT %(counted)s) d) meant
+LEFT JOIN symbol s ON meant.definitions = 1 AND s.file_id = meant.file_id AND s.number = meant.number
+LEFT JOIN search_index_file f ON f.id = s.file_id
+ORDER BY e.place, e.line, e.name LIMIT %(limit)s

@@ -1,0 +1,14 @@
+-- name: chunk
+-- of a chunk c: what a query's filters ask
+    (%(languages)s::text[] IS NULL OR c.language = ANY (%(languages)s))
+    AND (%(symbols)s::text[] IS NULL OR c.symbol = ANY (%(symbols)s))
+    AND (%(node_types)s::text[] IS NULL OR c.node_type = ANY (%(node_types)s))
+    AND (%(scope)s::text IS NULL OR c.scope = %(scope)s OR starts_with(c.scope, %(scope)s || '/'))
+    AND (%(json_pointer)s::text IS NULL OR c.json_pointer = %(json_pointer)s
+         OR starts_with(c.json_pointer, %(json_pointer)s || '/'))
+    AND (%(level)s::int IS NULL OR c.level = %(level)s)
+
+-- name: file
+-- of its file f
+    (%(file_node_ids)s::text[] IS NULL OR coalesce(f.node_id, f.id::text) = ANY (%(file_node_ids)s))
+    AND (%(types)s::text[] IS NULL OR f.type = ANY (%(types)s))

@@ -1,0 +1,62 @@
+"""How far the rows of an index are behind its folder, found by their stamps; nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from psycopg.rows import class_row
+
+from schemas.document import Entry
+from worker.state import Pool, load, reading
+from worker.state.files import file_id
+
+_SQL = load("freshness")
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Files of a page: `unseen` changed or came since they were listed, `open` are at work, `known` have a row."""
+
+    unseen: int
+    open: int
+    known: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Files of an index that are not removed; of these some are `going`: listed as vanished, and at work."""
+
+    known: int
+    going: int
+
+
+def compare(pool: Pool, index_id: UUID, entries: Sequence[Entry], wanted: Sequence[bool]) -> Compared:
+    """A page of the folder's listing against the rows; of each entry, whether the index would take it up."""
+    values = {
+        "ids": [file_id(index_id, entry.key) for entry in entries],
+        "wanted": list(wanted),
+        "paths": [entry.path for entry in entries],
+        "id_paths": [entry.id_path for entry in entries],
+        "sizes": [entry.size for entry in entries],
+        "stamps": [entry.stamp for entry in entries],
+        "mtimes": [entry.mtime_ms for entry in entries],
+    }
+    with reading(pool) as connection:
+        found = connection.cursor(row_factory=class_row(Compared)).execute(_SQL["compare"], values).fetchone()
+    return found or Compared(0, 0, 0)
+
+
+def rows(pool: Pool, index_id: UUID, unlisted: Sequence[bytes]) -> Rows:
+    """The files that a whole listing should show, `unlisted` being the prefixes of what it could not look into."""
+    values = {"index_id": index_id, "unlisted": list(unlisted)}
+    with reading(pool) as connection:
+        return connection.cursor(row_factory=class_row(Rows)).execute(_SQL["known"], values).fetchone() or Rows(0, 0)
+
+
+def extensions(pool: Pool, index_id: UUID) -> set[str]:
+    """Extensions of the files that are in the index, in lower case and without their dot."""
+    with reading(pool) as connection:
+        found = connection.execute(_SQL["extensions"], {"index_id": index_id}).fetchall()
+    return {extension for (extension,) in found if extension}

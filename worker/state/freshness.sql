@@ -1,0 +1,30 @@
+-- How far the rows of an index are behind its folder.
+
+-- name: compare
+-- a file whose stamp could not be trusted when it was read is told by its size and time, or it would never be fresh;
+-- of files without a row only the wanted ones are missing
+SELECT count(*) FILTER (WHERE changed) AS unseen,
+       count(*) FILTER (WHERE NOT changed AND status IN ('pending', 'indexing')) AS open, count(id) AS known
+FROM (
+    SELECT f.id, f.status, CASE
+        WHEN f.id IS NULL THEN l.wanted
+        WHEN (f.path, f.id_path) IS DISTINCT FROM (l.path, l.id_path) THEN true
+        WHEN f.stamp = '' THEN (f.size_bytes, f.mtime_ms) IS DISTINCT FROM (l.size_bytes, l.mtime_ms)
+        ELSE f.stamp <> l.stamp END AS changed
+    FROM unnest(%(ids)s::uuid[], %(wanted)s::bool[], %(paths)s::text[], %(id_paths)s::text[], %(sizes)s::bigint[],
+                %(stamps)s::text[], %(mtimes)s::bigint[]) AS l (id, wanted, path, id_path, size_bytes, stamp, mtime_ms)
+    LEFT JOIN search_index_file f ON f.id = l.id AND f.status <> 'removed'
+) AS compared
+
+-- name: known
+-- but for those below directories that cannot be listed at the moment
+SELECT count(*) AS known, count(*) FILTER (WHERE work = 'remove' AND status IN ('pending', 'indexing')) AS going
+FROM search_index_file f
+WHERE index_id = %(index_id)s AND status <> 'removed'
+  AND NOT EXISTS (
+      SELECT FROM unnest(%(unlisted)s::bytea[]) AS u (prefix)
+      WHERE substring(f.key FROM 1 FOR length(u.prefix)) = u.prefix)
+
+-- name: extensions
+SELECT DISTINCT lower(substring(path FROM '[^/]\.([^./]+)$')) FROM search_index_file
+WHERE index_id = %(index_id)s AND status <> 'removed'

@@ -1,0 +1,54 @@
+-- name: lexemes
+-- the longest first, as they are likely to be rare
+SELECT lexeme FROM unnest(to_tsvector('english', %(query)s)) ORDER BY length(lexeme) DESC, lexeme LIMIT %(limit)s
+
+-- name: bounds
+-- of this transaction: with a limit, reading a whole table that several indexes share looks cheap and is not
+SELECT set_config('statement_timeout', %(milliseconds)s, true), set_config('enable_seqscan', 'off', true)
+
+-- name: size
+-- live chunks, and their mean length in tokens
+SELECT (SELECT sum(live_chunks)::float8 FROM search_index_file WHERE index_id = %(index_id)s),
+       (SELECT avg(c.tokens_estimate)::float8 FROM (
+            -- ids are hashes, so the first of them are a fair sample
+            SELECT tokens_estimate FROM chunk WHERE index_id = %(index_id)s ORDER BY id LIMIT %(sample)s) c)
+
+-- name: frequencies
+-- chunks that hold a lexeme, counted up to a limit
+SELECT q.lexeme, (
+    SELECT count(*) FROM (
+        SELECT FROM chunk c WHERE c.index_id = %(index_id)s AND c.live AND c.{field} @@ q.query::tsquery
+        LIMIT %(limit)s) c)
+FROM unnest(%(lexemes)s::text[], %(queries)s::text[]) q (lexeme, query)
+
+-- name: shares
+-- the share of chunks that hold a lexeme, by a sample
+WITH c AS MATERIALIZED (
+    SELECT c.{field} FROM chunk c WHERE c.index_id = %(index_id)s AND c.live ORDER BY c.id LIMIT %(sample)s
+)
+SELECT q.lexeme, avg(coalesce(c.{field} @@ q.query, false)::int)::float8
+FROM unnest(%(lexemes)s::text[], %(queries)s::tsquery[]) q (lexeme, query) CROSS JOIN c GROUP BY q.lexeme
+
+-- name: search
+-- BM25 of some candidates. Of a single lexeme ts_rank is its number n in the chunk in disguise: with all weights w it is
+-- w * (1/1 + 1/4 + ... + 1/n^2) / (pi^2/6), and the rest of that series is close to 1/(n + 1/2)
+WITH term AS MATERIALIZED (
+    SELECT query, weight FROM unnest(%(queries)s::tsquery[], %(weights)s::float8[]) t (query, weight)
+), passing AS NOT MATERIALIZED (
+    SELECT c.id, c.{field} AS words, %(k1)s * (1 - %(b)s + %(b)s * c.tokens_estimate / %(mean)s::float8) AS long
+    FROM chunk c JOIN search_index_file f ON f.id = c.file_id
+    WHERE c.index_id = %(index_id)s AND c.live AND {file} AND {chunk}
+), candidate AS MATERIALIZED (
+    -- in no order: of common lexemes ids in order take three times as long, as each text before the last is looked at
+    (SELECT * FROM passing WHERE words @@ %(together)s::tsquery LIMIT %(candidates)s)
+    UNION ALL
+    (SELECT * FROM passing WHERE words @@ %(rare)s::tsquery AND NOT coalesce(words @@ %(together)s::tsquery, false)
+     LIMIT %(candidates)s)
+), counted AS (
+    SELECT c.id, c.long, t.weight,
+           1 / (pi() ^ 2 / 6 * (1 - ts_rank('{{1,1,1,1}}', c.words, t.query)::float8)) - 0.5 AS n
+    FROM candidate c JOIN term t ON c.words @@ t.query
+    -- one call of ts_rank, not one for each mention of n
+    OFFSET 0
+)
+SELECT id, sum(weight * n / (n + long)) AS score FROM counted GROUP BY id ORDER BY score DESC, id LIMIT %(limit)s

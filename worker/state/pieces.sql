@@ -1,0 +1,26 @@
+-- name: neighbours
+-- of each stretch of a file's chunks, so many live ones before its first and behind its last
+SELECT a.place, c.chunk_index < a.first AS is_before, c.id AS chunk_id, c.chunk_text, c.chunk_index, c.start_line,
+       c.end_line, c.start_char, c.end_char
+FROM unnest(%(files)s::uuid[], %(first)s::int[], %(last)s::int[]) WITH ORDINALITY AS a (file, first, last, place)
+CROSS JOIN LATERAL (
+    (SELECT * FROM chunk c WHERE c.file_id = a.file AND c.chunk_index < a.first AND c.index_id = %(index_id)s AND c.live
+     AND c.level = 0 ORDER BY c.chunk_index DESC LIMIT %(before)s)
+    UNION ALL
+    (SELECT * FROM chunk c WHERE c.file_id = a.file AND c.chunk_index > a.last AND c.index_id = %(index_id)s AND c.live
+     AND c.level = 0 ORDER BY c.chunk_index LIMIT %(after)s)) c
+ORDER BY a.place, c.chunk_index
+
+-- name: lines
+-- the chunks that hold any of these lines, or have them in front of them; the last of a file, also behind it
+SELECT c.chunk_text, c.lead, c.trail, c.start_char, c.end_char, c.start_line
+FROM chunk c
+WHERE c.file_id = %(file)s AND c.live AND c.level = 0
+  AND c.end_line + length(c.trail) - length(replace(c.trail, E'\n', '')) - (right(c.trail, 1) = E'\n')::int >= %(first)s
+  AND (%(last)s::numeric IS NULL OR c.start_line - length(c.lead) + length(replace(c.lead, E'\n', '')) <= %(last)s)
+ORDER BY c.start_char, c.end_char
+
+-- name: line_count
+-- a line feed at the very end begins no further line
+SELECT max(c.end_line + length(c.trail) - length(replace(c.trail, E'\n', '')) - (right(c.trail, 1) = E'\n')::int)
+FROM chunk c WHERE c.file_id = %(file)s AND c.live AND c.level = 0

@@ -1,0 +1,87 @@
+"""Which files have their text here, and what is known of those that may have none yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from psycopg.rows import class_row, dict_row
+
+from schemas.status import FileStatus
+from worker.state import Pool, load
+
+#: Bytes and files whose text is held at a time.
+_BATCH_BYTES, _BATCH_FILES = 4_000_000, 200
+
+_SQL = load("texts")
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A file with live text."""
+
+    id: UUID
+    node_id: str | None
+    key: bytes
+    path: str
+    id_path: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A listed file; `stamp` is that of the content its status is about, or "" where that was too young."""
+
+    id: UUID
+    type: str | None
+    stamp: str
+    status: FileStatus
+    has_text: bool
+
+
+def stored(
+    pool: Pool, index_id: UUID, *, but_types: Sequence[str] | None, below: str | None, wanted: Callable[[Stored], bool]
+) -> Iterator[tuple[Stored, list[dict[str, Any]]]]:
+    """Files with live text, folder by folder, each with its pieces in order; but for those types, and below a path.
+
+    Some at a time are held in memory, and one connection for all, until the last is taken: who waited for a second one
+    might wait for others that do the same. Callers see to it that not too many do so at a time.
+    """
+    values = {"index_id": index_id, "but_types": None if but_types is None else list(but_types), "below": below}
+    with pool.connection() as connection, connection.cursor(name="stored", row_factory=class_row(Stored)) as cursor:
+        for batch in _batches(filter(wanted, cursor.execute(_SQL["stored"], values))):
+            pieces: dict[UUID, list[dict[str, Any]]] = {file.id: [] for file in batch}
+            rows = connection.cursor(row_factory=dict_row).execute(_SQL["pieces"], {"files": list(pieces)})
+            for row in rows:
+                pieces[row["file_id"]].append(row)
+            yield from ((file, pieces[file.id]) for file in batch if pieces[file.id])
+
+
+def _batches(files: Iterable[Stored]) -> Iterator[list[Stored]]:
+    """By so many, or by so many bytes of them; a large one alone."""
+    batch: list[Stored] = []
+    total = 0
+    for file in files:
+        if batch and (len(batch) >= _BATCH_FILES or total + file.size_bytes > _BATCH_BYTES):
+            yield batch
+            batch, total = [], 0
+        batch.append(file)
+        total += file.size_bytes
+    if batch:
+        yield batch
+
+
+def known(pool: Pool, ids: Sequence[UUID]) -> dict[UUID, Known]:
+    """Those of the files that are listed."""
+    with pool.connection() as connection:
+        rows = connection.cursor(row_factory=class_row(Known)).execute(_SQL["known"], {"ids": list(ids)})
+        return {row.id: row for row in rows}
+
+
+def is_listed(pool: Pool, index_id: UUID) -> bool:
+    """Whether the rows show the whole folder."""
+    with pool.connection() as connection:
+        row = connection.execute(_SQL["is_listed"], {"index_id": index_id}).fetchone()
+        return row is not None and bool(row[0])

@@ -1,0 +1,20 @@
+-- name: stored
+-- files with text, folder by folder; of a local source only those whose text is not the file's own
+SELECT id, node_id, key, path, id_path, size_bytes FROM search_index_file
+WHERE index_id = %(index_id)s AND live_chunks > 0 AND status <> 'removed'
+  AND (%(but_types)s::text[] IS NULL OR NOT type = ANY (%(but_types)s))
+  AND (%(below)s::text IS NULL OR path = %(below)s OR starts_with(path, %(below)s || '/'))
+ORDER BY replace(path, '/', E'\x01') COLLATE "C", id
+
+-- name: pieces
+SELECT file_id, chunk_text, lead, trail, start_char, end_char FROM chunk
+WHERE file_id = ANY (%(files)s) AND live AND level = 0 ORDER BY file_id, start_char, end_char
+
+-- name: known
+SELECT id, type, stamp, status, live_chunks > 0 AS has_text FROM search_index_file
+WHERE id = ANY (%(ids)s) AND status <> 'removed'
+
+-- name: is_listed
+-- whether some task has seen the whole folder, and none is looking again
+SELECT coalesce(bool_and(NOT listing), false) FROM (
+    SELECT listing FROM search_index_task WHERE index_id = %(index_id)s ORDER BY created_at DESC LIMIT 1) t
