@@ -15,7 +15,7 @@ from schemas.search import Asked, Filters
 from worker.state import chunks, symbols
 
 #: Chunks that are ranked by what is known of them, and those among which repetitions are looked for at least.
-CANDIDATES, SIMPLE_CANDIDATES, THINNED = 100, 50, 20
+CANDIDATES, SIMPLE_CANDIDATES, THINNED = 64, 50, 20
 #: A query found a hit if the hit is among so many of its own answer's first.
 FINDS = 10
 

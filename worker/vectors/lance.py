@@ -265,23 +265,40 @@ def _require_dimensions(table: Any, dimensions: int) -> None:
 
 
 def _find(table: Any, leg: Leg) -> list[Found]:
-    where = [_sql(condition) for condition in leg.conditions]
-    if leg.vector is None:
-        from lancedb.query import MatchQuery
+    return _by_keywords(table, leg) if leg.vector is None else _by_vector(table, leg)
 
-        column = "code" if leg.field == "code" else "keywords"
-        if column not in table.schema.names:
-            return []
-        # a match query takes its text as words only, whatever operators stand in it
-        query, value = table.search(MatchQuery(words(leg), column), query_type="fts"), "_score"
-    else:
+
+def _by_keywords(table: Any, leg: Leg) -> list[Found]:
+    from lancedb.query import MatchQuery
+
+    column = "code" if leg.field == "code" else "keywords"
+    if column not in table.schema.names:
+        return []
+    # a match query takes its text as words only, whatever operators stand in it
+    found = _rows(table.search(MatchQuery(words(leg), column), query_type="fts"), leg, ["id", "_score"])
+    return ranked(zip(*found.values(), strict=True), descending=True)[: leg.limit]
+
+
+def _by_vector(table: Any, leg: Leg) -> list[Found]:
+    """The nearest rows that have a vector. A filter takes longer than the search, and hardly ever leaves a row out."""
+
+    def nearest(*conditions: str) -> dict[str, list[Any]]:
         query = table.search(leg.vector, vector_column_name="vector").distance_type("cosine")
-        value, where = "_distance", [*where, "embedded"]
+        return _rows(query, leg, ["id", "_distance", "embedded"], *conditions)
+
+    found = nearest()
+    if not all(found["embedded"]):
+        found = nearest("embedded")
+    return ranked(zip(found["id"], found["_distance"], strict=True), descending=False)[: leg.limit]
+
+
+def _rows(query: Any, leg: Leg, columns: list[str], *conditions: str) -> dict[str, list[Any]]:
+    """The columns of a leg's rows, with some beyond its limit."""
+    where = [*map(_sql, leg.conditions), *conditions]
     if where:
         query = query.where(" AND ".join(where), prefilter=True)
-    answer = query.select(["id", value]).limit(leg.limit + TIES).to_arrow()
-    rows = zip(answer["id"].to_pylist(), answer[value].to_pylist(), strict=True)
-    return ranked(rows, descending=leg.vector is None)[: leg.limit]
+    found = query.select(columns).limit(leg.limit + TIES).to_arrow().to_pydict()
+    return {column: found[column] for column in columns}
 
 
 def _sql(condition: Condition) -> str:
