@@ -11,7 +11,7 @@ from cachetools import LRUCache
 
 from schemas.errors import EmbeddingUnavailable
 from schemas.source import EmbedderProfile
-from worker.embed import Vectors
+from worker.embed import Vectors, litellm
 from worker.embed.pack import pack
 from worker.resources import Resources
 from worker.state.tools import Index
@@ -73,6 +73,7 @@ def _added_in_time(
     resources: Resources, index: Index, missing: Mapping[str, _Key], kept: KeptVectors
 ) -> dict[str, Vector]:
     """As `_added`; a request that takes too long goes on, and what it brings is kept for the next one who asks."""
+    litellm.warm()  # a process's first import takes longer than any provider may
     future = _asking.submit(_added, resources, index, missing, kept)
     try:
         return future.result(QUERY_SECONDS)
