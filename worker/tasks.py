@@ -103,10 +103,11 @@ def optimize(index_id: str) -> dict[str, Any]:
     found = tools.index(resources().pool, UUID(index_id))
     if found is None:
         return {"skipped": "deleted"}
-    checked = _check(found)
     started = time.monotonic()
     _store(found).optimize(found.namespace)
-    return {"namespace": found.namespace, "seconds": round(time.monotonic() - started, 2), **checked}
+    seconds = round(time.monotonic() - started, 2)
+    # last, so that what was compared is what the task leaves behind
+    return {"namespace": found.namespace, "seconds": seconds, **_check(found)}
 
 
 @app.task(name="foldex.check")
