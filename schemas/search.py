@@ -13,7 +13,7 @@ Mode = Literal["hybrid", "vector", "keyword"]
 Rerank = Literal["none", "boost", "model", "llm"]
 Refresh = Literal["none", "if_stale", "wait"]
 
-#: Queries of one request: with a leg or two each, what a store takes in one call.
+#: Queries of one request. With three legs each that is two calls of a store that takes 16 at a time.
 MAX_QUERIES = 8
 
 

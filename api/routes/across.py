@@ -8,6 +8,7 @@ from api.deps import KnownCallerDep, ResourcesDep
 from api.leaving import LeftDep
 from api.problems import RESPONSES
 from api.search.across import search_across
+from api.written import written
 from schemas.across import Across, AcrossAnswer
 
 router = APIRouter(prefix="/api/search", tags=["search"], responses=RESPONSES)
@@ -18,5 +19,4 @@ def search_project(body: Across, caller: KnownCallerDep, resources: ResourcesDep
     """Ask several tools, or whatever covers some paths, side by side; one that fails or is slow is named."""
     caller.check(body.project_id)
     answer = search_across(resources, body, left=left)
-    # written here and not by FastAPI, which would check all of it once more, in a thread of its own
-    return Response(answer.model_dump_json(), media_type="application/json")
+    return written(answer)

@@ -10,6 +10,7 @@ from api.deps import KnownIndexDep, ResourcesDep
 from api.leaving import LeftDep
 from api.problems import RESPONSES
 from api.search import search
+from api.written import written
 from schemas.search import Answer, Query
 
 router = APIRouter(prefix="/api/tools/search", tags=["search"], responses=RESPONSES)
@@ -19,5 +20,4 @@ router = APIRouter(prefix="/api/tools/search", tags=["search"], responses=RESPON
 def query(body: Query, tool_id: str, index: KnownIndexDep, resources: ResourcesDep, left: LeftDep) -> Response:
     """Find chunks by meaning and by words; works from the first indexed file on."""
     answer = search(resources, UUID(tool_id), index, body, left=left)
-    # written here and not by FastAPI, which would check all of it once more, in a thread of its own
-    return Response(answer.model_dump_json(), media_type="application/json")
+    return written(answer)

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from api.leaving import Left
 from api.search.candidates import Candidate, ranked
-from api.search.filters import Narrowed, check_some, narrow
+from api.search.filters import check_some, narrow
 from api.search.fresh import refresh
 from api.search.grep import fallback
 from api.search.legs import Ranking, Search, rankings
@@ -47,14 +47,14 @@ def search(resources: Resources, tool_id: UUID, index: Index, query: Query, *, l
     left.check()
     best = ranked(under_way, found)
     left.check()
-    best = _reranked(resources, query, best, course, left)
-    whole = _whole(resources, index, query, narrowed, found) if whole_too else []
+    best = _reranked(under_way, best)
+    whole = _whole(under_way, found) if whole_too else []
     if not best and not whole:
         check_some(resources.pool, index, narrowed)
-    hits = [*_hits(resources, index, query, best, {hit.file_id for hit in whole}), *whole]
+    hits = [*_hits(under_way, best, {hit.file_id for hit in whole}), *whole]
     coverage = _coverage(resources, index, stale)
     if not hits and query.filters == Filters() and _is_new(resources, index):
-        hits = _grepped(resources, index, query, course, left)
+        hits = _grepped(under_way)
     return Answer(
         query=query.texts[0],
         mode=query.mode,
@@ -67,19 +67,18 @@ def search(resources: Resources, tool_id: UUID, index: Index, query: Query, *, l
     )
 
 
-def _reranked(
-    resources: Resources, asked: Asked, best: Sequence[Candidate], course: Course, left: Left
-) -> list[Candidate]:
+def _reranked(search: Search, best: Sequence[Candidate]) -> list[Candidate]:
     """As the model or the LLM judges; where it fails, as they were, and a note says so."""
+    asked, query = search.asked, "\n".join(search.asked.texts)
     if asked.ranking not in {"model", "llm"} or not best:
         return list(best)
     by_id = {candidate.id: candidate for candidate in best}
     texts = [(candidate.id, candidate.row["chunk_text"]) for candidate in best]
     try:
-        with course.step("rerank"):
-            judged = reranked(resources, asked.ranking, "\n".join(asked.texts), texts, check=left.check)
+        with search.course.step("rerank"):
+            judged = reranked(search.resources, asked.ranking, query, texts, check=search.left.check)
     except RerankUnavailable as error:
-        course.note("rerank_failed", f"Ranked without the model: {error.message}")
+        search.course.note("rerank_failed", f"Ranked without the model: {error.message}")
         return list(best)
     return [_judged(by_id[id_], score) for id_, score in judged]
 
@@ -88,28 +87,28 @@ def _judged(candidate: Candidate, score: float) -> Candidate:
     return replace(candidate, score=score, parts={**candidate.parts, "rerank": round(score, 6)})
 
 
-def _whole(resources: Resources, index: Index, query: Query, narrowed: Narrowed, found: Sequence[Ranking]) -> list[Hit]:
+def _whole(search: Search, found: Sequence[Ranking]) -> list[Hit]:
+    pool, index = search.resources.pool, search.index
     by_keywords = [ranking.found for ranking in found if ranking.kind == "text"]
-    rows = chunks.hits(resources.pool, index.id, [each.id for ranking in by_keywords for each in ranking])
-    limit = resources.settings.unembedded_max_chars
+    rows = chunks.hits(pool, index.id, [each.id for ranking in by_keywords for each in ranking])
+    limit = search.resources.settings.unembedded_max_chars
     scores = by_file(rows, by_keywords)
-    return whole_files(resources.pool, index, narrowed, scores, files=query.top_k, characters=limit)
+    return whole_files(pool, index, search.narrowed, scores, files=search.asked.top_k, characters=limit)
 
 
-def _hits(
-    resources: Resources, index: Index, query: Query, best: Sequence[Candidate], without: Collection[UUID]
-) -> list[Hit]:
+def _hits(search: Search, best: Sequence[Candidate], without: Collection[UUID]) -> list[Hit]:
+    asked = search.asked
     shown = [candidate for candidate in best if candidate.row["file_id"] not in without]
-    if query.group_by_file:
-        hits = grouped([_hit(candidate, query) for candidate in shown])[: query.top_k]
+    if asked.group_by_file:
+        hits = grouped([_hit(candidate, asked) for candidate in shown])[: asked.top_k]
     else:
-        hits = [_hit(candidate, query) for candidate in shown[: query.top_k]]
-    if query.before or query.after:
-        hits = with_neighbours(resources.pool, index.id, hits, query.before, query.after)
+        hits = [_hit(candidate, asked) for candidate in shown[: asked.top_k]]
+    if asked.before or asked.after:
+        hits = with_neighbours(search.resources.pool, search.index.id, hits, asked.before, asked.after)
     return hits
 
 
-def _hit(candidate: Candidate, query: Query) -> Hit:
+def _hit(candidate: Candidate, asked: Asked) -> Hit:
     row, distance = candidate.row, candidate.distance
     return Hit(
         **row,
@@ -117,7 +116,7 @@ def _hit(candidate: Candidate, query: Query) -> Hit:
         score=round(max(0.0, candidate.score), 6),
         distance=None if distance is None else round(distance, 6),
         matched_queries=candidate.queries,
-        explain=candidate.parts if query.explain else None,
+        explain=candidate.parts if asked.explain else None,
     )
 
 
@@ -127,12 +126,13 @@ def _is_new(resources: Resources, index: Index) -> bool:
     return (task is None or task["finished_at"] is None) and not chunks.any_live(resources.pool, index.id)
 
 
-def _grepped(resources: Resources, index: Index, query: Query, course: Course, left: Left) -> list[Hit]:
+def _grepped(search: Search) -> list[Hit]:
     """Lines with the words of the queries."""
-    with course.step("grep") as step:
-        hits = fallback(resources, index, " ".join(query.texts), query.top_k, left=left.event)
+    asked = search.asked
+    with search.course.step("grep") as step:
+        hits = fallback(search.resources, search.index, " ".join(asked.texts), asked.top_k, left=search.left.event)
         step.found = len(hits)
-    course.note("not_indexed_yet", "Nothing of this folder is indexed yet; these lines hold words of the query.")
+    search.course.note("not_indexed_yet", "Nothing of this folder is indexed yet; these lines hold words of the query.")
     return hits
 
 

@@ -14,6 +14,7 @@ from schemas.errors import SourceError
 from schemas.search import Note, Refresh
 from worker import app as queue
 from worker.resources import Resources
+from worker.sources import pages
 from worker.state import freshness, tasks, verbs
 from worker.state.tools import Index
 
@@ -68,21 +69,16 @@ def compare(resources: Resources, index: Index, left: Left) -> Staleness:
     wanted = _Wanted(resources, index)
     unseen = open_ = known = 0
     unlisted: list[bytes] = []
-    cursor: str | None = None
-    while True:
-        left.check()
-        page = source.list(cursor)
+    for page in pages(source, left.check):
         found = freshness.compare(pool, index.id, page.entries, [wanted(entry) for entry in page.entries])
         unseen, open_, known = unseen + found.unseen, open_ + found.open, known + found.known
         unlisted += page.unlisted
-        cursor = page.cursor
-        if cursor is None:
-            rows = freshness.rows(pool, index.id, unlisted)
-            missing = max(0, rows.known - known)
-            going = min(missing, rows.going)
-            return Staleness(unseen, missing - going, open_ + going, complete=True)
-        if time.monotonic() > deadline:
+        if page.cursor is not None and time.monotonic() > deadline:
             return Staleness(unseen, 0, open_, complete=False)
+    rows = freshness.rows(pool, index.id, unlisted)
+    missing = max(0, rows.known - known)
+    going = min(missing, rows.going)
+    return Staleness(unseen, missing - going, open_ + going, complete=True)
 
 
 class _Wanted:

@@ -21,7 +21,7 @@ from schemas.search import Asked, Filters, Hit, Note
 from schemas.source import LocalSource, NodesSource
 from worker.ignore import Rules, compiled
 from worker.resources import Resources
-from worker.sources import Source
+from worker.sources import Source, pages
 
 #: Files of one request, and bytes of each, that are read to be looked through.
 MAX_FILES, MAX_BYTES = 10_000, 5_000_000
@@ -135,14 +135,10 @@ def _below(look: Look, places: Sequence[Place]) -> Iterator[Text]:
 
 def _entries(look: Look, place: Place) -> Iterator[tuple[Source, Entry]]:
     source = look.resources.source(look.project_id, place.source, Rules())
-    cursor, is_more = None, True
-    while is_more:
-        look.check()
-        page = source.list(cursor)
+    for page in pages(source, look.check):
         for entry in page.entries:
             if entry.reason is None and _takes(look, entry.path) and not _is_own(look, place, entry):
                 yield source, entry
-        cursor, is_more = page.cursor, page.cursor is not None
 
 
 def _takes(look: Look, path: str) -> bool:

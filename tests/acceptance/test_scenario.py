@@ -65,7 +65,7 @@ def running(
     with FakeTurbopuffer() as fake:
         env = {**objects, "DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "VECTOR_STORE": store, "KEYWORD_INDEX": keyword_index}
         if store == "turbopuffer":
-            env |= {"TURBOPUFFER_API_KEY": fake.api_key, "TURBOPUFFER_BASE_URL": fake.url}
+            env |= fake.env
         with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
             yield started
             started.client.delete(f"/api/projects/{PROJECT}")

@@ -177,6 +177,11 @@ class EmbeddingsFake:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
 
+    @property
+    def env(self) -> dict[str, str]:
+        """What a service needs to have this provider's model as its default."""
+        return {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_API_BASE": self.url, "EMBEDDING_API_KEY": "k"}
+
     def __enter__(self) -> Self:
         threading.Thread(target=self.serve, daemon=True).start()
         return self

@@ -71,6 +71,11 @@ class FakeTurbopuffer:
         self._server = _Server(port, self)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
+    @property
+    def env(self) -> dict[str, str]:
+        """What a service needs to use it."""
+        return {"TURBOPUFFER_API_KEY": self.api_key, "TURBOPUFFER_BASE_URL": self.url}
+
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         return self

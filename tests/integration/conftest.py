@@ -38,7 +38,7 @@ def with_provider(
     tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, root: Path, provider: EmbeddingsFake
 ) -> Iterator[Service]:
     """The service with the provider's model."""
-    env = {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_API_BASE": provider.url, "EMBEDDING_API_KEY": "k"}
+    env = provider.env
     env |= {"LOCAL_SOURCE_ROOTS": str(root)}
     home = tmp_path_factory.mktemp("home")
     with service(environment(home, database_url, next_broker(redis_url), **env)) as started:

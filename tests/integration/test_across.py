@@ -48,7 +48,7 @@ def running(
     provider: EmbeddingsFake,
     s3: dict[str, str],
 ) -> Iterator[Service]:
-    env = {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_API_BASE": provider.url, "EMBEDDING_API_KEY": "k"}
+    env = provider.env
     env |= {"LOCAL_SOURCE_ROOTS": str(root), "SEARCH_SECONDS": "4", "UNEMBEDDED_MAX_CHARS": "500", **s3}
     home = root / "home"
     for path, text in FILES.items():

@@ -43,7 +43,7 @@ def running(
     provider: EmbeddingsFake,
     s3: dict[str, str],
 ) -> Iterator[Service]:
-    env = {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_API_BASE": provider.url, "EMBEDDING_API_KEY": "k"}
+    env = provider.env
     env |= {"LOCAL_SOURCE_ROOTS": str(root), **s3}
     home = tmp_path_factory.mktemp("home")
     with service(environment(home, database_url, next_broker(redis_url), **env)) as started:

@@ -45,7 +45,7 @@ def here(
     provider: EmbeddingsFake,
 ) -> Iterator[Service]:  # fmt: skip # two more lines of parameters say nothing
     """A service with one worker, which asks for one text at a time, four at once."""
-    env = {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_API_BASE": provider.url, "EMBEDDING_API_KEY": "k"}
+    env = provider.env
     env |= {"EMBEDDING_BATCH_SIZE": "1", "LOCAL_SOURCE_ROOTS": str(root)}
     with new_database(postgres_url, template_url.rsplit("/", 1)[1]) as url:
         home = tmp_path_factory.mktemp("cache")

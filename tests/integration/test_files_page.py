@@ -18,7 +18,7 @@ STAGES = {"read", "parse", "chunk", "embed", "write"}
 def running(
     tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, root: Path, provider: EmbeddingsFake
 ) -> Iterator[Service]:
-    env = {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_API_BASE": provider.url, "EMBEDDING_API_KEY": "k"}
+    env = provider.env
     env |= {"LOCAL_SOURCE_ROOTS": str(root), "MAX_FILE_BYTES": "5000"}
     home = tmp_path_factory.mktemp("home")
     with service(environment(home, database_url, next_broker(redis_url), **env)) as started:

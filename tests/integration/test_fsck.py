@@ -170,10 +170,10 @@ def over(
     root, home = tmp_path_factory.mktemp("root"), tmp_path_factory.mktemp("home")
     template = template_url.rsplit("/", 1)[1]
     with EmbeddingsFake() as provider, FakeTurbopuffer() as fake, new_database(postgres_url, template) as url:
-        env |= {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_API_BASE": provider.url, "EMBEDDING_API_KEY": "k"}
+        env |= provider.env
         env |= {"LOCAL_SOURCE_ROOTS": str(root), "VECTOR_STORE": store, "KEYWORD_INDEX": keywords}
         if store == "turbopuffer":
-            env |= {"TURBOPUFFER_API_KEY": fake.api_key, "TURBOPUFFER_BASE_URL": fake.url}
+            env |= fake.env
         given = environment(home, url, next_broker(redis_url), **env)
         resources = Resources(Settings.model_validate({name.lower(): value for name, value in given.items() if value}))
         # small tasks are done on the fast queue; what follows a task runs on the other one

@@ -242,7 +242,7 @@ def remote(
     provider: EmbeddingsFake,
 ) -> Iterator[Service]:
     """A service with one worker, which asks a provider for two texts at a time."""
-    env = {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_API_BASE": provider.url, "EMBEDDING_API_KEY": "k"}
+    env = provider.env
     env |= {"EMBEDDING_BATCH_SIZE": "2", "EMBEDDING_CONCURRENCY": "1", "LOCAL_SOURCE_ROOTS": str(root)}
     home = tmp_path_factory.mktemp("remote")
     with ExitStack() as stack:

@@ -34,7 +34,7 @@ def running(
     provider: EmbeddingsFake,
 ) -> Iterator[Service]:
     home = tmp_path_factory.mktemp("home")
-    env = {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_API_BASE": provider.url, "EMBEDDING_API_KEY": "k"}
+    env = provider.env
     env |= {"EMBEDDING_BATCH_SIZE": str(BATCH), "LOCAL_SOURCE_ROOTS": str(folder), "VECTOR_STORE": "lancedb"}
     with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
         yield started

@@ -136,7 +136,7 @@ def service_(
     running: EmbeddingsFake,
 ) -> Iterator[Service]:
     """A service with one worker, whose batches are of two texts."""
-    env = {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_API_BASE": running.url, "EMBEDDING_API_KEY": "k"}
+    env = running.env
     env |= {"EMBEDDING_BATCH_SIZE": "2", "EMBEDDING_RPM": "600", "LOCAL_SOURCE_ROOTS": str(root)}
     home = tmp_path_factory.mktemp("provider")
     env = environment(home, database_url, next_broker(redis_url), **env)

@@ -20,7 +20,7 @@ def running(
     tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, provider: EmbeddingsFake
 ) -> Iterator[Service]:
     root = tmp_path_factory.mktemp("root")
-    env = {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_API_BASE": provider.url, "EMBEDDING_API_KEY": "k"}
+    env = provider.env
     env |= {"LOCAL_SOURCE_ROOTS": str(root)}
     home = tmp_path_factory.mktemp("home")
     with ExitStack() as stack:

@@ -38,9 +38,9 @@ def running(
     provider: EmbeddingsFake,
     store: FakeTurbopuffer,
 ) -> Iterator[Service]:
-    env = {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_API_BASE": provider.url, "EMBEDDING_API_KEY": "k"}
+    env = provider.env
     env |= {"LOCAL_SOURCE_ROOTS": str(root), "REFRESH_SECONDS": "30"}
-    env |= {"TURBOPUFFER_API_KEY": store.api_key, "TURBOPUFFER_BASE_URL": store.url}
+    env |= store.env
     home = tmp_path_factory.mktemp("home")
     with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
         yield started

@@ -45,9 +45,9 @@ def running(
     store: FakeTurbopuffer,
 ) -> Iterator[Service]:
     """Two workers that ask a provider for two texts at a time."""
-    env = {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_API_BASE": provider.url, "EMBEDDING_API_KEY": "k"}
+    env = provider.env
     env |= {"EMBEDDING_BATCH_SIZE": "2", "EMBEDDING_CONCURRENCY": "1", "LOCAL_SOURCE_ROOTS": str(root)}
-    env |= {"TURBOPUFFER_API_KEY": store.api_key, "TURBOPUFFER_BASE_URL": store.url}
+    env |= store.env
     home = tmp_path_factory.mktemp("home")
     with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
         yield started

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from schemas.document import Content, Page
@@ -29,3 +30,13 @@ class Source(Protocol):
     def read(self, key: bytes, limit: int) -> Content:
         """The bytes of one file; raises `FileError` (`too_large` above `limit` bytes, `unreadable`, …)."""
         ...
+
+
+def pages(source: Source, check: Callable[[], None]) -> Iterator[Page]:
+    """All pages of a source; `check` is called before each, and ends the listing by raising. Raises as `list` does."""
+    cursor, is_more = None, True
+    while is_more:
+        check()
+        page = source.list(cursor)
+        yield page
+        cursor, is_more = page.cursor, page.cursor is not None

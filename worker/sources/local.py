@@ -29,7 +29,7 @@ PAGE_SIZE = 1000
 WINDOW = 20_000
 
 #: A file changed less than this before it was read may change again within the same tick of its clock.
-_TRUSTED_AGE_NS = 2_000_000_000
+TRUSTED_AGE_NS = 2_000_000_000
 
 #: Bytes asked of the system at a time.
 _PIECE = 1 << 18
@@ -310,7 +310,7 @@ def _read_steadily(handle: int, limit: int) -> Content:
         os.lseek(handle, 0, os.SEEK_SET)
         data = _bytes(handle, limit)
         if _stamp(os.fstat(handle)) == _stamp(before):
-            young = time.time_ns() - before.st_mtime_ns < _TRUSTED_AGE_NS
+            young = time.time_ns() - before.st_mtime_ns < TRUSTED_AGE_NS
             return Content(data, None if young else _stamp(before))
     return Content(data, None)
 

@@ -16,10 +16,7 @@ from operator import attrgetter
 
 from schemas.errors import FileError
 from worker.ignore import IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
-from worker.sources.local import LocalFolder, Parts
-
-#: A directory changed less than this before it was looked at may change again within the same tick of its clock.
-_TRUSTED_AGE_NS = 2_000_000_000
+from worker.sources.local import TRUSTED_AGE_NS, LocalFolder, Parts
 
 _Stamp = tuple[int, int, int, int] | None
 _Children = list[os.DirEntry[bytes]]
@@ -42,7 +39,7 @@ class Names:
     def is_settled(self) -> bool:
         """Whether any later change would show: nothing was changed at the time of the look."""
         newest = max((stamp[0] for stamp in self.stamps.values() if stamp), default=0)
-        return self.began - newest > _TRUSTED_AGE_NS
+        return self.began - newest > TRUSTED_AGE_NS
 
     def is_current(self) -> bool:
         """Whether the folder is still so. A file's own size may have changed."""

@@ -32,10 +32,7 @@ def neighbours(
 
 
 def lines(pool: Pool, file_id: UUID, first: int, last: int | None) -> list[Row]:
-    """The live chunks of a file that have any of these lines (from 1, inclusive) in or around them, in order.
-
-    None if the file has no such line.
-    """
+    """The live chunks of a file that have any of these lines (from 1, inclusive) in or around them, in order."""
     values = {"file": file_id, "first": first, "last": last}
     with pool.connection() as connection:
         return connection.cursor(row_factory=dict_row).execute(_SQL["lines"], values).fetchall()

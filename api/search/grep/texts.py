@@ -17,7 +17,7 @@ from schemas.document import AS_WRITTEN, EXTENSIONS, Entry
 from schemas.errors import FileError, NotFound, SourceError
 from schemas.search import Note
 from schemas.status import FileStatus
-from worker.sources import Source
+from worker.sources import Source, pages
 from worker.sources.local import LocalFolder
 from worker.state import chunks, texts
 from worker.state.files import file_id
@@ -105,9 +105,7 @@ def _unindexed(folder: Folder, source: Source) -> Iterator[Text]:
     # a bucket is slow to list, and nothing tells that it has changed
     if folder.index.source["kind"] == "s3" and texts.is_listed(folder.resources.pool, folder.index.id):
         return
-    cursor, is_more = None, True
-    while is_more:
-        page = source.list(cursor)
+    for page in pages(source, folder.check):
         entries = [entry for entry in page.entries if entry.reason is None and folder.place.takes(entry.path)]
         known = texts.known(folder.resources.pool, [file_id(folder.index.id, entry.key) for entry in entries])
         for entry in entries:
@@ -115,7 +113,6 @@ def _unindexed(folder: Folder, source: Source) -> Iterator[Text]:
             has_text = row is not None and row.has_text
             if not has_text and entry.size <= folder.limit and _is_of_types(folder, entry.path.encode(), row):
                 yield from _read(folder, source, entry, row)
-        cursor, is_more = page.cursor, page.cursor is not None
 
 
 def _read(folder: Folder, source: Source, entry: Entry, row: Known | None) -> Iterable[Text]:
