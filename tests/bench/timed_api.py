@@ -1,7 +1,8 @@
 """The API as one process that tells with each answer how long it took, and how much of that was spent outside.
 
 Headers of an answer, milliseconds: `X-Total` from the request's head to the answer's head, `X-Provider` within calls
-of the embedder, `X-Store` within calls of the vector store.
+of the embedder, `X-Store` within calls of the vector store, `X-Keywords` waiting for keywords in Postgres once the
+store has answered.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import ContextVar, copy_context
 from typing import Any, TypeVar
 
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.main import create_app
+from api.search import legs
 from worker import logs
 from worker.resources import Resources
 from worker.settings import Settings
@@ -64,6 +67,17 @@ class ClockedResources:
         return opened
 
 
+def carry_clocks() -> None:
+    """Let threads of pools know whose request they work for."""
+    plain: Any = ThreadPoolExecutor.submit
+
+    def submit(pool: ThreadPoolExecutor, call: Callable[..., T], *args: Any, **kwargs: Any) -> Future[T]:
+        future: Future[T] = plain(pool, copy_context().run, call, *args, **kwargs)
+        return future
+
+    setattr(ThreadPoolExecutor, "submit", submit)  # noqa: B010 - a checker takes no plain assignment here
+
+
 class Clock:
     """ASGI middleware that writes the headers."""
 
@@ -88,6 +102,8 @@ class Clock:
 def main() -> None:
     settings = Settings()
     logs.configure(settings.log_level)
+    carry_clocks()
+    setattr(legs, "_ended", clocked("keywords", legs._ended))  # noqa: B010 - no seam is there
     app = create_app(settings)
     app.state.resources = ClockedResources(app.state.resources)
     uvicorn.run(Clock(app), host="127.0.0.1", port=int(sys.argv[1]), log_config=None, access_log=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -24,16 +24,29 @@ REAL_KEY = os.environ.get("TURBOPUFFER_API_KEY", "")
 HAS_KEY = REAL_KEY.startswith("tpuf_") and not os.environ.get("TURBOPUFFER_BASE_URL")
 live = pytest.mark.skipif(not HAS_KEY, reason="TURBOPUFFER_API_KEY holds no key of the real service")
 KINDS = [
-    *(f"{kind}{suffix}" for kind in ("lance", "fake") for suffix in ("", "-keywords")),
+    *(f"{kind}{suffix}" for kind in ("lance", "held", "fake") for suffix in ("", "-keywords")),
     pytest.param("live", marks=live),
     pytest.param("live-keywords", marks=live),
 ]
+
+
+class SearchedTwice(LanceStore):
+    """Asks for all a second time, which is answered from the vectors in memory."""
+
+    def search(self, namespace: str, legs: Sequence[Leg]) -> list[list[Found]]:
+        first, second = super().search(namespace, legs), super().search(namespace, legs)
+        for before, after in zip(first, second, strict=True):
+            assert numbers(before) == numbers(after)
+            assert [hit.value for hit in before] == pytest.approx([hit.value for hit in after], abs=1e-6)
+        return second
 
 
 def make(kind: str, directory: Path, fake: FakeTurbopuffer) -> VectorStore:
     name, _, keywords = kind.partition("-")
     if name == "lance":
         return LanceStore(directory, has_keywords=bool(keywords))
+    if name == "held":
+        return SearchedTwice(directory, has_keywords=bool(keywords))
     if name == "fake":
         return TurbopufferStore(fake.api_key, region="nowhere", base_url=fake.url, has_keywords=bool(keywords))
     region = os.environ.get("TURBOPUFFER_REGION", "gcp-us-central1")

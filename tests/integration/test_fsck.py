@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -349,6 +350,19 @@ def test_a_namespace_deleted_during_a_task_is_noticed_at_its_end(ground: Ground)
     ground.provider.delay = 0
     # the store makes a namespace anew for whoever writes, so it is there again with one row of nineteen
     eventually(lambda: len(ground.stored(index)) == 19, 30, ground.service.logs)
+    ground.settle(tool, index)
+    assert ground.paid() == 1
+
+
+def test_what_is_left_of_a_namespace_keeps_no_task_waiting(ground: Ground) -> None:
+    tool, index = ground.indexed("torn")
+    if index.vector_store == "lancedb":  # as when somebody deletes its directory while a commit is at work
+        shutil.rmtree(ground.resources.home / "lancedb" / f"{index.namespace}.lance" / "data")
+    else:
+        ground.store(index).drop(index.namespace)
+    (ground.root / "torn" / "0.md").write_text("# new\n\nIts three old chunks are to be deleted.\n")
+    ground.service.local_tool(ground.root / "torn")
+    eventually(lambda: len(ground.stored(index)) == 16, 30, ground.service.logs)
     ground.settle(tool, index)
     assert ground.paid() == 1
 

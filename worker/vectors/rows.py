@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -94,7 +93,8 @@ def _words(keywords: str, field: str) -> str:
     return asked.encode()[:MAX_KEYWORD_BYTES].decode(errors="ignore")
 
 
-def ranked(rows: Iterator[tuple[Any, Any]], *, descending: bool) -> list[Found]:
-    """Turn (id, value) pairs into an answer: best value first, equal ones by id."""
-    found = [Found(UUID(str(id_)), float(value)) for id_, value in rows]
-    return sorted(found, key=lambda hit: (-hit.value if descending else hit.value, hit.id))
+def ranked(rows: Iterable[tuple[UUID | str, float]], *, descending: bool, limit: int) -> list[Found]:
+    """Turn (id, value) pairs into an answer: the `limit` best values first, equal ones by id."""
+    # ids as text, lower-case, are in the order of ids
+    first = sorted((-value if descending else value, id_) for id_, value in rows)[:limit]
+    return [Found(id_ if isinstance(id_, UUID) else UUID(id_), -value if descending else value) for value, id_ in first]

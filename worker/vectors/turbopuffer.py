@@ -156,7 +156,11 @@ class TurbopufferStore:
         if answer is None:
             return []
         return [
-            ranked(((row.id, row["$dist"]) for row in result.rows or ()), descending=leg.vector is None)
+            ranked(
+                ((str(row.id), row["$dist"]) for row in result.rows or ()),
+                descending=leg.vector is None,
+                limit=leg.limit,
+            )
             for leg, result in zip(legs, answer.results or (), strict=True)
         ]
 

@@ -3,10 +3,10 @@
 Six rules hold here; each was seen to lose or double rows, or to crash, when broken. `id` is a declared primary key, or
 concurrent merges duplicate rows silently. Nothing is opened before a fork. A write is one commit for all its rows. Only
 `optimize` compacts, from one place, and is repeated on a conflict. A table appears whole, with its indexes, or not at
-all. Every call opens the table anew (1 ms), so that it sees what other processes wrote, dropped and made again.
+all. Every call opens the table anew (under 1 ms), so that it sees what other processes wrote, dropped and made again.
 
-Vectors are compared one by one: exact, 24 ms for 100,000 rows of 384 dimensions. An approximate index would take 40 s
-to build at that size and loses 2 % of the hits; larger installations have Turbopuffer.
+Vectors are compared one by one: exact, 24 ms for 100,000 rows of 384 dimensions that are not held in memory. An
+approximate index would take 40 s to build at that size and loses 2 % of the hits; larger folders have Turbopuffer.
 """
 
 from __future__ import annotations
@@ -23,16 +23,28 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
+from itertools import compress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID, uuid4
 
-from schemas.errors import StoreRefused, StoreUnavailable
+import structlog
+
+from schemas.errors import StoreError, StoreRefused, StoreUnavailable
 from worker.keywords import Keywords
-from worker.vectors import STRING_ATTRIBUTES, Condition, Found, Leg, Patch, Row, Value, Vector, cut
-from worker.vectors.rows import attributes, can_match, check, clean, matrix, ranked, storable, words
+from worker.vectors import STRING_ATTRIBUTES, Found, Leg, Patch, Row, Value, Vector
+from worker.vectors.lance import indexes
+from worker.vectors.lance.indexes import FIELDS
+from worker.vectors.lance.repair import is_lost, lacks_file
+from worker.vectors.lance.sql import is_in
+from worker.vectors.rows import attributes, can_match, check, matrix, storable
+
+if TYPE_CHECKING:
+    from worker.vectors.lance.search import Searcher
 
 T = TypeVar("T")
+
+log = structlog.get_logger()
 
 # A compaction that loses a race is repeated here, so it is no news; the library reads this once, when imported.
 os.environ.setdefault("LANCEDB_LOG", "warn,lance::dataset::optimize=error")
@@ -43,10 +55,6 @@ ATTEMPTS, FIRST_PAUSE_S, LONGEST_PAUSE_S = 10, 0.02, 1.0
 KEEP_VERSIONS = timedelta(minutes=10)
 #: Ids in one expression, whose text is parsed.
 MAX_IDS = 4_000
-#: The columns of keywords; tables of an earlier release lack the second until they are written to.
-FIELDS = ("keywords", "code")
-#: Rows fetched beyond the limit, so that it cuts between equal values by id and not by chance.
-TIES = 64
 
 
 class LanceStore:
@@ -56,7 +64,9 @@ class LanceStore:
         self._directory = directory
         self._has_keywords = has_keywords
         self._lock = threading.Lock()
-        self._connection: tuple[int, Any] | None = None
+        self._process: int | None = None
+        self._connection: Any = None
+        self._searching: Searcher | None = None
 
     @property
     def has_keywords(self) -> bool:
@@ -88,16 +98,18 @@ class LanceStore:
             for some in _patch_tables(patches, table.schema, has_keywords=self._has_keywords):
                 _commit(partial(table.merge_insert("id").when_matched_update_all().execute, some))
             for start in range(0, len(deletes), MAX_IDS):
-                gone = _in("id", [str(id_) for id_ in deletes[start : start + MAX_IDS]])
+                gone = is_in("id", [str(id_) for id_ in deletes[start : start + MAX_IDS]])
                 _commit(partial(table.delete, gone))
 
     def search(self, namespace: str, legs: Sequence[Leg]) -> list[list[Found]]:
         """One ranking per leg, equal values by id. Raises StoreRefused or StoreUnavailable."""
         asked = [can_match(leg, has_keywords=self._has_keywords) for leg in legs]
-        with self._table(namespace) as table:
-            return [
-                _find(table, leg) if table is not None and ask else [] for leg, ask in zip(legs, asked, strict=True)
-            ]
+        path = self._path(namespace)
+        if not any(asked) or not path.exists():
+            return [[] for _ in legs]
+        with self._whole(namespace):
+            found = iter(self._searcher().search(namespace, list(compress(legs, asked))))
+        return [next(found) if ask else [] for ask in asked]
 
     def ids(self, namespace: str, after: UUID | None, limit: int) -> list[UUID]:
         """Return the next `limit` ids in ascending order; fewer only at the end. Raises StoreUnavailable."""
@@ -115,7 +127,7 @@ class LanceStore:
         found: dict[UUID, Vector] = {}
         with self._table(namespace) as table:
             for start in range(0, len(ids) if table is not None else 0, MAX_IDS):
-                some = _in("id", [str(id_) for id_ in ids[start : start + MAX_IDS]])
+                some = is_in("id", [str(id_) for id_ in ids[start : start + MAX_IDS]])
                 rows = table.search().where(f"{some} AND embedded").select(["id", "vector"]).limit(MAX_IDS).to_arrow()
                 cells = rows["vector"].combine_chunks().flatten().to_numpy().reshape(len(rows), -1)
                 found |= {UUID(id_): cell for id_, cell in zip(rows["id"].to_pylist(), cells, strict=True)}
@@ -136,16 +148,29 @@ class LanceStore:
         """Merge small files, index new rows, remove old versions. Raises StoreUnavailable while writers always win."""
         with self._table(namespace) as table:
             if table is not None:
-                _index_code(table)
+                indexes.add_missing(table)
                 _commit(partial(table.optimize, cleanup_older_than=KEEP_VERSIONS))
 
     @contextmanager
     def _table(self, namespace: str) -> Iterator[Any]:
         """Yield the table, or None where there is none."""
-        path = self._path(namespace)
-        connection = self._connect() if path.exists() else None
-        with _mapped(path):
+        connection = self._connect() if self._path(namespace).exists() else None
+        with self._whole(namespace):
             yield connection.open_table(namespace) if connection is not None else None
+
+    @contextmanager
+    def _whole(self, namespace: str) -> Iterator[None]:
+        """As `_mapped`; a table of which somebody deleted files is whole or gone when the call is repeated."""
+        try:
+            with _mapped(self._path(namespace)):
+                yield
+        except StoreError as error:
+            if not lacks_file(error.__cause__) or not self._path(namespace).exists():
+                raise
+            if is_lost(lambda: self._connect().open_table(namespace)):
+                log.exception("files of a LanceDB table were deleted; it is given up", namespace=namespace)
+                self.drop(namespace)
+            raise StoreUnavailable("Files of this namespace were deleted meanwhile; try again.") from error
 
     def _path(self, namespace: str) -> Path:
         if not re.fullmatch(r"[A-Za-z0-9\-_.]{1,128}", namespace):
@@ -153,12 +178,26 @@ class LanceStore:
         return self._directory / f"{namespace}.lance"
 
     def _connect(self) -> Any:
-        with self._lock:
+        with self._one_process():
             if self._connection is None:
-                self._connection = os.getpid(), _open(self._directory)
-            if self._connection[0] != os.getpid():
+                self._connection = _open(self._directory)
+            return self._connection
+
+    def _searcher(self) -> Searcher:
+        from worker.vectors.lance.search import Searcher
+
+        with self._one_process():
+            if self._searching is None:
+                self._searching = Searcher(self._directory)
+            return self._searching
+
+    @contextmanager
+    def _one_process(self) -> Iterator[None]:
+        with self._lock:
+            self._process = self._process or os.getpid()
+            if self._process != os.getpid():
                 raise RuntimeError("this LanceStore was used before the fork; make a new one in each process")
-            return self._connection[1]
+            yield
 
     def _create(self, namespace: str, schema: Any) -> None:
         """Build the empty table with its indexes aside and move it to its place, unless another process was first."""
@@ -182,18 +221,8 @@ def _open(directory: Path) -> Any:
 
 
 def _build(directory: Path, namespace: str, schema: Any) -> None:
-    from lancedb.index import FTS, BTree
-
     table = _open(directory).create_table(namespace, schema=schema)
-    # without it, patches take 118 ms at 200,000 rows, and with it 5 ms
-    table.create_index("id", config=BTree())
-    if "keywords" in schema.names:
-        # words of all scripts, and also cut at "_" and "."; rows not indexed yet are searched along
-        text = FTS(
-            base_tokenizer="icu/split", language="English", stem=True, remove_stop_words=False, with_position=False
-        )
-        table.create_index("keywords", config=text)
-        _index_code(table)
+    indexes.add_missing(table)
 
 
 def _add_code(table: Any) -> None:
@@ -202,17 +231,6 @@ def _add_code(table: Any) -> None:
 
     if "keywords" in table.schema.names and "code" not in table.schema.names:
         table.add_columns(pa.field("code", pa.string()))
-
-
-def _index_code(table: Any) -> None:
-    from lancedb.index import FTS
-
-    if "code" in table.schema.names and not any("code" in index.columns for index in table.list_indices()):
-        # its tokens were made before
-        code = FTS(
-            base_tokenizer="whitespace", max_token_length=None, stem=False, remove_stop_words=False, with_position=False
-        )
-        table.create_index("code", config=code)
 
 
 def _schema(dimensions: int, *, has_keywords: bool) -> Any:
@@ -262,60 +280,6 @@ def _require_dimensions(table: Any, dimensions: int) -> None:
     has = table.schema.field("vector").type.list_size
     if has != dimensions:
         raise StoreRefused(f"The namespace holds vectors of {has} numbers, not {dimensions}; use another namespace.")
-
-
-def _find(table: Any, leg: Leg) -> list[Found]:
-    return _by_keywords(table, leg) if leg.vector is None else _by_vector(table, leg)
-
-
-def _by_keywords(table: Any, leg: Leg) -> list[Found]:
-    from lancedb.query import MatchQuery
-
-    column = "code" if leg.field == "code" else "keywords"
-    if column not in table.schema.names:
-        return []
-    # a match query takes its text as words only, whatever operators stand in it
-    found = _rows(table.search(MatchQuery(words(leg), column), query_type="fts"), leg, ["id", "_score"])
-    return ranked(zip(*found.values(), strict=True), descending=True)[: leg.limit]
-
-
-def _by_vector(table: Any, leg: Leg) -> list[Found]:
-    """The nearest rows that have a vector. A filter takes longer than the search, and hardly ever leaves a row out."""
-
-    def nearest(*conditions: str) -> dict[str, list[Any]]:
-        query = table.search(leg.vector, vector_column_name="vector").distance_type("cosine")
-        return _rows(query, leg, ["id", "_distance", "embedded"], *conditions)
-
-    found = nearest()
-    if not all(found["embedded"]):
-        found = nearest("embedded")
-    return ranked(zip(found["id"], found["_distance"], strict=True), descending=False)[: leg.limit]
-
-
-def _rows(query: Any, leg: Leg, columns: list[str], *conditions: str) -> dict[str, list[Any]]:
-    """The columns of a leg's rows, with some beyond its limit."""
-    where = [*map(_sql, leg.conditions), *conditions]
-    if where:
-        query = query.where(" AND ".join(where), prefilter=True)
-    found = query.select(columns).limit(leg.limit + TIES).to_arrow().to_pydict()
-    return {column: found[column] for column in columns}
-
-
-def _sql(condition: Condition) -> str:
-    values = [cut(clean(value)) if isinstance(value, str) else value for value in condition.values]
-    if condition.op == "in":
-        return _in(condition.attribute, values)
-    # "0" follows "/", so the range is exactly the values that start with the prefix and "/"
-    name, low, high = condition.attribute, _literal(f"{values[0]}/"), _literal(f"{values[0]}0")
-    return f"({name} = {_literal(values[0])} OR ({name} >= {low} AND {name} < {high}))"
-
-
-def _in(name: str, values: Sequence[str | int]) -> str:
-    return f"{name} IN ({', '.join(map(_literal, values))})"
-
-
-def _literal(value: str | int) -> str:
-    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value).lower()
 
 
 def _commit(action: Callable[[], T]) -> T:

@@ -1,0 +1,48 @@
+"""Files of a LanceDB table deleted by somebody else: what can be kept is kept, and nothing stays stuck."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from schemas.errors import StoreUnavailable
+from tests.contract.test_vectors import D, about, axis, near, row
+from worker.vectors.lance import LanceStore
+
+SPACE = "space"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LanceStore:
+    made = LanceStore(tmp_path, has_keywords=True)
+    made.write(SPACE, D, [row(number, axis(number), "word") for number in range(1, 5)])
+    made.optimize(SPACE)
+    return made
+
+
+def emptied(tmp_path: Path, *names: str) -> None:
+    for name in names:
+        shutil.rmtree(tmp_path / f"{SPACE}.lance" / name)
+
+
+@pytest.mark.parametrize("names", [["data"], ["_versions"], ["data", "_indices"]], ids=str)
+def test_rows_that_are_gone_are_not_there_at_the_next_call(tmp_path: Path, store: LanceStore, names: list[str]) -> None:
+    emptied(tmp_path, *names)
+    with pytest.raises(StoreUnavailable, match="try again"):
+        near(store, SPACE, axis(1))
+    assert store.ids(SPACE, None, 10) == []
+    store.write(SPACE, D, [row(9, axis(1), "word")])
+    assert near(store, SPACE, axis(1)) == about(store, SPACE, "word") == [9]
+
+
+def test_indexes_are_made_anew_and_no_row_is_lost(tmp_path: Path, store: LanceStore) -> None:
+    emptied(tmp_path, "_indices")
+    other = LanceStore(tmp_path, has_keywords=True)
+    with pytest.raises(StoreUnavailable, match="try again"):
+        about(other, SPACE, "word")
+    assert about(other, SPACE, "word") == [1, 2, 3, 4]
+    other.write(SPACE, D, [row(9, axis(1), "word")], deletes=[UUID(int=4)])
+    assert other.ids(SPACE, None, 10) == [UUID(int=number) for number in (1, 2, 3, 9)]

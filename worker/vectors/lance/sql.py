@@ -1,0 +1,31 @@
+"""Filters as LanceDB reads them: SQL expressions, which know no parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from worker.vectors import Condition, cut
+from worker.vectors.rows import clean
+
+
+def where(conditions: Sequence[Condition]) -> str:
+    """Return one expression that holds where all conditions do; "" for none."""
+    return " AND ".join(map(_sql, conditions))
+
+
+def is_in(name: str, values: Sequence[str | int]) -> str:
+    """Return the expression that the column equals one of the values."""
+    return f"{name} IN ({', '.join(map(_literal, values))})"
+
+
+def _sql(condition: Condition) -> str:
+    values = [cut(clean(value)) if isinstance(value, str) else value for value in condition.values]
+    if condition.op == "in":
+        return is_in(condition.attribute, values)
+    # "0" follows "/", so the range is exactly the values that start with the prefix and "/"
+    name, low, high = condition.attribute, _literal(f"{values[0]}/"), _literal(f"{values[0]}0")
+    return f"({name} = {_literal(values[0])} OR ({name} >= {low} AND {name} < {high}))"
+
+
+def _literal(value: str | int) -> str:
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value).lower()
