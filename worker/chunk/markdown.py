@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,29 +17,50 @@ from worker.tokens import Offsets
 #: Sections of a text; one with more is no document that anybody wrote, and is cut as if it had none.
 _MOST_SECTIONS = 100_000
 
-Path = tuple[Heading, ...]
+
+class _Section(NamedTuple):
+    """Its characters, and the headings above and at its start, outermost first."""
+
+    start: int
+    end: int
+    path: tuple[Heading, ...]
+
+    def piece(self, start: int, end: int, untitled: str | None) -> Piece:
+        """The piece of a span within it, with the nearest heading as title."""
+        above = tuple([heading.title for heading in self.path if heading.start < start])
+        return Piece(start, end, above, title=self.path[-1].title if self.path else untitled)
 
 
 def cut(measure: Measure, document: Document) -> Iterator[Piece]:
-    """One piece for each section with a body, several for one that is too long, with the nearest heading as title."""
+    """One piece for each section with a body, several for one that is too long."""
     sections = list(islice(_sections(measure.text), _MOST_SECTIONS + 1))
     if len(sections) > _MOST_SECTIONS:
         yield from (Piece(*span, title=document.title) for span in lines.cut(measure, 0, len(measure.text)))
         return
-    starts, ends = (np.array([section[i] for section in sections], dtype=np.int64) for i in (0, 1))
-    short = measure.surely_fit(starts, ends).tolist()
-    fits = [sure or measure.fits(*section[:2]) for sure, section in zip(short, sections, strict=True)]
-    spans = [section[:2] for section, fit in zip(sections, fits, strict=True) if fit]
-    long = [section[:2] for section, fit in zip(sections, fits, strict=True) if not fit]
-    if long:
-        spans += lines.cut_all(measure, long, _whole(measure, long))
     untitled = document.title if len(sections) == 1 else None
-    # overlaps stay within their section, so that a span's start tells which it is of
-    numbers = starts.searchsorted([start for start, _ in spans], side="right") - 1
-    for (first, last), number in zip(spans, numbers.tolist(), strict=True):
-        path = sections[number][2]
-        above = tuple(heading.title for heading in path if heading.start < first)
-        yield Piece(first, last, above, title=path[-1].title if path else untitled)
+    starts, ends, _ = zip(*sections, strict=True)
+    sure = measure.surely_fit(np.array(starts), np.array(ends)).tolist()
+    long = []
+    for section, fits in zip(sections, sure, strict=True):
+        if fits or measure.fits(section.start, section.end):
+            yield section.piece(section.start, section.end, untitled)
+        else:
+            long.append(section)
+    yield from _parts(measure, long, untitled)
+
+
+def _parts(measure: Measure, long: list[_Section], untitled: str | None) -> Iterator[Piece]:
+    """Pieces of sections that are too long."""
+    if not long:
+        return
+    spans = [(section.start, section.end) for section in long]
+    sections = iter(long)
+    section = next(sections)
+    for start, end in lines.cut_all(measure, spans, _whole(measure, spans)):
+        # overlaps stay within their section
+        while start >= section.end:
+            section = next(sections)
+        yield section.piece(start, end, untitled)
 
 
 def _whole(measure: Measure, sections: list[Span]) -> Offsets:
@@ -48,17 +70,16 @@ def _whole(measure: Measure, sections: list[Span]) -> Offsets:
     return found[measure.surely_fit(*found.T)]
 
 
-def _sections(text: str) -> Iterator[tuple[int, int, Path]]:
-    """Start, end and headings, outermost first, of each section; a heading without a body begins the next one's."""
+def _sections(text: str) -> Iterator[_Section]:
+    """The sections in order; a heading without a body begins the next one's."""
     start, body = 0, 0
-    path: Path = ()
+    path: tuple[Heading, ...] = ()
     for heading in headings(text):
         if text[body : heading.start].strip():
-            yield start, heading.start, path
+            yield _Section(start, heading.start, path)
             start = heading.start
-        path, body = _below(path, heading), heading.end
-    yield start, len(text), path
-
-
-def _below(path: Path, heading: Heading) -> Path:
-    return (*(above for above in path if above.level < heading.level), heading)
+        kept = len(path)
+        while kept and path[kept - 1].level >= heading.level:
+            kept -= 1
+        path, body = (*path[:kept], heading), heading.end
+    yield _Section(start, len(text), path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from schemas.document import Document
 from worker.parse.limits import Limits
@@ -37,8 +37,7 @@ _TABLE = re.compile(r"^[ ]{0,3}\|[^\n]*+\n(?:[ ]{0,3}\|[^\n]*+(?:\n|\Z))++", re.
 _NO_PARAGRAPH = re.compile(r"[ ]{4}|\t|\s*(?:[-*+>|#=<]|\d+[.)]\s|`{3}|~{3})")
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
+class Heading(NamedTuple):
     """A heading; the text from `start` (character of its line's start) to `end` is the heading itself."""
 
     start: int
@@ -75,10 +74,10 @@ def headings(text: str) -> Iterator[Heading]:
     front = _FRONT_MATTER.match(text, 0, _FRONT_WITHIN)
     fence = ""
     for mark in _MARKS.finditer(text, front.end() if front else 0):
-        if mark["fence"]:
+        if mark.lastgroup == "info":
             fence = _after_fence(fence, mark)
         elif not fence:
-            heading = _atx(mark) if mark["level"] else _setext(text, mark)
+            heading = _setext(text, mark) if mark.lastgroup == "line" else _atx(mark)
             if heading:
                 yield heading
 
@@ -123,11 +122,14 @@ def _after_fence(fence: str, mark: re.Match[str]) -> str:
 
 
 def _atx(mark: re.Match[str]) -> Heading:
-    return Heading(mark.start(), mark.end(), len(mark["level"]), _unclosed((mark["title"] or "").strip()))
+    level, title = mark.group("level", "title")
+    return Heading(*mark.span(), len(level), _unclosed((title or "").strip()))
 
 
 def _unclosed(title: str) -> str:
     """A heading's text without the number signs that may close it."""
+    if not title.endswith("#"):
+        return title
     bare = title.rstrip("#")
     return title if bare and bare[-1] not in " \t" else bare.rstrip()
 
