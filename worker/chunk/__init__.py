@@ -14,6 +14,7 @@ from schemas.source import ChunkSettings
 from worker.chunk import code, json, keys, lines, markdown, table
 from worker.chunk.context import contexts
 from worker.chunk.measure import Measure, Piece, measure, trim
+from worker.garbage import uncollected
 from worker.tokens import Offsets, Tokenizer, char_offsets
 
 #: Tokens of context in front of a chunk's text, at most, by markup: table headers and class headers are longer.
@@ -41,7 +42,9 @@ def chunk(
         joint="\n" if document.markup == "code" else " > ",
     )
     whole = _stays_whole(limits, settings, document, pointer)
-    return _chunks(document, limits, _pieces(document, limits, pointer, whole=whole))
+    # of thousands of pieces, a collection would take longer than all else
+    with uncollected():
+        return _chunks(document, limits, _pieces(document, limits, pointer, whole=whole))
 
 
 def _pieces(document: Document, limits: Measure, pointer: str, *, whole: bool) -> Iterable[Piece]:

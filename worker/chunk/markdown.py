@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import NamedTuple
 
 import numpy as np
 
@@ -18,21 +17,12 @@ from worker.tokens import Offsets
 _MOST_SECTIONS = 100_000
 
 
-class _Section(NamedTuple):
-    """Its characters, and the headings above and at its start, outermost first."""
-
-    start: int
-    end: int
-    path: tuple[Heading, ...]
-
-    def piece(self, start: int, end: int, untitled: str | None) -> Piece:
-        """The piece of a span within it, with the nearest heading as title."""
-        above = tuple([heading.title for heading in self.path if heading.start < start])
-        return Piece(start, end, above, title=self.path[-1].title if self.path else untitled)
+#: Start and end of a section, and the headings above and at its start, outermost first.
+_Section = tuple[int, int, tuple[Heading, ...]]
 
 
 def cut(measure: Measure, document: Document) -> Iterator[Piece]:
-    """One piece for each section with a body, several for one that is too long."""
+    """One piece for each section with a body, several for one that is too long, with the nearest heading as title."""
     sections = list(islice(_sections(measure.text), _MOST_SECTIONS + 1))
     if len(sections) > _MOST_SECTIONS:
         yield from (Piece(*span, title=document.title) for span in lines.cut(measure, 0, len(measure.text)))
@@ -42,25 +32,28 @@ def cut(measure: Measure, document: Document) -> Iterator[Piece]:
     sure = measure.surely_fit(np.array(starts), np.array(ends)).tolist()
     long = []
     for section, fits in zip(sections, sure, strict=True):
-        if fits or measure.fits(section.start, section.end):
-            yield section.piece(section.start, section.end, untitled)
+        start, end, path = section
+        if fits or measure.fits(start, end):
+            yield _piece(start, end, path, untitled)
         else:
             long.append(section)
-    yield from _parts(measure, long, untitled)
+    if long:
+        yield from _parts(measure, long, untitled)
+
+
+def _piece(start: int, end: int, path: tuple[Heading, ...], untitled: str | None) -> Piece:
+    above = [heading.title for heading in path if heading.start < start]
+    return Piece(start, end, tuple(above), None, path[-1].title if path else untitled)
 
 
 def _parts(measure: Measure, long: list[_Section], untitled: str | None) -> Iterator[Piece]:
-    """Pieces of sections that are too long."""
-    if not long:
-        return
-    spans = [(section.start, section.end) for section in long]
-    sections = iter(long)
-    section = next(sections)
+    """Pieces of sections that are too long; overlaps stay within theirs."""
+    spans = [(start, end) for start, end, _ in long]
+    number = 0
     for start, end in lines.cut_all(measure, spans, _whole(measure, spans)):
-        # overlaps stay within their section
-        while start >= section.end:
-            section = next(sections)
-        yield section.piece(start, end, untitled)
+        while start >= long[number][1]:
+            number += 1
+        yield _piece(start, end, long[number][2], untitled)
 
 
 def _whole(measure: Measure, sections: list[Span]) -> Offsets:
@@ -76,10 +69,10 @@ def _sections(text: str) -> Iterator[_Section]:
     path: tuple[Heading, ...] = ()
     for heading in headings(text):
         if text[body : heading.start].strip():
-            yield _Section(start, heading.start, path)
+            yield start, heading.start, path
             start = heading.start
         kept = len(path)
         while kept and path[kept - 1].level >= heading.level:
             kept -= 1
         path, body = (*path[:kept], heading), heading.end
-    yield _Section(start, len(text), path)
+    yield start, len(text), path
