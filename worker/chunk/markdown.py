@@ -1,4 +1,7 @@
-"""Markdown is cut at its headings; the headings above a section are its context. Tables and fences stay whole."""
+"""Markdown is cut at its headings; the headings above a section are its context. Tables and fences stay whole.
+
+The parts of a table that is too long for it have the names of its columns as context, too.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,11 @@ import numpy as np
 from schemas.document import Document
 from worker.chunk import lines
 from worker.chunk.measure import Measure, Piece, Span
-from worker.parse.markdown import Heading, blocks, headings
+from worker.parse.markdown import Heading, blocks, columns, headings
 from worker.tokens import Offsets
 
 #: Sections of a text; one with more is no document that anybody wrote, and is cut as if it had none.
 _MOST_SECTIONS = 100_000
-
 
 #: Start and end of a section, and the headings above and at its start, outermost first.
 _Section = tuple[int, int, tuple[Heading, ...]]
@@ -41,26 +43,34 @@ def cut(measure: Measure, document: Document) -> Iterator[Piece]:
         yield from _parts(measure, long, untitled)
 
 
-def _piece(start: int, end: int, path: tuple[Heading, ...], untitled: str | None) -> Piece:
+def _piece(start: int, end: int, path: tuple[Heading, ...], untitled: str | None, header: str = "") -> Piece:
     above = [heading.title for heading in path if heading.start < start]
+    if header:
+        above.append(header)
     return Piece(start, end, tuple(above), None, path[-1].title if path else untitled)
 
 
 def _parts(measure: Measure, long: list[_Section], untitled: str | None) -> Iterator[Piece]:
-    """Pieces of sections that are too long; overlaps stay within theirs."""
+    """Pieces of sections that are too long, with the columns of the table they begin in; overlaps stay within them."""
     spans = [(start, end) for start, end, _ in long]
+    found = _blocks(measure.text, spans)
     number = 0
-    for start, end in lines.cut_all(measure, spans, _whole(measure, spans)):
+    for start, end in lines.cut_all(measure, spans, found[measure.surely_fit(*found.T)]):
         while start >= long[number][1]:
             number += 1
-        yield _piece(start, end, long[number][2], untitled)
+        yield _piece(start, end, long[number][2], untitled, _columns(measure.text, found, start))
 
 
-def _whole(measure: Measure, sections: list[Span]) -> Offsets:
-    """The blocks of the sections, two numbers each, that are short enough to stay whole."""
-    sides = (side for start, end in sections for block in blocks(measure.text, start, end) for side in block)
-    found = np.fromiter(sides, dtype=np.int64).reshape(-1, 2)
-    return found[measure.surely_fit(*found.T)]
+def _blocks(text: str, sections: list[Span]) -> Offsets:
+    """The blocks of the sections, two numbers each."""
+    sides = (side for start, end in sections for block in blocks(text, start, end) for side in block)
+    return np.fromiter(sides, dtype=np.int64).reshape(-1, 2)
+
+
+def _columns(text: str, found: Offsets, at: int) -> str:
+    """The columns of the table that a character is in, unless it begins there."""
+    block = int(found[:, 0].searchsorted(at)) - 1
+    return columns(text, *found[block].tolist()) if block >= 0 and at < found[block, 1] else ""
 
 
 def _sections(text: str) -> Iterator[_Section]:
