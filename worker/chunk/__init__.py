@@ -92,9 +92,9 @@ def _chunks(document: Document, limits: Measure, pieces: Iterable[Piece]) -> lis
     at, to = np.array(starts), np.array(ends)
     tokens = np.maximum(1, limits.tokens(to) - limits.tokens(at)) + context_tokens
     breaks = _line_breaks(limits.text)
-    lines_ = [(breaks.searchsorted(side) + 1).tolist() for side in (at, to)]
+    first_and_last_lines = [(breaks.searchsorted(side) + 1).tolist() for side in (at, to)]
     levels, pages = repeat(0), _pages(document, at)
-    where = (texts, starts, ends, *lines_, tokens.tolist(), context)
+    where = (texts, starts, ends, *first_and_last_lines, tokens.tolist(), context)
     return list(map(Chunk, *where, pointers, titles, symbols, node_types, scopes, levels, pages))
 
 

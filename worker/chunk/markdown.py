@@ -44,10 +44,8 @@ def cut(measure: Measure, document: Document) -> Iterator[Piece]:
 
 
 def _piece(start: int, end: int, path: tuple[Heading, ...], untitled: str | None, header: str = "") -> Piece:
-    above = [heading.title for heading in path if heading.start < start]
-    if header:
-        above.append(header)
-    return Piece(start, end, tuple(above), None, path[-1].title if path else untitled)
+    above = tuple([heading.title for heading in path if heading.start < start])
+    return Piece(start, end, (*above, header) if header else above, None, path[-1].title if path else untitled)
 
 
 def _parts(measure: Measure, long: list[_Section], untitled: str | None) -> Iterator[Piece]:

@@ -143,13 +143,13 @@ def _after_fence(fence: str, mark: re.Match[str]) -> str:
 
 def _atx(mark: re.Match[str]) -> Heading:
     level, title = mark.group("level", "title")
-    return Heading(*mark.span(), len(level), _unclosed((title or "").strip()))
+    title = title.strip() if title else ""
+    start, end = mark.span()
+    return Heading(start, end, len(level), _unclosed(title) if title.endswith("#") else title)
 
 
 def _unclosed(title: str) -> str:
     """A heading's text without the number signs that may close it."""
-    if not title.endswith("#"):
-        return title
     bare = title.rstrip("#")
     return title if bare and bare[-1] not in " \t" else bare.rstrip()
 
