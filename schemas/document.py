@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from schemas.status import Reason
 
@@ -110,8 +111,7 @@ class Document:
     references: tuple[Reference, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(NamedTuple):
     """A piece of a document; `document.text[start_char:end_char] == text`, lines count from 1, inclusive.
 
     `context` (headings, JSON keys) is embedded in front of the text and never shown; `tokens` counts both.

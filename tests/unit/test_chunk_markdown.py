@@ -7,6 +7,9 @@ from hypothesis import strategies as st
 from schemas.document import Chunk
 from schemas.source import ChunkSettings
 from tests.unit.chunking import cut, new, uncovered
+from worker.parse import Limits
+from worker.parse.blocks import table
+from worker.tokens import cl100k
 
 
 def md(text: str, size: int = 512, max_tokens: int = 8192) -> list[Chunk]:
@@ -69,6 +72,61 @@ def test_a_heading_of_many_words_is_cut_and_its_context_short(heading: str) -> N
 def test_an_edit_in_one_section_leaves_the_others() -> None:
     text = "\n".join(f"# H{i}\n" + "words of the section\n" * 300 for i in range(50))
     assert new(md(text), md(text.replace("# H9\n", "# H9\nnew line\n"))) <= 4
+
+
+ROWS = [f"| {i} | boat {i * 7919 % 1009} |" for i in range(300)]
+TABLES = {
+    "pipes around": ["| Day  | Boat\\|Crew |", "|:-----|---:|", *ROWS],
+    "pipes between": ["Day | Boat\\|Crew", "--- | ---", *(row.strip("| ") for row in ROWS)],
+    "carriage returns": ["| Day | | Boat\\|Crew |\r", "| --- |---| --- |\r", *(f"{row}\r" for row in ROWS)],
+    "from an office file": [table([["Day", "Boat|Crew"], *([str(i), f"boat {i}"] for i in range(300))], Limits())],
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_later_parts_of_a_table_have_its_columns_as_context(kind: str) -> None:
+    first, *others, last = md("\n".join(["# Log", "", *TABLES[kind], "", "## After", "text"]), size=128)
+    assert (first.context, last.context) == ("", "Log")
+    assert len(others) > 5
+    assert {c.context for c in others} == {"Log > Day, Boat|Crew"}
+    assert not any("Day" in c.text for c in others)
+
+
+def test_columns_are_those_of_the_table_a_part_begins_in() -> None:
+    fence = ["```", "| no | table |", "| --- | --- |", *ROWS, "```"]
+    prose = [f"line {i} of some prose, | which has a pipe" for i in range(300)]
+    tables = [line for name in "AB" for line in (f"| {name} | C |", "| - | - |", *ROWS, "")]
+    chunks = md("\n".join([*fence, "", *prose, "", *tables, *prose, *ROWS]), size=128)
+    before, inside, after = ([c.context for c in part] for part in (chunks[:35], chunks[35:-40], chunks[-40:]))
+    assert set(before) == {""}
+    assert set(inside) == {"", "A, C", "B, C"}
+    assert set(after) == {""}
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [("column", "column, column"), (r"\|", "|, |"), ("", "Log"), ("w " * 50, "Log"), ("2026", "Log")],
+)
+def test_the_columns_in_a_context_are_short_names(name: str, kept: str) -> None:
+    wide = ["# Log", "|" + f" {name} |" * 200, "|" + " --- |" * 200]
+    *_, last = md("\n".join([*wide, *ROWS]), size=128, max_tokens=200)
+    assert last.context.startswith(kept)
+    assert len(cl100k().starts(last.context)) <= 50
+
+
+def test_an_edit_in_a_table_costs_few_chunks() -> None:
+    rows = TABLES["pipes around"]
+    before = md("\n".join(rows), size=64)
+    assert len(before) > 50
+    assert new(before, md("\n".join([*rows[:99], "| new | row |", *rows[99:]]), size=64)) <= 4
+
+
+def test_tables_of_pages_have_their_columns_as_context() -> None:
+    cells = "".join(f"<tr><td>{i}</td><td>boat {i}</td></tr>" for i in range(300))
+    page = f"<h1>Log</h1><table><tr><th>Day</th><th>Boat</th></tr>{cells}</table>"
+    first, *others = cut(page, "a.html", settings=ChunkSettings(size=128))
+    assert first.text.startswith("# Log\n\n| Day | Boat |")
+    assert {c.context for c in others} == {"Log > Day, Boat"}
 
 
 MARKS = ["# A", "## B", "text", "", "---", "===", "```", "~~~", "    # x", "- x", "#", "\r", "é字"]

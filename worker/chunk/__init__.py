@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
+from operator import itemgetter
 
 import numpy as np
 
@@ -12,6 +14,7 @@ from schemas.source import ChunkSettings
 from worker.chunk import code, json, keys, lines, markdown, table
 from worker.chunk.context import contexts
 from worker.chunk.measure import Measure, Piece, measure, trim
+from worker.garbage import uncollected
 from worker.tokens import Offsets, Tokenizer, char_offsets
 
 #: Tokens of context in front of a chunk's text, at most, by markup: table headers and class headers are longer.
@@ -39,7 +42,9 @@ def chunk(
         joint="\n" if document.markup == "code" else " > ",
     )
     whole = _stays_whole(limits, settings, document, pointer)
-    return _chunks(document, limits, _pieces(document, limits, pointer, whole=whole))
+    # of thousands of pieces, a collection would take longer than all else
+    with uncollected():
+        return _chunks(document, limits, _pieces(document, limits, pointer, whole=whole))
 
 
 def _pieces(document: Document, limits: Measure, pointer: str, *, whole: bool) -> Iterable[Piece]:
@@ -77,35 +82,20 @@ def _stays_whole(limits: Measure, settings: ChunkSettings, document: Document, p
 
 def _chunks(document: Document, limits: Measure, pieces: Iterable[Piece]) -> list[Chunk]:
     placed = [(*trim(limits.text, piece.start, piece.end), piece) for piece in pieces]
-    placed = sorted((p for p in placed if p[0] < p[1]), key=lambda p: p[:2])
-    starts = np.array([start for start, _, _ in placed], dtype=np.int64)
-    ends = np.array([end for _, end, _ in placed], dtype=np.int64)
-    pages = _pages(document, starts)
+    placed = sorted((p for p in placed if p[0] < p[1]), key=itemgetter(0, 1))
+    if not placed:
+        return []
+    starts, ends, pieces = zip(*placed, strict=True)
+    _, _, above, pointers, titles, node_types, symbols, scopes = zip(*pieces, strict=True)
+    texts = [limits.text[start:end] for start, end in zip(starts, ends, strict=True)]
+    context, context_tokens = zip(*contexts(limits, above), strict=True)
+    at, to = np.array(starts), np.array(ends)
+    tokens = np.maximum(1, limits.tokens(to) - limits.tokens(at)) + context_tokens
     breaks = _line_breaks(limits.text)
-    first_lines = (breaks.searchsorted(starts) + 1).tolist()
-    last_lines = (breaks.searchsorted(ends) + 1).tolist()
-    tokens = np.maximum(1, limits.tokens(ends) - limits.tokens(starts)).tolist()
-    above = contexts(limits, (piece.above for _, _, piece in placed))
-    return [
-        Chunk(
-            text=limits.text[start:end],
-            start_char=start,
-            end_char=end,
-            start_line=first_line,
-            end_line=last_line,
-            tokens=counted + above[piece.above][1],
-            context=above[piece.above][0],
-            json_pointer=piece.pointer,
-            title=piece.title,
-            symbol=piece.symbol,
-            node_type=piece.node_type,
-            scope="/".join(piece.above) or None if piece.pointer is not None else piece.scope,
-            page=page,
-        )
-        for (start, end, piece), first_line, last_line, counted, page in zip(
-            placed, first_lines, last_lines, tokens, pages, strict=True
-        )
-    ]
+    first_and_last_lines = [(breaks.searchsorted(side) + 1).tolist() for side in (at, to)]
+    levels, pages = repeat(0), _pages(document, at)
+    where = (texts, starts, ends, *first_and_last_lines, tokens.tolist(), context)
+    return list(map(Chunk, *where, pointers, titles, symbols, node_types, scopes, levels, pages))
 
 
 def _pages(document: Document, starts: Offsets) -> list[int] | list[None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -14,7 +14,7 @@ Parts = tuple[str, ...]
 _MOST_CHARS = 8
 
 
-def contexts(measure: Measure, paths: Iterable[Parts]) -> dict[Parts, tuple[str, int]]:
+def contexts(measure: Measure, paths: Sequence[Parts]) -> Iterator[tuple[str, int]]:
     """The context of each path, "outer > inner", and what it costs in tokens with the empty line behind it.
 
     The measure may have another joint. None has more than `measure.context_tokens`: outer parts are left out first,
@@ -27,7 +27,7 @@ def contexts(measure: Measure, paths: Iterable[Parts]) -> dict[Parts, tuple[str,
         # counted among others a text can be a token or two shorter than by itself
         kept = text if not text or tokens + 2 <= measure.context_tokens else _shortened(measure, path)
         found[path] = (kept, min(tokens, measure.context_tokens) + SEPARATOR_TOKENS) if kept else ("", 0)
-    return found
+    return map(found.__getitem__, paths)
 
 
 def _counts(measure: Measure, texts: list[str]) -> list[int]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from schemas.errors import NotFound
 from worker.chunk import lines
-from worker.chunk.measure import Measure, Piece
+from worker.chunk.measure import Measure, Piece, Span
 from worker.chunk.minima import NEVER, Places, divide
 from worker.chunk.structure import Members, Structure, scan
 from worker.tokens import Offsets
@@ -158,8 +158,7 @@ def _shared(measure: Measure, structure: Structure, value: _Value, members: Memb
     for start, end in spans:
         # behind the last member that begins before the end, and so before the comma
         end_of_member = min(end, int(ends[starts.searchsorted(end) - 1]))
-        span_ = _strip(text, start, end_of_member)
-        yield Piece(*span_, value.inside, value.pointer, None, _node_type(structure, value))
+        yield _part(structure, value, _strip(text, start, end_of_member), value.inside)
 
 
 def _as_text(measure: Measure, structure: Structure, value: _Value) -> Iterator[Piece]:
@@ -168,12 +167,17 @@ def _as_text(measure: Measure, structure: Structure, value: _Value) -> Iterator[
     if len(spans) == 1:
         yield _piece(structure, value)
         return
-    for start, end in spans:
-        yield Piece(start, end, value.inside, value.pointer, None, _node_type(structure, value))
+    for part in spans:
+        yield _part(structure, value, part, value.inside)
 
 
 def _piece(structure: Structure, value: _Value) -> Piece:
-    return Piece(value.start, value.end, value.above, value.pointer, None, _node_type(structure, value))
+    return _part(structure, value, (value.start, value.end), value.above)
+
+
+def _part(structure: Structure, value: _Value, span: Span, above: tuple[str, ...]) -> Piece:
+    kind = _node_type(structure, value)
+    return Piece(*span, above, value.pointer, node_type=kind, scope="/".join(above) or None)
 
 
 def _node_type(structure: Structure, value: _Value) -> str:

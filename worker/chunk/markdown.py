@@ -1,4 +1,7 @@
-"""Markdown is cut at its headings; the headings above a section are its context. Tables and fences stay whole."""
+"""Markdown is cut at its headings; the headings above a section are its context. Tables and fences stay whole.
+
+The parts of a table that is too long for it have the names of its columns as context, too.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,14 @@ import numpy as np
 from schemas.document import Document
 from worker.chunk import lines
 from worker.chunk.measure import Measure, Piece, Span
-from worker.parse.markdown import Heading, blocks, headings
+from worker.parse.markdown import Heading, blocks, columns, headings
 from worker.tokens import Offsets
 
 #: Sections of a text; one with more is no document that anybody wrote, and is cut as if it had none.
 _MOST_SECTIONS = 100_000
 
-Path = tuple[Heading, ...]
+#: Start and end of a section, and the headings above and at its start, outermost first.
+_Section = tuple[int, int, tuple[Heading, ...]]
 
 
 def cut(measure: Measure, document: Document) -> Iterator[Piece]:
@@ -25,40 +29,58 @@ def cut(measure: Measure, document: Document) -> Iterator[Piece]:
     if len(sections) > _MOST_SECTIONS:
         yield from (Piece(*span, title=document.title) for span in lines.cut(measure, 0, len(measure.text)))
         return
-    starts, ends = (np.array([section[i] for section in sections], dtype=np.int64) for i in (0, 1))
-    short = measure.surely_fit(starts, ends).tolist()
-    fits = [sure or measure.fits(*section[:2]) for sure, section in zip(short, sections, strict=True)]
-    spans = [section[:2] for section, fit in zip(sections, fits, strict=True) if fit]
-    long = [section[:2] for section, fit in zip(sections, fits, strict=True) if not fit]
-    if long:
-        spans += lines.cut_all(measure, long, _whole(measure, long))
     untitled = document.title if len(sections) == 1 else None
-    # overlaps stay within their section, so that a span's start tells which it is of
-    numbers = starts.searchsorted([start for start, _ in spans], side="right") - 1
-    for (first, last), number in zip(spans, numbers.tolist(), strict=True):
-        path = sections[number][2]
-        above = tuple(heading.title for heading in path if heading.start < first)
-        yield Piece(first, last, above, title=path[-1].title if path else untitled)
+    starts, ends, _ = zip(*sections, strict=True)
+    sure = measure.surely_fit(np.array(starts), np.array(ends)).tolist()
+    long = []
+    for section, fits in zip(sections, sure, strict=True):
+        start, end, path = section
+        if fits or measure.fits(start, end):
+            yield _piece(start, end, path, untitled)
+        else:
+            long.append(section)
+    if long:
+        yield from _parts(measure, long, untitled)
 
 
-def _whole(measure: Measure, sections: list[Span]) -> Offsets:
-    """The blocks of the sections, two numbers each, that are short enough to stay whole."""
-    sides = (side for start, end in sections for block in blocks(measure.text, start, end) for side in block)
-    found = np.fromiter(sides, dtype=np.int64).reshape(-1, 2)
-    return found[measure.surely_fit(*found.T)]
+def _piece(start: int, end: int, path: tuple[Heading, ...], untitled: str | None, header: str = "") -> Piece:
+    above = tuple([heading.title for heading in path if heading.start < start])
+    return Piece(start, end, (*above, header) if header else above, None, path[-1].title if path else untitled)
 
 
-def _sections(text: str) -> Iterator[tuple[int, int, Path]]:
-    """Start, end and headings, outermost first, of each section; a heading without a body begins the next one's."""
+def _parts(measure: Measure, long: list[_Section], untitled: str | None) -> Iterator[Piece]:
+    """Pieces of sections that are too long, with the columns of the table they begin in; overlaps stay within them."""
+    spans = [(start, end) for start, end, _ in long]
+    found = _blocks(measure.text, spans)
+    number = 0
+    for start, end in lines.cut_all(measure, spans, found[measure.surely_fit(*found.T)]):
+        while start >= long[number][1]:
+            number += 1
+        yield _piece(start, end, long[number][2], untitled, _columns(measure.text, found, start))
+
+
+def _blocks(text: str, sections: list[Span]) -> Offsets:
+    """The blocks of the sections, two numbers each."""
+    sides = (side for start, end in sections for block in blocks(text, start, end) for side in block)
+    return np.fromiter(sides, dtype=np.int64).reshape(-1, 2)
+
+
+def _columns(text: str, found: Offsets, at: int) -> str:
+    """The columns of the table that a character is in, unless it begins there."""
+    block = int(found[:, 0].searchsorted(at)) - 1
+    return columns(text, *found[block].tolist()) if block >= 0 and at < found[block, 1] else ""
+
+
+def _sections(text: str) -> Iterator[_Section]:
+    """The sections in order; a heading without a body begins the next one's."""
     start, body = 0, 0
-    path: Path = ()
+    path: tuple[Heading, ...] = ()
     for heading in headings(text):
         if text[body : heading.start].strip():
             yield start, heading.start, path
             start = heading.start
-        path, body = _below(path, heading), heading.end
+        kept = len(path)
+        while kept and path[kept - 1].level >= heading.level:
+            kept -= 1
+        path, body = (*path[:kept], heading), heading.end
     yield start, len(text), path
-
-
-def _below(path: Path, heading: Heading) -> Path:
-    return (*(above for above in path if above.level < heading.level), heading)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,12 +16,11 @@ SEPARATOR_TOKENS = 2
 Span = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """A span of the text that becomes a chunk.
 
     `above` is its context: the headings, keys or headers around it, outermost first. `scope` names the definitions
-    around it, "outer/inner"; in JSON it is made of the keys above.
+    or keys around it, "outer/inner".
     """
 
     start: int
@@ -135,12 +135,11 @@ def measure(
 
 def trim(text: str, start: int, end: int) -> Span:
     """The span without white space at its end and blank lines at its start; a first line keeps its indentation."""
-    part = text[start:end]
-    inner = part.strip()
-    if not inner:
-        return start, start
+    part = text[start:end].rstrip()
     lead = len(part) - len(part.lstrip())
+    if not lead:
+        return start, start + len(part)
     # one character before the start: if it is a newline, the span begins with a line
     line = text.rfind("\n", max(start - 1, 0), start + lead)
     first = start + lead if line < 0 and start > 0 else line + 1
-    return first, start + lead + len(inner)
+    return first, start + len(part)

@@ -7,14 +7,12 @@ safe and shares the memory, embedding before a fork is not, for then the childre
 from __future__ import annotations
 
 import binascii
-import gc
 import logging
 import os
 import re
 import time
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from email.utils import parsedate_to_datetime
 from functools import cache
 from http import HTTPStatus
@@ -25,6 +23,7 @@ import numpy as np
 from schemas.errors import EmbeddingError, EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable
 from schemas.source import EmbedderProfile
 from worker.embed import Vectors
+from worker.garbage import uncollected
 
 #: Seconds without a byte from the provider after which a request counts as lost.
 TIMEOUT = 60.0
@@ -155,7 +154,8 @@ def warm() -> Any:
     # else it fetches a price list over the network, and loads a .env file into the environment
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
-    with _uncollected():
+    # a collection takes a quarter of an import's time
+    with uncollected():
         import httpcore  # noqa: F401 - the first request would import it, and the next line's, in every process anew
         import litellm
         import openai.resources  # noqa: F401 - see above
@@ -168,18 +168,6 @@ def warm() -> Any:
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "httpx"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     return litellm
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Without garbage collection, which takes a quarter of an import's time and finds nothing."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 #: Its model of an answer says that a vector is a list, and complains at each one in base64; and pydantic complains of

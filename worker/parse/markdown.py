@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from schemas.document import Document
 from worker.parse.limits import Limits
@@ -31,14 +31,24 @@ _BACKTICKS = re.compile(r"^[ ]*(`{3,})", re.MULTILINE)
 #: Marks of a fence, wherever in a line; and the columns it may be indented.
 _FENCE = re.compile(r"(?P<fence>[`~](?:(?<=`)``+(?=[^`\n]*$)|(?<=~)~~+))(?P<info>[^\n]*)", re.MULTILINE)
 _DEEPEST_FENCE = 3
-#: Two rows or more.
-_TABLE = re.compile(r"^[ ]{0,3}\|[^\n]*+\n(?:[ ]{0,3}\|[^\n]*+(?:\n|\Z))++", re.MULTILINE)
+#: The row of a table that is made of dashes, below the names of the columns.
+_DASHES = r"[ ]{0,3}(?=[^|\n]*\|)[|:-][-:| \t]*\r?(?:\n|\Z)"
+#: Two rows or more with a pipe in front, or rows below dashes.
+_TABLE = re.compile(
+    r"^(?:[ ]{0,3}\|[^\n]*+\n(?:[ ]{0,3}\|[^\n]*+(?:\n|\Z))++"
+    rf"|[^|\n]++\|[^\n]*+\n{_DASHES}(?:[^|\n]*+\|[^\n]*+(?:\n|\Z))*+)",
+    re.MULTILINE,
+)
+_COLUMNS = re.compile(rf"(?P<cells>[^|\n]*+\|[^\n]*+)\n{_DASHES}")
+_PIPE = re.compile(r"(?<!\\)\|")
+#: Characters of the row of names and that of dashes together, and of a name: a longer one is text in a page's layout.
+_COLUMNS_WITHIN, _LONGEST_NAME = 8192, 80
+_NUMBER = re.compile(r"[-+]?[\d.,]*\d%?")
 #: What a setext heading's text cannot start with: a list, a quote, a table, a heading, a rule, indented code.
 _NO_PARAGRAPH = re.compile(r"[ ]{4}|\t|\s*(?:[-*+>|#=<]|\d+[.)]\s|`{3}|~{3})")
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
+class Heading(NamedTuple):
     """A heading; the text from `start` (character of its line's start) to `end` is the heading itself."""
 
     start: int
@@ -75,10 +85,10 @@ def headings(text: str) -> Iterator[Heading]:
     front = _FRONT_MATTER.match(text, 0, _FRONT_WITHIN)
     fence = ""
     for mark in _MARKS.finditer(text, front.end() if front else 0):
-        if mark["fence"]:
+        if mark.lastgroup == "info":
             fence = _after_fence(fence, mark)
         elif not fence:
-            heading = _atx(mark) if mark["level"] else _setext(text, mark)
+            heading = _setext(text, mark) if mark.lastgroup == "line" else _atx(mark)
             if heading:
                 yield heading
 
@@ -97,6 +107,15 @@ def blocks(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         yield first, last
         at = last
     yield from (table.span() for table in _TABLE.finditer(text, at, end))
+
+
+def columns(text: str, start: int, end: int) -> str:
+    """The names of the columns, parted by commas; "" if this block is no table, or its first row one of data."""
+    found = _COLUMNS.match(text, start, min(end, start + _COLUMNS_WITHIN))
+    cells = _PIPE.split(found["cells"]) if found else []
+    names = [" ".join(cell.replace("\\|", "|").split()) for cell in cells if cell.strip()]
+    is_data = any(_NUMBER.fullmatch(name) or len(name) > _LONGEST_NAME for name in names)
+    return "" if is_data or len(names) == 1 else ", ".join(names)
 
 
 def _fences(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -123,7 +142,10 @@ def _after_fence(fence: str, mark: re.Match[str]) -> str:
 
 
 def _atx(mark: re.Match[str]) -> Heading:
-    return Heading(mark.start(), mark.end(), len(mark["level"]), _unclosed((mark["title"] or "").strip()))
+    level, title = mark.group("level", "title")
+    title = title.strip() if title else ""
+    start, end = mark.span()
+    return Heading(start, end, len(level), _unclosed(title) if title.endswith("#") else title)
 
 
 def _unclosed(title: str) -> str:
