@@ -27,7 +27,7 @@ class Across(Asked):
                     "tool_ids": ["7b0c1e5e-2f63-4c52-9f3a-0d6f3f0f4a11", "f3b8f3a4-8d1e-4a53-b1c4-6f0f4f1a2b22"],
                 },
                 {"project_id": "project-1", "query": "token refresh", "paths": ["/srv/docs", "s3://docs/handbook"]},
-                {"project_id": "project-1", "query": "token refresh", "paths": ["/folder-001/readme.md"], "top_k": 3},
+                {"project_id": "project-1", "query": "token refresh", "paths": ["/docs/readme.md"], "top_k": 3},
             ]
         },
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from schemas.errors import FilterMatchesNothing
 from schemas.search import Filters
-from worker.ignore import compiled
+from worker.ignore import compiled_glob
 from worker.state import Pool, chunks, files
 from worker.state.tools import Index
 from worker.vectors import Condition
@@ -50,7 +50,7 @@ def narrow(pool: Pool, index: Index, filters: Filters) -> Narrowed:
     """Resolve paths and file ids; raises `FilterMatchesNothing` where they select no file with text."""
     ids: set[str] | None = None
     if filters.path is not None:
-        spec = compiled("path", [filters.path])
+        spec = compiled_glob("path", filters.path)
         ids = {node_id for node_id, path in files.paths(pool, index.id) if spec.match_file(path)}
     if filters.file_ids is not None:
         named = set(files.named(pool, index.id, filters.file_ids))

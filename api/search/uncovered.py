@@ -19,7 +19,7 @@ from schemas.document import Entry
 from schemas.errors import FileError
 from schemas.search import Asked, Filters, Hit, Note
 from schemas.source import LocalSource, NodesSource
-from worker.ignore import Rules, compiled
+from worker.ignore import Rules, compiled_glob
 from worker.resources import Resources
 from worker.sources import Source, pages
 
@@ -143,7 +143,7 @@ def _entries(look: Look, place: Place) -> Iterator[tuple[Source, Entry]]:
 
 def _takes(look: Look, path: str) -> bool:
     glob = look.asked.filters.path
-    return glob is None or bool(compiled("path", [glob]).match_file(path))
+    return glob is None or bool(compiled_glob("path", glob).match_file(path))
 
 
 def _is_own(look: Look, place: Place, entry: Entry) -> bool:

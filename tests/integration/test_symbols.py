@@ -253,11 +253,14 @@ def test_each_name_has_its_share_of_the_definitions(running: Service, root: Path
     made = root / "shares"
     made.mkdir()
     write(made, "many.py", "".join(f"class C{n}:\n    def run(self):\n        pass\n" for n in range(60)))
+    write(made, "uses.js", "const C59 = require('./many')\n")
     tool = running.local_tool(made)
     running.wait(tool)
     (index,) = running.rows("SELECT index_id FROM search_tool WHERE id = %s", tool)[0]
     with closing(open_pool(running.database_url)) as pool:
         found = [name for *_, name, _ in symbols_of.named(pool, index, ["run", "C59"])]
+        # what a variable holds is defined elsewhere
+        assert [kind for *_, kind in symbols_of.named(pool, index, ["C59"])] == ["class"]
     assert (len(found), found[:3]) == (50, ["run", "C59", "run"])
 
 

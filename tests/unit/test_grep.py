@@ -119,6 +119,11 @@ def test_a_pattern_of_ascii_is_told(pattern: str, is_ascii: bool) -> None:
     assert compiled_pattern(Grep(pattern=pattern)).is_ascii == pattern.isascii()
 
 
+def test_groups_cost_nothing() -> None:
+    grouped = compiled_pattern(Grep(pattern=f"{'(' * 4_999}xy{')' * 4_999}", regex=True))
+    assert grouped.text.programsize == compiled_pattern(Grep(pattern="xy", regex=True)).text.programsize
+
+
 @pytest.mark.parametrize("end", ["kill -9 $$", "printf 'a\\0'; kill -9 $$", "printf 'a\\0'; exit 101"])
 def test_a_program_that_comes_to_a_bad_end_hides_nothing(tmp_path: Path, end: str) -> None:
     program = tmp_path / "rg"

@@ -17,7 +17,7 @@ from schemas.errors import Invalid
 from schemas.tool import LeftOut
 from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_COST, MAX_IGNORE_FILE, NOT_OBEYED, IgnoreFile, Rules, Trail
 from worker.ignore.defaults import DEFAULTS
-from worker.ignore.patterns import Patterns
+from worker.ignore.patterns import Patterns, compiled_glob
 
 BARE = Rules(keep=DEFAULTS)
 
@@ -282,3 +282,29 @@ def test_git_ignores_the_same_files(tmp_path: Path, seed: int) -> None:
     ignored = {path for path in asked.stdout.decode().split("\0") if path}
     rules = {path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in tmp_path.rglob(".gitignore")}
     assert {path for path in paths if judge(BARE, path, rules)} == ignored
+
+
+# --- one glob of a request
+
+
+@pytest.mark.parametrize(
+    ("glob", "path", "matches"),
+    [
+        ("*.{py,md}", "a/b.md", True),
+        ("*.{py,md}", "a/b.pyx", False),
+        ("{a,b/{c,d}}/*.py", "b/d/x.py", True),
+        ("{a,b/{c,d}}/*.py", "b/a/x.py", False),
+        ("test{,s}/**", "tests/x", True),
+        ("{{name}}/x", "{{name}}/x", True),
+        (r"\{a,b}", "{a,b}", True),
+        (r"\{a,b}", "a", False),
+    ],
+)
+def test_braces_are_either(glob: str, path: str, *, matches: bool) -> None:
+    assert compiled_glob("glob", glob).match_file(path) == matches
+
+
+@pytest.mark.parametrize("glob", ["{a,b}" * 100, "{" * 100_000, "{," * 100_000])
+def test_a_glob_of_too_much_is_refused(glob: str) -> None:
+    with pytest.raises(Invalid, match="`glob` has"):
+        compiled_glob("glob", glob)

@@ -11,7 +11,7 @@ import structlog
 
 from schemas.tool import IndexSettings
 from worker.ignore.defaults import DEFAULTS
-from worker.ignore.patterns import Patterns, compiled, lines_of
+from worker.ignore.patterns import Patterns, compiled, compiled_glob, lines_of
 
 __all__ = [
     "EVERYTHING",
@@ -22,6 +22,7 @@ __all__ = [
     "Rules",
     "Trail",
     "compiled",
+    "compiled_glob",
     "rules_of",
 ]
 

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
+from itertools import islice
 
 import structlog
 from pathspec import GitIgnoreSpec
@@ -29,6 +30,8 @@ MAX_PATTERN = 1000
 _WILD = 10
 
 _SPECIAL = re.compile(r"[*?\[\\]")
+#: The innermost braces with a comma, unless behind a backslash.
+_BRACES = re.compile(r"(?<!\\)\{([^{},]*,[^{}]*)\}")
 _CLASS = re.compile(r"\[:([a-z]+):\]")
 _CLASSES = {
     "alpha": "a-zA-Z",
@@ -233,6 +236,22 @@ def compiled(name: str, patterns: Sequence[str]) -> GitIgnoreSpec:
         return GitIgnoreSpec.from_lines(patterns, backend="simple")
 
 
+def compiled_glob(name: str, glob: str) -> GitIgnoreSpec:
+    """One pattern of the parameter `name`, in which `{a,b}` stands for either, as for ripgrep. Raises `Invalid`."""
+    _check_length(name, glob)
+    return compiled(name, list(islice(_alternatives(glob), MAX_PATTERNS + 1)))
+
+
+def _alternatives(glob: str) -> Iterator[str]:
+    """What its braces stand for; those without a comma, or behind a backslash, are names' own."""
+    found = _BRACES.search(glob)
+    if found is None:
+        yield glob
+        return
+    for one in found[1].split(","):
+        yield from _alternatives(f"{glob[: found.start()]}{one}{glob[found.end() :]}")
+
+
 @contextmanager
 def _no_foresight() -> Iterator[None]:
     """Without warnings of what brackets within brackets may mean in a later Python."""
@@ -241,9 +260,13 @@ def _no_foresight() -> Iterator[None]:
         yield
 
 
-def _check(name: str, pattern: str) -> None:
+def _check_length(name: str, pattern: str) -> None:
     if len(pattern) > MAX_PATTERN:
         raise Invalid(f"`{name}` has a pattern of more than {MAX_PATTERN} characters; shorten it.")
+
+
+def _check(name: str, pattern: str) -> None:
+    _check_length(name, pattern)
     if any(part.count("*") > MAX_STARS for part in pattern.split("/")):
         raise Invalid(f"`{name}` has {pattern!r}: at most {MAX_STARS} stars may stand between two slashes.")
     if not _can_match(pattern):

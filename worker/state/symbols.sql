@@ -33,14 +33,15 @@ WHERE r.index_id = %(index_id)s
 ORDER BY r.file_id, r.number LIMIT %(limit)s
 
 -- name: named
--- of each name what fits it best: its scope first, where it has one, then its case; every name has its turn
+-- of each name what fits it best: its scope first, where it has one, then its case, then what holds code:
+-- `const Foo = require(…)` has what is defined elsewhere; every name has its turn
 WITH asked AS (
     SELECT a.name, a.scope, a.place
     FROM unnest(%(names)s::text[], %(scopes)s::text[]) WITH ORDINALITY AS a (name, scope, place)
 ), found AS (
     SELECT s.*, a.place, rank() OVER (
         PARTITION BY a.place ORDER BY a.scope <> '' AND starts_with(reverse('/' || s.scope), reverse('/' || a.scope)) DESC,
-        s.name = a.name DESC) AS rank
+        s.name = a.name DESC, s.kind IN ('constant', 'variable')) AS rank
     FROM asked a CROSS JOIN LATERAL (
         SELECT * FROM symbol WHERE index_id = %(index_id)s AND lower(name) = lower(a.name COLLATE "C")
         ORDER BY file_id, number LIMIT %(considered)s) s

@@ -13,7 +13,7 @@ from api.search.grep.pattern import Pattern, compiled_pattern
 from schemas.errors import Invalid
 from schemas.grep import Grep
 from schemas.search import Note
-from worker.ignore import compiled
+from worker.ignore import compiled_glob
 from worker.resources import Resources
 from worker.state.tools import Index
 
@@ -33,7 +33,7 @@ class Place:
         #: how many files lay at the path
         self.files = 0
         self._is_but = glob is not None and glob.startswith("!")
-        self._spec = compiled("glob", [glob.removeprefix("!")]) if glob is not None else None
+        self._spec = compiled_glob("glob", glob.removeprefix("!")) if glob is not None else None
 
     def takes(self, path: str) -> bool:
         """Whether a file belongs to it; it is counted if it lies at the path."""

@@ -98,6 +98,8 @@ def _expression(source: str, asked: Grep) -> Any:
     options.max_mem = MAX_MEMORY
     options.log_errors = False
     options.never_nl = True
+    # nobody asks what a group holds, and each would cost every search
+    options.never_capture = True
     options.case_sensitive = asked.case_sensitive
     try:
         return re2.compile(source.encode(), options)
