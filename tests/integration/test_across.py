@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.service import PROJECT, Service, checked, environment, next_broker, service
+from worker.objects import s3_client
 from worker.settings import LOCAL_MODEL
 
 ACROSS = "/api/search"
@@ -27,16 +26,6 @@ FILES = {
     "loose/deep/tide.txt": "Tides\nThe harbour is deep at high tide.\n",
     "loose/node_modules/other.md": "The harbour of somebody else.\n",
 }
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[dict[str, str]]:
-    server = ThreadedMotoServer(port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
-    yield {"S3_ENDPOINT_URL": f"http://{host}:{port}", **keys}
-    server.stop()
 
 
 @pytest.fixture(scope="module")
@@ -300,13 +289,7 @@ def test_nodes_are_named_by_ids_or_by_names(running: Service) -> None:
 
 
 def test_buckets_are_searched_or_read(running: Service, s3: dict[str, str]) -> None:
-    client = boto3.client(
-        "s3",
-        endpoint_url=s3["S3_ENDPOINT_URL"],
-        aws_access_key_id="t",
-        aws_secret_access_key="t",
-        region_name="us-east-1",
-    )
+    client = s3_client(s3["S3_ENDPOINT_URL"])
     client.create_bucket(Bucket="pages")
     for key in ("book/sails.md", "book/old/sails.md", "loose/sails.txt", "loose-ends.txt"):
         client.put_object(Bucket="pages", Key=key, Body=f"All sails are in {key}.".encode())
