@@ -14,6 +14,7 @@ import structlog
 from api.leaving import CallerLeft, Left
 from api.search import search
 from api.search.embedding import embed_queries
+from api.search.filters import Within
 from api.search.merge import Part, merged
 from api.search.places import Place, Route, before_ids, routed
 from api.search.uncovered import file_id, uncovered_hits
@@ -22,7 +23,7 @@ from schemas.errors import EmbeddingError, FilterMatchesNothing, FoldexError, No
 from schemas.search import Asked, Note, Query
 from schemas.source import EmbedderProfile
 from worker.resources import Resources
-from worker.state import files, tools
+from worker.state import tools
 from worker.state.tools import Index
 
 #: Seconds between two looks whether the caller is still there.
@@ -182,7 +183,7 @@ def _searched(
     tool = route.tool
     if asked.mode != "keyword":
         _embed(resources, tool.index, asked, before, done, left)
-    answer = search(resources, tool.tool_id, tool.index, _query(resources, asked, route), left=left)
+    answer = search(resources, tool.tool_id, tool.index, _query(asked, route), left=left)
     start = before_ids(tool.index)
     files_of = [file_id(start + hit.file_id_path) for hit in answer.results]
     shown = {name: getattr(answer, name) for name in ("took_ms", "total_results", "coverage", "notes", "trace")}
@@ -205,15 +206,12 @@ def _embed(resources: Resources, index: Index, asked: Asked, before: Event | Non
         done.set()
 
 
-def _query(resources: Resources, asked: Across, route: Route) -> Query:
+def _query(asked: Across, route: Route) -> Query:
     """The query to one tool, kept to the route's files."""
     of_all = {name: getattr(asked, name) for name in Asked.model_fields}
-    filters, kept = asked.filters, route.files
-    if kept is not None and filters.file_ids is not None:
-        kept &= set(files.named(resources.pool, route.tool.index.id, filters.file_ids))
-    if kept is not None:
-        filters = filters.model_copy(update={"file_ids": sorted(kept)})
-    return Query(**{**of_all, "filters": filters})
+    if route.id_paths is not None:
+        of_all["filters"] = Within(**dict(asked.filters), id_paths=sorted(route.id_paths))
+    return Query(**of_all)
 
 
 def _read(resources: Resources, asked: Across, uncovered: Sequence[Place], until: float, left: Left) -> Found:

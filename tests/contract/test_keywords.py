@@ -12,7 +12,10 @@ from schemas.document import Chunk
 from worker.state import Pool, chunks, keywords
 from worker.state.chunks import Placed
 
-FILTERS = ("file_node_ids", "types", "languages", "symbols", "node_types", "scope", "json_pointer", "level")
+FILTERS = (
+    *("file_node_ids", "id_paths", "below", "types", "languages"),
+    *("symbols", "node_types", "scope", "json_pointer", "level"),
+)
 INDEX = """
 INSERT INTO search_index (id, project_id, identity, source, settings, vector_store, keyword_index, namespace)
 VALUES (%(id)s, 'p', %(id)s::text, '{}', '{}', 'lancedb', 'postgres', %(id)s::text)

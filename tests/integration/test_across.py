@@ -199,6 +199,31 @@ def test_a_path_is_asked_of_the_most_specific_tool(running: Service, inner: str,
     assert tools_of("one/snow [1].md", "one/docs/lease.md") == {inner, outer}
 
 
+def test_of_a_tool_only_what_is_at_or_below_the_paths_is_searched(running: Service, root: Path) -> None:
+    long = "x" * 250
+    names_of = ["part/a.md", "part/deep/b.md", "part2/c.md", "par_/d.md", f"{long}/{long}/{long}/{long}/{long}/e.md"]
+    names_of += [f"{long}/{long}/{long}/{long}/{long}y/f.md"]
+    for name in names_of:
+        (root / "parted" / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / "parted" / name).write_text(f"The anchor holds in {name[-6:]}.")
+    tool = running.local_tool(root / "parted", name="parted")
+    running.wait(tool)
+
+    def found(*paths: str, **body: Any) -> list[str]:
+        answer = across(running, "anchor", paths=[str(root / "parted" / path) for path in paths], **body)
+        assert {hit["tool_id"] for hit in answer["results"]} <= {tool}
+        return sorted(names(answer))
+
+    for mode in ("vector", "keyword"):
+        assert found("part", mode=mode) == ["a.md", "b.md"]
+        assert found("part/deep/b.md", "par_", mode=mode) == ["b.md", "d.md"]
+        assert found("part", "part/deep", "", mode=mode) == ["a.md", "b.md", "c.md", "d.md", "e.md", "f.md"]
+        # the store cuts paths this long, and two that differ behind the cut are two
+        assert found(names_of[4].rpartition("/")[0], mode=mode) == ["e.md"]
+    assert found("part", filters={"path": "**/b.md"}) == ["b.md"]
+    running.client.delete(f"/api/tools/search/{tool}")
+
+
 def test_a_file_alone_is_searched_where_its_path_is_asked_for(running: Service, inner: str, root: Path) -> None:
     path = str(root / "one/docs/lease.md")
     assert names(across(running, "rain", paths=[path, path])) == ["lease.md"]
