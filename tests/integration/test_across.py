@@ -136,10 +136,24 @@ def test_a_tool_that_fails_is_named_and_the_other_answers(
     assert {hit["tool_id"] for hit in found["results"]} == {outer}
 
 
-def test_where_all_fail_the_first_error_is_the_answer(running: Service, inner: str, means_well: EmbeddingsFake) -> None:
+def test_where_all_fail_their_error_is_the_answer(running: Service, inner: str, means_well: EmbeddingsFake) -> None:
     means_well.fail_next(401, count=20)
     status, code, _ = refused(running, query="nobody knows", tool_ids=[inner], mode="vector")
     assert (status, code) == (502, "embedding_unauthorized")
+
+
+def test_where_none_answers_in_time_that_is_an_error_which_names_all(
+    running: Service, inner: str, root: Path, means_well: EmbeddingsFake
+) -> None:
+    other = running.local_tool(root / "one", name="another")
+    running.wait(other)
+    means_well.holds.add("embeddings")
+    body = {"project_id": PROJECT, "query": "nobody hears", "tool_ids": [inner, other], "mode": "vector"}
+    answer = running.client.post(ACROSS, json=body)
+    assert (answer.status_code, answer.json()["code"]) == (503, "tool_slow")
+    assert answer.headers["Retry-After"]
+    assert all(said in answer.json()["detail"] for said in ("inner", inner, "another", other))
+    running.client.delete(f"/api/tools/search/{other}")
 
 
 def test_a_slow_tool_is_named_and_not_waited_for(
