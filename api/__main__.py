@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,6 +47,10 @@ def serve() -> None:
         # events may be listened to for hours; their readers connect again
         timeout_graceful_shutdown=5,
     )
+    # everyone was answered or given up: a thread whose provider hangs would keep the process for as long as that does
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 @main.command()

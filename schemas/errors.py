@@ -24,6 +24,7 @@ FoldexError
 │   ├── StoreRefused          (these rows)
 │   ├── StoreUnauthorized
 │   └── StoreUnavailable
+├── SearchSlow            (none of several tools answered in time)
 ├── LeaseLost             (another worker, a cancel or a delete took over)
 └── SliceOver             (the slice's time is spent; the next one goes on)
 
@@ -214,6 +215,14 @@ class StoreUnavailable(StoreError):
     """Back-pressure, time-out, connection or server error. `data["retry_after"]` is seconds, where given."""
 
     code = "store_unavailable"
+    status = 503
+    retryable = True
+
+
+class SearchSlow(FoldexError):
+    """A search of several tools, none of which answered in time; what slows them may pass."""
+
+    code = "tool_slow"
     status = 503
     retryable = True
 

@@ -14,15 +14,16 @@ import structlog
 from api.leaving import CallerLeft, Left
 from api.search import search
 from api.search.embedding import embed_queries
+from api.search.filters import Within
 from api.search.merge import Part, merged
 from api.search.places import Place, Route, before_ids, routed
 from api.search.uncovered import file_id, uncovered_hits
 from schemas.across import Across, AcrossAnswer, Searched
-from schemas.errors import EmbeddingError, FilterMatchesNothing, FoldexError, NotFound
+from schemas.errors import EmbeddingError, FilterMatchesNothing, FoldexError, NotFound, SearchSlow
 from schemas.search import Asked, Note, Query
 from schemas.source import EmbedderProfile
 from worker.resources import Resources
-from worker.state import files, tools
+from worker.state import tools
 from worker.state.tools import Index
 
 #: Seconds between two looks whether the caller is still there.
@@ -58,7 +59,7 @@ def search_across(resources: Resources, asked: Across, *, left: Left) -> AcrossA
     """The best hits of several tools of a project, or of what covers some paths, within SEARCH_SECONDS.
 
     Raises `NotFound` for tools that the project does not have, `FilterMatchesNothing` for paths that are missing and
-    where no tool has a file that passes the filters, the first tool's error if all of them fail, and `CallerLeft`.
+    where no tool has a file that passes the filters, as `check_answered` does if no tool answers, and `CallerLeft`.
     The time to find out whom to ask is not theirs.
     """
     started = time.monotonic()
@@ -66,7 +67,7 @@ def search_across(resources: Resources, asked: Across, *, left: Left) -> AcrossA
     begun = time.monotonic()
     jobs = _jobs(resources, asked, routes, uncovered, begun)
     ends = side_by_side(jobs, begun + resources.settings.search_seconds, left)
-    _check_some(ends, asked)
+    check_answered(jobs, ends, asked)
     found = [end for end in ends if isinstance(end, Found)]
     results = merged([each.part for each in found], asked.top_k, by_file=asked.group_by_file)
     return AcrossAnswer(
@@ -151,16 +152,25 @@ def _end(name: str, future: Future[Found]) -> End:
         return error
 
 
-def _check_some(ends: Sequence[End], asked: Asked) -> None:
-    """Raise the first error if there is nothing else."""
-    errors = [end for end in ends if isinstance(end, Exception)]
-    if len(errors) < len(ends):
+def check_answered(jobs: Sequence[Job], ends: Sequence[End], asked: Asked) -> None:
+    """Raise the error of those that failed or were slow, naming all, if none has answered.
+
+    Of different errors it is one after which trying again can help, else the first. Raises `FilterMatchesNothing` if it
+    was the filters, in every one.
+    """
+    if any(isinstance(end, Found) for end in ends):
         return
-    failed = [error for error in errors if not isinstance(error, FilterMatchesNothing)]
-    if failed:
-        raise failed[0]
-    said = asked.filters.model_dump_json(exclude_none=True)
-    raise FilterMatchesNothing(f"No indexed file of any tool matches the filters {said}; widen them.")
+    slow = SearchSlow("Nothing answered within SEARCH_SECONDS; try again, or raise it.")
+    failed = [end or slow for end in ends if not isinstance(end, Found | FilterMatchesNothing)]
+    if not failed:
+        said = asked.filters.model_dump_json(exclude_none=True)
+        raise FilterMatchesNothing(f"No indexed file of any tool matches the filters {said}; widen them.")
+    ours = [error for error in failed if isinstance(error, FoldexError)]
+    error = next((error for error in ours if error.retryable), failed[0])
+    if len(jobs) == 1 or not isinstance(error, FoldexError):
+        raise error
+    said = " ".join(note.detail for job, end in zip(jobs, ends, strict=True) for note in _notes(job.name, end))
+    raise type(error)(f"No tool answered. {said}", **error.data)
 
 
 def _notes(name: str, end: End) -> Sequence[Note]:
@@ -182,7 +192,7 @@ def _searched(
     tool = route.tool
     if asked.mode != "keyword":
         _embed(resources, tool.index, asked, before, done, left)
-    answer = search(resources, tool.tool_id, tool.index, _query(resources, asked, route), left=left)
+    answer = search(resources, tool.tool_id, tool.index, _query(asked, route), left=left)
     start = before_ids(tool.index)
     files_of = [file_id(start + hit.file_id_path) for hit in answer.results]
     shown = {name: getattr(answer, name) for name in ("took_ms", "total_results", "coverage", "notes", "trace")}
@@ -205,15 +215,12 @@ def _embed(resources: Resources, index: Index, asked: Asked, before: Event | Non
         done.set()
 
 
-def _query(resources: Resources, asked: Across, route: Route) -> Query:
+def _query(asked: Across, route: Route) -> Query:
     """The query to one tool, kept to the route's files."""
     of_all = {name: getattr(asked, name) for name in Asked.model_fields}
-    filters, kept = asked.filters, route.files
-    if kept is not None and filters.file_ids is not None:
-        kept &= set(files.named(resources.pool, route.tool.index.id, filters.file_ids))
-    if kept is not None:
-        filters = filters.model_copy(update={"file_ids": sorted(kept)})
-    return Query(**{**of_all, "filters": filters})
+    if route.id_paths is not None:
+        of_all["filters"] = Within(**dict(asked.filters), id_paths=sorted(route.id_paths))
+    return Query(**of_all)
 
 
 def _read(resources: Resources, asked: Across, uncovered: Sequence[Place], until: float, left: Left) -> Found:

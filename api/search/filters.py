@@ -10,15 +10,22 @@ from schemas.search import Filters
 from worker.ignore import compiled_glob
 from worker.state import Pool, chunks, files
 from worker.state.tools import Index
-from worker.vectors import Condition
+from worker.vectors import MAX_FILTERABLE_BYTES, Condition
+
+
+class Within(Filters):
+    """Filters, and the `file_id_path` values of files and folders that one tool among several is kept to."""
+
+    id_paths: list[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Narrowed:
-    """Filters with paths and file ids resolved to `file_node_id` values (None: every file)."""
+    """Filters with globs and file ids resolved to `file_node_id` values, and id paths to keep to; None: every file."""
 
     filters: Filters
     file_node_ids: list[str] | None
+    id_paths: list[str] | None = None
 
     @property
     def conditions(self) -> list[Condition]:
@@ -33,8 +40,11 @@ class Narrowed:
             "level": None if f.level is None else [f.level],
         }
         found = [Condition(name, "in", values) for name, values in lists.items() if values is not None]
-        prefixes = {"scope": f.scope, "json_pointer": f.json_pointer}
-        return found + [Condition(name, "prefix", [value]) for name, value in prefixes.items() if value is not None]
+        one = {"scope": f.scope, "json_pointer": f.json_pointer}
+        prefixes = {name: [value] for name, value in one.items() if value is not None}
+        if self.id_paths is not None:
+            prefixes["file_id_path"] = self.id_paths
+        return found + [Condition(name, "prefix", values) for name, values in prefixes.items()]
 
     @property
     def values(self) -> dict[str, Any]:
@@ -42,6 +52,8 @@ class Narrowed:
         f = self.filters
         return {
             "file_node_ids": self.file_node_ids,
+            "id_paths": self.id_paths,
+            "below": None if self.id_paths is None else [f"{path}/" for path in self.id_paths],
             **f.model_dump(include={"types", "languages", "symbols", "node_types", "scope", "json_pointer", "level"}),
         }
 
@@ -55,7 +67,12 @@ def narrow(pool: Pool, index: Index, filters: Filters) -> Narrowed:
     if filters.file_ids is not None:
         named = set(files.named(pool, index.id, filters.file_ids))
         ids = named if ids is None else ids & named
-    narrowed = Narrowed(filters, None if ids is None else sorted(ids))
+    id_paths = filters.id_paths if isinstance(filters, Within) else None
+    if id_paths is not None and any(len(path.encode()) >= MAX_FILTERABLE_BYTES for path in id_paths):
+        # the store cuts what it filters by: it could not tell such paths from their neighbours
+        below = {node_id for path in id_paths for node_id in files.below(pool, index.id, path)}
+        ids, id_paths = below if ids is None else ids & below, None
+    narrowed = Narrowed(filters, None if ids is None else sorted(ids), id_paths)
     if ids is not None and not ids:
         _refuse(narrowed)
     return narrowed

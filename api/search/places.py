@@ -35,10 +35,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A tool to ask, and the `file_node_id` values to keep to; None: all of its files."""
+    """A tool to ask, and the `file_id_path` values of files and folders to keep to; None: all of its files."""
 
     tool: Searchable
-    files: frozenset[str] | None
+    id_paths: frozenset[str] | None
 
 
 def routed(
@@ -96,18 +96,18 @@ def _root(index: Index, id_paths: Mapping[str, str]) -> str | None:
 def _route(resources: Resources, place: Place, rooted: Sequence[tuple[str, Searchable]]) -> Route | None:
     for root, tool in rooted:
         if place.address == root or place.address.startswith(root + "/"):
-            is_all = place.address == root
             id_path = place.address.removeprefix(before_ids(tool.index))
-            live = files.below(resources.pool, tool.index.id, id_path, limit=1 if is_all else None)
-            if live:
-                return Route(tool, None if is_all else frozenset(live))
+            if files.below(resources.pool, tool.index.id, id_path, limit=1):
+                return Route(tool, None if place.address == root else frozenset([id_path]))
     return None
 
 
 def _joined(held: Route | None, route: Route) -> Route:
     if held is None:
         return route
-    return Route(route.tool, None if held.files is None or route.files is None else held.files | route.files)
+    if held.id_paths is None or route.id_paths is None:
+        return Route(route.tool, None)
+    return Route(route.tool, held.id_paths | route.id_paths)
 
 
 def _places(resources: Resources, project_id: str, path: str) -> list[Place]:

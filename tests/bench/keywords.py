@@ -39,7 +39,10 @@ from worker.tokens import cl100k
 #: Chunks to search in, and queries of each kind.
 NUMBER, QUERIES = 15_000, 100
 LARGEST = 200_000
-FILTERS = ("file_node_ids", "types", "languages", "symbols", "node_types", "scope", "json_pointer", "level")
+FILTERS = (
+    *("file_node_ids", "id_paths", "below", "types", "languages"),
+    *("symbols", "node_types", "scope", "json_pointer", "level"),
+)
 #: Characters of a long query.
 LONG = 10_000
 

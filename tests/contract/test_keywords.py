@@ -12,7 +12,10 @@ from schemas.document import Chunk
 from worker.state import Pool, chunks, keywords
 from worker.state.chunks import Placed
 
-FILTERS = ("file_node_ids", "types", "languages", "symbols", "node_types", "scope", "json_pointer", "level")
+FILTERS = (
+    *("file_node_ids", "id_paths", "below", "types", "languages"),
+    *("symbols", "node_types", "scope", "json_pointer", "level"),
+)
 INDEX = """
 INSERT INTO search_index (id, project_id, identity, source, settings, vector_store, keyword_index, namespace)
 VALUES (%(id)s, 'p', %(id)s::text, '{}', '{}', 'lancedb', 'postgres', %(id)s::text)
@@ -111,7 +114,18 @@ def test_common_words_are_bounded_and_those_together_come_first(pool: Pool, monk
     monkeypatch.setattr(keywords, "MAX_COUNT", 5)
     index = Index(pool, [*(f"left {n}" for n in range(20)), *(f"right {n}" for n in range(20)), "left and right"])
     assert index.search("left right")[0] == 40
-    assert len(index.search("left right")) == 6
+    assert len(index.search("left right")) == 5
+
+
+@pytest.mark.parametrize("filters", [{}, {"languages": ["b"]}, {"types": ["text"]}, {"id_paths": [""], "below": ["/"]}])
+def test_of_too_many_chunks_the_first_by_id_are_scored(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch, filters: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(keywords, "MAX_CANDIDATES", 20)
+    index = Index(pool, ["every text says the same"] * 300)
+    passing = range(1, 300, 2) if "languages" in filters else range(300)
+    first = sorted(passing, key=lambda number: index.id.int ^ number)[:20]
+    assert index.search("every same", limit=99, **filters) == first
 
 
 def test_nothing_is_remembered_of_a_young_index(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -294,6 +294,8 @@ def test_a_prefix_is_a_whole_path(store: VectorStore, space: str) -> None:
             continue
         found = near(store, space, axis(0), Condition("file_id_path", "prefix", [ODD[odd]]), limit=200)
         assert found == [odd * 10, odd * 10 + 1], ODD[odd]
+    both = Condition("file_id_path", "prefix", [ODD[1], ODD[2], "nowhere"])
+    assert near(store, space, axis(0), both, limit=200) == [10, 11, 20, 21]
 
 
 def test_the_prefix_of_the_whole_document(store: VectorStore, space: str) -> None:

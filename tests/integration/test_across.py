@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.service import PROJECT, Service, checked, environment, next_broker, service
+from worker.objects import s3_client
 from worker.settings import LOCAL_MODEL
 
 ACROSS = "/api/search"
@@ -27,16 +26,6 @@ FILES = {
     "loose/deep/tide.txt": "Tides\nThe harbour is deep at high tide.\n",
     "loose/node_modules/other.md": "The harbour of somebody else.\n",
 }
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[dict[str, str]]:
-    server = ThreadedMotoServer(port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
-    yield {"S3_ENDPOINT_URL": f"http://{host}:{port}", **keys}
-    server.stop()
 
 
 @pytest.fixture(scope="module")
@@ -147,10 +136,24 @@ def test_a_tool_that_fails_is_named_and_the_other_answers(
     assert {hit["tool_id"] for hit in found["results"]} == {outer}
 
 
-def test_where_all_fail_the_first_error_is_the_answer(running: Service, inner: str, means_well: EmbeddingsFake) -> None:
+def test_where_all_fail_their_error_is_the_answer(running: Service, inner: str, means_well: EmbeddingsFake) -> None:
     means_well.fail_next(401, count=20)
     status, code, _ = refused(running, query="nobody knows", tool_ids=[inner], mode="vector")
     assert (status, code) == (502, "embedding_unauthorized")
+
+
+def test_where_none_answers_in_time_that_is_an_error_which_names_all(
+    running: Service, inner: str, root: Path, means_well: EmbeddingsFake
+) -> None:
+    other = running.local_tool(root / "one", name="another")
+    running.wait(other)
+    means_well.holds.add("embeddings")
+    body = {"project_id": PROJECT, "query": "nobody hears", "tool_ids": [inner, other], "mode": "vector"}
+    answer = running.client.post(ACROSS, json=body)
+    assert (answer.status_code, answer.json()["code"]) == (503, "tool_slow")
+    assert answer.headers["Retry-After"]
+    assert all(said in answer.json()["detail"] for said in ("inner", inner, "another", other))
+    running.client.delete(f"/api/tools/search/{other}")
 
 
 def test_a_slow_tool_is_named_and_not_waited_for(
@@ -208,6 +211,31 @@ def test_a_path_is_asked_of_the_most_specific_tool(running: Service, inner: str,
     assert tools_of("one/docs") == tools_of("one/docs/rain.md") == {inner}
     assert tools_of("one") == tools_of("one/snow [1].md") == {outer}
     assert tools_of("one/snow [1].md", "one/docs/lease.md") == {inner, outer}
+
+
+def test_of_a_tool_only_what_is_at_or_below_the_paths_is_searched(running: Service, root: Path) -> None:
+    long = "x" * 250
+    names_of = ["part/a.md", "part/deep/b.md", "part2/c.md", "par_/d.md", f"{long}/{long}/{long}/{long}/{long}/e.md"]
+    names_of += [f"{long}/{long}/{long}/{long}/{long}y/f.md"]
+    for name in names_of:
+        (root / "parted" / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / "parted" / name).write_text(f"The anchor holds in {name[-6:]}.")
+    tool = running.local_tool(root / "parted", name="parted")
+    running.wait(tool)
+
+    def found(*paths: str, **body: Any) -> list[str]:
+        answer = across(running, "anchor", paths=[str(root / "parted" / path) for path in paths], **body)
+        assert {hit["tool_id"] for hit in answer["results"]} <= {tool}
+        return sorted(names(answer))
+
+    for mode in ("vector", "keyword"):
+        assert found("part", mode=mode) == ["a.md", "b.md"]
+        assert found("part/deep/b.md", "par_", mode=mode) == ["b.md", "d.md"]
+        assert found("part", "part/deep", "", mode=mode) == ["a.md", "b.md", "c.md", "d.md", "e.md", "f.md"]
+        # the store cuts paths this long, and two that differ behind the cut are two
+        assert found(names_of[4].rpartition("/")[0], mode=mode) == ["e.md"]
+    assert found("part", filters={"path": "**/b.md"}) == ["b.md"]
+    running.client.delete(f"/api/tools/search/{tool}")
 
 
 def test_a_file_alone_is_searched_where_its_path_is_asked_for(running: Service, inner: str, root: Path) -> None:
@@ -300,13 +328,7 @@ def test_nodes_are_named_by_ids_or_by_names(running: Service) -> None:
 
 
 def test_buckets_are_searched_or_read(running: Service, s3: dict[str, str]) -> None:
-    client = boto3.client(
-        "s3",
-        endpoint_url=s3["S3_ENDPOINT_URL"],
-        aws_access_key_id="t",
-        aws_secret_access_key="t",
-        region_name="us-east-1",
-    )
+    client = s3_client(s3["S3_ENDPOINT_URL"])
     client.create_bucket(Bucket="pages")
     for key in ("book/sails.md", "book/old/sails.md", "loose/sails.txt", "loose-ends.txt"):
         client.put_object(Bucket="pages", Key=key, Body=f"All sails are in {key}.".encode())

@@ -9,7 +9,6 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from moto.server import ThreadedMotoServer
 
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.integration.test_index_life import found, write
@@ -19,19 +18,6 @@ from worker.objects import s3_client
 
 NODES = f"/api/projects/{PROJECT}/nodes"
 FOLLOWS = {"auto_reindex": True}
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[dict[str, str]]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in keys.items():
-            patch.setenv(name, value)
-        yield {"S3_ENDPOINT_URL": f"http://{host}:{port}", **keys}
-    server.stop()
 
 
 @pytest.fixture(scope="module")

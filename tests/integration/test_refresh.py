@@ -18,6 +18,7 @@ from tests.fakes.embeddings import EmbeddingsFake
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.integration.test_index_life import write
 from tests.service import TOOLS, Service, environment, eventually, next_broker, service
+from worker.objects import s3_client
 from worker.resources import Resources
 from worker.settings import Settings
 from worker.state import tools
@@ -37,9 +38,10 @@ def running(
     root: Path,
     provider: EmbeddingsFake,
     store: FakeTurbopuffer,
+    s3: dict[str, str],
 ) -> Iterator[Service]:
     env = provider.env
-    env |= {"LOCAL_SOURCE_ROOTS": str(root), "REFRESH_SECONDS": "30"}
+    env |= {"LOCAL_SOURCE_ROOTS": str(root), "REFRESH_SECONDS": "30", **s3}
     env |= store.env
     home = tmp_path_factory.mktemp("home")
     with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
@@ -179,6 +181,105 @@ def test_nodes_are_compared_by_their_versions(running: Service) -> None:
     answer = ask(running, tool, "wait", "newer second")
     assert stale(answer) == (0, [])
     assert len(answer["results"]) == 2
+
+
+class Bucket:
+    """A bucket of its own, whose objects below `docs` are a folder, and those beside it are not."""
+
+    def __init__(self, running: Service) -> None:
+        self.name = f"b{uuid4().hex}"
+        self._client = s3_client(running.env["S3_ENDPOINT_URL"])
+        self._client.create_bucket(Bucket=self.name)
+
+    def put(self, **texts: str) -> None:
+        for name, text in texts.items():
+            self._client.put_object(Bucket=self.name, Key=f"docs/{name}.md", Body=text.encode())
+
+    def delete(self, name: str) -> None:
+        self._client.delete_object(Bucket=self.name, Key=f"docs/{name}.md")
+
+    def close(self) -> None:
+        for item in self._client.list_objects_v2(Bucket=self.name).get("Contents", []):
+            self._client.delete_object(Bucket=self.name, Key=item["Key"])
+        self._client.delete_bucket(Bucket=self.name)
+
+
+@pytest.fixture
+def bucket(running: Service) -> Bucket:
+    made = Bucket(running)
+    made.put(one="The first text.", two="The second text.", three="The third text.")
+    return made
+
+
+def tool_over_bucket(running: Service, bucket: Bucket) -> str:
+    return running.tool(source={"kind": "s3", "bucket": bucket.name, "prefix": "docs"})
+
+
+def test_a_bucket_is_compared_by_its_listing_and_waited_for(running: Service, bucket: Bucket) -> None:
+    tool = tool_over_bucket(running, bucket)
+    running.wait(tool)
+    assert stale(ask(running, tool, "if_stale")) == (0, [])
+    bucket.put(one="The first text was changed.", four="The fourth text.")
+    bucket.delete("two")
+    assert stale(ask(running, tool, "if_stale")) == (3, ["reindexing"])
+    running.wait(tool)
+    assert paths(ask(running, tool, "none")) == {"one.md", "three.md", "four.md"}
+    bucket.put(three="The third text was changed.")
+    answer = ask(running, tool, "wait", "third changed")
+    assert stale(answer) == (0, [])
+    assert "The third text was changed." in {hit["chunk_text"] for hit in answer["results"]}
+    assert tasks(running, tool) == 3
+    bucket.close()
+    for how in ("if_stale", "wait"):
+        answer = ask(running, tool, how)
+        assert stale(answer) == (None, ["folder_gone"])
+        assert paths(answer) == {"one.md", "three.md", "four.md"}
+
+
+def grep(running: Service, tool: str, pattern: str, **more: Any) -> tuple[list[tuple[str, int]], list[str]]:
+    answer = running.post(f"{TOOLS}/{tool}/grep", {"pattern": pattern, **more}, 200)
+    return [(hit["file_path"], hit["line"]) for hit in answer["hits"]], [note["code"] for note in answer["notes"]]
+
+
+def test_a_bucket_is_grepped_as_it_was_listed_and_that_is_said(
+    running: Service, bucket: Bucket, provider: EmbeddingsFake
+) -> None:
+    word = uuid4().hex
+    bucket.put(held=f"Not indexed\nyet: {word}")
+    hold = provider.holds.add("embeddings", word)
+    tool = tool_over_bucket(running, bucket)
+    eventually(lambda: bool(hold.arrived) and not running.status(tool)["listing"], 30, running.logs)
+    assert grep(running, tool, word) == ([("held.md", 2)], ["as_listed"])
+    assert grep(running, tool, word, path="one.md")[0] == []
+    assert grep(running, tool, word, glob="!held.md")[0] == []
+    hold.release()
+    running.wait(tool)
+    assert grep(running, tool, "TEXT|" + word, regex=True) == (
+        [("held.md", 2), ("one.md", 1), ("three.md", 1), ("two.md", 1)],
+        ["as_listed"],
+    )
+    bucket.put(one="The first text was changed.", four="The fourth text.")
+    bucket.delete("two")
+    assert grep(running, tool, "changed|fourth|second", regex=True) == ([("two.md", 1)], ["as_listed"])
+
+
+def test_text_that_is_older_than_its_file_is_told_of(
+    running: Service, bucket: Bucket, provider: EmbeddingsFake
+) -> None:
+    folder = running.node("folder", "folder")
+    node = running.node("one.md", "markdown", "The first text.", parent_id=folder)
+    over_nodes, over_bucket = running.tool(node_id=folder), tool_over_bucket(running, bucket)
+    running.wait(over_nodes)
+    running.wait(over_bucket)
+    word = uuid4().hex
+    running.client.patch(f"/api/projects/project-1/nodes/{node}", json={"content": f"The newer {word}."})
+    assert grep(running, over_nodes, "first") == ([("one.md", 1)], ["outdated"])
+    assert grep(running, over_nodes, "first", path="one.md") == ([("one.md", 1)], ["outdated"])
+    bucket.put(one=f"The newer {word}.")
+    hold = provider.holds.add("embeddings", word)
+    assert stale(ask(running, over_bucket, "if_stale")) == (1, ["reindexing"])
+    eventually(lambda: bool(hold.arrived) and not running.status(over_bucket)["listing"], 30, running.logs)
+    assert grep(running, over_bucket, "first") == ([("one.md", 1)], ["as_listed", "outdated"])
 
 
 def test_waiting_ends_with_the_task_s_failure(running: Service, folder: Path, provider: EmbeddingsFake) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from signal import SIGTERM
+from signal import SIGINT, SIGTERM, Signals
 from typing import Any
 from uuid import uuid4
 
+import httpx
 import pytest
 
 from api.stack import programs
@@ -418,18 +420,24 @@ def test_many_who_listen_keep_nobody_waiting(running: Service, provider: Embeddi
     running.wait(tool)
 
 
-def test_who_listens_does_not_keep_the_api_from_stopping(
-    running: Service, provider: EmbeddingsFake, root: Path, word: str, tmp_path: Path
+@pytest.mark.parametrize("number", [SIGTERM, SIGINT])
+def test_neither_who_listens_nor_a_provider_that_hangs_keeps_the_api_from_stopping(
+    running: Service, provider: EmbeddingsFake, root: Path, word: str, tmp_path: Path, number: Signals
 ) -> None:
     hold = provider.holds.add("embeddings", word)
     tool = running.local_tool(write(root / word, **files_of(word, "apples")))
     eventually(lambda: bool(hold.arrived), 20, running.logs)
     env = {**running.env, "FOLDEX_HOME": str(tmp_path), "API_PORT": str(free_port(19_500))}
+    query = provider.holds.add("embeddings", "nobody answers")
     with ExitStack() as second:
         api = second.enter_context(process(programs.api(env), tmp_path))
-        url = f"http://127.0.0.1:{env['API_PORT']}{TOOLS}/{tool}/events"
-        second.enter_context(running.client.stream("GET", url))
-        api.signal(SIGTERM)
+        url = f"http://127.0.0.1:{env['API_PORT']}{TOOLS}/{tool}"
+        second.enter_context(running.client.stream("GET", f"{url}/events"))
+        asking = second.enter_context(ThreadPoolExecutor(1))
+        body = {"query": "nobody answers", "mode": "vector"}
+        asking.submit(httpx.post, f"{url}/query", json=body, timeout=30, trust_env=False)
+        eventually(lambda: bool(query.arrived), 20, running.logs)
+        api.signal(number)
         eventually(api.ended, 9)  # before it would be killed
     hold.release()
     running.wait(tool)

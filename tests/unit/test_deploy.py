@@ -8,12 +8,14 @@ import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from worker.parse.formats import BY_TYPE
 from worker.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -115,6 +117,20 @@ def test_the_image_is_locked_watched_and_runs_unprivileged() -> None:
     users = re.findall(r"^USER (.*)$", DOCKERFILE, re.MULTILINE)
     assert users
     assert users[-1] not in {"root", "0"}
+
+
+def test_the_image_reads_every_format() -> None:
+    installed = re.search(r"apt-get install (.*?)(?:&&|$)", DOCKERFILE, re.DOTALL)
+    assert installed
+    # the packages of Debian whose programs have other names
+    named = {"tesseract-ocr": "tesseract", "ripgrep": "rg"}
+    there = {named.get(package, package) for package in installed[1].split()}
+    assert [name for name, form in BY_TYPE.items() if form.programs and there.isdisjoint(form.programs)] == []
+    assert "rg" in there
+    assert f"tesseract-ocr-{Settings.model_fields['ocr_languages'].default}" in there
+    extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    wanted = {re.split(r"[^\w-]", library)[0] for library in extra["ocr"] + extra["code"]}
+    assert wanted <= set(re.findall(r"^([\w-]+)==", (DEPLOY / "requirements.lock").read_text(), re.MULTILINE))
 
 
 @pytest.mark.parametrize("lock", [ROOT / "requirements.lock", DEPLOY / "requirements.lock"], ids=["all", "deploy"])

@@ -10,9 +10,9 @@ import pytest
 from psycopg_pool import PoolTimeout
 
 from api.leaving import CallerLeft, Left
-from api.search.across import Found, Job, _check_some, _embed, _notes, side_by_side
+from api.search.across import Found, Job, _embed, _notes, check_answered, side_by_side
 from api.search.merge import Part
-from schemas.errors import StoreUnavailable
+from schemas.errors import EmbeddingUnauthorized, FilterMatchesNothing, FoldexError, StoreRefused, StoreUnavailable
 from schemas.search import Query
 
 NOTHING = Found(Part(None, [], []), None)
@@ -72,13 +72,35 @@ def test_all_stop_when_the_caller_leaves() -> None:
 def test_one_that_breaks_does_not_take_the_others_along() -> None:
     jobs = [Job("breaking", breaking), Job("good", lambda _: NOTHING)]
     ends = side_by_side(jobs, time.monotonic() + 10, Left())
-    _check_some(ends, Query(query="q"))
+    check_answered(jobs, ends, Query(query="q"))
     assert ends[1] is NOTHING
     (note,) = _notes("breaking", ends[0])
     assert note.code == "tool_failed"
     assert "secret" not in note.detail
     with pytest.raises(PoolTimeout):
-        _check_some(ends[:1], Query(query="q"))
+        check_answered(jobs[:1], ends[:1], Query(query="q"))
+
+
+@pytest.mark.parametrize(
+    ("ends", "code"),
+    [
+        ([None, None], "tool_slow"),
+        ([FilterMatchesNothing("none"), None], "tool_slow"),
+        ([EmbeddingUnauthorized("no"), None], "tool_slow"),
+        ([EmbeddingUnauthorized("no"), StoreUnavailable("away")], "store_unavailable"),
+        ([EmbeddingUnauthorized("no"), StoreRefused("no")], "embedding_unauthorized"),
+        ([FilterMatchesNothing("none"), StoreRefused("no")], "store_refused"),
+        ([FilterMatchesNothing("none"), FilterMatchesNothing("none")], "no_such_files"),
+    ],
+)
+def test_the_error_of_none_that_answers_is_what_helps_most(ends: list[Exception | None], code: str) -> None:
+    jobs = [Job("the first", failing), Job("the second", failing)]
+    with pytest.raises(FoldexError) as raised:
+        check_answered(jobs, ends, Query(query="q"))
+    assert raised.value.code == code
+    if code != "no_such_files":
+        assert "the first" in raised.value.message
+        assert "the second" in raised.value.message
 
 
 def test_one_whose_caller_left_ends_it_all() -> None:

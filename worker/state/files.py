@@ -250,7 +250,7 @@ def paths(pool: Pool, index_id: UUID) -> list[tuple[str, str]]:
         return connection.execute(_SQL["paths"], {"index_id": index_id}).fetchall()
 
 
-def below(pool: Pool, index_id: UUID, id_path: str, limit: int | None) -> list[str]:
+def below(pool: Pool, index_id: UUID, id_path: str, limit: int | None = None) -> list[str]:
     """The `file_node_id` of files with live chunks at or below an id path (empty: of the whole index)."""
     values = {"index_id": index_id, "id_path": id_path, "limit": limit}
     with pool.connection() as connection:

@@ -101,6 +101,7 @@ def _ranked(
         "queries": [quoted(lexeme) for _, lexeme in terms],
         "weights": [math.log(1 + (max(total, number) - number + 0.5) / (number + 0.5)) for number, _ in terms],
         **_choice(terms),
+        "anywhere": values["file_node_ids"] is None and values["id_paths"] is None,
         "candidates": MAX_CANDIDATES,
         "k1": K1,
         "b": B,
@@ -110,7 +111,10 @@ def _ranked(
 
 
 def _choice(terms: Sequence[tuple[float, str]]) -> dict[str, str | None]:
-    """Which chunks are scored: those with one of the rarest lexemes, and if even that are too many, first with all."""
+    """Which chunks are scored: those with one of the rarest lexemes, and if even that are too many, first with all.
+
+    Of more than `MAX_CANDIDATES` the first by id, which are always the same.
+    """
     held = 0.0
     rare: list[str] = []
     for number, lexeme in terms:

@@ -35,15 +35,20 @@ FROM unnest(%(lexemes)s::text[], %(queries)s::tsquery[]) q (lexeme, query) CROSS
 WITH term AS MATERIALIZED (
     SELECT query, weight FROM unnest(%(queries)s::tsquery[], %(weights)s::float8[]) t (query, weight)
 ), passing AS NOT MATERIALIZED (
-    SELECT c.id, c.{field} AS words, %(k1)s * (1 - %(b)s + %(b)s * c.tokens_estimate / %(mean)s::float8) AS long
+    -- of some files Postgres does not know how few they are: it would look for them through all ids in order
+    SELECT c.id, CASE WHEN %(anywhere)s THEN c.id END AS walked, CASE WHEN NOT %(anywhere)s THEN c.id::text END AS sorted,
+           c.{field} AS words, %(k1)s * (1 - %(b)s + %(b)s * c.tokens_estimate / %(mean)s::float8) AS long
     FROM chunk c JOIN search_index_file f ON f.id = c.file_id
     WHERE c.index_id = %(index_id)s AND c.live AND {file} AND {chunk}
+), first AS MATERIALIZED (
+    -- by id, and not those that stand first on disk, which edits of other chunks change; ids are hashes, so it is a sample
+    SELECT * FROM passing WHERE words @@ %(together)s::tsquery ORDER BY walked, sorted LIMIT %(candidates)s
 ), candidate AS MATERIALIZED (
-    -- in no order: of common lexemes ids in order take three times as long, as each text before the last is looked at
-    (SELECT * FROM passing WHERE words @@ %(together)s::tsquery LIMIT %(candidates)s)
+    SELECT * FROM first
     UNION ALL
+    -- where there is no room left this is not run at all, which would look at every chunk that the first part passed
     (SELECT * FROM passing WHERE words @@ %(rare)s::tsquery AND NOT coalesce(words @@ %(together)s::tsquery, false)
-     LIMIT %(candidates)s)
+     ORDER BY walked, sorted LIMIT %(candidates)s - (SELECT count(*) FROM first))
 ), counted AS (
     SELECT c.id, c.long, t.weight,
            1 / (pi() ^ 2 / 6 * (1 - ts_rank('{{1,1,1,1}}', c.words, t.query)::float8)) - 0.5 AS n

@@ -9,11 +9,14 @@ from uuid import UUID
 
 from psycopg.rows import class_row, dict_row
 
+from schemas.document import Entry
 from schemas.status import FileStatus
-from worker.state import Pool, load
+from worker.state import Pool, load, reading
 
 #: Bytes and files whose text is held at a time.
 _BATCH_BYTES, _BATCH_FILES = 4_000_000, 200
+#: Rows that are fetched at a time.
+_PAGE = 1_000
 
 _SQL = load("texts")
 
@@ -32,13 +35,17 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A listed file; `stamp` is that of the content its status is about, or "" where that was too young."""
+    """A listed file; `stamp` is that of the content its status is about, or "" where that was too young.
+
+    `is_behind` if its text, where it has one, is of an earlier content than was listed.
+    """
 
     id: UUID
     type: str | None
     stamp: str
     status: FileStatus
     has_text: bool
+    is_behind: bool
 
 
 def stored(
@@ -78,6 +85,21 @@ def known(pool: Pool, ids: Sequence[UUID]) -> dict[UUID, Known]:
     with pool.connection() as connection:
         rows = connection.cursor(row_factory=class_row(Known)).execute(_SQL["known"], {"ids": list(ids)})
         return {row.id: row for row in rows}
+
+
+def unfinished(pool: Pool, index_id: UUID, *, below: str | None) -> Iterator[tuple[Entry, Known]]:
+    """Files that were listed and are neither indexed since nor skipped, by path."""
+    values: dict[str, Any] = {"index_id": index_id, "below": below, "limit": _PAGE}
+    values |= {"after_path": "", "after_id": UUID(int=0)}
+    while True:
+        with reading(pool) as connection:
+            rows = connection.execute(_SQL["unfinished"], values).fetchall()
+        for key, path, id_path, node_id, size, *of_row in rows:
+            known = Known(*of_row)
+            yield Entry(key, path, id_path, node_id, size, known.stamp, type=known.type), known
+        if len(rows) < _PAGE:
+            return
+        values |= {"after_path": path, "after_id": known.id}
 
 
 def is_listed(pool: Pool, index_id: UUID) -> bool:

@@ -11,8 +11,18 @@ SELECT file_id, chunk_text, lead, trail, start_char, end_char FROM chunk
 WHERE file_id = ANY (%(files)s) AND live AND level = 0 ORDER BY file_id, start_char, end_char
 
 -- name: known
-SELECT id, type, stamp, status, live_chunks > 0 AS has_text FROM search_index_file
+SELECT id, type, stamp, status, live_chunks > 0 AS has_text,
+       status IN ('pending', 'indexing', 'failed') AND work = 'read' AS is_behind FROM search_index_file
 WHERE id = ANY (%(ids)s) AND status <> 'removed'
+
+-- name: unfinished
+-- some of the files that are not done since they were listed, by path, behind a path and id
+SELECT key, path, id_path, node_id, size_bytes, id, type, stamp, status, live_chunks > 0 AS has_text, work = 'read' AS is_behind
+FROM search_index_file
+WHERE index_id = %(index_id)s AND status IN ('pending', 'indexing', 'failed') AND work <> 'remove'
+  AND (%(below)s::text IS NULL OR path = %(below)s OR starts_with(path, %(below)s || '/'))
+  AND (path, id) > (%(after_path)s, %(after_id)s)
+ORDER BY path, id LIMIT %(limit)s
 
 -- name: is_listed
 -- whether some task has seen the whole folder, and none is looking again

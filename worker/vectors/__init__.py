@@ -60,7 +60,7 @@ class Patch:
 class Condition:
     """One filter; all conditions of a leg must hold.
 
-    "in": the attribute equals one of `values`; "prefix": it is `values[0]` or starts with that and "/".
+    "in": the attribute equals one of `values`; "prefix": it is one of them, or starts with one and "/".
     """
 
     attribute: str

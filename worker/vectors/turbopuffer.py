@@ -313,9 +313,12 @@ def _filter(condition: Condition) -> tuple[Any, ...]:
     values = [cut(clean(value)) if isinstance(value, str) else value for value in condition.values]
     if condition.op == "in":
         return (condition.attribute, "In", values)
+    return ("Or", [part for value in values for part in _below(condition.attribute, value)])
+
+
+def _below(name: str, value: str | int | bool | None) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     # "0" follows "/", so the range is exactly the values that start with the prefix and "/"; a Glob would need escapes
-    children = [(condition.attribute, "Gte", f"{values[0]}/"), (condition.attribute, "Lt", f"{values[0]}0")]
-    return ("Or", [(condition.attribute, "Eq", values[0]), ("And", children)])
+    return (name, "Eq", value), ("And", [(name, "Gte", f"{value}/"), (name, "Lt", f"{value}0")])
 
 
 @contextmanager

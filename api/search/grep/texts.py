@@ -101,18 +101,39 @@ def _on_disk(folder: Folder, source: LocalFolder, program: str) -> Iterator[Text
 
 
 def _unindexed(folder: Folder, source: Source) -> Iterator[Text]:
-    """What the source lists and Postgres has no text of."""
-    # a bucket is slow to list, and nothing tells that it has changed
-    if folder.index.source["kind"] == "s3" and texts.is_listed(folder.resources.pool, folder.index.id):
+    """What there is and Postgres has no text of; a note counts the files that it has an earlier text of."""
+    outdated = 0
+    for entry, row in _listed(folder, source):
+        if row is not None and row.has_text:
+            outdated += _is_outdated(entry, row)
+        elif entry.size <= folder.limit and _is_of_types(folder, entry.path.encode(), row):
+            yield from _read(folder, source, entry, row)
+    if outdated:
+        detail = f"Files that changed since they were indexed, and were looked through as they were then: {outdated}."
+        folder.notes.append(Note(code="outdated", detail=detail))
+
+
+def _is_outdated(entry: Entry, row: Known) -> bool:
+    """Whether the text that is stored is not the file's; not known of one whose stamp was too young."""
+    return row.is_behind or row.stamp not in {"", entry.stamp}
+
+
+def _listed(folder: Folder, source: Source) -> Iterator[tuple[Entry, Known | None]]:
+    """The files at the place, and what is known of them; of a bucket that was listed, those that are not done."""
+    pool, index = folder.resources.pool, folder.index
+    # a bucket is slow to list
+    if index.source["kind"] == "s3" and texts.is_listed(pool, index.id):
+        detail = (
+            "A bucket is not listed for a grep: what came or changed in it since it was is left out until a reindex."
+        )
+        folder.notes.append(Note(code="as_listed", detail=detail))
+        found = texts.unfinished(pool, index.id, below=folder.place.path)
+        yield from (each for each in found if folder.place.takes(each[0].path))
         return
     for page in pages(source, folder.check):
         entries = [entry for entry in page.entries if entry.reason is None and folder.place.takes(entry.path)]
-        known = texts.known(folder.resources.pool, [file_id(folder.index.id, entry.key) for entry in entries])
-        for entry in entries:
-            row = known.get(file_id(folder.index.id, entry.key))
-            has_text = row is not None and row.has_text
-            if not has_text and entry.size <= folder.limit and _is_of_types(folder, entry.path.encode(), row):
-                yield from _read(folder, source, entry, row)
+        known = texts.known(pool, [file_id(index.id, entry.key) for entry in entries])
+        yield from ((entry, known.get(file_id(index.id, entry.key))) for entry in entries)
 
 
 def _read(folder: Folder, source: Source, entry: Entry, row: Known | None) -> Iterable[Text]:

@@ -22,9 +22,13 @@ def _sql(condition: Condition) -> str:
     values = [cut(clean(value)) if isinstance(value, str) else value for value in condition.values]
     if condition.op == "in":
         return is_in(condition.attribute, values)
+    return f"({' OR '.join(_below(condition.attribute, value) for value in values)})"
+
+
+def _below(name: str, value: str | int) -> str:
     # "0" follows "/", so the range is exactly the values that start with the prefix and "/"
-    name, low, high = condition.attribute, _literal(f"{values[0]}/"), _literal(f"{values[0]}0")
-    return f"({name} = {_literal(values[0])} OR ({name} >= {low} AND {name} < {high}))"
+    low, high = _literal(f"{value}/"), _literal(f"{value}0")
+    return f"{name} = {_literal(value)} OR ({name} >= {low} AND {name} < {high})"
 
 
 def _literal(value: str | int) -> str:
