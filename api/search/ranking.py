@@ -7,7 +7,7 @@ Each feature is 0 to 1 and has a weight; penalties have negative ones. The weigh
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import PurePosixPath
@@ -45,21 +45,27 @@ ALIKE = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a search asks for: words, names with the chunks that define them, phrases, and where the caller works."""
+    """What a search asks for: words, names with the chunks that define them, phrases, and where the caller works.
+
+    `named` is how many names a query has, of several queries the one with the most.
+    """
 
     terms: frozenset[str]
     names: frozenset[str]
+    named: int
     defining: Collection[UUID]
     phrases: tuple[str, ...]
     context: Context
 
 
-def wanted(texts: Iterable[str], defining: Collection[UUID], context: Context) -> Wanted:
+def wanted(texts: Sequence[str], defining: Collection[UUID], context: Context) -> Wanted:
     """Read what all queries of a search ask for."""
     joined = "\n".join(texts)
+    names = [asked_names(text) for text in texts]
     return Wanted(
         terms=terms(joined),
-        names=frozenset(name.lower() for text in texts for name in asked_names(text)),
+        names=frozenset(name.lower() for of_text in names for name in of_text),
+        named=max(map(len, names), default=0),
         defining=defining,
         phrases=phrases(joined),
         context=context,
@@ -80,7 +86,8 @@ def features(wanted: Wanted, row: Row) -> dict[str, float]:
     """What speaks for a chunk and, under names that have negative weights, against it; zeros are left out."""
     path, text = row["file_path"], row["chunk_text"]
     found = {
-        "definition": float(row["chunk_id"] in wanted.defining),
+        # of several names, most are said in passing
+        "definition": 1 / wanted.named if row["chunk_id"] in wanted.defining else 0.0,
         "symbol": _symbol(wanted, row["symbol"]),
         "path": _share(wanted.terms, _path_terms(path)),
         "scope": _share(wanted.terms, _name_terms(row["scope"])) if row["scope"] else 0.0,

@@ -37,6 +37,11 @@ def test_the_definition_that_a_query_names_has_two_features() -> None:
     assert found("class TokenBucket", row(symbol="TokenBucket"), defining={ID}) == {"definition": 1, "symbol": 1}
 
 
+def test_a_name_among_several_counts_less_as_a_definition() -> None:
+    asked = "convert a NamedStyle into separate CellStyle objects"
+    assert found(asked, row(symbol="CellStyle"), defining={ID})["definition"] == pytest.approx(1 / 2)
+
+
 def test_a_symbol_counts_as_far_as_it_is_what_the_query_says() -> None:
     assert found("token bucket", row(symbol="TokenBucket"))["symbol"] == 1
     assert found("fill a bucket", row(symbol="TokenBucket"))["symbol"] == pytest.approx(1 / 4)
