@@ -39,7 +39,7 @@ class Rows:
 
     def nearest(self, vector: Vector, limit: int) -> list[Found]:
         """Return the `limit` rows nearest by cosine distance, equal ones by id."""
-        asked = _unit(vector)
+        asked = vector / _lengths(vector)
         likeness = self.unit @ asked
         likeness[self.absent] = -np.inf
         count = min(limit + TIES, len(likeness) - len(self.absent))
@@ -57,10 +57,13 @@ class Rows:
 def rows(ids: list[str], places: Places, vectors: Vector, *, embedded: NDArray[np.bool_]) -> Rows:
     """Return rows in any order as they are searched; vectors may have any length but 0."""
     order = np.argsort(places)
+    unit = vectors[order]
+    # in place: there may be hundreds of megabytes
+    unit /= _lengths(unit)
     return Rows(
         ids=[UUID(ids[number]) for number in order.tolist()],
         places=places[order],
-        unit=_unit(vectors[order]),
+        unit=unit,
         absent=np.flatnonzero(~embedded[order]),
     )
 
@@ -97,7 +100,7 @@ class Held:
             self._held[namespace] = state, rows
 
 
-def _unit(vectors: Vector) -> Vector:
-    lengths = np.sqrt(np.einsum("...i,...i->...", vectors, vectors, dtype=np.float64))[..., None]
-    unit: Vector = (vectors / np.where(lengths == 0, 1, lengths)).astype(np.float32)
-    return unit
+def _lengths(vectors: Vector) -> Vector:
+    """The length of each vector, as the last dimension; 1 for one of nothing but zeros."""
+    squares = np.einsum("...i,...i->...", vectors, vectors, dtype=np.float64)[..., None]
+    return np.sqrt(np.where(squares == 0, 1, squares)).astype(np.float32)
