@@ -33,6 +33,8 @@ from worker.vectors import Vector, VectorStore
 
 #: Seconds after which no further file of a claim is begun: scanned documents take minutes each, and others wait.
 DRAFT_SECONDS = 20.0
+#: Chunks after which no further file of a claim is begun: small files may hold much text, and all of it is in memory.
+DRAFT_CHUNKS = 20_000
 
 #: Bytes that cutting takes for each token and each line of a text, and for each token of very long lines: measured.
 _TOKEN, _LINE, _LONG_LINE_TOKEN = 20, 45, 45
@@ -112,17 +114,19 @@ class Draft:
 
 
 def draft_all(run: Run, claims: Sequence[Claim]) -> list[Draft]:
-    """The drafts of claims, of all unless time runs out.
+    """The drafts of claims, of all unless time runs out or they hold very much.
 
     A process that dies meanwhile makes their files suspect, a lone one guilty.
     """
     drafts: list[Draft] = []
     until = time.monotonic() + DRAFT_SECONDS
+    held = 0
     for claim in claims:
-        if drafts and time.monotonic() > until:
+        if drafts and (time.monotonic() > until or held > DRAFT_CHUNKS):
             break
         run.lease.parsing()
         drafts.append(draft(run, claim))
+        held += len(drafts[-1].placed)
     run.lease.parsed()
     if len(claims) == 1:
         # the next renewal would say so for many files, but the verdict over a lone one must not wait for it

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,7 @@ import pytest
 from schemas.source import ChunkSettings, EmbedderProfile
 from schemas.status import Reason
 from schemas.tool import IndexSettings
-from worker import draft
+from worker import draft, lease
 from worker.draft import Run, draft_all
 from worker.lease import Lease
 from worker.parse import Limits
@@ -56,6 +59,30 @@ def test_a_slice_that_took_its_time_begins_no_further_file(
     assert [each.claim.path for each in made] == names[:drafted]
     assert all(each.placed and not each.failure for each in made)
     assert run.lease._parsing_since is None
+
+
+def test_a_slice_that_holds_very_much_begins_no_further_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Documents of a few kilobytes may hold megabytes of text."""
+    for name in ("a.md", "b.md", "c.md"):
+        (tmp_path / name).write_text("# One\n\ntext\n\n# Two\n\ntext\n")
+    monkeypatch.setattr(draft, "DRAFT_CHUNKS", 3)
+    made = draft_all(run_over(tmp_path), [claim(name) for name in ("a.md", "b.md", "c.md")])
+    assert [each.claim.path for each in made] == ["a.md", "b.md"]
+
+
+def test_a_file_may_take_its_processor_time_however_busy_the_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "PARSE_SECONDS", 0.2)
+    child = os.fork()
+    if not child:
+        held = Lease()
+        held.parsing()
+        time.sleep(0.4)
+        held._end_endless_parsing()
+        while True:
+            held._end_endless_parsing()
+    _, status, usage = os.wait4(child, 0)
+    assert os.WTERMSIG(status) == signal.SIGKILL
+    assert usage.ru_utime + usage.ru_stime >= lease.PARSE_SECONDS
 
 
 def test_a_file_that_is_too_large_says_how_large_it_is_and_is_not_read(tmp_path: Path) -> None:
