@@ -15,7 +15,7 @@ import pytest
 from schemas.source import ChunkSettings, EmbedderProfile
 from schemas.status import Reason
 from schemas.tool import IndexSettings
-from worker import draft, lease
+from worker import draft, lease, memory
 from worker.draft import Run, draft_all
 from worker.lease import Lease
 from worker.parse import Limits
@@ -72,6 +72,7 @@ def test_a_slice_that_holds_very_much_begins_no_further_file(tmp_path: Path, mon
 
 def test_a_file_may_take_its_processor_time_however_busy_the_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease, "PARSE_SECONDS", 0.2)
+    monkeypatch.setattr(lease, "_BUSY", 1000)
     child = os.fork()
     if not child:
         held = Lease()
@@ -108,7 +109,7 @@ def test_a_text_is_not_counted_before_its_memory_is_bounded(tmp_path: Path, monk
     settings = run.index.settings.model_copy(update={"max_token_count": 10})
     run = replace(run, index=replace(run.index, settings=settings))
     (tmp_path / "a.txt").write_text("1 " * 800_000)
-    monkeypatch.setattr(draft, "_SAMPLED", 1_000_000)
+    monkeypatch.setattr(memory, "_SAMPLED", 1_000_000)
     monkeypatch.setattr(draft, "counted", NOT_ASKED)
     made = draft.draft(run, claim("a.txt"))
     assert made.failure is not None
