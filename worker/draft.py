@@ -185,10 +185,10 @@ def _read(run: Run, made: Draft) -> None:
     with _timed(made, "chunk"):
         tokenizer, most = run.tokenizer, settings.embedder.max_input_tokens
         if settings.bounded:
-            Bounded(cl100k(), settings.chunks, most, run.limits.memory_bytes).check(document.text)
+            Bounded(cl100k(), settings.chunks, most, document.markup, run.limits.memory_bytes).check(document.text)
             tokens, tokenizer = counted(document.text, tokenizer)
             made.embedded = settings.embeds(tokens)
-        bounded = Bounded(tokenizer, settings.chunks, most, run.limits.memory_bytes)
+        bounded = Bounded(tokenizer, settings.chunks, most, document.markup, run.limits.memory_bytes)
         pieces = chunk(document, settings.chunks, bounded, most, run.index.source.get("json_pointer") or "")
         bounded.check_chunks(len(pieces), settings.embedder.dimensions)
     if not pieces:

@@ -13,11 +13,14 @@ from worker.tokens import Offsets, Tokenizer
 
 #: Bytes that cutting takes for each token, for one in a line that is longer than a chunk besides, for each line, each
 #: chunk, and each chunk with its row: measured.
-_TOKEN, _PLACE, _LINE, _CHUNK, _ROW = 20, 25, 45, 800, 1000
+_TOKEN, _PLACE, _LINE, _CHUNK, _ROW = 20, 40, 60, 800, 1000
+#: The same for each value of JSON, and each list or object.
+_VALUE, _CONTAINER = 200, 50
 #: Copies of the text that there are at a time.
 _COPIES = 2
-#: A chunk's share of the limit, on average, and that from which on a line may be cut within.
-_FILLED, _LONG = 0.6, 0.75
+#: A chunk's share of the limit, on average, that from which on a line may be cut within, and of a model's limit that
+#: which is left by what stands in front of the chunks.
+_FILLED, _LONG, _LEFT = 0.5, 0.75, 0.75
 #: Characters above which a text's tokens are estimated first, by so many samples of so many characters.
 _SAMPLED, _SAMPLES, _SAMPLE = 8_000_000, 64, 16_384
 #: Characters that are looked at together, and those in which a line's or a word's end is looked for.
@@ -27,12 +30,18 @@ _LITTLE = 1 << 16
 
 
 class Bounded:
-    """A tokenizer that refuses a text whose cutting would take more memory than there is."""
+    """A tokenizer that refuses a text whose cutting would take more memory than there is.
 
-    def __init__(self, tokenizer: Tokenizer, settings: ChunkSettings, max_tokens: int, memory_bytes: int) -> None:
+    `settings` and the model's `max_tokens` tell how many chunks it makes, and `markup` what they are cut by.
+    """
+
+    def __init__(
+        self, tokenizer: Tokenizer, settings: ChunkSettings, max_tokens: int, markup: str, memory_bytes: int
+    ) -> None:
         self._tokenizer, self._memory_bytes = tokenizer, memory_bytes
+        self._is_json = markup == "json"
         self._by_chars = settings.unit == "characters"
-        self._limit = min(settings.size, max_tokens)
+        self._limit = min(settings.size, int(_LEFT * max_tokens))
 
     def starts(self, text: str) -> Offsets:
         """See `Tokenizer`. Raises `FileError` (`too_large`)."""
@@ -78,8 +87,10 @@ class Bounded:
         """Bytes for a text of so many tokens, so many of them in lines that are longer than a chunk."""
         lines = text.count("\n") + 1
         chunks = int((len(text) if self._by_chars else tokens) / (_FILLED * self._limit))
-        copies = _COPIES * (len(text) + sys.getsizeof(text))
-        return copies + tokens * _TOKEN + long * _PLACE + lines * _LINE + chunks * _CHUNK
+        needed = _COPIES * (len(text) + sys.getsizeof(text))
+        if self._is_json:
+            needed += text.count(",") * _VALUE + (text.count("[") + text.count("{")) * _CONTAINER
+        return needed + tokens * _TOKEN + long * _PLACE + lines * _LINE + chunks * _CHUNK
 
     def _in_long_lines(self, text: str, starts: Offsets) -> int:
         long = 0

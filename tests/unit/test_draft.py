@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +14,7 @@ from uuid import uuid4
 
 import pytest
 
+from api.stack.programs import ROOT
 from schemas.source import ChunkSettings, EmbedderProfile
 from schemas.status import Reason
 from schemas.tool import IndexSettings
@@ -102,6 +105,58 @@ def test_a_text_whose_cutting_would_take_too_much_is_too_large(tmp_path: Path, t
     assert bool(made.placed) is fits
     if made.failure:
         assert (made.failure.reason, "PARSE_MEMORY_MB" in made.failure.message) == (Reason.TOO_LARGE, True)
+
+
+#: Cuts a text and prints by how many MiB the process grew at most, and why it did not if so.
+CUTTER = """
+import sys
+from schemas.document import Document
+from schemas.errors import FileError
+from schemas.source import ChunkSettings
+from worker.chunk import chunk
+from worker.memory import Bounded
+from worker.tokens import cl100k
+
+def most():
+    with open("/proc/self/status") as lines:
+        return next(int(line.split()[1]) >> 10 for line in lines if line.startswith("VmHWM"))
+
+def cut(text, memory):
+    settings = ChunkSettings(size=int(sys.argv[3]), overlap=0)
+    bounded = Bounded(cl100k(), settings, 8000, sys.argv[1], memory)
+    return chunk(Document(text, "t", markup=sys.argv[1]), settings, bounded, 8000)
+
+cut("[1, 2, 3]", 1 << 30)
+text = eval(sys.argv[2])
+with open("/proc/self/clear_refs", "w") as peak:
+    peak.write("5")
+before, said = most(), ""
+try:
+    cut(text, 64 << 20)
+except FileError as failure:
+    said = failure.message
+print(most() - before, said)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells what a process held")
+@pytest.mark.parametrize(
+    ("markup", "expression", "size", "fits"),
+    [
+        # few long lines among many short ones
+        ("lines", "'a\\n' * 300_000 + '漢' * 200_000 + '! ' * 600_000", 512, False),
+        # the same words, in chunks of 512 tokens and of 16
+        ("lines", "'some words ' * 60_000", 512, True),
+        ("lines", "'some words\\n' * 200_000", 16, False),
+        ("json", "'[' + '1,' * 500_000 + '1]'", 512, False),
+    ],
+)
+def test_cutting_takes_no_more_than_it_may(markup: str, expression: str, size: int, fits: bool) -> None:
+    command = [sys.executable, "-c", CUTTER, markup, expression, str(size)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    grown, _, said = done.stdout.strip().partition(" ")
+    assert ("PARSE_MEMORY_MB" in said) is not fits
+    assert int(grown) < 64
 
 
 def test_a_text_is_not_counted_before_its_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
