@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 
@@ -11,13 +12,13 @@ from schemas.source import ChunkSettings
 from worker.parse.limits import too_large
 from worker.tokens import Offsets, Tokenizer
 
-#: Bytes that cutting takes for each token, for one in a line that is longer than a chunk besides, for each line, each
-#: chunk, and each chunk with its row: measured.
-_TOKEN, _PLACE, _LINE, _CHUNK, _ROW = 20, 40, 60, 800, 1000
-#: The same for each value of JSON, and each list or object.
-_VALUE, _CONTAINER = 200, 50
-#: Copies of the text that there are at a time.
-_COPIES = 2
+#: Bytes that cutting takes for each token, for a place in a line that is longer than a chunk besides, for each line,
+#: each chunk, and each chunk with its row: measured.
+_TOKEN, _PLACE, _LINE, _CHUNK, _ROW = 12, 36, 48, 900, 1000
+#: The same for each comma and each container of JSON, and for each member of a container that is divided.
+_COMMA, _CONTAINER, _MEMBER = 60, 50, 180
+#: Where a container has more members, on average, one of them may have most of all.
+_MEMBERS = 128
 #: A chunk's share of the limit, on average, that from which on a line may be cut within, and of a model's limit that
 #: which is left by what stands in front of the chunks.
 _FILLED, _LONG, _LEFT = 0.5, 0.75, 0.75
@@ -27,6 +28,7 @@ _SAMPLED, _SAMPLES, _SAMPLE = 8_000_000, 64, 16_384
 _WINDOW, _NEAR = 1 << 20, 1 << 16
 #: Characters below which nothing is worth a look: headings and chunks are counted one by one, too.
 _LITTLE = 1 << 16
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
 
 class Bounded:
@@ -50,7 +52,8 @@ class Bounded:
         self.check(text)
         found = self._starts(text)
         if self._needed(text, len(found), len(found)) > self._memory_bytes:
-            self._require(self._needed(text, len(found), self._in_long_lines(text, found)))
+            long = self._in_long_strings(text, found) if self._is_json else self._in_long_lines(text, found)
+            self._require(self._needed(text, len(found), long))
         return found
 
     def check(self, text: str) -> None:
@@ -63,7 +66,7 @@ class Bounded:
                 sample = text[at : at + _SAMPLE]
                 found = len(self._tokenizer.starts(sample))
                 tokens += found
-                long += 0 if "\n" in sample else found
+                long += 0 if self._is_json or "\n" in sample else min(found, len(sample))
             share = len(text) / (len(steps) * _SAMPLE)
             self._require(self._needed(text, int(tokens * share), int(long * share)))
 
@@ -84,12 +87,11 @@ class Bounded:
         return np.concatenate(parts)
 
     def _needed(self, text: str, tokens: int, long: int) -> int:
-        """Bytes for a text of so many tokens, so many of them in lines that are longer than a chunk."""
+        """Bytes for a text of so many tokens, with so many places in lines that are longer than a chunk."""
         lines = text.count("\n") + 1
         chunks = int((len(text) if self._by_chars else tokens) / (_FILLED * self._limit))
-        needed = _COPIES * (len(text) + sys.getsizeof(text))
-        if self._is_json:
-            needed += text.count(",") * _VALUE + (text.count("[") + text.count("{")) * _CONTAINER
+        # the text is held in bytes, too, and in chunks
+        needed = len(text) + sys.getsizeof(text) + (_of_json(text) if self._is_json else 0)
         return needed + tokens * _TOKEN + long * _PLACE + lines * _LINE + chunks * _CHUNK
 
     def _in_long_lines(self, text: str, starts: Offsets) -> int:
@@ -99,13 +101,27 @@ class Bounded:
             lengths = np.fromiter(map(len, lines), dtype=np.int64, count=len(lines)) + 1
             tokens = np.diff(starts.searchsorted(start + np.cumsum(lengths)), prepend=starts.searchsorted(start))
             units = lengths if self._by_chars else tokens
-            long += int(tokens[units > _LONG * self._limit].sum())
+            # tokens may share a character, and places do not
+            long += int(np.minimum(tokens, lengths)[units > _LONG * self._limit].sum())
         return long
+
+    def _in_long_strings(self, text: str, starts: Offsets) -> int:
+        """JSON is cut between its values, and within those only that are longer than a chunk."""
+        spans = (match.span() for match in _STRING.finditer(text))
+        sides = [side for start, end in spans if end - start > self._limit for side in (start, end)]
+        first, last = starts.searchsorted(sides).reshape(-1, 2).T
+        return int((last - first).sum())
 
     def _require(self, needed: int) -> None:
         if needed > self._memory_bytes:
             megabytes = self._memory_bytes >> 20
             raise too_large(f"Cutting the file takes more memory than PARSE_MEMORY_MB ({megabytes:,} MB)")
+
+
+def _of_json(text: str) -> int:
+    commas, containers = text.count(","), text.count("[") + text.count("{")
+    members = min(commas, containers) if containers * _MEMBERS > commas else commas
+    return commas * _COMMA + containers * _CONTAINER + members * _MEMBER
 
 
 def _windows(text: str) -> Iterator[tuple[int, int]]:
