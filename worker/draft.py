@@ -22,24 +22,19 @@ from worker.chunk import chunk
 from worker.embed import Embedder
 from worker.embed.budget import Budget
 from worker.lease import Lease
-from worker.parse.limits import too_large
+from worker.memory import Bounded
 from worker.sources import Source
 from worker.state import Pool, chunks, files
 from worker.state.chunks import Live, Placed
 from worker.state.files import Claim, Outcome
 from worker.state.tools import Index
-from worker.tokens import Offsets, Tokenizer, cl100k, counted
+from worker.tokens import Tokenizer, cl100k, counted
 from worker.vectors import Vector, VectorStore
 
 #: Seconds after which no further file of a claim is begun: scanned documents take minutes each, and others wait.
 DRAFT_SECONDS = 20.0
-
-#: Bytes that cutting takes for each token and each line of a text, and for each token of very long lines: measured.
-_TOKEN, _LINE, _LONG_LINE_TOKEN = 20, 45, 45
-#: Characters that a line has on average where lines are taken for very long.
-_LONG_LINE = 2_000
-#: Characters above which a text's tokens are estimated first, by so many samples of so many characters.
-_SAMPLED, _SAMPLES, _SAMPLE = 8_000_000, 64, 16_384
+#: Chunks after which no further file of a claim is begun: small files may hold much text, and all of it is in memory.
+DRAFT_CHUNKS = 20_000
 
 log = structlog.get_logger()
 
@@ -112,17 +107,19 @@ class Draft:
 
 
 def draft_all(run: Run, claims: Sequence[Claim]) -> list[Draft]:
-    """The drafts of claims, of all unless time runs out.
+    """The drafts of claims, of all unless time runs out or they hold very much.
 
     A process that dies meanwhile makes their files suspect, a lone one guilty.
     """
     drafts: list[Draft] = []
     until = time.monotonic() + DRAFT_SECONDS
+    held = 0
     for claim in claims:
-        if drafts and time.monotonic() > until:
+        if drafts and (time.monotonic() > until or held > DRAFT_CHUNKS):
             break
         run.lease.parsing()
         drafts.append(draft(run, claim))
+        held += len(drafts[-1].placed)
     run.lease.parsed()
     if len(claims) == 1:
         # the next renewal would say so for many files, but the verdict over a lone one must not wait for it
@@ -186,52 +183,17 @@ def _read(run: Run, made: Draft) -> None:
         made.type, made.language = document.type, document.language or made.language
         made.definitions, made.references = document.definitions, document.references
     with _timed(made, "chunk"):
-        tokenizer = run.tokenizer
+        tokenizer, most = run.tokenizer, settings.embedder.max_input_tokens
         if settings.bounded:
-            _Bounded(cl100k(), run.limits.memory_bytes).check(document.text)
+            Bounded(cl100k(), settings.chunks, most, document.markup, run.limits.memory_bytes).check(document.text)
             tokens, tokenizer = counted(document.text, tokenizer)
             made.embedded = settings.embeds(tokens)
-        pieces = chunk(
-            document,
-            settings.chunks,
-            _Bounded(tokenizer, run.limits.memory_bytes),
-            settings.embedder.max_input_tokens,
-            run.index.source.get("json_pointer") or "",
-        )
+        bounded = Bounded(tokenizer, settings.chunks, most, document.markup, run.limits.memory_bytes)
+        pieces = chunk(document, settings.chunks, bounded, most, run.index.source.get("json_pointer") or "")
+        bounded.check_chunks(len(pieces), settings.embedder.dimensions)
     if not pieces:
         raise FileError(Reason.NO_TEXT)
     made.placed = place(run, made, pieces, document.text, document.language)
-
-
-class _Bounded:
-    """A tokenizer that refuses a text whose cutting would take more memory than there is."""
-
-    def __init__(self, tokenizer: Tokenizer, memory_bytes: int) -> None:
-        self._tokenizer, self._memory_bytes = tokenizer, memory_bytes
-
-    def starts(self, text: str) -> Offsets:
-        """See `Tokenizer`. Raises `FileError` (`too_large`)."""
-        self.check(text)
-        found = self._tokenizer.starts(text)
-        self._check_tokens(text, len(found))
-        return found
-
-    def check(self, text: str) -> None:
-        """Refuse a long text by samples of it: splitting alone takes as much. Raises `FileError` (`too_large`)."""
-        if len(text) > _SAMPLED:
-            steps = range(0, len(text), len(text) // _SAMPLES)
-            tokens = sum(len(self._tokenizer.starts(text[at : at + _SAMPLE])) for at in steps)
-            self._check_tokens(text, tokens * len(text) // (len(steps) * _SAMPLE))
-
-    def _check_tokens(self, text: str, tokens: int) -> None:
-        if tokens * _LONG_LINE_TOKEN <= self._memory_bytes:
-            return
-        lines = text.count("\n") + 1
-        is_long = len(text) > lines * _LONG_LINE
-        needed = tokens * _LONG_LINE_TOKEN if is_long else tokens * _TOKEN + lines * _LINE
-        if needed > self._memory_bytes:
-            megabytes = self._memory_bytes >> 20
-            raise too_large(f"Cutting the file takes more memory than PARSE_MEMORY_MB ({megabytes:,} MB)")
 
 
 def place(run: Run, made: Draft, pieces: Sequence[Chunk], text: str, language: str | None) -> list[Placed]:

@@ -18,8 +18,10 @@ from worker.state import tasks
 
 #: Seconds between renewals: whoever cancels is heard within 2 s, however busy Postgres is.
 BEAT = tasks.LEASE.total_seconds() / 8
-#: Seconds that reading and parsing one file may take before its process is ended: nothing else stops an endless loop.
+#: Seconds of processor time that reading, parsing and cutting one file may take before its process is ended: nothing
+#: else stops an endless loop. By the clock it may take so many times as long: a machine may be busy with other things.
 PARSE_SECONDS = 120.0
+_BUSY = 10
 
 log = structlog.get_logger()
 
@@ -33,6 +35,7 @@ class Lease:
         self._done = threading.Event()
         self._renewed = time.monotonic()
         self._parsing_since: float | None = None
+        self._worked_before = 0.0
         self._parsing_seconds: float | None = None
 
     def check(self) -> None:
@@ -49,10 +52,11 @@ class Lease:
     def parsing(self, seconds: float | None = None) -> None:
         """Note that a file begins to be parsed: a process that dies from here on, or takes too long, died of it.
 
-        `seconds` is what that may take where it is bounded elsewhere.
+        `seconds` is what that may take by the clock where it is bounded elsewhere.
         """
-        self._parsing_since = time.monotonic()
+        self._worked_before = time.process_time()
         self._parsing_seconds = seconds
+        self._parsing_since = time.monotonic()
 
     def parsed(self) -> None:
         """Note that nothing is being parsed any more."""
@@ -82,9 +86,12 @@ class Lease:
             connection.close()
 
     def _end_endless_parsing(self) -> None:
-        since, seconds = self._parsing_since, max(PARSE_SECONDS, self._parsing_seconds or 0.0)
-        if since is not None and time.monotonic() - since > seconds:
-            log.error("a file takes too long; its process ends", seconds=seconds)
+        since = self._parsing_since
+        if since is None:
+            return
+        worked, passed = time.process_time() - self._worked_before, time.monotonic() - since
+        if worked > PARSE_SECONDS or passed > max(PARSE_SECONDS * _BUSY, self._parsing_seconds or 0.0):
+            log.error("a file takes too long; its process ends", processor_seconds=worked, seconds=passed)
             os.kill(os.getpid(), signal.SIGKILL)
 
     def end(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 from uuid import UUID
 
 import structlog
@@ -20,6 +21,9 @@ from worker.state import cache, chunks, files, keywords, symbols
 from worker.state.chunks import Placed
 from worker.state.files import Claim
 from worker.vectors import Patch, Row, Value, Vector
+
+#: Rows that are made for the store at a time: with their words and vectors they take many times their text.
+ROWS = 8_000
 
 log = structlog.get_logger()
 
@@ -129,9 +133,10 @@ def upsert(run: Run, drafts: Sequence[Draft]) -> None:
     A chunk that is not embedded needs a row only where the store has the keywords.
     """
     stored = [made for made in drafts if made.embedded or run.store.has_keywords]
-    rows = [(made, _row(run, made, p, made.vectors.get(p.id))) for made in stored for p in made.new]
+    placed = ((made, p) for made in stored for p in made.new)
+    while some := list(islice(placed, ROWS)):
+        _upsert(run, [(made, _row(run, made, p, made.vectors.get(p.id))) for made, p in some])
     patches = [patch for made in drafts if made.moved and not made.failure for patch in _patches(run, made)]
-    _upsert(run, rows)
     if patches:
         run.lease.check()
         run.store.write(run.index.namespace, _dimensions(run.index.settings), patches=patches)

@@ -91,6 +91,23 @@ def test_depth_is_an_outcome() -> None:
     assert refused("a.docx", with_member("docx/handbook.docx", "word/document.xml", deep)).reason is Reason.PARSE_FAILED
 
 
+@pytest.mark.parametrize("tags", [b"<div>", b"<b><p>", b"<table><tr><td>", b"<FONT color='>'><li>"])
+def test_a_page_nested_as_no_page_is_takes_no_time(tags: bytes) -> None:
+    """The parser's time grows with the square of the depth: a megabyte would take a minute."""
+    deep = tags * 100_000
+    message = b"Subject: s\nContent-Type: text/html\n\n"
+    book = with_member("epub/tales.epub", "OPS/one.xhtml", b"<html><body>" + deep)
+    for name, data in (("a.html", deep), ("a.eml", message + deep), ("a.epub", book)):
+        failure = refused(name, data, Limits(seconds=4))
+        assert (failure.reason, "in one another" in failure.message) == (Reason.PARSE_FAILED, True)
+
+
+def test_ends_that_a_page_leaves_out_are_no_depth() -> None:
+    cells = b"<table>" + b"<tr><td>one<td>two<br>" * 15_000 + b"</table>"
+    page = b"<ul>" + b"<li>word<p>more" * 15_000 + b"</ul>" + cells + b"<svg>" + b"<path d='m'/>" * 30_000 + b"</svg>"
+    assert parse("a.html", page + b"<p>the end", LIMITS).text.endswith("the end")
+
+
 def test_ten_thousand_pages_are_bounded_by_a_setting() -> None:
     one = of("pdf/open-password.pdf").replace(b"/Encrypt 1000 0 R ", b"")
     many = one.replace(b"/Kids [5 0 R] /Count 1", b"/Kids [" + b"5 0 R " * 10_000 + b"] /Count 10000")
@@ -234,6 +251,16 @@ def test_a_helper_that_dies_three_times_is_an_outcome() -> None:
         killer.kill()
         killer.wait()
     assert parse("a.pdf", of("pdf/tides.pdf"), LIMITS).text
+
+
+def test_a_helper_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    isolated.stop()
+    with monkeypatch.context() as patched:
+        patched.setattr(isolated, "_BUSY", 0)
+        patched.setattr(isolated, "_PATIENCE", 0.5)
+        failure = refused("a.xlsx", endless_sheet(), Limits(seconds=30))
+    assert (failure.reason, "does not come to an end" in failure.message) == (Reason.CRASHED, True)
+    assert helpers() == []
 
 
 def test_the_helper_has_no_sockets_no_secrets_and_no_heavy_libraries(monkeypatch: pytest.MonkeyPatch) -> None:

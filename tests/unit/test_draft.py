@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,10 +14,11 @@ from uuid import uuid4
 
 import pytest
 
+from api.stack.programs import ROOT
 from schemas.source import ChunkSettings, EmbedderProfile
 from schemas.status import Reason
 from schemas.tool import IndexSettings
-from worker import draft
+from worker import draft, lease, memory
 from worker.draft import Run, draft_all
 from worker.lease import Lease
 from worker.parse import Limits
@@ -58,6 +64,31 @@ def test_a_slice_that_took_its_time_begins_no_further_file(
     assert run.lease._parsing_since is None
 
 
+def test_a_slice_that_holds_very_much_begins_no_further_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Documents of a few kilobytes may hold megabytes of text."""
+    for name in ("a.md", "b.md", "c.md"):
+        (tmp_path / name).write_text("# One\n\ntext\n\n# Two\n\ntext\n")
+    monkeypatch.setattr(draft, "DRAFT_CHUNKS", 3)
+    made = draft_all(run_over(tmp_path), [claim(name) for name in ("a.md", "b.md", "c.md")])
+    assert [each.claim.path for each in made] == ["a.md", "b.md"]
+
+
+def test_a_file_may_take_its_processor_time_however_busy_the_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "PARSE_SECONDS", 0.2)
+    monkeypatch.setattr(lease, "_BUSY", 1000)
+    child = os.fork()
+    if not child:
+        held = Lease()
+        held.parsing()
+        time.sleep(0.4)
+        held._end_endless_parsing()
+        while True:
+            held._end_endless_parsing()
+    _, status, usage = os.wait4(child, 0)
+    assert os.WTERMSIG(status) == signal.SIGKILL
+    assert usage.ru_utime + usage.ru_stime >= lease.PARSE_SECONDS
+
+
 def test_a_file_that_is_too_large_says_how_large_it_is_and_is_not_read(tmp_path: Path) -> None:
     (made,) = [draft.draft(run_over(tmp_path), claim("gone.txt", 5_000_000, Reason.TOO_LARGE))]
     assert made.failure is not None
@@ -76,12 +107,64 @@ def test_a_text_whose_cutting_would_take_too_much_is_too_large(tmp_path: Path, t
         assert (made.failure.reason, "PARSE_MEMORY_MB" in made.failure.message) == (Reason.TOO_LARGE, True)
 
 
+#: Cuts a text and prints by how many MiB the process grew at most, and why it did not if so.
+CUTTER = """
+import sys
+from schemas.document import Document
+from schemas.errors import FileError
+from schemas.source import ChunkSettings
+from worker.chunk import chunk
+from worker.memory import Bounded
+from worker.tokens import cl100k
+
+def most():
+    with open("/proc/self/status") as lines:
+        return next(int(line.split()[1]) >> 10 for line in lines if line.startswith("VmHWM"))
+
+def cut(text, memory):
+    settings = ChunkSettings(size=int(sys.argv[3]), overlap=0)
+    bounded = Bounded(cl100k(), settings, 8000, sys.argv[1], memory)
+    return chunk(Document(text, "t", markup=sys.argv[1]), settings, bounded, 8000)
+
+cut("[1, 2, 3]", 1 << 30)
+text = eval(sys.argv[2])
+with open("/proc/self/clear_refs", "w") as peak:
+    peak.write("5")
+before, said = most(), ""
+try:
+    cut(text, 64 << 20)
+except FileError as failure:
+    said = failure.message
+print(most() - before, said)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells what a process held")
+@pytest.mark.parametrize(
+    ("markup", "expression", "size", "fits"),
+    [
+        # few long lines among many short ones
+        ("lines", "'a\\n' * 300_000 + '漢' * 200_000 + '! ' * 600_000", 512, False),
+        # the same words, in chunks of 512 tokens and of 16
+        ("lines", "'some words ' * 60_000", 512, True),
+        ("lines", "'some words\\n' * 200_000", 16, False),
+        ("json", "'[' + '1,' * 500_000 + '1]'", 512, False),
+    ],
+)
+def test_cutting_takes_no_more_than_it_may(markup: str, expression: str, size: int, fits: bool) -> None:
+    command = [sys.executable, "-c", CUTTER, markup, expression, str(size)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    grown, _, said = done.stdout.strip().partition(" ")
+    assert ("PARSE_MEMORY_MB" in said) is not fits
+    assert int(grown) < 64
+
+
 def test_a_text_is_not_counted_before_its_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = run_over(tmp_path, Limits(memory_bytes=1 << 20))
     settings = run.index.settings.model_copy(update={"max_token_count": 10})
     run = replace(run, index=replace(run.index, settings=settings))
     (tmp_path / "a.txt").write_text("1 " * 800_000)
-    monkeypatch.setattr(draft, "_SAMPLED", 1_000_000)
+    monkeypatch.setattr(memory, "_SAMPLED", 1_000_000)
     monkeypatch.setattr(draft, "counted", NOT_ASKED)
     made = draft.draft(run, claim("a.txt"))
     assert made.failure is not None

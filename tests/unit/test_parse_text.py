@@ -44,6 +44,9 @@ LANGUAGES = [
     ("wide café", "utf-16"),
     ("wide café", "utf-16-le"),
     ("wide café", "utf-16-be"),
+    ("Жебракують філософи\nпри ґанку церкви", "utf-16-le"),  # noqa: RUF001 - foreign letters are the point
+    ("吾輩は猫である。\n名前はまだ無い。\n", "utf-16-be"),
+    ("모든 인간은 태어날 때부터", "utf-16-le"),
     ("wide 😀", "utf-32"),
 ]
 

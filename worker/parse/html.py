@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from schemas.document import Document
+from schemas.errors import FileError
+from schemas.status import Reason
 from worker.parse.limits import Limits
 from worker.parse.markdown import fenced
 from worker.parse.text import decode
@@ -37,6 +39,13 @@ _LANGUAGE = re.compile(r"(?:language|lang|highlight-source)-([\w+#-]{1,20})")
 
 _XHTML = re.compile(r"\s*(?:<\?xml|[^>]{0,1000}<html[^>]*xmlns)")
 _VOID = "area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr"
+#: Void elements, and those whose end a page may leave out: however many there are, they do not stand in one another.
+_NOT_NESTED = frozenset(
+    f"{_VOID}|p|li|dt|dd|tr|td|th|thead|tbody|tfoot|caption|colgroup|option|optgroup|rb|rt|rtc|rp".split("|")
+)
+_TAG = re.compile(r"<(/?)([A-Za-z][^\s/<>]*+)[^<>]*+>")
+#: Elements that may stand in one another: the parser's time grows with their square, 0.5 s for so many.
+_DEEPEST_ELEMENT = 20_000
 _CLOSED = re.compile(rf"<(?!(?:{_VOID})\b)([A-Za-z][\w:-]*)((?:\s[^<>]*)?)/>")
 
 
@@ -49,16 +58,29 @@ def read(data: bytes, _limits: Limits) -> Document:
 def to_markdown(markup: str) -> tuple[str, str | None]:
     """The main text of a page as Markdown, and its title: that of the head, else its first heading of the first level.
 
-    Takes HTML as browsers do, which accept everything, and XHTML, whose empty elements HTML does not know.
+    Takes HTML as browsers do, which accept everything, and XHTML, whose empty elements HTML does not know. Raises
+    `FileError` (`parse_failed`) for a page that is nested as no page is.
     """
     from selectolax.lexbor import LexborHTMLParser
 
     if _XHTML.match(markup):
         markup = _CLOSED.sub(r"<\1\2></\1>", markup)
+    _check_depth(markup)
     tree = LexborHTMLParser(markup.encode("utf-8", "replace"))
     title = tree.css_first("title") or tree.css_first("h1")
     text = _rendered(tree)
     return text, " ".join(title.text().split())[:500] or None if title else None
+
+
+def _check_depth(markup: str) -> None:
+    depth = 0
+    for tag in _TAG.finditer(markup):
+        if tag[2].lower() in _NOT_NESTED or markup[tag.end() - 2] == "/":
+            continue
+        depth = max(0, depth - 1) if tag[1] else depth + 1
+        if depth > _DEEPEST_ELEMENT:
+            message = f"More than {_DEEPEST_ELEMENT:,} elements stand in one another; flatten or convert the page."
+            raise FileError(Reason.PARSE_FAILED, message)
 
 
 def _rendered(tree: Any) -> str:

@@ -34,8 +34,10 @@ if TYPE_CHECKING:
     from worker.parse.syntax import Syntax
 
 ATTEMPTS = 3
-#: Seconds for what is no processor time: starting, pipes, and a machine that is busy elsewhere.
+#: Seconds for what is no processor time: starting, and pipes.
 _PATIENCE = 5.0
+#: So many times its processor time a file may take by the clock, on a machine that is busy with other things.
+_BUSY = 10
 #: Bytes that an answer may have beside its text, and those that a character of that takes at most.
 _BESIDE_TEXT = 64 << 20
 _CHARACTER = 4
@@ -94,7 +96,7 @@ def syntax(data: bytes, language: str, limits: Limits) -> Syntax | None:
 
 
 def longest(limits: Limits) -> float:
-    """Seconds until `read` gives up, in all."""
+    """Seconds by the clock until `read` gives up, in all."""
     return ATTEMPTS * _patience(limits) + _PATIENCE
 
 
@@ -120,7 +122,9 @@ def _attempt(request: tuple[bytes, ...], limits: Limits) -> dict[str, Any] | Non
         answer = _exchange(helper, request, limits)
     except _LateError:
         _end()
-        return None
+        if not fresh:
+            return None
+        raise FileError(Reason.CRASHED, "Reading the file does not come to an end; exclude it or convert it.") from None
     except _DiedError:
         code, peak = _end()
         if code == -signal.SIGXCPU:
@@ -145,8 +149,8 @@ def _document(answer: dict[str, Any]) -> Document:
 
 
 def _patience(limits: Limits) -> float:
-    """Seconds for one attempt: twice its processor time, of which a busy machine may give it half."""
-    return 2 * limits.seconds + _PATIENCE
+    """Seconds by the clock for one attempt: what works so long is ended by its processor time."""
+    return _BUSY * limits.seconds + _PATIENCE
 
 
 def _ready(limits: Limits) -> _Helper:

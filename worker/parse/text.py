@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from unicodedata import category
 
 from schemas.document import Document
 from schemas.errors import FileError
@@ -54,6 +55,14 @@ _GUESSED = (
     *("koi8_r", "koi8_u", "cp866", "cp437", "cp850", "cp852", "mac_roman", "mac_cyrillic"),
     *("cp932", "euc_jp", "euc_jis_2004", "gb18030", "big5", "cp949"),
 )
+
+#: Blocks of 256 characters that a text in letters takes at most, those of Chinese, Japanese and Korean, and NUL and
+#: the bytes of ASCII's text.
+_FEW_BLOCKS = 8
+_EASTERN = frozenset({0x30, 0xFF, *range(0x4E, 0xA0), *range(0xAC, 0xD8)})
+_ASCII = frozenset(b"\0\t\n\r" + bytes(range(0x20, 0x7F)))
+#: Controls, halves of pairs, and what is no character or a private one.
+_NO_TEXT = frozenset({"Cc", "Cn", "Co", "Cs"})
 
 #: Of the Latin ones a guess tells little: the commonest is taken, Turkish by its letters.
 _LATIN = frozenset({"cp1250", "cp1252", "cp1254", "cp1257", "cp1258"})
@@ -145,7 +154,7 @@ def _in_another(body: bytes, offset: int) -> str:
 
 
 def _wide(body: bytes) -> str | None:
-    """UTF-16 without a mark: most of its characters have a zero byte, always on the same side."""
+    """UTF-16 without a mark: most of its characters have a zero byte, always on the same side, or are of a script."""
     if len(body) % 2:
         return None
     sample = body[:_SAMPLE]
@@ -153,7 +162,20 @@ def _wide(body: bytes) -> str | None:
         zeros = sample[side::2].count(0)
         if zeros * 4 > len(sample) and not sample[1 - side :: 2].count(0):
             return _decoded(body, encoding)
+        if zeros and _is_script(sample[side::2], sample.decode(encoding, "replace")):
+            return _decoded(body, encoding)
     return None
+
+
+def _is_script(pages: bytes, sample: str) -> bool:
+    """Whether characters, in these blocks of 256, are of a few blocks or Eastern, with hardly a control among them.
+
+    ASCII with a NUL in it would do for Chinese, but that goes on beyond ASCII's bytes.
+    """
+    used = set(pages)
+    of_letters = len(used) <= _FEW_BLOCKS or sum(block in _EASTERN for block in pages) * 2 > len(pages)
+    odd = sum(category(c) in _NO_TEXT and c not in "\t\r\n" for c in sample)
+    return of_letters and not used <= _ASCII and odd * 100 <= len(sample)
 
 
 def _decoded(body: bytes, encoding: str) -> str | None:

@@ -1,0 +1,136 @@
+"""Whether the memory a file may take is enough to cut its text: told by its tokens, lines and chunks beforehand."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+
+from schemas.source import ChunkSettings
+from worker.parse.limits import too_large
+from worker.tokens import Offsets, Tokenizer
+
+#: Bytes that cutting takes for each token, for a place in a line that is longer than a chunk besides, for each line,
+#: each chunk, and each chunk with its row: measured.
+_TOKEN, _PLACE, _LINE, _CHUNK, _ROW = 12, 36, 48, 900, 1000
+#: The same for each comma and each container of JSON, and for each member of a container that is divided.
+_COMMA, _CONTAINER, _MEMBER = 60, 50, 180
+#: Where a container has more members, on average, one of them may have most of all.
+_MEMBERS = 128
+#: A chunk's share of the limit, on average, that from which on a line may be cut within, and of a model's limit that
+#: which is left by what stands in front of the chunks.
+_FILLED, _LONG, _LEFT = 0.5, 0.75, 0.75
+#: Characters above which a text's tokens are estimated first, by so many samples of so many characters.
+_SAMPLED, _SAMPLES, _SAMPLE = 8_000_000, 64, 16_384
+#: Characters that are looked at together, and those in which a line's or a word's end is looked for.
+_WINDOW, _NEAR = 1 << 20, 1 << 16
+#: Characters below which nothing is worth a look: headings and chunks are counted one by one, too.
+_LITTLE = 1 << 16
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+
+
+class Bounded:
+    """A tokenizer that refuses a text whose cutting would take more memory than there is.
+
+    `settings` and the model's `max_tokens` tell how many chunks it makes, and `markup` what they are cut by.
+    """
+
+    def __init__(
+        self, tokenizer: Tokenizer, settings: ChunkSettings, max_tokens: int, markup: str, memory_bytes: int
+    ) -> None:
+        self._tokenizer, self._memory_bytes = tokenizer, memory_bytes
+        self._is_json = markup == "json"
+        self._by_chars = settings.unit == "characters"
+        self._limit = min(settings.size, int(_LEFT * max_tokens))
+
+    def starts(self, text: str) -> Offsets:
+        """See `Tokenizer`. Raises `FileError` (`too_large`)."""
+        if len(text) < _LITTLE:
+            return self._tokenizer.starts(text)
+        self.check(text)
+        found = self._starts(text)
+        if self._needed(text, len(found), len(found)) > self._memory_bytes:
+            long = self._in_long_strings(text, found) if self._is_json else self._in_long_lines(text, found)
+            self._require(self._needed(text, len(found), long))
+        return found
+
+    def check(self, text: str) -> None:
+        """Refuse a text by its lines and by samples: splitting alone takes much. Raises `FileError` (`too_large`)."""
+        self._require(self._needed(text, 0, 0))
+        if len(text) > _SAMPLED:
+            tokens = long = 0
+            steps = range(0, len(text), len(text) // _SAMPLES)
+            for at in steps:
+                sample = text[at : at + _SAMPLE]
+                found = len(self._tokenizer.starts(sample))
+                tokens += found
+                long += 0 if self._is_json or "\n" in sample else min(found, len(sample))
+            share = len(text) / (len(steps) * _SAMPLE)
+            self._require(self._needed(text, int(tokens * share), int(long * share)))
+
+    def check_chunks(self, number: int, dimensions: int) -> None:
+        """Refuse more chunks than can be held with their vectors. Raises `FileError` (`too_large`)."""
+        self._require(number * (_ROW + dimensions * np.dtype(np.float32).itemsize))
+
+    def _starts(self, text: str) -> Offsets:
+        """Tokens of a long text are found in windows, so that they are never more than there is memory for."""
+        if len(text) <= _SAMPLED:
+            return self._tokenizer.starts(text)
+        parts: list[Offsets] = []
+        tokens = 0
+        for start, end in _windows(text):
+            parts.append(self._tokenizer.starts(text[start:end]) + start)
+            tokens += len(parts[-1])
+            self._require(tokens * _TOKEN)
+        return np.concatenate(parts)
+
+    def _needed(self, text: str, tokens: int, long: int) -> int:
+        """Bytes for a text of so many tokens, with so many places in lines that are longer than a chunk."""
+        lines = text.count("\n") + 1
+        chunks = int((len(text) if self._by_chars else tokens) / (_FILLED * self._limit))
+        # the text is held in bytes, too, and in chunks
+        needed = len(text) + sys.getsizeof(text) + (_of_json(text) if self._is_json else 0)
+        return needed + tokens * _TOKEN + long * _PLACE + lines * _LINE + chunks * _CHUNK
+
+    def _in_long_lines(self, text: str, starts: Offsets) -> int:
+        long = 0
+        for start, end in _windows(text):
+            lines = text[start:end].split("\n")
+            lengths = np.fromiter(map(len, lines), dtype=np.int64, count=len(lines)) + 1
+            tokens = np.diff(starts.searchsorted(start + np.cumsum(lengths)), prepend=starts.searchsorted(start))
+            units = lengths if self._by_chars else tokens
+            # tokens may share a character, and places do not
+            long += int(np.minimum(tokens, lengths)[units > _LONG * self._limit].sum())
+        return long
+
+    def _in_long_strings(self, text: str, starts: Offsets) -> int:
+        """JSON is cut between its values, and within those only that are longer than a chunk."""
+        spans = (match.span() for match in _STRING.finditer(text))
+        sides = [side for start, end in spans if end - start > self._limit for side in (start, end)]
+        first, last = starts.searchsorted(sides).reshape(-1, 2).T
+        return int((last - first).sum())
+
+    def _require(self, needed: int) -> None:
+        if needed > self._memory_bytes:
+            megabytes = self._memory_bytes >> 20
+            raise too_large(f"Cutting the file takes more memory than PARSE_MEMORY_MB ({megabytes:,} MB)")
+
+
+def _of_json(text: str) -> int:
+    commas, containers = text.count(","), text.count("[") + text.count("{")
+    members = min(commas, containers) if containers * _MEMBERS > commas else commas
+    return commas * _COMMA + containers * _CONTAINER + members * _MEMBER
+
+
+def _windows(text: str) -> Iterator[tuple[int, int]]:
+    """Spans that cover the text, cut behind a line's end or before a blank where there is one."""
+    start = 0
+    while start < len(text):
+        end = start + _WINDOW
+        if end < len(text):
+            line = text.rfind("\n", end - _NEAR, end) + 1
+            end = line or max(text.rfind(" ", end - _NEAR, end), 0) or end
+        yield start, min(end, len(text))
+        start = end
