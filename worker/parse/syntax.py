@@ -242,15 +242,15 @@ def _definitions(captures: Captures, names: set[int]) -> list[_Found]:
             if named is None or len(named.name) > _MAX_NAME:
                 continue
             names.add(named.start)
-            start, head, end = _widened(outer, node)
+            start, head, end = _widened(outer, span)
             body = body_of(node)
             found[span] = _Found(start, end, head, min(body, end), _kind(kind, named.name), named.name, named.around)
     return sorted(found.values(), key=lambda one: (one.start, -one.end))
 
 
 def _range(node: Node) -> Span:
-    start, end = node.byte_range
-    return start, end
+    span: Span = node.byte_range
+    return span
 
 
 def _last(node: Node) -> Node | None:
@@ -258,9 +258,9 @@ def _last(node: Node) -> Node | None:
     return node.named_child(count - 1) if count else None
 
 
-def _widened(outer: dict[Span, Node], node: Node) -> tuple[int, int, int]:
+def _widened(outer: dict[Span, Node], span: Span) -> tuple[int, int, int]:
     """Start, start of the signature, and end of a definition with what encloses nothing but it."""
-    start, end = _range(node)
+    start, end = span
     head = start
     while (around := outer.get((start, end))) is not None and _range(around) != (start, end):
         start, end = _range(around)
