@@ -215,8 +215,8 @@ DENSE = {
 @pytest.mark.parametrize("stray", ['"', "'", "{", "}", "/*"])
 def test_a_stray_sign_breaks_the_method_it_is_in_where_no_blank_lines_are(name: str, stray: str) -> None:
     rng = random.Random(5)
-    opening, *method, closing = DENSE[name]
-    text = f"{opening}\n{functions(*method, rng)}{closing}\n".replace("\n\n", "\n")
+    opening, head, line, end, closing = DENSE[name]
+    text = f"{opening}\n{functions(head, line, end, rng)}{closing}\n".replace("\n\n", "\n")
     before = chunk(document(name, text), SMALL, cl100k(), 8192)
     assert len(before) >= 100
     for _ in range(3):
