@@ -140,8 +140,10 @@ def _broken(source: _Source) -> Iterator[Part]:
 
 def _innermost(source: _Source, parts: list[Span], around: Around, steps: int) -> Iterator[Part]:
     """The broken ones of some parts; in place of a long one those of the parts within it, if they are few."""
-    for start, end in _unsound(source, parts, around):
-        is_long = steps > 0 and end - start > _LARGE
+    outer = list(islice(_unsound(source, parts, around), _MOST_PARTS + 1))
+    for start, end in outer:
+        # where they are too many already, what is in them does not matter
+        is_long = steps > 0 and end - start > _LARGE and len(outer) <= _MOST_PARTS
         inner = list(islice(_inner(source, start, end, steps - 1), _MOST_PARTS + 1)) if is_long else []
         if inner and len(inner) <= _MOST_PARTS:
             yield from inner
