@@ -63,8 +63,8 @@ class Content:
     stamp: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
+# files have thousands of these two, and a frozen dataclass takes several times as long to make
+class Definition(NamedTuple):
     """A class, function or other named thing in code; `scope` names the definitions around it, outermost first.
 
     The text from `start_char` to `body_char` is its header (decorators, signature), to `end_char` all of it.
@@ -81,8 +81,7 @@ class Definition:
     signature: str
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(NamedTuple):
     """A name that code uses; `scope` names the definitions it is used in, outermost first."""
 
     name: str

@@ -204,6 +204,27 @@ def test_a_stray_sign_breaks_the_definition_it_is_in(name: str, stray: str) -> N
         assert new(before, after) <= 8
 
 
+DENSE = {
+    "a.php": ("<?php\nnamespace N {\nclass A {", "  function work%d($a) {", "  $x%d = call(%d);", "  }", "}\n}"),
+    "a.js": ("class A {", "  work%d(a) {", "  let x%d = call(%d);", "  }", "}"),
+    "a.cpp": ("class A {", "  int work%d(int a) {", "  x%d = call(%d);", "  }", "};"),
+}
+
+
+@pytest.mark.parametrize("name", DENSE)
+@pytest.mark.parametrize("stray", ['"', "'", "{", "}", "/*"])
+def test_a_stray_sign_breaks_the_method_it_is_in_where_no_blank_lines_are(name: str, stray: str) -> None:
+    rng = random.Random(5)
+    opening, head, line, end, closing = DENSE[name]
+    text = f"{opening}\n{functions(head, line, end, rng)}{closing}\n".replace("\n\n", "\n")
+    before = chunk(document(name, text), SMALL, cl100k(), 8192)
+    assert len(before) >= 100
+    for _ in range(3):
+        at = rng.randrange(len(opening) + 1, len(text) // 2)
+        after = chunk(document(name, text[:at] + stray + text[at:]), SMALL, cl100k(), 8192)
+        assert new(before, after) <= 8
+
+
 FRAGMENTS = {
     "markdown": [
         "# A b",

@@ -6,6 +6,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,7 +37,10 @@ _NONE = -1
 
 @dataclass(slots=True)
 class _Outline:
-    """The definitions of a text as a tree; `starts` and `ends` are widened to whole lines and comments above."""
+    """The definitions of a text as a tree; `starts` and `ends` are widened to whole lines and comments above.
+
+    `tokens` are those before each of these places, and before the text's start and end.
+    """
 
     text: str
     definitions: tuple[Definition, ...]
@@ -44,6 +48,7 @@ class _Outline:
     children: dict[int, list[int]] = field(default_factory=dict)
     starts: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
+    tokens: dict[int, int] = field(default_factory=dict)
     headers: dict[int, str] = field(default_factory=dict)
 
     def around(self, index: int) -> list[int]:
@@ -55,8 +60,7 @@ class _Outline:
         return chain[::-1]
 
 
-@dataclass(frozen=True, slots=True)
-class _Stretch:
+class _Stretch(NamedTuple):
     """A span within the definition `owner`; it holds all of the definition `whole`, where that is not `_NONE`."""
 
     start: int
@@ -72,12 +76,9 @@ def cut(measure: Measure, document: Document) -> Iterator[Piece]:
     the text near it and on the definitions around it.
     """
     outline = _outline(document)
-    stretches = _stretches(measure, outline)
-    spans = np.array([(one.start, one.end) for one in stretches], dtype=np.int64).reshape(-1, 2)
-    sure = measure.surely_fit(spans[:, 0], spans[:, 1]).tolist()
     long: dict[bool, list[_Stretch]] = {True: [], False: []}
-    for one, fits in zip(stretches, sure, strict=True):
-        if fits or measure.fits(one.start, one.end):
+    for one in _stretches(measure, outline):
+        if _fits(measure, outline, one.start, one.end):
             yield _piece(outline, one)
         else:
             long[_overlaps(outline, one)].append(one)
@@ -109,12 +110,24 @@ def _overlaps(outline: _Outline, one: _Stretch) -> bool:
     return outline.definitions[one.owner].kind in ("function", "method")
 
 
-def _stretches(measure: Measure, outline: _Outline) -> list[_Stretch]:
+def _stretches(measure: Measure, outline: _Outline) -> Iterator[_Stretch]:
     """The text in order: definitions that have a chunk of their own, and what is between them."""
-    spans = np.array([outline.starts, outline.ends], dtype=np.int64)
-    tokens = measure.tokens(spans[1]) - measure.tokens(spans[0])
-    own = set(np.flatnonzero(tokens >= min(_OWN_TOKENS, measure.max_tokens // 8)).tolist())
-    return list(_region(measure, outline, own, _Stretch(0, len(outline.text), _NONE)))
+    places = [0, len(outline.text), *outline.starts, *outline.ends]
+    outline.tokens = dict(zip(places, measure.tokens(np.array(places, dtype=np.int64)).tolist(), strict=True))
+    least = min(_OWN_TOKENS, measure.max_tokens // 8)
+    spans = enumerate(zip(outline.starts, outline.ends, strict=True))
+    own = {index for index, (start, end) in spans if _count(outline, start, end) >= least}
+    return _region(measure, outline, own, _Stretch(0, len(outline.text), _NONE))
+
+
+def _count(outline: _Outline, start: int, end: int) -> int:
+    return outline.tokens[end] - outline.tokens[start]
+
+
+def _fits(measure: Measure, outline: _Outline, start: int, end: int) -> bool:
+    # what is known already tells of most
+    sure = _count(outline, start, end) <= measure.max_tokens - measure.slack and end - start <= measure.max_chars
+    return sure or measure.fits(start, end)
 
 
 def _region(measure: Measure, outline: _Outline, own: set[int], region: _Stretch) -> Iterator[_Stretch]:
@@ -124,15 +137,17 @@ def _region(measure: Measure, outline: _Outline, own: set[int], region: _Stretch
         if index not in own:
             continue
         start, end = outline.starts[index], outline.ends[index]
-        if _is_tiny(measure, outline, at, start) and (measure.fits(at, end) or not measure.fits(start, end)):
+        if _is_tiny(outline, at, start) and (
+            _fits(measure, outline, at, end) or not _fits(measure, outline, start, end)
+        ):
             start = at
         if waiting:
             yield from _own(measure, outline, own, waiting)
         yield from _between(outline, at, start, region.owner)
         waiting, at = _Stretch(start, end, region.owner, index), end
-    if waiting and _is_tiny(measure, outline, at, region.end):
-        longer = replace(waiting, end=region.end)
-        if measure.fits(longer.start, longer.end) or not measure.fits(waiting.start, waiting.end):
+    if waiting and _is_tiny(outline, at, region.end):
+        longer = waiting._replace(end=region.end)
+        if _fits(measure, outline, longer.start, longer.end) or not _fits(measure, outline, waiting.start, waiting.end):
             waiting, at = longer, region.end
     if waiting:
         yield from _own(measure, outline, own, waiting)
@@ -140,7 +155,7 @@ def _region(measure: Measure, outline: _Outline, own: set[int], region: _Stretch
 
 
 def _own(measure: Measure, outline: _Outline, own: set[int], one: _Stretch) -> Iterator[_Stretch]:
-    if measure.fits(one.start, one.end):
+    if _fits(measure, outline, one.start, one.end):
         yield one
     else:
         yield from _region(measure, outline, own, _Stretch(one.start, one.end, one.whole))
@@ -151,8 +166,8 @@ def _between(outline: _Outline, start: int, end: int, owner: int) -> Iterator[_S
         yield _Stretch(start, end, owner)
 
 
-def _is_tiny(measure: Measure, outline: _Outline, start: int, end: int) -> bool:
-    return measure.count(start, end) < _TINY_TOKENS or not outline.text[start:end].strip()
+def _is_tiny(outline: _Outline, start: int, end: int) -> bool:
+    return _count(outline, start, end) < _TINY_TOKENS or not outline.text[start:end].strip()
 
 
 def _within(outline: _Outline, owner: int, start: int, end: int) -> list[int]:

@@ -1,35 +1,49 @@
 """Where code is broken, so that one stray quote or brace costs the definition it is in, and not all that follows.
 
-A parser that meets an error can take the rest of a file for a string or for the body of one function. Blank lines and
-indentation tell apart what belongs together all the same: each such part is parsed by itself, and those with errors
-are the broken ones. The rest is parsed again with blanks in their place.
+A parser that meets an error can take the rest of a file for a string or for the body of one function. Blank lines,
+closing braces and indentation tell apart what belongs together all the same: each such part that is no run of whole
+nodes in the file's tree is parsed by itself, and those with errors are the broken ones, or the broken ones within them.
+The rest is parsed again with blanks in their place.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tree_sitter import Parser, Tree
 
-#: What begins a part, behind a blank line and the indentation of its level: anything but the end of something. In
-#: Python, whose texts in quotes have paragraphs, a definition.
+#: What begins a part, behind a blank line or the end of a block, and the indentation of its level: anything but the end
+#: or the next branch of something. In Python, whose texts in quotes have paragraphs, a definition.
 _BEGINS = {"python": rb"(?:async[ ]|class[ ]|def[ ]|@)"}
-_ANYTHING = rb"[^\s)\]}]"
+_ANYTHING = rb"(?!(?:else|catch|finally|while)\b|#[ \t]*(?:if|e[ln]|pragma))[^\s)\]};,]"
 
-#: Lines of C and C++ that are no part of anything: what they open is closed far away.
-_APART = re.compile(
-    rb"^(?:(?:inline[ ]+)?namespace\b|extern[ ]+\"C\")[^\n;{]*\n?\{[ \t]*\r?\n(?=\S|\r?\n)|^\}+;?[ \t]*(?://|/\*)[^\n]*$",
-    re.MULTILINE,
-)
-#: Such lines by language; in PHP what begins its code, without which the rest is none.
-_LEFT_OUT = {"c": _APART, "cpp": _APART, "php": re.compile(rb"\A(?:#![^\n]*\n)?<\?php\s")}
+#: The end of a block behind the indentation of its level, and what opens one before its first line.
+_ENDS = rb"[)\]}][()\]};, \t]*(?://[^\n]*)?\r?\n"
+_OPENS = rb"\{[ \t]*(?:(?://|/\*)[^\n]*)?\r?\n(?:[ \t]*\r?\n)*"
 
-#: Bytes of a broken part from which on the parts within it are looked at.
+#: Languages whose blocks do not end so.
+_WITHOUT_BRACES = frozenset({"python", "ruby"})
+
+#: Lines that are no part of anything: what they open is closed far away.
+_APART = rb"""^(?:(?:inline[ ]+)?namespace\b|extern[ ]+"C")[^\n;{]*\n?\{[ \t]*\r?\n(?=(?:[ \t]*\r?\n)*\S)|^\}+;?[ \t]*(?://|/\*)[^\n]*$"""
+#: What begins the code in a file of PHP, without which the rest is none.
+_BEGINNING = rb"\A(?:#![^\n]*\n)?<\?php\s"
+#: The condition around all of a header, and its end.
+_GUARD = rb"^#ifndef[ ]\w+\r?\n#[ \t]*define[^\n]*\n|^#endif[^\n]*+\s*+\Z"
+_LEFT_OUT = {
+    "c": re.compile(_APART + b"|" + _GUARD, re.MULTILINE),
+    "cpp": re.compile(_APART + b"|" + _GUARD, re.MULTILINE),
+    "php": re.compile(_APART + b"|" + _BEGINNING, re.MULTILINE),
+}
+
+#: Bytes of a broken part from which on the parts within it are looked at, and how far inwards.
 _LARGE = 1_000
+_MOST_STEPS = 6
 
 #: Share of a text that may be broken, and number of parts; where there is more, something else is the matter.
 _MOST_OF_TEXT = 0.5
@@ -41,30 +55,46 @@ _MOST_TOGETHER = 3
 #: Bytes of a text that is looked at: each of its broken parts takes time for all that is above it.
 _LONGEST = 1_000_000
 
-#: What members are parsed within, by language.
+#: What members are parsed within, by language, and what tells that those below a head are members.
 _AROUND = {
     "cpp": (b"class A {", b"};"),
     "csharp": (b"class A {", b"}"),
     "java": (b"class A {", b"}"),
     "javascript": (b"class A {", b"}"),
     "php": (b"<?php class A {", b"}"),
-    "python": (b"", b""),
     "ruby": (b"class A;", b"\nend"),
     "rust": (b"impl A {", b"}"),
     "tsx": (b"class A {", b"}"),
     "typescript": (b"class A {", b"}"),
 }
+_WITH_MEMBERS = re.compile(rb"\b(?:class|enum|impl|interface|record|struct|trait|union)\b")
 _BEFORE = {"php": b"<?php "}
 
 Span = tuple[int, int]
 Around = tuple[bytes, bytes]
+Part = tuple[int, int, Around]
 
 
-def broken(data: bytes, language: str, parser: Parser) -> list[tuple[int, int, Tree]]:
-    """Spans of the parts with errors and their own trees, whose bytes count from the text's start; none if too many."""
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A text, and the `_runs` of its tree."""
+
+    data: bytes
+    language: str
+    parser: Parser
+    starts: dict[int, int]
+    ends: dict[int, int]
+
+
+def broken(data: bytes, language: str, parser: Parser, tree: Tree) -> list[tuple[int, int, Tree]]:
+    """Spans of the parts with errors and their own trees, whose bytes count from the text's start; none if too many.
+
+    `tree` is that of the whole text.
+    """
     if len(data) > _LONGEST:
         return []
-    found = list(islice(_broken(data, language, parser), _MOST_PARTS + 1))
+    source = _Source(data, language, parser, *_runs(data, tree))
+    found = list(islice(_broken(source), _MOST_PARTS + 1))
     size = sum(end - start for start, end, _ in found)
     if len(found) > _MOST_PARTS or size > _MOST_OF_TEXT * len(data):
         return []
@@ -79,33 +109,86 @@ def without(data: bytes, spans: list[Span]) -> bytes:
     return bytes(mended)
 
 
-def _broken(data: bytes, language: str, parser: Parser) -> Iterator[tuple[int, int, Around]]:
-    around = (_BEFORE.get(language, b""), b"")
-    parts = list(_parts(data, _border(language, b""), 0, len(data), _LEFT_OUT.get(language)))
-    for start, end in _unsound(data, parts, parser, around):
-        inner = list(_inner(data, language, parser, start, end)) if end - start > _LARGE else []
-        if inner:
+def _runs(data: bytes, tree: Tree) -> tuple[dict[int, int], dict[int, int]]:
+    """Runs of nodes without errors side by side: that of each node by its start, and by its end."""
+    starts: dict[int, int] = {}
+    ends: dict[int, int] = {}
+    run = 0
+    cursor = tree.walk()
+    while (node := cursor.node) is not None:
+        if node.has_error:
+            run += 1
+            if not node.is_error and cursor.goto_first_child():
+                continue
+        elif node.is_named or node.type == ";":
+            start, end = node.byte_range
+            starts[start] = run
+            # a preprocessor's line ends behind its line break
+            ends[end - data.endswith(b"\n", start, end)] = run
+        while not cursor.goto_next_sibling():
+            run += 1
+            if not cursor.goto_parent():
+                return starts, ends
+    return starts, ends
+
+
+def _broken(source: _Source) -> Iterator[Part]:
+    border = _border(source.language, b"")
+    parts = _parts(source.data, border, 0, len(source.data), _LEFT_OUT.get(source.language))
+    return _innermost(source, list(parts), _plain(source.language), _MOST_STEPS)
+
+
+def _innermost(source: _Source, parts: list[Span], around: Around, steps: int) -> Iterator[Part]:
+    """The broken ones of some parts; in place of a long one those of the parts within it, if they are few."""
+    outer = list(islice(_unsound(source, parts, around), _MOST_PARTS + 1))
+    for start, end in outer:
+        # where they are too many already, what is in them does not matter
+        is_long = steps > 0 and end - start > _LARGE and len(outer) <= _MOST_PARTS
+        inner = list(islice(_inner(source, start, end, steps - 1), _MOST_PARTS + 1)) if is_long else []
+        if inner and len(inner) <= _MOST_PARTS:
             yield from inner
         else:
             yield start, end, around
 
 
-def _inner(data: bytes, language: str, parser: Parser, start: int, end: int) -> Iterator[tuple[int, int, Around]]:
-    """The broken ones of the parts one step within a part, such as methods of a class."""
-    indents = [found[1] for found in re.finditer(rb"\n([ \t]+)[^\s]", data[start:end])]
-    if not indents or language not in _AROUND:
+def _inner(source: _Source, start: int, end: int, steps: int) -> Iterator[Part]:
+    """The broken ones of the parts one step within a part: methods of a class, statements of a function."""
+    data, language = source.data, source.language
+    own = data[start : end - len(data[start:end].lstrip(b" \t"))]
+    # but for the lines of a comment
+    indents = re.findall(rb"\n(%s[ \t]+)[^\s*]" % re.escape(own), data[start:end])
+    if not indents:
         return
-    closing = re.compile(rb"\n[)\]}\w][^\n]*+\s*+\Z").search(data, start, end)
-    border = _border(language, min(indents, key=len))
-    # the first is the head of what is around them
-    _, *parts = _parts(data, border, start, closing.start() if closing else end)
-    for first, last in _unsound(data, parts, parser, _AROUND[language]):
-        yield first, last, _AROUND[language]
+    indent = min(indents, key=len)
+    last = _closing(data, start, end, re.escape(own))
+    opening = None
+    if language not in _WITHOUT_BRACES:
+        opening = re.compile(rb"%s(?=%s%s)" % (_OPENS, re.escape(indent), _ANYTHING)).search(data, start, last)
+    # without it the first part is the head of what is around them
+    parts = list(_parts(data, _border(language, indent), opening.end() if opening else start, last))
+    head = data[start : opening.end()] if opening else data[slice(*parts.pop(0))]
+    has_members = language in _AROUND and _WITH_MEMBERS.search(head)
+    yield from _innermost(source, parts, _AROUND[language] if has_members else _plain(language), steps)
+
+
+def _closing(data: bytes, start: int, end: int, own: bytes) -> int:
+    """Where the last lines of a part begin, which close it and what is around it."""
+    closing = re.compile(rb"\n%s[)\]}\w][^\n]*+\s*+\Z" % own).search(data, start, end)
+    closes = re.compile(rb"\n%s[)\]}]" % own)
+    last = closing.start() if closing else end
+    while (line := data.rfind(b"\n", start, last)) >= 0 and closes.match(data, line, last):
+        last = line
+    return last
+
+
+def _plain(language: str) -> Around:
+    return _BEFORE.get(language, b""), b""
 
 
 def _border(language: str, indent: bytes) -> re.Pattern[bytes]:
-    begins = _BEGINS.get(language, _ANYTHING)
-    return re.compile(rb"(?:\A|(?<=\n)[ \t]*\r?\n)(?=%s%s)" % (re.escape(indent), begins))
+    begins, level = _BEGINS.get(language, _ANYTHING), re.escape(indent)
+    behind = rb"[ \t]*\r?\n" if language in _WITHOUT_BRACES else rb"(?:[ \t]*\r?\n|%s%s)" % (level, _ENDS)
+    return re.compile(rb"(?:\A|(?<=\n)%s)(?=%s%s)" % (behind, level, begins))
 
 
 def _parts(
@@ -120,24 +203,34 @@ def _parts(
         at = place
 
 
-def _unsound(data: bytes, parts: list[Span], parser: Parser, around: Around) -> Iterator[Span]:
+def _unsound(source: _Source, parts: list[Span], around: Around) -> Iterator[Span]:
     """The parts with errors, but for those that are sound together: a comment with blank lines goes over them."""
     index = 0
     while index < len(parts):
-        start, end = parts[index]
-        most = _MOST_TOGETHER if _is_open(data[start:end]) else 1
-        ends = (last for _, last in parts[index : index + most])
-        together = next((n for n, last in enumerate(ends, 1) if not _has_error(data[start:last], parser, around)), 0)
+        together = _together(source, parts[index : index + _MOST_TOGETHER], around)
         if not together:
-            yield start, end
+            yield parts[index]
         index += together or 1
 
 
+def _together(source: _Source, parts: list[Span], around: Around) -> int:
+    """How many of the parts, from the first on, are sound together; 0 for none."""
+    start, end = parts[0]
+    part = source.data[start:end]
+    run = source.starts.get(end - len(part.lstrip()))
+    if run is not None and source.ends.get(start + len(part.rstrip())) == run:
+        return 1
+    ends = (last for _, last in (parts if _is_open(part) else parts[:1]))
+    texts = (source.data[start:last] for last in ends)
+    return next((n for n, text in enumerate(texts, 1) if not _has_error(text, source.parser, around)), 0)
+
+
 def _is_open(part: bytes) -> bool:
-    """Whether a part ends within a comment, or before the end of a condition for a preprocessor."""
-    return part.rfind(b"/*") > part.rfind(b"*/") or part.count(b"\n#if") + part.startswith(b"#if") > part.count(
-        b"\n#endif"
-    )
+    """Whether a part ends within a comment that began its line, or before the end of a preprocessor's condition."""
+    opening = part.rfind(b"/*")
+    if opening > part.rfind(b"*/") and not part[part.rfind(b"\n", 0, opening) + 1 : opening].strip():
+        return True
+    return part.count(b"\n#if") + part.startswith(b"#if") > part.count(b"\n#endif")
 
 
 def _has_error(part: bytes, parser: Parser, around: Around) -> bool:

@@ -144,13 +144,14 @@ def _looked_at(data: bytes, language: str, known: Grammar) -> _Looked | None:
     whole = _sound([(0, len(data), tree)], len(data), known)
     if not tree.root_node.has_error or (whole and not _is_harmed(tree)):
         return whole
-    parts = mending.broken(data, language, known.parser)
+    parts = mending.broken(data, language, known.parser, tree)
     if not parts:
         return whole
     spans = [(start, end) for start, end, _ in parts]
     rest = known.parser.parse(mending.without(data, spans))
     mended = _sound([(0, len(data), rest), *parts], len(data), known)
-    if mended and (not whole or _is_better(mended[0], whole[0], spans)):
+    sound = not rest.root_node.has_error
+    if mended and (not whole or _is_better(mended[0], whole[0], spans, sound=sound)):
         return mended
     return whole
 
@@ -169,12 +170,15 @@ def _is_harmed(tree: Tree) -> bool:
     return False
 
 
-def _is_better(mended: list[_Found], whole: list[_Found], broken: list[Span]) -> bool:
-    """Whether errors did harm elsewhere that is undone, and no more was lost, as of a namespace without its braces."""
+def _is_better(mended: list[_Found], whole: list[_Found], broken: list[Span], *, sound: bool) -> bool:
+    """Whether errors did harm elsewhere that is undone, and no more was lost, as of a namespace without its braces.
+
+    Where the rest is `sound`, what was found before beyond it was an error's doing.
+    """
     known = {(one.start, one.end, one.path) for one in whole}
     new = [one.start for one in mended if (one.start, one.end, one.path) not in known]
     elsewhere = any(all(not start <= place < end for start, end in broken) for place in new)
-    return elsewhere and len(mended) >= len(whole)
+    return elsewhere and (sound or len(mended) >= len(whole))
 
 
 def _sound(trees: list[tuple[int, int, Tree]], length: int, known: Grammar) -> _Looked | None:
@@ -242,15 +246,15 @@ def _definitions(captures: Captures, names: set[int]) -> list[_Found]:
             if named is None or len(named.name) > _MAX_NAME:
                 continue
             names.add(named.start)
-            start, head, end = _widened(outer, node)
+            start, head, end = _widened(outer, span)
             body = body_of(node)
             found[span] = _Found(start, end, head, min(body, end), _kind(kind, named.name), named.name, named.around)
     return sorted(found.values(), key=lambda one: (one.start, -one.end))
 
 
 def _range(node: Node) -> Span:
-    start, end = node.byte_range
-    return start, end
+    span: Span = node.byte_range
+    return span
 
 
 def _last(node: Node) -> Node | None:
@@ -258,9 +262,9 @@ def _last(node: Node) -> Node | None:
     return node.named_child(count - 1) if count else None
 
 
-def _widened(outer: dict[Span, Node], node: Node) -> tuple[int, int, int]:
+def _widened(outer: dict[Span, Node], span: Span) -> tuple[int, int, int]:
     """Start, start of the signature, and end of a definition with what encloses nothing but it."""
-    start, end = _range(node)
+    start, end = span
     head = start
     while (around := outer.get((start, end))) is not None and _range(around) != (start, end):
         start, end = _range(around)

@@ -14,7 +14,7 @@
 (export_statement value: (_)) @outer
 (lexical_declaration . (variable_declarator) .) @outer
 (variable_declaration . (variable_declarator) .) @outer
-(expression_statement (assignment_expression)) @outer
+(expression_statement . (assignment_expression)) @outer
 
 (import_statement source: (string (string_fragment) @use.import))
 (import_specifier name: (identifier) @use.import)

@@ -9,7 +9,7 @@
 (abstract_method_signature) @method
 (public_field_definition value: [(arrow_function) (function_expression)]) @method
 (ambient_declaration) @outer
-(expression_statement (internal_module)) @outer
+(expression_statement . (internal_module)) @outer
 
 (extends_clause value: [(identifier) @use.base (member_expression property: (property_identifier) @use.base)
     (call_expression function: (identifier) @use.base)])
