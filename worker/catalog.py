@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from schemas.document import Entry, Page
 from schemas.status import Reason
-from worker import parse
+from worker import keywords, parse
 from worker.lease import Lease
 from worker.sources import Source
 from worker.state import Pool, files, tasks
@@ -92,7 +92,8 @@ def _listed(index: Index, entry: Entry) -> files.Listed:
     reason = entry.reason or (refused.reason if refused else None)
     if reason is None and entry.size > index.settings.max_file_bytes:
         reason = Reason.TOO_LARGE
-    return files.Listed(files.file_id(index.id, entry.key), entry, parse.version(name), reason)
+    code_version = f"{parse.version(name)} {keywords.VERSION}"
+    return files.Listed(files.file_id(index.id, entry.key), entry, code_version, reason)
 
 
 def _end(listing: Listing) -> None:

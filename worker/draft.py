@@ -16,7 +16,7 @@ import structlog
 from schemas.document import Chunk, Definition, Reference
 from schemas.errors import FileError
 from schemas.status import FileStatus, Reason
-from worker import parse
+from worker import keywords, parse
 from worker.catalog import parsed_name
 from worker.chunk import chunk
 from worker.embed import Embedder
@@ -96,10 +96,14 @@ class Draft:
 
     @property
     def moved(self) -> bool:
-        """Whether the places and words kept of what is live are written anew: the file moved, or all is read again."""
+        """Whether the places and words kept of what is live are written anew.
+
+        So it is where the file moved, where all is read again, and where its words are an earlier release's.
+        """
         claim = self.claim
         moved = (claim.path, claim.id_path) != (claim.live_path, claim.live_id_path)
-        return claim.live_chunks > 0 and (moved or claim.work == "full")
+        is_old = not (claim.live_fingerprint or "").endswith(f" {keywords.VERSION}")
+        return claim.live_chunks > 0 and (moved or is_old or claim.work == "full")
 
     def fail(self, failure: FileError) -> None:
         """End with a reason instead of chunks."""

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+#: A part of a file's code version: files whose words an earlier one made are read again by the next reindex.
+VERSION = "words-1"
 #: Characters of a token. Names are shorter; what is longer is data, such as a hash, base64 or minified text.
 MAX_TOKEN = 64
 #: Parts of one name, `getUserNameById` has five: what changes case and digits more often is data too.

@@ -24,6 +24,7 @@ from tests.fakes.embeddings import EmbeddingsFake
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.integration.test_index_life import chunks, found, write
 from tests.service import PROJECT, TOOLS, Service, environment, eventually, next_broker, service
+from worker.keywords import VERSION
 from worker.state import open_pool, tasks, tools, verbs
 
 NODES = f"/api/projects/{PROJECT}/nodes"
@@ -136,8 +137,9 @@ def test_a_task_that_fails_is_followed_too(running: Service, provider: Embedding
     assert (first["status"], second["status"], second["indexed_files"]) == ("error", "ready", 1)
 
 
-def test_a_full_reindex_reads_everything_and_pays_for_nothing(
-    running: Service, provider: EmbeddingsFake, store: FakeTurbopuffer, root: Path, word: str
+@pytest.mark.parametrize("full", [True, False], ids=["full", "of an earlier release"])
+def test_a_reindex_that_reads_everything_pays_for_nothing(
+    running: Service, provider: EmbeddingsFake, store: FakeTurbopuffer, root: Path, word: str, full: bool
 ) -> None:
     tool = running.local_tool(write(root / word, **files_of(word, "apples", "birds")))
     running.wait(tool)
@@ -147,7 +149,12 @@ def test_a_full_reindex_reads_everything_and_pays_for_nothing(
     written = sum(len(call.upserts) for call in store.audit)
     # as an earlier release wrote them
     running.rows("UPDATE chunk SET code = NULL WHERE id = ANY (%s) RETURNING id", [id_ for (id_,) in before])
-    ask(running, tool, "reindex", {"full": True})
+    if not full:
+        earlier = "UPDATE search_index_file f SET code_version = replace(code_version, %s, ''),"
+        earlier += " live_fingerprint = replace(live_fingerprint, %s, '') FROM search_tool s"
+        earlier += " WHERE s.index_id = f.index_id AND s.id = %s RETURNING 1"
+        assert len(running.rows(earlier, f" {VERSION}", f" {VERSION}", tool)) == 2
+    ask(running, tool, "reindex", {"full": full})
     status = running.wait(tool)
     assert (status["reused_chunks"], status["embedded_chunks"], status["indexed_files"]) == (2, 0, 2)
     assert all({"read", "parse", "chunk"} <= file["timings"].keys() for file in running.files(tool))

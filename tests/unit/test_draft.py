@@ -20,6 +20,7 @@ from schemas.status import Reason
 from schemas.tool import IndexSettings
 from worker import draft, lease, memory
 from worker.draft import Run, draft_all
+from worker.keywords import VERSION
 from worker.lease import Lease
 from worker.parse import Limits
 from worker.sources.local import LocalFolder
@@ -87,6 +88,13 @@ def test_a_file_may_take_its_processor_time_however_busy_the_machine_is(monkeypa
     _, status, usage = os.wait4(child, 0)
     assert os.WTERMSIG(status) == signal.SIGKILL
     assert usage.ru_utime + usage.ru_stime >= lease.PARSE_SECONDS
+
+
+@pytest.mark.parametrize(("version", "anew"), [(f"markdown-2 {VERSION}", False), ("markdown-2", True)])
+def test_the_words_of_an_earlier_release_are_written_anew(version: str, anew: bool) -> None:
+    held = replace(claim("a.md"), live_fingerprint=f"sha256:0 {version}", live_path="a.md", live_id_path="/a.md")
+    assert draft.Draft(replace(held, live_chunks=1)).moved == anew
+    assert not draft.Draft(held).moved
 
 
 def test_a_file_that_is_too_large_says_how_large_it_is_and_is_not_read(tmp_path: Path) -> None:
