@@ -198,7 +198,8 @@ def test_a_provider_that_stays_away_is_given_up() -> None:
     budget = Budget("m", "n", Rate(None, None, 10), redis_url="redis://127.0.0.1:1/0", concurrency=2)
     with pytest.raises(EmbeddingUnavailable) as caught:
         collect(embed_all(embedder, ["a", "bb", "ccc"], [1] * 3, 2, Terms(budget, "p")))
-    assert caught.value.data["retry_after"] == 60
+    # a thread that asked for leave only then is told a moment more, which spreads those who wait
+    assert caught.value.data["retry_after"] == pytest.approx(60, abs=1)
     assert len(embedder.requests) <= 2
 
 
