@@ -29,13 +29,14 @@ class Rows:
     """All n rows of a namespace in one of its states.
 
     `places` (n), ascending, are where the store keeps them, `unit` (n, dimensions) their vectors, each of length 1;
-    those at `absent` have none.
+    those at `absent` have none. `columns` are all that the namespace has.
     """
 
     ids: list[UUID]
     places: Places
     unit: Vector
     absent: NDArray[np.intp]
+    columns: frozenset[str]
 
     def nearest(self, vector: Vector, limit: int) -> list[Found]:
         """Return the `limit` rows nearest by cosine distance, equal ones by id."""
@@ -54,7 +55,9 @@ class Rows:
         return [self.ids[number] for number in np.searchsorted(self.places, places).tolist()]
 
 
-def rows(ids: list[str], places: Places, vectors: Vector, *, embedded: NDArray[np.bool_]) -> Rows:
+def rows(
+    ids: list[str], places: Places, vectors: Vector, *, embedded: NDArray[np.bool_], columns: frozenset[str]
+) -> Rows:
     """Return rows in any order as they are searched; vectors may have any length but 0."""
     order = np.argsort(places)
     unit = vectors[order]
@@ -65,6 +68,7 @@ def rows(ids: list[str], places: Places, vectors: Vector, *, embedded: NDArray[n
         places=places[order],
         unit=unit,
         absent=np.flatnonzero(~embedded[order]),
+        columns=columns,
     )
 
 

@@ -29,7 +29,7 @@ class Searcher:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._held = Held()
-        self._loop = asyncio.new_event_loop()
+        self._loop = _new_loop()
         threading.Thread(target=self._loop.run_forever, name="lancedb", daemon=True).start()
         self._connection = self._run(lancedb.connect_async(directory))
 
@@ -63,6 +63,15 @@ class Searcher:
         return made.st_ino, made.st_ctime_ns, await table.version()
 
 
+def _new_loop() -> asyncio.AbstractEventLoop:
+    """A loop that is woken cheaply, as it is several times for each call; there is none such for Windows."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
 async def _size(table: Any) -> int:
     """Bytes of all vectors."""
     dimensions: int = (await table.schema()).field("vector").type.list_size
@@ -72,13 +81,13 @@ async def _size(table: Any) -> int:
 
 async def _all_rows(table: Any) -> Rows:
     found = await table.query().select(["id", "vector", "embedded"]).with_row_id().to_arrow()
-    return await asyncio.to_thread(_held, found)
+    return await asyncio.to_thread(_held, found, frozenset((await table.schema()).names))
 
 
-def _held(found: Any) -> Rows:
+def _held(found: Any, columns: frozenset[str]) -> Rows:
     vectors = found["vector"].combine_chunks().flatten().to_numpy().reshape(len(found), -1)
     embedded = found["embedded"].to_numpy()
-    return rows(found["id"].to_pylist(), found["_rowid"].to_numpy(), vectors, embedded=embedded)
+    return rows(found["id"].to_pylist(), found["_rowid"].to_numpy(), vectors, embedded=embedded, columns=columns)
 
 
 async def _answer(table: Any, leg: Leg, held: Rows | None) -> Any:
@@ -86,7 +95,7 @@ async def _answer(table: Any, leg: Leg, held: Rows | None) -> Any:
     if leg.vector is not None:
         return None if held is not None and not leg.conditions else await _nearest(table, leg)
     column = "code" if leg.field == "code" else "keywords"
-    if column not in (await table.schema()).names:
+    if column not in (held.columns if held is not None else (await table.schema()).names):
         return None
     # a match query takes its text as words only, whatever operators stand in it
     query = table.query().nearest_to_text(MatchQuery(words(leg), column))
