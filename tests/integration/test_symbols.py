@@ -253,7 +253,7 @@ def test_each_name_has_its_share_of_the_definitions(running: Service, root: Path
     made = root / "shares"
     made.mkdir()
     write(made, "many.py", "".join(f"class C{n}:\n    def run(self):\n        pass\n" for n in range(60)))
-    write(made, "uses.js", "const C59 = require('./many')\n")
+    write(made, "uses.js", "const C59 = loaded('./many')\n")
     tool = running.local_tool(made)
     running.wait(tool)
     (index,) = running.rows("SELECT index_id FROM search_tool WHERE id = %s", tool)[0]

@@ -125,6 +125,15 @@ def test_references(name: str) -> None:
     assert not any(use.startswith("call /") for use in uses(document))
 
 
+@pytest.mark.parametrize("name", ["a.js", "a.ts"])
+def test_what_is_required_is_imported_and_not_defined(name: str) -> None:
+    document = read(name, "const Foo = require('./foo');\nconst { Bar } = require('bar');\nlet made = f(1), none;\n")
+    assert shown(document) == ["variable made 3-3", "variable none 3-3"]
+    assert {f"import {name} in -:{line}" for name, line in (("Foo", 1), ("./foo", 1), ("Bar", 2), ("bar", 2))} <= uses(
+        document
+    )
+
+
 @pytest.mark.parametrize("name", DEFINITIONS)
 def test_places_are_those_of_the_text(name: str) -> None:
     document = read(name)

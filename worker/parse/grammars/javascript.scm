@@ -4,8 +4,10 @@
 (generator_function_declaration) @function
 (method_definition) @method
 (variable_declarator name: (identifier) value: [(arrow_function) (function_expression) (generator_function)]) @function
-(program (lexical_declaration (variable_declarator name: (identifier)) @variable))
-(program (variable_declaration (variable_declarator name: (identifier)) @variable))
+((program (lexical_declaration (variable_declarator name: (identifier) value: (_)? @_value) @variable))
+    (#not-match? @_value "^require\\("))
+((program (variable_declaration (variable_declarator name: (identifier) value: (_)? @_value) @variable))
+    (#not-match? @_value "^require\\("))
 (program (export_statement (lexical_declaration (variable_declarator name: (identifier)) @variable)))
 (assignment_expression left: [(identifier) (member_expression)]
     right: [(arrow_function) (function_expression) (generator_function) (class)]) @function
@@ -17,6 +19,10 @@
 (expression_statement . (assignment_expression)) @outer
 
 (import_statement source: (string (string_fragment) @use.import))
+((variable_declarator name: [(identifier) @use.import (object_pattern (shorthand_property_identifier_pattern) @use.import)]
+    value: (call_expression function: (identifier) @_require)) (#eq? @_require "require"))
+((call_expression function: (identifier) @_require arguments: (arguments . (string (string_fragment) @use.import)))
+    (#eq? @_require "require"))
 (import_specifier name: (identifier) @use.import)
 (import_clause (identifier) @use.import)
 (call_expression function: [(identifier) @use.call (member_expression property: [(property_identifier)
