@@ -64,7 +64,8 @@ def _hit(text: Text, line: Line, asked: Grep) -> GrepHit:
         column=column,
         preview=preview,
         before=lines_before(text.data, line.start, asked.before, floor),
-        after=lines_after(text.data, line.end, asked.after),
+        after=lines_after(text.data, line.stop, asked.after),
+        end_line=line.last if line.last > line.number else None,
     )
 
 

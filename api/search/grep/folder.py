@@ -87,7 +87,7 @@ class Text:
         """The lines that match, in order; `check` may raise to end it."""
         found = matching_lines(self.data, pattern, check)
         span = self.narrowed
-        return found if span is None else (one for one in found if one.start < span.stop and one.end > span.start)
+        return found if span is None else (one for one in found if one.start < span.stop and one.stop > span.start)
 
 
 def narrowed(text: str, start: int, end: int) -> tuple[bytes, range]:
