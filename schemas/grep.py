@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from schemas.search import Note
+from schemas.search import Coverage, Names, Note
 
 
 class Grep(BaseModel):
@@ -35,6 +35,9 @@ class Grep(BaseModel):
     glob: str | None = Field(
         default=None, min_length=1, max_length=1024, description="As a line of .gitignore; with `!` all but those."
     )
+    types: Names | None = Field(
+        default=None, min_length=1, max_length=100, description="As ripgrep's -t: names of types, such as python or md."
+    )
     before: int = Field(default=0, ge=0, le=50, description="Lines of context before each hit.")
     after: int = Field(default=0, ge=0, le=50, description="Lines of context after each hit.")
     max_per_file: int | None = Field(default=None, ge=1, le=10_000, description="Hits of one file, at most.")
@@ -59,4 +62,5 @@ class GrepAnswer(BaseModel):
 
     hits: list[GrepHit]
     truncated: bool
+    coverage: Coverage
     notes: list[Note] = Field(default_factory=list)

@@ -6,7 +6,9 @@ import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -20,12 +22,15 @@ from api.search.grep.fallback import any_of, best_lines
 from api.search.grep.folder import Text, TimeOver, narrowed
 from api.search.grep.lines import MAX_SPAN, lines_after, lines_before, matching_lines, shown
 from api.search.grep.pattern import compiled_pattern
+from api.search.grep.types import Types, _kinds
 from schemas.document import AS_WRITTEN
 from schemas.errors import Invalid
 from schemas.grep import Grep
 from worker.ignore import Rules
 from worker.parse import Limits, parse
+from worker.parse.formats import BY_EXTENSION, BY_TYPE
 from worker.parse.text import decode
+from worker.parse.types import _LANGUAGE_OF
 from worker.sources.local import LocalFolder
 from worker.sources.names import Names, walk
 
@@ -178,6 +183,40 @@ def test_a_match_of_many_lines_is_found_in_a_long_text() -> None:
     first, count = pattern.reach + 1, one.count("\n") - 1
     assert lines == [(first, 0, first + count), (first + count + 2, 0, first + 2 * count + 2)]
     assert not pattern.is_cut(text)
+
+
+def plain_parts(glob: str) -> set[str]:
+    """The extension or name that a glob of rg's is for, in small letters; nothing where it is for many."""
+    options = [part[1:-1] if part[0] == "[" else part for part in re.findall(r"\[[^]]*\]|.", glob.removeprefix("*."))]
+    found = {"".join(chosen).lower() for chosen in product(*options)}
+    is_plain = glob.startswith("*.") and "." not in glob[2:] and "*" not in glob[2:]
+    return found if is_plain else set() if "*" in glob else {f"/{name}" for name in found}
+
+
+def test_types_are_those_of_rg_and_of_the_index() -> None:
+    # not another version's that may be on PATH
+    program = Path(sys.executable).with_name("rg")
+    if not program.exists():
+        pytest.skip("rg is not installed")
+    listed = subprocess.run([program, "--type-list"], capture_output=True, text=True, check=True).stdout
+    theirs = {name: globs.split(", ") for name, globs in (line.split(": ") for line in listed.splitlines())}
+    # one is a file called mkfile there; *.C is C++, and small letters are as good as large ones here
+    for name in (_kinds().keys() & theirs.keys()) - {"mk"}:
+        expected = set().union(*map(plain_parts, theirs[name])) - ({"c"} if name == "cpp" else set())
+        assert set(_kinds()[name]) == expected, name
+    assert {*_LANGUAGE_OF, *_LANGUAGE_OF.values(), *BY_EXTENSION, *BY_TYPE} - {"code"} <= _kinds().keys()
+
+
+def test_types_choose_by_name_and_by_the_word_of_the_source() -> None:
+    types = Types(["PY", ".tsx", "markdown", "make"])
+    for path in ("a/b.py", "x.pyi", "X.TSX", "README.md", "Makefile", "a/GNUmakefile"):
+        assert types.has(path, None), path
+    for path in ("py", "a.ts", "x.py.txt", "makefile/x", "pyi", "a.mak.d"):
+        assert not types.has(path, None), path
+    assert types.has("Notes", "markdown")
+    assert not types.has("Notes", "json")
+    with pytest.raises(Invalid, match=r"'nope', 'x\.y', and no such type is known: .*asciidoc.*\bpython\b.*zig"):
+        Types(["py", "nope", "x.y"])
 
 
 def test_names_are_never_options(tmp_path: Path) -> None:
