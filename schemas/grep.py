@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from schemas.search import Note
+from schemas.search import Coverage, Names, Note
 
 
 class Grep(BaseModel):
@@ -16,6 +16,8 @@ class Grep(BaseModel):
             "examples": [
                 {"pattern": "connection refused"},
                 {"pattern": r"def \w+_token\(", "regex": True, "glob": "*.py", "before": 1, "after": 2},
+                {"pattern": r"def get\(\s*self", "regex": True, "multiline": True, "types": ["python"]},
+                {"pattern": "id", "word": True, "case_sensitive": True, "types": ["ts", "sql"]},
             ]
         },
     )
@@ -23,11 +25,18 @@ class Grep(BaseModel):
     pattern: str = Field(min_length=1, max_length=10_000)
     regex: bool = Field(default=False, description="The pattern is a regular expression (RE2), not plain text.")
     case_sensitive: bool = False
+    word: bool = Field(default=False, description="Only whole words: what stands beside a match is in no word.")
+    multiline: bool = Field(
+        default=False, description="A match may span lines, up to 32 KiB; a hit is the line where it begins."
+    )
     path: str | None = Field(
         default=None, min_length=1, max_length=4096, description="A file, or a folder below which."
     )
     glob: str | None = Field(
         default=None, min_length=1, max_length=1024, description="As a line of .gitignore; with `!` all but those."
+    )
+    types: Names | None = Field(
+        default=None, min_length=1, max_length=100, description="As ripgrep's -t: names of types, such as python or md."
     )
     before: int = Field(default=0, ge=0, le=50, description="Lines of context before each hit.")
     after: int = Field(default=0, ge=0, le=50, description="Lines of context after each hit.")
@@ -45,6 +54,7 @@ class GrepHit(BaseModel):
     preview: str = Field(description="The line; a long one is cut around the match.")
     before: list[str]
     after: list[str]
+    end_line: int | None = Field(default=None, description="The line where the match ends, if that is another one.")
 
 
 class GrepAnswer(BaseModel):
@@ -52,4 +62,5 @@ class GrepAnswer(BaseModel):
 
     hits: list[GrepHit]
     truncated: bool
+    coverage: Coverage
     notes: list[Note] = Field(default_factory=list)

@@ -9,6 +9,8 @@ from itertools import chain
 from pathlib import Path
 from uuid import NAMESPACE_URL, UUID, uuid5
 
+from pathspec import GitIgnoreSpec
+
 from api.leaving import Left
 from api.search.grep.fallback import any_of, best_lines, hit_of, words_of
 from api.search.grep.folder import Text, TimeOver
@@ -40,6 +42,7 @@ class Look:
     asked: Asked
     check: Callable[[], None]
     notes: list[Note]
+    glob: GitIgnoreSpec | None
     unread: list[str] = field(default_factory=list)
 
 
@@ -59,7 +62,8 @@ def uncovered_hits(
         if time.monotonic() > until or left.event.is_set():
             raise TimeOver
 
-    look = Look(resources, project_id, asked, check, notes)
+    glob = asked.filters.path
+    look = Look(resources, project_id, asked, check, notes, None if glob is None else compiled_glob("path", glob))
     hits = _hits(look, places)
     left.check()
     if look.unread:
@@ -142,8 +146,7 @@ def _entries(look: Look, place: Place) -> Iterator[tuple[Source, Entry]]:
 
 
 def _takes(look: Look, path: str) -> bool:
-    glob = look.asked.filters.path
-    return glob is None or bool(compiled_glob("path", glob).match_file(path))
+    return look.glob is None or bool(look.glob.match_file(path))
 
 
 def _is_own(look: Look, place: Place, entry: Entry) -> bool:

@@ -104,6 +104,20 @@ ASKED: list[tuple[dict[str, Any], list[tuple[str, int, int]]]] = [
     ({"pattern": "x*", "regex": True, "path": "empty lines.txt"}, [("empty lines.txt", n, 1) for n in (1, 2, 3, 4)]),
     ({"pattern": "three\\s+x", "regex": True}, []),
     ({"pattern": "--pre=/bin/sh"}, []),
+    ({"pattern": "token", "word": True, "types": ["md", "python"]}, [TOKENS[2], TOKENS[5]]),
+    ({"pattern": r"br\wcke|\w本\W?語", "regex": True}, [("a.txt", 2, 10), ("b-side.md", 3, 1)]),
+    ({"pattern": "br|brück|ücke", "regex": True, "word": True}, []),
+    ({"pattern": "brück|brücke|ücke", "regex": True, "word": True}, [("a.txt", 2, 10)]),
+    ({"pattern": ")", "word": True}, [("b/deep/code.py", 5, 11)]),
+    ({"pattern": "line\nüber", "multiline": True}, [("a.txt", 1, 7)]),
+    (
+        {"pattern": r"token$\s+^\w", "regex": True, "multiline": True},
+        [("a.txt", 2, 25), ("b-side.md", 3, 13), TOKENS[3]],
+    ),
+    (
+        {"pattern": r"\A\w+\s*\w+\Wtoken", "regex": True, "multiline": True, "word": True, "path": "b"},
+        [("b/crlf.txt", 1, 1)],
+    ),
 ]
 
 
@@ -122,6 +136,11 @@ def test_both_engines_find_the_same(
 def test_context_and_preview(running: Service, made: dict[str, str], kind: str) -> None:
     (hit,) = grep(running, made[kind], "two", before=5, after=1)["hits"]
     assert (hit["before"], hit["preview"], hit["after"]) == (["one"], "two token", ["three"])
+    assert hit["end_line"] is None
+    asked = {"regex": True, "multiline": True, "path": "b/deep", "before": 9, "after": 2}
+    (hit,) = grep(running, made[kind], r"return [^1]*other", **asked)["hits"]
+    assert (hit["line"], hit["end_line"], hit["preview"]) == (2, 5, "    return f'{name}-token'")
+    assert (hit["before"], hit["after"]) == (["def make_token(name):"], ["    return 1"])
     (long,) = grep(running, made[kind], "token", path="long.txt")["hits"]
     assert " token " in long["preview"]
     assert len(long["preview"]) <= 502
@@ -172,6 +191,10 @@ def test_a_hostile_pattern_is_answered_in_time(running: Service, made: dict[str,
         ({"pattern": "a", "glob": "a" * 2_000}, "glob"),
         ({"pattern": "a", "before": 51}, "before"),
         ({"pattern": "a", "max_count": 5}, "max_count"),
+        ({"pattern": "[a-z&&[^b]]"}, "`&&` in the set"),
+        ({"pattern": "a", "types": ["py", "cobol"]}, "`types` has 'cobol'"),
+        ({"pattern": "a", "types": []}, "types"),
+        ({"pattern": "a\0b", "multiline": True}, "NUL"),
         ({"pattern": "a", "path": "nowhere/x"}, "'nowhere/x'"),
         ({"pattern": "a", "path": "secret.txt"}, "'secret.txt'"),
         ({"pattern": "a", "path": "hidden"}, "'hidden'"),
@@ -184,6 +207,21 @@ def test_what_cannot_be_is_refused(
     assert answer.status_code == 422, answer.text
     assert answer.json()["code"] == ("no_such_files" if said[0] == "'" else "invalid_request")
     assert said in answer.json()["detail"]
+
+
+def test_the_answer_tells_how_much_is_indexed(running: Service, made: dict[str, str]) -> None:
+    indexed = sum(file["status"] == "indexed" for file in running.files(made["nodes"]))
+    answer = grep(running, made["nodes"], "token")
+    assert answer["coverage"] == {"indexed_files": indexed, "total_files": len(CONTENT), "stale_files": None}
+
+
+def test_a_nodes_type_is_the_one_its_source_calls_it(running: Service) -> None:
+    node = running.node("Notes", "markdown", "a noted token")
+    tool = running.tool(node_id=node)
+    for _ in range(2):
+        assert places(grep(running, tool, "noted", types=["md"])) == [("Notes", 1, 3)]
+        assert grep(running, tool, "noted", types=["json"])["hits"] == []
+        running.wait(tool)
 
 
 def test_only_what_the_rules_leave_in_is_shown(running: Service, made: dict[str, str], folder: Path) -> None:
@@ -347,10 +385,14 @@ def odd(running: Service, root: Path) -> tuple[str, Path]:
 
 @pytest.mark.parametrize(
     ("pattern", "regex"),
-    [("Müller", False), ("MÜLLER", False), ("M.ller", True), (r"Müller|x", True), ("wohnt", False)],
+    [
+        *(("Müller", False), ("MÜLLER", False), ("M.ller", True), (r"Müller|x", True), ("wohnt", False)),
+        *((r"M\wller\s?", True), (r"M[\w-]ller", True), (r"M\Dl\S+", True)),
+    ],
 )
 def test_other_encodings_are_found_on_disk(running: Service, odd: tuple[str, Path], pattern: str, regex: bool) -> None:
     answer = grep(running, odd[0], pattern, regex=regex)
+    assert grep(running, odd[0], pattern, regex=regex, word=True, multiline=True)["hits"] == answer["hits"]
     assert [(hit["file_path"], hit["preview"][:12]) for hit in answer["hits"]] == [("a.txt", "Müller wohnt")]
     assert answer["notes"] == []
 

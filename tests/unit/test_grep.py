@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,13 +20,17 @@ from api.search import uncovered
 from api.search.grep import ripgrep
 from api.search.grep.fallback import any_of, best_lines
 from api.search.grep.folder import Text, TimeOver, narrowed
-from api.search.grep.lines import lines_after, lines_before, matching_lines, shown
+from api.search.grep.lines import MAX_SPAN, lines_after, lines_before, matching_lines, shown
 from api.search.grep.pattern import compiled_pattern
+from api.search.grep.types import Types, _kinds
 from schemas.document import AS_WRITTEN
+from schemas.errors import Invalid
 from schemas.grep import Grep
 from worker.ignore import Rules
 from worker.parse import Limits, parse
+from worker.parse.formats import BY_EXTENSION, BY_TYPE
 from worker.parse.text import decode
+from worker.parse.types import _LANGUAGE_OF
 from worker.sources.local import LocalFolder
 from worker.sources.names import Names, walk
 
@@ -29,7 +38,20 @@ DATA = Path(__file__).parents[1] / "data"
 TEXT = "Éa b-1\r\n\n[x]&&~y\tz_9\r\nend é-\nª٣ \rfin <w> (m) a{,5}"
 PATTERNS = [
     *(r"\w", r"\W", r"\d", r"\D", r"\s", r"\S", r"\b", r"\B", r"\A", r"\z", "^", "$", ".", "", "^$", r"^.{4}$"),
-    *(r"[\W]", r"[^\W]", r"[[x]", r"[]]", "[&&~]", "[^&&a]", r"[\[\]]", "[a-]", "[[:^alpha:]]+$", "[+--]1"),
+    *(
+        r"[\W]",
+        r"[^\W]",
+        r"[\[x]",
+        r"[]]",
+        "[&~]",
+        "[^&a]",
+        r"[\[\]]",
+        "[a-]",
+        "[[:^alpha:]]+$",
+        r"[+-\-]1",
+        r"[^\S\d]",
+    ),
+    *(r"[\w-z]+", r"[^\w-]", r"[]\w]", r"[\s-]1", r"[\S-]$", r"^[\D]+$", r"[\W\d]$", r"\w+$", r"^\W*\w\W", r"\d\s"),
     *(r"\<w\>", r"\Q[x]\E", r"\Q(m", "(?i)é", "(?-i)É", "(?-m)^end", "(?m-s:^end)", r"é\z|-\z", r"\x{C9}a", r"z\_9"),
     *(
         "a{,5}",
@@ -58,7 +80,9 @@ def nothing() -> None:
 def test_no_line_is_missed(tmp_path: Path, pattern: str, case_sensitive: bool) -> None:
     made = compiled_pattern(Grep.model_construct(pattern=pattern, regex=True, case_sensitive=case_sensitive))
     lines = [line.removesuffix("\r") for line in TEXT.split("\n")]
-    expected = [(n, m.start()) for n, line in enumerate(lines, 1) if (m := made.line.search(line.encode()))]
+    expected = [
+        (n, m[0]) for n, line in enumerate(lines, 1) if (m := made.exact.first(line.encode(), 0, len(line.encode())))
+    ]
     assert [(line.number, line.at) for line in matching_lines(TEXT.encode(), made, nothing)] == expected
     program = ripgrep.program()
     if made.ripgrep is not None and program is not None:
@@ -67,6 +91,132 @@ def test_no_line_is_missed(tmp_path: Path, pattern: str, case_sensitive: bool) -
         names = [str(number).encode() for number in range(len(lines))]
         found = ripgrep.matching_files(program, made.ripgrep, bytes(tmp_path), names, nothing)
         assert {b"%d" % (number - 1) for number, _ in expected} <= set(found)
+
+
+BESIDE_RG = (
+    "def größe(самолёт, x_1):\n    return чис + число + ٣٤ + naïve_x\u0301y\n\n"
+    "id idea\u00a0id-id _id id2 2id éid ид idид id\r\na\u3000b\vc\td\x85e\n"
+    "foo( foo(x) (foo) foobar foo\nfoo\n  bar(\n\n  baz)\nx\nx\nx y\r\nend-\n\U0001d4b3 ᾳ ⓐ 中文字 字\n\nfoo foo\nid\n"
+)
+ASKED_BESIDE_RG = [
+    *(r"def \w+\(", r"^\w+ \w", r"\W\w\W", r"\d{2}", r"\s[a-e]", r"[\w-]+$", r"[^\W\d]{7}", r"[\W\d]{3}", r"\S\D\d"),
+    *(r"[^\s\w]$", r"[\S]{12}", r"[^\S ]", "id", "foo|foobar", "(?:foo)?bar|foo", "foo\\(", "-?id", "x|x y", r"\w+?"),
+    *("", "^", "i?", "字", "(?i)ИД", r"[\d_]+", "d|id|idea|i", "ab|[^a]"),
+]
+ACROSS_LINES = [
+    *(
+        r"foo\n\s+bar\(",
+        r"bar\([^)]*\)",
+        r"x\nx",
+        r"a|x\nx|e",
+        "x\nx",
+        r"\s+",
+        r"\n",
+        r"(?s)foo.*?baz",
+        r"^\n",
+        r"[^a-z]+",
+    ),
+    *(r"-\n.", r"\Adef", r"id\s\z", r"x$\n^x", r"(?s)d.*", r"(?-m)^foo|d$", r"\w+\W+\w+", r"y?\r\n|d\n?", r"(?:x\n)?"),
+]
+
+
+def lines_of_rg(file: Path, options: list[str]) -> list[tuple[int, int, int]]:
+    """The lines in which matches begin, the byte where the first does, and the line where that ends."""
+    program = ripgrep.program()
+    if program is None:
+        pytest.skip("rg is not installed")
+    done = subprocess.run([program, "--no-config", "--json", *options, str(file)], capture_output=True, check=False)
+    data, found = file.read_bytes(), dict[int, tuple[int, int, int]]()
+    for event in map(json.loads, done.stdout.splitlines()):
+        for match in event["data"]["submatches"] if event["type"] == "match" else []:
+            first, last = (event["data"]["absolute_offset"] + match[side] for side in ("start", "end"))
+            number = data.count(b"\n", 0, first) + 1
+            at = first - (data.rfind(b"\n", 0, first) + 1)
+            found.setdefault(number, (number, at, data.count(b"\n", 0, max(first, last - 1)) + 1))
+    return list(found.values())
+
+
+@pytest.mark.parametrize("word", [False, True])
+@pytest.mark.parametrize(
+    ("pattern", "multiline"), [(p, m) for m in (False, True) for p in (*ASKED_BESIDE_RG, *(ACROSS_LINES if m else ()))]
+)
+def test_lines_and_columns_are_those_of_rg(tmp_path: Path, pattern: str, multiline: bool, word: bool) -> None:
+    (tmp_path / "a").write_bytes(BESIDE_RG.encode())
+    options = ["--crlf"] * ("$" in pattern or not multiline) + ["--multiline"] * multiline + ["--word-regexp"] * word
+    expected = lines_of_rg(tmp_path / "a", [*options, "-e", pattern])
+    made = compiled_pattern(
+        Grep.model_construct(pattern=pattern, regex=True, case_sensitive=True, word=word, multiline=multiline)
+    )
+    found = list(matching_lines(BESIDE_RG.encode(), made, nothing))
+    assert [(line.number, line.at, line.last) for line in found] == expected
+    program = ripgrep.program()
+    if made.ripgrep is not None and program is not None:
+        assert ripgrep._takes(program, made.ripgrep, nothing)
+        names = ripgrep.matching_files(program, made.ripgrep, bytes(tmp_path), [b"a"], nothing)
+        assert bool(names) >= bool(found)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "named"),
+    [
+        *(("[a-z&&[^b]]", "&&"), ("[a&&b]", "&&"), ("[+--]", "--"), ("x[a~~b]", "~~"), ("[[x]", "["), ("[a[bc]]", "[")),
+        *((r"\Q[\E[a[:alpha]", "["), ("[^]&&]", "&&"), (r"[\[&&]", "&&")),
+    ],
+)
+def test_operations_on_sets_are_refused(pattern: str, named: str) -> None:
+    with pytest.raises(Invalid, match=re.escape(f"`pattern` has `{named}` in the set `[")):
+        compiled_pattern(Grep(pattern=pattern, regex=True))
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"\Q[a&&b]\E", r"[&\&]", r"[\[]", "[[:alpha:]]", "[[:^alpha:]-]", "a&&b--~~", r"\[a&&b]"]
+)
+def test_what_is_no_operation_is_taken(pattern: str) -> None:
+    assert compiled_pattern(Grep(pattern=pattern, regex=True)).exact.anywhere is not None
+
+
+def test_a_match_of_many_lines_is_found_in_a_long_text() -> None:
+    pattern = compiled_pattern(Grep(pattern=r"begin\pL{50}[^z]*?end", regex=True, multiline=True, word=True))
+    one = "begin" + "é" * 50 + " \n" * (MAX_SPAN // 2 - 60) + "end\n"
+    text = ("é\n" * pattern.reach + one + "-" * (pattern.reach // 2 - 9) + "\n" + one + "begin").encode()
+    lines = [(line.number, line.at, line.last) for line in matching_lines(text, pattern, nothing)]
+    first, count = pattern.reach + 1, one.count("\n") - 1
+    assert lines == [(first, 0, first + count), (first + count + 2, 0, first + 2 * count + 2)]
+    assert not pattern.is_cut(text)
+
+
+def plain_parts(glob: str) -> set[str]:
+    """The extension or name that a glob of rg's is for, in small letters; nothing where it is for many."""
+    options = [part[1:-1] if part[0] == "[" else part for part in re.findall(r"\[[^]]*\]|.", glob.removeprefix("*."))]
+    found = {"".join(chosen).lower() for chosen in product(*options)}
+    is_plain = glob.startswith("*.") and "." not in glob[2:] and "*" not in glob[2:]
+    return found if is_plain else set() if "*" in glob else {f"/{name}" for name in found}
+
+
+def test_types_are_those_of_rg_and_of_the_index() -> None:
+    # not another version's that may be on PATH
+    program = Path(sys.executable).with_name("rg")
+    if not program.exists():
+        pytest.skip("rg is not installed")
+    listed = subprocess.run([program, "--type-list"], capture_output=True, text=True, check=True).stdout
+    theirs = {name: globs.split(", ") for name, globs in (line.split(": ") for line in listed.splitlines())}
+    # one is a file called mkfile there; *.C is C++, and small letters are as good as large ones here
+    for name in (_kinds().keys() & theirs.keys()) - {"mk"}:
+        expected = set().union(*map(plain_parts, theirs[name])) - ({"c"} if name == "cpp" else set())
+        assert set(_kinds()[name]) == expected, name
+    assert {*_LANGUAGE_OF, *_LANGUAGE_OF.values(), *BY_EXTENSION, *BY_TYPE} - {"code"} <= _kinds().keys()
+
+
+def test_types_choose_by_name_and_by_the_word_of_the_source() -> None:
+    types = Types(["PY", ".tsx", "markdown", "make"])
+    for path in ("a/b.py", "x.pyi", "X.TSX", "README.md", "Makefile", "a/GNUmakefile"):
+        assert types.has(path, None), path
+    for path in ("py", "a.ts", "x.py.txt", "makefile/x", "pyi", "a.mak.d"):
+        assert not types.has(path, None), path
+    assert types.has("Notes", "markdown")
+    assert not types.has("Notes", "json")
+    with pytest.raises(Invalid, match=r"'nope', 'x\.y', and no such type is known: .*asciidoc.*\bpython\b.*zig"):
+        Types(["py", "nope", "x.y"])
 
 
 def test_names_are_never_options(tmp_path: Path) -> None:
@@ -108,10 +258,10 @@ def test_files_in_other_encodings_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("pattern", "is_ascii"),
     [
-        *(("Müller", False), ("M.ller", False), (r"\S", False), (r"\W", False), ("[^a]", False), (r"[a\D]", False)),
+        *(("Müller", False), ("M.ller", False), (r".\S", False), (r"[^\W]", False), ("[^a]", False), (r"\Bä", False)),
         *((r"\pL", False), (r"\x{FC}", False), (r"\374", False), ("[[:^alpha:]]", False), (r"\QMü\E", False)),
         *(("token", True), (r"\bM\.r\w+\s*\(", True), (r"\Qa.\Wb\E", True), (r"[\w.[:alpha:]-]+$", True)),
-        *((r"(?i-s:a|b{2})", True), (r"[\].]\tx", True), (r"\_\ \\d", True)),
+        *((r"(?i-s:a|b{2})", True), (r"[\].]\tx", True), (r"\_\ \\d", True), (r"\S[a\D]", True)),
     ],
 )
 def test_a_pattern_of_ascii_is_told(pattern: str, is_ascii: bool) -> None:

@@ -30,6 +30,7 @@ class Stored:
     key: bytes
     path: str
     id_path: str
+    type: str | None
     size_bytes: int
 
 

@@ -1,6 +1,6 @@
 -- name: stored
 -- files with text, folder by folder; of a local source only those whose text is not the file's own
-SELECT id, node_id, key, path, id_path, size_bytes FROM search_index_file
+SELECT id, node_id, key, path, id_path, type, size_bytes FROM search_index_file
 WHERE index_id = %(index_id)s AND live_chunks > 0 AND status <> 'removed'
   AND (%(but_types)s::text[] IS NULL OR NOT type = ANY (%(but_types)s))
   AND (%(below)s::text IS NULL OR path = %(below)s OR starts_with(path, %(below)s || '/'))

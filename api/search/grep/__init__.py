@@ -10,8 +10,9 @@ from api.search.grep.lines import Line, lines_after, lines_before, shown
 from api.search.grep.texts import all_texts
 from schemas.errors import FilterMatchesNothing, SourceError
 from schemas.grep import Grep, GrepAnswer, GrepHit
-from schemas.search import Note
+from schemas.search import Coverage, Note
 from worker.resources import Resources
+from worker.state import tasks
 from worker.state.tools import Index
 
 __all__ = ["fallback", "grep"]
@@ -36,7 +37,13 @@ def grep(resources: Resources, index: Index, asked: Grep, *, left: Event | None 
         is_whole = False
         folder.notes.append(Note(code=error.code, detail=error.message))
     hits.sort(key=lambda hit: (hit.file_path, hit.file_id_path, hit.line))
-    return GrepAnswer(hits=hits, truncated=not is_whole, notes=[*folder.notes, *_unread(folder)])
+    indexed, total = tasks.counts(resources.pool, index.id)
+    return GrepAnswer(
+        hits=hits,
+        truncated=not is_whole,
+        coverage=Coverage(indexed_files=indexed, total_files=total),
+        notes=[*folder.notes, *_unread(folder)],
+    )
 
 
 def _look_through(folder: Folder, asked: Grep, hits: list[GrepHit]) -> bool:
@@ -64,7 +71,8 @@ def _hit(text: Text, line: Line, asked: Grep) -> GrepHit:
         column=column,
         preview=preview,
         before=lines_before(text.data, line.start, asked.before, floor),
-        after=lines_after(text.data, line.end, asked.after),
+        after=lines_after(text.data, line.stop, asked.after),
+        end_line=line.last if line.last > line.number else None,
     )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from threading import Event
 from uuid import UUID
 
 from api.search.grep.lines import Line, matching_lines
 from api.search.grep.pattern import Pattern, compiled_pattern
+from api.search.grep.types import Types
 from schemas.errors import Invalid
 from schemas.grep import Grep
 from schemas.search import Note
@@ -23,23 +24,26 @@ class TimeOver(Exception):
 
 
 class Place:
-    """Which files are looked through: at or below a path, and by a glob, or all but those of `!` and a glob.
+    """Which files are looked through: at or below a path, by a glob, or all but those of `!` and a glob, and by type.
 
-    Raises `Invalid` for what is neither.
+    Raises `Invalid` for what is no such thing.
     """
 
-    def __init__(self, path: str | None, glob: str | None) -> None:
+    def __init__(self, path: str | None, glob: str | None, types: Sequence[str] | None = None) -> None:
         self.path = _relative(path) if path is not None else None
         #: how many files lay at the path
         self.files = 0
         self._is_but = glob is not None and glob.startswith("!")
         self._spec = compiled_glob("glob", glob.removeprefix("!")) if glob is not None else None
+        self._types = Types(types) if types is not None else None
 
-    def takes(self, path: str) -> bool:
-        """Whether a file belongs to it; it is counted if it lies at the path."""
+    def takes(self, path: str, type_: str | None = None) -> bool:
+        """Whether a file belongs to it, of the type that its source calls it; it is counted if it lies at the path."""
         if self.path is not None and path != self.path and not path.startswith(self.path + "/"):
             return False
         self.files += 1
+        if self._types is not None and not self._types.has(path, type_):
+            return False
         return self._spec is None or bool(self._spec.match_file(path)) != self._is_but
 
 
@@ -69,7 +73,7 @@ def opened(resources: Resources, index: Index, asked: Grep, left: Event | None) 
         if time.monotonic() > over or (left is not None and left.is_set()):
             raise TimeOver
 
-    return Folder(resources, index, Place(asked.path, asked.glob), compiled_pattern(asked), check)
+    return Folder(resources, index, Place(asked.path, asked.glob, asked.types), compiled_pattern(asked), check)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,7 @@ class Text:
         """The lines that match, in order; `check` may raise to end it."""
         found = matching_lines(self.data, pattern, check)
         span = self.narrowed
-        return found if span is None else (one for one in found if one.start < span.stop and one.end > span.start)
+        return found if span is None else (one for one in found if one.start < span.stop and one.stop > span.start)
 
 
 def narrowed(text: str, start: int, end: int) -> tuple[bytes, range]:

@@ -5,30 +5,41 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from api.search.grep.pattern import Pattern
+from api.search.grep.pattern import MIN_REACH, Pattern, next_character
 
 #: Characters of a line that are shown.
 MAX_SHOWN = 500
 #: Of a longer line, so many are shown before the match.
 _BEFORE_MATCH = 120
+#: Bytes of a match that spans lines, up to which every one is found.
+MAX_SPAN = MIN_REACH // 2
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line with a match, from 1; `start` and `end` are bytes in the text, `at` where the match begins in the line."""
+    """A line with a match, from 1; `start` and `end` are bytes in the text, `at` where the match begins in the line.
+
+    `last` is the line that the match ends in, and `stop` the byte that this one ends at.
+    """
 
     number: int
     start: int
     end: int
     at: int
+    last: int
+    stop: int
 
 
 def matching_lines(text: bytes, pattern: Pattern, check: Callable[[], None]) -> Iterator[Line]:
     """The lines of a UTF-8 text that match, in order; `check` is called often, and may raise to end it.
 
     Of a line longer than the pattern's reach its beginning is searched. Only a line feed ends a line, and the carriage
-    return before it is no part of the line.
+    return before it is no part of the line. Where matches may span lines, a line counts once, with its first match.
     """
+    return _across_lines(text, pattern, check) if pattern.is_multiline else _line_by_line(text, pattern, check)
+
+
+def _line_by_line(text: bytes, pattern: Pattern, check: Callable[[], None]) -> Iterator[Line]:
     number, counted, place = 1, 0, 0
     while place < len(text):
         check()
@@ -39,12 +50,45 @@ def matching_lines(text: bytes, pattern: Pattern, check: Callable[[], None]) -> 
             place = following
             continue
         start, stop = _line(text, place, match.start())
-        exact = pattern.line.search(text[start : min(stop, start + pattern.reach)])
+        line = text[start : min(stop, start + pattern.reach)]
+        exact = pattern.exact.first(line, 0, len(line))
         if exact is not None:
             number += text.count(b"\n", counted, start)
             counted = start
-            yield Line(number, start, stop, exact.start())
+            yield Line(number, start, stop, exact[0], number, stop)
         place = _next_line(text, stop)
+
+
+def _across_lines(text: bytes, pattern: Pattern, check: Callable[[], None]) -> Iterator[Line]:
+    number, start = 1, -1
+    for first, last in _matches(text, pattern, check):
+        begins, ends = _line(text, 0, first)
+        if begins != start and not (first == len(text) and text.endswith(b"\n")):
+            number += text.count(b"\n", max(0, start), begins)
+            start = begins
+            stop = _line(text, 0, max(first, last - 1))[1]
+            yield Line(number, begins, ends, first - begins, number + text.count(b"\n", begins, stop), stop)
+
+
+def _matches(text: bytes, pattern: Pattern, check: Callable[[], None]) -> Iterator[tuple[int, int]]:
+    """Matches one behind the other, as ripgrep's engine goes on: an empty one not where the one before it ended.
+
+    What is searched at a time overlaps by half: up to there a match is found at all.
+    """
+    place, ended = 0, -1
+    while place <= len(text):
+        check()
+        end = min(len(text), place + pattern.reach)
+        half = len(text) + 1 if end == len(text) else place + pattern.reach // 2
+        found = pattern.exact.first(text, place, end)
+        if found is None or found[0] >= half:
+            place = half
+            continue
+        first, last = found
+        if first < last or last != ended:
+            yield found
+            ended = last
+        place = last if first < last else next_character(text, last)
 
 
 def shown(line: bytes, at: int) -> tuple[str, int]:

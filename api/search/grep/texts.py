@@ -58,9 +58,13 @@ def _stored(
     """Live texts, but for files of those types, and those that newer rules leave out."""
 
     def is_wanted(file: Stored) -> bool:
-        return folder.place.takes(file.path) and not (leaves_out and leaves_out(file.key))
+        return folder.place.takes(file.path, file.type if has_words else None) and not (
+            leaves_out and leaves_out(file.key)
+        )
 
     pool, below = folder.resources.pool, folder.place.path
+    # of other sources' files the content may have told another type than the name
+    has_words = folder.index.source["kind"] == "nodes"
     with _slot(folder.check):
         for file, pieces in texts.stored(pool, folder.index.id, but_types=but_types, below=below, wanted=is_wanted):
             folder.check()
@@ -131,7 +135,9 @@ def _listed(folder: Folder, source: Source) -> Iterator[tuple[Entry, Known | Non
         yield from (each for each in found if folder.place.takes(each[0].path))
         return
     for page in pages(source, folder.check):
-        entries = [entry for entry in page.entries if entry.reason is None and folder.place.takes(entry.path)]
+        entries = [
+            entry for entry in page.entries if entry.reason is None and folder.place.takes(entry.path, entry.type)
+        ]
         known = texts.known(pool, [file_id(index.id, entry.key) for entry in entries])
         yield from ((entry, known.get(file_id(index.id, entry.key))) for entry in entries)
 

@@ -1,0 +1,195 @@
+"""Patterns told in three ways: as RE2 reads them, wider for whole texts, and wider still for ripgrep.
+
+As ripgrep has it, the classes w, d and s stand for characters of all of Unicode, which RE2 only does for what is
+spelled out; that of words is UTS 18's, annex C. ripgrep only names candidates: there whatever is not ASCII counts as
+any of them, in whatever encoding, and no version of Unicode matters.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from itertools import pairwise
+
+import re2
+
+from schemas.errors import Invalid
+
+_TOKEN = re.compile(
+    r"(?P<quoted>\\Q.*?(?:\\E|\Z))|(?P<escape>\\.)|(?P<flags>\(\?[imsU]*-[imsU]*[:)])"
+    r"|(?P<set>\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\])|(?P<one>.)",
+    re.DOTALL,
+)
+_SET_PART = re.compile(r"\\.|\[:\^?\w+:\]|.", re.DOTALL)
+#: Two of them in a row are no plain text in a set of ripgrep's.
+_OPERATORS = "&-~"
+#: Other braces are plain text in RE2, and errors in ripgrep.
+_BRACES = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}")
+_BRACED = {r"\p", r"\P", r"\x"}
+#: Escapes that stand for characters with the same bytes in nearly every encoding, are told to ripgrep in all of them,
+#: or stand for none.
+_ASCII_ESCAPE = re.compile(r"\\(?:[abdDfnrsStvwWzAB]|[^0-9A-Za-z])")
+
+#: Both ends are classes of their own, so that a hyphen beside them begins no range.
+_WORD = (
+    r"\p{L}\p{M}\p{Nd}\p{Nl}\x{24B6}-\x{24E9}\x{1F130}-\x{1F149}\x{1F150}-\x{1F169}\x{1F170}-\x{1F189}"
+    r"\x{200C}\x{200D}\p{Pc}"
+)
+_SPACE = r"[:space:]\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}[:space:]"
+_UNICODE = {
+    r"\w": f"[{_WORD}]",
+    r"\W": f"[^{_WORD}]",
+    r"\s": f"[{_SPACE}]",
+    r"\S": f"[^{_SPACE}]",
+    r"\d": r"\p{Nd}",
+    r"\D": r"\P{Nd}",
+}
+NO_WORD = _UNICODE[r"\W"]
+
+#: A line's end is where the text's is; what stands before a line break is no part of it.
+_LINE_END = r"(?:\r?$)"
+_ACROSS = {"$": _LINE_END}
+_WIDE = _ACROSS | {r"\A": "^", r"\z": _LINE_END}
+#: A character that is not ASCII, in nearly every encoding.
+_OTHER = r"(?-u:[\x80-\xFF][^\n]{0,3})"
+_ASCII = {
+    r"\d": "[0-9]",
+    r"\D": r"[\x00-\x7F--[0-9]]",
+    r"\w": "[0-9A-Za-z_]",
+    r"\W": r"[\x00-\x7F--[0-9A-Za-z_]]",
+    r"\s": r"[\t-\r ]",
+    r"\S": r"[\x00-\x7F--[\t-\r ]]",
+}
+#: ASCII only in RE2, all of Unicode in ripgrep; the last two mean the ends of a word there.
+_RIPGREP = {escape: f"(?:{set_}|{_OTHER})" for escape, set_ in _ASCII.items()} | {
+    r"\b": r"(?-u:\b)",
+    r"\B": r"(?-u:\B)",
+    r"\<": "<",
+    r"\>": ">",
+    "\n": r"\n",
+    "\\\n": r"\n",
+}
+_NO_ASCII_WORD = r"(?-u:[^0-9A-Za-z_])"
+
+
+def refuse_operations(pattern: str) -> None:
+    """Raises `Invalid` for sets that others read as operations on sets, and RE2 as some characters more."""
+    for token in _TOKEN.finditer(_unquoted(pattern)):
+        parts = _set_parts(token[0]) if token["set"] else []
+        twice = next((one * 2 for one, other in pairwise(parts) if one == other and one in _OPERATORS), None)
+        found = twice or ("[" if "[" in parts else None)
+        if found:
+            raise Invalid(
+                f"`pattern` has `{found}` in the set `{token[0][:200]}`, where RE2 knows no operations and no sets in "
+                f"sets: it would stand for the characters themselves. Write `\\{found[0]}` for such a one, or the set "
+                "without operations."
+            )
+
+
+def for_re2(pattern: str) -> str:
+    """The pattern with the classes of Unicode spelled out."""
+    return "".join(
+        _set_for_re2(one[0]) if one["set"] else _UNICODE.get(one[0], one[0]) for one in _tokens(_unquoted(pattern))
+    )
+
+
+def by_lines(pattern: str) -> str:
+    """The pattern for whole texts, whose ends of a text are those of each line in it."""
+    return _translated(pattern, _WIDE)
+
+
+def across_lines(pattern: str) -> str:
+    """The pattern for whole texts, where a line may end in a carriage return."""
+    return f"(?m:{''.join(_ACROSS.get(one[0], one[0]) for one in _tokens(_unquoted(pattern)))})"
+
+
+def for_ripgrep(pattern: str, *, word: bool, multiline: bool) -> str | None:
+    """The pattern in ripgrep's language, for more lines and never less; None where that cannot be said."""
+    found = _tokens(_unquoted(pattern))
+    if any(one[0] == r"\C" for one in found):
+        return None
+    parts, before = [], ""
+    for one in found:
+        is_text = one[0] == "{" and before not in _BRACED and not _BRACES.match(one.string, one.start())
+        plain = r"\{" if is_text else _RIPGREP.get(one[0], one[0])
+        parts.append(_set_for_ripgrep(one[0]) if one["set"] else plain)
+        before = one[0]
+    translated = "".join(parts)
+    wide = across_lines(translated) if multiline else by_lines(translated)
+    # around a match in an encoding that is not UTF-8 only ASCII is known
+    return rf"(?:\A|{_NO_ASCII_WORD}|(?m:^)){wide}(?:\z|{_NO_ASCII_WORD}|(?m:$))" if word else wide
+
+
+def matches_more(pattern: str) -> bool:
+    """Whether a pattern in ASCII may match other characters, in a way that ripgrep would not find in all encodings."""
+    return any(
+        one[0] == "." or one[0].startswith("[^") or any(map(_stands_for_more, _SET_PART.findall(one[0])))
+        for one in _tokens(_unquoted(pattern))
+    )
+
+
+def _tokens(pattern: str) -> list[re.Match[str]]:
+    return list(_TOKEN.finditer(pattern))
+
+
+def _unquoted(pattern: str) -> str:
+    """The pattern without quotations, behind which nothing could be added."""
+    parts = (re.escape(f[0][2:].removesuffix(r"\E")) if f["quoted"] else f[0] for f in _TOKEN.finditer(pattern))
+    return "".join(parts)
+
+
+def _translated(pattern: str, words: dict[str, str]) -> str:
+    parts = []
+    for found in _TOKEN.finditer(_unquoted(pattern)):
+        if found["flags"]:
+            parts.append(_without_single_line(found[0]))
+        else:
+            parts.append(found[0] if found["set"] else words.get(found[0], found[0]))
+    return f"(?m:{''.join(parts)})"
+
+
+def _without_single_line(flags: str) -> str:
+    on, off = flags[2:-1].split("-")
+    off = off.replace("m", "")
+    kept = f"{on}-{off}" if off else on
+    return f"(?{kept}{flags[-1]}" if kept or flags[-1] == ":" else ""
+
+
+def _stands_for_more(part: str) -> bool:
+    return part.startswith("[:^") or (part[0] == "\\" and not _ASCII_ESCAPE.fullmatch(part))
+
+
+def _opening(token: str) -> str:
+    return "[^" if token.startswith("[^") else "["
+
+
+def _set_parts(token: str) -> list[str]:
+    """The parts of a set between its brackets; escapes and named classes are one each."""
+    return _SET_PART.findall(token[len(_opening(token)) : -1])
+
+
+def _set_for_re2(token: str) -> str:
+    return f"{_opening(token)}{''.join(map(_part_for_re2, _set_parts(token)))}]"
+
+
+def _part_for_re2(part: str) -> str:
+    if part in {r"\W", r"\S"}:
+        return _others(part)
+    return _UNICODE[part][1:-1] if part in {r"\w", r"\s"} else _UNICODE.get(part, part)
+
+
+@cache
+def _others(escape: str) -> str:
+    """The ranges of what is in a class that is the rest of another: RE2 takes no such class into a set."""
+    everything = "".join(map(chr, (*range(0xD800), *range(0xE000, 0x110000)))).encode()
+    runs = (run.decode() for run in re2.findall(f"{_UNICODE[escape]}+".encode(), everything))
+    ranges = "".join(rf"\x{{{ord(run[0]):X}}}-\x{{{ord(run[-1]):X}}}" for run in runs)
+    ends = "[:space:]" if escape == r"\W" else "[:alpha:]"
+    return f"{ends}{ranges}{ends}"
+
+
+def _set_for_ripgrep(token: str) -> str:
+    opening, parts = _opening(token), _set_parts(token)
+    body = "".join(f"\\{part}" if part in "[]&~" else _ASCII.get(part, part) for part in parts)
+    set_ = f"{opening}{body}]"
+    return f"(?:{set_}|{_OTHER})" if opening == "[" and not _ASCII.keys().isdisjoint(parts) else set_

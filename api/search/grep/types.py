@@ -1,0 +1,170 @@
+"""Names of types of files, as ripgrep's `-t` has them, told by a file's name: with those that the index knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from itertools import chain
+
+from schemas.document import EXTENSIONS
+from schemas.errors import Invalid
+
+_SHELL = "bash bashrc csh cshrc ksh kshrc sh tcsh zsh"
+_SHELL_FILES = "bash_login bash_logout bash_profile bashrc profile zlogin zlogout zprofile zshenv zshrc"
+
+#: Extensions by type, and whole names behind a slash, in small letters; of ripgrep's types those of texts in wide use.
+_TYPES = {
+    "asciidoc": "adoc asc asciidoc",
+    "asm": "s asm",
+    "awk": "awk",
+    "bat": "bat",
+    "bazel": "bazel bazelrc build bzl /build /module.bazel /workspace /workspace.bazel",
+    "c": "c h cats",
+    "clojure": "clj cljc cljs cljx",
+    "cmd": "bat cmd",
+    "cmake": "cmake /cmakelists.txt",
+    "coffeescript": "coffee",
+    "config": "cfg conf config ini",
+    "cpp": "cc cpp cxx h hh hpp hxx inl",
+    "csharp": "cs",
+    "css": "css scss",
+    "csv": "csv",
+    "cuda": "cu cuh",
+    "cython": "pxd pxi pyx",
+    "d": "d",
+    "dart": "dart",
+    "diff": "diff patch",
+    "edn": "edn",
+    "elixir": "eex ex exs heex leex livemd",
+    "elm": "elm",
+    "erlang": "erl hrl",
+    "fish": "fish",
+    "fortran": "f f77 f90 f95 pfo",
+    "fsharp": "fs fsi fsx",
+    "go": "go",
+    "gradle": "gradle /gradle.properties /gradlew /gradlew.bat",
+    "graphql": "graphql graphqls",
+    "groovy": "gradle groovy",
+    "h": "h hh hpp",
+    "haskell": "c2hs cpphs hs hsc lhs",
+    "hs": "hs lhs",
+    "html": "ejs htm html",
+    "java": "java jsp jspx properties",
+    "jinja": "j2 jinja jinja2",
+    "js": "cjs js jsx mjs vue",
+    "json": "json sarif /composer.lock",
+    "jsonl": "jsonl",
+    "julia": "jl",
+    "jupyter": "ipynb jpynb",
+    "kotlin": "kt kts",
+    "less": "less",
+    "lisp": "el jl lisp lsp sc scm",
+    "lock": "lock /package-lock.json",
+    "log": "log",
+    "lua": "lua",
+    "make": "mak mk /makefile /makefile.am /makefile.in /gnumakefile /gnumakefile.am /gnumakefile.in",
+    "markdown": "markdown md mdown mdwn mdx mkd mkdn",
+    "matlab": "m",
+    "nim": "nim nimble nimf nims",
+    "nix": "nix",
+    "objc": "h m",
+    "objcpp": "h mm",
+    "ocaml": "ml mli mll mly",
+    "org": "org org_archive",
+    "pascal": "dpr inc lpr pas pp",
+    "pdf": "pdf",
+    "perl": "perl pl plh plx pm t",
+    "php": "php php3 php4 php5 php7 php8 pht phtml",
+    "po": "po",
+    "protobuf": "proto",
+    "ps": "cdxml ps1 ps1xml psd1 psm1",
+    "puppet": "epp erb pp rb",
+    "py": "py pyi",
+    "r": "r rmd rnw",
+    "rst": "rst",
+    "ruby": "gemspec rb rbw /.irbrc /gemfile /rakefile /config.ru",
+    "rust": "rs",
+    "sass": "sass scss",
+    "scala": "sbt scala",
+    "sh": " ".join(
+        (_SHELL, *(f"/{n} /.{n}" for n in _SHELL_FILES.split()), "/.cshrc /.kshrc /.login /.logout /.tcshrc")
+    ),
+    "solidity": "sol",
+    "sql": "psql sql",
+    "stylus": "styl",
+    "svelte": "svelte",
+    "svg": "svg",
+    "sv": "h sv svh v vg",
+    "swift": "swift",
+    "tcl": "tcl",
+    "tex": "bib cls dtx ins ltx sty tex",
+    "tf": "terraformrc tf tfrc /terraform.rc /terraform.tfvars /terraform.tfvars.json",
+    "thrift": "thrift",
+    "toml": "toml /cargo.lock",
+    "ts": "cts mts ts tsx",
+    "txt": "txt",
+    "v": "v vsh",
+    "verilog": "sv svh v vh",
+    "vhdl": "vhd vhdl",
+    "vim": "vim /.gvimrc /.vimrc /_gvimrc /_vimrc /gvimrc /vimrc",
+    "vue": "vue",
+    "xml": "dtd rng sch xhtml xjb xml xsd xsl xslt",
+    "yaml": "yaml yml",
+    "zig": "zig",
+    "zsh": "zsh /zlogin /zlogout /zprofile /zshenv /zshrc /.zlogin /.zlogout /.zprofile /.zshenv /.zshrc",
+    # not ripgrep's: what `file_type` and `language` say
+    "docx": "docx docm dotx",
+    "dockerfile": "dockerfile containerfile /dockerfile /containerfile",
+    "email": "eml",
+    "epub": "epub",
+    "hcl": "tf hcl tfvars",
+    "image": "png jpg jpeg jpe gif bmp tif tiff webp",
+    "ini": "ini cfg conf properties",
+    "odt": "odt odp ods",
+    "pptx": "pptx pptm",
+    "xlsx": "xlsx xlsm",
+}
+#: Other names for the same, the last ones the index's.
+_ALIASES = {
+    "cs": "csharp",
+    "jl": "julia",
+    "md": "markdown",
+    "python": "py",
+    "typescript": "ts",
+    "bash": "sh",
+    "javascript": "js",
+    "notebook": "jupyter",
+    "powershell": "ps",
+    "text": "txt",
+}
+#: Extensions that the index knows and no type above has.
+_OTHERS = "csx doc geojson gql ipp ndjson plist pyw rake rtf tsv webmanifest"
+
+
+class Types:
+    """Which files are of one of some types. Raises `Invalid` for a name that is none."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        asked = [name.lower().removeprefix(".") for name in names]
+        unknown = [name for name, known in zip(names, asked, strict=True) if known not in _kinds()]
+        if unknown:
+            raise Invalid(
+                f"`types` has {', '.join(map(repr, unknown))[:200]}, and no such type is known: send an extension of "
+                f"one, or {', '.join(sorted({*_TYPES, *_ALIASES}))}. Of other files `glob` chooses by name."
+            )
+        self._of = frozenset(part for name in asked for part in _kinds()[name])
+
+    def has(self, path: str, word: str | None) -> bool:
+        """Whether a file is of them, by its name or its source's own `word` for its type."""
+        name = path.rsplit("/", 1)[-1].lower()
+        _, dot, extension = name.rpartition(".")
+        return not self._of.isdisjoint({f"/{name}", extension if dot else "", *EXTENSIONS.get(word or "", "").split()})
+
+
+@cache
+def _kinds() -> dict[str, list[str]]:
+    """What each name stands for: a type, before an extension by itself."""
+    kinds = {name: parts.split() for name, parts in _TYPES.items()}
+    kinds |= {alias: kinds[name] for alias, name in _ALIASES.items()}
+    parts = {*chain(*kinds.values()), *_OTHERS.split()}
+    return {part: [part] for part in parts if not part.startswith("/")} | kinds
