@@ -170,12 +170,20 @@ def test_a_folder_without_an_index_is_grepped_and_the_answer_says_so(
     made = with_provider.local_tool(root / "early")
     try:
         found = answer(with_provider, made, query="owl hoots", mode="keyword")
+        filters = ({"types": ["markdown"]}, {"path": "*.md"}, {"file_ids": ["unknown"]})
+        filtered = [answer(with_provider, made, query="owl hoots", filters=each) for each in filters]
     finally:
         hold.release()
+    for each in filtered:
+        assert (each["results"], [note["code"] for note in each["notes"]]) == ([], ["not_indexed_yet"])
+        assert "0 of 1 files" in each["notes"][0]["detail"] or "0 of 0 files" in each["notes"][0]["detail"]
     assert [note["code"] for note in found["notes"]] == ["not_indexed_yet"]
     assert (found["results"][0]["file_path"], found["results"][0]["embedded"]) == ("a.md", False)
     with_provider.wait(made)
     assert not answer(with_provider, made, query="owl hoots")["notes"]
+    assert answer(with_provider, made, query="owl hoots", filters=filters[0])["results"]
+    refused = with_provider.client.post(f"{TOOLS}/{made}/query", json={"query": "owl", "filters": filters[2]})
+    assert (refused.status_code, refused.json()["code"]) == (422, "no_such_files")
 
 
 def test_a_tool_that_is_deleted_is_not_found(with_provider: Service, root: Path) -> None:
