@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
+from uuid import UUID
 
 from schemas.errors import FilterMatchesNothing
 from schemas.search import Filters
 from worker.ignore import compiled_glob
-from worker.state import Pool, chunks, files
+from worker.state import Pool, chunks, files, symbols
 from worker.state.tools import Index
 from worker.vectors import MAX_FILTERABLE_BYTES, Condition
 
@@ -21,11 +23,16 @@ class Within(Filters):
 
 @dataclass(frozen=True, slots=True)
 class Narrowed:
-    """Filters with globs and file ids resolved to `file_node_id` values, and id paths to keep to; None: every file."""
+    """Filters with globs and file ids resolved to `file_node_id` values, and id paths to keep to; None: every file.
+
+    `symbol_ids` and `scope_ids` are chunks that hold what is asked for by name, and are named after something else.
+    """
 
     filters: Filters
     file_node_ids: list[str] | None
     id_paths: list[str] | None = None
+    symbol_ids: Sequence[UUID] = ()
+    scope_ids: Sequence[UUID] = ()
 
     @property
     def conditions(self) -> list[Condition]:
@@ -39,12 +46,13 @@ class Narrowed:
             "node_type": f.node_types,
             "level": None if f.level is None else [f.level],
         }
-        found = [Condition(name, "in", values) for name, values in lists.items() if values is not None]
+        ids = {"symbol": self.symbol_ids, "scope": self.scope_ids}
+        found = [Condition(name, "in", it, ids.get(name, ())) for name, it in lists.items() if it is not None]
         one = {"scope": f.scope, "json_pointer": f.json_pointer}
         prefixes = {name: [value] for name, value in one.items() if value is not None}
         if self.id_paths is not None:
             prefixes["file_id_path"] = self.id_paths
-        return found + [Condition(name, "prefix", values) for name, values in prefixes.items()]
+        return found + [Condition(name, "prefix", values, ids.get(name, ())) for name, values in prefixes.items()]
 
     @property
     def values(self) -> dict[str, Any]:
@@ -53,13 +61,15 @@ class Narrowed:
         return {
             "file_node_ids": self.file_node_ids,
             "id_paths": self.id_paths,
+            "symbol_ids": list(self.symbol_ids),
+            "scope_ids": list(self.scope_ids),
             "below": None if self.id_paths is None else [f"{path}/" for path in self.id_paths],
             **f.model_dump(include={"types", "languages", "symbols", "node_types", "scope", "json_pointer", "level"}),
         }
 
 
 def narrow(pool: Pool, index: Index, filters: Filters) -> Narrowed:
-    """Resolve paths and file ids; raises `FilterMatchesNothing` where they select no file with text."""
+    """Resolve paths, file ids and names of definitions; raises `FilterMatchesNothing` where they select no file with text."""
     ids: set[str] | None = None
     if filters.path is not None:
         spec = compiled_glob("path", filters.path)
@@ -75,7 +85,11 @@ def narrow(pool: Pool, index: Index, filters: Filters) -> Narrowed:
     narrowed = Narrowed(filters, None if ids is None else sorted(ids), id_paths)
     if ids is not None and not ids:
         _refuse(narrowed)
-    return narrowed
+    return replace(
+        narrowed,
+        symbol_ids=symbols.holding(pool, index.id, filters.symbols) if filters.symbols else (),
+        scope_ids=symbols.holding_scope(pool, index.id, filters.scope) if filters.scope else (),
+    )
 
 
 def check_some(pool: Pool, index: Index, narrowed: Narrowed) -> None:

@@ -283,6 +283,26 @@ def test_chunks_carry_symbols_and_are_filtered_by_them(running: Service, tool: s
     ]
 
 
+@pytest.mark.parametrize(
+    ("filters", "paths"),
+    [
+        # the whole class is one chunk, and so are some functions together
+        ({"symbols": ["area"]}, {"shapes.py"}),
+        ({"symbols": ["draw"]}, {"shapes.py"}),
+        ({"symbols": ["area", "draw_all"]}, {"shapes.py", "paint.py"}),
+        ({"scope": "Shape"}, {"shapes.py"}),
+        ({"scope": "Shape/area"}, {"shapes.py"}),
+        ({"scope": "Shape", "symbols": ["area"]}, {"shapes.py"}),
+    ],
+)
+@pytest.mark.parametrize("mode", ["vector", "keyword"])
+def test_a_chunk_that_holds_a_definition_passes_its_filters(
+    running: Service, tool: str, mode: str, filters: dict[str, Any], paths: set[str]
+) -> None:
+    hits = running.query(tool, "the area of shapes to draw", mode=mode, filters=filters)
+    assert {hit["file_path"] for hit in hits} == paths
+
+
 def test_an_edit_renews_its_file_only_and_a_removal_takes_its_symbols(
     running: Service, tool: str, folder: Path
 ) -> None:

@@ -48,3 +48,15 @@ WITH asked AS (
 )
 SELECT file_id, start_line, end_line, name, kind FROM found WHERE rank = 1
 ORDER BY row_number() OVER (PARTITION BY place ORDER BY file_id, number), place LIMIT %(limit)s
+
+-- name: held
+-- live chunks with the first line of definitions of these names: of any scope where that is null, but for chunks that have
+-- the name themselves, else of just this scope
+SELECT DISTINCT c.id FROM unnest(%(names)s::text[]) AS a (name)
+CROSS JOIN LATERAL (
+    SELECT file_id, start_line FROM symbol s
+    WHERE s.index_id = %(index_id)s AND s.name = a.name AND (%(scope)s::text IS NULL OR s.scope = %(scope)s)
+    ORDER BY s.file_id, s.number LIMIT %(considered)s) d
+JOIN chunk c ON c.file_id = d.file_id AND c.live AND d.start_line BETWEEN c.start_line AND c.end_line
+WHERE %(scope)s::text IS NOT NULL OR c.symbol IS DISTINCT FROM a.name
+ORDER BY c.id LIMIT %(limit)s
