@@ -164,7 +164,8 @@ def check_answered(jobs: Sequence[Job], ends: Sequence[End], asked: Asked) -> No
     failed = [end or slow for end in ends if not isinstance(end, Found | FilterMatchesNothing)]
     if not failed:
         said = asked.filters.model_dump_json(exclude_none=True)
-        raise FilterMatchesNothing(f"No indexed file of any tool matches the filters {said}; widen them.")
+        hints = "".join(dict.fromkeys(_hint(end) for end in ends))
+        raise FilterMatchesNothing(f"No indexed file of any tool matches the filters {said}; widen them.{hints}")
     ours = [error for error in failed if isinstance(error, FoldexError)]
     error = next((error for error in ours if error.retryable), failed[0])
     if len(jobs) == 1 or not isinstance(error, FoldexError):
@@ -179,10 +180,15 @@ def _notes(name: str, end: End) -> Sequence[Note]:
     if end is None:
         return [Note(code="tool_slow", detail=f"{name} did not answer within SEARCH_SECONDS and was left out.")]
     if isinstance(end, FilterMatchesNothing):
-        return [Note(code=end.code, detail=f"{name} has no indexed file that matches the filters.")]
+        return [Note(code=end.code, detail=f"{name} has no indexed file that matches the filters.{_hint(end)}")]
     # what is no error of ours may say what is not for callers
     said = f"{end.code}: {end.message}" if isinstance(end, FoldexError) else "an error that the server's log tells of."
     return [Note(code="tool_failed", detail=f"{name} failed with {said}")]
+
+
+def _hint(end: End) -> str:
+    """What a tool has instead of what the filters ask for."""
+    return str(end.data.get("hint", "")) if isinstance(end, FoldexError) else ""
 
 
 def _searched(

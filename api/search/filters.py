@@ -14,6 +14,9 @@ from worker.state import Pool, chunks, files, symbols
 from worker.state.tools import Index
 from worker.vectors import MAX_FILTERABLE_BYTES, Condition
 
+#: Types and languages that a refusal names.
+SHOWN = 30
+
 
 class Within(Filters):
     """Filters, and the `file_id_path` values of files and folders that one tool among several is kept to."""
@@ -69,7 +72,10 @@ class Narrowed:
 
 
 def narrow(pool: Pool, index: Index, filters: Filters) -> Narrowed:
-    """Resolve paths, file ids and names of definitions; raises `FilterMatchesNothing` where they select no file with text."""
+    """Resolve paths, file ids and names of definitions.
+
+    Raises `FilterMatchesNothing` where paths and ids select no file with text.
+    """
     ids: set[str] | None = None
     if filters.path is not None:
         spec = compiled_glob("path", filters.path)
@@ -84,7 +90,7 @@ def narrow(pool: Pool, index: Index, filters: Filters) -> Narrowed:
         ids, id_paths = below if ids is None else ids & below, None
     narrowed = Narrowed(filters, None if ids is None else sorted(ids), id_paths)
     if ids is not None and not ids:
-        _refuse(narrowed)
+        _refuse(pool, index, narrowed)
     return replace(
         narrowed,
         symbol_ids=symbols.holding(pool, index.id, filters.symbols) if filters.symbols else (),
@@ -95,9 +101,29 @@ def narrow(pool: Pool, index: Index, filters: Filters) -> Narrowed:
 def check_some(pool: Pool, index: Index, narrowed: Narrowed) -> None:
     """Raise `FilterMatchesNothing` unless some chunk passes; asked only when a query found nothing."""
     if narrowed.filters != Filters() and not chunks.any_passes(pool, {**narrowed.values, "index_id": index.id}):
-        _refuse(narrowed)
+        _refuse(pool, index, narrowed)
 
 
-def _refuse(narrowed: Narrowed) -> None:
+def _refuse(pool: Pool, index: Index, narrowed: Narrowed) -> None:
     said = ", ".join(f"{name}={value!r}" for name, value in narrowed.filters.model_dump(exclude_none=True).items())
-    raise FilterMatchesNothing(f"No indexed file matches the filters {said}; widen them, or list the tool's files.")
+    hint = _hint(pool, index, narrowed.filters)
+    message = f"No indexed file matches the filters {said}; widen them, or list the tool's files.{hint}"
+    raise FilterMatchesNothing(message, hint=hint)
+
+
+def _hint(pool: Pool, index: Index, filters: Filters) -> str:
+    """What types and languages there are, where none of those asked for is among them; "" where one is."""
+    if filters.types is None and filters.languages is None:
+        return ""
+    types, languages = files.kinds(pool, index.id)
+    hint = ""
+    if filters.types is not None and not set(filters.types) & set(types):
+        hint += f" Types here: {_some(types)}; an extension is asked for by path, such as '**/*.py'."
+    if filters.languages is not None and not set(filters.languages) & set(languages):
+        hint += f" Languages here: {_some(languages)}."
+    return hint
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return (", ".join(names[:SHOWN]) or "none") + more

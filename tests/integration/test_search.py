@@ -161,6 +161,24 @@ def test_filters_that_match_no_file_are_named(with_provider: Service, tool: str)
     assert "nowhere/**" in refused["detail"]
 
 
+@pytest.mark.parametrize(
+    ("filters", "said"),
+    [
+        ({"types": ["md"]}, "Types here: code, markdown;"),
+        ({"languages": ["Python", "go"]}, "Languages here: python."),
+        ({"types": ["py"], "languages": ["cobol"]}, "Languages here: python."),
+    ],
+)
+def test_types_and_languages_that_there_are_not_are_told_with_those_there_are(
+    with_provider: Service, tool: str, filters: dict[str, Any], said: str
+) -> None:
+    refused = with_provider.client.post(f"{TOOLS}/{tool}/query", json={"query": "rain", "filters": filters}).json()
+    assert refused["code"] == "no_such_files"
+    assert said in refused["detail"]
+    body = {"project_id": PROJECT, "tool_ids": [tool], "query": "rain", "filters": filters}
+    assert said in with_provider.client.post("/api/search", json=body).json()["detail"]
+
+
 def test_a_folder_without_an_index_is_grepped_and_the_answer_says_so(
     with_provider: Service, root: Path, provider: EmbeddingsFake
 ) -> None:
