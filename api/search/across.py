@@ -20,7 +20,7 @@ from api.search.places import Place, Route, before_ids, routed
 from api.search.uncovered import file_id, uncovered_hits
 from schemas.across import Across, AcrossAnswer, Searched
 from schemas.errors import EmbeddingError, FilterMatchesNothing, FoldexError, NotFound, SearchSlow
-from schemas.search import Asked, Note, Query
+from schemas.search import Asked, Coverage, Note, Query
 from schemas.source import EmbedderProfile
 from worker.resources import Resources
 from worker.state import tools
@@ -75,9 +75,17 @@ def search_across(resources: Resources, asked: Across, *, left: Left) -> AcrossA
         mode=asked.mode,
         total_results=len(results),
         took_ms=round((time.monotonic() - started) * 1000, 1),
+        coverage=_sum([each.searched.coverage for each in found if each.searched is not None]),
         notes=[note for job, end in zip(jobs, ends, strict=True) for note in _notes(job.name, end)],
         tools=[each.searched for each in found if each.searched is not None],
         results=results,
+    )
+
+
+def _sum(coverages: Sequence[Coverage]) -> Coverage:
+    return Coverage(
+        indexed_files=sum(each.indexed_files for each in coverages),
+        total_files=sum(each.total_files for each in coverages),
     )
 
 

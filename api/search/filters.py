@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -88,25 +88,26 @@ def narrow(pool: Pool, index: Index, filters: Filters) -> Narrowed:
         # the store cuts what it filters by: it could not tell such paths from their neighbours
         below = {node_id for path in id_paths for node_id in files.below(pool, index.id, path)}
         ids, id_paths = below if ids is None else ids & below, None
-    narrowed = Narrowed(filters, None if ids is None else sorted(ids), id_paths)
     if ids is not None and not ids:
-        _refuse(pool, index, narrowed)
-    return replace(
-        narrowed,
-        symbol_ids=symbols.holding(pool, index.id, filters.symbols) if filters.symbols else (),
-        scope_ids=symbols.holding_scope(pool, index.id, filters.scope) if filters.scope else (),
+        _refuse(pool, index, filters)
+    return Narrowed(
+        filters,
+        None if ids is None else sorted(ids),
+        id_paths,
+        symbols.holding(pool, index.id, filters.symbols) if filters.symbols else (),
+        symbols.holding_scope(pool, index.id, filters.scope) if filters.scope else (),
     )
 
 
 def check_some(pool: Pool, index: Index, narrowed: Narrowed) -> None:
     """Raise `FilterMatchesNothing` unless some chunk passes; asked only when a query found nothing."""
     if narrowed.filters != Filters() and not chunks.any_passes(pool, {**narrowed.values, "index_id": index.id}):
-        _refuse(pool, index, narrowed)
+        _refuse(pool, index, narrowed.filters)
 
 
-def _refuse(pool: Pool, index: Index, narrowed: Narrowed) -> None:
-    said = ", ".join(f"{name}={value!r}" for name, value in narrowed.filters.model_dump(exclude_none=True).items())
-    hint = _hint(pool, index, narrowed.filters)
+def _refuse(pool: Pool, index: Index, filters: Filters) -> None:
+    said = ", ".join(f"{name}={value!r}" for name, value in filters.model_dump(exclude_none=True).items())
+    hint = _hint(pool, index, filters)
     message = f"No indexed file matches the filters {said}; widen them, or list the tool's files.{hint}"
     raise FilterMatchesNothing(message, hint=hint)
 

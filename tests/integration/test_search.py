@@ -154,6 +154,13 @@ def test_the_longest_query_and_odd_characters_are_answered(with_provider: Servic
         assert "results" in answer(with_provider, tool, query=query), query
 
 
+def test_null_is_as_left_out(with_provider: Service, tool: str) -> None:
+    body = {"query": "rain", "filters": None, "context": None}
+    assert answer(with_provider, tool, **body)["results"] == answer(with_provider, tool, query="rain")["results"]
+    found = with_provider.post("/api/search", {"project_id": PROJECT, "tool_ids": [tool], **body}, 200)
+    assert found["results"]
+
+
 def test_filters_that_match_no_file_are_named(with_provider: Service, tool: str) -> None:
     body = {"query": "rain", "filters": {"path": "nowhere/**", "types": ["md"]}}
     refused = with_provider.client.post(f"{TOOLS}/{tool}/query", json=body).json()

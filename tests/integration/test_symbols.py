@@ -283,6 +283,34 @@ def test_chunks_carry_symbols_and_are_filtered_by_them(running: Service, tool: s
     ]
 
 
+@pytest.mark.parametrize("name", ["Job.run", "Job::run", "Job/run"])
+def test_a_qualified_name_is_that_in_its_scope(running: Service, calls: str, name: str) -> None:
+    assert symbols(running, calls, name=name) == ["method Job/run jobs.py"]
+    assert symbols(running, calls, name="run") == ["method Job/run jobs.py", "method Store/run store.py"]
+    assert symbols(running, calls, name=f"Outer.{name}") == []
+
+
+@pytest.mark.parametrize(("part", "kind"), [("symbols", "interface"), ("references", "import")])
+def test_a_kind_that_is_none_is_refused_with_those_there_are(running: Service, tool: str, part: str, kind: str) -> None:
+    refused = running.client.get(f"{TOOLS}/{tool}/{part}", params={"name": "Shape", "kind": "klass"})
+    assert kind in checked(refused, 422)["detail"]
+
+
+def test_definitions_of_a_name_come_by_path_and_line_page_by_page(running: Service, root: Path) -> None:
+    made = root / "ordered"
+    made.mkdir()
+    for n in range(9):
+        write(made, f"{n}.py", "class A:\n    def run(self):\n        pass\n\n\ndef run():\n    pass\n")
+    tool = running.local_tool(made)
+    running.wait(tool)
+    found, cursor = [], ""
+    while cursor is not None:
+        page = running.get(f"{TOOLS}/{tool}/symbols", name="run", limit=4, **({"cursor": cursor} if cursor else {}))
+        found += [(item["file_path"], item["start_line"]) for item in page["items"]]
+        cursor = page["next_cursor"]
+    assert found == [(f"{n}.py", line) for n in range(9) for line in (2, 6)]
+
+
 @pytest.mark.parametrize(
     ("filters", "paths"),
     [

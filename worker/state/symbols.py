@@ -59,14 +59,18 @@ def definitions(
     name: str | None = None,
     prefix: str | None = None,
     kind: str | None = None,
-    after: tuple[str, UUID, int] | None = None,
+    after: tuple[str, str, UUID, int] | None = None,
     limit: int,
 ) -> list[dict[str, Any]]:
-    """Definitions of an index by name, then file and place; `after` are name, file and number of the last one seen."""
-    after_name, after_file, after_number = after or (None, None, None)
-    values = {"index_id": index_id, "name": name, "kind": kind, "limit": limit}
+    """Definitions of an index by name, then path and place; a qualified name (`Foo.run`) means those in that scope.
+
+    `after` are name, path, file and number of the last one seen.
+    """
+    scope, last = ("", None) if name is None else qualified(name)
+    values = {"index_id": index_id, "name": last, "scope": scope, "kind": kind, "limit": limit}
     values |= {"first": prefix, "last": None if prefix is None else prefix + _LAST}
-    values |= {"after_name": after_name, "after_file": after_file, "after_number": after_number}
+    names = ("after_name", "after_path", "after_file", "after_number")
+    values |= dict(zip(names, after or (None,) * len(names), strict=True))
     with pool.connection() as connection:
         return connection.cursor(row_factory=dict_row).execute(_SQL["definitions"], values).fetchall()
 

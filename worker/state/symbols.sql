@@ -14,11 +14,13 @@ SELECT s.name, s.kind, nullif(s.scope, '') AS scope, s.signature, s.start_line, 
 FROM symbol s JOIN search_index_file f ON f.id = s.file_id
 WHERE s.index_id = %(index_id)s
   AND (%(name)s::text IS NULL OR s.name = %(name)s)
+  AND (%(scope)s::text = '' OR starts_with(reverse('/' || s.scope), reverse('/' || %(scope)s::text)))
   AND (%(first)s::text IS NULL OR s.name >= %(first)s)
   AND (%(last)s::text IS NULL OR s.name < %(last)s)
   AND (%(kind)s::text IS NULL OR s.kind = %(kind)s)
-  AND (%(after_name)s::text IS NULL OR (s.name, s.file_id, s.number) > (%(after_name)s, %(after_file)s, %(after_number)s))
-ORDER BY s.name, s.file_id, s.number LIMIT %(limit)s
+  AND (%(after_name)s::text IS NULL OR s.name >= %(after_name)s AND (s.name, f.path, s.file_id, s.number)
+       > (%(after_name)s, %(after_path)s::text, %(after_file)s, %(after_number)s))
+ORDER BY s.name, f.path, s.file_id, s.number LIMIT %(limit)s
 
 -- name: references
 SELECT r.name, r.kind, nullif(r.scope, '') AS scope, r.line AS start_line, r.line AS end_line, r.file_id, r.number,
