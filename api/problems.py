@@ -25,7 +25,14 @@ CALLER_LEFT = 499
 #: What every operation may answer beside its success.
 RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"description": text, "content": {"application/problem+json": {"schema": Problem.model_json_schema()}}}
-    for status, text in ((401, "No valid key"), (404, "Not there, or not yours"), (422, "Not acceptable as it stands"))
+    for status, text in (
+        (400, "Not JSON, or not readable at all"),
+        (401, "No valid key"),
+        (404, "Not there, or not yours"),
+        (422, "Not acceptable as it stands"),
+        (502, "A provider or store refused; its key, model or settings need a look"),
+        (503, "Something did not answer; try again after `Retry-After` seconds"),
+    )
 }
 
 

@@ -71,12 +71,16 @@ class Searched(BaseModel):
 
 
 class AcrossAnswer(BaseModel):
-    """The hits of all, best first. `notes` name the tools that failed or were too slow, and what was not indexed."""
+    """The hits of all, best first. `notes` name the tools that failed or were too slow, and what was not indexed.
+
+    `coverage` is the sum over the tools that answered.
+    """
 
     query: str
     mode: Mode
     total_results: int
     took_ms: float
+    coverage: Coverage
     notes: list[Note]
     tools: list[Searched]
     results: list[PlacedHit]

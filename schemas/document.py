@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from schemas.status import Reason
 
@@ -61,6 +61,26 @@ class Content:
 
     data: bytes
     stamp: str | None
+
+
+#: What a definition is, and how a name is used; in the order that parsers prefer them in.
+Kind = Literal[
+    "class",
+    "interface",
+    "struct",
+    "enum",
+    "trait",
+    "impl",
+    "module",
+    "type",
+    "function",
+    "method",
+    "property",
+    "macro",
+    "constant",
+    "variable",
+]
+UseKind = Literal["import", "base", "call", "type"]
 
 
 # files have thousands of these two, and a frozen dataclass takes several times as long to make

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Literal, Self
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
+#: What is left out, null too, is empty.
+_OR_EMPTY = BeforeValidator(lambda value: {} if value is None else value)
 Names = list[Annotated[str, StringConstraints(min_length=1, max_length=1024)]]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=10_000)]
 Mode = Literal["hybrid", "vector", "keyword"]
@@ -56,13 +58,13 @@ class Asked(BaseModel):
     )
     top_k: int = Field(default=10, ge=1, le=10_000)
     mode: Mode = "hybrid"
-    filters: Filters = Field(default_factory=Filters)
+    filters: Annotated[Filters, _OR_EMPTY] = Field(default_factory=Filters)
     rerank: Rerank | None = Field(
         default=None,
         description="boost: by what is known of files and symbols (default of hybrid); model: by RERANK_MODEL; "
         "llm: by DEFAULT_LLM_MODEL; none: as found (default of the other modes).",
     )
-    context: Context = Field(default_factory=Context)
+    context: Annotated[Context, _OR_EMPTY] = Field(default_factory=Context)
     group_by_file: bool = Field(default=False, description="One hit a file, its pieces in the file's order.")
     before: int = Field(default=0, ge=0, le=10, description="Neighbouring chunks to show before each hit.")
     after: int = Field(default=0, ge=0, le=10, description="Neighbouring chunks to show after each hit.")

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query
 
 from api.deps import IndexDep, ResourcesDep, from_cursor, to_cursor
 from api.problems import RESPONSES
+from schemas.document import Kind, UseKind
 from schemas.errors import Invalid
 from schemas.symbol import Call, Calls, Symbol, Use
 from schemas.tool import Listing
@@ -21,10 +22,10 @@ router = APIRouter(prefix="/api/tools/search/{tool_id}", tags=["symbols"], respo
 Limit = Annotated[int, Query(ge=1, le=1000)]
 Name = Annotated[str | None, Query(min_length=1, max_length=1024)]
 Scope = Annotated[str | None, Query(min_length=1, max_length=8192)]
-Called = Annotated[
-    str,
-    Query(min_length=1, max_length=8192, description="A name, or a qualified one: `Foo.run`, `Foo::run`, `Foo/run`."),
-]
+_CALLED = Query(
+    min_length=1, max_length=8192, description="A name, or a qualified one: `Foo.run`, `Foo::run`, `Foo/run`."
+)
+Called = Annotated[str, _CALLED]
 Depth = Annotated[int, Query(ge=1, le=5)]
 
 
@@ -32,21 +33,21 @@ Depth = Annotated[int, Query(ge=1, le=5)]
 def list_symbols(
     index: IndexDep,
     resources: ResourcesDep,
-    name: Name = None,
+    name: Annotated[str | None, _CALLED] = None,
     prefix: Name = None,
-    kind: Name = None,
+    kind: Kind | None = None,
     cursor: str | None = None,
     limit: Limit = 100,
 ) -> Listing[Symbol]:
-    """Definitions in code (classes, functions, methods, …) by name: all, one name's, or those that begin so."""
-    after = from_cursor(cursor, str, UUID, int)
+    """Definitions in code by name, then path and line: all, those of one name, or those that begin so."""
+    after = from_cursor(cursor, str, str, UUID, int)
     rows = symbols.definitions(
         resources.pool, index.id, name=name, prefix=prefix, kind=kind, after=after, limit=limit + 1
     )
     last = rows[limit - 1] if len(rows) > limit else None
     return Listing(
         items=[Symbol(**row) for row in rows[:limit]],
-        next_cursor=last and to_cursor(last["name"], last["file_id"], last["number"]),
+        next_cursor=last and to_cursor(*(last[part] for part in ("name", "file_path", "file_id", "number"))),
     )
 
 
@@ -55,7 +56,7 @@ def list_references(
     index: IndexDep,
     resources: ResourcesDep,
     name: Name = None,
-    kind: Name = None,
+    kind: UseKind | None = None,
     file_id: UUID | None = None,
     scope: Annotated[
         str | None, Query(min_length=1, max_length=8192, description="Uses inside this definition, `outer/inner`.")

@@ -12,12 +12,12 @@ from api.search.candidates import Candidate, ranked
 from api.search.filters import check_some, narrow
 from api.search.fresh import refresh
 from api.search.grep import fallback
-from api.search.legs import Ranking, Search, rankings
+from api.search.legs import VECTORS_MISSING, Ranking, Search, rankings
 from api.search.pieces import grouped, with_neighbours
 from api.search.rerank import provider_of, reranked
 from api.search.trace import Course
 from api.search.whole import by_file, whole_files
-from schemas.errors import RerankUnavailable
+from schemas.errors import FilterMatchesNothing, RerankUnavailable
 from schemas.search import Answer, Asked, Coverage, Filters, Hit, Query
 from worker.resources import Resources
 from worker.state import chunks, tasks
@@ -30,7 +30,8 @@ MIN_DEPTH, MAX_DEPTH = 100, 10_000
 def search(resources: Resources, tool_id: UUID, index: Index, query: Query, *, left: Left) -> Answer:
     """The best chunks of an index for one or several queries, which are embedded with the index's own model.
 
-    Raises `FilterMatchesNothing`, `EmbeddingError`, `StoreError` and `RerankNotConfigured`, and `CallerLeft` between
+    While files are still being indexed, filters that match none of them yet find nothing, and a note says so. Raises
+    `FilterMatchesNothing`, `EmbeddingError`, `StoreError` and `RerankNotConfigured`, and `CallerLeft` between
     two steps.
     """
     started = time.perf_counter()
@@ -39,32 +40,41 @@ def search(resources: Resources, tool_id: UUID, index: Index, query: Query, *, l
         provider_of(resources.settings, query.ranking)
     stale, notes = refresh(resources, tool_id, index, query.refresh, left=left)
     course.notes += notes
-    narrowed = narrow(resources.pool, index, query.filters)
-    whole_too = query.include_unembedded and index.settings.bounded
-    depth = min(MAX_DEPTH, max(MIN_DEPTH, 2 * query.top_k))
-    under_way = Search(resources, index, query, narrowed, depth, whole_too, course, left)
-    found = rankings(under_way)
-    left.check()
-    best = ranked(under_way, found)
-    left.check()
-    best = _reranked(under_way, best)
-    whole = _whole(under_way, found) if whole_too else []
-    if not best and not whole:
-        check_some(resources.pool, index, narrowed)
-    hits = [*_hits(under_way, best, {hit.file_id for hit in whole}), *whole]
-    coverage = _coverage(resources, index, stale)
-    if not hits and query.filters == Filters() and _is_new(resources, index):
-        hits = _grepped(under_way)
+    try:
+        hits = _found(resources, index, query, course, left)
+    except FilterMatchesNothing:
+        if not _is_open(resources, index):
+            raise
+        hits = []
+        course.note("not_indexed_yet", _so_far(resources, index))
     return Answer(
         query=query.texts[0],
         mode=query.mode,
         total_results=len(hits),
         took_ms=round((time.perf_counter() - started) * 1000, 1),
-        coverage=coverage,
+        coverage=_coverage(resources, index, stale),
         notes=course.notes,
         trace=course.steps if query.trace else None,
         results=hits,
     )
+
+
+def _found(resources: Resources, index: Index, query: Query, course: Course, left: Left) -> list[Hit]:
+    """The hits, or lines of the folder where nothing can be found yet. Raises `FilterMatchesNothing`."""
+    narrowed = narrow(resources.pool, index, query.filters)
+    whole_too = query.include_unembedded and index.settings.bounded
+    depth = min(MAX_DEPTH, max(MIN_DEPTH, 2 * query.top_k))
+    search = Search(resources, index, query, narrowed, depth, whole_too, course, left)
+    found = rankings(search)
+    left.check()
+    best = ranked(search, found)
+    left.check()
+    best = _reranked(search, best)
+    whole = _whole(search, found) if whole_too else []
+    if not best and not whole:
+        check_some(resources.pool, index, narrowed)
+        return _instead(search)
+    return [*_hits(search, best, {hit.file_id for hit in whole}), *whole]
 
 
 def _reranked(search: Search, best: Sequence[Candidate]) -> list[Candidate]:
@@ -120,20 +130,39 @@ def _hit(candidate: Candidate, asked: Asked) -> Hit:
     )
 
 
-def _is_new(resources: Resources, index: Index) -> bool:
-    """Whether nothing of the folder can be found yet, and something may be later."""
-    task = tasks.newest(resources.pool, index.id)
-    return (task is None or task["finished_at"] is None) and not chunks.any_live(resources.pool, index.id)
+def _instead(search: Search) -> list[Hit]:
+    """Lines with the words of the queries, where the index cannot answer yet, or not now, and no filter is set."""
+    if search.asked.filters != Filters():
+        return []
+    if search.course.has_note(VECTORS_MISSING):
+        return _grepped(search)
+    if not _is_open(search.resources, search.index) or chunks.any_live(search.resources.pool, search.index.id):
+        return []
+    hits = _grepped(search)
+    search.course.note("not_indexed_yet", "Nothing of this folder is indexed yet; these lines hold words of the query.")
+    return hits
 
 
 def _grepped(search: Search) -> list[Hit]:
-    """Lines with the words of the queries."""
     asked = search.asked
     with search.course.step("grep") as step:
         hits = fallback(search.resources, search.index, " ".join(asked.texts), asked.top_k, left=search.left.event)
         step.found = len(hits)
-    search.course.note("not_indexed_yet", "Nothing of this folder is indexed yet; these lines hold words of the query.")
     return hits
+
+
+def _is_open(resources: Resources, index: Index) -> bool:
+    """Whether work on the folder goes on, after which more may be found."""
+    task = tasks.newest(resources.pool, index.id)
+    return task is None or task["finished_at"] is None
+
+
+def _so_far(resources: Resources, index: Index) -> str:
+    indexed, total = tasks.counts(resources.pool, index.id)
+    return (
+        f"{indexed} of {total} files are indexed so far, and none of them matches the filters; "
+        "try again once more are, or see the tool's status."
+    )
 
 
 def _coverage(resources: Resources, index: Index, stale: int | None) -> Coverage:

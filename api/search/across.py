@@ -20,7 +20,7 @@ from api.search.places import Place, Route, before_ids, routed
 from api.search.uncovered import file_id, uncovered_hits
 from schemas.across import Across, AcrossAnswer, Searched
 from schemas.errors import EmbeddingError, FilterMatchesNothing, FoldexError, NotFound, SearchSlow
-from schemas.search import Asked, Note, Query
+from schemas.search import Asked, Coverage, Note, Query
 from schemas.source import EmbedderProfile
 from worker.resources import Resources
 from worker.state import tools
@@ -75,9 +75,17 @@ def search_across(resources: Resources, asked: Across, *, left: Left) -> AcrossA
         mode=asked.mode,
         total_results=len(results),
         took_ms=round((time.monotonic() - started) * 1000, 1),
+        coverage=_sum([each.searched.coverage for each in found if each.searched is not None]),
         notes=[note for job, end in zip(jobs, ends, strict=True) for note in _notes(job.name, end)],
         tools=[each.searched for each in found if each.searched is not None],
         results=results,
+    )
+
+
+def _sum(coverages: Sequence[Coverage]) -> Coverage:
+    return Coverage(
+        indexed_files=sum(each.indexed_files for each in coverages),
+        total_files=sum(each.total_files for each in coverages),
     )
 
 
@@ -164,7 +172,8 @@ def check_answered(jobs: Sequence[Job], ends: Sequence[End], asked: Asked) -> No
     failed = [end or slow for end in ends if not isinstance(end, Found | FilterMatchesNothing)]
     if not failed:
         said = asked.filters.model_dump_json(exclude_none=True)
-        raise FilterMatchesNothing(f"No indexed file of any tool matches the filters {said}; widen them.")
+        hints = "".join(dict.fromkeys(_hint(end) for end in ends))
+        raise FilterMatchesNothing(f"No indexed file of any tool matches the filters {said}; widen them.{hints}")
     ours = [error for error in failed if isinstance(error, FoldexError)]
     error = next((error for error in ours if error.retryable), failed[0])
     if len(jobs) == 1 or not isinstance(error, FoldexError):
@@ -179,10 +188,15 @@ def _notes(name: str, end: End) -> Sequence[Note]:
     if end is None:
         return [Note(code="tool_slow", detail=f"{name} did not answer within SEARCH_SECONDS and was left out.")]
     if isinstance(end, FilterMatchesNothing):
-        return [Note(code=end.code, detail=f"{name} has no indexed file that matches the filters.")]
+        return [Note(code=end.code, detail=f"{name} has no indexed file that matches the filters.{_hint(end)}")]
     # what is no error of ours may say what is not for callers
     said = f"{end.code}: {end.message}" if isinstance(end, FoldexError) else "an error that the server's log tells of."
     return [Note(code="tool_failed", detail=f"{name} failed with {said}")]
+
+
+def _hint(end: End) -> str:
+    """What a tool has instead of what the filters ask for."""
+    return str(end.data.get("hint", "")) if isinstance(end, FoldexError) else ""
 
 
 def _searched(

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from schemas.errors import FilterMatchesNothing
 from schemas.search import Filters
 from worker.ignore import compiled_glob
-from worker.state import Pool, chunks, files
+from worker.state import Pool, chunks, files, symbols
 from worker.state.tools import Index
 from worker.vectors import MAX_FILTERABLE_BYTES, Condition
+
+#: Types and languages that a refusal names.
+SHOWN = 30
 
 
 class Within(Filters):
@@ -21,11 +26,16 @@ class Within(Filters):
 
 @dataclass(frozen=True, slots=True)
 class Narrowed:
-    """Filters with globs and file ids resolved to `file_node_id` values, and id paths to keep to; None: every file."""
+    """Filters with globs and file ids resolved to `file_node_id` values, and id paths to keep to; None: every file.
+
+    `symbol_ids` and `scope_ids` are chunks that hold what is asked for by name, and are named after something else.
+    """
 
     filters: Filters
     file_node_ids: list[str] | None
     id_paths: list[str] | None = None
+    symbol_ids: Sequence[UUID] = ()
+    scope_ids: Sequence[UUID] = ()
 
     @property
     def conditions(self) -> list[Condition]:
@@ -39,12 +49,13 @@ class Narrowed:
             "node_type": f.node_types,
             "level": None if f.level is None else [f.level],
         }
-        found = [Condition(name, "in", values) for name, values in lists.items() if values is not None]
+        ids = {"symbol": self.symbol_ids, "scope": self.scope_ids}
+        found = [Condition(name, "in", it, ids.get(name, ())) for name, it in lists.items() if it is not None]
         one = {"scope": f.scope, "json_pointer": f.json_pointer}
         prefixes = {name: [value] for name, value in one.items() if value is not None}
         if self.id_paths is not None:
             prefixes["file_id_path"] = self.id_paths
-        return found + [Condition(name, "prefix", values) for name, values in prefixes.items()]
+        return found + [Condition(name, "prefix", values, ids.get(name, ())) for name, values in prefixes.items()]
 
     @property
     def values(self) -> dict[str, Any]:
@@ -53,13 +64,18 @@ class Narrowed:
         return {
             "file_node_ids": self.file_node_ids,
             "id_paths": self.id_paths,
+            "symbol_ids": list(self.symbol_ids),
+            "scope_ids": list(self.scope_ids),
             "below": None if self.id_paths is None else [f"{path}/" for path in self.id_paths],
             **f.model_dump(include={"types", "languages", "symbols", "node_types", "scope", "json_pointer", "level"}),
         }
 
 
 def narrow(pool: Pool, index: Index, filters: Filters) -> Narrowed:
-    """Resolve paths and file ids; raises `FilterMatchesNothing` where they select no file with text."""
+    """Resolve paths, file ids and names of definitions.
+
+    Raises `FilterMatchesNothing` where paths and ids select no file with text.
+    """
     ids: set[str] | None = None
     if filters.path is not None:
         spec = compiled_glob("path", filters.path)
@@ -72,18 +88,43 @@ def narrow(pool: Pool, index: Index, filters: Filters) -> Narrowed:
         # the store cuts what it filters by: it could not tell such paths from their neighbours
         below = {node_id for path in id_paths for node_id in files.below(pool, index.id, path)}
         ids, id_paths = below if ids is None else ids & below, None
-    narrowed = Narrowed(filters, None if ids is None else sorted(ids), id_paths)
     if ids is not None and not ids:
-        _refuse(narrowed)
-    return narrowed
+        _refuse(pool, index, filters)
+    return Narrowed(
+        filters,
+        None if ids is None else sorted(ids),
+        id_paths,
+        symbols.holding(pool, index.id, filters.symbols) if filters.symbols else (),
+        symbols.holding_scope(pool, index.id, filters.scope) if filters.scope else (),
+    )
 
 
 def check_some(pool: Pool, index: Index, narrowed: Narrowed) -> None:
     """Raise `FilterMatchesNothing` unless some chunk passes; asked only when a query found nothing."""
     if narrowed.filters != Filters() and not chunks.any_passes(pool, {**narrowed.values, "index_id": index.id}):
-        _refuse(narrowed)
+        _refuse(pool, index, narrowed.filters)
 
 
-def _refuse(narrowed: Narrowed) -> None:
-    said = ", ".join(f"{name}={value!r}" for name, value in narrowed.filters.model_dump(exclude_none=True).items())
-    raise FilterMatchesNothing(f"No indexed file matches the filters {said}; widen them, or list the tool's files.")
+def _refuse(pool: Pool, index: Index, filters: Filters) -> None:
+    said = ", ".join(f"{name}={value!r}" for name, value in filters.model_dump(exclude_none=True).items())
+    hint = _hint(pool, index, filters)
+    message = f"No indexed file matches the filters {said}; widen them, or list the tool's files.{hint}"
+    raise FilterMatchesNothing(message, hint=hint)
+
+
+def _hint(pool: Pool, index: Index, filters: Filters) -> str:
+    """What types and languages there are, where none of those asked for is among them; "" where one is."""
+    if filters.types is None and filters.languages is None:
+        return ""
+    types, languages = files.kinds(pool, index.id)
+    hint = ""
+    if filters.types is not None and not set(filters.types) & set(types):
+        hint += f" Types here: {_some(types)}; an extension is asked for by path, such as '**/*.py'."
+    if filters.languages is not None and not set(filters.languages) & set(languages):
+        hint += f" Languages here: {_some(languages)}."
+    return hint
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return (", ".join(names[:SHOWN]) or "none") + more

@@ -29,6 +29,8 @@ FIELDS: tuple[Field, ...] = ("text", "code")
 
 #: Seconds that a search waits for keywords in Postgres once all else has answered.
 KEYWORD_SECONDS = 10.0
+#: The code of the note on a namespace that was lost.
+VECTORS_MISSING = "vectors_missing"
 #: Keyword legs in Postgres run here, beside the embedding of the queries and the store's legs. Fewer threads than the
 #: pool has connections, so that other requests find one.
 _beside = ThreadPoolExecutor(16, thread_name_prefix="keywords")
@@ -94,9 +96,9 @@ def _in_store(search: Search, store: VectorStore, *, alone: bool) -> list[Rankin
         legs += _keyword_legs(search)
     search.left.check()
     found = _found(search, store, legs, alone=alone) if legs else []
-    by_vector = [ranking for ranking in found if ranking.kind == "vector"]
-    if by_vector and not search.narrowed.conditions and not any(ranking.found for ranking in by_vector):
-        _ask_for_check(search)
+    shown = [ranking for ranking in found if ranking.kind == "vector"] or found
+    if shown and not any(ranking.found for ranking in shown):
+        _look_for_vectors(search, store)
     return found
 
 
@@ -184,6 +186,22 @@ def _in_time(begun: Sequence[_Begun]) -> list[Ranking]:
         ) from error
 
 
-def _ask_for_check(search: Search) -> None:
-    if drift.ask(search.resources.pool, search.index.id):
-        log.warning("a namespace that should hold vectors shows none; it is compared", namespace=search.index.namespace)
+def _look_for_vectors(search: Search, store: VectorStore) -> None:
+    """Have the namespace compared where it holds nothing of what it should, and say so."""
+    pool, index = search.resources.pool, search.index
+    if not drift.any_embedded(pool, index.id) or _holds_any(store, index):
+        return
+    if drift.ask(pool, index.id):
+        log.warning("a namespace that should hold vectors shows none; it is compared", namespace=index.namespace)
+    search.course.note(
+        VECTORS_MISSING,
+        "The vector store holds none of this index's vectors; they are being put back, so try again soon. Until then "
+        "lines with words of the query stand in where nothing else is found and no filter is set.",
+    )
+
+
+def _holds_any(store: VectorStore, index: Index) -> bool:
+    try:
+        return bool(store.ids(index.namespace, None, 1))
+    except StoreError:  # it has answered just now, and it is not known to hold nothing
+        return True

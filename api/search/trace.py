@@ -31,3 +31,7 @@ class Course:
     def note(self, code: str, detail: str) -> None:
         """Tell the caller."""
         self.notes.append(Note(code=code, detail=detail))
+
+    def has_note(self, code: str) -> bool:
+        """Whether the caller was told so."""
+        return any(note.code == code for note in self.notes)

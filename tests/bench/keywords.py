@@ -41,7 +41,7 @@ NUMBER, QUERIES = 15_000, 100
 LARGEST = 200_000
 FILTERS = (
     *("file_node_ids", "id_paths", "below", "types", "languages"),
-    *("symbols", "node_types", "scope", "json_pointer", "level"),
+    *("symbols", "symbol_ids", "node_types", "scope", "scope_ids", "json_pointer", "level"),
 )
 #: Characters of a long query.
 LONG = 10_000

@@ -14,7 +14,7 @@ from worker.state.chunks import Placed
 
 FILTERS = (
     *("file_node_ids", "id_paths", "below", "types", "languages"),
-    *("symbols", "node_types", "scope", "json_pointer", "level"),
+    *("symbols", "symbol_ids", "node_types", "scope", "scope_ids", "json_pointer", "level"),
 )
 INDEX = """
 INSERT INTO search_index (id, project_id, identity, source, settings, vector_store, keyword_index, namespace)

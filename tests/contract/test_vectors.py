@@ -311,6 +311,19 @@ def test_all_conditions_must_hold(store: VectorStore, space: str) -> None:
     assert near(store, space, axis(0), Condition("embedded", "in", [True]), *both, limit=1) == [2]
 
 
+def test_rows_named_by_id_pass_a_condition_too(store: VectorStore, space: str) -> None:
+    store.write(space, D, [row(n, axis(0), "word", language=("a", "b")[n % 2], scope=f"s{n}/t") for n in range(6)])
+    ids = [UUID(int=2), UUID(int=3), UUID(int=99)]
+    named, below = Condition("language", "in", ["a"], ids), Condition("scope", "prefix", ["s1", "s5"], ids)
+    assert near(store, space, axis(0), named) == [0, 2, 3, 4]
+    assert near(store, space, axis(0), below) == [1, 2, 3, 5]
+    assert near(store, space, axis(0), named, below) == [2, 3]
+    assert near(store, space, axis(0), below, Condition("language", "in", ["b"])) == [1, 3, 5]
+    assert near(store, space, axis(0), Condition("language", "in", [], ids)) == []
+    if store.has_keywords:
+        assert about(store, space, "word", below) == [1, 2, 3, 5]
+
+
 def test_a_filter_leaves_the_limit_full(store: VectorStore, space: str) -> None:
     rows = [row(n, axis(0, n / 100), language="rare" if n >= 190 else "common") for n in range(200)]
     store.write(space, D, rows)

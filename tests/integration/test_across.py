@@ -111,6 +111,8 @@ def test_a_file_is_one_hit_with_group_by_file_and_top_k_counts_all(running: Serv
     found = across(running, "rain lease snow", tool_ids=[inner, outer], group_by_file=True, top_k=2)
     assert (len(set(names(found))), found["total_results"]) == (2, 2)
     assert [tool["total_results"] for tool in found["tools"]] == [2, 2]
+    for files in ("indexed_files", "total_files"):
+        assert found["coverage"][files] == sum(tool["coverage"][files] for tool in found["tools"]) > 0
     assert all(hit["pieces"] for hit in found["results"])
 
 

@@ -154,11 +154,36 @@ def test_the_longest_query_and_odd_characters_are_answered(with_provider: Servic
         assert "results" in answer(with_provider, tool, query=query), query
 
 
+def test_null_is_as_left_out(with_provider: Service, tool: str) -> None:
+    body = {"query": "rain", "filters": None, "context": None}
+    assert answer(with_provider, tool, **body)["results"] == answer(with_provider, tool, query="rain")["results"]
+    found = with_provider.post("/api/search", {"project_id": PROJECT, "tool_ids": [tool], **body}, 200)
+    assert found["results"]
+
+
 def test_filters_that_match_no_file_are_named(with_provider: Service, tool: str) -> None:
     body = {"query": "rain", "filters": {"path": "nowhere/**", "types": ["md"]}}
     refused = with_provider.client.post(f"{TOOLS}/{tool}/query", json=body).json()
     assert (refused["status"], refused["code"]) == (422, "no_such_files")
     assert "nowhere/**" in refused["detail"]
+
+
+@pytest.mark.parametrize(
+    ("filters", "said"),
+    [
+        ({"types": ["md"]}, "Types here: code, markdown;"),
+        ({"languages": ["Python", "go"]}, "Languages here: python."),
+        ({"types": ["py"], "languages": ["cobol"]}, "Languages here: python."),
+    ],
+)
+def test_types_and_languages_that_there_are_not_are_told_with_those_there_are(
+    with_provider: Service, tool: str, filters: dict[str, Any], said: str
+) -> None:
+    refused = with_provider.client.post(f"{TOOLS}/{tool}/query", json={"query": "rain", "filters": filters}).json()
+    assert refused["code"] == "no_such_files"
+    assert said in refused["detail"]
+    body = {"project_id": PROJECT, "tool_ids": [tool], "query": "rain", "filters": filters}
+    assert said in with_provider.client.post("/api/search", json=body).json()["detail"]
 
 
 def test_a_folder_without_an_index_is_grepped_and_the_answer_says_so(
@@ -170,12 +195,20 @@ def test_a_folder_without_an_index_is_grepped_and_the_answer_says_so(
     made = with_provider.local_tool(root / "early")
     try:
         found = answer(with_provider, made, query="owl hoots", mode="keyword")
+        filters = ({"types": ["markdown"]}, {"path": "*.md"}, {"file_ids": ["unknown"]})
+        filtered = [answer(with_provider, made, query="owl hoots", filters=each) for each in filters]
     finally:
         hold.release()
+    for each in filtered:
+        assert (each["results"], [note["code"] for note in each["notes"]]) == ([], ["not_indexed_yet"])
+        assert "0 of 1 files" in each["notes"][0]["detail"] or "0 of 0 files" in each["notes"][0]["detail"]
     assert [note["code"] for note in found["notes"]] == ["not_indexed_yet"]
     assert (found["results"][0]["file_path"], found["results"][0]["embedded"]) == ("a.md", False)
     with_provider.wait(made)
     assert not answer(with_provider, made, query="owl hoots")["notes"]
+    assert answer(with_provider, made, query="owl hoots", filters=filters[0])["results"]
+    refused = with_provider.client.post(f"{TOOLS}/{made}/query", json={"query": "owl", "filters": filters[2]})
+    assert (refused.status_code, refused.json()["code"]) == (422, "no_such_files")
 
 
 def test_a_tool_that_is_deleted_is_not_found(with_provider: Service, root: Path) -> None:

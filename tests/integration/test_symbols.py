@@ -283,6 +283,54 @@ def test_chunks_carry_symbols_and_are_filtered_by_them(running: Service, tool: s
     ]
 
 
+@pytest.mark.parametrize("name", ["Job.run", "Job::run", "Job/run"])
+def test_a_qualified_name_is_that_in_its_scope(running: Service, calls: str, name: str) -> None:
+    assert symbols(running, calls, name=name) == ["method Job/run jobs.py"]
+    assert symbols(running, calls, name="run") == ["method Job/run jobs.py", "method Store/run store.py"]
+    assert symbols(running, calls, name=f"Outer.{name}") == []
+
+
+@pytest.mark.parametrize(("part", "kind"), [("symbols", "interface"), ("references", "import")])
+def test_a_kind_that_is_none_is_refused_with_those_there_are(running: Service, tool: str, part: str, kind: str) -> None:
+    refused = running.client.get(f"{TOOLS}/{tool}/{part}", params={"name": "Shape", "kind": "klass"})
+    assert kind in checked(refused, 422)["detail"]
+
+
+def test_definitions_of_a_name_come_by_path_and_line_page_by_page(running: Service, root: Path) -> None:
+    made = root / "ordered"
+    made.mkdir()
+    for n in range(9):
+        write(made, f"{n}.py", "class A:\n    def run(self):\n        pass\n\n\ndef run():\n    pass\n")
+    tool = running.local_tool(made)
+    running.wait(tool)
+    found, cursor = [], ""
+    while cursor is not None:
+        page = running.get(f"{TOOLS}/{tool}/symbols", name="run", limit=4, **({"cursor": cursor} if cursor else {}))
+        found += [(item["file_path"], item["start_line"]) for item in page["items"]]
+        cursor = page["next_cursor"]
+    assert found == [(f"{n}.py", line) for n in range(9) for line in (2, 6)]
+
+
+@pytest.mark.parametrize(
+    ("filters", "paths"),
+    [
+        # the whole class is one chunk, and so are some functions together
+        ({"symbols": ["area"]}, {"shapes.py"}),
+        ({"symbols": ["draw"]}, {"shapes.py"}),
+        ({"symbols": ["area", "draw_all"]}, {"shapes.py", "paint.py"}),
+        ({"scope": "Shape"}, {"shapes.py"}),
+        ({"scope": "Shape/area"}, {"shapes.py"}),
+        ({"scope": "Shape", "symbols": ["area"]}, {"shapes.py"}),
+    ],
+)
+@pytest.mark.parametrize("mode", ["vector", "keyword"])
+def test_a_chunk_that_holds_a_definition_passes_its_filters(
+    running: Service, tool: str, mode: str, filters: dict[str, Any], paths: set[str]
+) -> None:
+    hits = running.query(tool, "the area of shapes to draw", mode=mode, filters=filters)
+    assert {hit["file_path"] for hit in hits} == paths
+
+
 def test_an_edit_renews_its_file_only_and_a_removal_takes_its_symbols(
     running: Service, tool: str, folder: Path
 ) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, TypedDict, get_args
 
 import numpy as np
 
+from schemas.document import Kind, UseKind
 from worker.parse import mending
 from worker.parse.grammar import Grammar, grammar
 from worker.parse.naming import body_of, name_of
@@ -47,13 +48,10 @@ _NOWHERE = 2**62
 _MAX_ERROR_CHILDREN = 3000
 
 #: Captures that are definitions. Of two over the same text the first is meant.
-_KINDS = (
-    *("class", "interface", "struct", "enum", "trait", "impl", "module", "type"),
-    *("function", "method", "property", "macro", "constant", "variable"),
-)
+_KINDS: tuple[str, ...] = get_args(Kind)
 
 #: Captures (`use.…`) that are references. Of two over the same name the first, which says more, is meant.
-_USES = ("import", "base", "call", "type")
+_USES: tuple[str, ...] = get_args(UseKind)
 
 #: A function that stands directly in one of these is a method.
 _WITH_METHODS = frozenset({"class", "interface", "struct", "enum", "trait", "impl"})

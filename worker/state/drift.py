@@ -12,7 +12,7 @@ from psycopg import Connection
 from psycopg.rows import class_row
 
 from schemas.errors import LeaseLost
-from worker.state import Pool, handover, load, tasks
+from worker.state import Pool, handover, load, reading, tasks
 from worker.state.cache import Owner
 from worker.state.chunks import LATE_WRITE
 
@@ -149,6 +149,13 @@ def ask(pool: Pool, index_id: UUID) -> bool:
     """Have the namespace compared at the next sweep, if it should hold something; False if that was done just now."""
     with pool.connection() as connection:
         return bool(connection.execute(_SQL["ask"], {"index_id": index_id, "pause": CHECK_PAUSE}).rowcount)
+
+
+def any_embedded(pool: Pool, index_id: UUID) -> bool:
+    """Whether the store should hold a vector of the index: it has one before its chunk is live."""
+    with reading(pool) as connection:
+        row = connection.execute(_SQL["any_embedded"], {"index_id": index_id}).fetchone()
+    return bool(row and row[0])
 
 
 def _hold(connection: Connection[Any], index_id: UUID, epoch: int | None) -> None:

@@ -110,3 +110,6 @@ RETURNING id
 UPDATE search_index SET checked_at = NULL
 WHERE id = %(index_id)s AND checked_at < now() - %(pause)s
   AND EXISTS (SELECT FROM chunk WHERE index_id = %(index_id)s AND live AND embedded AND NOT lost)
+
+-- name: any_embedded
+SELECT EXISTS (SELECT FROM search_index_file WHERE index_id = %(index_id)s AND live_chunks > 0 AND live_embedded)

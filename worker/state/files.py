@@ -16,7 +16,7 @@ from psycopg.types.json import Jsonb
 from schemas.document import Entry
 from schemas.errors import LeaseLost
 from schemas.status import FileStatus, Reason
-from worker.state import Pool, load
+from worker.state import Pool, load, reading
 from worker.state.tasks import LEASE
 
 #: Processes that a file may end before it is given up.
@@ -263,6 +263,13 @@ def named(pool: Pool, index_id: UUID, names: Sequence[str]) -> list[str]:
     with pool.connection() as connection:
         rows = connection.execute(_SQL["named"], {"index_id": index_id, "names": list(names)}).fetchall()
         return [row[0] for row in rows]
+
+
+def kinds(pool: Pool, index_id: UUID) -> tuple[list[str], list[str]]:
+    """Types and languages of the files with live chunks, those of most files first."""
+    with reading(pool) as connection:
+        rows = connection.execute(_SQL["kinds"], {"index_id": index_id}).fetchall()
+    return list(dict.fromkeys(type_ for type_, _ in rows)), list(dict.fromkeys(name for _, name in rows if name))
 
 
 def _as_uuid(value: str) -> UUID | None:

@@ -1,9 +1,10 @@
 -- name: chunk
 -- of a chunk c: what a query's filters ask
     (%(languages)s::text[] IS NULL OR c.language = ANY (%(languages)s))
-    AND (%(symbols)s::text[] IS NULL OR c.symbol = ANY (%(symbols)s))
+    AND (%(symbols)s::text[] IS NULL OR c.symbol = ANY (%(symbols)s) OR c.id = ANY (%(symbol_ids)s::uuid[]))
     AND (%(node_types)s::text[] IS NULL OR c.node_type = ANY (%(node_types)s))
-    AND (%(scope)s::text IS NULL OR c.scope = %(scope)s OR starts_with(c.scope, %(scope)s || '/'))
+    AND (%(scope)s::text IS NULL OR c.scope = %(scope)s OR starts_with(c.scope, %(scope)s || '/')
+         OR c.id = ANY (%(scope_ids)s::uuid[]))
     AND (%(json_pointer)s::text IS NULL OR c.json_pointer = %(json_pointer)s
          OR starts_with(c.json_pointer, %(json_pointer)s || '/'))
     AND (%(level)s::int IS NULL OR c.level = %(level)s)

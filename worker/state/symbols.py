@@ -21,6 +21,9 @@ _LAST = "\U0010ffff"
 #: Definitions that `named` gives, and definitions of one name that it chooses them from.
 _MAX_NAMED, _MAX_CONSIDERED = 50, 2000
 
+#: Chunks that `holding` gives.
+_MAX_HOLDING = 1000
+
 _SEPARATOR = re.compile(r"::|->|[./#]")
 
 
@@ -56,14 +59,18 @@ def definitions(
     name: str | None = None,
     prefix: str | None = None,
     kind: str | None = None,
-    after: tuple[str, UUID, int] | None = None,
+    after: tuple[str, str, UUID, int] | None = None,
     limit: int,
 ) -> list[dict[str, Any]]:
-    """Definitions of an index by name, then file and place; `after` are name, file and number of the last one seen."""
-    after_name, after_file, after_number = after or (None, None, None)
-    values = {"index_id": index_id, "name": name, "kind": kind, "limit": limit}
+    """Definitions of an index by name, then path and place; a qualified name (`Foo.run`) means those in that scope.
+
+    `after` are name, path, file and number of the last one seen.
+    """
+    scope, last = ("", None) if name is None else qualified(name)
+    values = {"index_id": index_id, "name": last, "scope": scope, "kind": kind, "limit": limit}
     values |= {"first": prefix, "last": None if prefix is None else prefix + _LAST}
-    values |= {"after_name": after_name, "after_file": after_file, "after_number": after_number}
+    names = ("after_name", "after_path", "after_file", "after_number")
+    values |= dict(zip(names, after or (None,) * len(names), strict=True))
     with pool.connection() as connection:
         return connection.cursor(row_factory=dict_row).execute(_SQL["definitions"], values).fetchall()
 
@@ -101,6 +108,27 @@ def named(pool: Pool, index_id: UUID, names: Sequence[str]) -> list[tuple[UUID, 
     values |= {"limit": _MAX_NAMED, "considered": _MAX_CONSIDERED}
     with reading(pool) as connection:
         return list(dict.fromkeys(connection.execute(_SQL["named"], values)))
+
+
+def holding(pool: Pool, index_id: UUID, names: Sequence[str]) -> list[UUID]:
+    """Chunks named after something else, or nothing, that a definition of one of the names begins in.
+
+    At most 1000, of the first 2000 definitions shared out among the names.
+    """
+    return _held(pool, index_id, names, None)
+
+
+def holding_scope(pool: Pool, index_id: UUID, path: str) -> list[UUID]:
+    """Chunks that the definition with this path ("outer/inner") begins in, as bounded as `holding`."""
+    scope, _, name = path.rpartition("/")
+    return _held(pool, index_id, [name], scope)
+
+
+def _held(pool: Pool, index_id: UUID, names: Sequence[str], scope: str | None) -> list[UUID]:
+    considered = max(1, _MAX_CONSIDERED // len(names))
+    values = {"index_id": index_id, "names": list(names), "scope": scope, "considered": considered}
+    with reading(pool) as connection:
+        return [id_ for (id_,) in connection.execute(_SQL["held"], {**values, "limit": _MAX_HOLDING})]
 
 
 def qualified(name: str) -> tuple[str, str]:

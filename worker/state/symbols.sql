@@ -14,11 +14,13 @@ SELECT s.name, s.kind, nullif(s.scope, '') AS scope, s.signature, s.start_line, 
 FROM symbol s JOIN search_index_file f ON f.id = s.file_id
 WHERE s.index_id = %(index_id)s
   AND (%(name)s::text IS NULL OR s.name = %(name)s)
+  AND (%(scope)s::text = '' OR starts_with(reverse('/' || s.scope), reverse('/' || %(scope)s::text)))
   AND (%(first)s::text IS NULL OR s.name >= %(first)s)
   AND (%(last)s::text IS NULL OR s.name < %(last)s)
   AND (%(kind)s::text IS NULL OR s.kind = %(kind)s)
-  AND (%(after_name)s::text IS NULL OR (s.name, s.file_id, s.number) > (%(after_name)s, %(after_file)s, %(after_number)s))
-ORDER BY s.name, s.file_id, s.number LIMIT %(limit)s
+  AND (%(after_name)s::text IS NULL OR s.name >= %(after_name)s AND (s.name, f.path, s.file_id, s.number)
+       > (%(after_name)s, %(after_path)s::text, %(after_file)s, %(after_number)s))
+ORDER BY s.name, f.path, s.file_id, s.number LIMIT %(limit)s
 
 -- name: references
 SELECT r.name, r.kind, nullif(r.scope, '') AS scope, r.line AS start_line, r.line AS end_line, r.file_id, r.number,
@@ -48,3 +50,15 @@ WITH asked AS (
 )
 SELECT file_id, start_line, end_line, name, kind FROM found WHERE rank = 1
 ORDER BY row_number() OVER (PARTITION BY place ORDER BY file_id, number), place LIMIT %(limit)s
+
+-- name: held
+-- live chunks with the first line of definitions of these names: of any scope where that is null, but for chunks that have
+-- the name themselves, else of just this scope
+SELECT DISTINCT c.id FROM unnest(%(names)s::text[]) AS a (name)
+CROSS JOIN LATERAL (
+    SELECT file_id, start_line FROM symbol s
+    WHERE s.index_id = %(index_id)s AND s.name = a.name AND (%(scope)s::text IS NULL OR s.scope = %(scope)s)
+    ORDER BY s.file_id, s.number LIMIT %(considered)s) d
+JOIN chunk c ON c.file_id = d.file_id AND c.live AND d.start_line BETWEEN c.start_line AND c.end_line
+WHERE %(scope)s::text IS NOT NULL OR c.symbol IS DISTINCT FROM a.name
+ORDER BY c.id LIMIT %(limit)s

@@ -60,12 +60,14 @@ class Patch:
 class Condition:
     """One filter; all conditions of a leg must hold.
 
-    "in": the attribute equals one of `values`; "prefix": it is one of them, or starts with one and "/".
+    "in": the attribute equals one of `values`; "prefix": it is one of them, or starts with one and "/". Rows of `ids`
+    pass as well, whatever their attribute is. Without `values` none passes.
     """
 
     attribute: str
     op: Literal["in", "prefix"]
     values: Sequence[str | int]
+    ids: Sequence[UUID] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -311,9 +311,12 @@ def _query(leg: Leg) -> dict[str, Any]:
 
 def _filter(condition: Condition) -> tuple[Any, ...]:
     values = [cut(clean(value)) if isinstance(value, str) else value for value in condition.values]
-    if condition.op == "in":
-        return (condition.attribute, "In", values)
-    return ("Or", [part for value in values for part in _below(condition.attribute, value)])
+    name = condition.attribute
+    one_of = (name, "In", values)
+    parts = [one_of] if condition.op == "in" else [part for value in values for part in _below(name, value)]
+    if condition.ids:
+        parts.append(("id", "In", [str(id_) for id_ in condition.ids]))
+    return parts[0] if len(parts) == 1 else ("Or", parts)
 
 
 def _below(name: str, value: str | int | bool | None) -> tuple[tuple[Any, ...], tuple[Any, ...]]:

@@ -20,9 +20,11 @@ def is_in(name: str, values: Sequence[str | int]) -> str:
 
 def _sql(condition: Condition) -> str:
     values = [cut(clean(value)) if isinstance(value, str) else value for value in condition.values]
-    if condition.op == "in":
-        return is_in(condition.attribute, values)
-    return f"({' OR '.join(_below(condition.attribute, value) for value in values)})"
+    name = condition.attribute
+    parts = [is_in(name, values)] if condition.op == "in" else [_below(name, value) for value in values]
+    if condition.ids:
+        parts.append(is_in("id", [str(id_) for id_ in condition.ids]))
+    return f"({' OR '.join(parts)})"
 
 
 def _below(name: str, value: str | int) -> str:
