@@ -175,6 +175,12 @@ def test_what_is_no_operation_is_taken(pattern: str) -> None:
     assert compiled_pattern(Grep(pattern=pattern, regex=True)).exact.anywhere is not None
 
 
+@pytest.mark.parametrize("pattern", [r"[\W]" * 2_000, r"\w" * 5_000, r"\w{1000}"])
+def test_too_many_classes_are_refused(pattern: str) -> None:
+    with pytest.raises(Invalid, match="too large"):
+        compiled_pattern(Grep(pattern=pattern, regex=True))
+
+
 def test_a_match_of_many_lines_is_found_in_a_long_text() -> None:
     pattern = compiled_pattern(Grep(pattern=r"begin\pL{50}[^z]*?end", regex=True, multiline=True, word=True))
     one = "begin" + "é" * 50 + " \n" * (MAX_SPAN // 2 - 60) + "end\n"

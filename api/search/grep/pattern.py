@@ -31,6 +31,9 @@ MAX_STEPS = 200_000_000
 #: Bytes that any expression is given at a time.
 MIN_REACH = 1 << 16
 
+#: Characters of a pattern with its classes spelled out: RE2 would read more for seconds, and then refuse it.
+MAX_SPELLED = 300_000
+
 #: The first bits of a byte that goes on with a character of UTF-8.
 _GOES_ON, _FIRST_BITS = 0x80, 0xC0
 
@@ -97,6 +100,10 @@ def compiled_pattern(asked: Grep) -> Pattern:
         _expression(source, asked)
         refuse_operations(source)
         source = for_re2(source)
+        if len(source) > MAX_SPELLED:
+            raise Invalid(
+                "`pattern` is too large with the classes of Unicode in it; write fewer of `\\w`, `\\W` and `\\S`."
+            )
     wide = across_lines(source) if asked.multiline else by_lines(source)
     text = _expression(wide, asked)
     exact = _finder(wide if asked.multiline else source, asked)
