@@ -24,7 +24,8 @@ REAL_KEY = os.environ.get("TURBOPUFFER_API_KEY", "")
 HAS_KEY = REAL_KEY.startswith("tpuf_") and not os.environ.get("TURBOPUFFER_BASE_URL")
 live = pytest.mark.skipif(not HAS_KEY, reason="TURBOPUFFER_API_KEY holds no key of the real service")
 KINDS = [
-    *(f"{kind}{suffix}" for kind in ("lance", "held", "fake") for suffix in ("", "-keywords")),
+    *(f"{kind}{suffix}" for kind in ("lance", "fake") for suffix in ("", "-keywords")),
+    "held-keywords",
     pytest.param("live", marks=live),
     pytest.param("live-keywords", marks=live),
 ]
