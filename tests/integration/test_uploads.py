@@ -12,7 +12,6 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from moto.server import ThreadedMotoServer
 
 from api.stack.processes import Process, start, wait_until
 from tests.service import PROJECT, TOOLS, Service, checked, environment, eventually, new_database, next_broker, service
@@ -27,17 +26,10 @@ LIMITS = {"MAX_FILE_BYTES": str(20 * MEGABYTE), "MAX_UPLOAD_FILES": "60", "MAX_U
 
 
 @pytest.fixture(scope="module")
-def s3() -> Iterator[dict[str, str]]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in keys.items():
-            patch.setenv(name, value)
-        s3_client(f"http://{host}:{port}").create_bucket(Bucket="contents")
-        yield {"S3_ENDPOINT_URL": f"http://{host}:{port}", "S3_BUCKET": "contents", **keys}
-    server.stop()
+def s3(s3: dict[str, str]) -> dict[str, str]:
+    """With a bucket for contents."""
+    s3_client(s3["S3_ENDPOINT_URL"]).create_bucket(Bucket="contents")
+    return {**s3, "S3_BUCKET": "contents"}
 
 
 @pytest.fixture(scope="module", params=["directory", "s3"])

@@ -36,7 +36,7 @@ ORDER BY r.file_id, r.number LIMIT %(limit)s
 
 -- name: named
 -- of each name what fits it best: its scope first, where it has one, then its case, then what holds code:
--- `const Foo = require(…)` has what is defined elsewhere; every name has its turn
+-- a variable may have what is defined elsewhere; every name has its turn
 WITH asked AS (
     SELECT a.name, a.scope, a.place
     FROM unnest(%(names)s::text[], %(scopes)s::text[]) WITH ORDINALITY AS a (name, scope, place)

@@ -104,13 +104,13 @@ async def _answer(table: Any, leg: Leg, held: Rows | None) -> Any:
 
 async def _nearest(table: Any, leg: Leg) -> Any:
     """The nearest rows that have a vector. A filter takes longer than the search, and hardly ever leaves a row out."""
-    columns = ["id", "_distance", "embedded"]
-    query = table.query().nearest_to(leg.vector).distance_type("cosine")
-    found = await _fetched(query, leg, columns)
-    if not all(found["embedded"].to_pylist()):
+
+    async def nearest(*more: str) -> Any:
         query = table.query().nearest_to(leg.vector).distance_type("cosine")
-        found = await _fetched(query, leg, columns, "embedded")
-    return found
+        return await _fetched(query, leg, ["id", "_distance", "embedded"], *more)
+
+    found = await nearest()
+    return found if all(found["embedded"].to_pylist()) else await nearest("embedded")
 
 
 async def _fetched(query: Any, leg: Leg, columns: list[str], *more: str) -> Any:
