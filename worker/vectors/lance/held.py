@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from hashlib import blake2b
 from threading import Lock
+from typing import Generic, TypeVar
 from uuid import UUID
 
 import numpy as np
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
-from worker.vectors import Found, Vector
+from worker.vectors import Found, Leg, Vector
 from worker.vectors.rows import ranked
 
 #: Bytes of vectors that a process holds: those of 170,000 rows of 384 dimensions.
 MAX_BYTES = 256 * 1024**2
-#: Of the searches of an unchanged namespace, the second reads all rows; should others take their place, a later one.
-READ_FIRST, READ_EVERY = 2, 16
+#: Hits of searches that a process keeps, of about 150 bytes each.
+MAX_FOUND = 200_000
 #: Rows compared once more, beyond the limit, so that it cuts between equal distances by id and not by chance.
 TIES = 64
 
+T = TypeVar("T")
 Places = NDArray[np.uint64]
+#: Equal as long as nothing is written to a namespace; None while something is.
+State = tuple[Hashable, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +34,13 @@ class Rows:
     """All n rows of a namespace in one of its states.
 
     `places` (n), ascending, are where the store keeps them, `unit` (n, dimensions) their vectors, each of length 1;
-    those at `absent` have none. `columns` are all that the namespace has.
+    those at `absent` have none.
     """
 
     ids: list[UUID]
     places: Places
     unit: Vector
     absent: NDArray[np.intp]
-    columns: frozenset[str]
 
     def nearest(self, vector: Vector, limit: int) -> list[Found]:
         """Return the `limit` rows nearest by cosine distance, equal ones by id."""
@@ -55,9 +59,7 @@ class Rows:
         return [self.ids[number] for number in np.searchsorted(self.places, places).tolist()]
 
 
-def rows(
-    ids: list[str], places: Places, vectors: Vector, *, embedded: NDArray[np.bool_], columns: frozenset[str]
-) -> Rows:
+def rows(ids: list[str], places: Places, vectors: Vector, *, embedded: NDArray[np.bool_]) -> Rows:
     """Return rows in any order as they are searched; vectors may have any length but 0."""
     order = np.argsort(places)
     unit = vectors[order]
@@ -68,40 +70,56 @@ def rows(
         places=places[order],
         unit=unit,
         absent=np.flatnonzero(~embedded[order]),
-        columns=columns,
     )
 
 
-_Held = tuple[Hashable, Rows]
+class Latest(Generic[T]):
+    """What is known of namespaces in their latest state, the least used of them forgotten. Threads may share it."""
+
+    def __init__(self, maxsize: float, size: Callable[[T], float] = lambda _: 1) -> None:
+        self._lock = Lock()
+        self._known: LRUCache[str, tuple[State, T]] = LRUCache(maxsize, getsizeof=lambda known: size(known[1]))
+
+    def get(self, namespace: str, state: State) -> T | None:
+        """Return what is known of a namespace in this state; nothing of one that does not rest."""
+        with self._lock:
+            known = self._known.get(namespace)
+        return known[1] if state is not None and known is not None and known[0] == state else None
+
+    def put(self, namespace: str, state: State, value: T) -> None:
+        """Keep `value`, instead of that of an earlier state; of a namespace that does not rest nothing is kept."""
+        with self._lock:
+            if state is not None:
+                self._known[namespace] = state, value
 
 
-class Held:
-    """The rows of namespaces that are searched again and again without a change in between. Threads may share it."""
+class Rankings:
+    """What searches of namespaces at rest found, as agents ask the same thing again and again. Threads may share it."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._held: LRUCache[str, _Held] = LRUCache(MAX_BYTES, getsizeof=lambda held: held[1].unit.nbytes)
-        self._searches: LRUCache[str, tuple[Hashable, int]] = LRUCache(1024)
+        self._kept: LRUCache[Hashable, list[Found]] = LRUCache(MAX_FOUND, getsizeof=lambda found: len(found) + 1)
 
-    def get(self, namespace: str, state: Hashable) -> Rows | None:
-        """Return the rows held of a namespace in this state."""
+    def get(self, namespace: str, state: State, leg: Leg) -> list[Found] | None:
+        """Return what the leg found in this state; nobody may change it."""
         with self._lock:
-            held = self._held.get(namespace)
-        return held[1] if held is not None and held[0] == state else None
+            return self._kept.get(_key(namespace, state, leg)) if _is_kept(state, leg) else None
 
-    def is_due(self, namespace: str, state: Hashable) -> bool:
-        """Count a search that found nothing held; tell whether it should read all rows, to be put here."""
-        with self._lock:
-            counted, count = self._searches.get(namespace, (state, 0))
-            count = count + 1 if counted == state else 1
-            self._searches[namespace] = state, count
-        # one of many at the same time does, and another where others took the place
-        return count % READ_EVERY == READ_FIRST
+    def put(self, namespace: str, state: State, leg: Leg, found: list[Found]) -> None:
+        """Keep what a leg found; of filters, which may be long, nothing is kept."""
+        if _is_kept(state, leg):
+            with self._lock:
+                self._kept[_key(namespace, state, leg)] = found
 
-    def put(self, namespace: str, state: Hashable, rows: Rows) -> None:
-        """Hold the rows of a namespace in a state, instead of those of earlier ones; at most `MAX_BYTES` of vectors."""
-        with self._lock:
-            self._held[namespace] = state, rows
+
+def _is_kept(state: State, leg: Leg) -> bool:
+    return state is not None and not leg.conditions and leg.limit < MAX_FOUND
+
+
+def _key(namespace: str, state: State, leg: Leg) -> Hashable:
+    asked = (leg.keywords or "").encode(errors="surrogatepass") if leg.vector is None else leg.vector.tobytes()
+    field = leg.field if leg.vector is None else ""
+    return namespace, state, field, leg.limit, blake2b(asked, digest_size=16).digest()
 
 
 def _lengths(vectors: Vector) -> Vector:

@@ -1,14 +1,17 @@
 """Searches of LanceDB's tables: the legs of one side by side, in one state of the table.
 
 Through the library's asynchronous interface: its other one asks for a table's schema again and again, a change of
-threads each time, which takes as long as the search itself.
+threads each time, which takes as long as the search itself. Of a table at rest, what was found is kept.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Hashable, Sequence
+import time
+from collections.abc import Coroutine, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,11 +19,27 @@ import lancedb
 from lancedb.query import MatchQuery
 
 from worker.vectors import Found, Leg
-from worker.vectors.lance.held import MAX_BYTES, TIES, Held, Rows, rows
+from worker.vectors.lance.held import MAX_BYTES, TIES, Latest, Rankings, Rows, State, rows
 from worker.vectors.lance.sql import where
 from worker.vectors.rows import ranked, words
 
 T = TypeVar("T")
+
+#: Seconds since its last commit after which a table rests: clocks of files are too coarse to tell two commits apart.
+RESTS = 1.0
+#: Tables at rest that are kept open, and those of which the searches are counted.
+OPEN_TABLES, SEARCHED = 128, 1024
+#: Of the searches of a table at rest, the second reads all rows; should others take their place, a later one.
+READ_FIRST, READ_EVERY = 2, 16
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A table as it was when it was opened, whatever is written meanwhile; one that does not rest has no `state`."""
+
+    table: Any
+    columns: frozenset[str]
+    state: State
 
 
 class Searcher:
@@ -28,39 +47,72 @@ class Searcher:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._held = Held()
+        self._tables: Latest[Opened] = Latest(OPEN_TABLES)
+        self._searches: Latest[Iterator[int]] = Latest(SEARCHED)
+        self._held: Latest[Rows] = Latest(MAX_BYTES, lambda held: held.unit.nbytes)
+        self._rankings = Rankings()
         self._loop = _new_loop()
         threading.Thread(target=self._loop.run_forever, name="lancedb", daemon=True).start()
         self._connection = self._run(lancedb.connect_async(directory))
 
     def search(self, namespace: str, legs: Sequence[Leg]) -> list[list[Found]]:
         """One ranking per leg, equal values by id. Raises what LanceDB raises."""
-        held, answers = self._run(self._answers(namespace, legs))
-        # not in the loop, where the answers of other searches wait
-        return [_ranking(leg, answer, held) for leg, answer in zip(legs, answers, strict=True)]
+        opened = self._opened(namespace)
+        kept = [self._rankings.get(namespace, opened.state, leg) for leg in legs]
+        missing = [leg for leg, ranking in zip(legs, kept, strict=True) if ranking is None]
+        found = iter(self._found(namespace, opened, missing) if missing else ())
+        return [next(found) if ranking is None else ranking for ranking in kept]
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
-    async def _answers(self, namespace: str, legs: Sequence[Leg]) -> tuple[Rows | None, list[Any]]:
-        """The rows held of the table as it is now, and what it answers to each leg."""
-        table = await self._connection.open_table(namespace)
-        held = await self._at_rest(namespace, table)
-        return held, await asyncio.gather(*(_answer(table, leg, held) for leg in legs))
+    def _opened(self, namespace: str) -> Opened:
+        """The table as it is now."""
+        state = _at_rest(self._directory / f"{namespace}.lance")
+        opened = self._tables.get(namespace, state)
+        if opened is None:
+            opened = self._run(self._open(namespace, state))
+            self._tables.put(namespace, state, opened)
+        return opened
 
-    async def _at_rest(self, namespace: str, table: Any) -> Rows | None:
+    async def _open(self, namespace: str, state: State) -> Opened:
+        table = await self._connection.open_table(namespace)
+        # a commit may come between: who opens the table a moment later would see another state
+        return Opened(table, frozenset((await table.schema()).names), state and (*state, await table.version()))
+
+    def _found(self, namespace: str, opened: Opened, legs: Sequence[Leg]) -> list[list[Found]]:
+        held = self._rows(namespace, opened)
+        in_memory = all(_is_held(leg, held) for leg in legs)
+        answers = [None] * len(legs) if in_memory else self._run(_answers(opened, legs, held))
+        # not in the loop, where the answers of other searches wait
+        found = [_ranking(leg, answer, held) for leg, answer in zip(legs, answers, strict=True)]
+        for leg, ranking in zip(legs, found, strict=True):
+            self._rankings.put(namespace, opened.state, leg, ranking)
+        return found
+
+    def _rows(self, namespace: str, opened: Opened) -> Rows | None:
         """All rows of a table that rests and is not too large."""
-        state = await self._state(namespace, table)
-        held = self._held.get(namespace, state)
-        if held is None and self._held.is_due(namespace, state) and await _size(table) <= MAX_BYTES:
-            held = await _all_rows(table)
-            self._held.put(namespace, state, held)
+        held = self._held.get(namespace, opened.state)
+        if held is None and self._is_due(namespace, opened.state):
+            held = self._run(_read(opened.table))
+            if held is not None:
+                self._held.put(namespace, opened.state, held)
         return held
 
-    async def _state(self, namespace: str, table: Any) -> Hashable:
-        """Equal as long as nothing was written: a table that was made again begins with its versions anew."""
-        made = (self._directory / f"{namespace}.lance").stat()
-        return made.st_ino, made.st_ctime_ns, await table.version()
+    def _is_due(self, namespace: str, state: State) -> bool:
+        """Count a search; tell whether it should read all rows: one of many at the same time does."""
+        searches = self._searches.get(namespace, state) or count(1)
+        self._searches.put(namespace, state, searches)
+        return state is not None and next(searches) % READ_EVERY == READ_FIRST
+
+
+def _at_rest(path: Path) -> State:
+    """Equal as long as nothing is written to a table; None while something is, or was just now."""
+    try:
+        commits = (path / "_versions").stat()
+    except FileNotFoundError:  # LanceDB says what is lost
+        return None
+    return (commits.st_ino, commits.st_mtime_ns) if time.time() - commits.st_mtime > RESTS else None
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -72,34 +124,39 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-async def _size(table: Any) -> int:
-    """Bytes of all vectors."""
-    dimensions: int = (await table.schema()).field("vector").type.list_size
-    count: int = await table.count_rows()
-    return 4 * dimensions * count
-
-
-async def _all_rows(table: Any) -> Rows:
+async def _read(table: Any) -> Rows | None:
+    """All rows of a table; None if their vectors are more than may be held."""
+    dimensions = (await table.schema()).field("vector").type.list_size
+    if 4 * dimensions * await table.count_rows() > MAX_BYTES:
+        return None
     found = await table.query().select(["id", "vector", "embedded"]).with_row_id().to_arrow()
-    return await asyncio.to_thread(_held, found, frozenset((await table.schema()).names))
+    return await asyncio.to_thread(_held, found)
 
 
-def _held(found: Any, columns: frozenset[str]) -> Rows:
+def _held(found: Any) -> Rows:
     vectors = found["vector"].combine_chunks().flatten().to_numpy().reshape(len(found), -1)
     embedded = found["embedded"].to_numpy()
-    return rows(found["id"].to_pylist(), found["_rowid"].to_numpy(), vectors, embedded=embedded, columns=columns)
+    return rows(found["id"].to_pylist(), found["_rowid"].to_numpy(), vectors, embedded=embedded)
 
 
-async def _answer(table: Any, leg: Leg, held: Rows | None) -> Any:
+async def _answers(opened: Opened, legs: Sequence[Leg], held: Rows | None) -> list[Any]:
+    return await asyncio.gather(*(_answer(opened, leg, held) for leg in legs))
+
+
+async def _answer(opened: Opened, leg: Leg, held: Rows | None) -> Any:
     """The table's rows for a leg and some beyond its limit; None where it need not or cannot be asked."""
     if leg.vector is not None:
-        return None if held is not None and not leg.conditions else await _nearest(table, leg)
+        return None if _is_held(leg, held) else await _nearest(opened.table, leg)
     column = "code" if leg.field == "code" else "keywords"
-    if column not in (held.columns if held is not None else (await table.schema()).names):
+    if column not in opened.columns:
         return None
     # a match query takes its text as words only, whatever operators stand in it
-    query = table.query().nearest_to_text(MatchQuery(words(leg), column))
+    query = opened.table.query().nearest_to_text(MatchQuery(words(leg), column))
     return await _fetched(query if held is None else query.with_row_id(), leg, ["_score", *([] if held else ["id"])])
+
+
+def _is_held(leg: Leg, held: Rows | None) -> bool:
+    return held is not None and leg.vector is not None and not leg.conditions
 
 
 async def _nearest(table: Any, leg: Leg) -> Any:

@@ -1,0 +1,102 @@
+"""Of a LanceDB table that rests, much is kept in memory: it must answer as the table does, and see every write."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from uuid import UUID
+
+import numpy as np
+import pytest
+
+from worker.keywords import Keywords
+from worker.vectors import Condition, Found, Leg, Patch, Row, Vector
+from worker.vectors.lance import LanceStore
+
+SPACE, DIMENSIONS = "rests", 8
+WORDS = ("alpha", "beta", "gamma", "delta", "epsilon")
+SEARCHES = 4  # the table is read from disk, then into memory, then searched there, then what was found is kept
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LanceStore:
+    return LanceStore(tmp_path, has_keywords=True)
+
+
+def _row(number: int) -> Row:
+    vector = np.random.default_rng(number // 2).standard_normal(DIMENSIONS).astype(np.float32)  # each twice
+    words = f"{WORDS[number % 5]} {WORDS[number % 3]} row_{number}"
+    attributes = {"chunk_id": str(number), "file_name": "even" if number % 2 == 0 else "odd"}
+    return Row(UUID(int=number), vector if number % 7 else None, dict(attributes), Keywords(words, words))
+
+
+def _rest(place: Path, seconds: float = 60) -> None:
+    """As if the last commit were so long ago."""
+    then = time.time() - seconds
+    os.utime(place / f"{SPACE}.lance" / "_versions", (then, then))
+
+
+def _vector(row: Row) -> Vector:
+    assert row.vector is not None
+    return row.vector
+
+
+def _legs() -> list[Leg]:
+    odd = [Condition("file_name", "in", ["odd"])]
+    asked = [Leg(10, vector=_vector(_row(number))) for number in (1, 5)]
+    asked += [Leg(10, keywords=words, field=field) for words in WORDS for field in ("text", "code")]
+    return [*asked, Leg(3, vector=_vector(_row(3))), Leg(10, vector=_vector(_row(3)), conditions=odd)]
+
+
+def _ids(found: list[Found]) -> list[int]:
+    return [UUID(str(each.id)).int for each in found]
+
+
+def test_what_is_kept_is_what_the_table_says(store: LanceStore, tmp_path: Path) -> None:
+    store.write(SPACE, DIMENSIONS, [_row(number) for number in range(120)])
+    fresh = store.search(SPACE, _legs())
+    _rest(tmp_path)
+    for _ in range(SEARCHES):
+        for one, other in zip(store.search(SPACE, _legs()), fresh, strict=True):
+            assert _ids(one) == _ids(other)
+            assert [each.value for each in one] == pytest.approx([each.value for each in other], abs=1e-6)
+
+
+def test_every_write_is_seen_by_the_next_search(store: LanceStore, tmp_path: Path) -> None:
+    rows = [_row(number) for number in range(1, 7)]
+    for number, row in enumerate(rows, start=1):
+        store.write(SPACE, DIMENSIONS, [row])
+        for search in range(SEARCHES):
+            legs = [Leg(10, vector=_vector(rows[0])), Leg(10, keywords=f"row_{number}", field="code")]
+            near, named = store.search(SPACE, legs)
+            assert sorted(_ids(near)) == list(range(1, number + 1))
+            assert _ids(named)[0] == number
+            if search == 0:
+                _rest(tmp_path, 60 - number)  # a state of its own, as commits at different times have
+
+
+def test_patches_and_deletes_are_seen(store: LanceStore, tmp_path: Path) -> None:
+    store.write(SPACE, DIMENSIONS, [_row(1), _row(2)])
+    leg = Leg(10, keywords="omega")
+    for seconds in (60, 50):
+        _rest(tmp_path, seconds)
+        for _ in range(SEARCHES):
+            assert store.search(SPACE, [leg]) == [[]]
+    store.write(SPACE, DIMENSIONS, patches=[Patch(UUID(int=1), {}, Keywords("omega", "omega"))])
+    assert [_ids(found) for found in store.search(SPACE, [leg])] == [[1]]
+    _rest(tmp_path, 40)
+    for _ in range(SEARCHES):
+        assert [_ids(found) for found in store.search(SPACE, [leg])] == [[1]]
+    store.write(SPACE, DIMENSIONS, deletes=[UUID(int=1)])
+    assert store.search(SPACE, [leg]) == [[]]
+
+
+def test_a_table_made_again_is_not_taken_for_the_old_one(store: LanceStore, tmp_path: Path) -> None:
+    for number in (1, 2):
+        store.write(SPACE, DIMENSIONS, [_row(number)])
+        _rest(tmp_path, 60 + number)
+        for _ in range(SEARCHES):
+            assert [_ids(found) for found in store.search(SPACE, [Leg(10, vector=_vector(_row(1)))])] == [[number]]
+        store.drop(SPACE)
+        assert store.search(SPACE, [Leg(10, vector=_vector(_row(1)))]) == [[]]
