@@ -32,7 +32,7 @@ def get_chunk(index: IndexDep, resources: ResourcesDep, chunk_id: str, before: C
 
 def _live(resources: Resources, index: Index, chunk_id: str) -> pieces.Row:
     try:
-        (row,) = chunks.hits(resources.pool, index.id, [UUID(chunk_id)]).values()
+        (row,) = chunks.hits(resources.pool, index.id, [str(UUID(chunk_id))]).values()
     except ValueError:  # no id, or none of a live chunk
         raise NotFound(
             f"This tool has no chunk {chunk_id!r}; its file may have changed since, so query again."

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
-from uuid import UUID
 
 from api.search.fusion import by_score, reciprocal_ranks
 from api.search.legs import Kind, Ranking, Search
 from api.search.names import asked_names
-from api.search.ranking import boosted, features, phrases, thinned, wanted
+from api.search.ranking import boosted, features, most, phrases, thinned, wanted
 from schemas.search import Asked, Filters
 from worker.state import chunks, symbols
 
@@ -24,17 +23,12 @@ FINDS = 10
 class Candidate:
     """A chunk that may become a hit, as its row is. `parts` say how its score came about."""
 
+    id: str
     row: dict[str, Any]
     score: float
     distance: float | None
-    parts: dict[str, float] = field(default_factory=dict)
-    queries: list[str] = field(default_factory=list)
-
-    @property
-    def id(self) -> UUID:
-        """The chunk's id."""
-        id_: UUID = self.row["chunk_id"]
-        return id_
+    parts: Mapping[str, float]
+    queries: Sequence[str]
 
 
 def ranked(search: Search, found: Sequence[Ranking]) -> list[Candidate]:
@@ -47,19 +41,19 @@ def ranked(search: Search, found: Sequence[Ranking]) -> list[Candidate]:
     defining = _defining(search) if boosts and not simple else set()
     with search.course.step("rows") as step:
         ids = dict.fromkeys([*list(scores)[: max(CANDIDATES, 2 * asked.top_k)], *sorted(defining)])
-        rows = chunks.hits(search.resources.pool, search.index.id, list(ids))
+        rows = chunks.hits(search.resources.pool, search.index.id, ids)
         step.found = len(rows)
     live = _joined(asked, legs, scores, rows)
     return _boosted(asked, live, defining, settings.ranking_weights) if boosts else live
 
 
-def _nearest(found: Sequence[Ranking]) -> dict[UUID, float]:
+def _nearest(found: Sequence[Ranking]) -> dict[str, float]:
     """The preset `simple`: cosine similarity of the nearest few."""
     nearest = [each for ranking in found if ranking.kind == "vector" for each in ranking.found[:SIMPLE_CANDIDATES]]
     return by_score({each.id: 1 - each.value for each in sorted(nearest, key=lambda each: -each.value)})
 
 
-def _fused(asked: Asked, found: Sequence[Ranking], weights: Mapping[str, float]) -> dict[UUID, float]:
+def _fused(asked: Asked, found: Sequence[Ranking], weights: Mapping[str, float]) -> dict[str, float]:
     """Ids with scores from 0 to 1, best first; by distance alone where nothing else was asked."""
     if asked.mode == "vector" and len(found) == 1:
         return {each.id: min(1.0, max(0.0, 1 - each.value)) for each in found[0].found}
@@ -71,7 +65,7 @@ def _weight(query: str, kind: Kind) -> str:
     return f"{'name' if asked_names(query) or phrases(query) else 'language'}_{kind}"
 
 
-def _defining(search: Search) -> set[UUID]:
+def _defining(search: Search) -> set[str]:
     """Chunks with the first line of a definition that a query asks for by name."""
     names = list(dict.fromkeys(name for text in search.asked.texts for name in asked_names(text)))
     if not names or search.asked.filters != Filters():  # filters hold for what the legs found
@@ -81,35 +75,37 @@ def _defining(search: Search) -> set[UUID]:
 
 
 def _joined(
-    asked: Asked, found: Sequence[Ranking], scores: Mapping[UUID, float], rows: Mapping[UUID, dict[str, Any]]
+    asked: Asked, found: Sequence[Ranking], scores: Mapping[str, float], rows: Mapping[str, dict[str, Any]]
 ) -> list[Candidate]:
     distances = _distances(found)
     finders = _finders(asked, found)
     ranks = _ranks(found) if asked.explain else {}
     ids = [*(id_ for id_ in scores if id_ in rows), *(id_ for id_ in rows if id_ not in scores)]
+    texts = asked.texts
     return [
         Candidate(
+            id_,
             rows[id_],
-            scores.get(id_, 0.0),
+            score := scores.get(id_, 0.0),
             distances.get(id_),
-            {"found": round(scores.get(id_, 0.0), 6), **ranks.get(id_, {})},
-            finders.get(id_, asked.texts),
+            {"found": round(score, 6), **ranks.get(id_, {})},
+            finders.get(id_, texts),
         )
         for id_ in ids
     ]
 
 
-def _distances(found: Sequence[Ranking]) -> dict[UUID, float]:
-    distances: dict[UUID, float] = {}
+def _distances(found: Sequence[Ranking]) -> dict[str, float]:
+    distances: dict[str, float] = {}
     for ranking in found:
         for each in ranking.found if ranking.kind == "vector" else ():
             distances[each.id] = min(each.value, distances.get(each.id, each.value))
     return distances
 
 
-def _ranks(found: Sequence[Ranking]) -> dict[UUID, dict[str, float]]:
+def _ranks(found: Sequence[Ranking]) -> dict[str, dict[str, float]]:
     """By id, the best rank of each kind of leg, from 1."""
-    ranks: dict[UUID, dict[str, float]] = {}
+    ranks: dict[str, dict[str, float]] = {}
     for ranking in found:
         for rank, id_ in enumerate(ranking.ids, start=1):
             of_id, name = ranks.setdefault(id_, {}), f"{ranking.kind}_rank"
@@ -117,13 +113,13 @@ def _ranks(found: Sequence[Ranking]) -> dict[UUID, dict[str, float]]:
     return ranks
 
 
-def _finders(asked: Asked, found: Sequence[Ranking]) -> dict[UUID, list[str]]:
+def _finders(asked: Asked, found: Sequence[Ranking]) -> dict[str, list[str]]:
     """By id, the queries that would find it alone; where none would, those that find it at all."""
     texts = asked.texts
     if len(texts) == 1:
         return {}
-    finders: dict[UUID, list[str]] = {}
-    others: dict[UUID, list[str]] = {}
+    finders: dict[str, list[str]] = {}
+    others: dict[str, list[str]] = {}
     for text in texts:
         own = reciprocal_ranks([(1, ranking.ids) for ranking in found if ranking.query == text])
         for rank, id_ in enumerate(own):
@@ -132,12 +128,13 @@ def _finders(asked: Asked, found: Sequence[Ranking]) -> dict[UUID, list[str]]:
 
 
 def _boosted(
-    asked: Asked, live: Sequence[Candidate], defining: set[UUID], weights: Mapping[str, float]
+    asked: Asked, live: Sequence[Candidate], defining: set[str], weights: Mapping[str, float]
 ) -> list[Candidate]:
     """The first ones by their features; behind them the others as they were, and last what repeats a better one."""
     asks = wanted(asked.texts, defining, asked.context)
     first = [candidate for rank, candidate in enumerate(live) if rank < CANDIDATES or candidate.id in defining]
-    scored = [_with_features(candidate, features(asks, candidate.row), weights) for candidate in first]
+    highest = most(weights)
+    scored = [_with_features(candidate, features(asks, candidate.row), weights, highest) for candidate in first]
     best = sorted(scored, key=lambda candidate: (-candidate.score, candidate.id))
     kept, repeated = thinned(best, lambda candidate: candidate.row["chunk_text"], first=max(THINNED, asked.top_k))
     others = [candidate for candidate in live[CANDIDATES:] if candidate.id not in defining]
@@ -147,6 +144,10 @@ def _boosted(
     return [*kept, *behind, *(replace(candidate, score=min(last, candidate.score)) for candidate in repeated)]
 
 
-def _with_features(candidate: Candidate, found: Mapping[str, float], weights: Mapping[str, float]) -> Candidate:
+def _with_features(
+    candidate: Candidate, found: Mapping[str, float], weights: Mapping[str, float], highest: float
+) -> Candidate:
     added = {name: round(weights[name] * value, 6) for name, value in found.items() if weights[name]}
-    return replace(candidate, score=boosted(candidate.score, added, weights), parts={**candidate.parts, **added})
+    score = boosted(candidate.score, added, highest)
+    parts = {**candidate.parts, **added}
+    return Candidate(candidate.id, candidate.row, score, candidate.distance, parts, candidate.queries)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal
-from uuid import UUID
 
 import structlog
 from psycopg import OperationalError
@@ -50,7 +49,7 @@ class Ranking:
     found: Sequence[Found]
 
     @property
-    def ids(self) -> list[UUID]:
+    def ids(self) -> list[str]:
         """Ids alone, best first."""
         return [found.id for found in self.found]
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
-from uuid import UUID
 
 from api.search.names import asked_names
 from schemas.search import Context
@@ -53,12 +52,12 @@ class Wanted:
     terms: frozenset[str]
     names: frozenset[str]
     named: int
-    defining: Collection[UUID]
+    defining: Collection[str]
     phrases: tuple[str, ...]
     context: Context
 
 
-def wanted(texts: Sequence[str], defining: Collection[UUID], context: Context) -> Wanted:
+def wanted(texts: Sequence[str], defining: Collection[str], context: Context) -> Wanted:
     """Read what all queries of a search ask for."""
     joined = "\n".join(texts)
     names = [asked_names(text) for text in texts]
@@ -85,26 +84,35 @@ def phrases(text: str) -> tuple[str, ...]:
 def features(wanted: Wanted, row: Row) -> dict[str, float]:
     """What speaks for a chunk and, under names that have negative weights, against it; zeros are left out."""
     path, text = row["file_path"], row["chunk_text"]
-    found = {
-        # of several names, most are said in passing
-        "definition": 1 / wanted.named if row["chunk_id"] in wanted.defining else 0.0,
-        "symbol": _symbol(wanted, row["symbol"]),
-        "path": _share(wanted.terms, _path_terms(path)),
-        "scope": _share(wanted.terms, _name_terms(row["scope"])) if row["scope"] else 0.0,
-        "phrase": _phrases(wanted.phrases, text),
-        "near_path": _near(wanted.context.path, path),
-        "near_symbol": _near_symbol(wanted.context.symbol, row),
-        "long": float(len(text) > LONG),
-        **dict.fromkeys(_marks(path), 1.0),
-    }
+    found = dict.fromkeys(_marks(path), 1.0)
     if wanted.terms & _ASKS_FOR_TESTS:
         found.pop("test", None)
+    if row["chunk_id"] in wanted.defining:
+        found["definition"] = 1 / wanted.named  # of several names, most are said in passing
+    if row["symbol"]:
+        found["symbol"] = _symbol(wanted, row["symbol"])
+    if row["scope"]:
+        found["scope"] = _share(wanted.terms, _name_terms(row["scope"]))
+    found["path"] = _share(wanted.terms, _path_terms(path))
+    if wanted.phrases:
+        found["phrase"] = _phrases(wanted.phrases, text)
+    if wanted.context.path is not None:
+        found["near_path"] = _near(wanted.context.path, path)
+    if wanted.context.symbol is not None:
+        found["near_symbol"] = _near_symbol(wanted.context.symbol, row)
+    if len(text) > LONG:
+        found["long"] = 1.0
     return {name: value for name, value in found.items() if value}
 
 
-def boosted(score: float, added: Mapping[str, float], weights: Mapping[str, float]) -> float:
-    """A score with the weighted features, at most 1; penalties may take it below 0."""
-    return (score + sum(added.values())) / (1 + sum(weight for weight in weights.values() if weight > 0))
+def most(weights: Mapping[str, float]) -> float:
+    """The best score with all that can speak for a chunk."""
+    return 1 + sum(weight for weight in weights.values() if weight > 0)
+
+
+def boosted(score: float, added: Mapping[str, float], most: float) -> float:
+    """A score with the weighted features, at most 1 of the `most` there can be; penalties may take it below 0."""
+    return (score + sum(added.values())) / most
 
 
 def thinned(ranked: Sequence[T], text: Callable[[T], str], *, first: int) -> tuple[list[T], list[T]]:
@@ -114,22 +122,26 @@ def thinned(ranked: Sequence[T], text: Callable[[T], str], *, first: int) -> tup
     repeated: list[T] = []
     for each in ranked[:first]:
         words = frozenset(text(each).split())
-        alike = any(_alike(words, other) for other in seen)
+        at_least, at_most = ALIKE * len(words), len(words) / ALIKE
+        alike = any(at_least <= len(other) <= at_most and _alike(words, other) for other in seen)
         (repeated if alike else kept).append(each)
         if not alike:
             seen.append(words)
     return [*kept, *ranked[first:]], repeated
 
 
-def _symbol(wanted: Wanted, symbol: str | None) -> float:
+def _symbol(wanted: Wanted, symbol: str) -> float:
     """1 for a name that was asked for, else how far the symbol's parts and the query's words are the same."""
-    if not symbol:
-        return 0.0
     if symbol.lower() in wanted.names:
         return 1.0
-    parts = _name_terms(symbol) - {symbol.lower()} or _name_terms(symbol)
+    parts = _symbol_parts(symbol)
     shared = len(parts & wanted.terms)
     return shared * shared / (len(parts) * len(wanted.terms)) if shared else 0.0
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _symbol_parts(symbol: str) -> frozenset[str]:
+    return _name_terms(symbol) - {symbol.lower()} or _name_terms(symbol)
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -156,22 +168,18 @@ def _share(asked: frozenset[str], held: frozenset[str]) -> float:
 
 
 def _phrases(asked: Sequence[str], text: str) -> float:
-    lower = text.lower() if asked else ""
-    return sum(phrase in lower for phrase in asked) / len(asked) if asked else 0.0
+    lower = text.lower()
+    return sum(phrase in lower for phrase in asked) / len(asked)
 
 
-def _near(context: str | None, path: str) -> float:
+def _near(context: str, path: str) -> float:
     """1 for the caller's own file or folder, less for each step away from it."""
-    if context is None:
-        return 0.0
     here, there = PurePosixPath(context.strip("/")).parts, PurePosixPath(path).parts
     shared = next((n for n, (a, b) in enumerate(zip(here, there, strict=False)) if a != b), min(len(here), len(there)))
     return shared / max(len(here), 1)
 
 
-def _near_symbol(context: str | None, row: Row) -> float:
-    if context is None:
-        return 0.0
+def _near_symbol(context: str, row: Row) -> float:
     names = {context, *re.split(r"[./:#]+", context)} - {""}
     held = {row["symbol"], *(row["scope"] or "").split("/")}
     return float(bool(names & held))
@@ -179,7 +187,5 @@ def _near_symbol(context: str | None, row: Row) -> float:
 
 def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
     """Whether nine tenths of the words of both together are in both (Jaccard's index)."""
-    if min(len(one), len(other)) < ALIKE * max(len(one), len(other)):
-        return False
     shared = len(one & other)
     return shared >= ALIKE * (len(one) + len(other) - shared)

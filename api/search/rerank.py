@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Literal
-from uuid import UUID
 
 from schemas.errors import RerankNotConfigured
 from worker.embed import litellm
@@ -18,8 +17,8 @@ Kind = Literal["model", "llm"]
 
 
 def reranked(
-    resources: Resources, kind: Kind, query: str, candidates: Sequence[tuple[UUID, str]], check: Check = unchecked
-) -> list[tuple[UUID, float]]:
+    resources: Resources, kind: Kind, query: str, candidates: Sequence[tuple[str, str]], check: Check = unchecked
+) -> list[tuple[str, float]]:
     """The ids of (id, text) candidates, each once, best first, with a score from 0 to 1; ties stay as they were.
 
     The first `RERANK_CANDIDATES` are judged, and only their texts leave; the others follow in their order, with 0.

@@ -37,7 +37,7 @@ def whole_files(
     return sorted(hits, key=lambda hit: order[hit.file_id])
 
 
-def by_file(rows: Mapping[UUID, dict[str, Any]], rankings: Sequence[Sequence[Found]]) -> dict[UUID, float]:
+def by_file(rows: Mapping[str, dict[str, Any]], rankings: Sequence[Sequence[Found]]) -> dict[UUID, float]:
     """The best keyword score, 0 to 1, of each file that is found and not embedded.
 
     Values of one ranking say nothing about those of another: each is held against the best of its own.

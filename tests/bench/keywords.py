@@ -174,7 +174,7 @@ def compare(pool: Pool, index_id: UUID, field: keywords.Field, asked: dict[str, 
 
 def _ours(pool: Pool, index_id: UUID, field: keywords.Field) -> Search:
     values: dict[str, Any] = {**dict.fromkeys(FILTERS), "index_id": index_id, "limit": 10}
-    return lambda query: [id_ for id_, _ in keywords.search(pool, {**values, "query": query}, field)]
+    return lambda query: [UUID(id_) for id_, _ in keywords.search(pool, {**values, "query": query}, field)]
 
 
 def _ts_rank(pool: Pool, index_id: UUID, field: keywords.Field) -> Search:

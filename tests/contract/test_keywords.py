@@ -46,7 +46,7 @@ class Index:
 
     def search(self, query: str, field: keywords.Field = "text", limit: int = 10, **filters: Any) -> list[int]:
         values = {**dict.fromkeys(FILTERS), **filters, "query": query, "index_id": self.id, "limit": limit}
-        return [id_.int ^ self.id.int for id_, _ in keywords.search(self.pool, values, field)]
+        return [UUID(id_).int ^ self.id.int for id_, _ in keywords.search(self.pool, values, field)]
 
     def run(self, statement: str) -> None:
         with self.pool.connection() as connection:

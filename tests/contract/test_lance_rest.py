@@ -50,7 +50,7 @@ def _legs() -> list[Leg]:
 
 
 def _ids(found: list[Found]) -> list[int]:
-    return [UUID(str(each.id)).int for each in found]
+    return [UUID(each.id).int for each in found]
 
 
 def test_what_is_kept_is_what_the_table_says(store: LanceStore, tmp_path: Path) -> None:

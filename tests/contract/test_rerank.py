@@ -64,9 +64,9 @@ def rank(fake: RankerFake) -> Rank:
             **dict.fromkeys(("rerank_api_key", "llm_api_key"), "k"),
             **settings,
         }
-        candidates = [(UUID(int=place), text) for place, text in enumerate(texts)]
+        candidates = [(str(UUID(int=place)), text) for place, text in enumerate(texts)]
         found = reranked(Resources(Settings(**wanted)), kind, QUERY, candidates, check)
-        return [(id_.int, score) for id_, score in found]
+        return [(UUID(id_).int, score) for id_, score in found]
 
     return make
 

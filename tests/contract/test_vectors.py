@@ -90,7 +90,7 @@ def row(number: int, vector: Vector | None = None, keywords: str | None = None, 
 
 
 def numbers(found: list[Found]) -> list[int]:
-    return [hit.id.int for hit in found]
+    return [UUID(hit.id).int for hit in found]
 
 
 def near(store: VectorStore, space: str, vector: Vector, *conditions: Condition, limit: int = 10) -> list[int]:

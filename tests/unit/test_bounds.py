@@ -69,7 +69,7 @@ def test_another_model_cuts_by_its_own_tokens() -> None:
 
 
 def test_a_file_scores_as_the_best_of_its_chunks_that_is_not_embedded() -> None:
-    a, b, c, d = (UUID(int=number) for number in range(4))
+    a, b, c, d = (str(UUID(int=number)) for number in range(4))
     rows = {
         a: {"file_id": "one", "embedded": True},
         b: {"file_id": "two", "embedded": False},

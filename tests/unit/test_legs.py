@@ -23,7 +23,7 @@ from schemas.search import Filters, Query
 from worker.state import keywords
 from worker.vectors import Found
 
-FOUND = (UUID(int=1), 1.0)
+FOUND = (str(UUID(int=1)), 1.0)
 
 
 class Keywords:
@@ -35,7 +35,7 @@ class Keywords:
         self.go = Event()
         self.go.set()
 
-    def search(self, _pool: Any, values: dict[str, Any], _field: str) -> list[tuple[UUID, float]]:
+    def search(self, _pool: Any, values: dict[str, Any], _field: str) -> list[tuple[str, float]]:
         self.asked.append(values["query"])
         assert self.go.wait(30)
         if self.fails is not None:

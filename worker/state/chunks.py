@@ -172,12 +172,13 @@ def text(pool: Pool, file_id: UUID) -> list[dict[str, Any]]:
         return connection.cursor(row_factory=dict_row).execute(_SQL["text"], {"file_id": file_id}).fetchall()
 
 
-def hits(pool: Pool, index_id: UUID, ids: Sequence[UUID]) -> dict[UUID, dict[str, Any]]:
+def hits(pool: Pool, index_id: UUID, ids: Iterable[str]) -> dict[str, dict[str, Any]]:
     """What an answer shows of live chunks; ids without a live row are left out."""
+    # one text, as a list would be looked through and quoted one by one
+    values = {"ids": f"{{{','.join(ids)}}}", "index_id": index_id}
     with reading(pool) as connection:
         cursor = connection.cursor(row_factory=dict_row)
-        rows = cursor.execute(_SQL["hits"], {"ids": list(ids), "index_id": index_id})
-        return {row["chunk_id"]: row for row in rows}
+        return {row["chunk_id"]: row for row in cursor.execute(_SQL["hits"], values).fetchall()}
 
 
 def any_live(pool: Pool, index_id: UUID) -> bool:
@@ -187,7 +188,7 @@ def any_live(pool: Pool, index_id: UUID) -> bool:
     return bool(row and row[0])
 
 
-def at(pool: Pool, places: Sequence[tuple[UUID, int]]) -> list[UUID]:
+def at(pool: Pool, places: Sequence[tuple[UUID, int]]) -> list[str]:
     """The live chunks that hold these lines of these files."""
     values = {"files": [file_id for file_id, _ in places], "lines": [line for _, line in places]}
     with reading(pool) as connection:

@@ -100,18 +100,18 @@ SELECT chunk_text, lead, trail, start_char, end_char, json_pointer FROM chunk
 WHERE file_id = %(file_id)s AND live AND level = 0 ORDER BY start_char, end_char
 
 -- name: hits
-SELECT c.id AS chunk_id, c.chunk_text, coalesce(f.node_id, f.id::text) AS file_node_id, f.id AS file_id,
+SELECT c.id::text AS chunk_id, c.chunk_text, coalesce(f.node_id, f.id::text) AS file_node_id, f.id AS file_id,
        f.id_path AS file_id_path, f.path AS file_path, f.type AS file_type, c.title, c.json_pointer, c.chunk_index,
        f.live_chunks AS total_chunks, c.content_hash, c.start_line, c.end_line, c.start_char, c.end_char, c.language,
        c.symbol, c.node_type, c.scope, c.level, c.page, c.embedded, f.status <> 'indexed' AS stale
 FROM chunk c JOIN search_index_file f ON f.id = c.file_id
-WHERE c.id = ANY (%(ids)s) AND c.index_id = %(index_id)s AND c.live
+WHERE c.id = ANY (%(ids)s::uuid[]) AND c.index_id = %(index_id)s AND c.live
 
 -- name: any_live
 SELECT EXISTS (SELECT FROM search_index_file WHERE index_id = %(index_id)s AND live_chunks > 0)
 
 -- name: at
-SELECT c.id
+SELECT c.id::text
 FROM unnest(%(files)s::uuid[], %(lines)s::int[]) AS a (file_id, line)
 JOIN chunk c ON c.file_id = a.file_id AND c.live AND a.line BETWEEN c.start_line AND c.end_line
 

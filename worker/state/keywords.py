@@ -59,7 +59,7 @@ def path_vector(path: str) -> str:
     return " ".join(f"{token}:{number}A" for number, token in enumerate(code_words(path).split(), 1))
 
 
-def search(pool: Pool, values: Mapping[str, Any], field: Field) -> list[tuple[UUID, float]]:
+def search(pool: Pool, values: Mapping[str, Any], field: Field) -> list[tuple[str, float]]:
     """Chunks that hold any word of the query, with their BM25, best first, equal ones by id.
 
     `values` are the filters, `query`, `index_id` and `limit`. A query of nothing but stop words, which "text" leaves
@@ -88,7 +88,7 @@ def _lexemes(connection: Connection[Any], query: str, field: Field) -> list[str]
 
 def _ranked(
     connection: Connection[Any], values: Mapping[str, Any], field: Field, lexemes: Sequence[str]
-) -> list[tuple[UUID, float]]:
+) -> list[tuple[str, float]]:
     index_id: UUID = values["index_id"]
     total, mean = _size(connection, index_id)
     found = _counted(connection, index_id, field, lexemes, total)

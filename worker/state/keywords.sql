@@ -56,4 +56,4 @@ WITH term AS MATERIALIZED (
     -- one call of ts_rank, not one for each mention of n
     OFFSET 0
 )
-SELECT id, sum(weight * n / (n + long)) AS score FROM counted GROUP BY id ORDER BY score DESC, id LIMIT %(limit)s
+SELECT id::text, sum(weight * n / (n + long)) AS score FROM counted GROUP BY id ORDER BY score DESC, counted.id LIMIT %(limit)s

@@ -86,9 +86,12 @@ class Leg:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A row of a leg's answer, best first. Vector leg: `value` is the cosine distance; keyword leg: the BM25 score."""
+    """A row of a leg's answer, best first. Vector leg: `value` is the cosine distance; keyword leg: the BM25 score.
 
-    id: UUID
+    `id` is the row's id as `str` writes it: a `UUID` takes ten times as long to hash, and a search does so 2,000 times.
+    """
+
+    id: str
     value: float
 
 

@@ -93,8 +93,7 @@ def _words(keywords: str, field: str) -> str:
     return asked.encode()[:MAX_KEYWORD_BYTES].decode(errors="ignore")
 
 
-def ranked(rows: Iterable[tuple[UUID | str, float]], *, descending: bool, limit: int) -> list[Found]:
+def ranked(rows: Iterable[tuple[str, float]], *, descending: bool, limit: int) -> list[Found]:
     """Turn (id, value) pairs into an answer: the `limit` best values first, equal ones by id."""
-    # ids as text, lower-case, are in the order of ids
     first = sorted((-value if descending else value, id_) for id_, value in rows)[:limit]
-    return [Found(id_ if isinstance(id_, UUID) else UUID(id_), -value if descending else value) for value, id_ in first]
+    return [Found(id_, -value if descending else value) for value, id_ in first]

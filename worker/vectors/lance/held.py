@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from threading import Lock
 from typing import Generic, TypeVar
-from uuid import UUID
 
 import numpy as np
 from cachetools import LRUCache
@@ -37,7 +36,7 @@ class Rows:
     those at `absent` have none.
     """
 
-    ids: list[UUID]
+    ids: list[str]
     places: Places
     unit: Vector
     absent: NDArray[np.intp]
@@ -54,7 +53,7 @@ class Rows:
         found = zip(map(self.ids.__getitem__, near.tolist()), distances.tolist(), strict=True)
         return ranked(found, descending=False, limit=limit)
 
-    def at(self, places: Places) -> list[UUID]:
+    def at(self, places: Places) -> list[str]:
         """Return the ids of the rows that are kept there."""
         return [self.ids[number] for number in np.searchsorted(self.places, places).tolist()]
 
@@ -66,7 +65,7 @@ def rows(ids: list[str], places: Places, vectors: Vector, *, embedded: NDArray[n
     # in place: there may be hundreds of megabytes
     unit /= _lengths(unit)
     return Rows(
-        ids=[UUID(ids[number]) for number in order.tolist()],
+        ids=[ids[number] for number in order.tolist()],
         places=places[order],
         unit=unit,
         absent=np.flatnonzero(~embedded[order]),
