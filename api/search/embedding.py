@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache, partial
 from threading import Lock
+from typing import NamedTuple
 
 from cachetools import LRUCache
 
+from api.search.gathering import Gathering
 from schemas.errors import EmbeddingUnavailable
 from schemas.source import EmbedderProfile
-from worker.embed import Vectors, litellm
+from worker.embed import litellm
 from worker.embed.pack import pack
 from worker.resources import Resources
 from worker.state.tools import Index
@@ -24,6 +27,11 @@ _OVERHEAD = 256
 QUERY_SECONDS = 4.0
 
 _Key = tuple[EmbedderProfile, str | None, bytes]
+
+
+class _Model(NamedTuple):
+    profile: EmbedderProfile
+    explicit_dimensions: bool
 
 
 class KeptVectors:
@@ -63,31 +71,35 @@ def embed_queries(resources: Resources, index: Index, texts: Sequence[str], kept
     found = {text: vector for text, key in keys.items() if (vector := kept.get(key)) is not None}
     missing = {text: key for text, key in keys.items() if text not in found}
     if missing:
+        model = _Model(index.settings.embedder, index.settings.explicit_dimensions)
         # the local model answers for sure, and no sooner from another thread
-        is_local = resources.budget(index.settings.embedder) is None
-        found |= (_added if is_local else _added_in_time)(resources, index, missing, kept)
+        is_local = resources.budget(model.profile) is None
+        found |= (_added if is_local else _added_in_time)(resources, kept, model, missing)
     return [found[text] for text in texts]
 
 
 def _added_in_time(
-    resources: Resources, index: Index, missing: Mapping[str, _Key], kept: KeptVectors
-) -> dict[str, Vector]:
+    resources: Resources, kept: KeptVectors, model: _Model, missing: Mapping[str, _Key]
+) -> Mapping[str, Vector]:
     """As `_added`; a request that takes too long goes on, and what it brings is kept for the next one who asks."""
     litellm.warm()  # a process's first import takes longer than any provider may
-    future = _asking.submit(_added, resources, index, missing, kept)
     try:
-        return future.result(QUERY_SECONDS)
+        return _gathering(resources, kept, model).get(missing, QUERY_SECONDS)
     except TimeoutError as error:
-        future.cancel()  # where it has not begun, nobody needs it to
         raise EmbeddingUnavailable(
-            f"{index.settings.embedder.model} did not answer within {QUERY_SECONDS:g} s; try again, and check the "
+            f"{model.profile.model} did not answer within {QUERY_SECONDS:g} s; try again, and check the "
             "provider and EMBEDDING_API_BASE if it stays so."
         ) from error
 
 
-def _added(resources: Resources, index: Index, missing: Mapping[str, _Key], kept: KeptVectors) -> dict[str, Vector]:
+@lru_cache(maxsize=64)
+def _gathering(resources: Resources, kept: KeptVectors, model: _Model) -> Gathering[_Key, Vector]:
+    return Gathering(partial(_added, resources, kept, model), _asking)
+
+
+def _added(resources: Resources, kept: KeptVectors, model: _Model, missing: Mapping[str, _Key]) -> dict[str, Vector]:
     """The vectors of texts that were not kept, and are now."""
-    rows = _embedded(resources, index, list(missing))
+    rows = _embedded(resources, model, list(missing))
     return {text: kept.keep(key, row) for (text, key), row in zip(missing.items(), rows, strict=True)}
 
 
@@ -96,25 +108,18 @@ def _key(resources: Resources, index: Index, text: str) -> _Key:
     return index.settings.embedder, resources.settings.embedding_api_base, digest
 
 
-def _embedded(resources: Resources, index: Index, texts: Sequence[str]) -> list[Vector]:
-    cut = [_cut(resources, index.settings.embedder, text) for text in texts]
+def _embedded(resources: Resources, model: _Model, texts: Sequence[str]) -> list[Vector]:
+    cut = [_cut(resources, model.profile, text) for text in texts]
     tokens = [len(text) // 4 + 1 for text in cut]
-    embedder = resources.embedder(index.settings.embedder, explicit_dimensions=index.settings.explicit_dimensions)
+    embedder = resources.embedder(model.profile, explicit_dimensions=model.explicit_dimensions)
+    budget = resources.budget(model.profile)
     rows: dict[int, Vector] = {}
     for batch in pack(tokens, embedder.max_inputs, embedder.max_request_tokens):
-        asked = sum(tokens[place] for place in batch)
-        rows |= zip(batch, _ask(resources, index, [cut[place] for place in batch], asked), strict=True)
+        send = partial(embedder.embed, [cut[place] for place in batch])
+        # no rate holds a user back, though a provider that asked for quiet gets it
+        asked = send() if budget is None else budget.query(send, tokens=sum(tokens[place] for place in batch))
+        rows |= zip(batch, asked, strict=True)
     return [rows[place] for place in range(len(texts))]
-
-
-def _ask(resources: Resources, index: Index, texts: Sequence[str], tokens: int) -> Vectors:
-    settings = index.settings
-    embedder = resources.embedder(settings.embedder, explicit_dimensions=settings.explicit_dimensions)
-    budget = resources.budget(settings.embedder)
-    if budget is None:
-        return embedder.embed(texts)
-    # no rate holds a user back, though a provider that asked for quiet gets it
-    return budget.query(lambda: embedder.embed(texts), tokens=tokens)
 
 
 def _cut(resources: Resources, profile: EmbedderProfile, text: str) -> str:

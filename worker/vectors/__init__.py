@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 from uuid import UUID
 
 import numpy as np
@@ -84,8 +84,7 @@ class Leg:
     conditions: Sequence[Condition] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """A row of a leg's answer, best first. Vector leg: `value` is the cosine distance; keyword leg: the BM25 score.
 
     `id` is the row's id as `str` writes it: a `UUID` takes ten times as long to hash, and a search does so 2,000 times.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from uuid import UUID
 
@@ -93,7 +93,9 @@ def _words(keywords: str, field: str) -> str:
     return asked.encode()[:MAX_KEYWORD_BYTES].decode(errors="ignore")
 
 
-def ranked(rows: Iterable[tuple[str, float]], *, descending: bool, limit: int) -> list[Found]:
-    """Turn (id, value) pairs into an answer: the `limit` best values first, equal ones by id."""
-    first = sorted((-value if descending else value, id_) for id_, value in rows)[:limit]
-    return [Found(id_, -value if descending else value) for value, id_ in first]
+def ranked(ids: Sequence[str], values: Sequence[float], *, descending: bool, limit: int) -> list[Found]:
+    """Turn ids and their values into an answer: the `limit` best values first, equal ones by id."""
+    if descending:
+        first = sorted(zip([-value for value in values], ids, strict=True))[:limit]
+        return [Found(id_, -value) for value, id_ in first]
+    return [Found(id_, value) for value, id_ in sorted(zip(values, ids, strict=True))[:limit]]

@@ -157,7 +157,8 @@ class TurbopufferStore:
             return []
         return [
             ranked(
-                ((str(row.id), row["$dist"]) for row in result.rows or ()),
+                [str(row.id) for row in result.rows or ()],
+                [row["$dist"] for row in result.rows or ()],
                 descending=leg.vector is None,
                 limit=leg.limit,
             )

@@ -50,8 +50,7 @@ class Rows:
         near = np.argpartition(likeness, -count)[-count:] if count else np.arange(0)
         # the last bits of such a product depend on where a row stands: equal rows would differ
         distances = 1 - (self.unit[near].astype(np.float64) * asked).sum(axis=1)
-        found = zip(map(self.ids.__getitem__, near.tolist()), distances.tolist(), strict=True)
-        return ranked(found, descending=False, limit=limit)
+        return ranked([self.ids[number] for number in near.tolist()], distances.tolist(), descending=False, limit=limit)
 
     def at(self, places: Places) -> list[str]:
         """Return the ids of the rows that are kept there."""

@@ -183,4 +183,4 @@ def _ranking(leg: Leg, answer: Any, held: Rows | None) -> list[Found]:
     by_words = leg.vector is None
     ids = held.at(answer["_rowid"].to_numpy()) if held is not None and by_words else answer["id"].to_pylist()
     values = answer["_score" if by_words else "_distance"].to_pylist()
-    return ranked(zip(ids, values, strict=True), descending=by_words, limit=leg.limit)
+    return ranked(ids, values, descending=by_words, limit=leg.limit)
