@@ -260,6 +260,67 @@ def test_a_page_is_read_where_there_is_no_text() -> None:
     assert (document.text, document.markup) == ("# Head\n\nBody", "markdown")
 
 
+def body_of(message: EmailMessage) -> str:
+    return email.read(message.as_bytes(), LIMITS).text.partition("\n\n")[2]
+
+
+def test_the_text_of_an_attached_message_is_not_the_messages_own() -> None:
+    old, message = EmailMessage(), EmailMessage()
+    old.set_content("attached mail text")
+    message["Subject"] = "s"
+    message.set_content("<p>The real body", subtype="html")
+    message.add_attachment(old, filename="old.eml")
+    assert email.read(message.as_bytes(), LIMITS).text == "Subject: s\nAttachments: old.eml\n\nThe real body"
+
+
+def test_a_message_that_is_forwarded_inline_is_read() -> None:
+    old, message = EmailMessage(), EmailMessage()
+    old.set_content("What she wrote")
+    message["Subject"] = "s"
+    message.set_content("See below")
+    message.add_attachment(old, disposition="inline")
+    assert body_of(message) == "See below\n\nWhat she wrote"
+
+
+def test_every_part_of_a_message_is_read_in_order() -> None:
+    message = EmailMessage()
+    message["Subject"] = "s"
+    message.set_content("<h1>News</h1><p>The page", subtype="html")
+    message.add_attachment("# no heading\nof the list", disposition="inline")
+    assert body_of(message) == "# News\n\nThe page\n\n\\# no heading\nof the list"
+
+
+def test_an_alternative_is_chosen_where_the_alternatives_are() -> None:
+    both, message = EmailMessage(), EmailMessage()
+    both.set_content("plain")
+    both.add_alternative("<p>page", subtype="html")
+    message["Subject"] = "s"
+    message.make_mixed()
+    message.attach(both)
+    message.add_attachment("footer", disposition="inline")
+    assert body_of(message) == "plain\n\nfooter"
+
+
+def test_an_alternative_without_text_is_none() -> None:
+    message = EmailMessage()
+    message["Subject"] = "s"
+    message.set_content(" \n")
+    message.add_alternative("<p>page", subtype="html")
+    message.add_alternative("BEGIN:VCALENDAR", subtype="calendar")
+    assert body_of(message) == "page"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_headers_in_raw_bytes_are_text(encoding: str) -> None:
+    raw = (
+        "Subject: Größe =?utf-8?q?=E2=82=AC?= und Übung\nFrom: Jürgen <j@example.org>\n"
+        'Content-Disposition: attachment; filename="Entwürfe.pdf"\n\n'
+    )
+    document = email.read(raw.encode(encoding), LIMITS)
+    assert document.title == "Größe € und Übung"
+    assert "From: Jürgen <j@example.org>\nAttachments: Entwürfe.pdf" in document.text
+
+
 def test_messages_in_unknown_encodings_are_read() -> None:
     raw = b"Subject: =?x-none?q?caf=E9?=\nContent-Type: text/plain; charset=x-none\n\ncaf\xe9 au lait"
     assert email.read(raw, LIMITS).text == "Subject: café\n\ncafé au lait"

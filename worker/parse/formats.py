@@ -50,7 +50,7 @@ FORMATS = (
     Format("csv", "csv tsv", "csv"),
     Format("html", "html htm xhtml", "html", isolated=True),
     Format("xml", "xml xsd xsl xslt svg plist", "xml"),
-    Format("email", "eml", "email", isolated=True),
+    Format("email", "eml", "email", version=2, isolated=True),
     Format("rtf", "rtf", "rtf", isolated=True, magic=(b"{\\rtf",)),
     Format("pdf", "pdf", "pdf", isolated=True, binary=True, magic=(b"%PDF-",), programs=("tesseract",)),
     Format("docx", "docx docm dotx", "docx", isolated=True, binary=True),
