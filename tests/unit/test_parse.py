@@ -117,7 +117,7 @@ def test_text_is_kept_but_for_a_byte_order_mark() -> None:
         ("#hashtag\n", None),
         ("- item\n---\n", None),
         ("a\nb\n---\n", None),
-        ("#\ntext", ""),
+        ("#\ntext", None),
         ("plain", None),
     ],
 )

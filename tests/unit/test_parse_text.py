@@ -130,6 +130,18 @@ def test_xhtml_with_an_empty_title_keeps_its_body() -> None:
     assert html.to_markdown(page) == ("Hi", None)
 
 
+@pytest.mark.parametrize(
+    ("page", "title"),
+    [
+        ("<svg><title>An icon</title></svg><h1>The page</h1>", "The page"),
+        ("<head><title> </title></head><h1></h1><h1>The page</h1>", "The page"),
+        ("<title>Of the head</title><svg><title>An icon</title></svg><h1>The page</h1>", "Of the head"),
+    ],
+)
+def test_the_title_of_a_page_is_its_own(page: str, title: str) -> None:
+    assert html.to_markdown(page)[1] == title
+
+
 def test_a_table_that_lays_out_a_page_is_no_table() -> None:
     page = "<table><tr><td>menu</td><td><p>text</p><table><tr><td>1<td>2</table></table>"
     assert html.to_markdown(page)[0] == "menu\n\ntext\n\n| 1 | 2 |\n| --- | --- |"
@@ -175,6 +187,10 @@ def test_harmless_entities_are_text() -> None:
         ('"a ""b""","two\nlines"\n1,2\n', 'a "b", two lines'),
         ("1,2\n3,4\n", ""),
         ("one column\nx\n", "one column"),
+        (",name,age\n0,Ada,36\n1,Bob,40\n", "name, age"),
+        ("name,age,,,,\nAda,36,,,,\n", "name, age"),
+        (",,name\n1,2,Ada\n", ""),
+        ("Ada,36\nBob,40\n", ""),
         ("x" * 200_000 + ",b\n1,2\n", ""),
     ],
 )
@@ -199,6 +215,9 @@ def test_yaml_and_toml_are_kept() -> None:
         ("---\ntitle: 'From the front'\n---\n# Heading\n", "From the front"),
         ('+++\ntitle = "In TOML"\n+++\n# Heading\n', "In TOML"),
         ("---\ndate: 1\n---\n# Heading\n", "Heading"),
+        ('---\ntitle: ""\n---\n# Heading\n', "Heading"),
+        ("---\ntitle: >-\n  Folded\n---\n# Heading\n", "Heading"),
+        ("#\n\n# Heading\n", "Heading"),
         ("# Heading\n\ntitle: no\n", "Heading"),
     ],
 )
@@ -220,6 +239,13 @@ def test_notebooks_are_cells_and_outputs() -> None:
     document = notebook.read(made_notebook(cell_type="code", source=["x = 1\n", "x"], outputs=outputs), LIMITS)
     assert document.text == "```r\nx = 1\nx\n```\n\n```\nred\n42\nValueError: no\n```"
     assert document.language == "r"
+
+
+@pytest.mark.parametrize(("level", "marks"), [("2", "##"), ("12", "######"), ("9" * 5000, "#")])
+def test_headings_of_older_notebooks_have_their_level(level: str, marks: str) -> None:
+    cell = f'{{"cell_type": "heading", "level": {level}, "source": ["Results"]}}'
+    document = notebook.read(f'{{"worksheets": [{{"cells": [{cell}]}}]}}'.encode(), LIMITS)
+    assert document.text == f"{marks} Results"
 
 
 def test_long_outputs_are_trimmed() -> None:
