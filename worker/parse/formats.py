@@ -58,7 +58,7 @@ FORMATS = (
     Format("pptx", "pptx pptm", "pptx", isolated=True, binary=True),
     Format("xlsx", "xlsx xlsm", "xlsx", isolated=True, binary=True),
     Format("odt", "odt odp ods", "odt", isolated=True, binary=True),
-    Format("epub", "epub", "epub", isolated=True, binary=True),
+    Format("epub", "epub", "epub", version=2, isolated=True, binary=True),
     Format(
         "image",
         "png jpg jpeg jpe gif bmp tif tiff webp",
