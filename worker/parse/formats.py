@@ -46,7 +46,7 @@ FORMATS = (
     Format("notebook", "ipynb", "notebook", version=2, isolated=True, harmless=1 << 20),
     Format("jsonl", "jsonl ndjson", "jsonl"),
     Format("yaml", "yaml yml", "yaml"),
-    Format("toml", "toml", "toml"),
+    Format("toml", "toml", "toml", version=2),
     Format("csv", "csv tsv", "csv", version=2),
     Format("html", "html htm xhtml", "html", version=2, isolated=True),
     Format("xml", "xml xsd xsl xslt svg plist", "xml"),
