@@ -307,6 +307,18 @@ def test_a_helper_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPat
     assert helpers() == []
 
 
+def test_an_answer_that_nobody_took_is_not_the_next_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    parse("a.pdf", of("pdf/tides.pdf"), LIMITS)
+    with monkeypatch.context() as patched:
+        patched.setattr(isolated, "_read", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            parse("a.pdf", of("pdf/tides.pdf"), LIMITS)
+    assert parse("a.odt", of("odt/garden.odt"), LIMITS).type == "odt"
+
+
 def test_the_helper_has_no_sockets_no_secrets_and_no_heavy_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EMBEDDING_API_KEY", "made-up")
     isolated.stop()
