@@ -67,10 +67,10 @@ _NAMES = {
 #: Types that hold no text, or none that is read, by what their owner can do about it.
 _UNSUPPORTED = {
     "A spreadsheet of this kind is not read; save it as .xlsx or .csv.": "xls xlsb xlt numbers",
-    "A presentation of this kind is not read; save it as .pptx or .pdf.": "ppt pps pot",
+    "A presentation of this kind is not read; save it as .pptx or .pdf.": "ppt pps",
     "A document of this kind is not read; save it as .docx, .pdf or .odt.": "pages wpd wps hwp one xps oxps",
     "An e-book of this kind is not read; convert it to .epub or .pdf.": "mobi azw azw3 djvu fb2",
-    "An e-mail store is not read; export its messages as .eml.": "pst ost mbox msg",
+    "An e-mail store is not read; export its messages as .eml.": "pst ost mbox",
     "An image of this kind is not read; save it as .png or .jpg.": (
         "avif heic heif ico icns psd ai eps xcf cr2 nef dng jxl odg"
     ),
