@@ -110,6 +110,7 @@ def test_a_polyglot_is_one_thing_only() -> None:
     assert refused("a.txt", b"PK\3\4" + b"text" * 100).reason is Reason.PARSE_FAILED
     assert parse("a.pdf", b"\r\n\r\n" + of("pdf/tides.pdf"), LIMITS).type == "pdf"
     assert parse("a.txt", b"BM and RIFF begin this text", LIMITS).type == "text"
+    assert refused("a.txt", b"II*\0" + b"text" * 100).reason in {Reason.PARSE_FAILED, Reason.NEEDS_OCR}
 
 
 def test_an_archive_that_is_no_document_is_refused() -> None:

@@ -15,9 +15,8 @@ class Format:
     `read(data: bytes, limits: Limits) -> Document` and is imported at its first use; that of "code" is
     `read(text: str, language: str | None, limits: Limits)`. `version` is raised when parsing or chunking of the type
     changes: the next run parses its files again, in place. `isolated` formats have libraries that may crash or balloon:
-    they are read in a helper process, except files of at most `harmless` bytes. `magic` are first bytes that tell the
-    type whatever the name; a `binary` format that lacks what it should begin with is text under a wrong name.
-    `programs` can do more where one is on PATH.
+    they are read in a helper process, except files of at most `harmless` bytes. A `binary` format that lacks what it
+    should begin with (`schemas.magic`) is text under a wrong name. `programs` can do more where one is on PATH.
     """
 
     type: str
@@ -27,15 +26,12 @@ class Format:
     isolated: bool = False
     harmless: int = 0
     binary: bool = False
-    magic: tuple[bytes, ...] = ()
     programs: tuple[str, ...] = ()
 
     def is_isolated(self, size: int) -> bool:
         """Whether a file of so many bytes is read in the helper process."""
         return self.isolated and size > self.harmless
 
-
-_IMAGES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*")
 
 FORMATS = (
     Format("text", "txt", "text", version=2),
@@ -51,8 +47,8 @@ FORMATS = (
     Format("html", "html htm xhtml", "html", version=2, isolated=True),
     Format("xml", "xml xsd xsl xslt svg plist", "xml"),
     Format("email", "eml", "email", version=2, isolated=True),
-    Format("rtf", "rtf", "rtf", isolated=True, magic=(b"{\\rtf",)),
-    Format("pdf", "pdf", "pdf", isolated=True, binary=True, magic=(b"%PDF-",), programs=("tesseract",)),
+    Format("rtf", "rtf", "rtf", isolated=True),
+    Format("pdf", "pdf", "pdf", isolated=True, binary=True, programs=("tesseract",)),
     Format("docx", "docx docm dotx", "docx", isolated=True, binary=True),
     Format("doc", "doc", "doc", isolated=True, binary=True, programs=("catdoc", "antiword", "soffice", "libreoffice")),
     Format("pptx", "pptx pptm", "pptx", isolated=True, binary=True),
@@ -65,7 +61,6 @@ FORMATS = (
         "image",
         isolated=True,
         binary=True,
-        magic=_IMAGES,
         programs=("tesseract",),
     ),
 )
