@@ -20,8 +20,8 @@ from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
 from tests.contract.samples import LIMITS, PACKAGES, SAMPLES, expected, helper, of, refused, zipped
+from worker.formats import BY_EXTENSION, FORMATS, Format
 from worker.parse import Limits, parse, refusal, type_of, types, version
-from worker.parse.formats import BY_EXTENSION, FORMATS, Format
 
 __all__ = ["helper"]
 FUZZ_SECONDS = 4.0

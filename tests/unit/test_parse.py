@@ -8,8 +8,8 @@ from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker import parse as parsers
+from worker.formats import BY_TYPE
 from worker.parse import Limits, version
-from worker.parse.formats import BY_TYPE
 from worker.parse.grammar import is_known
 
 

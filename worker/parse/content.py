@@ -5,8 +5,8 @@ from __future__ import annotations
 from schemas.errors import FileError
 from schemas.magic import any_kind_of
 from schemas.status import Reason
-from worker.parse import types
-from worker.parse.formats import BY_EXTENSION, BY_TYPE, Format
+from worker import types
+from worker.formats import BY_EXTENSION, BY_TYPE, Format
 
 #: A document in a ZIP container; which one, its members tell, and they are only looked at in the helper process.
 PACKAGE = Format("package", "", "package", isolated=True)

@@ -15,8 +15,8 @@ from pathlib import Path
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
+from worker.formats import BY_TYPE
 from worker.parse import types
-from worker.parse.formats import BY_TYPE
 from worker.parse.limits import Limits, too_large
 
 MISSING = (

@@ -26,7 +26,7 @@ import orjson
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.parse.formats import Format
+from worker.formats import Format
 from worker.parse.helper import ANSWER, REQUEST
 from worker.parse.limits import Limits, too_large
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schemas.magic import any_kind_of
-from worker.parse import types
+from worker import types
 
 #: Of what is no plain text, by its kind.
 _BINARY = {
