@@ -1,11 +1,13 @@
-"""What the first bytes of a file tell about kinds that hold no text, whatever the file is called."""
+"""What the first bytes of a file tell about its kind, whatever it is called; a kind is the extension it usually has."""
 
 from __future__ import annotations
+
+import re
 
 #: First bytes that are looked at.
 HEAD = 64
 
-#: First bytes of one kind only, by the extension that the kind usually has.
+#: First bytes of one kind only, of those that hold no text.
 _FIRST = {
     b"\x7fELF": "so",
     b"\xfe\xed\xfa\xce": "dylib",
@@ -34,6 +36,29 @@ _FIRST = {
     b"wOFF\1": "woff",
     b"wOF2\0": "woff2",
 }
+#: And of documents, pictures and archives; "ole" is what the old office suites' documents, and others, come in.
+_FIRST_OF_OTHERS = {
+    b"%PDF-": "pdf",
+    b"{\\rtf": "rtf",
+    b"PK\3\4": "zip",
+    b"PK\5\6": "zip",
+    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "ole",
+    b"\x89PNG\r\n\x1a\n": "png",
+    b"\xff\xd8\xff": "jpg",
+    b"II*\0": "tif",
+    b"MM\0*": "tif",
+    b"\x1f\x8b": "gz",
+    b"\xfd7zXZ\0": "xz",
+    b"\x28\xb5\x2f\xfd": "zst",
+    b"7z\xbc\xaf\x27\x1c": "7z",
+    b"Rar!\x1a\x07": "rar",
+    b"SQLite format 3\0": "sqlite",
+    b"PAR1\x15": "parquet",
+}
+#: A first block, or the end of nothing at all; the letters alone might begin a text.
+_BZIP2 = re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)")
+#: Sizes and flags have a byte that no text has.
+_GIF = re.compile(rb"GIF8[79]a.{0,6}[\0-\x08\x0e-\x1f]", re.DOTALL)
 #: Kinds within containers that have kinds of their own, by the bytes from the eighth on.
 _WITHIN = {
     b"RIFF": {b"WAVE": "wav", b"AVI ": "avi"},
@@ -42,16 +67,16 @@ _WITHIN = {
 }
 #: Of the container that pictures, sound and films have in common: what is none of these is a film.
 _BRANDS = {b"M4A ": "m4a", b"M4B ": "m4a", b"qt  ": "mov"}
-_PICTURES = {b"avif", b"avis", b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heif", b"mif1", b"msf1", b"crx "}
+_PICTURES = {b"avif": "avif", b"avis": "avif", b"mif1": "heif", b"msf1": "heif", b"heif": "heif", b"crx ": "cr3"}
+_PICTURES |= dict.fromkeys((b"heic", b"heix", b"hevc", b"hevx", b"heim"), "heic")
 _PYC_FLAGS = {bytes(4), b"\1\0\0\0", b"\3\0\0\0"}
 #: The versions of an ID3 tag.
 _VERSIONS = {b"\2", b"\3", b"\4"}
 
 
 def kind_of(head: bytes) -> str | None:
-    """The extension that a program, sound, film or font with these `HEAD` first bytes usually has; None: it is none."""
-    # the size of what tells the brands, which is far below 65,536
-    if head[:2] == b"\0\0" and head[4:8] == b"ftyp":
+    """The kind of a program, sound, film or font with these `HEAD` first bytes; None: it is none."""
+    if _has_brand(head):
         return None if head[8:12] in _PICTURES else _BRANDS.get(head[8:12], "mp4")
     if head[:4] in _WITHIN:
         return _WITHIN[head[:4]].get(head[8:12])
@@ -63,3 +88,25 @@ def kind_of(head: bytes) -> str | None:
     if head[2:4] == b"\r\n" and head[4:8] in _PYC_FLAGS:
         return "pyc"
     return next((kind for first, kind in _FIRST.items() if head.startswith(first)), None)
+
+
+def any_kind_of(data: bytes) -> str | None:
+    """As `kind_of`, and the kind of documents, pictures and archives as well; None for plain text."""
+    head = data[:HEAD]
+    if found := kind_of(head):
+        return found
+    if _has_brand(head):
+        return _PICTURES.get(head[8:12])
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return "webp"
+    # two letters alone might begin a text
+    if head.startswith(b"BM") and head[6:10] == b"\0\0\0\0":
+        return "bmp"
+    if pattern := next((kind for kind, first in (("bz2", _BZIP2), ("gif", _GIF)) if first.match(head)), None):
+        return pattern
+    return next((kind for first, kind in _FIRST_OF_OTHERS.items() if head.startswith(first)), None)
+
+
+def _has_brand(head: bytes) -> bool:
+    # the size of what tells the brands is far below 65,536
+    return head[:2] == b"\0\0" and head[4:8] == b"ftyp"

@@ -14,6 +14,7 @@ from worker.lease import Lease
 from worker.sources import Source
 from worker.state import Pool, files, tasks
 from worker.state.tools import Index
+from worker.types import is_of
 
 HELD = (
     "More than half of the files have vanished from the source; they stay searchable. If they are really gone, "
@@ -63,9 +64,8 @@ def parsed_name(path: str, type_: str | None) -> str:
 
 
 def _record(listing: Listing, page: Page, *, first: bool) -> None:
-    types = frozenset(kind.lower().removeprefix(".") for kind in listing.index.settings.types)
-    single = listing.index.folder_node_id is None
-    kept = page.entries if single or not types else [entry for entry in page.entries if types & _types(entry)]
+    types = listing.index.types
+    kept = [entry for entry in page.entries if is_of(types, entry.path, entry.type)]
     others = Counter(types=len(page.entries) - len(kept))
     files.record_page(
         listing.pool,
@@ -78,12 +78,6 @@ def _record(listing: Listing, page: Page, *, first: bool) -> None:
         ignored=+(others + Counter(page.ignored)),
         first=first,
     )
-
-
-def _types(entry: Entry) -> set[str]:
-    """What `types` may call a file: its extension, and its type as its source or its name tells it."""
-    stem, dot, extension = entry.name.rpartition(".")
-    return {extension.lower() if dot and stem else "", entry.type or parse.type_of(entry.path)}
 
 
 def _listed(index: Index, entry: Entry) -> files.Listed:

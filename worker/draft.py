@@ -147,6 +147,9 @@ def draft(run: Run, claim: Claim) -> Draft:
             _read(run, made)
     except FileError as failure:
         made.fail(failure)
+    except MemoryError:
+        # it may be others' doing, so the files are tried again
+        raise
     except Exception as error:  # a parser's own mistake is that file's outcome, never the folder's
         if getattr(error, "retryable", None) is not None:
             raise

@@ -52,26 +52,17 @@ def get_node(project_id: str, node_id: str, caller: CallerDep, resources: Resour
 
 @router.patch("/{node_id}")
 def patch_node(project_id: str, node_id: str, body: NodePatch, caller: CallerDep, resources: ResourcesDep) -> Node:
-    """Rename, move or rewrite a node."""
+    """Rename, move or rewrite a node, all of it or nothing."""
     caller.check(project_id)
     given = body.model_fields_set
     row = content.get(resources.pool, project_id, node_id)
-    if given & {"name", "parent_id"}:
-        content.move(
-            resources.pool,
-            project_id,
-            node_id,
-            name=body.name,
-            parent_id=body.parent_id,
-            to_parent="parent_id" in given,
-        )
-    if "content" in given:
-        if row["type"] == "folder":
-            raise Invalid("A folder has no content; leave it out.")
-        stored = _store(resources, project_id, row["type"], body.content)
-        with _dropped_on_error(resources, stored):
-            key = content.set_content(resources.pool, project_id, node_id, stored)
-        drop(resources, [key] if key else [])
+    if "content" in given and row["type"] == "folder":
+        raise Invalid("A folder has no content; leave it out.")
+    moved = content.Place(body.name, body.parent_id, "parent_id" in given) if given & {"name", "parent_id"} else None
+    stored = _store(resources, project_id, row["type"], body.content) if "content" in given else None
+    with _dropped_on_error(resources, stored):
+        key = content.change(resources.pool, project_id, node_id, moved, stored)
+    drop(resources, [key] if key else [])
     return get_node(project_id, node_id, caller, resources)
 
 
@@ -139,11 +130,11 @@ def _finite(text: str) -> float:
 
 
 @contextmanager
-def _dropped_on_error(resources: Resources, stored: dict[str, Any]) -> Iterator[None]:
+def _dropped_on_error(resources: Resources, stored: dict[str, Any] | None) -> Iterator[None]:
     """Deletes a stored object again if no row came to name it."""
     try:
         yield
     except BaseException:  # whatever kept the row from naming it, nothing does now
-        if stored["object_key"]:
+        if stored and stored["object_key"]:
             drop(resources, [stored["object_key"]])
         raise

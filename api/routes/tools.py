@@ -201,12 +201,13 @@ def _target(
     place = source.path if isinstance(source, LocalSource) else f"{source.bucket}/{source.prefix}"
     try:
         resources.source(project_id, source).check()
+        name = place.rstrip("/").rsplit("/", 1)[-1] or place
     except SourceError as error:
-        if error.retryable:
-            # it may be back by the time a worker lists it
-            return hashed(f"{source.kind}:{place}"), place
-        raise
-    return hashed(f"{source.kind}:{place}"), place.rstrip("/").rsplit("/", 1)[-1] or place
+        if not error.retryable:
+            raise
+        # it may be back by the time a worker lists it
+        name = place
+    return hashed(f"{source.kind}:{place}"), name
 
 
 def shown_tool(row: dict[str, Any]) -> Tool:

@@ -146,7 +146,9 @@ def _instead(search: Search) -> list[Hit]:
 def _grepped(search: Search) -> list[Hit]:
     asked = search.asked
     with search.course.step("grep") as step:
-        hits = fallback(search.resources, search.index, " ".join(asked.texts), asked.top_k, left=search.left.event)
+        left = search.left.event
+        hits, notes = fallback(search.resources, search.index, " ".join(asked.texts), asked.top_k, left=left)
+        search.course.notes.extend(notes)
         step.found = len(hits)
     return hits
 

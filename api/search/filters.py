@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +17,10 @@ from worker.vectors import MAX_FILTERABLE_BYTES, Condition
 
 #: Types and languages that a refusal names.
 SHOWN = 30
+
+
+#: Characters of a glob that may stand for others.
+_SPECIAL = frozenset("*?[]{}!\\")
 
 
 class Within(Filters):
@@ -79,7 +84,8 @@ def narrow(pool: Pool, index: Index, filters: Filters) -> Narrowed:
     ids: set[str] | None = None
     if filters.path is not None:
         spec = compiled_glob("path", filters.path)
-        ids = {node_id for node_id, path in files.paths(pool, index.id) if spec.match_file(path)}
+        near = files.paths(pool, index.id, folder_of(filters.path))
+        ids = {node_id for node_id, path in near if spec.match_file(path)}
     if filters.file_ids is not None:
         named = set(files.named(pool, index.id, filters.file_ids))
         ids = named if ids is None else ids & named
@@ -97,6 +103,14 @@ def narrow(pool: Pool, index: Index, filters: Filters) -> Narrowed:
         symbols.holding(pool, index.id, filters.symbols) if filters.symbols else (),
         symbols.holding_scope(pool, index.id, filters.scope) if filters.scope else (),
     )
+
+
+def folder_of(glob: str) -> str:
+    """What the paths that a glob matches begin with: the folders that `dir/**` names, "" where it names none."""
+    # a slash at the end alone ties a pattern to no place
+    folders = glob.removeprefix("/").rstrip("/").split("/")[:-1]
+    named = takewhile(lambda name: name not in {"", ".", ".."} and not _SPECIAL & set(name), folders)
+    return "".join(f"{name}/" for name in named)
 
 
 def check_some(pool: Pool, index: Index, narrowed: Narrowed) -> None:

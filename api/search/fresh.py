@@ -9,7 +9,6 @@ from typing import Any
 from uuid import UUID
 
 from api.leaving import Left
-from schemas.document import Entry
 from schemas.errors import SourceError
 from schemas.search import Note, Refresh
 from worker import app as queue
@@ -17,6 +16,7 @@ from worker.resources import Resources
 from worker.sources import pages
 from worker.state import freshness, tasks, verbs
 from worker.state.tools import Index
+from worker.types import is_of
 
 #: Seconds that the comparing of a folder takes, at most: some ten thousand files.
 COMPARE_SECONDS = 2.0
@@ -66,11 +66,11 @@ def compare(resources: Resources, index: Index, left: Left) -> Staleness:
     """The folder's listing, by the index's own rules, against its rows. Raises `SourceError` and `CallerLeft`."""
     deadline = time.monotonic() + COMPARE_SECONDS
     source, pool = resources.source_of(index), resources.pool
-    wanted = _Wanted(resources, index)
     unseen = open_ = known = 0
     unlisted: list[bytes] = []
     for page in pages(source, left.check):
-        found = freshness.compare(pool, index.id, page.entries, [wanted(entry) for entry in page.entries])
+        wanted = [is_of(index.types, entry.path, entry.type) for entry in page.entries]
+        found = freshness.compare(pool, index.id, page.entries, wanted)
         unseen, open_, known = unseen + found.unseen, open_ + found.open, known + found.known
         unlisted += page.unlisted
         if page.cursor is not None and time.monotonic() > deadline:
@@ -79,21 +79,6 @@ def compare(resources: Resources, index: Index, left: Left) -> Staleness:
     missing = max(0, rows.known - known)
     going = min(missing, rows.going)
     return Staleness(unseen, missing - going, open_ + going, complete=True)
-
-
-class _Wanted:
-    """Whether an index would take up a file that it does not know, as far as its `types` tell.
-
-    A type by another name than the extension's is believed where the index has such files already.
-    """
-
-    def __init__(self, resources: Resources, index: Index) -> None:
-        types = {kind.lower().removeprefix(".") for kind in index.settings.types if index.folder_node_id is not None}
-        self._types = types | freshness.extensions(resources.pool, index.id) if types else types
-
-    def __call__(self, entry: Entry) -> bool:
-        stem, _, extension = entry.name.rpartition(".")
-        return not self._types or entry.type in self._types or bool(stem and extension.lower() in self._types)
 
 
 def _take_up(resources: Resources, tool_id: UUID, index: Index, stale: Staleness) -> list[Note]:

@@ -12,7 +12,7 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 from pathspec import GitIgnoreSpec
 
 from api.leaving import Left
-from api.search.grep.fallback import any_of, best_lines, hit_of, words_of
+from api.search.grep.fallback import any_of, as_far_as_there, best_lines, hit_of, words_of
 from api.search.grep.folder import Text, TimeOver
 from api.search.grep.pattern import compiled_pattern
 from api.search.grep.texts import decoded
@@ -46,12 +46,17 @@ class Look:
     unread: list[str] = field(default_factory=list)
 
 
+class _TooManyError(Exception):
+    """More files than one request looks through."""
+
+
 def uncovered_hits(
     resources: Resources, project_id: str, places: Sequence[Place], asked: Asked, *, until: float, left: Left
 ) -> tuple[list[Hit], list[Note]]:
     """Whole files, up to UNEMBEDDED_MAX_CHARS together, and the best lines of the others, best first.
 
-    `until` is a time of `time.monotonic`, after which what is found by then is answered. Raises `SourceError`.
+    `until` is a time of `time.monotonic`, after which what is found by then is answered. A place that cannot be read to
+    its end is a note.
     """
     notes = [_note("not_indexed", "No index has text of", [place.asked for place in places])]
     if asked.filters.model_copy(update={"path": None}) != Filters():
@@ -117,21 +122,31 @@ def _single(look: Look, place: Place) -> Iterator[Text]:
     """The text of a single file; nothing of a folder, or where the filter leaves it out. Raises `TimeOver`."""
     look.check()
     if place.key is not None and _takes(look, place.asked.rsplit("/", 1)[-1]):
-        source = look.resources.source(look.project_id, place.source)
-        limit = look.resources.settings.max_file_bytes
-        yield from _read(look, source, place.key, place.address, place.asked, limit)
+        yield from as_far_as_there(_file(look, place, place.key), look.notes)
+
+
+def _file(look: Look, place: Place, key: bytes) -> Iterator[Text]:
+    source = look.resources.source(look.project_id, place.source)
+    yield from _read(look, source, key, place.address, place.asked, look.resources.settings.max_file_bytes)
 
 
 def _below(look: Look, places: Sequence[Place]) -> Iterator[Text]:
     """The texts in folders, up to `MAX_FILES`; what a new tool would leave out is not read."""
-    folders = [place for place in places if place.key is None]
-    files = ((place, source, entry) for place in folders for source, entry in _entries(look, place))
-    for number, (place, source, entry) in enumerate(files):
+    numbers = iter(range(MAX_FILES))
+    folders = [as_far_as_there(_folder(look, place, numbers), look.notes) for place in places if place.key is None]
+    try:
+        yield from chain.from_iterable(folders)
+    except _TooManyError:
+        detail = f"Only the first {MAX_FILES} files were looked through; name a smaller folder, or index it."
+        look.notes.append(Note(code="too_many_files", detail=detail))
+
+
+def _folder(look: Look, place: Place, numbers: Iterator[int]) -> Iterator[Text]:
+    """The texts in one folder, as long as there are `numbers`. Raises `SourceError` and `_TooManyError`."""
+    for source, entry in _entries(look, place):
         look.check()
-        if number == MAX_FILES:
-            detail = f"Only the first {MAX_FILES} files were looked through; name a smaller folder, or index it."
-            look.notes.append(Note(code="too_many_files", detail=detail))
-            return
+        if next(numbers, None) is None:
+            raise _TooManyError
         address = f"{NODES}{entry.id_path}" if isinstance(place.source, NodesSource) else place.address + entry.id_path
         asked = f"{place.asked.rstrip('/')}/{entry.path}"
         yield from _read(look, source, entry.key, address, asked, MAX_BYTES)

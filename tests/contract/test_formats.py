@@ -20,8 +20,8 @@ from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
 from tests.contract.samples import LIMITS, PACKAGES, SAMPLES, expected, helper, of, refused, zipped
+from worker.formats import BY_EXTENSION, FORMATS, Format
 from worker.parse import Limits, parse, refusal, type_of, types, version
-from worker.parse.formats import BY_EXTENSION, FORMATS, Format
 
 __all__ = ["helper"]
 FUZZ_SECONDS = 4.0
@@ -79,7 +79,7 @@ def test_names_tell_type_and_version() -> None:
     assert refusal("a.pdf") is None
 
 
-@pytest.mark.parametrize("name", ["a.mp3", "a.ZIP", "b.xls", "c.ppt", "d.mp4", "e.exe", "f.heic", "g.parquet", "h.msg"])
+@pytest.mark.parametrize("name", ["a.mp3", "a.ZIP", "b.xls", "c.ppt", "d.mp4", "e.exe", "f.heic", "g.parquet", "h.pst"])
 def test_what_is_not_read_has_a_remedy(name: str) -> None:
     failure = refusal(name)
     assert failure is not None
@@ -110,6 +110,7 @@ def test_a_polyglot_is_one_thing_only() -> None:
     assert refused("a.txt", b"PK\3\4" + b"text" * 100).reason is Reason.PARSE_FAILED
     assert parse("a.pdf", b"\r\n\r\n" + of("pdf/tides.pdf"), LIMITS).type == "pdf"
     assert parse("a.txt", b"BM and RIFF begin this text", LIMITS).type == "text"
+    assert refused("a.txt", b"II*\0" + b"text" * 100).reason in {Reason.PARSE_FAILED, Reason.NEEDS_OCR}
 
 
 def test_an_archive_that_is_no_document_is_refused() -> None:
@@ -120,9 +121,15 @@ def test_an_archive_that_is_no_document_is_refused() -> None:
     ("stream", "reason"),
     [("EncryptedPackage", Reason.ENCRYPTED), ("Workbook", Reason.UNSUPPORTED_TYPE)],
 )
-def test_compound_files_are_told_apart(stream: str, reason: Reason) -> None:
+@pytest.mark.parametrize("name", ["a.docx", "a.pot", "a.msg"])
+def test_compound_files_are_told_apart(name: str, stream: str, reason: Reason) -> None:
     data = of("doc/diary.doc").replace("WordDocument".encode("utf-16-le"), stream.ljust(12)[:16].encode("utf-16-le"))
-    assert refused("a.docx", data).reason is reason
+    assert refused(name, data).reason is reason
+
+
+@pytest.mark.parametrize("name", ["messages.pot", "Pose.msg"])
+def test_extensions_that_texts_have_as_well_are_read(name: str) -> None:
+    assert parse(name, b'msgid "one"\nfloat64 two\n', LIMITS).type == "text"
 
 
 # binaries that are kept

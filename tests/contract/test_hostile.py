@@ -10,14 +10,28 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
+from zipfile import ZipFile
 
 import psutil
 import pytest
 
 from schemas.errors import FileError
 from schemas.status import Reason
-from tests.contract.samples import DATA, LIMITS, PACKAGES, ROOT, endless_sheet, helper, of, png, refused, with_member
+from tests.contract.samples import (
+    DATA,
+    LIMITS,
+    PACKAGES,
+    ROOT,
+    endless_sheet,
+    helper,
+    of,
+    png,
+    refused,
+    with_member,
+    zipped,
+)
 from worker.parse import Limits, isolated, longest, parse, types, version
 from worker.sources.local import LocalFolder
 
@@ -96,10 +110,40 @@ def test_a_page_nested_as_no_page_is_takes_no_time(tags: bytes) -> None:
     """The parser's time grows with the square of the depth: a megabyte would take a minute."""
     deep = tags * 100_000
     message = b"Subject: s\nContent-Type: text/html\n\n"
-    book = with_member("epub/tales.epub", "OPS/one.xhtml", b"<html><body>" + deep)
-    for name, data in (("a.html", deep), ("a.eml", message + deep), ("a.epub", book)):
+    for name, data in (("a.html", deep), ("a.eml", message + deep)):
         failure = refused(name, data, Limits(seconds=4))
         assert (failure.reason, "in one another" in failure.message) == (Reason.PARSE_FAILED, True)
+    book = with_member("epub/tales.epub", "OPS/one.xhtml", b"<html><body>" + deep)
+    assert parse("a.epub", book, Limits(seconds=4)).text
+
+
+@pytest.mark.parametrize("chapter", [b"<p>a\0b</p>", b"\xef\xbb\xbf  \n"])
+def test_a_chapter_that_cannot_be_read_is_left_out_of_its_book(chapter: bytes) -> None:
+    whole = parse("a.epub", of("epub/tales.epub"), LIMITS).text
+    rest = parse("a.epub", with_member("epub/tales.epub", "OPS/one.xhtml", chapter), LIMITS).text
+    assert rest
+    assert whole.endswith(rest)
+
+
+def test_a_book_without_a_chapter_that_can_be_read_says_why() -> None:
+    book = of("epub/tales.epub")
+    with ZipFile(BytesIO(book)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    broken = {name: b"<p>a\0b</p>" if name.endswith("html") else data for name, data in members.items()}
+    assert refused("a.epub", zipped(broken)).reason is Reason.BINARY
+
+
+@pytest.mark.parametrize("mark", [b"<!DOCTYPE x>", b'<!ENTITY a "b">'])
+@pytest.mark.parametrize("at", [0, 1, 5, 8, 9])
+def test_a_declaration_is_found_wherever_it_stands(mark: bytes, at: int) -> None:
+    data = with_member("docx/handbook.docx", "word/document.xml", b" " * ((1 << 16) - at) + mark + b"<document/>")
+    assert "declares entities" in refused("a.docx", data).message
+
+
+def test_a_container_of_too_many_members_says_how_many_are_read() -> None:
+    failure = refused("a.docx", zipped({str(number): b"" for number in range(20_001)}))
+    assert failure.reason is Reason.TOO_LARGE
+    assert failure.message == "The container has more than 20,000 members; unpack it or split it."
 
 
 def test_ends_that_a_page_leaves_out_are_no_depth() -> None:
@@ -261,6 +305,18 @@ def test_a_helper_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPat
         failure = refused("a.xlsx", endless_sheet(), Limits(seconds=30))
     assert (failure.reason, "does not come to an end" in failure.message) == (Reason.CRASHED, True)
     assert helpers() == []
+
+
+def test_an_answer_that_nobody_took_is_not_the_next_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    parse("a.pdf", of("pdf/tides.pdf"), LIMITS)
+    with monkeypatch.context() as patched:
+        patched.setattr(isolated, "_read", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            parse("a.pdf", of("pdf/tides.pdf"), LIMITS)
+    assert parse("a.odt", of("odt/garden.odt"), LIMITS).type == "odt"
 
 
 def test_the_helper_has_no_sockets_no_secrets_and_no_heavy_libraries(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
+from contextlib import suppress
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from schemas.document import Document
 from schemas.status import Reason
-from tests.contract.samples import DATA, LIMITS, helper, of, refused
+from tests.contract.samples import DATA, LIMITS, ROOT, helper, of, refused
 from worker.parse import Limits, doc, parse, types
 
 __all__ = ["helper"]
@@ -165,3 +170,53 @@ def test_a_converter_that_does_not_stop_writing_is_stopped(tmp_path: Path, monke
     (tmp_path / "file.doc").write_bytes(of("doc/diary.doc"))
     with pytest.raises(Exception, match="MAX_CHARACTERS"):
         doc._converted("catdoc", tmp_path / "file.doc", Limits(max_characters=1000))
+
+
+#: A launcher as the office suite has one: what works is a child of it.
+LAUNCHER = "#!/bin/sh\nsleep 600 &\necho $! > {mark}.new\nmv {mark}.new {mark}\nwait\n"
+CONVERTS = """
+import sys
+from pathlib import Path
+from worker.parse import Limits, doc
+doc._converted("soffice", Path(sys.argv[1]), Limits(seconds=600, memory_bytes=1 << 40))
+"""
+
+
+@pytest.fixture
+def launched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the child of the launcher leaves its number."""
+    mark, program = tmp_path / "mark", tmp_path / "soffice"
+    program.write_text(LAUNCHER.format(mark=mark))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    (tmp_path / "file.doc").write_bytes(b"text")
+    return mark
+
+
+def ended(process: psutil.Process) -> bool:
+    deadline = time.monotonic() + 20
+    while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+        if time.monotonic() > deadline:
+            process.kill()
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def test_a_converter_that_takes_too_long_ends_with_its_children(launched: Path) -> None:
+    with pytest.raises(Exception, match="PARSE_SECONDS"):
+        doc._converted("soffice", launched.with_name("file.doc"), Limits(seconds=2, memory_bytes=1 << 40))
+    with suppress(psutil.NoSuchProcess):
+        assert ended(psutil.Process(int(launched.read_text())))
+
+
+def test_a_converter_ends_with_whoever_started_it(launched: Path) -> None:
+    command = [sys.executable, "-c", CONVERTS, str(launched.with_name("file.doc"))]
+    with subprocess.Popen(command, cwd=ROOT) as starter:
+        deadline = time.monotonic() + 20
+        while not launched.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        child = psutil.Process(int(launched.read_text()))
+        starter.kill()
+    assert ended(child)

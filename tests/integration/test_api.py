@@ -319,6 +319,23 @@ def test_nodes_are_made_read_changed_and_deleted(running: Service) -> None:
         assert running.client.get(f"{NODES}/{gone}").status_code == 404
 
 
+def test_a_change_of_a_node_is_made_whole_or_not_at_all(running: Service) -> None:
+    folder, note = running.node("docs", "folder"), running.node("a.md", "markdown", "text")
+    for node, change in (
+        (folder, {"name": "new", "content": "text"}),
+        (note, {"name": "new.md", "content": {"no": "text"}}),
+        (note, {"parent_id": folder, "content": ["no text"]}),
+        (note, {"parent_id": "nowhere", "content": "new text"}),
+    ):
+        before = running.get(f"{NODES}/{node}")
+        assert running.client.patch(f"{NODES}/{node}", json=change).status_code in {404, 422}
+        assert running.get(f"{NODES}/{node}") == before
+    changed = running.client.patch(
+        f"{NODES}/{note}", json={"name": "b.md", "parent_id": folder, "content": "new"}
+    ).json()
+    assert (changed["name"], changed["parent_id"], changed["content"], changed["version"]) == ("b.md", folder, "new", 2)
+
+
 def test_a_node_moves_with_everything_below_it_and_never_into_itself(running: Service) -> None:
     top, other = running.node("top", "folder"), running.node("other", "folder")
     inner = running.node("inner", "folder", parent_id=top)

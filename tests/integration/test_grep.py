@@ -337,7 +337,7 @@ def test_a_narrowed_tool_shows_nothing_else_before_it_is_indexed(running: Servic
         found = search.grep(resources, narrow, Grep(pattern="token", before=9, after=9))
         assert [hit.line for hit in found.hits] == lines
         assert [note.code for note in found.notes] == ([] if lines else ["not_indexed"])
-        hits = search.fallback(resources, narrow, "token", 5)
+        hits, _ = search.fallback(resources, narrow, "token", 5)
         assert len(hits) == len(lines)
         if pointer == "/public":
             assert "secrets" not in f"{found.hits} {hits}"
@@ -356,7 +356,7 @@ def test_a_narrowed_tool_shows_no_lines_around_its_part(running: Service) -> Non
 def test_words_of_a_query_are_found_without_an_index(
     running: Service, resources: Resources, made: dict[str, str], kind: str
 ) -> None:
-    found = search.fallback(resources, index_of(resources, made[kind]), "the name of a token, returned", 2)
+    found, _ = search.fallback(resources, index_of(resources, made[kind]), "the name of a token, returned", 2)
     assert found[0].file_path == "b/deep/code.py"
     assert (found[0].start_line, found[0].end_line, found[0].embedded) == (1, 2, False)
     assert found[0].chunk_text.startswith("def make_token(name):\n")

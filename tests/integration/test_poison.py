@@ -50,7 +50,7 @@ def test_poison_is_tried_alone_and_condemns_nobody_else(running: Service, folder
     outcomes = {file["file_path"]: (file["status"], file["reason"]) for file in running.files(tool)}
     assert outcomes.pop("kills.md") == ("failed", "crashed")
     assert outcomes.pop("loops.md") == ("failed", "crashed")
-    assert outcomes.pop("eats.md") == ("failed", "parse_failed")
+    assert outcomes.pop("eats.md") == ("failed", "crashed")
     assert set(outcomes.values()) == {("indexed", None)}
     assert len(outcomes) == INNOCENT
     (bad,) = running.files(tool, q="kills")

@@ -17,7 +17,7 @@ from api.search.fresh import refresh
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.integration.test_index_life import write
-from tests.service import TOOLS, Service, environment, eventually, next_broker, service
+from tests.service import TOOLS, Service, checked, environment, eventually, next_broker, service
 from worker.objects import s3_client
 from worker.resources import Resources
 from worker.settings import Settings
@@ -148,6 +148,17 @@ def test_other_types_and_what_rules_leave_out_are_not_missing(running: Service, 
     assert stale(ask(running, tool, "if_stale")) == (0, [])
     (folder / "seven.md").write_text("The seventh text.")
     assert stale(ask(running, tool, "if_stale")) == (1, ["reindexing"])
+
+
+@pytest.mark.parametrize(("types", "missing"), [(["code"], 1), (["text"], 1), ([".PY"], 1), (["markdown"], 0)])
+def test_types_mean_the_same_for_what_is_not_listed_yet(
+    running: Service, folder: Path, types: list[str], missing: int
+) -> None:
+    tool = tool_over(running, folder, types=types)
+    (folder / "a.py").write_text("walrus = 1\n")
+    (folder / "README").write_text("A walrus.\n")
+    found = checked(running.client.post(f"{TOOLS}/{tool}/grep", json={"pattern": "walrus"}), 200)["hits"]
+    assert (len(found), stale(ask(running, tool, "if_stale"))[0]) == (missing, missing)
 
 
 def test_removals_that_are_held_are_said_and_not_tried_again(running: Service, root: Path) -> None:

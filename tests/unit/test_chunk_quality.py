@@ -339,6 +339,15 @@ def test_keys_and_sections_are_the_context() -> None:
     }
 
 
+def test_a_piece_that_begins_with_a_section_is_in_no_other() -> None:
+    tables = (f"# about {i}\n[section{i}]\n" + f"key = '{'some words ' * 9}'\n" * 9 for i in range(12))
+    chunks = cut(document("a.toml", "\n".join(tables)), ChunkSettings(size=64, overlap=0), cl100k())
+    begun = [c for c in chunks if c.text.startswith(("[", "#"))]
+    assert begun
+    assert {c.context for c in begun} == {""}
+    assert {c.context for c in chunks if c.text.startswith("key")} == {f"section{i}" for i in range(12)}
+
+
 def test_chunks_know_their_page() -> None:
     doc = Document("one\n" * 300 + "two\n" * 300, "pdf", pages=(0, 1200))
     chunks = chunk(doc, ChunkSettings(size=64, overlap=0), cl100k(), 8192)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import io
 import zipfile
 
@@ -46,6 +47,19 @@ def packed(*names: str, mimetype: str | None = None) -> bytes:
         ("a.txt", b"BMW is a car", "text/plain", False),
         ("a", b"RIFF\0\0\0\0WEBP", "image/webp", True),
         ("a", b"\0\0\0\x18ftypavif", "image/avif", True),
+        ("a.txt", b"ID3 tags are in front of the sound", "text/plain", False),
+        ("a.txt", b"the ftyp box tells the brand", "text/plain", False),
+        ("a.md", b"BZh is how such an archive begins", "text/markdown", False),
+        ("a.txt", b"GIF89a\nis a format of pictures", "text/plain", False),
+        ("a.txt", b"PAR1 begins a table, OggS a sound", "text/plain", False),
+        ("a.txt", b"OggS begins a sound", "text/plain", False),
+        ("a", b"ID3\4\0\0\0\0", "audio/mpeg", True),
+        ("a", bz2.compress(b"text"), "application/x-bzip2", True),
+        ("a", bz2.compress(b""), "application/x-bzip2", True),
+        ("a", b"GIF89a\x10\0\x10\0\xf7\0\0", "image/gif", True),
+        ("a", b"PAR1\x15\4\x15", "application/vnd.apache.parquet", True),
+        ("a", b"\0\0\0\x14ftypqt  ", "video/quicktime", True),
+        ("a", b"\0\0\0\x14ftypmif1", "image/heif", True),
         ("a.txt", packed("word/document.xml"), f"{OFFICE}.wordprocessingml.document", True),
         ("a.zip", packed("xl/workbook.xml"), f"{OFFICE}.spreadsheetml.sheet", True),
         ("a", packed("ppt/presentation.xml"), f"{OFFICE}.presentationml.presentation", True),

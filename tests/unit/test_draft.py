@@ -18,7 +18,7 @@ from api.stack.programs import ROOT
 from schemas.source import ChunkSettings, EmbedderProfile
 from schemas.status import Reason
 from schemas.tool import IndexSettings
-from worker import draft, lease, memory
+from worker import draft, lease, memory, parse
 from worker.draft import Run, draft_all
 from worker.keywords import VERSION
 from worker.lease import Lease
@@ -95,6 +95,18 @@ def test_the_words_of_an_earlier_release_are_written_anew(version: str, anew: bo
     held = replace(claim("a.md"), live_fingerprint=f"sha256:0 {version}", live_path="a.md", live_id_path="/a.md")
     assert draft.Draft(replace(held, live_chunks=1)).moved == anew
     assert not draft.Draft(held).moved
+
+
+def test_memory_that_runs_out_is_not_the_files_outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is it lost: the lease runs out, and the file is tried again, alone if it must be."""
+
+    def exhausted(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    (tmp_path / "a.md").write_text("# One\n")
+    monkeypatch.setattr(parse, "parse", exhausted)
+    with pytest.raises(MemoryError):
+        draft.draft(run_over(tmp_path), claim("a.md"))
 
 
 def test_a_file_that_is_too_large_says_how_large_it_is_and_is_not_read(tmp_path: Path) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
@@ -23,16 +26,17 @@ from api.search.grep.folder import Text, TimeOver, narrowed
 from api.search.grep.lines import MAX_SPAN, lines_after, lines_before, matching_lines, shown
 from api.search.grep.pattern import compiled_pattern
 from api.search.grep.types import Types, _kinds
-from schemas.document import AS_WRITTEN
-from schemas.errors import Invalid
+from schemas.document import AS_WRITTEN, Content, Entry, Page
+from schemas.errors import Invalid, SourceError
 from schemas.grep import Grep
+from schemas.search import Filters
+from worker.formats import BY_EXTENSION, BY_TYPE
 from worker.ignore import Rules
 from worker.parse import Limits, parse
-from worker.parse.formats import BY_EXTENSION, BY_TYPE
 from worker.parse.text import decode
-from worker.parse.types import _LANGUAGE_OF
 from worker.sources.local import LocalFolder
 from worker.sources.names import Names, walk
+from worker.types import _LANGUAGE_OF
 
 DATA = Path(__file__).parents[1] / "data"
 TEXT = "Éa b-1\r\n\n[x]&&~y\tz_9\r\nend é-\nª٣ \rfin <w> (m) a{,5}"
@@ -370,6 +374,62 @@ def test_single_files_that_do_not_fit_are_no_hits_and_the_time_ends_them(monkeyp
     whole, longer = uncovered._wholes(look, places, ["one"])
     assert [hit.chunk_text for hit in whole] == ["éé", "one"]
     assert longer == cast(Any, ["long words", "x" * 100, "three"])
+
+
+def test_files_that_are_weighed_are_not_kept() -> None:
+    def texts() -> Iterator[Text]:
+        for number in range(100):
+            yield Text(UUID(int=number), "1", f"{number}.txt", f"/{number}.txt", b"a token\n" + b"words\n" * 20_000)
+
+    tracemalloc.start()
+    found = best_lines(texts(), ["token"], compiled_pattern(any_of(["token"])), nothing, 100)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(found) == 100
+    assert peak < 3_000_000
+
+
+class Away:
+    """A source with some files and no end, and files that cannot be had: it goes away meanwhile."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def check(self) -> None: ...
+
+    def list(self, cursor: str | None) -> Page:
+        if cursor is not None or not self.names:
+            raise SourceError("The folder is not there.")
+        return Page([Entry(n.encode(), n, f"/{n}", None, 9, "s") for n in self.names], "more")
+
+    def read(self, key: bytes, _limit: int) -> Content:
+        if key == b"gone":
+            raise SourceError("The file is not there.")
+        return Content(b"a token of " + key, "s")
+
+
+def found_in(sources: dict[str, Away], *files: str) -> tuple[list[str], list[tuple[str, str]]]:
+    settings = SimpleNamespace(unembedded_max_chars=5, max_file_bytes=99)
+    resources = SimpleNamespace(settings=settings, home=Path("/nowhere"), source=lambda _, name, *__: sources[name])
+    asked = SimpleNamespace(filters=Filters(), texts=["token"], top_k=9)
+    left = SimpleNamespace(event=Event(), check=nothing)
+    places = [SimpleNamespace(asked=f"/{n}", address=f"/{n}", source=n, key=None) for n in sources]
+    places += [
+        SimpleNamespace(asked=f"/{n}", address=f"/{n}", source=next(iter(sources)), key=n.encode()) for n in files
+    ]
+    hits, notes = uncovered.uncovered_hits(
+        *cast(Any, (resources, "p", places, asked)), until=math.inf, left=cast(Any, left)
+    )
+    return [hit.file_path for hit in hits], [(note.code, note.detail) for note in notes[1:]]
+
+
+def test_a_source_that_fails_is_told_of_and_the_others_are_read() -> None:
+    sources = {"empty": Away(), "one": Away("a"), "two": Away("b", "gone", "c")}
+    paths, notes = found_in(sources, "x", "gone")
+    assert set(paths) == {"/one/a", "/two/b", "/x"}
+    assert sorted(notes) == [
+        ("source_error", f"The {what} is not there.") for what in ("file", "file", "folder", "folder")
+    ]
 
 
 def test_a_line_beyond_reach_is_told_of() -> None:

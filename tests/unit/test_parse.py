@@ -8,8 +8,8 @@ from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker import parse as parsers
+from worker.formats import BY_TYPE
 from worker.parse import Limits, version
-from worker.parse.formats import BY_TYPE
 from worker.parse.grammar import is_known
 
 
@@ -117,7 +117,7 @@ def test_text_is_kept_but_for_a_byte_order_mark() -> None:
         ("#hashtag\n", None),
         ("- item\n---\n", None),
         ("a\nb\n---\n", None),
-        ("#\ntext", ""),
+        ("#\ntext", None),
         ("plain", None),
     ],
 )

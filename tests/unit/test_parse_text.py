@@ -130,6 +130,18 @@ def test_xhtml_with_an_empty_title_keeps_its_body() -> None:
     assert html.to_markdown(page) == ("Hi", None)
 
 
+@pytest.mark.parametrize(
+    ("page", "title"),
+    [
+        ("<svg><title>An icon</title></svg><h1>The page</h1>", "The page"),
+        ("<head><title> </title></head><h1></h1><h1>The page</h1>", "The page"),
+        ("<title>Of the head</title><svg><title>An icon</title></svg><h1>The page</h1>", "Of the head"),
+    ],
+)
+def test_the_title_of_a_page_is_its_own(page: str, title: str) -> None:
+    assert html.to_markdown(page)[1] == title
+
+
 def test_a_table_that_lays_out_a_page_is_no_table() -> None:
     page = "<table><tr><td>menu</td><td><p>text</p><table><tr><td>1<td>2</table></table>"
     assert html.to_markdown(page)[0] == "menu\n\ntext\n\n| 1 | 2 |\n| --- | --- |"
@@ -175,6 +187,10 @@ def test_harmless_entities_are_text() -> None:
         ('"a ""b""","two\nlines"\n1,2\n', 'a "b", two lines'),
         ("1,2\n3,4\n", ""),
         ("one column\nx\n", "one column"),
+        (",name,age\n0,Ada,36\n1,Bob,40\n", "name, age"),
+        ("name,age,,,,\nAda,36,,,,\n", "name, age"),
+        (",,name\n1,2,Ada\n", ""),
+        ("Ada,36\nBob,40\n", ""),
         ("x" * 200_000 + ",b\n1,2\n", ""),
     ],
 )
@@ -199,6 +215,9 @@ def test_yaml_and_toml_are_kept() -> None:
         ("---\ntitle: 'From the front'\n---\n# Heading\n", "From the front"),
         ('+++\ntitle = "In TOML"\n+++\n# Heading\n', "In TOML"),
         ("---\ndate: 1\n---\n# Heading\n", "Heading"),
+        ('---\ntitle: ""\n---\n# Heading\n', "Heading"),
+        ("---\ntitle: >-\n  Folded\n---\n# Heading\n", "Heading"),
+        ("#\n\n# Heading\n", "Heading"),
         ("# Heading\n\ntitle: no\n", "Heading"),
     ],
 )
@@ -220,6 +239,13 @@ def test_notebooks_are_cells_and_outputs() -> None:
     document = notebook.read(made_notebook(cell_type="code", source=["x = 1\n", "x"], outputs=outputs), LIMITS)
     assert document.text == "```r\nx = 1\nx\n```\n\n```\nred\n42\nValueError: no\n```"
     assert document.language == "r"
+
+
+@pytest.mark.parametrize(("level", "marks"), [("2", "##"), ("12", "######"), ("9" * 5000, "#")])
+def test_headings_of_older_notebooks_have_their_level(level: str, marks: str) -> None:
+    cell = f'{{"cell_type": "heading", "level": {level}, "source": ["Results"]}}'
+    document = notebook.read(f'{{"worksheets": [{{"cells": [{cell}]}}]}}'.encode(), LIMITS)
+    assert document.text == f"{marks} Results"
 
 
 def test_long_outputs_are_trimmed() -> None:
@@ -258,6 +284,67 @@ def test_a_page_is_read_where_there_is_no_text() -> None:
     message.set_content("<h1>Head</h1><p>Body", subtype="html")
     document = email.read(message.as_bytes(), LIMITS)
     assert (document.text, document.markup) == ("# Head\n\nBody", "markdown")
+
+
+def body_of(message: EmailMessage) -> str:
+    return email.read(message.as_bytes(), LIMITS).text.partition("\n\n")[2]
+
+
+def test_the_text_of_an_attached_message_is_not_the_messages_own() -> None:
+    old, message = EmailMessage(), EmailMessage()
+    old.set_content("attached mail text")
+    message["Subject"] = "s"
+    message.set_content("<p>The real body", subtype="html")
+    message.add_attachment(old, filename="old.eml")
+    assert email.read(message.as_bytes(), LIMITS).text == "Subject: s\nAttachments: old.eml\n\nThe real body"
+
+
+def test_a_message_that_is_forwarded_inline_is_read() -> None:
+    old, message = EmailMessage(), EmailMessage()
+    old.set_content("What she wrote")
+    message["Subject"] = "s"
+    message.set_content("See below")
+    message.add_attachment(old, disposition="inline")
+    assert body_of(message) == "See below\n\nWhat she wrote"
+
+
+def test_every_part_of_a_message_is_read_in_order() -> None:
+    message = EmailMessage()
+    message["Subject"] = "s"
+    message.set_content("<h1>News</h1><p>The page", subtype="html")
+    message.add_attachment("# no heading\nof the list", disposition="inline")
+    assert body_of(message) == "# News\n\nThe page\n\n\\# no heading\nof the list"
+
+
+def test_an_alternative_is_chosen_where_the_alternatives_are() -> None:
+    both, message = EmailMessage(), EmailMessage()
+    both.set_content("plain")
+    both.add_alternative("<p>page", subtype="html")
+    message["Subject"] = "s"
+    message.make_mixed()
+    message.attach(both)
+    message.add_attachment("footer", disposition="inline")
+    assert body_of(message) == "plain\n\nfooter"
+
+
+def test_an_alternative_without_text_is_none() -> None:
+    message = EmailMessage()
+    message["Subject"] = "s"
+    message.set_content(" \n")
+    message.add_alternative("<p>page", subtype="html")
+    message.add_alternative("BEGIN:VCALENDAR", subtype="calendar")
+    assert body_of(message) == "page"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_headers_in_raw_bytes_are_text(encoding: str) -> None:
+    raw = (
+        "Subject: Größe =?utf-8?q?=E2=82=AC?= und Übung\nFrom: Jürgen <j@example.org>\n"
+        'Content-Disposition: attachment; filename="Entwürfe.pdf"\n\n'
+    )
+    document = email.read(raw.encode(encoding), LIMITS)
+    assert document.title == "Größe € und Übung"
+    assert "From: Jürgen <j@example.org>\nAttachments: Entwürfe.pdf" in document.text
 
 
 def test_messages_in_unknown_encodings_are_read() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from uuid import UUID
 
 import pytest
@@ -9,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.deps import from_cursor, to_cursor
-from api.search.filters import Narrowed
+from api.search.filters import Narrowed, folder_of
 from api.search.fusion import reciprocal_ranks
 from schemas.errors import Invalid
 from schemas.search import Filters
+from worker.ignore import compiled_glob
 
 A, B, C, D = (UUID(int=number) for number in range(4))
 
@@ -76,3 +78,14 @@ def test_a_cursor_comes_back_as_its_parts() -> None:
 def test_a_cursor_that_is_none_is_refused(cursor: str) -> None:
     with pytest.raises(Invalid, match="next_cursor"):
         from_cursor(cursor, str, UUID)
+
+
+def test_the_folder_of_a_glob_holds_whatever_that_matches() -> None:
+    assert folder_of("docs/api/**") == folder_of("/docs/api/*.md") == folder_of("docs/api/**/x/*.py") == "docs/api/"
+    assert folder_of("docs/") == folder_of("*.md") == folder_of("**/docs/x") == folder_of("{a/b,c}/d") == ""
+    parts = ["a", "*", "**", "{a,b}", ""]
+    globs = {sep + "/".join(of) + end for of in product(parts, parts, parts) for sep in ("", "/") for end in ("", "/")}
+    paths = ["/".join(of) for number in range(1, 5) for of in product("ab", repeat=number)]
+    for glob in filter(str.strip, globs):
+        spec, folder = compiled_glob("path", glob), folder_of(glob)
+        assert all(path.startswith(folder) for path in paths if spec.match_file(path)), glob

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import repeat
 from operator import itemgetter
 
@@ -41,16 +42,17 @@ def chunk(
         context_tokens=_CONTEXT_TOKENS[document.markup],
         joint="\n" if document.markup == "code" else " > ",
     )
-    whole = _stays_whole(limits, settings, document, pointer)
     # of thousands of pieces, a collection would take longer than all else
     with uncollected():
-        return _chunks(document, limits, _pieces(document, limits, pointer, whole=whole))
+        return _chunks(document, limits, _pieces(document, limits, pointer, partial(_stays_whole, limits, settings)))
 
 
-def _pieces(document: Document, limits: Measure, pointer: str, *, whole: bool) -> Iterable[Piece]:
+def _pieces(
+    document: Document, limits: Measure, pointer: str, stays_whole: Callable[[int, int], bool]
+) -> Iterable[Piece]:
     if document.markup == "json":
-        return json.cut(limits, pointer, whole=whole)
-    if whole:
+        return json.cut(limits, pointer, stays_whole)
+    if stays_whole(*trim(document.text, 0, len(document.text))):
         return [Piece(0, len(document.text), title=document.title)]
     return _CUTTERS[document.markup](limits, document)
 
@@ -70,11 +72,10 @@ _CUTTERS: dict[str, Callable[[Measure, Document], Iterator[Piece]]] = {
 }
 
 
-def _stays_whole(limits: Measure, settings: ChunkSettings, document: Document, pointer: str) -> bool:
-    """Whether the text, or the value that `pointer` narrows it to, is below the threshold and short for the model."""
+def _stays_whole(limits: Measure, settings: ChunkSettings, start: int, end: int) -> bool:
+    """Whether all there is to be cut is below the threshold and short for the model."""
     if not settings.threshold:
         return False
-    start, end = json.span(document.text, pointer) if pointer else trim(document.text, 0, len(document.text))
     tokens = limits.count(start, end)
     length = end - start if settings.unit == "characters" else tokens
     return length < settings.threshold and tokens <= limits.room - limits.slack

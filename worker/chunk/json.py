@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from zlib import crc32
 
@@ -44,11 +44,11 @@ class _Value:
         return self.above if self.key is None else (*self.above, self.key)
 
 
-def cut(measure: Measure, pointer: str, *, whole: bool) -> Iterator[Piece]:
-    """Pieces of the value at `pointer`; undivided if `whole`. Raises `NotFound` if no value is there."""
+def cut(measure: Measure, pointer: str, stays_whole: Callable[[int, int], bool]) -> Iterator[Piece]:
+    """Pieces of the value at `pointer`, or all of it if a text so far stays whole. Raises `NotFound` for no value."""
     structure = scan(measure.text)
     value = replace(_at(structure, pointer), depth=0, in_array=False)
-    if whole and value.end - value.start:
+    if value.end - value.start and stays_whole(value.start, value.end):
         yield _piece(structure, value)
         return
     waiting = [value]
@@ -69,12 +69,6 @@ def cut(measure: Measure, pointer: str, *, whole: bool) -> Iterator[Piece]:
                     waiting.append(member)
         else:
             yield _piece(structure, value)
-
-
-def span(text: str, pointer: str) -> tuple[int, int]:
-    """Start and end (characters) of the value at `pointer`, with its key. Raises `NotFound` if no value is there."""
-    value = _at(scan(text), pointer)
-    return value.start, value.end
 
 
 def _members(structure: Structure, value: _Value) -> Members | None:

@@ -35,9 +35,16 @@ def cut(measure: Measure, document: Document) -> Iterator[Piece]:
         first = _FIRST.search(text, line, end)
         column = len(first["indent"]) if first else 0
         # keys at the column of an earlier piece may be around this one, too
-        around = _around(text[seen:line], column, around)
+        around = [] if first and _is_section(text, first) else _around(text[seen:line], column, around)
         seen = line
         yield Piece(start, end, tuple(name for _, name in around[-_MOST:]), title=document.title)
+
+
+def _is_section(text: str, first: re.Match[str]) -> bool:
+    """Whether a line begins a section, and so is in none."""
+    end = text.find("\n", first.end())
+    line = text[first.start() : end if end >= 0 else len(text)]
+    return line.startswith("[") and _SECTION.fullmatch(line.rstrip()) is not None
 
 
 def _around(above: str, column: int, before: _Around) -> _Around:

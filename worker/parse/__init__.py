@@ -5,6 +5,7 @@ from __future__ import annotations
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
+from worker import types as names
 from worker.parse import isolated, types
 from worker.parse.content import detect
 from worker.parse.grammar import is_known
@@ -73,12 +74,12 @@ def refusal(name: str) -> FileError | None:
 
 def type_of(path: str) -> str:
     """The type of a file as its name tells it."""
-    return types.of(path.rsplit("/", 1)[-1])[0].type
+    return names.of(path.rsplit("/", 1)[-1])[0].type
 
 
 def language_of(name: str) -> str | None:
     """The language of code as the file's name tells it."""
-    return types.of(name)[1]
+    return names.of(name)[1]
 
 
 def version(name: str) -> str:
@@ -86,6 +87,6 @@ def version(name: str) -> str:
 
     A program or a grammar that is installed later changes it, so that files are read again with its help.
     """
-    format_, language = types.of(name)
+    format_, language = names.of(name)
     grammar = ["grammar"] if language and is_known(language) else []
     return " ".join([f"{format_.type}-{format_.version}", *types.programs(format_.programs), *grammar])

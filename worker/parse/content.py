@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from schemas.errors import FileError
+from schemas.magic import any_kind_of
 from schemas.status import Reason
-from worker.parse import types
-from worker.parse.formats import BY_TYPE, FORMATS, Format
+from worker import types
+from worker.formats import BY_EXTENSION, BY_TYPE, Format
 
 #: A document in a ZIP container; which one, its members tell, and they are only looked at in the helper process.
-PACKAGE = Format("package", "", "package", isolated=True, magic=(b"PK\x03\x04", b"PK\x05\x06"))
+PACKAGE = Format("package", "", "package", isolated=True)
 
 #: PDF readers find the header behind what mail and web servers put in front of it.
 _PDF_HEADER_WITHIN = 1024
-_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _MARKUP = {b"<!doctype html": "html", b"<html": "html", b"<?xml": "xml"}
 
 
@@ -27,15 +27,10 @@ def detect(name: str, data: bytes) -> tuple[Format, str | None]:
 
 
 def _by_magic(data: bytes) -> Format | None:
-    for format_ in (*FORMATS, PACKAGE):
-        if format_.magic and data.startswith(format_.magic):
-            return format_
-    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
-        return BY_TYPE["image"]
-    # two letters alone might begin a text
-    if data.startswith(b"BM") and data[6:10] == b"\0\0\0\0":
-        return BY_TYPE["image"]
-    return _compound(data) if data.startswith(_OLE) else None
+    kind = any_kind_of(data)
+    if kind == "zip":
+        return PACKAGE
+    return _compound(data) if kind == "ole" else BY_EXTENSION.get(kind or "")
 
 
 def _compound(data: bytes) -> Format:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Sequence
 from itertools import islice
 
 from schemas.document import Document
@@ -30,16 +31,27 @@ def read(data: bytes, _limits: Limits) -> Document:
 
 
 def _header(start: str) -> str:
-    """The names of the columns, "" if the first record is none of names: nothing first, or a number, or a text."""
+    """The names of the columns, "" if the first record is one of data, or half of it is nothing.
+
+    A column without a name is usual: of row numbers, in front, and empty ones at the end.
+    """
     delimiter = _delimiter(start)
     try:
-        names = next(csv.reader(start.splitlines(keepends=True), delimiter=delimiter), [])
+        cells = next(csv.reader(start.splitlines(keepends=True), delimiter=delimiter), [])
     except csv.Error:
         return ""
-    names = [" ".join(name.split()) for name in names]
-    if not all(names[:1]) or any(_NUMBER.fullmatch(name) or len(name) > _LONGEST_NAME for name in names):
+    cells = [" ".join(cell.split()) for cell in cells]
+    while cells and not cells[-1]:
+        cells.pop()
+    names = [cell for cell in cells if cell]
+    if 2 * len(names) < len(cells) or is_data(names, _LONGEST_NAME):
         return ""
     return ", ".join(names)[:_LONGEST_HEADER]
+
+
+def is_data(cells: Sequence[str], longest: int) -> bool:
+    """Whether any of the first cells of columns is a number, or longer than a name is."""
+    return any(_NUMBER.fullmatch(cell) or len(cell) > longest for cell in cells)
 
 
 def _delimiter(start: str) -> str:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
+from worker.formats import BY_TYPE
 from worker.parse import types
-from worker.parse.formats import BY_TYPE
 from worker.parse.limits import Limits, too_large
 
 MISSING = (
@@ -62,20 +65,39 @@ def _run(program: str, path: Path, output: Path, limits: Limits, until: float) -
     """The code that the program ends with, minus the signal that ended it."""
     command = _COMMANDS.get(program, _OFFICE)
     with output.open("wb") as stream:
-        try:
-            done = subprocess.run(
-                [program, *(part.format(file=path, folder=path.parent) for part in command)],
-                stdin=subprocess.DEVNULL,
-                # the office suite writes the file itself, under the same name
-                stdout=subprocess.DEVNULL if command is _OFFICE else stream,
-                stderr=subprocess.DEVNULL,
-                timeout=max(0.01, until - time.monotonic()),
-                check=False,
-                preexec_fn=lambda: _bound(limits, is_office=command is _OFFICE),
-            )
-        except subprocess.TimeoutExpired:
-            raise too_large(f"Converting the file takes longer than PARSE_SECONDS ({limits.seconds:g} s)") from None
-    return done.returncode
+        process = subprocess.Popen(
+            [program, *(part.format(file=path, folder=path.parent) for part in command)],
+            stdin=subprocess.DEVNULL,
+            # the office suite writes the file itself, under the same name
+            stdout=subprocess.DEVNULL if command is _OFFICE else stream,
+            stderr=subprocess.DEVNULL,
+            # the office suite's launcher leaves a child behind when it is ended alone
+            process_group=0,
+            preexec_fn=lambda: _bound(limits, is_office=command is _OFFICE),  # noqa: PLW1509 - this process has one thread
+        )
+        with _ended(process):
+            try:
+                return process.wait(max(0.01, until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                raise too_large(f"Converting the file takes longer than PARSE_SECONDS ({limits.seconds:g} s)") from None
+
+
+@contextmanager
+def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Has a process end with its group when the block does, and also when this process is killed meanwhile.
+
+    Then a guard's input ends, whose group is another, as nothing else of this process's children would tell.
+    """
+    try:
+        with subprocess.Popen([*_GUARD, str(process.pid)], stdin=subprocess.PIPE, process_group=0) as guard:
+            yield
+            guard.kill()
+    finally:
+        if process.returncode is None:
+            # of processes that have ended already, systems say one or the other
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def _text(output: Path, limits: Limits) -> str:
@@ -90,6 +112,8 @@ def _bound(limits: Limits, *, is_office: bool) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (_OFFICE_SPACE * limits.memory_bytes, resource.RLIM_INFINITY))
 
 
+#: Kills the group named when there is nothing more to read.
+_GUARD = ("sh", "-c", 'read -r _; kill -s KILL -- "-$0"')
 _COMMANDS = {
     "antiword": ("-m", "UTF-8.txt", "-w", "0", "{file}"),
     "catdoc": ("-w", "-s", "cp1252", "-d", "utf-8", "{file}"),

@@ -7,9 +7,12 @@ from email import message_from_bytes
 from email.errors import HeaderParseError
 from email.header import decode_header
 from email.message import Message
+from email.policy import Compat32
+from itertools import chain
 
 from schemas.document import Document
 from worker.parse import html
+from worker.parse.blocks import paragraph
 from worker.parse.limits import Limits
 from worker.parse.text import decode
 
@@ -21,23 +24,56 @@ _LONGEST_HEADER = 1000
 _MOST_ATTACHMENTS = 100
 
 
+#: The markup of a text and the text, as they are shown one below the other.
+_Shown = list[tuple[str, str]]
+
+
+class _Readable(Compat32):
+    """Headers that hold bytes beyond ASCII, which a standard of its own allows, are text like others.
+
+    The compatible policy, as the newer one's parser of addresses fails on some that are in use.
+    """
+
+    def header_fetch_parse(self, name: str, value: str) -> str:  # noqa: ARG002 - as the base class has it
+        return _guessed(value.encode("utf-8", "surrogateescape"))
+
+
 def read(data: bytes, _limits: Limits) -> Document:
     """The document of a message, its subject the title. Attachments are named, not read.
 
     Characters count in the text made here, not in the file.
     """
-    # the compatible policy: the newer one's parser of addresses fails on some that are in use
-    message: Message = message_from_bytes(data.lstrip(b"\xef\xbb\xbf\r\n"))
-    leaves = [part for part in message.walk() if not part.is_multipart()]
-    texts = [part for part in leaves if part.get_content_type() == "text/plain" and not _is_attached(part)]
-    pages = [part for part in leaves if part.get_content_type() == "text/html" and not _is_attached(part)]
+    message: Message = message_from_bytes(data.lstrip(b"\xef\xbb\xbf\r\n"), policy=_Readable())
     head = "\n".join([*_head(message), *_attachments(message)])
-    body = "\n\n".join(_text(part).strip() for part in texts)
-    markup = "lines"
-    if not body.strip():
-        markup = "markdown"
-        body = "\n\n".join(html.to_markdown(_text(part))[0] for part in pages)
+    shown = _shown(message)
+    markup = "markdown" if any(markup == "markdown" for markup, _ in shown) else "lines"
+    body = "\n\n".join(paragraph(text) if own != markup else text for own, text in shown)
     return Document(f"{head}\n\n{body}".strip(), "email", None, _header(message, "Subject") or None, markup=markup)
+
+
+def _shown(part: Message) -> _Shown:
+    """What is read of a part, in order; of alternatives the first plain one, else the last, which is the best."""
+    inner = [shown for each in _inner(part) if (shown := _shown(each))]
+    if inner and part.get_content_type() == "multipart/alternative":
+        return next((shown for shown in inner if shown[0][0] == "lines"), inner[-1])
+    return [*chain.from_iterable(inner), *_own(part)]
+
+
+def _own(part: Message) -> _Shown:
+    kind = "" if part.is_multipart() or _is_attached(part) else part.get_content_type()
+    if kind == "text/plain":
+        found = "lines", _text(part).strip()
+    elif kind == "text/html":
+        found = "markdown", html.to_markdown(_text(part))[0]
+    else:
+        return []
+    return [found] if found[1] else []
+
+
+def _inner(part: Message) -> list[Message]:
+    """The parts of a part; an attached message is not gone into."""
+    inner = part.get_payload() if part.is_multipart() and not _is_attached(part) else []
+    return [each for each in inner if isinstance(each, Message)]
 
 
 def _head(message: Message) -> Iterator[str]:
@@ -62,23 +98,40 @@ def _unfolded(raw: str) -> str:
 
 def _word(part: str | bytes, charset: str | None) -> str:
     if isinstance(part, str):
-        return part.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        return part
     try:
-        return part.decode(charset or "utf-8", "replace")
-    except LookupError:
-        return part.decode("latin-1")
+        # what stands between encoded words comes in Python's own spelling
+        return part.decode(charset or "raw-unicode-escape", "replace" if charset else "strict")
+    except (LookupError, UnicodeDecodeError):
+        return _guessed(part)
+
+
+def _guessed(text: bytes) -> str:
+    """Text of a header that names no encoding."""
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return text.decode("latin-1")
 
 
 def _attachments(message: Message) -> Iterator[str]:
-    names = [_unfolded(str(part.get_filename() or "")) for part in message.walk() if _is_attached(part)]
-    named = [name or "(unnamed)" for name in names]
-    if named:
-        more = f" and {len(named) - _MOST_ATTACHMENTS} more" if len(named) > _MOST_ATTACHMENTS else ""
-        yield f"Attachments: {', '.join(named[:_MOST_ATTACHMENTS])}{more}"
+    names = [_unfolded(str(part.get_filename() or "")) or "(unnamed)" for part in _attached(message)]
+    if names:
+        more = f" and {len(names) - _MOST_ATTACHMENTS} more" if len(names) > _MOST_ATTACHMENTS else ""
+        yield f"Attachments: {', '.join(names[:_MOST_ATTACHMENTS])}{more}"
+
+
+def _attached(part: Message) -> Iterator[Message]:
+    if _is_attached(part):
+        yield part
+    for each in _inner(part):
+        yield from _attached(each)
 
 
 def _is_attached(part: Message) -> bool:
-    return bool(part.get_filename()) or part.get_content_disposition() == "attachment"
+    """Whether a part is a file of its own; what only holds other parts is none, whatever it says."""
+    is_file = bool(part.get_filename()) or part.get_content_disposition() == "attachment"
+    return is_file and part.get_content_maintype() != "multipart"
 
 
 def _text(part: Message) -> str:

@@ -60,8 +60,19 @@ def _refuse_locked(archive: ZipFile, chapters: list[str]) -> None:
 
 
 def _texts(archive: ZipFile, chapters: list[str]) -> Iterator[str]:
+    """Chapters that can be read; where there are none, raises what is wrong with the first of them."""
     names = set(archive.namelist())
+    read, failure = False, None
     for path in chapters:
         markup = archive.read(path) if path in names else b""
-        if markup.strip():
-            yield html.to_markdown(decode(markup))[0]
+        if not markup.strip():
+            continue
+        try:
+            text = html.to_markdown(decode(markup))[0]
+        except FileError as error:
+            failure = failure or error
+            continue
+        read = True
+        yield text
+    if failure and not read:
+        raise failure

@@ -25,8 +25,8 @@ import orjson
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
+from worker.formats import BY_TYPE
 from worker.parse.content import PACKAGE
-from worker.parse.formats import BY_TYPE
 from worker.parse.limits import Limits
 from worker.parse.reading import read
 

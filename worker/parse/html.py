@@ -67,9 +67,10 @@ def to_markdown(markup: str) -> tuple[str, str | None]:
         markup = _CLOSED.sub(r"<\1\2></\1>", markup)
     _check_depth(markup)
     tree = LexborHTMLParser(markup.encode("utf-8", "replace"))
-    title = tree.css_first("title") or tree.css_first("h1")
-    text = _rendered(tree)
-    return text, " ".join(title.text().split())[:500] or None if title else None
+    # a picture in the page may have a title as well
+    titles = (" ".join(node.text().split()) for kind in ("head > title", "h1") for node in tree.css(kind))
+    title = next(filter(None, titles), "")[:500]
+    return _rendered(tree), title or None
 
 
 def _check_depth(markup: str) -> None:

@@ -26,7 +26,7 @@ import orjson
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.parse.formats import Format
+from worker.formats import Format
 from worker.parse.helper import ANSWER, REQUEST
 from worker.parse.limits import Limits, too_large
 
@@ -130,6 +130,10 @@ def _attempt(request: tuple[bytes, ...], limits: Limits) -> dict[str, Any] | Non
         if code == -signal.SIGXCPU:
             raise too_large(f"Reading the file takes longer than PARSE_SECONDS ({limits.seconds:g} s)") from None
         answer = {"memory": True} if peak > max(helper.inherited, limits.memory_bytes // 2) else None
+    except BaseException:
+        # what it answers to this file would be taken for the next one's
+        _end()
+        raise
     if answer and answer.get("last"):
         _end()
     if answer and "memory" in answer:

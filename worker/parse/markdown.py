@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from schemas.document import Document
+from worker.parse.csv import is_data
 from worker.parse.limits import Limits
 from worker.parse.text import decode
 
@@ -27,6 +28,8 @@ _LONGEST_TITLE = 500
 #: Characters that front matter has at most.
 _FRONT_WITHIN = 65_536
 _TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(\S[^\r\n]{0,500})", re.MULTILINE)
+#: What says in YAML that a text follows in the lines below.
+_BLOCK = re.compile(r"[|>][-+\d]{0,2}")
 _BACKTICKS = re.compile(r"^[ ]*(`{3,})", re.MULTILINE)
 #: Marks of a fence, wherever in a line; and the columns it may be indented.
 _FENCE = re.compile(r"(?P<fence>[`~](?:(?<=`)``+(?=[^`\n]*$)|(?<=~)~~+))(?P<info>[^\n]*)", re.MULTILINE)
@@ -43,7 +46,6 @@ _COLUMNS = re.compile(rf"(?P<cells>[^|\n]*+\|[^\n]*+)\n{_DASHES}")
 _PIPE = re.compile(r"(?<!\\)\|")
 #: Characters of the row of names and that of dashes together, and of a name: a longer one is text in a page's layout.
 _COLUMNS_WITHIN, _LONGEST_NAME = 8192, 80
-_NUMBER = re.compile(r"[-+]?[\d.,]*\d%?")
 #: What a setext heading's text cannot start with: a list, a quote, a table, a heading, a rule, indented code.
 _NO_PARAGRAPH = re.compile(r"[ ]{4}|\t|\s*(?:[-*+>|#=<]|\d+[.)]\s|`{3}|~{3})")
 
@@ -64,13 +66,14 @@ def read(data: bytes, _limits: Limits) -> Document:
 
 
 def title_of(text: str) -> str | None:
-    """The title that the front matter gives, else the first heading."""
+    """The title that the front matter gives in a line, else the first heading that has one."""
     front = _FRONT_MATTER.match(text, 0, _FRONT_WITHIN)
     given = _TITLE.search(text, 0, front.end()) if front else None
-    if given:
-        return given[1].strip().strip("\"'") or None
-    first = next(headings(text), None)
-    return first.title[:_LONGEST_TITLE] if first else None
+    title = given[1].strip().strip("\"'") if given else ""
+    if title and not _BLOCK.fullmatch(title):
+        return title
+    first = next((heading.title for heading in headings(text) if heading.title), None)
+    return first and first[:_LONGEST_TITLE]
 
 
 def fenced(code: str, language: str = "") -> str:
@@ -114,8 +117,7 @@ def columns(text: str, start: int, end: int) -> str:
     found = _COLUMNS.match(text, start, min(end, start + _COLUMNS_WITHIN))
     cells = _PIPE.split(found["cells"]) if found else []
     names = [" ".join(cell.replace("\\|", "|").split()) for cell in cells if cell.strip()]
-    is_data = any(_NUMBER.fullmatch(name) or len(name) > _LONGEST_NAME for name in names)
-    return "" if is_data or len(names) == 1 else ", ".join(names)
+    return "" if is_data(names, _LONGEST_NAME) or len(names) == 1 else ", ".join(names)
 
 
 def _fences(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:

@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
-from worker.parse import types
+from schemas.magic import any_kind_of
+from worker import types
 
-_MAGIC = {
-    b"%PDF-": "application/pdf",
-    b"\x89PNG\r\n\x1a\n": "image/png",
-    b"\xff\xd8\xff": "image/jpeg",
-    b"GIF87a": "image/gif",
-    b"GIF89a": "image/gif",
-    b"II*\0": "image/tiff",
-    b"MM\0*": "image/tiff",
-    b"\x1f\x8b": "application/gzip",
-    b"BZh": "application/x-bzip2",
-    b"\xfd7zXZ\0": "application/x-xz",
-    b"\x28\xb5\x2f\xfd": "application/zstd",
-    b"7z\xbc\xaf\x27\x1c": "application/x-7z-compressed",
-    b"Rar!\x1a\x07": "application/vnd.rar",
-    b"\x7fELF": "application/x-elf",
-    b"\xca\xfe\xba\xbe": "application/java-vm",
-    b"\0asm": "application/wasm",
-    b"SQLite format 3\0": "application/vnd.sqlite3",
-    b"OggS": "audio/ogg",
-    b"ID3": "audio/mpeg",
-    b"fLaC": "audio/flac",
-    b"PAR1": "application/vnd.apache.parquet",
+#: Of what is no plain text, by its kind.
+_BINARY = {
+    "pdf": "application/pdf",
+    "png": "image/png",
+    "jpg": "image/jpeg",
+    "gif": "image/gif",
+    "tif": "image/tiff",
+    "bmp": "image/bmp",
+    "webp": "image/webp",
+    "avif": "image/avif",
+    "heic": "image/heic",
+    "heif": "image/heif",
+    "gz": "application/gzip",
+    "bz2": "application/x-bzip2",
+    "xz": "application/x-xz",
+    "zst": "application/zstd",
+    "7z": "application/x-7z-compressed",
+    "rar": "application/vnd.rar",
+    "so": "application/x-elf",
+    "class": "application/java-vm",
+    "wasm": "application/wasm",
+    "sqlite": "application/vnd.sqlite3",
+    "parquet": "application/vnd.apache.parquet",
+    "ogg": "audio/ogg",
+    "mp3": "audio/mpeg",
+    "m4a": "audio/mp4",
+    "flac": "audio/flac",
+    "wav": "audio/wav",
+    "avi": "video/x-msvideo",
+    "mov": "video/quicktime",
+    "mp4": "video/mp4",
 }
-_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-_RIFF = {b"WEBP": "image/webp", b"WAVE": "audio/wav", b"AVI ": "video/x-msvideo"}
-#: Of the container that pictures, sound and films have in common.
-_BRANDS = {b"avif": "image/avif", b"heic": "image/heic", b"heix": "image/heic", b"M4A ": "audio/mp4"}
 _OFFICE = "application/vnd.openxmlformats-officedocument"
 #: Names of members that only one kind of ZIP container has.
 _MEMBERS = {
@@ -78,17 +84,12 @@ def mime_of(name: str, data: bytes) -> tuple[str, bool]:
 
 
 def _by_magic(data: bytes) -> str | None:
-    if data.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+    kind = any_kind_of(data)
+    if kind == "zip":
         return _of_zip(data)
-    if data.startswith(_OLE):
+    if kind == "ole":
         return "application/msword" if "WordDocument".encode("utf-16-le") in data else "application/x-ole-storage"
-    if data[:4] == b"RIFF":
-        return _RIFF.get(data[8:12])
-    if data[4:8] == b"ftyp":
-        return _BRANDS.get(data[8:12], "video/mp4")
-    if data[:2] == b"BM" and data[6:10] == b"\0\0\0\0":
-        return "image/bmp"
-    return next((type_ for magic, type_ in _MAGIC.items() if data.startswith(magic)), None)
+    return _BINARY.get(kind or "")
 
 
 def _of_zip(data: bytes) -> str:

@@ -10,12 +10,16 @@ from typing import Any
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
+from worker.parse.blocks import heading
 from worker.parse.limits import Limits
 from worker.parse.markdown import fenced, title_of
 from worker.parse.text import decode
 
 #: Characters kept of a cell's outputs: the rest is data, not text.
 _OUTPUT = 2000
+
+#: Digits of a number that is read.
+_DIGITS = 3
 
 #: Colours and cursor movements of terminals.
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
@@ -34,7 +38,7 @@ def read(data: bytes, _limits: Limits) -> Document:
 
 def _loaded(text: str) -> dict[str, Any]:
     try:
-        content = json.loads(text, parse_int=len, parse_float=len)
+        content = json.loads(text, parse_int=_small, parse_float=len)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
         raise _failure(f"is not well-formed JSON at {place}: {error.msg}") from None
@@ -43,6 +47,11 @@ def _loaded(text: str) -> dict[str, Any]:
     if not isinstance(content, dict) or not isinstance(content.get("cells", content.get("worksheets")), list):
         raise _failure("has no list of cells")
     return content
+
+
+def _small(digits: str) -> int:
+    """A number that may be a level; what long ones are worth takes its time, and nobody asks."""
+    return int(digits) if len(digits) <= _DIGITS else 0
 
 
 def _failure(what: str) -> FileError:
@@ -67,9 +76,7 @@ def _blocks(cell: dict[str, Any], language: str) -> Iterator[str]:
     source = _text(cell.get("source", cell.get("input"))).strip("\n")
     if cell.get("cell_type") != "code":
         level = cell.get("level")
-        yield (
-            "#" * int(level) + f" {source}" if cell.get("cell_type") == "heading" and isinstance(level, int) else source
-        )
+        yield heading(level, source) if cell.get("cell_type") == "heading" and isinstance(level, int) else source
         return
     if source.strip():
         yield fenced(source, language)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import zlib
 from importlib import import_module
 from io import BytesIO
@@ -13,8 +12,8 @@ from schemas.errors import FileError
 from schemas.status import Reason
 from worker.parse.limits import Limits, too_large
 
-#: Bytes of an entry in the directory, at least.
-_ENTRY = 46
+#: What each entry of the directory begins with (PKWARE's APPNOTE, 4.3.12).
+_ENTRY = b"PK\1\2"
 _MAX_MEMBERS = 20_000
 #: A container may hold more than this only if that is not also more than `_MAX_RATIO` times its own size.
 _UNSUSPECTED = 64 << 20
@@ -40,7 +39,7 @@ def opened(data: bytes, limits: Limits, *, declarations: bool = True) -> ZipFile
 
     Raises `FileError`: `too_large` (a bomb), `encrypted`, `parse_failed`.
     """
-    _check_directory(data)
+    _check_members(data)
     archive = ZipFile(BytesIO(data))
     members = archive.infolist()
     if any(member.flag_bits & _IS_ENCRYPTED for member in members):
@@ -79,35 +78,36 @@ def _kind(archive: ZipFile) -> str:
     raise FileError(Reason.UNSUPPORTED_TYPE, "An archive is not read; unpack it beside itself.")
 
 
-def _check_directory(data: bytes) -> None:
-    """Refuse a directory of very many members before objects are made of them.
-
-    The record at the end (PKWARE's APPNOTE, 4.3.16) has the directory's size at byte 12.
-    """
-    end = data.rfind(b"PK\5\6", max(0, len(data) - 65_557))
-    if end < 0 or end + 22 > len(data):
-        raise BadZipFile("the end is missing")
-    (size,) = struct.unpack_from("<I", data, end + 12)
-    if min(size, len(data)) > _MAX_MEMBERS * _ENTRY * 4:
-        raise too_large(f"The container has more than {_MAX_MEMBERS:,} members, as PARSE_MEMORY_MB would not hold")
+def _check_members(data: bytes) -> None:
+    """Refuse very many members before objects are made of them; what the records say of their number may be a lie."""
+    if data.count(_ENTRY) > _MAX_MEMBERS:
+        message = f"The container has more than {_MAX_MEMBERS:,} members; unpack it or split it."
+        raise FileError(Reason.TOO_LARGE, message)
 
 
 def _inflated(archive: ZipFile, info: ZipInfo, left: int, bomb: FileError, *, declarations: bool) -> int:
     """Bytes of a member, counted piece by piece: what it declares may be a lie."""
-    size = 0
+    size, tail = 0, b""
     checked = not declarations and info.filename.endswith((".xml", ".rels"))
     try:
         with archive.open(info) as stream:
             while piece := stream.read(_PIECE):
-                if checked and any(mark in piece for mark in _DECLARATIONS):
-                    message = f"{info.filename} declares entities, which no office document does; save it again."
-                    raise FileError(Reason.PARSE_FAILED, message)
+                if checked:
+                    tail = _checked(info, tail + piece)
                 size += len(piece)
                 if size > left:
                     raise bomb
     except (zlib.error, EOFError) as error:
         raise BadZipFile(f"{info.filename} cannot be inflated") from error
     return size
+
+
+def _checked(info: ZipInfo, piece: bytes) -> bytes:
+    """The end of the piece, in which a mark may begin. Raises `FileError` where one stands."""
+    if any(mark in piece for mark in _DECLARATIONS):
+        message = f"{info.filename} declares entities, which no office document does; save it again."
+        raise FileError(Reason.PARSE_FAILED, message)
+    return piece[1 - max(map(len, _DECLARATIONS)) :]
 
 
 def _bomb(most: int) -> FileError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from schemas.status import Reason
-from worker.parse import types
+from worker import types
 
 #: Bytes a line has on average in scripts and styles that were packed; people stay below a hundred.
 _PACKED_LINE = 300

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from psycopg import Connection
@@ -54,38 +55,51 @@ def insert(pool: Pool, project_id: str, node: Row) -> Row:
         return _get(connection, project_id, node["id"])
 
 
-def set_content(pool: Pool, project_id: str, node_id: str, content: Row) -> str | None:
-    """Replace a node's content; the key of the object that is not needed any more."""
-    with pool.connection() as connection:
-        handover.lock_project(connection, project_id)
-        old = _get(connection, project_id, node_id)
-        _claim(connection, content["object_key"])
-        connection.execute(_SQL["set_content"], {**content, "project_id": project_id, "id": node_id})
-        watch.nodes_changed(connection, project_id, [old["id_path"]])
-        key: str | None = old["object_key"]
-        if key is not None:
-            strays.leave(connection, [key])
-        return key
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a node goes: another name, if any, and with `to_parent` another parent (None: the root)."""
+
+    name: str | None
+    parent_id: str | None
+    to_parent: bool
 
 
-def move(
-    pool: Pool, project_id: str, node_id: str, *, name: str | None, parent_id: str | None, to_parent: bool
-) -> None:
-    """Give a node another name, and with `to_parent` another parent (None: the root)."""
+def change(pool: Pool, project_id: str, node_id: str, place: Place | None, content: Row | None) -> str | None:
+    """Give a node another place, another content, or both at once; the key of the object that is not needed any more.
+
+    Raises `NotFound`, and `Invalid` for a place where it cannot be.
+    """
     with pool.connection() as connection:
         handover.lock_project(connection, project_id)
-        node = _get(connection, project_id, node_id)
-        parent = parent_id if to_parent else node["parent_id"]
-        path = f"{folder_path(connection, project_id, parent)}/{node_id}"
-        if path.startswith(node["id_path"] + "/"):
-            raise Invalid("A folder cannot be moved into itself; choose another parent.")
-        values = {"project_id": project_id, "id": node_id, "name": name or node["name"], "parent_id": parent}
-        connection.execute(_SQL["set_place"], values)
-        watch.nodes_changed(connection, project_id, [node["id_path"]])
-        if path != node["id_path"]:
-            _check_depth(path)
-            connection.execute(_SQL["move_below"], {"project_id": project_id, "old": node["id_path"], "new": path})
-            watch.nodes_changed(connection, project_id, [path])
+        if place is not None:
+            _move(connection, _get(connection, project_id, node_id), place)
+        return None if content is None else _set_content(connection, project_id, node_id, content)
+
+
+def _set_content(connection: Connection[Any], project_id: str, node_id: str, content: Row) -> str | None:
+    old = _get(connection, project_id, node_id)
+    _claim(connection, content["object_key"])
+    connection.execute(_SQL["set_content"], {**content, "project_id": project_id, "id": node_id})
+    watch.nodes_changed(connection, project_id, [old["id_path"]])
+    key: str | None = old["object_key"]
+    if key is not None:
+        strays.leave(connection, [key])
+    return key
+
+
+def _move(connection: Connection[Any], node: Row, place: Place) -> None:
+    project_id, node_id = node["project_id"], node["id"]
+    parent = place.parent_id if place.to_parent else node["parent_id"]
+    path = f"{folder_path(connection, project_id, parent)}/{node_id}"
+    if path.startswith(node["id_path"] + "/"):
+        raise Invalid("A folder cannot be moved into itself; choose another parent.")
+    values = {"project_id": project_id, "id": node_id, "name": place.name or node["name"], "parent_id": parent}
+    connection.execute(_SQL["set_place"], values)
+    watch.nodes_changed(connection, project_id, [node["id_path"]])
+    if path != node["id_path"]:
+        _check_depth(path)
+        connection.execute(_SQL["move_below"], {"project_id": project_id, "old": node["id_path"], "new": path})
+        watch.nodes_changed(connection, project_id, [path])
 
 
 def delete(pool: Pool, project_id: str, node_id: str) -> list[str]:

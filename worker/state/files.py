@@ -244,10 +244,10 @@ def one(pool: Pool, index_id: UUID, file: str) -> dict[str, Any] | None:
         return connection.cursor(row_factory=dict_row).execute(_SQL["one"], values).fetchone()
 
 
-def paths(pool: Pool, index_id: UUID) -> list[tuple[str, str]]:
-    """(file_node_id, path) of every file with live chunks."""
+def paths(pool: Pool, index_id: UUID, start: str = "") -> list[tuple[str, str]]:
+    """(file_node_id, path) of every file with live chunks whose path begins so."""
     with pool.connection() as connection:
-        return connection.execute(_SQL["paths"], {"index_id": index_id}).fetchall()
+        return connection.execute(_SQL["paths"], {"index_id": index_id, "start": start}).fetchall()
 
 
 def below(pool: Pool, index_id: UUID, id_path: str, limit: int | None = None) -> list[str]:

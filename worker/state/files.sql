@@ -180,9 +180,9 @@ SELECT id, path, live_chunks FROM search_index_file
 WHERE index_id = %(index_id)s AND status <> 'removed' AND (id = %(file_id)s OR node_id = %(node_id)s)
 
 -- name: paths
--- every live file's identifiers, for path filters
+-- live files' identifiers, for path filters
 SELECT coalesce(node_id, id::text) AS file_node_id, path FROM search_index_file
-WHERE index_id = %(index_id)s AND live_chunks > 0
+WHERE index_id = %(index_id)s AND live_chunks > 0 AND starts_with(path, %(start)s)
 
 -- name: below
 -- live files at or below a place, as id paths tell it

@@ -53,10 +53,3 @@ def rows(pool: Pool, index_id: UUID, unlisted: Sequence[bytes]) -> Rows:
     values = {"index_id": index_id, "unlisted": list(unlisted)}
     with reading(pool) as connection:
         return connection.cursor(row_factory=class_row(Rows)).execute(_SQL["known"], values).fetchone() or Rows(0, 0)
-
-
-def extensions(pool: Pool, index_id: UUID) -> set[str]:
-    """Extensions of the files that are in the index, in lower case and without their dot."""
-    with reading(pool) as connection:
-        found = connection.execute(_SQL["extensions"], {"index_id": index_id}).fetchall()
-    return {extension for (extension,) in found if extension}

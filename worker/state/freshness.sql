@@ -24,7 +24,3 @@ WHERE index_id = %(index_id)s AND status <> 'removed'
   AND NOT EXISTS (
       SELECT FROM unnest(%(unlisted)s::bytea[]) AS u (prefix)
       WHERE substring(f.key FROM 1 FOR length(u.prefix)) = u.prefix)
-
--- name: extensions
-SELECT DISTINCT lower(substring(path FROM '[^/]\.([^./]+)$')) FROM search_index_file
-WHERE index_id = %(index_id)s AND status <> 'removed'

@@ -48,6 +48,12 @@ class Index:
     def __post_init__(self) -> None:
         object.__setattr__(self, "settings", IndexSettings.model_validate(self.settings))
 
+    @property
+    def types(self) -> frozenset[str]:
+        """What `config.types` keeps a folder to; none are every type, and a single node is taken whatever it is."""
+        types = () if self.folder_node_id is None else self.settings.types
+        return frozenset(kind.lower().removeprefix(".") for kind in types)
+
 
 @dataclass(frozen=True, slots=True)
 class Searchable:

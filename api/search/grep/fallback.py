@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from threading import Event
 from uuid import uuid5
@@ -17,7 +17,7 @@ from api.search.grep.pattern import Pattern
 from api.search.grep.texts import all_texts
 from schemas.errors import SourceError
 from schemas.grep import Grep
-from schemas.search import Hit
+from schemas.search import Hit, Note
 from worker.resources import Resources
 from worker.state.tools import Index
 
@@ -31,19 +31,30 @@ _SHORT = 3
 _WORD = re.compile(r"\w+")
 
 #: By how many words a line has, then its file.
-_Weighed = tuple[int, int, Text, Line]
+_Weighed = tuple[int, int, Hit]
 
 
-def fallback(resources: Resources, index: Index, text: str, top_k: int, *, left: Event | None = None) -> list[Hit]:
+def fallback(
+    resources: Resources, index: Index, text: str, top_k: int, *, left: Event | None = None
+) -> tuple[list[Hit], list[Note]]:
     """The best line of each file that has any of a query's words, with those around it; the most words first.
 
-    Takes hardly more than GREP_SECONDS; of a folder that cannot be read to its end, what was read.
+    Takes hardly more than GREP_SECONDS; of a folder that cannot be read to its end, what was read, and a note.
     """
     words = words_of(text)
     if not words:
-        return []
+        return [], []
     folder = opened(resources, index, any_of(words), left)
-    return best_lines(all_texts(folder), words, folder.pattern, folder.check, top_k)
+    texts = as_far_as_there(all_texts(folder), folder.notes)
+    return best_lines(texts, words, folder.pattern, folder.check, top_k), folder.notes
+
+
+def as_far_as_there(texts: Iterable[Text], notes: list[Note]) -> Iterator[Text]:
+    """The texts up to where their source fails, which is noted: what is best of a part is better than nothing."""
+    try:
+        yield from texts
+    except SourceError as error:
+        notes.append(Note(code=error.code, detail=error.message))
 
 
 def words_of(text: str) -> list[str]:
@@ -67,21 +78,18 @@ def best_lines(
             best += _weighed(text, words, pattern, check)
             if len(best) > 2 * top_k:
                 best = _first(best, top_k)
-    except (TimeOver, SourceError):
+    except TimeOver:
         # what is best of a part is better than nothing
         pass
-    return [
-        hit_of(text, *_around(text, line), line.number, count / len(words))
-        for count, _, text, line in _first(best, top_k)
-    ]
+    return [hit for _, _, hit in _first(best, top_k)]
 
 
 def _first(found: Sequence[_Weighed], count: int) -> list[_Weighed]:
-    return sorted(found, key=lambda one: (-one[0], -one[1], one[2].path, one[2].id_path))[:count]
+    return sorted(found, key=lambda one: (-one[0], -one[1], one[2].file_path, one[2].file_id_path))[:count]
 
 
 def _weighed(text: Text, words: Sequence[str], pattern: Pattern, check: Callable[[], None]) -> list[_Weighed]:
-    """The line of a text that has the most words; nothing where no line has any."""
+    """The line of a text that has the most words; nothing where no line has any, and nothing else of the text."""
     best: tuple[int, Line] | None = None
     in_file: set[str] = set()
     for line in islice(text.lines(pattern, check), MAX_LINES):
@@ -90,7 +98,10 @@ def _weighed(text: Text, words: Sequence[str], pattern: Pattern, check: Callable
         in_file |= present
         if best is None or len(present) > best[0]:
             best = len(present), line
-    return [(best[0], len(in_file), text, best[1])] if best else []
+    if best is None:
+        return []
+    count, line = best
+    return [(count, len(in_file), hit_of(text, *_around(text, line), line.number, count / len(words)))]
 
 
 def hit_of(text: Text, start: int, end: int, number: int, score: float) -> Hit:

@@ -13,7 +13,7 @@ from api.search.grep import ripgrep
 from api.search.grep.disk import matching_keys, printable
 from api.search.grep.folder import Folder, Text, narrowed
 from api.text import joined
-from schemas.document import AS_WRITTEN, EXTENSIONS, Entry
+from schemas.document import AS_WRITTEN, Entry
 from schemas.errors import FileError, NotFound, SourceError
 from schemas.search import Note
 from schemas.status import FileStatus
@@ -22,6 +22,7 @@ from worker.sources.local import LocalFolder
 from worker.state import chunks, texts
 from worker.state.files import file_id
 from worker.state.texts import Known, Stored
+from worker.types import is_of
 
 #: Seconds between two looks at whether anybody still waits.
 _PATIENCE = 0.1
@@ -97,10 +98,10 @@ def _on_disk(folder: Folder, source: LocalFolder, program: str) -> Iterator[Text
         kept = [key for key in keys if not source.leaves_out(key)]
         known = texts.known(folder.resources.pool, [file_id(folder.index.id, key) for key in kept])
         for key in kept:
+            path = printable(key)
             row = known.get(file_id(folder.index.id, key))
             elsewhere = row is not None and row.has_text and row.type not in AS_WRITTEN
-            if not elsewhere and _is_of_types(folder, key, row):
-                path = printable(key)
+            if not elsewhere and (row is not None or is_of(folder.index.types, path, None)):
                 yield from _read(folder, source, Entry(key, path, f"/{path}", None, 0, ""), row)
 
 
@@ -110,7 +111,7 @@ def _unindexed(folder: Folder, source: Source) -> Iterator[Text]:
     for entry, row in _listed(folder, source):
         if row is not None and row.has_text:
             outdated += _is_outdated(entry, row)
-        elif entry.size <= folder.limit and _is_of_types(folder, entry.path.encode(), row):
+        elif entry.size <= folder.limit and (row is not None or is_of(folder.index.types, entry.path, entry.type)):
             yield from _read(folder, source, entry, row)
     if outdated:
         detail = f"Files that changed since they were indexed, and were looked through as they were then: {outdated}."
@@ -183,13 +184,3 @@ def decoded(data: bytes) -> bytes | None:
     if "\0" in text:
         return None
     return text.encode(errors="replace") if wide else data.removeprefix(codecs.BOM_UTF8)
-
-
-def _is_of_types(folder: Folder, key: bytes, row: Known | None) -> bool:
-    """Whether `config.types` takes a file; of one that was never listed, the extension tells."""
-    types = folder.index.settings.types
-    if row is not None or not types:
-        return True
-    extension = printable(key).rsplit("/", 1)[-1].rpartition(".")[2].lower()
-    names = {extension, *(type_ for type_, known in EXTENSIONS.items() if extension in known.split())}
-    return not names.isdisjoint(kind.lower().removeprefix(".") for kind in types)

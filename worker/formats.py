@@ -15,9 +15,8 @@ class Format:
     `read(data: bytes, limits: Limits) -> Document` and is imported at its first use; that of "code" is
     `read(text: str, language: str | None, limits: Limits)`. `version` is raised when parsing or chunking of the type
     changes: the next run parses its files again, in place. `isolated` formats have libraries that may crash or balloon:
-    they are read in a helper process, except files of at most `harmless` bytes. `magic` are first bytes that tell the
-    type whatever the name; a `binary` format that lacks what it should begin with is text under a wrong name.
-    `programs` can do more where one is on PATH.
+    they are read in a helper process, except files of at most `harmless` bytes. A `binary` format that lacks what it
+    should begin with (`schemas.magic`) is text under a wrong name. `programs` can do more where one is on PATH.
     """
 
     type: str
@@ -27,7 +26,6 @@ class Format:
     isolated: bool = False
     harmless: int = 0
     binary: bool = False
-    magic: tuple[bytes, ...] = ()
     programs: tuple[str, ...] = ()
 
     def is_isolated(self, size: int) -> bool:
@@ -35,37 +33,34 @@ class Format:
         return self.isolated and size > self.harmless
 
 
-_IMAGES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*")
-
 FORMATS = (
     Format("text", "txt", "text", version=2),
     Format("code", "", "code", version=3),
-    Format("markdown", EXTENSIONS["markdown"], "markdown", version=2),
+    Format("markdown", EXTENSIONS["markdown"], "markdown", version=3),
     # values take up to thirty times the memory of their text
     Format("json", EXTENSIONS["json"], "json", version=2, isolated=True, harmless=1 << 20),
-    Format("notebook", "ipynb", "notebook", isolated=True, harmless=1 << 20),
+    Format("notebook", "ipynb", "notebook", version=2, isolated=True, harmless=1 << 20),
     Format("jsonl", "jsonl ndjson", "jsonl"),
     Format("yaml", "yaml yml", "yaml"),
-    Format("toml", "toml", "toml"),
-    Format("csv", "csv tsv", "csv"),
-    Format("html", "html htm xhtml", "html", isolated=True),
+    Format("toml", "toml", "toml", version=2),
+    Format("csv", "csv tsv", "csv", version=2),
+    Format("html", "html htm xhtml", "html", version=2, isolated=True),
     Format("xml", "xml xsd xsl xslt svg plist", "xml"),
-    Format("email", "eml", "email", isolated=True),
-    Format("rtf", "rtf", "rtf", isolated=True, magic=(b"{\\rtf",)),
-    Format("pdf", "pdf", "pdf", isolated=True, binary=True, magic=(b"%PDF-",), programs=("tesseract",)),
+    Format("email", "eml", "email", version=2, isolated=True),
+    Format("rtf", "rtf", "rtf", isolated=True),
+    Format("pdf", "pdf", "pdf", isolated=True, binary=True, programs=("tesseract",)),
     Format("docx", "docx docm dotx", "docx", isolated=True, binary=True),
     Format("doc", "doc", "doc", isolated=True, binary=True, programs=("catdoc", "antiword", "soffice", "libreoffice")),
     Format("pptx", "pptx pptm", "pptx", isolated=True, binary=True),
     Format("xlsx", "xlsx xlsm", "xlsx", isolated=True, binary=True),
     Format("odt", "odt odp ods", "odt", isolated=True, binary=True),
-    Format("epub", "epub", "epub", isolated=True, binary=True),
+    Format("epub", "epub", "epub", version=2, isolated=True, binary=True),
     Format(
         "image",
         "png jpg jpeg jpe gif bmp tif tiff webp",
         "image",
         isolated=True,
         binary=True,
-        magic=_IMAGES,
         programs=("tesseract",),
     ),
 )

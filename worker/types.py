@@ -1,0 +1,89 @@
+"""What a file's name tells about its type: by the table of formats, and the languages of code."""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+
+from worker.formats import BY_EXTENSION, BY_TYPE, Format
+
+_LANGUAGES = {
+    "bash": "sh bash zsh ksh",
+    "c": "c h",
+    "clojure": "clj cljs cljc edn",
+    "cpp": "cc cpp cxx hh hpp hxx ipp",
+    "csharp": "cs csx",
+    "css": "css scss sass less",
+    "dart": "dart",
+    "dockerfile": "dockerfile containerfile",
+    "elixir": "ex exs",
+    "erlang": "erl hrl",
+    "fsharp": "fs fsi fsx",
+    "go": "go",
+    "graphql": "graphql gql",
+    "groovy": "groovy gradle",
+    "haskell": "hs",
+    "hcl": "tf hcl tfvars",
+    "html": "vue svelte",
+    "ini": "ini cfg conf properties",
+    "java": "java",
+    "javascript": "js jsx mjs cjs",
+    "julia": "jl",
+    "kotlin": "kt kts",
+    "lua": "lua",
+    "make": "mk",
+    "nix": "nix",
+    "objc": "mm",
+    "ocaml": "ml mli",
+    "perl": "pl pm",
+    "php": "php phtml",
+    "powershell": "ps1 psm1 psd1",
+    "protobuf": "proto",
+    "python": "py pyi pyw",
+    "r": "r",
+    "ruby": "rb rake gemspec",
+    "rust": "rs",
+    "scala": "scala sbt sc",
+    "solidity": "sol",
+    "sql": "sql",
+    "swift": "swift",
+    "tsx": "tsx",
+    "typescript": "ts mts cts",
+    "zig": "zig",
+}
+
+#: Names without an extension; any other such name is text.
+_NAMES = {
+    "containerfile": "dockerfile",
+    "dockerfile": "dockerfile",
+    "gemfile": "ruby",
+    "gnumakefile": "make",
+    "jenkinsfile": "groovy",
+    "makefile": "make",
+    "rakefile": "ruby",
+}
+
+
+def of(name: str) -> tuple[Format, str | None]:
+    """Format by name, and the language where that is code; "text" for all that is not known."""
+    stem, extension = split(name)
+    if not extension and stem in _NAMES:
+        return BY_TYPE["code"], _NAMES[stem]
+    language = _LANGUAGE_OF.get(extension)
+    return (BY_TYPE["code"], language) if language else (BY_EXTENSION.get(extension, BY_TYPE["text"]), None)
+
+
+def is_of(types: AbstractSet[str], path: str, word: str | None) -> bool:
+    """Whether `config.types` takes a file: by its extension, or its type as its source's `word` or its name tells it.
+
+    Without types every file is taken.
+    """
+    return not types or not types.isdisjoint({split(path)[1], word or of(path)[0].type})
+
+
+def split(name: str) -> tuple[str, str]:
+    """What stands before and behind the last dot of the file's name, in lower case."""
+    stem, _, extension = name.rsplit("/", 1)[-1].lower().rpartition(".")
+    return (stem, extension) if stem else (extension, "")
+
+
+_LANGUAGE_OF = {extension: language for language, extensions in _LANGUAGES.items() for extension in extensions.split()}
