@@ -11,7 +11,7 @@ from email.message import Message
 from schemas.document import Document
 from worker.parse import html
 from worker.parse.limits import Limits
-from worker.parse.text import decode
+from worker.parse.text import decode, decoded
 
 _HEAD = ("Subject", "From", "To", "Cc", "Date")
 
@@ -64,7 +64,7 @@ def _word(part: str | bytes, charset: str | None) -> str:
     if isinstance(part, str):
         return part.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     try:
-        return part.decode(charset or "utf-8", "replace")
+        return decoded(part, charset or "utf-8") or part.decode(charset or "utf-8", "replace")
     except LookupError:
         return part.decode("latin-1")
 
@@ -86,7 +86,8 @@ def _text(part: Message) -> str:
     payload = part.get_payload(decode=True)
     if not isinstance(payload, bytes) or not payload.strip():
         return ""
+    charset = str(part.get_content_charset() or "utf-8")
     try:
-        return payload.decode(str(part.get_content_charset() or "utf-8"))
+        return decoded(payload, charset) or payload.decode(charset)
     except (LookupError, UnicodeDecodeError):
         return decode(payload)
