@@ -6,11 +6,14 @@ from hypothesis import strategies as st
 
 from schemas.document import Document
 from schemas.errors import FileError
+from schemas.source import ChunkSettings
 from schemas.status import Reason
 from worker import parse as parsers
+from worker.memory import Bounded
 from worker.parse import Limits, version
 from worker.parse.formats import BY_TYPE
 from worker.parse.grammar import is_known
+from worker.tokens import cl100k
 
 
 def parse(name: str, data: bytes) -> Document:
@@ -142,3 +145,10 @@ def _is_utf8(data: bytes) -> bool:
         return "\0" not in data.decode() and b"\x1b$" not in data
     except UnicodeDecodeError:
         return False
+
+
+def test_json_of_too_many_values_is_told_to_become_lines() -> None:
+    with pytest.raises(FileError) as caught:
+        Bounded(cl100k(), ChunkSettings(), 8192, "json", 1 << 30).check("[" + "1," * 5_000_000 + "1]")
+    assert caught.value.reason is Reason.TOO_LARGE
+    assert "PARSE_MEMORY_MB (1,024 MB); save it as JSON Lines (.jsonl) or raise that setting." in caught.value.message
