@@ -115,7 +115,8 @@ class Bounded:
     def _require(self, needed: int) -> None:
         if needed > self._memory_bytes:
             megabytes = self._memory_bytes >> 20
-            raise too_large(f"Cutting the file takes more memory than PARSE_MEMORY_MB ({megabytes:,} MB)")
+            remedy = "save it as JSON Lines (.jsonl)" if self._is_json else "split it"
+            raise too_large(f"Cutting the file takes more memory than PARSE_MEMORY_MB ({megabytes:,} MB)", remedy)
 
 
 def _of_json(text: str) -> int:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from difflib import SequenceMatcher
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +18,7 @@ import pytest
 from schemas.document import Document
 from schemas.status import Reason
 from tests.contract.samples import DATA, LIMITS, ROOT, helper, of, refused
-from worker.parse import Limits, doc, parse, types
+from worker.parse import Limits, doc, image, parse, types
 
 __all__ = ["helper"]
 Image = pytest.importorskip("PIL.Image")
@@ -31,14 +32,14 @@ needs_tesseract = pytest.mark.skipif(not types.programs(("tesseract",)), reason=
 
 def drawn(text: str = WORDS, *, ink: object = 0, ground: object = 255, mode: str = "L", size: int = 30) -> Any:
     """A picture of text, as high as its letters want it."""
-    image = Image.new(mode, (25 * size, (3 + 2 * len(text.splitlines())) * size), ground)
-    ImageDraw.Draw(image).multiline_text((size, size), text, ink, ImageFont.load_default(size), spacing=size // 2)
-    return image
+    picture = Image.new(mode, (25 * size, (3 + 2 * len(text.splitlines())) * size), ground)
+    ImageDraw.Draw(picture).multiline_text((size, size), text, ink, ImageFont.load_default(size), spacing=size // 2)
+    return picture
 
 
-def saved(image: Any, kind: str, **more: Any) -> bytes:
+def saved(picture: Any, kind: str, **more: Any) -> bytes:
     out = BytesIO()
-    image.save(out, kind, **more)
+    picture.save(out, kind, **more)
     return out.getvalue()
 
 
@@ -81,6 +82,24 @@ def test_a_picture_may_lie_on_its_side_or_head(degrees: int) -> None:
     # three lines are too few to tell which way is up
     turned = drawn(f"{WORDS}\n{WORDS}", size=40).rotate(degrees, expand=True)
     assert read("a.png", saved(turned, "PNG")) == " ".join(f"{WORDS} {WORDS}".split())
+
+
+@needs_tesseract
+@pytest.mark.parametrize(("degrees", "kind"), [(-15, "PNG"), (-5, "PNG"), (3, "PNG"), (8, "PDF"), (12, "PNG")])
+def test_a_page_may_lie_askew(degrees: int, kind: str) -> None:
+    text = f"{WORDS}\nThe lamps of the pier are lit when fog comes in."
+    askew = drawn(text, size=40).rotate(degrees, Image.Resampling.BICUBIC, expand=True, fillcolor=255)
+    found = read(f"a.{kind.lower()}", saved(askew, kind, **({"resolution": 200} if kind == "PDF" else {})))
+    assert SequenceMatcher(None, found, " ".join(text.split())).ratio() > 0.97
+
+
+@needs_tesseract
+def test_what_is_straight_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    readings = iter(["once", "twice"] * 4)
+    monkeypatch.setattr(image, "_recognised", lambda *_: next(readings))
+    for picture in (drawn(), drawn().rotate(90, expand=True), drawn(""), Image.effect_noise((900, 700), 90)):
+        assert image.recognise(picture, 0.0, LIMITS) == "once"
+        next(readings)
 
 
 @needs_tesseract

@@ -222,6 +222,12 @@ def test_a_line_that_cannot_match_is_named_and_the_others_hold() -> None:
     assert judge(BARE, os.fsdecode(b"caf\xe9.md"), {".gitignore": lines}) == "ignore_file"
 
 
+@pytest.mark.parametrize("text", ["\ud800?", "?\ud800"])
+def test_halves_of_pairs_in_a_tools_patterns_do_no_harm(text: str) -> None:
+    assert judge(Rules(exclude=[text]), text.replace("?", "a")) == "exclude"
+    assert judge(Rules(exclude=["?.md"]), f"{text}.md") is None
+
+
 # --- time
 
 
@@ -245,10 +251,24 @@ def test_a_deep_path_is_judged() -> None:
 
 # --- git
 
-NAMES = ["a", "b", "ab", "a.md", "b.md", "ba", "A b", "!x", "#y"]
+NAMES = ["a", "b", "ab", "a.md", "b.md", "ba", "A b", "!x", "#y", "é", "aé", "日b", os.fsdecode(b"a\xe9")]
 # no "a**" before a slash: some releases of git take it for "**"
 WORDS = ["a", "b", "*", "**", "a*", "*b", "*.md", "?", "[ab]", "[!a]", "a?", "*a*b*", "\\!x", "[[:alpha:]]", "A b"]
 WORDS += ["b.md", " ", "a.m[a-d]", "\\#y", "***"]
+# git's wildcards and classes know bytes, not letters
+WORDS += [
+    "é",
+    "??",
+    "???",
+    "a??",
+    "[é][é]",
+    "[à-ÿ]?",
+    "[^a]?",
+    "[日]*",
+    "\\é",
+    os.fsdecode(b"[\xc3\xe9]*"),
+    "?[!\x80-ÿ]",
+]
 
 
 def pattern(chance: random.Random) -> str:
@@ -267,7 +287,7 @@ def made_up(root: Path, chance: random.Random) -> None:
     folders = sorted(path for path in root.rglob("*") if path.is_dir() and ".git" not in path.parts)
     for folder in [root, *chance.sample(folders, min(len(folders), 3))]:
         lines = [pattern(chance) for _ in range(chance.randint(1, 4))]
-        (folder / ".gitignore").write_text("\n".join(lines) + "\n")
+        (folder / ".gitignore").write_bytes(os.fsencode("\n".join(lines) + "\n"))
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -278,8 +298,8 @@ def test_git_ignores_the_same_files(tmp_path: Path, seed: int) -> None:
     files = [path for path in sorted(tmp_path.rglob("*")) if path.is_file() and ".git" not in path.parts]
     paths = [path.relative_to(tmp_path).as_posix() for path in files]
     command = ["git", "-c", "core.excludesFile=", "check-ignore", "--no-index", "-z", "--stdin"]
-    asked = subprocess.run(command, cwd=tmp_path, input="\0".join(paths).encode(), capture_output=True, check=False)
-    ignored = {path for path in asked.stdout.decode().split("\0") if path}
+    asked = subprocess.run(command, cwd=tmp_path, input=os.fsencode("\0".join(paths)), capture_output=True, check=False)
+    ignored = {path for path in os.fsdecode(asked.stdout).split("\0") if path}
     rules = {path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in tmp_path.rglob(".gitignore")}
     assert {path for path in paths if judge(BARE, path, rules)} == ignored
 

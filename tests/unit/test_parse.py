@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.document import Document
 from schemas.errors import FileError
+from schemas.source import ChunkSettings
 from schemas.status import Reason
 from worker import parse as parsers
 from worker.formats import BY_TYPE
+from worker.memory import Bounded
 from worker.parse import Limits, version
 from worker.parse.grammar import is_known
+from worker.tokens import cl100k
 
 
 def parse(name: str, data: bytes) -> Document:
@@ -61,7 +64,7 @@ def test_the_name_tells_the_type(name: str, type_: str, language: str | None) ->
         ("a.txt", b"a\0b", Reason.BINARY),
         ("a.txt", b"%PDF-1.7 text", Reason.PARSE_FAILED),
         ("a.md", b"PK\x03\x04rest", Reason.PARSE_FAILED),
-        ("a.txt", b"\x80\x81\x8d\x8f\x90\x9d" * 9, Reason.NOT_UTF8),
+        ("a.txt", b"\x80\x81\x8d\x8f\x90\x9d" * 9 + b"\x80", Reason.NOT_UTF8),
         ("a.pdf", b"%PDF-1.7", Reason.PARSE_FAILED),
         ("A.PNG", b"\x89PNG", Reason.BINARY),
         ("a.mp3", b"ID3", Reason.UNSUPPORTED_TYPE),
@@ -125,6 +128,7 @@ def test_the_first_heading_is_the_title(text: str, title: str | None) -> None:
     assert parse("a.md", text.encode()).title == title
 
 
+@settings(deadline=None)
 @given(st.binary(), st.sampled_from(["a.md", "a.json", "a.py", "a.txt"]))
 def test_bytes_become_a_document_or_a_refusal(data: bytes, name: str) -> None:
     try:
@@ -141,3 +145,10 @@ def _is_utf8(data: bytes) -> bool:
         return "\0" not in data.decode() and b"\x1b$" not in data
     except UnicodeDecodeError:
         return False
+
+
+def test_json_of_too_many_values_is_told_to_become_lines() -> None:
+    with pytest.raises(FileError) as caught:
+        Bounded(cl100k(), ChunkSettings(), 8192, "json", 1 << 30).check("[" + "1," * 5_000_000 + "1]")
+    assert caught.value.reason is Reason.TOO_LARGE
+    assert "PARSE_MEMORY_MB (1,024 MB); save it as JSON Lines (.jsonl) or raise that setting." in caught.value.message

@@ -30,6 +30,8 @@ MAX_PATTERN = 1000
 _WILD = 10
 
 _SPECIAL = re.compile(r"[*?\[\\]")
+#: Between two slashes git takes more stars than two for two.
+_ANY_NUMBER = re.compile(r"\*\*+")
 #: The innermost braces with a comma, unless behind a backslash.
 _BRACES = re.compile(r"(?<!\\)\{([^{},]*,[^{}]*)\}")
 _CLASS = re.compile(r"\[:([a-z]+):\]")
@@ -88,10 +90,11 @@ class Patterns:
             found = max(found, self._paths[is_dir].get("/".join(names[depth:]), -1))
         if name.endswith(self._tails[is_dir]):
             found = max(found, *(line for end, line in self._ends[is_dir].items() if name.endswith(end)))
+        as_bytes = [_bytes(one) for one in names] if self._wild else ()
         for line, only_dirs, is_path, segments in self._rest:
             if line < found:
                 break
-            if (is_dir or not only_dirs) and _fits(segments, names, depth if is_path else len(names) - 1):
+            if (is_dir or not only_dirs) and _fits(segments, as_bytes, depth if is_path else len(names) - 1):
                 found = line
                 break
         return (self._rules[found],) if found >= 0 else None
@@ -124,7 +127,7 @@ class Patterns:
         for line, only_dirs, pattern in reversed(self._wild):
             is_path = "/" in pattern
             try:
-                found.append((line, only_dirs, is_path, _segments(pattern, is_path=is_path)))
+                found.append((line, only_dirs, is_path, _segments(_bytes(pattern), is_path=is_path)))
             except GitIgnorePatternError:
                 # git too passes over what it cannot read
                 log.warning("a pattern is passed over, as it matches nothing", pattern=pattern, path=self._place)
@@ -135,6 +138,16 @@ def lines_of(data: bytes) -> list[str]:
     """The lines of an ignore file, decoded as names on disk are."""
     text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
     return [line.removesuffix("\r") for line in text.split("\n")]
+
+
+def _bytes(text: str) -> str:
+    """A character for each byte, as git compares them: `?` is one byte of a letter beyond ASCII."""
+    if text.isascii():
+        return text
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("latin-1")
+    except UnicodeEncodeError:  # a name on disk has no other halves of pairs, one in JSON may
+        return text.encode("utf-8", "surrogatepass").decode("latin-1")
 
 
 def _parts(line: str) -> tuple[str, bool, bool]:
@@ -157,10 +170,10 @@ def _segments(pattern: str, *, is_path: bool) -> tuple[_Segment, ...]:
     if not is_path:
         return (_segment(pattern),)
     parts = pattern.removeprefix("/").split("/")
-    if parts[-1] == "**":
+    if _ANY_NUMBER.fullmatch(parts[-1]):
         # whatever is within, and not the directory itself
         parts.append("*")
-    return tuple(None if part == "**" else _segment(part) for part in parts)
+    return tuple(None if _ANY_NUMBER.fullmatch(part) else _segment(part) for part in parts)
 
 
 @lru_cache(4096)

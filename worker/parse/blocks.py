@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from worker.parse.limits import Limits
 
 #: What would begin a heading or a fence, which a paragraph is not.
 _MARK = re.compile(r"(?=#{1,6}(?:\s|$)|`{3}|~{3})")
 _BLANKS = re.compile(r"\s+")
+_WORD = re.compile(r"[^\W\d_]+")
+#: Words at the edge of a page that only counts pages, beside Roman numbers.
+_COUNTING_WORDS = (
+    "page of p pg pp seite von s de du sur sida av side pagina di van página pág strona z stránka sivu стр страница из "
+    "第 页 頁 页共 頁共 共 ページ 쪽 페이지"
+)
+_COUNTING = frozenset(_COUNTING_WORDS.split())
+_ROMAN = re.compile(r"[ivxlc]+")
 
 
 def heading(level: int, text: str) -> str:
@@ -28,6 +36,24 @@ def item(depth: int, text: str) -> str:
     """A list item, indented by its depth from 0."""
     line = _line(text)
     return f"{'  ' * max(0, min(depth, 8))}- {line}" if line else ""
+
+
+def named(name: str, text: str) -> str:
+    """A line of what stands beside the text, behind what it is; "" without text."""
+    line = _line(text)
+    return f"{name}: {line}" if line else ""
+
+
+def comment(author: str, text: str, at: str = "") -> str:
+    """A reader's comment, where it is not said on the cell `at`."""
+    return named(f"Comment{at and f' on {at}'}{author and f' by {_line(author)}'}", text)
+
+
+def edges(kind: str, texts: Iterable[str]) -> Iterator[str]:
+    """What stands at the edges of pages, each text once; page numbers are left out."""
+    for line in dict.fromkeys(map(_line, texts)):
+        if not all(word in _COUNTING or _ROMAN.fullmatch(word) for word in _WORD.findall(line.lower())):
+            yield named(f"Page {kind}", line)
 
 
 def table(rows: Iterable[Sequence[str]], limits: Limits) -> str:

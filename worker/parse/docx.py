@@ -1,10 +1,14 @@
-"""Word documents by python-docx: body in document order, headings, lists and tables as Markdown, footnotes last."""
+"""Word documents by python-docx: body in document order, headings, lists and tables as Markdown.
+
+Comments and charts follow the paragraph or table they belong to; footnotes, headers and footers are last.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from io import BytesIO
+from itertools import chain
 from typing import Any
 
 import docx
@@ -12,7 +16,8 @@ from docx.oxml import parse_xml
 from docx.oxml.ns import qn
 
 from schemas.document import Document
-from worker.parse.blocks import heading, item, joined, paragraph, table
+from worker.parse import drawing
+from worker.parse.blocks import comment, edges, heading, item, joined, paragraph, table
 from worker.parse.limits import Limits
 from worker.parse.package import opened
 
@@ -20,6 +25,7 @@ _HEADING = re.compile(r"heading (\d)$", re.IGNORECASE)
 _LIST = re.compile(r"list\b(?:.*? (\d)$)?", re.IGNORECASE)
 #: Parts that hold text beside the body.
 _NOTES = ("/footnotes", "/endnotes")
+_EDGES = ("header", "footer")
 #: Notes that are only the line above the notes.
 _SEPARATORS = ("separator", "continuationSeparator", "continuationNotice")
 
@@ -27,6 +33,7 @@ _P, _TBL, _TR, _TC = qn("w:p"), qn("w:tbl"), qn("w:tr"), qn("w:tc")
 _T, _TAB, _BR, _CR = qn("w:t"), qn("w:tab"), qn("w:br"), qn("w:cr")
 _HYPHEN, _PROPERTIES, _VALUE = qn("w:noBreakHyphen"), qn("w:pPr"), qn("w:val")
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
+_COMMENTED, _ID = qn("w:commentReference"), qn("w:id")
 Styles = dict[str, Any]
 
 #: What stands around blocks, rows and cells without being one.
@@ -45,12 +52,45 @@ def read(data: bytes, limits: Limits) -> Document:
 
 
 def _blocks(document: Any, styles: Styles, limits: Limits) -> Iterator[str]:
-    yield from _content(document.element.body, styles, limits)
-    for relation in document.part.rels.values():
-        if not relation.is_external and relation.reltype.endswith(_NOTES):
-            for note in parse_xml(relation.target_part.blob):
-                if note.get(qn("w:type")) not in _SEPARATORS:
-                    yield from _content(note, styles, limits)
+    body, part = document.element.body, document.part
+    beside = _beside(part)
+    for block in _within(body, (_P, _TBL)):
+        yield _block(block, styles, limits)
+        if beside:
+            yield from _belonging(block, beside, limits)
+    for note in chain.from_iterable(_parts(part, *_NOTES)):
+        if note.get(qn("w:type")) not in _SEPARATORS:
+            yield from _content(note, styles, limits)
+    for kind in _EDGES:
+        yield from edges(kind, map(_text, _parts(part, f"/{kind}")))
+
+
+def _parts(part: Any, *kinds: str) -> Iterator[Any]:
+    """Roots of the parts that a part refers to as one of the kinds."""
+    for relation in part.rels.values():
+        if not relation.is_external and relation.reltype.endswith(kinds):
+            yield parse_xml(relation.target_part.blob)
+
+
+def _beside(part: Any) -> dict[tuple[str, str | None], Any]:
+    """Comments, charts and diagrams by the tag and the id that refer to them."""
+    comments = chain.from_iterable(_parts(part, "/comments"))
+    found: dict[tuple[str, str | None], Any] = {(_COMMENTED, one.get(_ID)): one for one in comments}
+    for name, relation in part.rels.items():
+        for tag, kind in ((drawing.CHART, "/chart"), (drawing.DIAGRAM, "/diagramData")):
+            if not relation.is_external and relation.reltype.endswith(kind):
+                found[tag, name] = relation.target_part.blob
+    return found
+
+
+def _belonging(block: Any, beside: dict[tuple[str, str | None], Any], limits: Limits) -> Iterator[str]:
+    """What a block refers to, each once: what is drawn in two ways refers twice."""
+    for mark in block.iter(_COMMENTED, *drawing.REFERENCES):
+        found = beside.pop((mark.tag, mark.get(drawing.REFERENCES.get(mark.tag, _ID))), None)
+        if mark.tag != _COMMENTED and found:
+            yield from drawing.read(mark.tag, found, limits)
+        elif found is not None:
+            yield comment(found.get(qn("w:author"), ""), _text(found))
 
 
 def _styles(document: Any) -> Styles:
@@ -73,8 +113,11 @@ def _kind(style: Any) -> tuple[str, int]:
 
 
 def _content(element: Any, styles: Styles, limits: Limits) -> Iterator[str]:
-    for block in _within(element, (_P, _TBL)):
-        yield _paragraph(block, styles) if block.tag == _P else _table(block, styles, limits)
+    return (_block(block, styles, limits) for block in _within(element, (_P, _TBL)))
+
+
+def _block(block: Any, styles: Styles, limits: Limits) -> str:
+    return _paragraph(block, styles) if block.tag == _P else _table(block, styles, limits)
 
 
 def _within(element: Any, tags: tuple[str, ...]) -> Iterator[Any]:

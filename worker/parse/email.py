@@ -14,7 +14,7 @@ from schemas.document import Document
 from worker.parse import html
 from worker.parse.blocks import paragraph
 from worker.parse.limits import Limits
-from worker.parse.text import decode
+from worker.parse.text import decode, decoded
 
 _HEAD = ("Subject", "From", "To", "Cc", "Date")
 
@@ -100,8 +100,10 @@ def _word(part: str | bytes, charset: str | None) -> str:
     if isinstance(part, str):
         return part
     try:
-        # what stands between encoded words comes in Python's own spelling
-        return part.decode(charset or "raw-unicode-escape", "replace" if charset else "strict")
+        if charset is None:
+            # what stands between encoded words comes in Python's own spelling
+            return part.decode("raw-unicode-escape")
+        return decoded(part, charset) or part.decode(charset, "replace")
     except (LookupError, UnicodeDecodeError):
         return _guessed(part)
 
@@ -139,7 +141,8 @@ def _text(part: Message) -> str:
     payload = part.get_payload(decode=True)
     if not isinstance(payload, bytes) or not payload.strip():
         return ""
+    charset = str(part.get_content_charset() or "utf-8")
     try:
-        return payload.decode(str(part.get_content_charset() or "utf-8"))
+        return decoded(payload, charset) or payload.decode(charset)
     except (LookupError, UnicodeDecodeError):
         return decode(payload)

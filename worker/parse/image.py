@@ -13,6 +13,7 @@ from schemas.status import Reason
 from worker.parse import types
 from worker.parse.blocks import laid_out
 from worker.parse.limits import Limits, too_large
+from worker.parse.skew import skew, turned
 
 #: A picture is refused by the size it declares, before its pixels are made: one byte each, and more while converting.
 _MAX_PIXELS = 60_000_000
@@ -27,6 +28,8 @@ _PAGED = ("TIFF",)
 _MIDDLE = 128
 #: Layouts as Tesseract numbers them: what it finds, turned as it stands or, with the data for that, upright.
 _AS_IT_STANDS, _UPRIGHT = "--psm 3", "--psm 1"
+#: Share of the letters read askew that the straightened picture must have: fewer of them are wrong there.
+_MOST_OF_IT = 0.8
 #: Said of pictures without text.
 NOTHING = "Tesseract finds no text in the picture; if it shows some, save it larger, upright and with more contrast."
 
@@ -91,10 +94,23 @@ def _opaque(image: Any) -> Any:
 
 
 def recognise(image: Any, until: float, limits: Limits) -> str:
-    """What Tesseract reads in a picture, whichever way it is turned.
+    """What Tesseract reads in a picture, whichever way it is turned; one that lies askew is read straightened, too.
 
     Raises `FileError`: `too_large` if it is not done by `until` (monotonic seconds), `needs_ocr` without its data.
     """
+    text = _recognised(image, until, limits)
+    angle = skew(image)
+    if not angle:
+        return text
+    straight = _recognised(turned(image, angle, expand=True), until, limits)
+    return straight if _letters(straight) >= _letters(text) * _MOST_OF_IT else text
+
+
+def _letters(text: str) -> int:
+    return sum(map(str.isalnum, text))
+
+
+def _recognised(image: Any, until: float, limits: Limits) -> str:
     import pytesseract
 
     language, layout = _data(limits.ocr_languages)

@@ -33,6 +33,6 @@ class Limits:
             raise too_large(f"The file's text is longer than MAX_CHARACTERS ({self.max_characters:,})")
 
 
-def too_large(what: str) -> FileError:
+def too_large(what: str, remedy: str = "split it") -> FileError:
     """The outcome of a file that is over the bound that `what` names."""
-    return FileError(Reason.TOO_LARGE, f"{what}; split it or raise that setting.")
+    return FileError(Reason.TOO_LARGE, f"{what}; {remedy} or raise that setting.")

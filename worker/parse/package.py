@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import posixpath
 import zlib
+from collections.abc import Iterator
 from importlib import import_module
 from io import BytesIO
 from zipfile import BadZipFile, ZipFile, ZipInfo
+
+from defusedxml.ElementTree import fromstring
 
 from schemas.document import Document
 from schemas.errors import FileError
@@ -60,6 +64,17 @@ def member(archive: ZipFile, name: str) -> bytes:
         return archive.read(name)
     except KeyError:
         raise FileError(Reason.PARSE_FAILED, f"The document is damaged: {name} is missing; save it again.") from None
+
+
+def related(archive: ZipFile, name: str) -> Iterator[tuple[str, str, str]]:
+    """Id, kind and name of each member that the member `name` of an Office Open XML container refers to."""
+    folder, _, last = name.rpartition("/")
+    place = f"{folder}/_rels/{last}.rels".lstrip("/")
+    members = set(archive.namelist())
+    for relation in fromstring(archive.read(place)) if place in members else ():
+        target = posixpath.normpath(posixpath.join("/", folder, relation.get("Target", ""))).lstrip("/")
+        if relation.get("TargetMode") != "External" and target in members:
+            yield relation.get("Id", ""), relation.get("Type", "").rpartition("/")[2], target
 
 
 def _kind(archive: ZipFile) -> str:

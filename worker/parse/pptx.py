@@ -1,4 +1,4 @@
-"""Presentations by python-pptx: each slide's title as a heading, its text and tables, and the speaker's notes."""
+"""Presentations by python-pptx: each slide's title as a heading, its text, tables, charts, and the speaker's notes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from io import BytesIO
 from typing import Any
 
 from pptx import Presentation
+from pptx.oxml.ns import qn
 
 from schemas.document import Document
+from worker.parse import drawing
 from worker.parse.blocks import heading, item, joined, laid_out, paragraph, table
 from worker.parse.limits import Limits
 from worker.parse.package import opened
+
+_COMPATIBLE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 
 
 def read(data: bytes, limits: Limits) -> Document:
@@ -26,6 +30,7 @@ def read(data: bytes, limits: Limits) -> Document:
 
 
 def _slide(slide: Any, number: int, limits: Limits) -> Iterator[str]:
+    _choose(slide.shapes.element)
     title = slide.shapes.title
     content = [block for block in _shapes(slide.shapes, title, limits) if block]
     notes = slide.notes_slide.notes_text_frame if slide.has_notes_slide else None
@@ -37,6 +42,14 @@ def _slide(slide: Any, number: int, limits: Limits) -> Iterator[str]:
         yield "Notes: " + paragraph(notes.text)
 
 
+def _choose(tree: Any) -> None:
+    """Put the first choice of what is drawn in several ways, such as text with formulas, where the library looks."""
+    for group in [tree, *tree.iter(qn("p:grpSp"))]:
+        for several in group.findall(f"{_COMPATIBLE}AlternateContent"):
+            at = group.index(several)
+            group[at : at + 1] = [shape for choice in several[:1] for shape in choice]
+
+
 def _shapes(shapes: Iterable[Any], title: Any, limits: Limits) -> Iterator[str]:
     for shape in shapes:
         if title is not None and shape.shape_id == title.shape_id:
@@ -45,8 +58,22 @@ def _shapes(shapes: Iterable[Any], title: Any, limits: Limits) -> Iterator[str]:
             yield from _shapes(shape.shapes, title, limits)
         elif getattr(shape, "has_table", False):
             yield table(([cell.text for cell in row.cells] for row in shape.table.rows), limits)
-        elif shape.has_text_frame:
+        elif shape.has_text_frame and not _is_number(shape):
             yield from _lines(shape.text_frame)
+        else:
+            yield from _drawn(shape, limits)
+
+
+def _is_number(shape: Any) -> bool:
+    return any(place.get("type") == "sldNum" for place in shape.element.iter(qn("p:ph")))
+
+
+def _drawn(shape: Any, limits: Limits) -> Iterator[str]:
+    """What a chart or a diagram says."""
+    for mark in shape.element.iter(*drawing.REFERENCES):
+        relation = shape.part.rels.get(mark.get(drawing.REFERENCES[mark.tag]))
+        if relation is not None and not relation.is_external:
+            yield from drawing.read(mark.tag, relation.target_part.blob, limits)
 
 
 def _lines(frame: Any) -> Iterator[str]:

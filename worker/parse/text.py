@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Iterator
+from itertools import islice
 from unicodedata import category
 
 from schemas.document import Document
@@ -52,9 +54,20 @@ _ENCODINGS = re.compile(
 #: Encodings that are guessed at; by others (EBCDIC, UTF-7, …) nearly any bytes could be text.
 _GUESSED = (
     *("cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp1258", "cp874"),
-    *("koi8_r", "koi8_u", "cp866", "cp437", "cp850", "cp852", "mac_roman", "mac_cyrillic"),
-    *("cp932", "euc_jp", "euc_jis_2004", "gb18030", "big5", "cp949"),
+    *("iso8859-1", "iso8859-2", "iso8859-5", "iso8859-7", "iso8859-9", "iso8859-15"),
+    *("koi8-r", "koi8-u", "cp866", "cp437", "cp850", "cp852", "mac-roman", "mac-cyrillic"),
+    *("cp932", "shift_jis_2004", "euc_jis_2004", "gb18030", "big5hkscs", "cp949", "euc_kr"),
 )
+#: What programs write under the name of an encoding that has less characters, as browsers know.
+_WRITTEN = {
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "tis-620": "cp874",
+    "shift_jis": "cp932",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "euc_kr": "cp949",
+}
 
 #: Blocks of 256 characters that a text in letters takes at most, those of Chinese, Japanese and Korean, and NUL and
 #: the bytes of ASCII's text.
@@ -64,11 +77,20 @@ _ASCII = frozenset(b"\0\t\n\r" + bytes(range(0x20, 0x7F)))
 #: Controls, halves of pairs, and what is no character or a private one.
 _NO_TEXT = frozenset({"Cc", "Cn", "Co", "Cs"})
 
-#: Of the Latin ones a guess tells little: the commonest is taken, Turkish by its letters.
-_LATIN = frozenset({"cp1250", "cp1252", "cp1254", "cp1257", "cp1258"})
-_OLD = frozenset({"cp437", "cp850", "cp852", "mac_roman"})
-_NOT_WESTERN = frozenset("þðýÞÐÝ")
+#: Share of foreign characters that may stand where none does, and characters that are looked at for it.
+_ODD_SHARE = 0.2
+_LOOKED_AT = 2000
+#: The detector's confidence in random bytes, at most, where as many characters are foreign as tell; in text it is more
+#: than twice that. Lines of tables do not count.
+_RANDOM, _ENOUGH = 0.05, 20
+_LINES = re.compile("[\u2500-\u257f]")
+_FOREIGN = re.compile(r"[^\0-\x7f]")
+_LATIN = re.compile("[\u0080-\u024f\u1e00-\u1eff]")
+_EUROPEAN = re.compile("[\u0080-\u2bff]")
+#: Symbols that may stand between letters: apostrophes, dashes, dots, and lines of tables.
+_WITHIN_WORDS = re.compile("[\xad\xb7\u2010-\u2019\u2500-\u257f]")
 
+_PLAIN = bytes(range(128))
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\v\x1b\x08")) + b"\x7f"
 
 #: Of a hundred characters beyond ASCII, so many may be broken in a text that is taken as UTF-8 all the same.
@@ -145,8 +167,8 @@ def _in_another(body: bytes, offset: int) -> str:
     if b"\0" in body:
         return _wide(body) or "\0"
     declared = _DECLARED.search(body, 0, 1024)
-    text = _decoded(body, declared[1].decode()) if declared else None
-    text = text or next((text for name in _guesses(body) if (text := _decoded(body, name))), None)
+    text = decoded(body, declared[1].decode()) if declared else None
+    text = text or next((text for name in _guesses(body) if (text := decoded(body, name))), None) or _wide(body)
     if text is None:
         message = f"The byte at offset {offset} is not valid UTF-8, and no other encoding fits; save the file as UTF-8."
         raise FileError(Reason.NOT_UTF8, message)
@@ -154,15 +176,24 @@ def _in_another(body: bytes, offset: int) -> str:
 
 
 def _wide(body: bytes) -> str | None:
-    """UTF-16 without a mark: most of its characters have a zero byte, always on the same side, or are of a script."""
+    """UTF-32 without a mark, which hardly anything else could be, or UTF-16.
+
+    Most characters of that have a zero byte, always on the same side, or are of a script.
+    """
+    for encoding in ("utf-32-le", "utf-32-be") if len(body) % 4 == 0 else ():
+        text = _decoded(body, encoding)
+        if text and _is_clean(text[:_SAMPLE]):
+            return text
     if len(body) % 2:
         return None
     sample = body[:_SAMPLE]
-    for side, encoding in ((0, "utf-16-be"), (1, "utf-16-le")):
-        zeros = sample[side::2].count(0)
-        if zeros * 4 > len(sample) and not sample[1 - side :: 2].count(0):
+    sides = ((sample[::2], sample[1::2], "utf-16-be"), (sample[1::2], sample[::2], "utf-16-le"))
+    for pages, others, encoding in sides:
+        if pages.count(0) * 4 > len(sample) and not others.count(0):
             return _decoded(body, encoding)
-        if zeros and _is_script(sample[side::2], sample.decode(encoding, "replace")):
+    # blanks and ends of lines have a zero byte, which characters of the one order seldom have in the other
+    for pages, _, encoding in sorted(sides, key=lambda side: not side[0].count(0)):
+        if _is_script(pages, sample.decode(encoding, "replace")):
             return _decoded(body, encoding)
     return None
 
@@ -174,40 +205,72 @@ def _is_script(pages: bytes, sample: str) -> bool:
     """
     used = set(pages)
     of_letters = len(used) <= _FEW_BLOCKS or sum(block in _EASTERN for block in pages) * 2 > len(pages)
-    odd = sum(category(c) in _NO_TEXT and c not in "\t\r\n" for c in sample)
-    return of_letters and not used <= _ASCII and odd * 100 <= len(sample)
+    return of_letters and not used <= _ASCII and pages.count(b" ") * 10 <= len(pages) and _is_clean(sample)
 
 
-def _decoded(body: bytes, encoding: str) -> str | None:
-    """The text if `encoding` is one of text and all of `body` is in it."""
+def _is_clean(sample: str) -> bool:
+    """Whether hardly a character is a control or none at all."""
+    return sum(category(c) in _NO_TEXT and c not in "\t\r\n" for c in sample) * 100 <= len(sample)
+
+
+def decoded(body: bytes, encoding: str) -> str | None:
+    """The text if `encoding`, or what is written under its name, is one of text and all of `body` is in it."""
     try:
         name = codecs.lookup(encoding).name
+    except LookupError:
+        return None
+    return (_decoded(body, _WRITTEN[name]) if name in _WRITTEN else None) or _decoded(body, name)
+
+
+def _decoded(body: bytes, name: str) -> str | None:
+    try:
         return body.decode(name) if _ENCODINGS.fullmatch(name) else None
-    except (LookupError, UnicodeDecodeError):
+    except UnicodeDecodeError:
         return None
 
 
-def _guesses(body: bytes) -> list[str]:
+def _guesses(body: bytes) -> Iterator[str]:
     """Encodings that fit, the likeliest first."""
-    from charset_normalizer import from_bytes
+    from chardet import detect_all
 
     sample = _sample(body)
     if len(sample.translate(None, _CONTROLS)) < len(sample) * 0.99:
-        return []
-    # languages are told by their letters; few of them tell nothing
-    names = [match.encoding for match in from_bytes(sample, cp_isolation=list(_GUESSED))]
-    western = _decoded(sample, "cp1252")
-    unsure = not names or names[0] in _OLD or (names[0] in _LATIN and "cp1252" in names)
-    if western and unsure and _is_plausible(western):
-        turkish = "cp1254" in names and not _NOT_WESTERN.isdisjoint(western)
-        names.insert(0, "cp1254" if turkish else "cp1252")
-    return names
+        return
+    found = detect_all(sample, ignore_threshold=True, include_encodings=_GUESSED)
+    likely = {one["encoding"]: one["confidence"] for one in found if one["encoding"]}
+    western = next((name for name in ("Windows-1252", "ISO-8859-1") if name in likely), None)
+    # where little is foreign, letters tell little: then the commonest is taken
+    certainty = 1 - 1 / len(set(sample.translate(None, _PLAIN)) or {0}) ** 3
+    names = sorted(likely, key=lambda name: likely[name] * (1 if name == western else certainty), reverse=True)
+    yield from (name for name in names if _is_likely(sample, name, likely[name]))
+    if _is_plausible(sample):
+        yield "cp1252"
 
 
-def _is_plausible(western: str) -> bool:
+def _is_likely(sample: bytes, encoding: str, confidence: float) -> bool:
+    """Whether foreign letters go together as in a language, and stand where they do, not as symbols within words."""
+    text = sample.decode(encoding, "replace")
+    foreign = [found.start() for found in islice(_FOREIGN.finditer(text), _LOOKED_AT)]
+    if confidence < _RANDOM and sum(not _LINES.match(text[at]) for at in foreign) > _ENOUGH:
+        return False
+    odd = sum(_is_odd(text[at - 1 : at], text[at], text[at + 1 : at + 2]) for at in foreign)
+    return odd <= len(foreign) * _ODD_SHARE
+
+
+def _is_odd(before: str, character: str, after: str) -> bool:
+    if not _EUROPEAN.match(character):
+        return False
+    if character.isalpha():
+        joins = any(c.isascii() and c.isalpha() for c in (before, after))
+        return (character.isupper() and before.islower()) or (joins and not _LATIN.match(character))
+    if category(character) in _NO_TEXT:
+        return True
+    return before.isalpha() and after.isalpha() and not _WITHIN_WORDS.match(character) and category(character)[0] != "M"
+
+
+def _is_plausible(sample: bytes) -> bool:
     """Whether foreign letters stand alone among ASCII, as in Western European languages."""
-    foreign = [c for c in western if not c.isascii()]
-    return len(foreign) * 2 <= len(western)
+    return len(sample.translate(None, _PLAIN)) * 2 <= len(sample)
 
 
 def _sample(body: bytes) -> bytes:

@@ -1,41 +1,100 @@
-"""Spreadsheets by openpyxl: each sheet a heading and a table of its values; formulas as their last results."""
+"""Spreadsheets by openpyxl: each sheet a heading and a table of its values; formulas as their last results.
+
+Comments and what is drawn on a sheet, which openpyxl does not read while it streams, follow its table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from datetime import date, datetime, time
 from io import BytesIO
 from typing import Any
+from xml.etree.ElementTree import Element
+from zipfile import ZipFile
 
+from defusedxml.ElementTree import fromstring
 from openpyxl import load_workbook
 
 from schemas.document import Document
-from worker.parse.blocks import heading, joined, table
+from worker.parse import drawing
+from worker.parse.blocks import comment, heading, joined, paragraph, table
 from worker.parse.limits import Limits
-from worker.parse.package import opened
+from worker.parse.package import opened, related
+
+_MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
+_SHEETS = "{http://schemas.openxmlformats.org/drawingml/2006/spreadsheetDrawing}"
+_ID = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
+_THREADS = "{http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomments}"
 
 
 def read(data: bytes, limits: Limits) -> Document:
     """The sheets as Markdown. Raises `FileError` as `package.opened` does."""
-    opened(data, limits, declarations=False).close()
-    book = load_workbook(BytesIO(data), read_only=True, data_only=True, keep_links=False)
-    try:
-        limits.check_pages(len(book.worksheets), "sheets")
-        text = joined(_sheets(book, limits), limits)
-        title = (book.properties.title or "").strip()
-    finally:
-        book.close()
+    with opened(data, limits, declarations=False) as archive:
+        book = load_workbook(BytesIO(data), read_only=True, data_only=True, keep_links=False)
+        try:
+            limits.check_pages(len(book.worksheets), "sheets")
+            text = joined(_sheets(book, archive, limits), limits)
+            title = (book.properties.title or "").strip()
+        finally:
+            book.close()
     return Document(text, "xlsx", title=title or None, markup="markdown")
 
 
-def _sheets(book: Any, limits: Limits) -> Iterator[str]:
+def _sheets(book: Any, archive: ZipFile, limits: Limits) -> Iterator[str]:
+    places, people = _places(archive)
     for sheet in book.worksheets:
         # what a sheet says of its size is often wrong
         sheet.reset_dimensions()
         content = table(_rows(sheet), limits)
-        if content:
+        place = places.get(sheet.title)
+        beside = [block for block in _beside(archive, place, people, limits) if block] if place else []
+        if content or beside:
             yield heading(1, sheet.title)
             yield content
+            yield from beside
+
+
+def _places(archive: ZipFile) -> tuple[dict[str, str], dict[str, str]]:
+    """Members of the sheets by their titles, and names of those who comment by their ids."""
+    book = next((name for _, kind, name in related(archive, "") if kind == "officeDocument"), None)
+    if book is None:
+        return {}, {}
+    members = {key: name for key, _, name in related(archive, book)}
+    sheets = fromstring(archive.read(book)).iter(f"{_MAIN}sheet")
+    lists = [fromstring(archive.read(name)) for _, kind, name in related(archive, book) if kind == "person"]
+    people = {one.get("id", ""): one.get("displayName", "") for each in lists for one in each}
+    return {s.get("name", ""): members[s.get(_ID, "")] for s in sheets if s.get(_ID, "") in members}, people
+
+
+def _beside(archive: ZipFile, sheet: str, people: dict[str, str], limits: Limits) -> Iterator[str]:
+    """Blocks of what belongs to the sheet in a member: comments on its cells, then boxes of text, then charts."""
+    parts = {kind: name for _, kind, name in related(archive, sheet)}
+    threads = fromstring(archive.read(parts["threadedComment"])) if "threadedComment" in parts else ()
+    # for programs that know no threads, the first of each cell stands there as a plain one, too
+    threaded = {one.get("ref") for one in threads}
+    if "comments" in parts:
+        yield from _comments(fromstring(archive.read(parts["comments"])), threaded)
+    for one in threads:
+        text = one.findtext(f"{_THREADS}text", "")
+        yield comment(people.get(one.get("personId", ""), ""), text, one.get("ref", ""))
+    if "drawing" in parts:
+        for box in fromstring(archive.read(parts["drawing"])).iter(f"{_SHEETS}txBody"):
+            yield paragraph(drawing.written(box))
+        for _, kind, name in related(archive, parts["drawing"]):
+            if kind == "chart":
+                # its values are those of cells
+                yield from drawing.chart(archive.read(name), limits, values=False)
+
+
+def _comments(root: Element, left_out: Container[str | None]) -> Iterator[str]:
+    authors = [author.text or "" for author in root.iter(f"{_MAIN}author")]
+    for one in root.iter(f"{_MAIN}comment"):
+        by, at = one.get("authorId", ""), one.get("ref", "")
+        author = authors[int(by)] if by.isdecimal() and int(by) < len(authors) else ""
+        # readings of Chinese letters are no text of their own
+        runs = [*one.iterfind(f"{_MAIN}text/{_MAIN}t"), *one.iterfind(f"{_MAIN}text/{_MAIN}r/{_MAIN}t")]
+        if at not in left_out:
+            yield comment(author, "".join(run.text or "" for run in runs).removeprefix(f"{author}:"), at)
 
 
 def _rows(sheet: Any) -> Iterator[list[str]]:
