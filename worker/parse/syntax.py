@@ -5,6 +5,7 @@ It runs in the helper process: on made-up code the library may crash, or take gi
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -33,6 +34,14 @@ _MAX_SIGNATURE = 300
 
 #: References of one file; those behind them are left out.
 _MAX_REFERENCES = 50_000
+
+#: Languages whose macros are errors to a parser: what is missing for them alone, and errors that are not one sign's
+#: doing any more.
+_MACROS = {
+    "c": (frozenset({";", "#endif", "identifier", "type_identifier"}), 16),
+    "cpp": (frozenset({"#endif", "::", ">", "identifier", "field_identifier", "type_identifier"}), 64),
+}
+_NO_MACROS: tuple[frozenset[str], float] = (frozenset(), math.inf)
 
 #: Share of a text that may be errors outside of sound definitions.
 _MAX_ERRORS = 0.7
@@ -152,7 +161,7 @@ def _looked_at(data: bytes, language: str, known: Grammar) -> _Looked | None:
     """
     tree = known.parser.parse(data)
     whole = _sound([(0, len(data), tree)], len(data), known)
-    if not tree.root_node.has_error or (whole and not _is_harmed(tree)):
+    if not tree.root_node.has_error or (whole and not _is_harmed(tree, language)):
         return whole
     parts = mending.broken(data, language, known.parser, tree)
     if not parts:
@@ -166,17 +175,24 @@ def _looked_at(data: bytes, language: str, known: Grammar) -> _Looked | None:
     return whole
 
 
-def _is_harmed(tree: Tree) -> bool:
+def _is_harmed(tree: Tree, language: str) -> bool:
     """Whether an error is so long, or so much of a kind with a lost brace, that more than its place suffers."""
+    harmless, most = _MACROS.get(language, _NO_MACROS)
     cursor = tree.walk()
-    while (node := cursor.node) is not None:
-        if (node.is_error and node.end_byte - node.start_byte > _SMALL_ERROR) or node.is_missing:
+    errors, end, is_harmed = 0, -1, False
+    while (node := cursor.node) is not None and errors <= most:
+        if node.start_byte >= end and cursor.depth and (node.is_error or node.is_missing):
+            # what is within another error is that one's doing
+            errors, end = errors + 1, node.end_byte
+        is_long = node.is_error and node.end_byte - node.start_byte > _SMALL_ERROR
+        is_harmed = is_harmed or is_long or (node.is_missing and node.type not in harmless)
+        if is_harmed and not harmless:
             return True
         if node.has_error and cursor.goto_first_child():
             continue
         while not cursor.goto_next_sibling():
             if not cursor.goto_parent():
-                return False
+                return is_harmed
     return False
 
 
