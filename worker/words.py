@@ -87,8 +87,9 @@ _WIDE_KINDS[list(_ALPHABETS)] = [_wide_kind(chr(code)) for code in _ALPHABETS]
 _LEADS = (0xC2, 0xE0, 0xE3)
 _WIDTHS = np.ones(256, dtype=np.int64)
 _WIDTHS[0xC2:0xE0], _WIDTHS[0xE0:0xF0] = 2, 3
-#: All bits of the first so many bytes of a number in memory's order.
-_MASKS = np.array([(1 << 8 * n) - 1 for n in range(_HALF + 1)], dtype="<u8").astype(np.uint64)
+#: All bits of the first so many bytes of a number in memory's order, by the length of a word of two numbers.
+_FIRST_MASKS = np.array([(1 << 8 * min(n, _HALF)) - 1 for n in range(_LONGEST + 1)], dtype="<u8").astype(np.uint64)
+_SECOND_MASKS = np.concatenate([np.zeros(_HALF, dtype=np.uint64), _FIRST_MASKS[: _HALF + 1]])
 
 
 class Words:
@@ -133,7 +134,7 @@ class Words:
         odd = _odd_parts(kinds)
         for start, end in odd:
             flags[start:end] = False
-        words = np.flatnonzero(flags)
+        words = _places(flags)
         ends = np.append(words[1:], len(data))
         for start, _ in odd:
             # the last word before such a part ends where that begins
@@ -144,18 +145,18 @@ class Words:
             return None
         for start, end in odd:
             flags[start + whole(data[start:end])] = True
-        return np.flatnonzero(flags)
+        return _places(flags)
 
     def _divide(self, data: bytes, words: Offsets, lengths: Offsets, flags: Flags) -> bool:
         """Flag the starts of the tokens in the words that are more than one; False: too many of them are new."""
         numbers = _numbers(data, words, lengths)
-        missed = np.flatnonzero(~self._tokens.has(numbers) | (lengths > _LONGEST))
+        missed = _places(~self._tokens.has(numbers) | (lengths > _LONGEST))
         words, lengths, numbers = words[missed], lengths[missed], (numbers[0][missed], numbers[1][missed])
         with self._lock:
             known = self._learned.has(numbers) & (lengths <= _LONGEST)
             inner = self._inner[self._learned.slots((numbers[0][known], numbers[1][known]))]
         _flag(flags, words[known], inner)
-        new = np.flatnonzero(~known)
+        new = _places(~known)
         parts = [data[a : a + n] for a, n in zip(words[new].tolist(), lengths[new].tolist(), strict=True)]
         if len({part for part in parts if part not in self._remembered}) * _FOR_NEW > len(data):
             return False
@@ -167,7 +168,7 @@ class Words:
 
     def _learn(self, numbers: Pair, lengths: Offsets, starts: list[list[int]]) -> None:
         """Remember where the tokens of words start, of those that are not too long for it."""
-        short = np.flatnonzero(lengths <= _LONGEST)
+        short = _places(lengths <= _LONGEST)
         inner = np.array([sum(1 << start for start in starts[i]) for i in short.tolist()], dtype="<u2")
         pair = (numbers[0][short], numbers[1][short])
         with self._lock:
@@ -212,6 +213,12 @@ class _Table:
         return slots
 
 
+def _places(flags: Flags) -> Offsets:
+    # numpy's own function for it takes several calls, which short texts are slow by
+    places: Offsets = flags.nonzero()[0]
+    return places
+
+
 def _kinds(data: bytes) -> Bytes:
     """The kind of each byte; those of a character are of its kind."""
     kinds = np.frombuffer(bytearray(data.translate(_KINDS)), dtype=np.uint8)
@@ -219,7 +226,7 @@ def _kinds(data: bytes) -> Bytes:
         return kinds
     raw = np.frombuffer(data, dtype=np.uint8)
     for start in range(0, len(data), _WINDOW):
-        leads = start + np.flatnonzero(raw[start : start + _WINDOW] >= _LEADS[0])
+        leads = start + _places(raw[start : start + _WINDOW] >= _LEADS[0])
         for width, first, end in ((2, _LEADS[0], _LEADS[1]), (3, _LEADS[1], _LEADS[2])):
             at = leads[(raw[leads] >= first) & (raw[leads] < end)]
             code = raw[at].astype(np.int64) & (0x7F >> width)
@@ -234,9 +241,8 @@ def _numbers(data: bytes, words: Offsets, lengths: Offsets) -> Pair:
     """The first eight bytes of each word, and the eight behind them, filled up with zeros."""
     memory = data + bytes(_LONGEST)
     numbers = np.ndarray((len(data) + _HALF,), dtype="<u8", buffer=memory, strides=(1,))
-    first = numbers[words] & _MASKS[np.minimum(lengths, _HALF)]
-    second = numbers[words + _HALF] & _MASKS[np.clip(lengths - _HALF, 0, _HALF)]
-    return first, second
+    lengths = np.minimum(lengths, _LONGEST)
+    return numbers[words] & _FIRST_MASKS[lengths], numbers[words + _HALF] & _SECOND_MASKS[lengths]
 
 
 def _flag(flags: Flags, words: Offsets, inner: NDArray[np.uint16]) -> None:
@@ -261,20 +267,20 @@ def _safe_places(kinds: Bytes) -> Offsets:
     ends = (before & (_LETTER | _DIGIT) != 0) & (here != before) & (here != _ODD)
     ends |= (before == _BREAK) & (here & (_WHITE | _ODD) == 0)
     ends |= (before == _SIGN) & (here == _BLANK)
-    return np.flatnonzero(ends) + 1
+    return _places(ends) + 1
 
 
 def _odd_parts(kinds: Bytes) -> list[tuple[int, int]]:
     """Spans from where a word begins in any case to where one does, that hold all that is odd."""
-    odd = np.flatnonzero(kinds == _ODD)
+    odd = _places(kinds == _ODD)
     if not odd.size:
         return []
     # those close to one another go through the library together
-    gaps = np.flatnonzero(np.diff(odd) > _GAP)
+    gaps = _places(np.diff(odd) > _GAP)
     borders = np.concatenate([[0], _safe_places(kinds), [len(kinds)]])
     firsts = borders[borders.searchsorted(odd[np.append(0, gaps + 1)], side="right") - 1]
     lasts = borders[borders.searchsorted(odd[np.append(gaps, len(odd) - 1)], side="right")]
-    apart = np.flatnonzero(firsts[1:] > lasts[:-1])
+    apart = _places(firsts[1:] > lasts[:-1])
     return list(
         zip(firsts[np.append(0, apart + 1)].tolist(), lasts[np.append(apart, len(lasts) - 1)].tolist(), strict=True)
     )
@@ -295,7 +301,7 @@ def _word_starts(data: bytes, kinds: Bytes) -> Flags:
     flags &= ~((is_letter & (before == _BLANK)) | (is_sign & behind_space))
     flags &= ~((kinds == _BREAK) & (before & (_SIGN | _WHITE) != 0))
     # a single sign goes with the letters behind it
-    signs = np.flatnonzero(is_sign & flags)
+    signs = _places(is_sign & flags)
     behind = signs + _WIDTHS[raw[signs]]
     single = signs[is_letter[np.minimum(behind, len(kinds) - 1)] & (behind < len(kinds))]
     flags[single + _WIDTHS[raw[single]]] = False
@@ -320,7 +326,7 @@ def _part_apostrophes(raw: Bytes, kinds: Bytes, at: Offsets, flags: Flags) -> No
 def _part_blanks(kinds: Bytes, flags: Flags) -> None:
     """Have words begin in runs of blanks as what is around them tells."""
     blank = np.concatenate([[False], kinds == _BLANK, [False]])
-    edges = np.flatnonzero(blank[1:] != blank[:-1])
+    edges = _places(blank[1:] != blank[:-1])
     firsts, ends = edges[::2], edges[1::2]
     around = np.concatenate([kinds, [_BREAK]])
     # the last blank stands by itself, or with what is behind it, unless that is a line break or the end
@@ -332,16 +338,16 @@ def _part_blanks(kinds: Bytes, flags: Flags) -> None:
     flags[between] = False
     if between.size:
         is_break = np.concatenate([[False], kinds == _BREAK, [False]])
-        sides = np.flatnonzero(is_break[1:] != is_break[:-1])
+        sides = _places(is_break[1:] != is_break[:-1])
         starts = sides[::2][sides[1::2].searchsorted(between)]
         flags[between[(starts > 0) & (kinds[starts - 1] == _SIGN)]] = True
 
 
 def _part_digits(kinds: Bytes, flags: Flags) -> None:
     """Have a word begin at every third digit."""
-    at = np.flatnonzero(kinds == _DIGIT)
+    at = _places(kinds == _DIGIT)
     if not at.size:
         return
-    firsts = np.flatnonzero(flags[at])
+    firsts = _places(flags[at])
     runs = np.repeat(firsts, np.diff(np.append(firsts, len(at))))
     flags[at[(np.arange(len(at)) - runs) % 3 == 0]] = True

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from api.stack.programs import ROOT
 from schemas.document import Document
@@ -16,7 +16,12 @@ from schemas.source import ChunkSettings
 from tests.bench.running import running
 from worker import parse
 from worker.chunk import chunk
+from worker.parse import isolated
+from worker.parse.grammar import grammar
 from worker.tokens import cl100k
+
+if TYPE_CHECKING:
+    from tree_sitter import Parser
 
 T = TypeVar("T")
 
@@ -25,6 +30,8 @@ SAMPLES = ROOT / "tests" / "data"
 BYTES = 500_000
 #: Each is read again and again for so long, and at least so often.
 SECONDS, TIMES = 1.0, 3
+#: Code is also read as files of these lengths: people's have ten thousand bytes.
+LENGTHS = (10_000, 500_000)
 CHUNKS = ChunkSettings(unit="tokens", size=512, overlap=64)
 MAX_TOKENS = 8192
 
@@ -67,7 +74,48 @@ def run(place: Path) -> None:
         _measure(type_, samples)
     print("files/s: samples as they are, read and cut. MB/s: text formats as files of 500 kB, of others the file's own")
     print("bytes are read, and 500 kB of their text are cut.")
+    _languages()
     _repository(place)
+
+
+def _languages() -> None:
+    """Each language's bare parse, and all that is done with it: its syntax read in the helper, tokens, chunks."""
+    head = "".join(f"{f'{length:,} B: parse':>18} {'whole':>6} {'times':>6}" for length in LENGTHS)
+    print(f"{'code':12}{head}")
+    for path in sorted(SAMPLES.glob("code/*")):
+        language = parse.language_of(path.name)
+        known = grammar(language) if language else None
+        if known is None:
+            print(f"{path.name:12} no grammar is installed")
+            continue
+        print(f"{language:12}{''.join(_whole(path, known.parser, length) for length in LENGTHS)}")
+    isolated.stop()
+    print(
+        "parse: tree-sitter alone, whole: parse, definitions, references, tokens and chunks, both in MB/CPU-s of this"
+    )
+    print("and the helper's process (the least of several times); times: that of the whole over that of the parse.")
+
+
+def _whole(path: Path, parser: Parser, length: int) -> str:
+    data = path.read_bytes()
+    data = b"\n".join([data] * max(1, length // len(data)))
+    bare: list[float] = []
+    whole: list[float] = []
+    until = time.monotonic() + SECONDS
+    while len(whole) < TIMES or time.monotonic() < until:
+        # in turns, so that what else runs here slows down both
+        bare.append(_timed(time.process_time, lambda: parser.parse(data))[0])
+        whole.append(_timed(_both, lambda: _chunks(parse.parse(path.name, data, parse.Limits())))[0])
+    # the first time starts the helper
+    parsed, done = min(bare[1:]), min(whole[1:])
+    return f"{len(data) / 1e6 / parsed:18.2f} {len(data) / 1e6 / done:6.2f} {done / parsed:6.2f}"
+
+
+def _both() -> float:
+    """Seconds of processor time of this process and the helper, as Linux counts them."""
+    helper = isolated._helper
+    # how the number of a process becomes that of its clock
+    return time.process_time() + (time.clock_gettime(~helper.process.pid << 3 | 2) if helper else 0.0)
 
 
 def _by_type() -> dict[str, list[Path]]:

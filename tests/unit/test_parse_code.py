@@ -7,6 +7,7 @@ import pytest
 from schemas.document import Document
 from worker.parse import Limits, mending, parse
 from worker.parse.grammar import GRAMMARS, grammar
+from worker.parse.syntax import syntax
 
 SAMPLES = Path(__file__).resolve().parents[1] / "data" / "code"
 
@@ -226,6 +227,15 @@ def test_a_broken_part_that_little_is_above_has_its_place() -> None:
     name = tree.root_node.descendant_for_byte_range(len(head) + 2, len(head) + 3)
     assert name
     assert (start, name.byte_range, name.is_named) == (len(head), (len(head) + 2, len(head) + 3), True)
+
+
+@pytest.mark.parametrize("errors", ["THIS_IS(a b) THAT_IS(c) *x;\n", "typedef struct { A_MACRO B_MACRO int c } d\n\n"])
+def test_a_header_of_macros_is_not_mended(monkeypatch: pytest.MonkeyPatch, errors: str) -> None:
+    monkeypatch.delattr(mending, "broken")
+    header = f"int first(void);\n\nint second(void) {{\n  return 1;\n}}\n\n{errors * 20}"
+    found = syntax(header.encode(), "c")
+    assert found
+    assert found["definitions"][0][0] == "second"
 
 
 def test_mending_takes_time_in_proportion() -> None:

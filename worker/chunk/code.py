@@ -39,7 +39,8 @@ _NONE = -1
 class _Outline:
     """The definitions of a text as a tree; `starts` and `ends` are widened to whole lines and comments above.
 
-    `tokens` are those before each of these places, and before the text's start and end.
+    `tokens` are those before each of these places, and before the text's start and end; `fits` is which spans were
+    found to fit, as each is asked for some times.
     """
 
     text: str
@@ -50,6 +51,7 @@ class _Outline:
     ends: list[int] = field(default_factory=list)
     tokens: dict[int, int] = field(default_factory=dict)
     headers: dict[int, str] = field(default_factory=dict)
+    fits: dict[tuple[int, int], bool] = field(default_factory=dict)
 
     def around(self, index: int) -> list[int]:
         """A definition and those around it, outermost first; none for `_NONE`."""
@@ -113,10 +115,10 @@ def _overlaps(outline: _Outline, one: _Stretch) -> bool:
 def _stretches(measure: Measure, outline: _Outline) -> Iterator[_Stretch]:
     """The text in order: definitions that have a chunk of their own, and what is between them."""
     places = [0, len(outline.text), *outline.starts, *outline.ends]
-    outline.tokens = dict(zip(places, measure.tokens(np.array(places, dtype=np.int64)).tolist(), strict=True))
+    outline.tokens = tokens = dict(zip(places, measure.tokens(np.array(places, dtype=np.int64)).tolist(), strict=True))
     least = min(_OWN_TOKENS, measure.max_tokens // 8)
     spans = enumerate(zip(outline.starts, outline.ends, strict=True))
-    own = {index for index, (start, end) in spans if _count(outline, start, end) >= least}
+    own = {index for index, (start, end) in spans if tokens[end] - tokens[start] >= least}
     return _region(measure, outline, own, _Stretch(0, len(outline.text), _NONE))
 
 
@@ -125,9 +127,12 @@ def _count(outline: _Outline, start: int, end: int) -> int:
 
 
 def _fits(measure: Measure, outline: _Outline, start: int, end: int) -> bool:
-    # what is known already tells of most
-    sure = _count(outline, start, end) <= measure.max_tokens - measure.slack and end - start <= measure.max_chars
-    return sure or measure.fits(start, end)
+    known = outline.fits.get((start, end))
+    if known is None:
+        # what is known already tells of most
+        sure = _count(outline, start, end) <= measure.max_tokens - measure.slack and end - start <= measure.max_chars
+        known = outline.fits[start, end] = sure or measure.fits(start, end)
+    return known
 
 
 def _region(measure: Measure, outline: _Outline, own: set[int], region: _Stretch) -> Iterator[_Stretch]:

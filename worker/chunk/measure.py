@@ -70,12 +70,12 @@ class Measure:
 
     def tokens(self, at: Offsets) -> Offsets:
         """Tokens that start before each of the characters `at`."""
-        return np.searchsorted(self.starts, at)
+        return self.starts.searchsorted(at)
 
     def count(self, start: int, end: int) -> int:
         """Tokens that start within the span."""
-        first, last = self.starts.searchsorted((start, end))
-        return int(last - first)
+        # twice a number is faster than once two
+        return int(self.starts.searchsorted(end)) - int(self.starts.searchsorted(start))
 
     def surely_fit(self, starts: Offsets, ends: Offsets) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Which spans fit for certain, without another look at their text."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from schemas.document import Definition, Document, Reference
+from worker.garbage import uncollected
 from worker.parse import isolated
 from worker.parse.grammar import is_known
 from worker.parse.limits import Limits
@@ -28,7 +29,8 @@ def read(text: str, language: str | None, limits: Limits) -> Document:
     if language is None or len(data) > MAX_BYTES or not is_known(language):
         return plain
     found = isolated.syntax(data, language, replace(limits, seconds=min(limits.seconds, _SECONDS)))
-    return plain if found is None else _structured(plain, found)
+    with uncollected():
+        return plain if found is None else _structured(plain, found)
 
 
 def _structured(plain: Document, found: Syntax) -> Document:

@@ -61,7 +61,9 @@ def name_of(node: Node) -> Named | None:
 
 
 def _named(node: Node, around: tuple[str, ...]) -> Named | None:
-    name = " ".join(_text(node).split()).strip("\"'")
+    text = _text(node)
+    # most are a word, with nothing to be taken away
+    name = text if text.isidentifier() else " ".join(text.split()).strip("\"'")
     return Named(name, int(node.start_byte), around) if name else None
 
 

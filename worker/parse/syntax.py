@@ -5,14 +5,17 @@ It runs in the helper process: on made-up code the library may crash, or take gi
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypedDict, get_args
 
 import numpy as np
 
 from schemas.document import Kind, UseKind
+from worker.garbage import uncollected
 from worker.parse import mending
 from worker.parse.grammar import Grammar, grammar
 from worker.parse.naming import body_of, name_of
@@ -32,6 +35,14 @@ _MAX_SIGNATURE = 300
 #: References of one file; those behind them are left out.
 _MAX_REFERENCES = 50_000
 
+#: Languages whose macros are errors to a parser: what is missing for them alone, and errors that are not one sign's
+#: doing any more.
+_MACROS = {
+    "c": (frozenset({";", "#endif", "identifier", "type_identifier"}), 16),
+    "cpp": (frozenset({"#endif", "::", ">", "identifier", "field_identifier", "type_identifier"}), 64),
+}
+_NO_MACROS: tuple[frozenset[str], float] = (frozenset(), math.inf)
+
 #: Share of a text that may be errors outside of sound definitions.
 _MAX_ERRORS = 0.7
 
@@ -41,8 +52,12 @@ _MAX_TREE_DEPTH = 1000
 #: Bytes of an error that harms nothing but what it is in.
 _SMALL_ERROR = 200
 
-#: A byte behind every text.
-_NOWHERE = 2**62
+_NONE: frozenset[str] = frozenset()
+
+#: A definition that begins and ends behind every text, and is in none.
+_LAST = np.array([(2**62, 2**62, 2**62, -1)], dtype=np.int64)
+
+_LINE_BREAK = ord("\n")
 
 #: Children of one error, at most: a query's time is quadratic in them.
 _MAX_ERROR_CHILDREN = 3000
@@ -70,6 +85,7 @@ _BUILTIN = {
 
 Captures = dict[str, "list[Node]"]
 Span = tuple[int, int]
+_range: Callable[[Node], Span] = attrgetter("byte_range")
 _Looked = tuple["list[_Found]", set[int], Captures]
 Row = tuple[str, str, tuple[str, ...], int, int, int, int, int, str]
 
@@ -110,22 +126,27 @@ class Syntax(TypedDict):
 def syntax(data: bytes, language: str) -> Syntax | None:
     """Definitions and references in UTF-8 source code; None if there is no grammar or the text is mostly errors."""
     known = grammar(language)
-    if known is None:
-        return None
+    # of thousands of nodes, collections would take as long as all else
+    with uncollected():
+        return None if known is None else _syntax(data, language, known)
+
+
+def _syntax(data: bytes, language: str, known: Grammar) -> Syntax | None:
     looked_at = _looked_at(data, language, known)
     if looked_at is None:
         return None
     found, names, captures = looked_at
-    breaks = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n"))
+    breaks = (np.frombuffer(data, dtype=np.uint8) == _LINE_BREAK).nonzero()[0]
+    table = np.array([(one.start, one.body, one.end, one.parent) for one in found], dtype=np.int64).reshape(-1, 4)
     uses = _uses(data, captures, names, frozenset(_BUILTIN.get(language, "").split()))
-    starts = np.array([start for start, _, _ in uses], dtype=np.int64)
-    at = breaks.searchsorted(starts) + 1
-    rows = zip(uses, _within(found, starts).tolist(), at.tolist(), strict=True)
+    starts, *named = zip(*uses, strict=True) if uses else ((), (), ())
+    at = np.array(starts, dtype=np.int64)
+    at_lines = (breaks.searchsorted(at) + 1).tolist()
     # each once for a line
-    once = dict.fromkeys((name, kind, inside, line) for (_, name, kind), inside, line in rows)
+    once = dict.fromkeys(zip(*named, _within(table, at).tolist(), at_lines, strict=True))
     names_, kinds, within, lines = map(list, zip(*once, strict=True)) if once else ([], [], [], [])
     return {
-        "definitions": list(_placed(data, breaks, found)),
+        "definitions": list(_placed(data, breaks, found, table)),
         "names": names_,
         "kinds": kinds,
         "within": within,
@@ -140,7 +161,7 @@ def _looked_at(data: bytes, language: str, known: Grammar) -> _Looked | None:
     """
     tree = known.parser.parse(data)
     whole = _sound([(0, len(data), tree)], len(data), known)
-    if not tree.root_node.has_error or (whole and not _is_harmed(tree)):
+    if not tree.root_node.has_error or (whole and not _is_harmed(tree, language)):
         return whole
     parts = mending.broken(data, language, known.parser, tree)
     if not parts:
@@ -154,17 +175,24 @@ def _looked_at(data: bytes, language: str, known: Grammar) -> _Looked | None:
     return whole
 
 
-def _is_harmed(tree: Tree) -> bool:
+def _is_harmed(tree: Tree, language: str) -> bool:
     """Whether an error is so long, or so much of a kind with a lost brace, that more than its place suffers."""
+    harmless, most = _MACROS.get(language, _NO_MACROS)
     cursor = tree.walk()
-    while (node := cursor.node) is not None:
-        if (node.is_error and node.end_byte - node.start_byte > _SMALL_ERROR) or node.is_missing:
+    errors, end, is_harmed = 0, -1, False
+    while (node := cursor.node) is not None and errors <= most:
+        if node.start_byte >= end and cursor.depth and (node.is_error or node.is_missing):
+            # what is within another error is that one's doing
+            errors, end = errors + 1, node.end_byte
+        is_long = node.is_error and node.end_byte - node.start_byte > _SMALL_ERROR
+        is_harmed = is_harmed or is_long or (node.is_missing and node.type not in harmless)
+        if is_harmed and not harmless:
             return True
         if node.has_error and cursor.goto_first_child():
             continue
         while not cursor.goto_next_sibling():
             if not cursor.goto_parent():
-                return False
+                return is_harmed
     return False
 
 
@@ -250,11 +278,6 @@ def _definitions(captures: Captures, names: set[int]) -> list[_Found]:
     return sorted(found.values(), key=lambda one: (one.start, -one.end))
 
 
-def _range(node: Node) -> Span:
-    span: Span = node.byte_range
-    return span
-
-
 def _last(node: Node) -> Node | None:
     count = node.named_child_count
     return node.named_child(count - 1) if count else None
@@ -312,14 +335,11 @@ def _unsound(errors: list[Span], found: list[_Found]) -> int:
     return total
 
 
-def _placed(data: bytes, breaks: Offsets, found: list[_Found]) -> Iterator[Row]:
-    """The definitions by characters and lines."""
-    if not found:
-        return
-    table = np.array([(one.start, one.body, one.end) for one in found], dtype=np.int64)
+def _placed(data: bytes, breaks: Offsets, found: list[_Found], table: Offsets) -> Iterator[Row]:
+    """The definitions by characters and lines; `table` has their start, body and end in bytes."""
     firsts = (breaks.searchsorted(table[:, 0]) + 1).tolist()
     lasts = (breaks.searchsorted(table[:, 2] - 1) + 1).tolist()
-    places = table if data.isascii() else _characters(data, table)
+    places = table[:, :3] if data.isascii() else _characters(data, table[:, :3])
     for one, (start, body, end), first, last in zip(found, places.tolist(), firsts, lasts, strict=True):
         yield one.name, one.kind, one.scope, start, body, end, first, last, _signature(data, one)
 
@@ -341,26 +361,24 @@ def _signature(data: bytes, one: _Found) -> str:
 def _uses(data: bytes, captures: Captures, names: set[int], builtin: frozenset[str]) -> list[tuple[int, str, str]]:
     """Start (byte), name and kind of each reference, in order."""
     uses: dict[int, tuple[int, str, str]] = {}
+    # of characters of a byte each, slices need no decoding
+    text = data.decode() if data.isascii() else None
     for kind in _USES:
-        for node in captures.get(f"use.{kind}", ()):
-            start, end = node.byte_range
+        skipped = builtin if kind == "type" else _NONE
+        for start, end in map(_range, captures.get(f"use.{kind}", ())):
             if start in uses or start in names or end - start > _MAX_NAME:
                 continue
-            name = data[start:end].decode()
-            if kind == "import":
-                name = name.strip("<>")
-            elif kind == "type" and name in builtin:
-                continue
-            uses[start] = (start, name, kind)
+            name = data[start:end].decode() if text is None else text[start:end]
+            if name not in skipped:
+                uses[start] = (start, name.strip("<>") if kind == "import" else name, kind)
     return sorted(uses.values())[:_MAX_REFERENCES]
 
 
-def _within(found: list[_Found], at: Offsets) -> Offsets:
-    """Index of the innermost definition around each of the bytes `at`, or -1."""
+def _within(table: Offsets, at: Offsets) -> Offsets:
+    """Index of the innermost definition around each of the bytes `at`, or -1; `table` has start, end and parent."""
     # the last row is that of -1, which no place is behind
-    table = np.array([(one.start, one.end, one.parent) for one in found] + [(_NOWHERE, _NOWHERE, -1)], dtype=np.int64)
-    starts, ends, parents = table.T
+    starts, _, ends, parents = np.concatenate([table, _LAST]).T
     within: Offsets = starts.searchsorted(at, side="right") - 1
-    while (behind := np.flatnonzero(ends[within] <= at)).size:
+    while (behind := (ends[within] <= at).nonzero()[0]).size:
         within[behind] = parents[within[behind]]
     return within
