@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadFileScheduling, Scheduling
 
 from api.stack.postgres import postgres
 from api.stack.redis import redis
@@ -16,6 +18,23 @@ from worker.state.migrate import migrate
 # a server of the caller's own may be used: tests make databases of their own there, and drop them
 GIVEN_DATABASE = os.environ.get("DATABASE_URL")
 clean_environment()
+
+#: Packages whose modules share a service: one process runs all of a package.
+SHARED = {"tests/integration/local", "tests/integration/provider"}
+
+
+class ByService(LoadFileScheduling):  # type: ignore[misc] # xdist has no types
+    """A process runs a whole file, or all files that share a service."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        package = file.rpartition("/")[0]
+        return package if package in SHARED else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling | None:
+    return ByService(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from psycopg.sql import SQL, Identifier
 from redis import Redis
 
 from api.stack import programs
-from api.stack.processes import Process, Program, log_file, server_port, start, stop
+from api.stack.processes import Process, Program, server_port, start, stop
 from worker.settings import Settings
 
 PROJECT = "project-1"
@@ -80,9 +80,8 @@ class Service:
         return list(self.post(f"{TOOLS}/{tool}/query", {"query": query, **body}, 200)["results"])
 
     def logs(self) -> str:
-        return "\n".join(
-            f"--- {name}\n" + log_file(self.home, name).read_text(errors="replace")[-4000:] for name in self.processes
-        )
+        logs = sorted((self.home / "log").glob("*.log"))
+        return "\n".join(f"--- {log.stem}\n" + log.read_text(errors="replace")[-4000:] for log in logs)
 
 
 def checked(response: httpx.Response, status: int) -> dict[str, Any]:
@@ -93,10 +92,12 @@ def checked(response: httpx.Response, status: int) -> dict[str, Any]:
 
 def eventually(holds: Callable[[], bool], seconds: float, what: Callable[[], str] = lambda: "") -> None:
     """Ask until it holds, and fail with `what` happened when the seconds are over."""
-    deadline = time.monotonic() + seconds
+    began = time.monotonic()
     while not holds():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what()}"
-        time.sleep(0.05)
+        passed = time.monotonic() - began
+        assert passed < seconds, f"not within {seconds} s: {what()}"
+        # the longer it takes, the more the asking itself would take from whoever is waited for
+        time.sleep(min(max(0.05, passed / 10), 0.25))
 
 
 @contextmanager
@@ -140,13 +141,42 @@ def environment(home: Path, database_url: str, broker_url: str, **env: str) -> d
 
 
 @contextmanager
-def service(env: Mapping[str, str], *, workers: bool = True, bulk: int = 1) -> Iterator[Service]:
-    """Start the processes, wait until they are ready, and stop them at the end."""
+def service(env: Mapping[str, str], *, workers: bool = True, bulk: int = 0) -> Iterator[Service]:
+    """Start the processes, wait until they are ready, and stop them at the end.
+
+    With `bulk` processes for large folders, workers and the clock are apart, as in production. Without, one worker does
+    it all, which proves the same of everything but the processes, and starts in a third of the time.
+    """
+    home = Path(env["FOLDEX_HOME"])
+    together = [with_clock(worker_of_all_queues(env), home)] if workers else []
+    apart = [programs.fast_worker(env), programs.worker("bulk", bulk, env), programs.beat(home, env)]
+    with _running(env, [programs.api(env), *(apart if workers and bulk else together)]) as started:
+        yield started
+
+
+@contextmanager
+def with_one_worker(env: Mapping[str, str]) -> Iterator[Service]:
+    """A service whose only worker is the fast one, which is enough for small tasks."""
+    worker = with_clock(programs.fast_worker(env), Path(env["FOLDEX_HOME"]))
+    with _running(env, [programs.api(env), worker]) as started:
+        yield started
+
+
+@contextmanager
+def another_api(service: Service, **env: str) -> Iterator[Service]:
+    """A further API of a service, with settings of its own."""
+    given = {**service.env, "API_PORT": str(server_port()), **env}
+    with _running(given, [replace(programs.api(given), name=f"api-{given['API_PORT']}")]) as running:
+        yield running
+
+
+@contextmanager
+def _running(env: Mapping[str, str], programs_: list[Program]) -> Iterator[Service]:
     home = Path(env["FOLDEX_HOME"])
     with httpx.Client(base_url=f"http://127.0.0.1:{env['API_PORT']}", timeout=30, trust_env=False) as client:
         running = Service(home, env, client)
         try:
-            for program in _programs(home, env, bulk if workers else 0):
+            for program in programs_:
                 running.processes[program.name] = start(program, home)
             for process in running.processes.values():
                 eventually(process.program.ready, 60, running.logs)
@@ -155,13 +185,15 @@ def service(env: Mapping[str, str], *, workers: bool = True, bulk: int = 1) -> I
             stop(running.processes.values())
 
 
-def _programs(home: Path, env: Mapping[str, str], bulk: int) -> list[Program]:
-    own = [
-        programs.fast_worker(env),
-        programs.worker("bulk", bulk, env),
-        programs.beat(home, env),
-    ]
-    return [programs.api(env), *(own if bulk else [])]
+def worker_of_all_queues(env: Mapping[str, str]) -> Program:
+    """As many processes as the workers of both queues have."""
+    program = programs.worker("all", 3, env)
+    return replace(program, command=tuple("fast,bulk" if part == "all" else part for part in program.command))
+
+
+def with_clock(worker: Program, home: Path) -> Program:
+    """A worker from which a process of Celery's clock is forked: it need not import anything again."""
+    return replace(worker, command=(*worker.command, "-B", "-s", str(home / "run" / "beat-schedule")))
 
 
 def clean_environment() -> None:

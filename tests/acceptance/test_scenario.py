@@ -9,7 +9,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from tests.fakes.turbopuffer import FakeTurbopuffer
-from tests.service import PROJECT, Service, environment, next_broker, service
+from tests.service import PROJECT, Service, another_api, environment, next_broker, service
 from worker.settings import LOCAL_MODEL
 
 README = """# Overview
@@ -52,23 +52,25 @@ def objects() -> Iterator[dict[str, str]]:
     server.stop()
 
 
-@pytest.fixture(scope="module", params=STORES, ids=["-".join(pair) for pair in STORES])
-def running(
-    request: pytest.FixtureRequest,
-    tmp_path_factory: pytest.TempPathFactory,
-    database_url: str,
-    redis_url: str,
-    objects: dict[str, str],
+@pytest.fixture(scope="module")
+def both(
+    tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, objects: dict[str, str]
 ) -> Iterator[Service]:
-    store, keyword_index = request.param
+    """A service that reaches both stores."""
     home = tmp_path_factory.mktemp("home")
     with FakeTurbopuffer() as fake:
-        env = {**objects, "DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "VECTOR_STORE": store, "KEYWORD_INDEX": keyword_index}
-        if store == "turbopuffer":
-            env |= fake.env
-        with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
+        env = {**objects, **fake.env, "DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL}
+        with service(environment(home, database_url, next_broker(redis_url), **env), bulk=1) as started:
             yield started
-            started.client.delete(f"/api/projects/{PROJECT}")
+
+
+@pytest.fixture(scope="module", params=STORES, ids=["-".join(pair) for pair in STORES])
+def running(request: pytest.FixtureRequest, both: Service) -> Iterator[Service]:
+    """An API whose new indexes are in one of them; workers do as an index says."""
+    store, keyword_index = request.param
+    with another_api(both, VECTOR_STORE=store, KEYWORD_INDEX=keyword_index) as started:
+        yield started
+        started.client.delete(f"/api/projects/{PROJECT}")
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,20 @@ from tests.chaos import corpus
 from tests.chaos.cluster import Cluster, cluster
 from tests.chaos.proof import Case, Result, case
 
+#: Modules that take minutes; the others fill the gaps behind them.
+LONG = ["test_boundaries", "test_processes", "test_monkey", "test_paused"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the long modules: the last one would run alone."""
+
+    def place(item: pytest.Item) -> int:
+        if item.path.parent != Path(__file__).parent:
+            return -1
+        return LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG)
+
+    items.sort(key=place)
+
 
 @pytest.fixture(scope="session")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:

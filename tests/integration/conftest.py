@@ -46,15 +46,3 @@ def running(
     home = tmp_path_factory.mktemp("home")
     with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
         yield started
-
-
-@pytest.fixture(scope="module")
-def with_provider(
-    tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, root: Path, provider: EmbeddingsFake
-) -> Iterator[Service]:
-    """The service with the provider's model."""
-    env = provider.env
-    env |= {"LOCAL_SOURCE_ROOTS": str(root)}
-    home = tmp_path_factory.mktemp("home")
-    with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
-        yield started

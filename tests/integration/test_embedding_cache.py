@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from signal import SIGKILL
@@ -17,7 +16,16 @@ from api.stack import programs
 from api.stack.processes import running as process
 from schemas.source import EmbedderProfile
 from tests.fakes.embeddings import EmbeddingsFake
-from tests.service import PROJECT, Service, environment, eventually, new_database, next_broker, service
+from tests.service import (
+    PROJECT,
+    Service,
+    environment,
+    eventually,
+    new_database,
+    next_broker,
+    with_clock,
+    with_one_worker,
+)
 from worker.state import Pool, cache, open_pool
 from worker.state.cache import Owner
 
@@ -51,15 +59,6 @@ def here(
         home = tmp_path_factory.mktemp("cache")
         with with_one_worker(environment(home, url, next_broker(redis_url), **env)) as started:
             yield started
-
-
-@contextmanager
-def with_one_worker(env: dict[str, str]) -> Iterator[Service]:
-    with ExitStack() as stack:
-        here = stack.enter_context(service(env, workers=False))
-        for program in (programs.fast_worker(env), programs.beat(here.home, env)):
-            here.processes[program.name] = stack.enter_context(process(program, here.home))
-        yield here
 
 
 @pytest.fixture
@@ -168,7 +167,7 @@ def test_a_killed_worker_costs_the_requests_it_had_in_flight(
     here.processes["worker-fast"].signal(SIGKILL)
     provider.delay = 0
     eventually(lambda: provider.audit.in_flight == 0, 10)
-    with process(programs.fast_worker(here.env), here.home):
+    with process(with_clock(programs.fast_worker(here.env), here.home), here.home):
         status = here.wait(tool)
     assert (status["indexed_files"], status["total_chunks"]) == (60, 60)
     twice = [name for name, times in provider.audit.texts.items() if times > 1]

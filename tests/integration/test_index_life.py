@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from signal import SIGKILL
 from typing import Any
@@ -14,7 +14,17 @@ import pytest
 from api.stack import programs, redis
 from api.stack.processes import running as process
 from tests.fakes.embeddings import EmbeddingsFake
-from tests.service import PROJECT, TOOLS, Service, environment, eventually, new_database, next_broker, service
+from tests.service import (
+    PROJECT,
+    TOOLS,
+    Service,
+    environment,
+    eventually,
+    new_database,
+    next_broker,
+    with_clock,
+    with_one_worker,
+)
 from worker.settings import LOCAL_MODEL
 
 NODES = f"/api/projects/{PROJECT}/nodes"
@@ -222,16 +232,6 @@ def chunks(here: Service, tool: str) -> list[tuple[Any, ...]]:
     )
 
 
-@contextmanager
-def with_one_worker(env: dict[str, str]) -> Iterator[Service]:
-    """A service whose only worker is the fast one, which is enough for small tasks."""
-    with ExitStack() as stack:
-        here = stack.enter_context(service(env, workers=False))
-        for program in (programs.fast_worker(env), programs.beat(here.home, env)):
-            here.processes[program.name] = stack.enter_context(process(program, here.home))
-        yield here
-
-
 @pytest.fixture(scope="module")
 def remote(
     tmp_path_factory: pytest.TempPathFactory,
@@ -284,7 +284,7 @@ def test_killed_workers_change_nothing_about_the_result(remote: Service, provide
     remote.processes["worker-fast"].signal(SIGKILL)
     assert remote.status(killed)["status"] == "indexing"
     provider.delay = 0
-    with process(programs.fast_worker(remote.env), remote.home):
+    with process(with_clock(programs.fast_worker(remote.env), remote.home), remote.home):
         status = remote.wait(killed)
         assert (status["indexed_files"], status["failed_files"], status["error"]) == (12, 0, None)
         assert chunks(remote, killed) == chunks(remote, calm)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.embeddings import EmbeddingsFake
-from tests.service import Service, environment, next_broker, service
+from tests.service import Service, environment, eventually, next_broker, service
 from worker.app import SMALL_TASK
 
 FILES = SMALL_TASK + 50
@@ -36,14 +36,20 @@ def running(
     home = tmp_path_factory.mktemp("home")
     env = provider.env
     env |= {"EMBEDDING_BATCH_SIZE": str(BATCH), "LOCAL_SOURCE_ROOTS": str(folder), "VECTOR_STORE": "lancedb"}
-    with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
+    # each further process of its queue would send a remainder of its own
+    with service(environment(home, database_url, next_broker(redis_url), **env), bulk=1) as started:
         yield started
 
 
 def test_requests_are_filled_across_claims_and_a_single_changed_file_of_many_is_indexed(
     running: Service, folder: Path, provider: EmbeddingsFake
 ) -> None:
-    assert running.wait(running.local_tool(folder))["indexed_files"] == FILES
+    provider.holds.add("embeddings", "note")
+    tool = running.local_tool(folder)
+    # whoever is faster than the listing sends remainders
+    eventually(lambda: not running.status(tool)["listing"], 60, running.logs)
+    provider.holds.release()
+    assert running.wait(tool)["indexed_files"] == FILES
     # a remainder may be a single text as well, so what asks whether the model exists is told by its words
     probes = sum(provider.audit.times(word) for word in ("word", "warm"))
     sizes = [request.inputs for request in provider.audit.requests]

@@ -28,7 +28,7 @@ def running(
     """A service that logs everything, so that what INFO leaves out can be told from what is not logged at all."""
     env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(root), "LOG_LEVEL": "DEBUG"}
     home = tmp_path_factory.mktemp("home")
-    with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
+    with service(environment(home, database_url, next_broker(redis_url), **env), bulk=1) as started:
         yield started
 
 

@@ -38,7 +38,7 @@ def running(
         VECTOR_STORE="lancedb",
         PYTHONPATH=str(ROOT / "tests" / "fakes" / "poison"),
     )
-    with service(env) as started:
+    with service(env, bulk=1) as started:
         yield started
 
 

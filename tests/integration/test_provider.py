@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from uuid import uuid4
@@ -14,11 +14,9 @@ import numpy as np
 import pytest
 from redis import Redis
 
-from api.stack import programs
-from api.stack.processes import running as process
 from schemas.errors import EmbeddingUnavailable
 from tests.fakes.embeddings import EmbeddingsFake, Request
-from tests.service import Service, environment, eventually, next_broker, service
+from tests.service import Service, environment, eventually, next_broker, with_one_worker
 from worker.embed import Vectors
 from worker.embed.budget import Budget
 from worker.embed.ledger import Rate
@@ -140,10 +138,7 @@ def service_(
     env |= {"EMBEDDING_BATCH_SIZE": "2", "EMBEDDING_RPM": "600", "LOCAL_SOURCE_ROOTS": str(root)}
     home = tmp_path_factory.mktemp("provider")
     env = environment(home, database_url, next_broker(redis_url), **env)
-    with ExitStack() as stack:
-        started = stack.enter_context(service(env, workers=False))
-        for program in (programs.fast_worker(env), programs.beat(home, env)):
-            started.processes[program.name] = stack.enter_context(process(program, home))
+    with with_one_worker(env) as started:
         yield started
 
 

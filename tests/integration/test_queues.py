@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from tests.fakes.embeddings import EmbeddingsFake
-from tests.integration.test_index_life import with_one_worker, write
-from tests.service import Service, environment, eventually, next_broker
+from tests.integration.test_index_life import write
+from tests.service import Service, environment, eventually, next_broker, with_one_worker
 from worker.state import alone, load
 
 
@@ -23,8 +22,8 @@ def running(
     env = provider.env
     env |= {"LOCAL_SOURCE_ROOTS": str(root)}
     home = tmp_path_factory.mktemp("home")
-    with ExitStack() as stack:
-        yield stack.enter_context(with_one_worker(environment(home, database_url, next_broker(redis_url), **env)))
+    with with_one_worker(environment(home, database_url, next_broker(redis_url), **env)) as started:
+        yield started
 
 
 @pytest.fixture(autouse=True)

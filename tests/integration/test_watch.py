@@ -49,8 +49,9 @@ def watcher(running: Service, name: str = "watch") -> Iterator[Process]:
         stop([process])
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def watching(running: Service) -> Iterator[Process]:
+    """One for all tests but the first, which starts and kills its own."""
     with watcher(running) as process:
         yield process
 
@@ -77,6 +78,30 @@ def taken_up(running: Service, tool: str) -> bool:
 
 def said(running: Service) -> str:
     return "\n".join(path.read_text()[-3000:] for path in running.home.glob("watch*/log/*.log"))
+
+
+def test_another_process_takes_over_and_nothing_between_is_missed(running: Service, folder: Path) -> None:
+    with ExitStack() as open_:
+        first = open_.enter_context(watcher(running, "watch1"))
+        tool = watched(running, folder)
+        second = open_.enter_context(watcher(running, "watch2"))
+        eventually(lambda: "waiting" in said(running), 30, lambda: said(running))
+        kill(first)
+        write(folder, cars="# cars\n\nThe carword.")
+        appears(running, tool, "carword", "cars.md")
+        kill(second)
+        (folder / "birds.md").unlink()
+        write(folder, dogs="# dogs\n\nThe dogword.")
+    with watcher(running, "watch3"):
+        appears(running, tool, "dogword", "dogs.md")
+        appears(running, tool, "birdword")
+        write(folder, eels="# eels\n\nThe eelword.")
+        appears(running, tool, "eelword", "eels.md")
+
+
+def kill(process: Process) -> None:
+    process.child.send_signal(SIGKILL)
+    process.child.wait()
 
 
 def test_what_is_made_edited_renamed_and_deleted_is_picked_up(
@@ -157,30 +182,6 @@ def test_tools_come_and_go_without_a_restart(running: Service, watching: Process
     write(folder, eels="# eels\n\nThe eelword.")
     running.post(f"{TOOLS}/{tool}/reindex", None)
     appears(running, tool, "eelword", "eels.md")
-
-
-def test_another_process_takes_over_and_nothing_between_is_missed(running: Service, folder: Path) -> None:
-    with ExitStack() as open_:
-        first = open_.enter_context(watcher(running, "watch1"))
-        tool = watched(running, folder)
-        second = open_.enter_context(watcher(running, "watch2"))
-        eventually(lambda: "waiting" in said(running), 30, lambda: said(running))
-        kill(first)
-        write(folder, cars="# cars\n\nThe carword.")
-        appears(running, tool, "carword", "cars.md")
-        kill(second)
-        (folder / "birds.md").unlink()
-        write(folder, dogs="# dogs\n\nThe dogword.")
-    with watcher(running, "watch3"):
-        appears(running, tool, "dogword", "dogs.md")
-        appears(running, tool, "birdword")
-        write(folder, eels="# eels\n\nThe eelword.")
-        appears(running, tool, "eelword", "eels.md")
-
-
-def kill(process: Process) -> None:
-    process.child.send_signal(SIGKILL)
-    process.child.wait()
 
 
 def test_a_lost_turn_is_noticed(running: Service, watching: Process, folder: Path) -> None:

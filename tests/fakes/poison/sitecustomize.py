@@ -12,7 +12,7 @@ from schemas.document import Document
 from worker import lease, parse
 
 _parse = parse.parse
-lease.PARSE_SECONDS = 3.0
+lease.PARSE_SECONDS = 1.5
 
 
 def poisoned(name: str, data: bytes, limits: parse.Limits, *, binaries: bool = False) -> Document:

@@ -24,12 +24,12 @@ FILES = {
 
 
 @pytest.fixture(scope="module")
-def tool(with_provider: Service, root: Path) -> str:
+def tool(running: Service, root: Path) -> str:
     for path, text in FILES.items():
         (root / "found" / path).parent.mkdir(parents=True, exist_ok=True)
         (root / "found" / path).write_text(text)
-    made = with_provider.local_tool(root / "found", config={"chunk_size": 64, "chunk_overlap": 8})
-    with_provider.wait(made)
+    made = running.local_tool(root / "found", config={"chunk_size": 64, "chunk_overlap": 8})
+    running.wait(made)
     return made
 
 
@@ -38,11 +38,11 @@ def answer(service: Service, tool: str, **body: Any) -> dict[str, Any]:
 
 
 def test_several_queries_are_embedded_in_one_request_and_what_many_find_rises(
-    with_provider: Service, tool: str, provider: EmbeddingsFake
+    running: Service, tool: str, provider: EmbeddingsFake
 ) -> None:
     queries = ["who gives files back", "a worker that dies", "what is rain"]
     before = len(provider.audit.requests)
-    found = answer(with_provider, tool, queries=queries, top_k=3)
+    found = answer(running, tool, queries=queries, top_k=3)
     assert [request.inputs for request in provider.audit.requests[before:]] == [3]
     first = found["results"][0]
     assert (found["query"], first["file_path"]) == (queries[0], "docs/lease.md")
@@ -53,13 +53,13 @@ def test_several_queries_are_embedded_in_one_request_and_what_many_find_rises(
 @pytest.mark.parametrize(
     "body", [{}, {"queries": []}, {"queries": ["x"] * 9}, {"query": "a", "queries": ["b"]}, {"queries": [" "]}]
 )
-def test_one_query_or_one_to_eight(with_provider: Service, tool: str, body: dict[str, Any]) -> None:
-    refused = with_provider.client.post(f"{TOOLS}/{tool}/query", json=body)
+def test_one_query_or_one_to_eight(running: Service, tool: str, body: dict[str, Any]) -> None:
+    refused = running.client.post(f"{TOOLS}/{tool}/query", json=body)
     assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
 
 
-def test_pieces_of_a_file_are_one_hit_in_the_files_order(with_provider: Service, tool: str) -> None:
-    found = answer(with_provider, tool, queries=["storm number 3", "storm number 20"], group_by_file=True, top_k=4)
+def test_pieces_of_a_file_are_one_hit_in_the_files_order(running: Service, tool: str) -> None:
+    found = answer(running, tool, queries=["storm number 3", "storm number 20"], group_by_file=True, top_k=4)
     paths = [hit["file_path"] for hit in found["results"]]
     assert (paths[0], len(set(paths))) == ("docs/long.md", len(paths))
     pieces = found["results"][0]["pieces"]
@@ -69,29 +69,29 @@ def test_pieces_of_a_file_are_one_hit_in_the_files_order(with_provider: Service,
 
 
 @pytest.mark.parametrize("query", ["class TokenBucket", "where is TokenBucket defined?", "TokenBucket"])
-def test_a_definition_comes_before_its_uses(with_provider: Service, tool: str, query: str) -> None:
-    hits = with_provider.query(tool, query)
+def test_a_definition_comes_before_its_uses(running: Service, tool: str, query: str) -> None:
+    hits = running.query(tool, query)
     assert (hits[0]["file_path"], hits[0]["symbol"]) == ("src/bucket.py", "TokenBucket")
     assert "src/uses.py" in {hit["file_path"] for hit in hits}
 
 
-def test_tests_come_behind_unless_they_are_asked_for(with_provider: Service, tool: str) -> None:
-    paths = [hit["file_path"] for hit in with_provider.query(tool, "take from the bucket")]
+def test_tests_come_behind_unless_they_are_asked_for(running: Service, tool: str) -> None:
+    paths = [hit["file_path"] for hit in running.query(tool, "take from the bucket")]
     assert paths.index("src/bucket.py") < paths.index("tests/test_bucket.py")
-    assert with_provider.query(tool, "test of the bucket")[0]["file_path"] == "tests/test_bucket.py"
+    assert running.query(tool, "test of the bucket")[0]["file_path"] == "tests/test_bucket.py"
 
 
-def test_what_is_near_the_caller_rises(with_provider: Service, tool: str) -> None:
+def test_what_is_near_the_caller_rises(running: Service, tool: str) -> None:
     def place(of: str, **context: str) -> int:
-        paths = [hit["file_path"] for hit in with_provider.query(tool, "bucket limit rain", context=context, top_k=80)]
+        paths = [hit["file_path"] for hit in running.query(tool, "bucket limit rain", context=context, top_k=80)]
         return paths.index(of)
 
     assert place("docs/rain.md", path="docs/lease.md") <= place("docs/rain.md", path="src/limits.py")
     assert place("src/limits.py", path="src/limits.py") <= place("src/limits.py", path="docs/rain.md")
 
 
-def test_a_quoted_phrase_is_found_verbatim_and_repetitions_come_last(with_provider: Service, tool: str) -> None:
-    hits = with_provider.query(tool, '"connection refused"', top_k=80)
+def test_a_quoted_phrase_is_found_verbatim_and_repetitions_come_last(running: Service, tool: str) -> None:
+    hits = running.query(tool, '"connection refused"', top_k=80)
     assert hits[0]["file_path"] in {"docs/rain.md", "docs/copy of rain.md"}
     assert hits[-1]["content_hash"] == hits[0]["content_hash"]
     assert hits[-1]["chunk_id"] != hits[0]["chunk_id"]
@@ -99,34 +99,32 @@ def test_a_quoted_phrase_is_found_verbatim_and_repetitions_come_last(with_provid
     assert scores == sorted(scores, reverse=True)
 
 
-def test_explain_shows_the_parts_of_a_score_and_trace_the_steps(with_provider: Service, tool: str) -> None:
-    found = answer(with_provider, tool, query="class TokenBucket", explain=True, trace=True)
+def test_explain_shows_the_parts_of_a_score_and_trace_the_steps(running: Service, tool: str) -> None:
+    found = answer(running, tool, query="class TokenBucket", explain=True, trace=True)
     assert found["results"][0]["explain"].keys() >= {"found", "vector_rank", "code_rank", "definition", "symbol"}
     assert [step["step"] for step in found["trace"]] == ["embed", "store", "rows"]
     assert all(step["found"] for step in found["trace"])
-    plain = answer(with_provider, tool, query="class TokenBucket")
+    plain = answer(running, tool, query="class TokenBucket")
     assert (plain["trace"], plain["results"][0]["explain"]) == (None, None)
     assert [hit["chunk_id"] for hit in plain["results"]] == [hit["chunk_id"] for hit in found["results"]]
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "vector", "keyword"])
-def test_the_order_is_stable_and_scores_fall(with_provider: Service, tool: str, mode: str) -> None:
-    answers = [with_provider.query(tool, "storm from the sea", mode=mode, top_k=30) for _ in range(3)]
+def test_the_order_is_stable_and_scores_fall(running: Service, tool: str, mode: str) -> None:
+    answers = [running.query(tool, "storm from the sea", mode=mode, top_k=30) for _ in range(3)]
     assert answers[0] == answers[1] == answers[2]
     scores = [hit["score"] for hit in answers[0]]
     assert scores == sorted(scores, reverse=True)
     assert all(0 <= score <= 1 for score in scores)
 
 
-def test_keywords_answer_for_a_provider_that_is_down(
-    with_provider: Service, tool: str, provider: EmbeddingsFake
-) -> None:
+def test_keywords_answer_for_a_provider_that_is_down(running: Service, tool: str, provider: EmbeddingsFake) -> None:
     provider.fail_next(500, count=20)
     try:
-        found = answer(with_provider, tool, query="rain that nobody asked for yet")
+        found = answer(running, tool, query="rain that nobody asked for yet")
         assert [note["code"] for note in found["notes"]] == ["keywords_only"]
         assert "rain" in found["results"][0]["file_path"]
-        alone = with_provider.client.post(f"{TOOLS}/{tool}/query", json={"query": "other rain", "mode": "vector"})
+        alone = running.client.post(f"{TOOLS}/{tool}/query", json={"query": "other rain", "mode": "vector"})
         assert (alone.status_code, alone.json()["code"]) == (503, "embedding_unavailable")
     finally:
         provider.clear_failures()
@@ -144,26 +142,26 @@ def test_keywords_answer_for_a_provider_that_is_down(
         {"query": "x", "context": {"file": "a"}},
     ],
 )
-def test_bad_input_is_refused_with_a_code(with_provider: Service, tool: str, body: dict[str, Any]) -> None:
-    refused = with_provider.client.post(f"{TOOLS}/{tool}/query", json=body)
+def test_bad_input_is_refused_with_a_code(running: Service, tool: str, body: dict[str, Any]) -> None:
+    refused = running.client.post(f"{TOOLS}/{tool}/query", json=body)
     assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
 
 
-def test_the_longest_query_and_odd_characters_are_answered(with_provider: Service, tool: str) -> None:
+def test_the_longest_query_and_odd_characters_are_answered(running: Service, tool: str) -> None:
     for query in ("rain " * 2000, "rain\0cloud", "🌧 rain ﬁ", '"rain', "rain' OR 1=1 --", "* ( ) : & | !", "\\"):
-        assert "results" in answer(with_provider, tool, query=query), query
+        assert "results" in answer(running, tool, query=query), query
 
 
-def test_null_is_as_left_out(with_provider: Service, tool: str) -> None:
+def test_null_is_as_left_out(running: Service, tool: str) -> None:
     body = {"query": "rain", "filters": None, "context": None}
-    assert answer(with_provider, tool, **body)["results"] == answer(with_provider, tool, query="rain")["results"]
-    found = with_provider.post("/api/search", {"project_id": PROJECT, "tool_ids": [tool], **body}, 200)
+    assert answer(running, tool, **body)["results"] == answer(running, tool, query="rain")["results"]
+    found = running.post("/api/search", {"project_id": PROJECT, "tool_ids": [tool], **body}, 200)
     assert found["results"]
 
 
-def test_filters_that_match_no_file_are_named(with_provider: Service, tool: str) -> None:
+def test_filters_that_match_no_file_are_named(running: Service, tool: str) -> None:
     body = {"query": "rain", "filters": {"path": "nowhere/**", "types": ["md"]}}
-    refused = with_provider.client.post(f"{TOOLS}/{tool}/query", json=body).json()
+    refused = running.client.post(f"{TOOLS}/{tool}/query", json=body).json()
     assert (refused["status"], refused["code"]) == (422, "no_such_files")
     assert "nowhere/**" in refused["detail"]
 
@@ -177,26 +175,26 @@ def test_filters_that_match_no_file_are_named(with_provider: Service, tool: str)
     ],
 )
 def test_types_and_languages_that_there_are_not_are_told_with_those_there_are(
-    with_provider: Service, tool: str, filters: dict[str, Any], said: str
+    running: Service, tool: str, filters: dict[str, Any], said: str
 ) -> None:
-    refused = with_provider.client.post(f"{TOOLS}/{tool}/query", json={"query": "rain", "filters": filters}).json()
+    refused = running.client.post(f"{TOOLS}/{tool}/query", json={"query": "rain", "filters": filters}).json()
     assert refused["code"] == "no_such_files"
     assert said in refused["detail"]
     body = {"project_id": PROJECT, "tool_ids": [tool], "query": "rain", "filters": filters}
-    assert said in with_provider.client.post("/api/search", json=body).json()["detail"]
+    assert said in running.client.post("/api/search", json=body).json()["detail"]
 
 
 def test_a_folder_without_an_index_is_grepped_and_the_answer_says_so(
-    with_provider: Service, root: Path, provider: EmbeddingsFake
+    running: Service, root: Path, provider: EmbeddingsFake
 ) -> None:
     (root / "early").mkdir()
     (root / "early" / "a.md").write_text("# Early\n\nAn owl hoots at the zenith.\n")
     hold = provider.holds.add("embeddings", "zenith")
-    made = with_provider.local_tool(root / "early")
+    made = running.local_tool(root / "early")
     try:
-        found = answer(with_provider, made, query="owl hoots", mode="keyword")
+        found = answer(running, made, query="owl hoots", mode="keyword")
         filters = ({"types": ["markdown"]}, {"path": "*.md"}, {"file_ids": ["unknown"]})
-        filtered = [answer(with_provider, made, query="owl hoots", filters=each) for each in filters]
+        filtered = [answer(running, made, query="owl hoots", filters=each) for each in filters]
     finally:
         hold.release()
     for each in filtered:
@@ -204,20 +202,20 @@ def test_a_folder_without_an_index_is_grepped_and_the_answer_says_so(
         assert "0 of 1 files" in each["notes"][0]["detail"] or "0 of 0 files" in each["notes"][0]["detail"]
     assert [note["code"] for note in found["notes"]] == ["not_indexed_yet"]
     assert (found["results"][0]["file_path"], found["results"][0]["embedded"]) == ("a.md", False)
-    with_provider.wait(made)
-    assert not answer(with_provider, made, query="owl hoots")["notes"]
-    assert answer(with_provider, made, query="owl hoots", filters=filters[0])["results"]
-    refused = with_provider.client.post(f"{TOOLS}/{made}/query", json={"query": "owl", "filters": filters[2]})
+    running.wait(made)
+    assert not answer(running, made, query="owl hoots")["notes"]
+    assert answer(running, made, query="owl hoots", filters=filters[0])["results"]
+    refused = running.client.post(f"{TOOLS}/{made}/query", json={"query": "owl", "filters": filters[2]})
     assert (refused.status_code, refused.json()["code"]) == (422, "no_such_files")
 
 
-def test_a_tool_that_is_deleted_is_not_found(with_provider: Service, root: Path) -> None:
+def test_a_tool_that_is_deleted_is_not_found(running: Service, root: Path) -> None:
     (root / "gone").mkdir()
     (root / "gone" / "a.txt").write_text("soon gone")
-    made = with_provider.local_tool(root / "gone")
-    with_provider.wait(made)
-    assert with_provider.query(made, "gone")
-    assert with_provider.client.delete(f"{TOOLS}/{made}").status_code == 202
-    refused = with_provider.client.post(f"{TOOLS}/{made}/query", json={"query": "gone"})
+    made = running.local_tool(root / "gone")
+    running.wait(made)
+    assert running.query(made, "gone")
+    assert running.client.delete(f"{TOOLS}/{made}").status_code == 202
+    refused = running.client.post(f"{TOOLS}/{made}/query", json={"query": "gone"})
     assert (refused.status_code, refused.json()["code"]) == (404, "not_found")
     assert PROJECT not in refused.json()["detail"]

@@ -20,11 +20,6 @@ from tests.service import PROJECT, TOOLS, Service, checked, eventually
 OTHER = {"embedding_model": "openai/other"}
 
 
-@pytest.fixture(scope="module")
-def running(with_provider: Service) -> Service:
-    return with_provider
-
-
 @pytest.fixture(autouse=True)
 def calm(provider: EmbeddingsFake) -> Iterator[None]:
     yield

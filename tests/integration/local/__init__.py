@@ -1,0 +1,1 @@
+"""Modules that share one service with the local model, and one root."""

@@ -1,0 +1,40 @@
+"""The service that these modules share; each keeps to folders and words of its own, and counts from where it began."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.embeddings import EmbeddingsFake
+from tests.service import Service, environment, new_database, next_broker, service
+
+
+@pytest.fixture(scope="package")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("root")
+
+
+@pytest.fixture(scope="package")
+def provider() -> Iterator[EmbeddingsFake]:
+    with EmbeddingsFake() as fake:
+        yield fake
+
+
+@pytest.fixture(scope="package")
+def running(
+    tmp_path_factory: pytest.TempPathFactory,
+    postgres_url: str,
+    template_url: str,
+    redis_url: str,
+    root: Path,
+    provider: EmbeddingsFake,
+) -> Iterator[Service]:
+    env = provider.env | {"LOCAL_SOURCE_ROOTS": str(root)}
+    home = tmp_path_factory.mktemp("home")
+    with (
+        new_database(postgres_url, template_url.rsplit("/", 1)[1]) as url,
+        service(environment(home, url, next_broker(redis_url), **env)) as started,
+    ):
+        yield started
