@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -57,3 +58,6 @@ def _warm(resources: Resources) -> None:
         resources.embedder(profile, explicit_dimensions=explicit).embed(["warm"])
     except FoldexError as error:
         log.warning("the default embedding model is not usable yet", code=error.code, reason=error.message)
+    # libraries are most of what there is, and stay: looked through again and again they take a seventh of a query
+    gc.collect()
+    gc.freeze()

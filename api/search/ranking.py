@@ -117,16 +117,19 @@ def boosted(score: float, added: Mapping[str, float], most: float) -> float:
 
 def thinned(ranked: Sequence[T], text: Callable[[T], str], *, first: int) -> tuple[list[T], list[T]]:
     """Those to keep, and those of the `first` that nearly repeat a better one."""
-    seen: list[frozenset[str]] = []
+    # by length: what differs much in that is no repetition
+    seen: list[tuple[int, frozenset[str]]] = []
     kept: list[T] = []
     repeated: list[T] = []
     for each in ranked[:first]:
         words = frozenset(text(each).split())
         at_least, at_most = ALIKE * len(words), len(words) / ALIKE
-        alike = any(at_least <= len(other) <= at_most and _alike(words, other) for other in seen)
-        (repeated if alike else kept).append(each)
-        if not alike:
-            seen.append(words)
+        like = [other for length, other in seen if at_least <= length <= at_most]
+        if any(_alike(words, other) for other in like):
+            repeated.append(each)
+        else:
+            kept.append(each)
+            seen.append((len(words), words))
     return [*kept, *ranked[first:]], repeated
 
 
