@@ -42,6 +42,9 @@ _MARKS = {
 
 #: Bytes that are looked at to tell the encoding of text that is not UTF-8.
 _SAMPLE = 16_384
+#: Bytes of a line that are looked at on either side of one beyond ASCII.
+_AROUND = 1000
+_HIGH = re.compile(rb"[\x80-\xff]")
 
 #: What a file may declare itself to be in: XML, HTML, CSS, Python, Emacs and Vim have their own spellings of it.
 _DECLARED = re.compile(rb"(?:charset|(?:en)?coding)\s*[=:]?\s*[\"']?([A-Za-z][\w.:-]{2,20})")
@@ -277,10 +280,12 @@ def _sample(body: bytes) -> bytes:
     """Lines with bytes beyond ASCII, as many as are looked at."""
     if len(body) <= _SAMPLE:
         return body
-    found, size = [], 0
-    for line in re.finditer(rb"[^\n]{0,1000}[\x80-\xff][^\n]{0,1000}\n?", body):
-        found.append(line[0])
-        size += len(line[0])
-        if size > _SAMPLE:
-            break
+    found: list[bytes] = []
+    size, end = 0, 0
+    while size <= _SAMPLE and (hit := _HIGH.search(body, end)):
+        start = max(end, hit.start() - _AROUND, body.rfind(b"\n", end, hit.start()) + 1)
+        line_end = body.find(b"\n", hit.end(), hit.end() + _AROUND)
+        end = line_end + 1 or hit.end() + _AROUND
+        found.append(body[start:end])
+        size += len(found[-1])
     return b"".join(found)
