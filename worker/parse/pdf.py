@@ -44,12 +44,20 @@ def _opened(data: bytes) -> pypdfium2.PdfDocument:
 
 
 def _texts(pdf: pypdfium2.PdfDocument, limits: Limits) -> Iterator[str]:
-    """The text of each page; raises `needs_ocr` or `no_text` after the last if none has text and one has a picture."""
+    """The text of each page, "" of a damaged one.
+
+    If none has text, the last is followed by `needs_ocr` or `no_text` where one has a picture, or by what is damaged.
+    """
     until = spent() + limits.seconds
-    found, pictures = False, False
+    found, pictures, damage = False, False, None
     for number in range(len(pdf)):
-        page = pdf[number]
-        text = _text(page)
+        try:
+            page = pdf[number]
+            text = _text(page)
+        except pypdfium2.PdfiumError as error:
+            damage = error
+            yield ""
+            continue
         if not text and _has_picture(page):
             pictures = True
             if types.programs(("tesseract",)):
@@ -57,6 +65,8 @@ def _texts(pdf: pypdfium2.PdfDocument, limits: Limits) -> Iterator[str]:
         found = found or bool(text)
         yield text
         page.close()
+    if damage and not found and not pictures:
+        raise damage
     if pictures and not found:
         if not types.programs(("tesseract",)):
             raise FileError(Reason.NEEDS_OCR)
