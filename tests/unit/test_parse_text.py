@@ -372,6 +372,22 @@ def test_rich_text_is_plain_text() -> None:
     assert (document.text, document.title) == ("Café bold\n😀 end", "My letter")
 
 
+@pytest.mark.parametrize(
+    ("page", "body"),
+    [
+        ("0", r"caf\'e9 \'80"),
+        ("99999", r"caf\'e9 \'80"),
+        ("10000", r"caf\'8e \'db"),
+        ("65001", r"caf\'c3\'a9 \'e2\'82\'ac"),
+        ("65001", "caf\\'c3\n\\'a9 \\'e2\\'82\r\n\\'ac"),
+        ("65001", r"caf\'e9 \'80"),
+        ("1252", r"caf\'e9 \'80"),
+    ],
+)
+def test_rich_text_is_read_in_its_code_page(page: str, body: str) -> None:
+    assert rtf.read(rf"{{\rtf1\ansi\ansicpg{page} {body}}}".encode(), LIMITS).text == "café €"
+
+
 def test_what_is_no_rich_text_says_so() -> None:
     with pytest.raises(FileError) as caught:
         rtf.read(b"plain", LIMITS)
