@@ -10,7 +10,6 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from psycopg import DataError, OperationalError
-from psycopg_pool import PoolTimeout
 from starlette.exceptions import HTTPException
 
 from api.leaving import CallerLeft
@@ -43,7 +42,6 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(DataError, _data)
     app.add_exception_handler(OperationalError, _database)
-    app.add_exception_handler(PoolTimeout, _database)
     app.add_exception_handler(CallerLeft, _left)
     app.add_exception_handler(Exception, _unexpected)
 

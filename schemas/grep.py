@@ -6,6 +6,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from schemas.search import Coverage, Names, Note
 
+#: Bytes of a match that spans lines, up to which every one is found.
+MAX_SPAN = 32 << 10
+
 
 class Grep(BaseModel):
     """What to look for; the words of the options are ripgrep's."""
@@ -27,7 +30,8 @@ class Grep(BaseModel):
     case_sensitive: bool = False
     word: bool = Field(default=False, description="Only whole words: what stands beside a match is in no word.")
     multiline: bool = Field(
-        default=False, description="A match may span lines, up to 32 KiB; a hit is the line where it begins."
+        default=False,
+        description=f"A match may span lines, up to {MAX_SPAN >> 10} KiB; a hit is the line where it begins.",
     )
     path: str | None = Field(
         default=None, min_length=1, max_length=4096, description="A file, or a folder below which."

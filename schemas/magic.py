@@ -43,7 +43,7 @@ _FIRST_OF_OTHERS = {
     b"PK\3\4": "zip",
     b"PK\5\6": "zip",
     b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "ole",
-    b"\x89PNG\r\n\x1a\n": "png",
+    b"\x89PNG": "png",
     b"\xff\xd8\xff": "jpg",
     b"II*\0": "tif",
     b"MM\0*": "tif",

@@ -47,7 +47,7 @@ FORMATS = (
     Format("html", "html htm xhtml", "html", version=2, isolated=True),
     Format("xml", "xml xsd xsl xslt svg plist", "xml", version=2),
     Format("email", "eml", "email", version=2, isolated=True),
-    Format("rtf", "rtf", "rtf", isolated=True),
+    Format("rtf", "rtf", "rtf", version=2, isolated=True),
     Format("pdf", "pdf", "pdf", version=2, isolated=True, binary=True, programs=("tesseract",)),
     Format("docx", "docx docm dotx", "docx", version=2, isolated=True, binary=True),
     Format("doc", "doc", "doc", isolated=True, binary=True, programs=("catdoc", "antiword", "soffice", "libreoffice")),

@@ -9,7 +9,6 @@ from contextlib import suppress
 
 import psycopg
 import structlog
-from psycopg_pool import PoolTimeout
 
 from schemas.errors import SourceError
 from worker.objects import Objects
@@ -31,7 +30,7 @@ def drop(resources: Resources, keys: Sequence[str]) -> None:
     if not keys:
         return
     deleted = []
-    with suppress(psycopg.OperationalError, PoolTimeout):
+    with suppress(psycopg.OperationalError):
         with suppress(SourceError):
             # asked first: a commit whose answer was lost may have been one
             for key in strays.take(resources.pool, keys[:MAX_AT_ONCE]):

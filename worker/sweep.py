@@ -11,7 +11,6 @@ from uuid import UUID
 
 import psycopg
 import structlog
-from psycopg_pool import PoolTimeout
 
 from schemas.errors import StoreError
 from worker.app import BULK, MAX_SLICES, send, send_plan
@@ -52,7 +51,7 @@ def sweep(
 def _attempt(name: str, step: Callable[[Resources], int], resources: Resources) -> int | str:
     try:
         return step(resources)
-    except (psycopg.OperationalError, PoolTimeout):
+    except psycopg.OperationalError:
         raise
     except Exception as error:  # a mistake in one step must not keep the others from their work
         log.exception("a step of the sweep failed", step=name)

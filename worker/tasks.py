@@ -12,7 +12,6 @@ from uuid import UUID
 import psycopg
 import structlog
 from celery import signals
-from psycopg_pool import PoolTimeout
 
 from schemas.errors import FoldexError, LeaseLost, SliceOver, StoreError
 from worker import fsck, logs
@@ -136,7 +135,7 @@ def _or_skipped(message: str, work: Callable[[], dict[str, Any]]) -> dict[str, A
     """Upkeep that is sent again in any case needs no more than a line where Postgres fails."""
     try:
         return work()
-    except (psycopg.OperationalError, PoolTimeout) as error:
+    except psycopg.OperationalError as error:
         log.warning(message, cause=_said(error), error=str(error))
         return {"skipped": "postgres"}
 
@@ -145,7 +144,7 @@ def _check(found: tools.Index) -> dict[str, Any]:
     """Start a task if the namespace has lost vectors; the sweep asks again, so no failure matters here."""
     try:
         started = fsck.check(resources().pool, _store(found), found)
-    except (LeaseLost, StoreError, psycopg.OperationalError, PoolTimeout) as error:
+    except (LeaseLost, StoreError, psycopg.OperationalError) as error:
         log.warning("namespace not compared", namespace=found.namespace, error=str(error))
         return {"compared": False}
     return {"compared": True} if started is None else {"lost vectors": "task started", "task": str(started)}
@@ -162,7 +161,7 @@ def _border(task_id: UUID, work: Callable[[UUID], dict[str, Any]]) -> dict[str, 
         return work(task_id)
     except LeaseLost as error:
         return {"ended": error.code}
-    except (psycopg.OperationalError, PoolTimeout) as error:
+    except psycopg.OperationalError as error:
         log.warning("waiting for the sweep", cause=_said(error), error=str(error))
         return {"waiting": "postgres"}
     except MemoryError:

@@ -22,7 +22,6 @@ import psycopg
 import structlog
 from psycopg import Connection
 from psycopg.rows import TupleRow
-from psycopg_pool import PoolTimeout
 from watchfiles import Change
 from watchfiles import watch as changes_in
 
@@ -66,7 +65,7 @@ def run(settings: Settings, stop: Event) -> None:
                 elif not waits:
                     log.info("another process watches; waiting")
                 waits = held is None
-        except (psycopg.OperationalError, PoolTimeout) as error:
+        except psycopg.OperationalError as error:
             log.warning("Postgres does not answer; watching goes on when it does", error=str(error))
         stop.wait(TURN)
     resources.pool.close()

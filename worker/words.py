@@ -108,7 +108,10 @@ class Words:
         self._lock = Lock()
 
     def starts(self, data: bytes, whole: Callable[[bytes], Offsets]) -> Offsets:
-        """Byte offsets of the tokens' starts in UTF-8; `whole` finds those of parts that are not ASCII."""
+        """Byte offsets of the tokens' starts in UTF-8; `whole` finds those of parts, in the library's way.
+
+        It has what is odd, windows of which too many words are new, and those too long to be looked at.
+        """
         return np.concatenate([start + found for start, found in self._windows(data, whole)])
 
     def _windows(self, data: bytes, whole: Callable[[bytes], Offsets]) -> Iterator[tuple[int, Offsets]]:

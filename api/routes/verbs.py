@@ -11,7 +11,6 @@ from fastapi import APIRouter, BackgroundTasks
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from psycopg import OperationalError
-from psycopg_pool import PoolTimeout
 from pydantic import TypeAdapter
 
 from api.deps import ResourcesDep, ToolDep
@@ -132,7 +131,7 @@ def _look(pool: Pool, tool_id: UUID) -> dict[str, Any] | None:
     """The row of the newest task; None ends the events, and the client asks again."""
     try:
         return tasks.newest_of_tool(pool, tool_id)
-    except (OperationalError, PoolTimeout):
+    except OperationalError:
         return None
 
 

@@ -32,8 +32,8 @@ def whole_files(
     chosen += _fitting(chunks.unembedded(pool, values), files - len(chosen), room)
     order = {id_: place for place, (id_, _) in enumerate(chosen)}
     pointer = index.source.get("json_pointer") or ""
-    by_file = groupby(chunks.whole(pool, list(order)), key=lambda row: row["file_id"])
-    hits = [_hit(list(pieces), pointer, scores.get(id_, 0.0)) for id_, pieces in by_file]
+    grouped = groupby(chunks.whole(pool, list(order)), key=lambda row: row["file_id"])
+    hits = [_hit(list(pieces), pointer, scores.get(id_, 0.0)) for id_, pieces in grouped]
     return sorted(hits, key=lambda hit: order[hit.file_id])
 
 

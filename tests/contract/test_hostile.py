@@ -160,6 +160,16 @@ def test_ten_thousand_pages_are_bounded_by_a_setting() -> None:
     assert refused("a.pdf", loop).reason in {Reason.PARSE_FAILED, Reason.NO_TEXT}
 
 
+def test_a_damaged_page_is_left_out_of_its_document() -> None:
+    whole = of("pdf/tides.pdf")
+    document = parse("a.pdf", whole.replace(b"/Kids [5 0 R", b"/Kids [0 0 R"), LIMITS)
+    before = parse("a.pdf", whole, LIMITS)
+    assert document.text == before.text[before.pages[1] :].lstrip()
+    assert len(document.pages) == 4
+    kids = b"/Kids [5 0 R 7 0 R 9 0 R 11 0 R]"
+    assert refused("a.pdf", whole.replace(kids, b"/Kids [0 0 R 0 0 R 0 0 R 0 0 R]")).reason is Reason.PARSE_FAILED
+
+
 def test_a_huge_picture_is_refused_before_it_is_made() -> None:
     failure = refused("a.png", png(50_000, 50_000))
     assert failure.reason is Reason.TOO_LARGE

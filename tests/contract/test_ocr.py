@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from difflib import SequenceMatcher
 from io import BytesIO
@@ -18,7 +20,7 @@ import pytest
 from schemas.document import Document
 from schemas.status import Reason
 from tests.contract.samples import DATA, LIMITS, ROOT, helper, of, refused
-from worker.parse import Limits, doc, image, parse, types
+from worker.parse import Limits, doc, image, isolated, parse, pdf, types
 
 __all__ = ["helper"]
 Image = pytest.importorskip("PIL.Image")
@@ -160,9 +162,63 @@ def test_a_low_picture_is_not_enlarged_beyond_that() -> None:
     assert read("long.png", saved(long, "PNG")).startswith("Ferry")
 
 
+#: In place of Tesseract, takes time before it answers.
+WAITING = """#!/bin/sh
+case "$*" in
+*--version*) echo "tesseract 5.0.0" ;;
+*--list-langs*) printf "List of languages (1):\\neng\\n" ;;
+*) {waits}; echo words > "$2.txt" ;;
+esac
+"""
+
+
+def _forget() -> None:
+    """What is known of the programs of this machine, here and in the helper."""
+    types.programs.cache_clear()
+    image._data.cache_clear()
+    isolated.stop()
+
+
+@pytest.fixture
+def waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Puts a program in place of Tesseract that waits in the way it is told."""
+    pytest.importorskip("pytesseract")
+
+    def put(waits: str) -> None:
+        program = tmp_path / "tesseract"
+        program.write_text(WAITING.format(waits=waits))
+        program.chmod(0o755)
+
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    _forget()
+    yield put
+    _forget()
+
+
+@pytest.mark.parametrize(("name", "reader"), [("image/notice.tiff", image), ("pdf/scanned.pdf", pdf)])
+def test_a_scan_may_wait_for_the_processor(waiting: Callable[[str], None], name: str, reader: Any) -> None:
+    waiting("sleep 1")
+    assert "words" in reader.read(of(name), Limits(seconds=0.9)).text
+
+
+@pytest.mark.parametrize(("name", "reader"), [("image/notice.tiff", image), ("pdf/scanned.pdf", pdf)])
+def test_a_scan_does_not_wait_for_ever(waiting: Callable[[str], None], name: str, reader: Any) -> None:
+    waiting("sleep 600")
+    with pytest.raises(Exception, match="PARSE_SECONDS"):
+        reader.read(of(name), Limits(seconds=0.05))
+
+
+def test_a_picture_that_keeps_the_processor_busy_is_given_up(waiting: Callable[[str], None]) -> None:
+    waiting("while :; do :; done")
+    assert "PARSE_SECONDS" in refused("a.png", saved(drawn(), "PNG"), Limits(seconds=2)).message
+
+
 @needs_tesseract
-def test_reading_pictures_ends_in_time() -> None:
-    assert "PARSE_SECONDS" in refused("a.png", saved(drawn(WORDS, size=100), "PNG"), Limits(seconds=0.05)).message
+def test_the_processor_time_of_all_pages_counts() -> None:
+    pages = [drawn("Page one is here.")] * 20
+    scan = saved(pages[0], "TIFF", save_all=True, append_images=pages[1:])
+    with pytest.raises(Exception, match="PARSE_SECONDS"):
+        image.read(scan, Limits(seconds=0.05))
 
 
 # old documents

@@ -93,7 +93,7 @@ sizes = st.builds(
 @settings(deadline=None, max_examples=120)
 def test_nothing_is_lost_and_limits_hold(text: str, wanted: ChunkSettings, max_tokens: int) -> None:
     text = text.removeprefix("\ufeff")
-    if text.strip() and not text.startswith(("BZh", "\ufeff")):
+    if text.strip() and not text.startswith("\ufeff"):
         assert uncovered(text, cut(text, settings=wanted, max_tokens=max_tokens)) == ""
 
 

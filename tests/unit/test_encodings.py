@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -70,3 +72,25 @@ def test_text_with_a_zero_byte_is_no_chinese() -> None:
     for padded in (data, data + b" ", b"x" + data, b"x" + data + b" "):
         with pytest.raises(Exception, match="NUL"):
             decode(padded)
+
+
+def processor_time(work: Callable[[], object]) -> float:
+    """The least of three."""
+    times = []
+    for _ in range(3):
+        begun = time.process_time()
+        work()
+        times.append(time.process_time() - begun)
+    return min(times)
+
+
+@pytest.mark.parametrize("text", ["a word " * 150_000 + "caf\xe9", "a" * 1000 + ("\xe9" + "a" * 2000) * 500])
+def test_a_long_line_of_ascii_is_looked_through_once(text: str) -> None:
+    data = text.encode("cp1252")
+    assert decode(data) == text
+    assert processor_time(lambda: decode(data)) < 50 * processor_time(lambda: sum(data))
+
+
+def test_what_is_foreign_far_apart_is_looked_at_with_the_line_around_it() -> None:
+    text = "".join(f"{'plain ' * 1000}\n{sentence}.\n" for sentence in TEXTS["ru"][0].split(".") * 3)
+    assert decode(text.encode("koi8-r")) == text

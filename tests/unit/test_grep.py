@@ -23,12 +23,12 @@ from api.search import uncovered
 from api.search.grep import ripgrep
 from api.search.grep.fallback import any_of, best_lines
 from api.search.grep.folder import Text, TimeOver, narrowed
-from api.search.grep.lines import MAX_SPAN, lines_after, lines_before, matching_lines, shown
+from api.search.grep.lines import lines_after, lines_before, matching_lines, shown
 from api.search.grep.pattern import compiled_pattern
 from api.search.grep.types import Types, _kinds
 from schemas.document import AS_WRITTEN, Content, Entry, Page
 from schemas.errors import Invalid, SourceError
-from schemas.grep import Grep
+from schemas.grep import MAX_SPAN, Grep
 from schemas.search import Filters
 from worker.formats import BY_EXTENSION, BY_TYPE
 from worker.ignore import Rules

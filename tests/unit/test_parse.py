@@ -66,7 +66,7 @@ def test_the_name_tells_the_type(name: str, type_: str, language: str | None) ->
         ("a.md", b"PK\x03\x04rest", Reason.PARSE_FAILED),
         ("a.txt", b"\x80\x81\x8d\x8f\x90\x9d" * 9 + b"\x80", Reason.NOT_UTF8),
         ("a.pdf", b"%PDF-1.7", Reason.PARSE_FAILED),
-        ("A.PNG", b"\x89PNG", Reason.BINARY),
+        ("A.PNG", b"\x1f\x8b\x08", Reason.BINARY),
         ("a.mp3", b"ID3", Reason.UNSUPPORTED_TYPE),
         ("a.tar.gz", b"\x1f\x8b", Reason.UNSUPPORTED_TYPE),
         ("a.json", b'{"a": }', Reason.PARSE_FAILED),

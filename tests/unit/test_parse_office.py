@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from io import BytesIO
+from zipfile import ZipFile
+
+import docx
+import pptx
 import pytest
 
-from worker.parse import drawing
+from schemas.errors import FileError
+from schemas.status import Reason
+from worker.parse import drawing, isolated, parse
 from worker.parse.blocks import comment, edges, joined
 from worker.parse.limits import Limits
 
 LIMITS = Limits()
 CHART = "http://schemas.openxmlformats.org/drawingml/2006/chart"
 DIAGRAM = "http://schemas.openxmlformats.org/drawingml/2006/diagram"
+WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 MAIN = "http://schemas.openxmlformats.org/drawingml/2006/main"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def helper() -> Iterator[None]:
+    """No helper process outlives these tests."""
+    yield
+    isolated.stop()
 
 
 @pytest.mark.parametrize(
@@ -76,3 +92,42 @@ def test_a_diagram_that_goes_in_circles_ends() -> None:
 
 def test_points_that_nothing_leads_to_are_not_shown() -> None:
     assert diagram([(2, 3)]) == ""
+
+
+def written(body: str) -> str:
+    """What is read of a document of Word with this body."""
+    empty = BytesIO()
+    docx.Document().save(empty)
+    made = BytesIO()
+    with ZipFile(empty) as old, ZipFile(made, "w") as new:
+        for name in old.namelist():
+            whole = f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>'
+            new.writestr(name, whole if name == "word/document.xml" else old.read(name))
+    return parse("a.docx", made.getvalue(), LIMITS).text
+
+
+def test_text_that_was_moved_is_read_where_it_stands_now() -> None:
+    run = "<w:r><w:t>{}</w:t></w:r>"
+    moved = run.format("The ferry.")
+    body = f"<w:p>{run.format('Stays.')}<w:moveFrom>{moved}</w:moveFrom></w:p><w:p><w:moveTo>{moved}</w:moveTo></w:p>"
+    deleted = "<w:p><w:del><w:r><w:delText>Gone</w:delText><w:br/></w:r></w:del><w:r><w:t>Kept</w:t></w:r></w:p>"
+    assert written(body + deleted) == "Stays.\n\nThe ferry.\n\nKept"
+
+
+def shown(*notes: str | None) -> bytes:
+    """Slides of nothing with these notes."""
+    presentation = pptx.Presentation()
+    for note in notes:
+        slide = presentation.slides.add_slide(presentation.slide_layouts[6])
+        if note is not None:
+            slide.notes_slide.notes_text_frame.text = note
+    made = BytesIO()
+    presentation.save(made)
+    return made.getvalue()
+
+
+def test_a_page_for_notes_without_any_is_no_text() -> None:
+    with pytest.raises(FileError) as caught:
+        parse("a.pptx", shown("", " ", None), LIMITS)
+    assert caught.value.reason is Reason.NO_TEXT
+    assert parse("a.pptx", shown("", "Say it."), LIMITS).text == "# Slide 2\n\nNotes: Say it."

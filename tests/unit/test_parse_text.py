@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import bz2
 import codecs
 import json
 import random
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.parse import csv, email, html, jsonl, markdown, notebook, rtf, toml, xml, yaml
+from worker.parse import csv, email, html, jsonl, markdown, notebook, parse, rtf, toml, xml, yaml
 from worker.parse import json as json_
 from worker.parse.limits import Limits
 from worker.parse.text import decode
@@ -91,6 +92,18 @@ def test_what_is_no_text_says_so(data: bytes, reason: Reason) -> None:
     with pytest.raises(FileError) as caught:
         decode(data)
     assert caught.value.reason is reason
+
+
+@pytest.mark.parametrize("text", ["BZh is how such an archive begins", "GIF89a\nis a format of pictures", "ID3 tags"])
+def test_text_may_begin_with_the_letters_of_a_kind(text: str) -> None:
+    assert parse("a.md", text.encode(), LIMITS).text == text
+
+
+@pytest.mark.parametrize("data", [bz2.compress(b"text"), b"\x1f\x8b\x08", b"GIF89a\x10\0\x10\0", b"%PDF-1.7 ..."])
+def test_what_is_of_another_kind_is_no_text(data: bytes) -> None:
+    with pytest.raises(FileError, match="first bytes") as caught:
+        decode(data)
+    assert caught.value.reason is Reason.BINARY
 
 
 @given(st.binary(max_size=400))
@@ -357,6 +370,22 @@ def test_rich_text_is_plain_text() -> None:
     raw += rb"\u-10179?\u-8704? end{\pict\pngblip " + b"0123456789abcdef" * 1000 + b"}}"
     document = rtf.read(raw, LIMITS)
     assert (document.text, document.title) == ("Café bold\n😀 end", "My letter")
+
+
+@pytest.mark.parametrize(
+    ("page", "body"),
+    [
+        ("0", r"caf\'e9 \'80"),
+        ("99999", r"caf\'e9 \'80"),
+        ("10000", r"caf\'8e \'db"),
+        ("65001", r"caf\'c3\'a9 \'e2\'82\'ac"),
+        ("65001", "caf\\'c3\n\\'a9 \\'e2\\'82\r\n\\'ac"),
+        ("65001", r"caf\'e9 \'80"),
+        ("1252", r"caf\'e9 \'80"),
+    ],
+)
+def test_rich_text_is_read_in_its_code_page(page: str, body: str) -> None:
+    assert rtf.read(rf"{{\rtf1\ansi\ansicpg{page} {body}}}".encode(), LIMITS).text == "café €"
 
 
 def test_what_is_no_rich_text_says_so() -> None:

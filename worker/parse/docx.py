@@ -33,6 +33,8 @@ _P, _TBL, _TR, _TC = qn("w:p"), qn("w:tbl"), qn("w:tr"), qn("w:tc")
 _T, _TAB, _BR, _CR = qn("w:t"), qn("w:tab"), qn("w:br"), qn("w:cr")
 _HYPHEN, _PROPERTIES, _VALUE = qn("w:noBreakHyphen"), qn("w:pPr"), qn("w:val")
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
+#: What is drawn otherwise as well, and what tracked changes took away from its place.
+_LEFT_OUT = (_PROPERTIES, _FALLBACK, qn("w:moveFrom"), qn("w:del"))
 _COMMENTED, _ID = qn("w:commentReference"), qn("w:id")
 Styles = dict[str, Any]
 
@@ -145,14 +147,14 @@ def _paragraph(element: Any, styles: Styles) -> str:
 
 
 def _text(element: Any) -> str:
-    """Text of a paragraph, with that of boxes anchored in it; deleted text has elements of another name."""
+    """Text of a paragraph, with that of boxes anchored in it."""
     parts: list[str] = []
     for child in element.iterchildren():
         if child.tag == _T:
             parts.append(child.text or "")
         elif child.tag in _MARKS:
             parts.append(_MARKS[child.tag])
-        elif child.tag not in (_PROPERTIES, _FALLBACK):
+        elif child.tag not in _LEFT_OUT:
             parts.append(_text(child) + ("\n" if child.tag == _P else ""))
     return "".join(parts)
 

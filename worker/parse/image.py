@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import time
+import resource
+import signal
+from collections.abc import Iterator
 from functools import cache
 from io import BytesIO
 from typing import Any
@@ -24,6 +26,8 @@ _SMALL_PIXELS = 1_000_000
 _ENLARGED = 2
 #: Files whose frames are pages; those of other kinds are moments of a film, and the first will do.
 _PAGED = ("TIFF",)
+#: So many times its processor time Tesseract may take by the clock, on a machine that is busy with other things.
+_BUSY = 10
 #: Half of what a shade or an opacity can be.
 _MIDDLE = 128
 #: Layouts as Tesseract numbers them: what it finds, turned as it stands or, with the data for that, upright.
@@ -53,8 +57,14 @@ def read(data: bytes, limits: Limits) -> Document:
     return Document(text, "image", pages=pages if frames > 1 else ())
 
 
-def _frames(image: Any, count: int, limits: Limits) -> Any:
-    until = time.monotonic() + limits.seconds
+def spent() -> float:
+    """Seconds of processor time that the programs this process started and saw the end of have taken."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _frames(image: Any, count: int, limits: Limits) -> Iterator[str]:
+    until = spent() + limits.seconds
     for number in range(count):
         image.seek(number)
         _check_size(image)
@@ -96,7 +106,7 @@ def _opaque(image: Any) -> Any:
 def recognise(image: Any, until: float, limits: Limits) -> str:
     """What Tesseract reads in a picture, whichever way it is turned; one that lies askew is read straightened, too.
 
-    Raises `FileError`: `too_large` if it is not done by `until` (monotonic seconds), `needs_ocr` without its data.
+    Raises `FileError`: `too_large` if it is not done when `until` is `spent`, `needs_ocr` without its data.
     """
     text = _recognised(image, until, limits)
     angle = skew(image)
@@ -114,14 +124,19 @@ def _recognised(image: Any, until: float, limits: Limits) -> str:
     import pytesseract
 
     language, layout = _data(limits.ocr_languages)
-    # 0 would mean for ever
-    seconds = max(0.01, until - time.monotonic())
+    late = too_large(f"Reading the pictures takes longer than PARSE_SECONDS ({limits.seconds:g} s)")
+    seconds = until - spent()
+    if seconds <= 0:
+        raise late
     try:
-        text: str = pytesseract.image_to_string(image, language, layout, timeout=seconds)
-    except pytesseract.TesseractError:
-        raise
+        text: str = pytesseract.image_to_string(image, language, layout, timeout=_BUSY * seconds)
+    except pytesseract.TesseractError as error:
+        # the bound on this process's own time holds for each program that it starts
+        if error.status != -signal.SIGXCPU:
+            raise
+        raise late from None
     except RuntimeError:  # pytesseract's way to tell a time-out
-        raise too_large(f"Reading the pictures takes longer than PARSE_SECONDS ({limits.seconds:g} s)") from None
+        raise late from None
     return text.strip()
 
 

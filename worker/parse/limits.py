@@ -10,10 +10,11 @@ from schemas.status import Reason
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of one file: `pages` of a document, `characters` of text, `seconds` of processor time, bytes of memory.
+    """Bounds of one file.
 
-    Time and memory hold for isolated formats, which are read in a process of their own. `ocr_languages` are those of
-    text in pictures, as Tesseract calls them, joined by "+".
+    `seconds` and `memory_bytes` hold for isolated formats, which are read in a process of their own: the seconds are of
+    processor time, of that process and again of Tesseract; of converters of .doc they are by the clock. `ocr_languages`
+    are those of text in pictures, as Tesseract calls them, joined by "+".
     """
 
     max_pages: int = 5_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 
 import pypdfium2
@@ -14,7 +13,8 @@ from schemas.errors import FileError
 from schemas.status import Reason
 from worker.parse import types
 from worker.parse.blocks import laid_out
-from worker.parse.limits import Limits, too_large
+from worker.parse.image import NOTHING, recognise, spent
+from worker.parse.limits import Limits
 
 #: Dots per inch at which pages are given to Tesseract, and pixels of one page at most.
 _DPI = 200
@@ -44,12 +44,20 @@ def _opened(data: bytes) -> pypdfium2.PdfDocument:
 
 
 def _texts(pdf: pypdfium2.PdfDocument, limits: Limits) -> Iterator[str]:
-    """The text of each page; raises `needs_ocr` or `no_text` after the last if none has text and one has a picture."""
-    until = time.monotonic() + limits.seconds
-    found, pictures = False, False
+    """The text of each page, "" of a damaged one.
+
+    If none has text, the last is followed by `needs_ocr` or `no_text` where one has a picture, or by what is damaged.
+    """
+    until = spent() + limits.seconds
+    found, pictures, damage = False, False, None
     for number in range(len(pdf)):
-        page = pdf[number]
-        text = _text(page)
+        try:
+            page = pdf[number]
+            text = _text(page)
+        except pypdfium2.PdfiumError as error:
+            damage = error
+            yield ""
+            continue
         if not text and _has_picture(page):
             pictures = True
             if types.programs(("tesseract",)):
@@ -57,11 +65,11 @@ def _texts(pdf: pypdfium2.PdfDocument, limits: Limits) -> Iterator[str]:
         found = found or bool(text)
         yield text
         page.close()
+    if damage and not found and not pictures:
+        raise damage
     if pictures and not found:
         if not types.programs(("tesseract",)):
             raise FileError(Reason.NEEDS_OCR)
-        from worker.parse.image import NOTHING
-
         raise FileError(Reason.NO_TEXT, NOTHING)
 
 
@@ -77,10 +85,6 @@ def _has_picture(page: pypdfium2.PdfPage) -> bool:
 
 
 def _recognised(page: pypdfium2.PdfPage, until: float, limits: Limits) -> str:
-    from worker.parse.image import recognise
-
-    if time.monotonic() > until:
-        raise too_large(f"Reading the scanned pages takes longer than PARSE_SECONDS ({limits.seconds:g} s)")
     width, height = page.get_size()
     scale = min(_DPI / 72, (_MAX_PIXELS / max(1.0, width * height)) ** 0.5)
     return recognise(page.render(scale=scale, grayscale=True).to_pil(), until, limits)

@@ -33,13 +33,14 @@ def _slide(slide: Any, number: int, limits: Limits) -> Iterator[str]:
     _choose(slide.shapes.element)
     title = slide.shapes.title
     content = [block for block in _shapes(slide.shapes, title, limits) if block]
-    notes = slide.notes_slide.notes_text_frame if slide.has_notes_slide else None
+    frame = slide.notes_slide.notes_text_frame if slide.has_notes_slide else None
+    notes = paragraph(frame.text) if frame is not None else ""
     name = title.text_frame.text if title is not None else ""
     if name.strip() or content or notes:
         yield heading(1, name) or heading(1, f"Slide {number}")
     yield from content
-    if notes is not None and notes.text.strip():
-        yield "Notes: " + paragraph(notes.text)
+    if notes:
+        yield f"Notes: {notes}"
 
 
 def _choose(tree: Any) -> None:

@@ -10,27 +10,9 @@ from unicodedata import category
 
 from schemas.document import Document
 from schemas.errors import FileError
+from schemas.magic import any_kind_of
 from schemas.status import Reason
 from worker.parse.limits import Limits
-
-#: Signatures of binary formats whose first bytes could pass as text.
-_SIGNATURES = {
-    b"%PDF-": "a PDF document",
-    b"PK\x03\x04": "a ZIP archive or office document",
-    b"\x1f\x8b": "a gzip archive",
-    b"BZh": "a bzip2 archive",
-    b"7z\xbc\xaf\x27\x1c": "a 7-Zip archive",
-    b"\xfd7zXZ": "an xz archive",
-    b"\x28\xb5\x2f\xfd": "a Zstandard archive",
-    b"\x89PNG": "a PNG image",
-    b"\xff\xd8\xff": "a JPEG image",
-    b"GIF87a": "a GIF image",
-    b"GIF89a": "a GIF image",
-    b"\x7fELF": "an executable",
-    b"\xca\xfe\xba\xbe": "a compiled class or executable",
-    b"\xd0\xcf\x11\xe0": "an old office document",
-    b"{\\rtf": "a rich text document",
-}
 
 #: Byte order marks, the longer ones first: that of UTF-16 begins that of UTF-32.
 _MARKS = {
@@ -42,6 +24,9 @@ _MARKS = {
 
 #: Bytes that are looked at to tell the encoding of text that is not UTF-8.
 _SAMPLE = 16_384
+#: Bytes of a line that are looked at on either side of one beyond ASCII.
+_AROUND = 1000
+_HIGH = re.compile(rb"[\x80-\xff]")
 
 #: What a file may declare itself to be in: XML, HTML, CSS, Python, Emacs and Vim have their own spellings of it.
 _DECLARED = re.compile(rb"(?:charset|(?:en)?coding)\s*[=:]?\s*[\"']?([A-Za-z][\w.:-]{2,20})")
@@ -122,9 +107,9 @@ def decode(data: bytes) -> str:
 
 
 def _refuse_signatures(data: bytes) -> None:
-    for signature, what in _SIGNATURES.items():
-        if data.startswith(signature):
-            raise FileError(Reason.BINARY, f"The file is {what}; export it as text to make it searchable.")
+    if kind := any_kind_of(data):
+        message = f"By its first bytes this is not text but .{kind}; export it as text to make it searchable."
+        raise FileError(Reason.BINARY, message)
 
 
 def _marked(data: bytes) -> str | None:
@@ -277,10 +262,12 @@ def _sample(body: bytes) -> bytes:
     """Lines with bytes beyond ASCII, as many as are looked at."""
     if len(body) <= _SAMPLE:
         return body
-    found, size = [], 0
-    for line in re.finditer(rb"[^\n]{0,1000}[\x80-\xff][^\n]{0,1000}\n?", body):
-        found.append(line[0])
-        size += len(line[0])
-        if size > _SAMPLE:
-            break
+    found: list[bytes] = []
+    size, end = 0, 0
+    while size <= _SAMPLE and (hit := _HIGH.search(body, end)):
+        start = max(end, hit.start() - _AROUND, body.rfind(b"\n", end, hit.start()) + 1)
+        line_end = body.find(b"\n", hit.end(), hit.end() + _AROUND)
+        end = line_end + 1 or hit.end() + _AROUND
+        found.append(body[start:end])
+        size += len(found[-1])
     return b"".join(found)

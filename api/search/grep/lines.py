@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from api.search.grep.pattern import MIN_REACH, Pattern, next_character
+from api.search.grep.pattern import Pattern, next_character
 
 #: Characters of a line that are shown.
 MAX_SHOWN = 500
 #: Of a longer line, so many are shown before the match.
 _BEFORE_MATCH = 120
-#: Bytes of a match that spans lines, up to which every one is found.
-MAX_SPAN = MIN_REACH // 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,14 +22,14 @@ from api.search.grep.translate import (
     refuse_operations,
 )
 from schemas.errors import Invalid
-from schemas.grep import Grep
+from schemas.grep import MAX_SPAN, Grep
 
 #: Bytes that RE2 may take for one expression, compiled and at work.
 MAX_MEMORY = 8 << 20
 #: Steps of one uninterruptible search at its slowest: an expression's instructions times bytes.
 MAX_STEPS = 200_000_000
-#: Bytes that any expression is given at a time.
-MIN_REACH = 1 << 16
+#: Bytes that any expression is given at a time; the next ones begin at their half.
+MIN_REACH = 2 * MAX_SPAN
 
 #: Characters of a pattern with its classes spelled out: RE2 would read more for seconds, and then refuse it.
 MAX_SPELLED = 300_000
