@@ -65,11 +65,14 @@ class Service:
         return self.get(f"{TOOLS}/{tool}/status")
 
     def wait(self, tool: str, until: str = "ready", seconds: float = 60) -> dict[str, Any]:
-        def ended() -> bool:
-            return str(self.status(tool)["status"]) in ENDED
+        status: dict[str, Any] = {}
 
-        eventually(ended, seconds, lambda: f"{self.status(tool)}\n{self.logs()}")
-        status = self.status(tool)
+        def ended() -> bool:
+            # kept, for the sweep may begin another task at any moment
+            status.update(self.status(tool))
+            return status["status"] in ENDED
+
+        eventually(ended, seconds, lambda: f"{status}\n{self.logs()}")
         assert status["status"] == until, f"{status}\n{self.logs()}"
         return status
 

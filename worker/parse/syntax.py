@@ -36,11 +36,8 @@ _MAX_SIGNATURE = 300
 _MAX_REFERENCES = 50_000
 
 #: Languages whose macros are errors to a parser: what is missing for them alone, and errors that are not one sign's
-#: doing any more.
-_MACROS = {
-    "c": (frozenset({";", "#endif", "identifier", "type_identifier"}), 16),
-    "cpp": (frozenset({"#endif", "::", ">", "identifier", "field_identifier", "type_identifier"}), 64),
-}
+#: doing any more. Not C++, where a stray brace in a class looks the same.
+_MACROS = {"c": (frozenset({";", "#endif", "identifier", "type_identifier"}), 16)}
 _NO_MACROS: tuple[frozenset[str], float] = (frozenset(), math.inf)
 
 #: Share of a text that may be errors outside of sound definitions.
