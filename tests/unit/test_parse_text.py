@@ -94,6 +94,13 @@ def test_what_is_no_text_says_so(data: bytes, reason: Reason) -> None:
     assert caught.value.reason is reason
 
 
+@pytest.mark.parametrize("data", [b"\0\1\2\0", b"\0\1\2\0" * 40, b"\x89PNG\0\xff", bytes(range(32)) * 8])
+def test_bytes_that_make_some_characters_are_no_text(data: bytes) -> None:
+    with pytest.raises(FileError) as caught:
+        decode(data)
+    assert caught.value.reason is Reason.BINARY
+
+
 @pytest.mark.parametrize("text", ["BZh is how such an archive begins", "GIF89a\nis a format of pictures", "ID3 tags"])
 def test_text_may_begin_with_the_letters_of_a_kind(text: str) -> None:
     assert parse("a.md", text.encode(), LIMITS).text == text

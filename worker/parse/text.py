@@ -59,6 +59,9 @@ _WRITTEN = {
 _FEW_BLOCKS = 8
 _EASTERN = frozenset({0x30, 0xFF, *range(0x4E, 0xA0), *range(0xAC, 0xD8)})
 _ASCII = frozenset(b"\0\t\n\r" + bytes(range(0x20, 0x7F)))
+#: Fewer characters could be any bytes; those beyond the first 65,536, most of them no longer in use, could, too.
+_TELLING = 8
+_RARE = re.compile("[\U00010000-\U0010ffff]")
 #: Controls, halves of pairs, and what is no character or a private one.
 _NO_TEXT = frozenset({"Cc", "Cn", "Co", "Cs"})
 
@@ -167,7 +170,7 @@ def _wide(body: bytes) -> str | None:
     """
     for encoding in ("utf-32-le", "utf-32-be") if len(body) % 4 == 0 else ():
         text = _decoded(body, encoding)
-        if text and _is_clean(text[:_SAMPLE]):
+        if text and _tells(text[:_SAMPLE]):
             return text
     if len(body) % 2:
         return None
@@ -190,7 +193,12 @@ def _is_script(pages: bytes, sample: str) -> bool:
     """
     used = set(pages)
     of_letters = len(used) <= _FEW_BLOCKS or sum(block in _EASTERN for block in pages) * 2 > len(pages)
-    return of_letters and not used <= _ASCII and pages.count(b" ") * 10 <= len(pages) and _is_clean(sample)
+    return of_letters and not used <= _ASCII and pages.count(b" ") * 10 <= len(pages) and _tells(sample)
+
+
+def _tells(sample: str) -> bool:
+    """Whether characters are so many, so clean and so usual that hardly any other bytes make them."""
+    return len(sample) >= _TELLING and _is_clean(sample) and len(_RARE.findall(sample)) * 10 <= len(sample)
 
 
 def _is_clean(sample: str) -> bool:
