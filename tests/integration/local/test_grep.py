@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -47,6 +48,9 @@ def folder(root: Path) -> Path:
     write(made, CONTENT | IGNORED)
     page = "<html><title>T</title><body><p>A <b>bold</b> token</p></body></html>"
     write(made, {"page.html": page, "nul.txt": "token\0token"})
+    # of a file that was written just now nobody knows whether it is what the index saw, and a note says so
+    then = time.time() - 60
+    os.utime(made / "nul.txt", (then, then))
     (made / "link.txt").symlink_to(made / "secret.txt")
     return made
 
