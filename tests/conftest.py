@@ -65,7 +65,7 @@ def template_url(postgres_url: str) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def database_url(postgres_url: str, template_url: str) -> Iterator[str]:
     """A migrated database for one module."""
-    with new_database(postgres_url, template_url.rsplit("/", 1)[1]) as url:
+    with new_database(postgres_url, template_url) as url:
         yield url
 
 

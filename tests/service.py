@@ -104,11 +104,11 @@ def eventually(holds: Callable[[], bool], seconds: float, what: Callable[[], str
 
 
 @contextmanager
-def new_database(server_url: str, template: str | None = None) -> Iterator[str]:
-    """A database of its own on a server, dropped at the end."""
+def new_database(server_url: str, template_url: str | None = None) -> Iterator[str]:
+    """A database of its own on a server, empty or a copy of another there; dropped at the end."""
     name = f"foldex_test_{uuid4().hex[:12]}"
     with psycopg.connect(server_url, autocommit=True) as connection:
-        copied = SQL(" TEMPLATE {}").format(Identifier(template)) if template else SQL("")
+        copied = SQL(" TEMPLATE {}").format(Identifier(template_url.rsplit("/", 1)[1])) if template_url else SQL("")
         connection.execute(SQL("CREATE DATABASE {}").format(Identifier(name)) + copied)
     try:
         yield server_url.rsplit("/", 1)[0] + f"/{name}"

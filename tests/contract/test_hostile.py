@@ -310,7 +310,7 @@ def test_a_helper_that_dies_three_times_is_an_outcome() -> None:
 def test_a_helper_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     isolated.stop()
     with monkeypatch.context() as patched:
-        patched.setattr(isolated, "_BUSY", 0)
+        patched.setattr(isolated, "BUSY", 0)
         patched.setattr(isolated, "_PATIENCE", 0.5)
         failure = refused("a.xlsx", endless_sheet(), Limits(seconds=30))
     assert (failure.reason, "does not come to an end" in failure.message) == (Reason.CRASHED, True)

@@ -355,7 +355,7 @@ def idle(
     """A service without workers whose key for the embedding provider is wrong."""
     with ExitStack() as stack:
         fake = stack.enter_context(EmbeddingsFake())
-        url = stack.enter_context(new_database(postgres_url, template_url.rsplit("/", 1)[1]))
+        url = stack.enter_context(new_database(postgres_url, template_url))
         env = {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_API_BASE": fake.url, "EMBEDDING_API_KEY": "wrong"}
         home = tmp_path_factory.mktemp("idle")
         made = environment(home, url, next_broker(redis_url), LOCAL_SOURCE_ROOTS=str(root), **env)

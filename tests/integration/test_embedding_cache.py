@@ -55,7 +55,7 @@ def here(
     """A service with one worker, which asks for one text at a time, four at once."""
     env = provider.env
     env |= {"EMBEDDING_BATCH_SIZE": "1", "LOCAL_SOURCE_ROOTS": str(root)}
-    with new_database(postgres_url, template_url.rsplit("/", 1)[1]) as url:
+    with new_database(postgres_url, template_url) as url:
         home = tmp_path_factory.mktemp("cache")
         with with_one_worker(environment(home, url, next_broker(redis_url), **env)) as started:
             yield started
@@ -177,7 +177,7 @@ def test_a_killed_worker_costs_the_requests_it_had_in_flight(
 
 @pytest.fixture
 def pool(postgres_url: str, template_url: str) -> Iterator[Pool]:
-    with new_database(postgres_url, template_url.rsplit("/", 1)[1]) as url, open_pool(url) as opened:
+    with new_database(postgres_url, template_url) as url, open_pool(url) as opened:
         with opened.connection() as connection:
             connection.execute("INSERT INTO search_index (id, project_id, identity, source, settings, vector_store,"
                 " keyword_index, namespace) VALUES (gen_random_uuid(), %s, 'i', '{}', '{}', 'lancedb', 'store', 'n')",

@@ -169,8 +169,7 @@ def over(
     """A ground over a vector store and a keyword index, such as "lancedb-store", in a database of its own."""
     store, keywords = stores.split("-")
     root, home = tmp_path_factory.mktemp("root"), tmp_path_factory.mktemp("home")
-    template = template_url.rsplit("/", 1)[1]
-    with EmbeddingsFake() as provider, FakeTurbopuffer() as fake, new_database(postgres_url, template) as url:
+    with EmbeddingsFake() as provider, FakeTurbopuffer() as fake, new_database(postgres_url, template_url) as url:
         env |= provider.env
         env |= {"LOCAL_SOURCE_ROOTS": str(root), "VECTOR_STORE": store, "KEYWORD_INDEX": keywords}
         if store == "turbopuffer":

@@ -209,7 +209,7 @@ def test_a_broker_that_is_down_costs_nothing_but_time(
     with ExitStack() as stack:
         broker = stack.enter_context(ExitStack())
         broker.enter_context(process(server.program, tmp_path))
-        url = stack.enter_context(new_database(postgres_url, template_url.rsplit("/", 1)[1]))
+        url = stack.enter_context(new_database(postgres_url, template_url))
         env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(root)}
         here = stack.enter_context(with_one_worker(environment(tmp_path / "home", url, server.url, **env)))
         broker.close()
@@ -246,7 +246,7 @@ def remote(
     env |= {"EMBEDDING_BATCH_SIZE": "2", "EMBEDDING_CONCURRENCY": "1", "LOCAL_SOURCE_ROOTS": str(root)}
     home = tmp_path_factory.mktemp("remote")
     with ExitStack() as stack:
-        url = stack.enter_context(new_database(postgres_url, template_url.rsplit("/", 1)[1]))
+        url = stack.enter_context(new_database(postgres_url, template_url))
         yield stack.enter_context(with_one_worker(environment(home, url, next_broker(redis_url), **env)))
 
 

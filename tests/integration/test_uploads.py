@@ -44,7 +44,7 @@ def running(
     env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, **LIMITS, **store}
     home = tmp_path_factory.mktemp("home")
     with (
-        new_database(postgres_url, template_url.rsplit("/", 1)[1]) as url,
+        new_database(postgres_url, template_url) as url,
         service(environment(home, url, next_broker(redis_url), **env)) as started,
     ):
         yield started

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event
@@ -10,6 +9,7 @@ from threading import Event
 import pytest
 
 from api.search.gathering import Gathering
+from api.stack.processes import wait_until
 from schemas.errors import EmbeddingRefused, EmbeddingUnavailable
 
 SECONDS = 20.0
@@ -58,25 +58,17 @@ def gathering(provider: Provider, threads: ThreadPoolExecutor) -> Gathering[None
     return Gathering(provider.send, threads)
 
 
-def until(true: object, seconds: float = SECONDS) -> None:
-    assert callable(true)
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
-
-
 def ask(gathering: Gathering[None, int], callers: ThreadPoolExecutor, *texts: str) -> list[Future[Mapping[str, int]]]:
     """A caller for each text, all of them waiting once this returns."""
     before = len(gathering._waiting)
     futures = [callers.submit(gathering.get, {text: None}, SECONDS) for text in texts]
-    until(lambda: len(gathering._waiting) == before + len(texts))
+    assert wait_until(lambda: len(gathering._waiting) == before + len(texts), SECONDS)
     return futures
 
 
 def behind_one(gathering: Gathering[None, int], callers: ThreadPoolExecutor, provider: Provider) -> Future[object]:
     first = callers.submit(gathering.get, {"first": None}, SECONDS)
-    until(lambda: provider.requests == [["first"]])
+    assert wait_until(lambda: provider.requests == [["first"]], SECONDS)
     return first  # type: ignore[return-value] # whatever it gives
 
 

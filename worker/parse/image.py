@@ -14,7 +14,7 @@ from schemas.errors import FileError
 from schemas.status import Reason
 from worker.parse import types
 from worker.parse.blocks import laid_out
-from worker.parse.limits import Limits, too_large
+from worker.parse.limits import BUSY, Limits, too_large
 from worker.parse.skew import skew, turned
 
 #: A picture is refused by the size it declares, before its pixels are made: one byte each, and more while converting.
@@ -26,8 +26,6 @@ _SMALL_PIXELS = 1_000_000
 _ENLARGED = 2
 #: Files whose frames are pages; those of other kinds are moments of a film, and the first will do.
 _PAGED = ("TIFF",)
-#: So many times its processor time Tesseract may take by the clock, on a machine that is busy with other things.
-_BUSY = 10
 #: Half of what a shade or an opacity can be.
 _MIDDLE = 128
 #: Layouts as Tesseract numbers them: what it finds, turned as it stands or, with the data for that, upright.
@@ -129,7 +127,7 @@ def _recognised(image: Any, until: float, limits: Limits) -> str:
     if seconds <= 0:
         raise late
     try:
-        text: str = pytesseract.image_to_string(image, language, layout, timeout=_BUSY * seconds)
+        text: str = pytesseract.image_to_string(image, language, layout, timeout=BUSY * seconds)
     except pytesseract.TesseractError as error:
         # the bound on this process's own time holds for each program that it starts
         if error.status != -signal.SIGXCPU:

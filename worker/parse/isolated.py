@@ -28,7 +28,7 @@ from schemas.errors import FileError
 from schemas.status import Reason
 from worker.formats import Format
 from worker.parse.helper import ANSWER, REQUEST
-from worker.parse.limits import Limits, too_large
+from worker.parse.limits import BUSY, Limits, too_large
 
 if TYPE_CHECKING:
     from worker.parse.syntax import Syntax
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 ATTEMPTS = 3
 #: Seconds for what is no processor time: starting, and pipes.
 _PATIENCE = 5.0
-#: So many times its processor time a file may take by the clock, on a machine that is busy with other things.
-_BUSY = 10
 #: Bytes that an answer may have beside its text, and those that a character of that takes at most.
 _BESIDE_TEXT = 64 << 20
 _CHARACTER = 4
@@ -154,7 +152,7 @@ def _document(answer: dict[str, Any]) -> Document:
 
 def _patience(limits: Limits) -> float:
     """Seconds by the clock for one attempt: what works so long is ended by its processor time."""
-    return _BUSY * limits.seconds + _PATIENCE
+    return BUSY * limits.seconds + _PATIENCE
 
 
 def _ready(limits: Limits) -> _Helper:

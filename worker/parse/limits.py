@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from schemas.errors import FileError
 from schemas.status import Reason
 
+#: So many times its processor time a file may take by the clock, on a machine that is busy with other things.
+BUSY = 10
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

@@ -34,7 +34,7 @@ def running(
     env = provider.env | {"LOCAL_SOURCE_ROOTS": str(root)}
     home = tmp_path_factory.mktemp("home")
     with (
-        new_database(postgres_url, template_url.rsplit("/", 1)[1]) as url,
+        new_database(postgres_url, template_url) as url,
         service(environment(home, url, next_broker(redis_url), **env)) as started,
     ):
         yield started
