@@ -13,7 +13,7 @@ from redis import Redis
 
 from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable, LeaseLost
 from worker.embed import Vectors
-from worker.embed.budget import PATIENCE, SUCCESSES, Budget, Clock
+from worker.embed.budget import CALM, PATIENCE, SUCCESSES, Budget, Clock
 from worker.embed.ledger import LONGEST_BLOCK, OPEN_AFTER, Alone, Leave, Ledger, Rate, Shared
 
 UNLIMITED = Rate(None, None, 60)
@@ -231,6 +231,34 @@ def test_a_user_is_not_held_back_by_the_rate_but_by_a_block(budget: Budget, hour
     assert caught.value.data["gave_up"]
 
 
+def test_a_user_hears_of_a_block_by_another_process_within_a_moment(redis_url: str, hours: Hours) -> None:
+    name = uuid4().hex
+    one, other = (
+        Budget("m", name, UNLIMITED, redis_url=redis_url, concurrency=1, clock=hours.clock) for _ in range(2)
+    )
+    assert one.query(lambda: ANSWER, tokens=1) is ANSWER
+    fail(other, EmbeddingUnavailable("busy", status_code=429, retry_after=30))
+    hours.pause(CALM)
+    with pytest.raises(EmbeddingUnavailable) as caught:
+        one.query(lambda: ANSWER, tokens=1)
+    assert caught.value.data["gave_up"]
+
+
+def test_a_success_forgets_failures_that_came_while_all_seemed_calm(redis_url: str, hours: Hours) -> None:
+    name = uuid4().hex
+    one, other = (Shared(redis_url, name, UNLIMITED), Shared(redis_url, name, UNLIMITED))
+    budget = Budget("m", name, UNLIMITED, redis_url=redis_url, concurrency=1, clock=hours.clock)
+
+    def send() -> Vectors:
+        for _ in range(OPEN_AFTER - 1):
+            one.failed("a", 0, OPEN_AFTER, "down")
+        hours.pause(CALM)
+        return ANSWER
+
+    budget.query(send, tokens=1)
+    assert other.ask("p", "b").failures == 0
+
+
 def test_each_429_halves_what_is_in_flight_and_successes_bring_it_back(hours: Hours) -> None:
     budget = Budget("m", uuid4().hex, UNLIMITED, redis_url=NOWHERE, concurrency=4, clock=hours.clock)
     fail(budget, EmbeddingUnavailable("busy", status_code=429, retry_after=1))
@@ -286,7 +314,7 @@ def test_a_refusal_shows_that_the_provider_is_there(hours: Hours, answer: Except
     fail(budget, answer)
     # else this failure would be the one too many
     fail(budget, EmbeddingUnavailable("down", status_code=500))
-    assert Leave(0) == budget._alone.ask("p", "t")
+    assert budget._alone.ask("p", "t") == Leave(0, failures=1)
 
 
 def test_a_minute_is_parted_where_it_can_be() -> None:

@@ -37,6 +37,8 @@ STEP = 0.25
 FIRST_PAUSE = 0.5
 #: Successes that allow a process one more request in flight.
 SUCCESSES = 8
+#: Seconds for which the fleet's word that nothing fails holds for queries: to ask takes as long as a part of a search.
+CALM = 0.1
 #: Seconds for which a Redis that did not answer is left alone.
 AWAY = 5.0
 #: A provider that says "tomorrow" is asked again after so many seconds.
@@ -82,6 +84,7 @@ class Budget:
         self._successes = 0
         self._failures = 0
         self._resume_at = float("-inf")
+        self._calm_until = float("-inf")
         #: Tokens of one request that still fit into the budget.
         self.max_request_tokens = rate.tokens
 
@@ -118,7 +121,8 @@ class Budget:
         Raises as `call`.
         """
         token = uuid4().hex
-        self._wait(lambda: self._use(lambda ledger: ledger.ask("", token)), unchecked, QUERY_PATIENCE)
+        if not self._is_calm():
+            self._wait(lambda: self._ask("", token), unchecked, QUERY_PATIENCE)
         self._use(lambda ledger: ledger.spend("", tokens, 1, force=True))
         return self._send(send, token)
 
@@ -126,10 +130,20 @@ class Budget:
         left = self._resume_at - self._clock.now()
         if left > 0:
             return Leave(left, reason=f"{self._model} does not answer")
-        leave = self._use(lambda ledger: ledger.ask(project, token))
+        leave = self._ask(project, token)
         if leave.wait or self._use(lambda ledger: ledger.spend(project, tokens, leave.active)):
             return leave
         return Leave(POLL, leave.active, "EMBEDDING_RPM or EMBEDDING_TPM is used up, or this project's share of it")
+
+    def _ask(self, project: str, token: str) -> Leave:
+        leave = self._use(lambda ledger: ledger.ask(project, token))
+        if not leave.wait and not leave.failures:
+            self._calm_until = self._clock.now() + CALM
+        return leave
+
+    def _is_calm(self) -> bool:
+        """Whether no worker had failed a moment ago, so that there is nothing to wait for, nor to forget."""
+        return self._clock.now() < self._calm_until
 
     def _wait(self, ask: Callable[[], Leave], check: Callable[[], None], patience: float) -> None:
         until = self._clock.now() + patience
@@ -166,10 +180,12 @@ class Budget:
             self._successes += 1
             if self._successes >= SUCCESSES:
                 self._allowed, self._successes = min(self._most, self._allowed + 1), 0
-        self._use(lambda ledger: ledger.settled(token, alive=True))
+        if not self._is_calm():
+            self._use(lambda ledger: ledger.settled(token, alive=True))
 
     def _failed(self, error: EmbeddingUnavailable, token: str, began: float) -> None:
         """Note the failure; the error's `retry_after` becomes the seconds after which this process asks again."""
+        self._calm_until = float("-inf")
         status = error.data.get("status_code")
         told = min(float(error.data.get("retry_after") or 0), LONGEST_RETRY_AFTER)
         limited = status == HTTPStatus.TOO_MANY_REQUESTS

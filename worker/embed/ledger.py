@@ -55,11 +55,15 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """An answer to who asks: 0 seconds to wait, or some and why; `active` projects ask at the moment."""
+    """An answer to who asks: 0 seconds to wait, or some and why; `active` projects ask at the moment.
+
+    `failures` in a row were counted, of all workers.
+    """
 
     wait: float
     active: int = 1
     reason: str = ""
+    failures: int = 0
 
 
 class Ledger(Protocol):
@@ -128,12 +132,13 @@ redis.call('ZREMRANGEBYSCORE', asking, '-inf', now - tonumber(ARGV[3]))
 redis.call('EXPIRE', asking, 60)
 local active = redis.call('ZCARD', asking)
 local left = redis.call('PTTL', blocked)
-if left > 0 then return {left, active, redis.call('GET', blocked)} end
-if tonumber(redis.call('GET', failures) or '0') >= tonumber(ARGV[4]) and redis.call('GET', probe) ~= ARGV[2]
+local count = tonumber(redis.call('GET', failures) or '0')
+if left > 0 then return {left, active, redis.call('GET', blocked), count} end
+if count >= tonumber(ARGV[4]) and redis.call('GET', probe) ~= ARGV[2]
     and not redis.call('SET', probe, ARGV[2], 'NX', 'PX', ARGV[5]) then
-    return {-1, active, ''}
+    return {-1, active, '', count}
 end
-return {0, active, ''}
+return {0, active, '', count}
 """
 
 _FAILED = """
@@ -170,8 +175,8 @@ class Shared:
 
     def ask(self, project: str, token: str) -> Leave:
         """See `Ledger`."""
-        left, active, reason = self._call(self._ask, project, token, ACTIVE, OPEN_AFTER, _ms(PROBE))
-        return _leave(left / 1000 if left > 0 else left, int(active), bytes(reason).decode())
+        left, active, reason, failures = self._call(self._ask, project, token, ACTIVE, OPEN_AFTER, _ms(PROBE))
+        return _leave(left / 1000 if left > 0 else left, int(active), bytes(reason).decode(), int(failures))
 
     def spend(self, project: str, tokens: int, active: int, *, force: bool = False) -> bool:
         """See `Ledger`."""
@@ -212,12 +217,12 @@ class Alone:
             if project:
                 self._asking[project] = now
             if self._blocked_until > now:
-                return _leave(self._blocked_until - now, len(self._asking), self._reason)
+                return _leave(self._blocked_until - now, len(self._asking), self._reason, self._failures)
             if self._failures >= OPEN_AFTER:
                 if self._probe and self._probe[0] != token and self._probe[1] > now:
-                    return _leave(-1, len(self._asking), "")
+                    return _leave(-1, len(self._asking), "", self._failures)
                 self._probe = token, now + PROBE
-            return Leave(0, len(self._asking))
+            return Leave(0, len(self._asking), failures=self._failures)
 
     def spend(self, project: str, tokens: int, active: int, *, force: bool = False) -> bool:
         """See `Ledger`."""
@@ -250,10 +255,12 @@ class Alone:
             self._probe = None
 
 
-def _leave(wait: float, active: int, reason: str) -> Leave:
+def _leave(wait: float, active: int, reason: str, failures: int) -> Leave:
     if wait < 0:
-        return Leave(_scattered(POLL), active, "after failures in a row one request at a time tries whether it is back")
-    return Leave(wait and wait + random.uniform(0, SPREAD), active, reason)  # noqa: S311 - spreads those who wait
+        reason = "after failures in a row one request at a time tries whether it is back"
+        return Leave(_scattered(POLL), active, reason, failures)
+    spread = wait and wait + random.uniform(0, SPREAD)  # noqa: S311 - spreads those who wait
+    return Leave(spread, active, reason, failures)
 
 
 def _scattered(seconds: float) -> float:
