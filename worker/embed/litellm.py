@@ -111,6 +111,7 @@ class Call:
     def _request(self, texts: Sequence[str], encoding: str) -> list[Any]:
         litellm = warm()
         silence()
+        _price(self._model)
         import openai
 
         try:
@@ -192,6 +193,15 @@ def _provider(model: str) -> str:
         return str(litellm.get_llm_provider(model)[1])
     except openai.OpenAIError as error:
         raise EmbeddingUnauthorized(f"No provider is known for the model {model}. {_MODEL_REMEDY}") from error
+
+
+@cache
+def _price(model: str) -> None:
+    """Let a model that LiteLLM's table lacks cost nothing: looking for its price takes a third of each request."""
+    litellm = warm()
+    if model not in litellm.model_cost and model.partition("/")[2] not in litellm.model_cost:
+        free = {"mode": "embedding", "input_cost_per_token": 0.0, "output_cost_per_token": 0.0}
+        litellm.register_model({model: {"litellm_provider": _provider(model), **free}})
 
 
 def native_dimensions(model: str, dimensions: int | None, api_base: str | None, api_key: str | None) -> int:
