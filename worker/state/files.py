@@ -21,6 +21,8 @@ from worker.state.tasks import LEASE
 
 #: Processes that a file may end before it is given up.
 MAX_CRASHES = 3
+#: UTF-8 bytes of a path: an index row of Postgres holds 2,704 in all, and one file must not stop its folder.
+_MAX_PATH = 2000
 
 _SQL = load("files")
 _TASKS = load("tasks")
@@ -91,6 +93,15 @@ def file_id(index_id: UUID, key: bytes) -> UUID:
     return UUID(bytes=hashlib.sha1(index_id.bytes + key, usedforsecurity=False).digest()[:16], version=5)
 
 
+def fitting(path: str) -> str:
+    """The path as its row has it: of a very long one the beginning, and the end with the name."""
+    data = path.encode()
+    if len(data) <= _MAX_PATH:
+        return path
+    half = _MAX_PATH // 2
+    return f"{data[:half].decode(errors='ignore')}…{data[-half:].decode(errors='ignore')}"
+
+
 def record_page(
     pool: Pool,
     *,
@@ -118,7 +129,7 @@ def record_page(
                 e = file.entry
                 copy.write_row(
                     (
-                        *(file.id, e.key, e.path, e.id_path, e.node_id, e.type, e.size, e.stamp),
+                        *(file.id, e.key, fitting(e.path), e.id_path, e.node_id, e.type, e.size, e.stamp),
                         *(file.code_version, file.reason, e.mtime_ms),
                     )
                 )
