@@ -40,7 +40,6 @@ CLAIM_FILES, MIN_CLAIM_FILES = 192, 32
 BYTES_PER_TOKEN = 3
 #: Seconds before work that met a refusal of the moment is tried again.
 RETRY_SECONDS = 3.0
-MAX_RETRY_SECONDS = 600.0
 #: Files that are worth waking one more worker for.
 FILES_PER_SLICE = 4
 
@@ -318,7 +317,7 @@ def _failed(task: tasks.Plan | Running, error: FoldexError, again: Callable[[flo
     if error.retryable:
         log.warning("waiting", code=error.code, reason=error.message)
         tasks.warn(pool, task.id, f"Waiting: {error.message}")
-        seconds = max(RETRY_SECONDS, min(float(error.data.get("retry_after") or 0), MAX_RETRY_SECONDS))
+        seconds = max(RETRY_SECONDS, min(float(error.data.get("retry_after") or 0), tasks.LONGEST_WAIT.total_seconds()))
         # the sweep too leaves it alone until then
         tasks.sent(pool, task.id, seconds)
         again(seconds)

@@ -233,7 +233,7 @@ def return_expired(pool: Pool) -> list[tuple[UUID, str, int]]:
 
     The third time it fails as `crashed`.
     """
-    values = {"crashes": MAX_CRASHES, "message": Reason.CRASHED.remedy}
+    values = {"crashes": MAX_CRASHES, "message": Reason.CRASHED.remedy, "lease": LEASE}
     with pool.connection() as connection:
         return connection.execute(_SQL["return_expired"], values).fetchall()
 
