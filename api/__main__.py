@@ -115,12 +115,7 @@ def fsck(tool_id: UUID | None, every: bool, repair: bool) -> None:
 
     settings = _settings()
     logs.configure("ERROR")
-    try:
-        sys.exit(not run(settings, tool_id, repair=repair, say=click.echo))
-    except OperationalError as error:
-        raise click.ClickException(f"The database does not answer; check DATABASE_URL. {error}") from error
-    except FoldexError as error:
-        raise click.ClickException(error.message) from error
+    sys.exit(not run(settings, tool_id, repair=repair, say=click.echo))
 
 
 @main.group()
@@ -174,10 +169,7 @@ def _database() -> Iterator[Pool]:
     from worker.state.migrate import migrate
 
     url = _settings().database_url
-    try:
-        migrate(url)
-    except OperationalError as error:
-        raise click.ClickException(f"The database does not answer; check DATABASE_URL. {error}") from error
+    migrate(url)
     with open_pool(url) as pool:
         yield pool
 
@@ -197,7 +189,9 @@ def run() -> None:
     try:
         main()
     except FoldexError as problem:
-        sys.exit(problem.message)
+        sys.exit(f"Error: {problem.message}")
+    except OperationalError as problem:
+        sys.exit(f"Error: The database does not answer; check DATABASE_URL. {problem}")
 
 
 if __name__ == "__main__":
