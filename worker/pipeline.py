@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from uuid import UUID
 
+import psycopg
 import structlog
 
 from schemas.document import Chunk
@@ -106,7 +107,7 @@ def _pay(run: Run, wanted: Sequence[Sequence[tuple[Draft, Placed]]], *, more: bo
             if isinstance(result, EmbeddingRefused):
                 _refuse(answered, result)
                 continue
-            cache.insert(run.pool, owner, {same[0][1].content_hash: result[row] for row, same in enumerate(answered)})
+            _keep(run, owner, {same[0][1].content_hash: result[row] for row, same in enumerate(answered)})
             for row, same in enumerate(answered):
                 for made, placed in same:
                     made.vectors[placed.id] = result[row]
@@ -115,6 +116,14 @@ def _pay(run: Run, wanted: Sequence[Sequence[tuple[Draft, Placed]]], *, more: bo
     except FoldexError as error:
         return error
     return None
+
+
+def _keep(run: Run, owner: cache.Owner, vectors: Mapping[str, Vector]) -> None:
+    """What is paid for is worth a second try, for which a Postgres that restarts just now is waited for."""
+    try:
+        cache.insert(run.pool, owner, vectors)
+    except psycopg.OperationalError:
+        cache.insert(run.pool, owner, vectors)
 
 
 def _refuse(answered: Sequence[Sequence[tuple[Draft, Placed]]], refusal: EmbeddingRefused) -> None:
