@@ -11,8 +11,7 @@ import pytest
 from schemas.document import Entry
 from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings, ToolConfig
-from worker.state import Pool, cache, files, open_pool, tasks, tools, verbs
-from worker.state.cache import Owner
+from worker.state import Pool, files, open_pool, tasks, tools, verbs
 
 PROFILE = EmbedderProfile(model="m", dimensions=4)
 SETTINGS = IndexSettings(embedder=PROFILE, chunks=ChunkSettings(), max_file_bytes=1000)
@@ -137,30 +136,6 @@ def test_the_newest_task_is_the_last_one_also_behind_a_clock_that_was_set_back(p
     newest = tasks.newest_of_tool(pool, tool)
     assert newest is not None
     assert newest["id"] == again != task
-
-
-def test_texts_that_are_live_are_looked_up_one_by_one_however_many_there_are(pool: Pool, task: UUID) -> None:
-    ((project,),) = do(pool, "SELECT project_id FROM search_index WHERE id = %s", index_of(pool, task))
-    owner = Owner(project, PROFILE)
-    do(
-        pool,
-        "INSERT INTO chunk (id, index_id, file_id, live, chunk_index, chunk_text, context, lead, trail, content_hash,"
-        " tokens_estimate, start_line, end_line, start_char, end_char)"
-        " SELECT gen_random_uuid(), f.index_id, f.id, true, n, 'x', '', '', '', 'sha256:' || n, 1, 1, 1, 0, 1"
-        " FROM search_index_file f, generate_series(1, 5000) n WHERE f.task_id = %s",
-        task,
-    )
-    do(pool, "ANALYZE chunk")
-    hashes = [f"sha256:{number}" for number in range(1, 6001)]
-    found = cache.live_elsewhere(pool, owner, "lancedb", hashes)
-    assert {hash_ for hash_, *_ in found} == set(hashes[:5000])
-    assert len(found) == 5000
-    values = {**owner.values, "vector_store": "lancedb", "hashes": hashes}
-    with pool.connection() as connection:
-        query = cache._SQL["live_elsewhere"].as_string()
-        plan = connection.execute(f"EXPLAIN (FORMAT json) {query}".encode(), values).fetchone()
-    assert "chunk_content_hash" in str(plan)
-    assert "Hash Join" not in str(plan)
 
 
 def test_a_file_is_written_once_when_it_is_listed(pool: Pool, task: UUID) -> None:

@@ -245,7 +245,8 @@ def page(
     path, id_ = after or (None, None)
     values = {"index_id": index_id, "status": status, "q": q, "after_path": path, "after_id": id_, "limit": limit}
     with pool.connection() as connection:
-        return connection.cursor(row_factory=dict_row).execute(_SQL["list"], values).fetchall()
+        # planned anew each time: an index that serves one status serves no plan for all of them
+        return connection.cursor(row_factory=dict_row).execute(_SQL["list"], values, prepare=False).fetchall()
 
 
 def one(pool: Pool, index_id: UUID, file: str) -> dict[str, Any] | None:
@@ -272,8 +273,8 @@ def below(pool: Pool, index_id: UUID, id_path: str, limit: int | None = None) ->
 def named(pool: Pool, index_id: UUID, names: Sequence[str]) -> list[str]:
     """The `file_node_id` of those of `names` (file ids or node ids) that have live chunks."""
     with pool.connection() as connection:
-        rows = connection.execute(_SQL["named"], {"index_id": index_id, "names": list(names)}).fetchall()
-        return [row[0] for row in rows]
+        values = {"index_id": index_id, "names": list(names), "ids": [id_ for name in names if (id_ := _as_uuid(name))]}
+        return [row[0] for row in connection.execute(_SQL["named"], values).fetchall()]
 
 
 def kinds(pool: Pool, index_id: UUID) -> tuple[list[str], list[str]]:

@@ -204,7 +204,7 @@ LIMIT %(limit)s
 
 -- name: named
 SELECT coalesce(node_id, id::text) AS file_node_id FROM search_index_file
-WHERE index_id = %(index_id)s AND live_chunks > 0 AND (id::text = ANY (%(names)s) OR node_id = ANY (%(names)s))
+WHERE index_id = %(index_id)s AND live_chunks > 0 AND (id = ANY (%(ids)s::uuid[]) OR node_id = ANY (%(names)s))
 
 -- name: kinds
 SELECT type, language FROM search_index_file WHERE index_id = %(index_id)s AND live_chunks > 0 AND type IS NOT NULL
