@@ -346,13 +346,14 @@ def wake(task_id: UUID, slices: int = MAX_SLICES) -> None:
     """Send messages to index a task's files: a small task's to the fast queue too."""
     pool = resources().pool
     task = tasks.running(pool, task_id)
-    tasks.sent(pool, task_id)
     if task is None:
         return
-    if not task.listing and task.total_files <= SMALL_TASK:
-        _send_index(task, FAST)
-    for _ in range(min(slices, math.ceil((task.total_files - task.done_files) / FILES_PER_SLICE))):
-        _send_index(task, BULK)
+    small = not task.listing and task.total_files <= SMALL_TASK
+    large = min(slices, math.ceil((task.total_files - task.done_files) / FILES_PER_SLICE))
+    for queue in [FAST] * small + [BULK] * large:
+        _send_index(task, queue)
+    if small or large:
+        tasks.sent(pool, task_id)
 
 
 def _send_index(task: Running | None, queue: str, countdown: float | None = None) -> None:
