@@ -11,7 +11,7 @@ import pytest
 from schemas.document import Entry
 from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings, ToolConfig
-from worker.state import Pool, files, open_pool, tasks, tools, verbs
+from worker.state import Pool, files, load, open_pool, tasks, tools, verbs
 
 PROFILE = EmbedderProfile(model="m", dimensions=4)
 SETTINGS = IndexSettings(embedder=PROFILE, chunks=ChunkSettings(), max_file_bytes=1000)
@@ -91,6 +91,20 @@ def test_files_of_an_owner_go_back_when_its_lease_is_over_and_not_before(pool: P
     assert do(pool, "SELECT owner FROM file_lease") == [(live,)]
     # as suspects, one by one: they may have been its death
     assert claimed(pool, task, uuid4()) < lost
+
+
+def test_who_is_stopped_amid_a_claim_keeps_neither_the_sweep_nor_what_it_held(pool: Pool, task: UUID) -> None:
+    owner = uuid4()
+    held = claimed(pool, task, owner, 2)
+    do(pool, "UPDATE file_lease SET until = now() - interval '1 ms'")
+    values = {"task_id": task, "index_id": index_of(pool, task), "owner": owner, "lease": tasks.LEASE}
+    with pool.connection() as stopped:
+        taken = stopped.execute(load("files")["claim"], {**values, "files": 1, "bytes": 1000}).fetchall()
+        assert len(taken) == 1
+        with pool.connection() as connection:
+            connection.execute("SET LOCAL statement_timeout = '5s'")
+            assert tasks.beat(connection, task, owner, parsing=True)
+        assert returned(pool) == held
 
 
 def test_a_beat_writes_no_file_but_to_tell_that_it_is_parsed(pool: Pool, task: UUID) -> None:

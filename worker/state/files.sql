@@ -152,11 +152,12 @@ UPDATE search_index_file SET parsing = 0 WHERE lease_owner = %(owner)s AND statu
 
 -- name: return_expired
 -- a death counts against a file only if it was being parsed alone; parsed among others it is suspect, later it is innocent
-WITH ended AS (
+WITH forgotten AS (
     -- none lasts twice its time, unless Postgres' clock was set back
-    DELETE FROM file_lease
-    WHERE until NOT BETWEEN now() AND now() + 2 * %(lease)s AND pg_postmaster_start_time() < now() - interval '10 s'
-    RETURNING owner
+    DELETE FROM file_lease WHERE owner IN (
+        SELECT owner FROM file_lease
+        WHERE until NOT BETWEEN now() AND now() + 2 * %(lease)s AND pg_postmaster_start_time() < now() - interval '10 s'
+        FOR UPDATE SKIP LOCKED)
 )
 UPDATE search_index_file
 SET status = CASE WHEN parsing = 1 AND crashes + 1 >= %(crashes)s THEN 'failed' ELSE 'pending' END,
@@ -167,9 +168,10 @@ SET status = CASE WHEN parsing = 1 AND crashes + 1 >= %(crashes)s THEN 'failed' 
 WHERE id IN (
     -- rows that somebody else locks are being finished or cancelled
     SELECT f.id FROM search_index_file f
-    WHERE f.status = 'indexing' AND (
-        f.lease_owner IN (SELECT owner FROM ended)
-        OR NOT EXISTS (SELECT FROM file_lease l WHERE l.owner = f.lease_owner))
+    WHERE f.status = 'indexing' AND NOT EXISTS (
+        SELECT FROM file_lease l
+        WHERE l.owner = f.lease_owner AND (l.until BETWEEN now() AND now() + 2 * %(lease)s
+                                           OR pg_postmaster_start_time() >= now() - interval '10 s'))
     FOR UPDATE SKIP LOCKED)
 RETURNING id, path, crashes
 

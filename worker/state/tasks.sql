@@ -99,7 +99,9 @@ WHERE t.id = %(task_id)s AND t.status = 'indexing' AND i.epoch = t.epoch AND i.d
 
 -- name: beat
 WITH held AS (
-    UPDATE file_lease SET until = now() + %(lease)s WHERE owner = %(owner)s
+    -- a claim that is at work renews it, too
+    UPDATE file_lease SET until = now() + %(lease)s
+    WHERE owner IN (SELECT owner FROM file_lease WHERE owner = %(owner)s FOR NO KEY UPDATE SKIP LOCKED)
 ), files AS (
     UPDATE search_index_file SET parsing = 0
     -- a row that is being finished or cancelled needs it no more, and who waits for it could be waited for
