@@ -6,12 +6,14 @@ import functools
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
 import psycopg
 import structlog
 from celery import signals
+from psycopg.errors import ProgramLimitExceeded
 
 from schemas.errors import FoldexError, LeaseLost, SliceOver, StoreError
 from worker import fsck, logs
@@ -243,6 +245,12 @@ def _index(task_id: UUID, queue: str) -> dict[str, Any]:
         except FoldexError as error:
             files.release(r.pool, lease.owner)
             return _failed(task, error, lambda seconds: _send_index(task, queue, seconds))
+        except psycopg.OperationalError as error:
+            # a server without space, say, may yet take so little: else each time would look like a process's death
+            if not isinstance(error, ProgramLimitExceeded):
+                with suppress(psycopg.OperationalError):
+                    files.release(r.pool, lease.owner)
+            raise
     more = not _refresh(task_id, task.index_id) and more
     if more:
         _send_index(tasks.running(r.pool, task_id), queue)

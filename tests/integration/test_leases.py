@@ -107,6 +107,25 @@ def test_who_is_stopped_amid_a_claim_keeps_neither_the_sweep_nor_what_it_held(po
         assert returned(pool) == held
 
 
+def test_a_file_that_ends_its_process_whenever_it_is_written_is_given_up_alone(pool: Pool, task: UUID) -> None:
+    """Its process dies after the parsing, as for want of memory: each time with all that it holds."""
+    bad = min(id_ for (id_,) in do(pool, "SELECT id FROM search_index_file WHERE task_id = %s", task))
+    rounds = 0
+    while left := do(pool, "SELECT id FROM search_index_file WHERE task_id = %s AND status = 'pending'", task):
+        owner, rounds = uuid4(), rounds + 1
+        assert rounds < 2 * files.MAX_DEATHS, left
+        held = claimed(pool, task, owner)
+        with pool.connection() as connection:
+            tasks.beat(connection, task, owner, parsing=False)
+        if bad in held:
+            do(pool, "DELETE FROM file_lease WHERE owner = %s", owner)
+            assert returned(pool) == held
+        else:
+            do(pool, "UPDATE search_index_file SET status = 'indexed' WHERE lease_owner = %s", owner)
+    outcomes = do(pool, "SELECT id = %s, status, reason FROM search_index_file WHERE task_id = %s", bad, task)
+    assert sorted(outcomes) == [(False, "indexed", None)] * (FILES - 1) + [(True, "failed", "crashed")]
+
+
 def test_a_beat_writes_no_file_but_to_tell_that_it_is_parsed(pool: Pool, task: UUID) -> None:
     owner = uuid4()
     claimed(pool, task, owner)

@@ -21,6 +21,8 @@ from worker.state.tasks import LEASE
 
 #: Processes that a file may end before it is given up.
 MAX_CRASHES = 3
+#: Processes that may die with a file in their hands, for whatever reason, before it is tried alone and that counts.
+MAX_DEATHS = 20
 #: UTF-8 bytes of a path: an index row of Postgres holds 2,704 in all, and one file must not stop its folder.
 _MAX_PATH = 2000
 
@@ -233,7 +235,7 @@ def return_expired(pool: Pool) -> list[tuple[UUID, str, int]]:
 
     The third time it fails as `crashed`.
     """
-    values = {"crashes": MAX_CRASHES, "message": Reason.CRASHED.remedy, "lease": LEASE}
+    values = {"crashes": MAX_CRASHES, "deaths": MAX_DEATHS, "message": Reason.CRASHED.remedy, "lease": LEASE}
     with pool.connection() as connection:
         return connection.execute(_SQL["return_expired"], values).fetchall()
 

@@ -151,7 +151,8 @@ RETURNING f.id
 UPDATE search_index_file SET parsing = 0 WHERE lease_owner = %(owner)s AND status = 'indexing'
 
 -- name: return_expired
--- a death counts against a file only if it was being parsed alone; parsed among others it is suspect, later it is innocent
+-- a death counts against a file only if it was being parsed alone; parsed among others it is suspect, later it is innocent,
+-- unless that goes on and on: then it is tried alone, and each further death counts
 WITH forgotten AS (
     -- none lasts twice its time, unless Postgres' clock was set back
     DELETE FROM file_lease WHERE owner IN (
@@ -159,21 +160,23 @@ WITH forgotten AS (
         WHERE until NOT BETWEEN now() AND now() + 2 * %(lease)s AND pg_postmaster_start_time() < now() - interval '10 s'
         FOR UPDATE SKIP LOCKED)
 )
-UPDATE search_index_file
-SET status = CASE WHEN parsing = 1 AND crashes + 1 >= %(crashes)s THEN 'failed' ELSE 'pending' END,
-    reason = CASE WHEN parsing = 1 AND crashes + 1 >= %(crashes)s THEN 'crashed' END,
-    message = CASE WHEN parsing = 1 AND crashes + 1 >= %(crashes)s THEN %(message)s END,
-    crashes = crashes + (parsing = 1)::int, suspect = suspect OR parsing > 0, parsing = 0,
-    lease_owner = NULL
-WHERE id IN (
-    -- rows that somebody else locks are being finished or cancelled
-    SELECT f.id FROM search_index_file f
-    WHERE f.status = 'indexing' AND NOT EXISTS (
-        SELECT FROM file_lease l
-        WHERE l.owner = f.lease_owner AND (l.until BETWEEN now() AND now() + 2 * %(lease)s
-                                           OR pg_postmaster_start_time() >= now() - interval '10 s'))
-    FOR UPDATE SKIP LOCKED)
-RETURNING id, path, crashes
+UPDATE search_index_file f
+SET status = CASE WHEN d.given_up THEN 'failed' ELSE 'pending' END, reason = CASE WHEN d.given_up THEN 'crashed' END,
+    message = CASE WHEN d.given_up THEN %(message)s END, crashes = d.crashes,
+    suspect = f.suspect OR f.parsing > 0 OR f.attempts >= %(deaths)s, parsing = 0, lease_owner = NULL
+FROM (
+    SELECT id, crashes + counts::int AS crashes, counts AND crashes + 1 >= %(crashes)s AS given_up FROM (
+        -- rows that somebody else locks are being finished or cancelled
+        SELECT f.id, f.crashes, f.parsing = 1 OR f.suspect AND f.attempts > %(deaths)s AS counts
+        FROM search_index_file f
+        WHERE f.status = 'indexing' AND NOT EXISTS (
+            SELECT FROM file_lease l
+            WHERE l.owner = f.lease_owner AND (l.until BETWEEN now() AND now() + 2 * %(lease)s
+                                               OR pg_postmaster_start_time() >= now() - interval '10 s'))
+        FOR UPDATE SKIP LOCKED) e
+) d
+WHERE f.id = d.id
+RETURNING f.id, f.path, f.crashes
 
 -- name: list
 SELECT id AS file_id, coalesce(node_id, id::text) AS file_node_id, path AS file_path, id_path AS file_id_path,
