@@ -5,15 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
+import structlog
 from fastapi import FastAPI, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+from psycopg import OperationalError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from worker.state import Pool, load
 
+#: Seconds for Postgres to answer: those who scrape give up after ten.
+PATIENCE = 3.0
+
 _SQL = load("metrics")
+
+log = structlog.get_logger()
 
 
 class Backlog(Collector):
@@ -23,9 +30,16 @@ class Backlog(Collector):
         self._pool = pool
 
     def collect(self) -> Iterable[Metric]:
-        """One gauge for tasks by status, and gauges for files in open tasks."""
+        """One gauge for tasks by status, and gauges for files in open tasks; none while Postgres does not answer."""
+        try:
+            yield from self._gauges()
+        except OperationalError as error:
+            # requests are looked at most when it is away
+            log.warning("Postgres does not answer; metrics without the backlog", error=str(error))
+
+    def _gauges(self) -> Iterable[Metric]:
         tasks = GaugeMetricFamily("foldex_tasks", "Open index tasks", labels=["status"])
-        with self._pool.connection() as connection:
+        with self._pool.connection(timeout=PATIENCE) as connection:
             for status, count in connection.execute(_SQL["tasks"]).fetchall():
                 tasks.add_metric([status], count)
             row = connection.execute(_SQL["backlog"]).fetchone() or (0, 0, 0)

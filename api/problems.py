@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from http import HTTPStatus
 from typing import Any
 
@@ -10,6 +11,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from psycopg import DataError, OperationalError
+from psycopg.errors import ProgramLimitExceeded
 from starlette.exceptions import HTTPException
 
 from api.leaving import CallerLeft
@@ -42,6 +44,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(DataError, _data)
     app.add_exception_handler(OperationalError, _database)
+    app.add_exception_handler(ProgramLimitExceeded, _too_long)
     app.add_exception_handler(CallerLeft, _left)
     app.add_exception_handler(Exception, _unexpected)
 
@@ -56,7 +59,7 @@ def _foldex(_: Request, error: Exception) -> JSONResponse:
         raise error
     headers = {"WWW-Authenticate": "Bearer"} if error.status == HTTPStatus.UNAUTHORIZED else {}
     if error.retryable:
-        headers["Retry-After"] = str(int(error.data.get("retry_after") or 5))
+        headers["Retry-After"] = str(math.ceil(error.data.get("retry_after") or 5))
     return _problem(error.status, error.code, error.message, headers)
 
 
@@ -85,6 +88,11 @@ def _data(_: Request, error: Exception) -> JSONResponse:
     log.info("a value was refused by Postgres", error=str(error))
     detail = "The request holds a value that cannot be stored, such as a NUL character; remove it."
     return _problem(422, "invalid_request", detail)
+
+
+def _too_long(_: Request, error: Exception) -> JSONResponse:
+    log.info("a value was too long for Postgres", error=str(error))
+    return _problem(422, "invalid_request", "The request holds a name or a path that is too long; shorten it.")
 
 
 def _database(_: Request, error: Exception) -> JSONResponse:

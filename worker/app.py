@@ -98,6 +98,17 @@ def send(name: str, id_: UUID | None = None, *, queue: str, shown: str, countdow
     return True
 
 
+def queued(queue: str) -> int:
+    """Messages that no worker has taken yet; 0 where the broker does not answer, as then none can be sent either."""
+    with app.pool.acquire(block=True) as connection:
+        try:
+            with connection.channel() as channel:
+                return int(channel.queue_declare(queue, passive=True).message_count)
+        # of Redis, an empty queue is none
+        except (OperationalError, *connection.connection_errors, *connection.channel_errors):
+            return 0
+
+
 def send_plan(task_id: UUID, tool_id: UUID, countdown: float | None = None) -> bool:
     """Ask for the listing of a task's folder."""
     return send("foldex.plan", task_id, queue=FAST, shown=f"tool {tool_id}, task {task_id}", countdown=countdown)

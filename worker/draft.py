@@ -61,8 +61,9 @@ class Run:
 class Draft:
     """A claimed file on its way to an outcome; `placed` are all its chunks, `kept` those that are live already.
 
-    `vectors` are those of new ones that are known by now; `paid` those whose text the provider was asked for: paid for
-    also where the file fails then. A file that is not `embedded` is found by its words only.
+    `vectors` are those of new ones that are known by now, `recalled` tells that they were looked for; `paid` are those
+    whose text the provider was asked for: paid for also where the file fails then. A file that is not `embedded` is
+    found by its words only.
     """
 
     claim: Claim
@@ -75,6 +76,7 @@ class Draft:
     placed: list[Placed] = field(default_factory=list)
     kept: set[UUID] = field(default_factory=set)
     vectors: dict[UUID, Vector] = field(default_factory=dict)
+    recalled: bool = False
     paid: list[Placed] = field(default_factory=list)
     embedded: bool = True
     mime: str | None = None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from uuid import UUID
 
+import psycopg
 import structlog
 
 from schemas.document import Chunk
@@ -67,20 +68,24 @@ def embed(run: Run, drafts: Sequence[Draft], *, more: bool) -> FoldexError | Non
             if placed.id not in made.vectors:
                 wanted[placed.content_hash].append((made, placed))
     shares = [(made, len(made.new)) for made in drafts if made.embedded]
-    for content_hash, vector in recall(run, wanted).items():
+    # what waits since the call before was looked for then
+    fresh = {hash_ for hash_, pairs in wanted.items() if not all(made.recalled for made, _ in pairs)}
+    for content_hash, vector in recall(run, wanted, fresh).items():
         for made, placed in wanted.pop(content_hash):
             made.vectors[placed.id] = vector
+    for made in drafts:
+        made.recalled = True
     stopped = _pay(run, list(wanted.values()), more=more)
     _share(shares, "embed", time.monotonic() - started)
     return stopped
 
 
-def recall(run: Run, hashes: Collection[str]) -> dict[str, Vector]:
-    """What the project paid for before, from the cache, else from where the same text is live."""
+def recall(run: Run, hashes: Collection[str], fresh: Collection[str]) -> dict[str, Vector]:
+    """What the project paid for before, from the cache, else, of `fresh` ones, from where the same text is live."""
     owner = cache.Owner(run.index.project_id, run.index.settings.embedder)
     known = cache.lookup(run.pool, owner, hashes)
     by_namespace: dict[str, dict[UUID, str]] = defaultdict(dict)
-    missing = [hash_ for hash_ in hashes if hash_ not in known]
+    missing = [hash_ for hash_ in fresh if hash_ not in known]
     for hash_, namespace, id_ in cache.live_elsewhere(run.pool, owner, run.index.vector_store, missing):
         by_namespace[namespace][id_] = hash_
     for namespace, ids in by_namespace.items():
@@ -102,7 +107,7 @@ def _pay(run: Run, wanted: Sequence[Sequence[tuple[Draft, Placed]]], *, more: bo
             if isinstance(result, EmbeddingRefused):
                 _refuse(answered, result)
                 continue
-            cache.insert(run.pool, owner, {same[0][1].content_hash: result[row] for row, same in enumerate(answered)})
+            _keep(run, owner, {same[0][1].content_hash: result[row] for row, same in enumerate(answered)})
             for row, same in enumerate(answered):
                 for made, placed in same:
                     made.vectors[placed.id] = result[row]
@@ -111,6 +116,14 @@ def _pay(run: Run, wanted: Sequence[Sequence[tuple[Draft, Placed]]], *, more: bo
     except FoldexError as error:
         return error
     return None
+
+
+def _keep(run: Run, owner: cache.Owner, vectors: Mapping[str, Vector]) -> None:
+    """What is paid for is worth a second try, for which a Postgres that restarts just now is waited for."""
+    try:
+        cache.insert(run.pool, owner, vectors)
+    except psycopg.OperationalError:
+        cache.insert(run.pool, owner, vectors)
 
 
 def _refuse(answered: Sequence[Sequence[tuple[Draft, Placed]]], refusal: EmbeddingRefused) -> None:

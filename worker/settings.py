@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails, from_json
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from schemas.errors import Invalid
 
 #: The model of the embedded stack, which needs no account.
 LOCAL_MODEL = "local/all-minilm-l6-v2"
@@ -50,14 +53,25 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_ignore_empty=True, extra="ignore")
 
+    def __init__(self, **values: Any) -> None:
+        """Raises `Invalid`, which names every variable that cannot be used, and what it is for."""
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise Invalid("\n".join(map(_said, error.errors()))) from None
+
     foldex_home: Path = Field(Path(".foldex"), description="Directory of everything the installation keeps.")
-    database_url: str = Field("postgresql://localhost/foldex", description="Postgres, the truth.")
+    database_url: str = Field(
+        "postgresql://localhost/foldex", pattern="^postgres(ql)?://", description="Postgres, the truth."
+    )
     celery_broker_url: str = Field("redis://localhost:6379/0", description="Redis or RabbitMQ, for wake-ups only.")
-    redis_url: str = Field("redis://localhost:6379/1", description="Redis for rate budgets.")
+    redis_url: str = Field(
+        "redis://localhost:6379/1", pattern="^(rediss?|unix)://", description="Redis for rate budgets."
+    )
 
     api_host: str = Field("127.0.0.1", description="Address the API listens on.")
-    api_port: int = Field(8000, description="Port of the API.")
-    flower_port: int = Field(5555, description="Port of Flower, on 127.0.0.1.")
+    api_port: int = Field(8000, ge=1, le=65535, description="Port of the API.")
+    flower_port: int = Field(5555, ge=1, le=65535, description="Port of Flower, on 127.0.0.1.")
     auth: Literal["on", "off"] = Field("on", description="`off` answers callers on this machine without a key.")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="DEBUG logs every file.")
 
@@ -115,10 +129,10 @@ class Settings(BaseSettings):
     ranking: Literal["measured", "simple"] = Field(
         "measured", description="simple: 50 nearest chunks by cosine, symbol, path and scope, as a baseline."
     )
-    ranking_weights: dict[str, float] = Field(
+    ranking_weights: Annotated[dict[str, float], NoDecode] = Field(
         default_factory=dict, description="JSON: weights of what is known of a chunk, by name; others stay."
     )
-    leg_weights: dict[str, float] = Field(
+    leg_weights: Annotated[dict[str, float], NoDecode] = Field(
         default_factory=dict, description="JSON: weights of the legs of a search, by name; others stay."
     )
     search_seconds: float = Field(
@@ -161,10 +175,25 @@ class Settings(BaseSettings):
         self.leg_weights = _completed("LEG_WEIGHTS", self.leg_weights, LEG_WEIGHTS)
         return self
 
+    @field_validator("ranking_weights", "leg_weights", mode="before")
+    @classmethod
+    def _parsed(cls, value: object) -> object:
+        return from_json(value) if isinstance(value, str) else value
+
     @field_validator("local_source_roots", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return [part for part in value.split(os.pathsep) if part] if isinstance(value, str) else value
+
+
+def _said(error: ErrorDetails) -> str:
+    message = error["msg"].removeprefix("Value error, ")
+    if not error["loc"]:
+        return message
+    name = str(error["loc"][0])
+    # a URL may hold a password, and a message ends in a log
+    value = "" if name.endswith(("_url", "_key")) else f" is {error['input']!r}, which"
+    return f"{name.upper()}{value} cannot be used: {message}. {Settings.model_fields[name].description}"
 
 
 def _completed(name: str, given: dict[str, float], measured: dict[str, float]) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Callable
 from datetime import timedelta
@@ -13,7 +14,7 @@ import psycopg
 import structlog
 
 from schemas.errors import StoreError
-from worker.app import BULK, MAX_SLICES, send, send_plan
+from worker.app import BULK, MAX_SLICES, queued, send, send_plan
 from worker.resources import Resources
 from worker.state import alone, cache, chunks, drift, files, strays, tasks, tools, watch
 from worker.state.chunks import Tombstone
@@ -76,14 +77,17 @@ def _send_eviction(resources: Resources) -> int:
 
 def _wake_tasks(resources: Resources, refresh: Callable[[UUID, UUID], bool], wake: Callable[[UUID, int], None]) -> int:
     woken = 0
+    tasks.bring_back(resources.pool)
     for task_id, tool_id in tasks.unplanned(resources.pool):
         tasks.sent(resources.pool, task_id)
         send_plan(task_id, tool_id)
         woken += 1
+    # a message serves whatever task the rows choose: one that waits for a free worker is as good as a new one
+    untaken = functools.cache(partial(queued, BULK))
     for task in tasks.open_tasks(resources.pool):
         closed = refresh(task.id, task.index_id)
         if not closed and task.waiting and task.quiet and task.slices < MAX_SLICES:
-            wake(task.id, MAX_SLICES - task.slices)
+            wake(task.id, max(0, MAX_SLICES - task.slices - untaken()))
             woken += 1
     return woken
 

@@ -6,12 +6,14 @@ import functools
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
 import psycopg
 import structlog
 from celery import signals
+from psycopg.errors import ProgramLimitExceeded
 
 from schemas.errors import FoldexError, LeaseLost, SliceOver, StoreError
 from worker import fsck, logs
@@ -40,7 +42,6 @@ CLAIM_FILES, MIN_CLAIM_FILES = 192, 32
 BYTES_PER_TOKEN = 3
 #: Seconds before work that met a refusal of the moment is tried again.
 RETRY_SECONDS = 3.0
-MAX_RETRY_SECONDS = 600.0
 #: Files that are worth waking one more worker for.
 FILES_PER_SLICE = 4
 
@@ -244,6 +245,12 @@ def _index(task_id: UUID, queue: str) -> dict[str, Any]:
         except FoldexError as error:
             files.release(r.pool, lease.owner)
             return _failed(task, error, lambda seconds: _send_index(task, queue, seconds))
+        except psycopg.OperationalError as error:
+            # a server without space, say, may yet take so little: else each time would look like a process's death
+            if not isinstance(error, ProgramLimitExceeded):
+                with suppress(psycopg.OperationalError):
+                    files.release(r.pool, lease.owner)
+            raise
     more = not _refresh(task_id, task.index_id) and more
     if more:
         _send_index(tasks.running(r.pool, task_id), queue)
@@ -318,7 +325,7 @@ def _failed(task: tasks.Plan | Running, error: FoldexError, again: Callable[[flo
     if error.retryable:
         log.warning("waiting", code=error.code, reason=error.message)
         tasks.warn(pool, task.id, f"Waiting: {error.message}")
-        seconds = max(RETRY_SECONDS, min(float(error.data.get("retry_after") or 0), MAX_RETRY_SECONDS))
+        seconds = max(RETRY_SECONDS, min(float(error.data.get("retry_after") or 0), tasks.LONGEST_WAIT.total_seconds()))
         # the sweep too leaves it alone until then
         tasks.sent(pool, task.id, seconds)
         again(seconds)
@@ -347,13 +354,14 @@ def wake(task_id: UUID, slices: int = MAX_SLICES) -> None:
     """Send messages to index a task's files: a small task's to the fast queue too."""
     pool = resources().pool
     task = tasks.running(pool, task_id)
-    tasks.sent(pool, task_id)
     if task is None:
         return
-    if not task.listing and task.total_files <= SMALL_TASK:
-        _send_index(task, FAST)
-    for _ in range(min(slices, math.ceil((task.total_files - task.done_files) / FILES_PER_SLICE))):
-        _send_index(task, BULK)
+    small = not task.listing and task.total_files <= SMALL_TASK
+    large = min(slices, math.ceil((task.total_files - task.done_files) / FILES_PER_SLICE))
+    for queue in [FAST] * small + [BULK] * large:
+        _send_index(task, queue)
+    if small or large:
+        tasks.sent(pool, task_id)
 
 
 def _send_index(task: Running | None, queue: str, countdown: float | None = None) -> None:

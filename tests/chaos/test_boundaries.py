@@ -94,7 +94,7 @@ def prepare(here: Cluster, root: Path, points: Iterable[str], lance: Iterable[st
     return borders
 
 
-def meet(borders: list[Border], met: Callable[[Border, set[int]], None], seconds: float = 40) -> None:
+def meet(borders: list[Border], met: Callable[[Border, set[int]], None], seconds: float = 100) -> None:
     """Call `met` once for each border as soon as a process waits there."""
     open_ = list(borders)
     deadline = time.monotonic() + seconds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from uuid import UUID
@@ -26,6 +27,18 @@ def store(tmp_path: Path) -> LanceStore:
 def emptied(tmp_path: Path, *names: str) -> None:
     for name in names:
         shutil.rmtree(tmp_path / f"{SPACE}.lance" / name)
+
+
+def test_what_dead_processes_left_of_a_drop_or_a_new_table_goes_with_the_next_drop(
+    tmp_path: Path, store: LanceStore
+) -> None:
+    left, old, young = (tmp_path / name for name in (".dropped-0", ".new-0", ".new-1"))
+    for path in (left, old, young):
+        shutil.copytree(tmp_path / f"{SPACE}.lance", path / "other.lance")
+    os.utime(old, (1_600_000_000, 1_600_000_000))
+    store.drop("never-made")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".new-1", f"{SPACE}.lance"]
+    assert len(store.ids(SPACE, None, 10)) == 4
 
 
 @pytest.mark.parametrize("names", [["data"], ["_versions"], ["data", "_indices"]], ids=str)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import string
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -271,6 +273,16 @@ def test_a_folder_where_every_file_fails_is_an_error_with_the_reason(running: Se
     assert running.wait(again)["indexed_files"] == 1
 
 
+def _word(length: int) -> str:
+    """Letters that cannot be compressed, always the same."""
+    return "".join(random.Random(length).choices(string.ascii_letters, k=length))
+
+
+def _function(length: int) -> bytes:
+    """A definition whose name is longer than any index row, with a use of such a name in it."""
+    return f"class Short:\n    def {_word(length)}(self):\n        return {_word(length + 1)}()\n".encode()
+
+
 ODD: dict[str, tuple[bytes, str, str | None, str]] = {
     "latin-1.txt": (b"caf\xe9 and more", "indexed", None, ""),
     "utf16.txt": ("text".encode("utf-16"), "indexed", None, ""),
@@ -288,6 +300,7 @@ ODD: dict[str, tuple[bytes, str, str | None, str]] = {
     "note.txt": (b"three word note", "indexed", None, ""),
     "Makefile": (b"all:\n\techo made\n", "indexed", None, ""),
     "caf\udce9.txt": (b"a name that is no text", "indexed", None, ""),
+    "names.py": (_function(3_000), "indexed", None, ""),
 }
 
 
@@ -320,6 +333,33 @@ def test_each_odd_file_has_its_own_outcome_and_the_rest_is_indexed(running: Serv
         "pipe": ("skipped", "not_a_file"),
     }
     assert all(file["message"].endswith(".") for file in files.values() if file["reason"])
+
+
+def test_names_too_long_to_be_looked_up_cost_no_others(running: Service, odd: str) -> None:
+    assert running.rows("SELECT name FROM symbol") == [("Short",)]
+
+
+def test_a_path_longer_than_an_index_row_is_indexed_and_shown_in_part(running: Service, root: Path) -> None:
+    (root / "deep").mkdir()
+    with ExitStack() as handles:
+        folder = _opened(handles, root / "deep", None)
+        # longer than any path that the system takes as a whole
+        for number in range(30):
+            os.mkdir(name := _word(200 + number), dir_fd=folder)
+            folder = _opened(handles, name, folder)
+        with open(os.open("last.md", os.O_CREAT | os.O_WRONLY, dir_fd=folder), "w") as file:  # noqa: PTH123 - takes the descriptor
+            file.write("# Far below\n\nA text at the end of a very long way.\n")
+    made = running.local_tool(root / "deep")
+    assert running.wait(made)["indexed_files"] == 1
+    (hit,) = running.query(made, "the end of a long way")
+    assert hit["file_path"].startswith(_word(200))
+    assert hit["file_path"].endswith("/last.md")
+
+
+def _opened(handles: ExitStack, name: str | Path, folder: int | None) -> int:
+    handle = os.open(name, os.O_RDONLY, dir_fd=folder)
+    handles.callback(os.close, handle)
+    return handle
 
 
 def test_three_words_are_found_and_a_secret_is_not(running: Service, odd: str) -> None:

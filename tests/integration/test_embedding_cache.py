@@ -10,6 +10,7 @@ from signal import SIGKILL
 from uuid import uuid4
 
 import numpy as np
+import psycopg
 import pytest
 
 from api.stack import programs
@@ -123,6 +124,29 @@ def test_what_is_not_cached_any_more_is_read_back_from_where_it_is_live(
     assert (hit["file_path"], round(hit["distance"], 4)) == ("cars.md", 0)
     (folder / "copy.md").write_text(text("birds"))
     assert indexed(here, provider, folder, project)[1] == 0
+
+
+#: The first one who would keep a vector is told that the server shuts down; a sequence remembers it, come what may.
+SHUTDOWN = """
+CREATE SEQUENCE kept;
+CREATE FUNCTION shut_down() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF nextval('public.kept') = 1 THEN RAISE EXCEPTION 'terminating connection' USING ERRCODE = '57P01'; END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER shut_down BEFORE INSERT ON embedding_cache FOR EACH ROW EXECUTE FUNCTION shut_down();
+"""
+
+
+def test_a_postgres_that_restarts_as_a_vector_arrives_costs_nothing(
+    here: Service, provider: EmbeddingsFake, root: Path, project: str
+) -> None:
+    folder = write(root / project, *WORDS)
+    with psycopg.connect(here.database_url, autocommit=True) as connection:
+        connection.execute(SHUTDOWN.encode())
+        assert indexed(here, provider, folder, project)[1] == 3
+        assert connection.execute("SELECT last_value > 3 FROM kept").fetchone() == (True,)
+        connection.execute("DROP FUNCTION shut_down CASCADE; DROP SEQUENCE kept")
 
 
 def test_a_text_that_goes_and_comes_back_costs_nothing(

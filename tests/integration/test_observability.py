@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import BaseModel
+from starlette.testclient import TestClient
 
+from api.main import create_app
 from api.stack.processes import log_file
 from schemas.node import NewNode, NodePatch
 from schemas.search import Query
 from schemas.tool import NewTool
 from tests.service import TOOLS, Service, environment, next_broker, service
-from worker.settings import LOCAL_MODEL
+from worker.settings import LOCAL_MODEL, Settings
 
 FILES = 60
 
@@ -92,6 +94,16 @@ def test_metrics_count_requests_by_route_and_show_the_backlog(running: Service, 
     assert seen["foldex_files_pending", frozenset()] == 0
     assert seen["foldex_oldest_task_seconds", frozenset()] == 0
     assert not [labels for _, labels in seen if any(tool in value for _, value in labels)]
+
+
+def test_metrics_count_requests_while_postgres_is_away() -> None:
+    app = create_app(Settings(database_url="postgresql://127.0.0.1:1/none"))
+    client = TestClient(app)
+    assert client.get("/healthz").is_success
+    answer = client.get("/metrics")
+    assert answer.is_success
+    assert 'foldex_requests_total{method="GET",route="/healthz",status="200"} 1.0' in answer.text
+    assert "foldex_files_pending" not in answer.text
 
 
 def test_health(running: Service) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import orjson
 import psycopg
 import pytest
+from redis import Redis
 
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.integration.test_index_life import write
 from tests.service import Service, environment, eventually, next_broker, with_one_worker
+from worker.app import MAX_SLICES
 from worker.state import alone, load
 
 
@@ -45,7 +48,7 @@ def test_while_a_provider_hangs_folders_are_listed_and_the_sweep_goes_on(
     other = running.local_tool(folder(running, "other", "Another text."))
     eventually(lambda: not running.status(other)["listing"], 20, running.logs)
     running.rows(
-        "UPDATE search_index_file f SET status = 'indexing', lease_until = now() - interval '1 s', attempts = 7"
+        "UPDATE search_index_file f SET status = 'indexing', lease_owner = gen_random_uuid(), attempts = 7"
         " FROM search_tool t WHERE t.index_id = f.index_id AND t.id = %s RETURNING 1",
         other,
     )
@@ -54,6 +57,34 @@ def test_while_a_provider_hangs_folders_are_listed_and_the_sweep_goes_on(
     assert running.status(held)["status"] == "indexing"
     provider.holds.release()
     assert running.wait(held)["indexed_files"] == running.wait(other)["indexed_files"] == 2
+
+
+def test_messages_that_nobody_takes_do_not_grow_in_number(running: Service, provider: EmbeddingsFake) -> None:
+    hold = provider.holds.add("embeddings", "awaited")
+    held = running.local_tool(folder(running, "awaited", "An awaited text."))
+    eventually(lambda: bool(hold.arrived), 20, running.logs)
+    behind = folder(running, "behind", "A text behind it.")
+    for number in range(4 * MAX_SLICES):
+        (behind / f"{number}.txt").write_text(f"text {number}\n")
+    other = running.local_tool(behind)
+    eventually(lambda: not running.status(other)["listing"], 20, running.logs)
+    for _ in range(6):
+        # no message is known to be on its way; files without a lease tell when a sweep is through with that
+        running.rows("UPDATE search_index_task SET sent_at = now() - interval '1 min' RETURNING 1")
+        for _ in range(2):
+            running.rows(
+                "UPDATE search_index_file f SET status = 'indexing', lease_owner = gen_random_uuid()"
+                " FROM search_tool t WHERE t.index_id = f.index_id AND t.id = %s RETURNING 1",
+                other,
+            )
+            eventually(lambda: running.files(other)[0]["status"] == "pending", 20, running.logs)
+    with Redis.from_url(running.env["CELERY_BROKER_URL"]) as broker:
+        # there is no worker for large folders here
+        messages = [orjson.loads(message) for message in broker.lrange("bulk", 0, -1)]
+    assert sum(message["headers"]["task"] == "foldex.index" for message in messages) <= 4 * MAX_SLICES
+    provider.holds.release()
+    running.wait(held)
+    running.wait(other)
 
 
 def test_a_task_that_waits_for_its_provider_takes_nobodys_turn(running: Service) -> None:

@@ -30,18 +30,21 @@ ON CONFLICT DO NOTHING
 -- name: live_elsewhere
 -- texts that are live in an index of the same project, embedder and vector store; only this project's rows are looked at,
 -- so that not even the time it takes tells of another's, and of its indexes no more than can be looked at in half a second
-SELECT DISTINCT ON (h.hash) h.hash, i.namespace, c.id
-FROM (
+WITH i AS MATERIALIZED (
     SELECT id, namespace FROM search_index
     WHERE project_id = %(project_id)s AND deleted_at IS NULL AND vector_store = %(vector_store)s
       AND concat_ws(' ', settings #>> '{embedder,model}', settings #>> '{embedder,dimensions}',
                     settings #>> '{embedder,precision}') = %(embedder)s
     ORDER BY created_at DESC LIMIT 50
-) i
-CROSS JOIN unnest(%(hashes)s::text[]) AS h (hash)
-JOIN chunk c ON c.index_id = i.id AND hashtextextended(c.content_hash, 0) = hashtextextended(h.hash, 0)
-WHERE c.content_hash = h.hash AND c.live AND c.embedded AND NOT c.lost
-ORDER BY h.hash, c.id
+)
+SELECT h.hash, found.namespace, found.id
+FROM unnest(%(hashes)s::text[]) AS h (hash) CROSS JOIN LATERAL (
+    SELECT i.namespace, c.id FROM i CROSS JOIN LATERAL (
+        -- one by one by the index: joined, all chunks there are would be read for every claim
+        SELECT c.id FROM chunk c
+        WHERE c.index_id = i.id AND hashtextextended(c.content_hash, 0) = hashtextextended(h.hash, 0)
+          AND c.content_hash = h.hash AND c.live AND c.embedded AND NOT c.lost LIMIT 1) c
+    LIMIT 1) found
 
 -- name: due
 -- one worker in so long a time

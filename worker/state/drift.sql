@@ -63,7 +63,7 @@ WHERE c.index_id = %(index_id)s AND c.live AND c.lost AND c.embedded
 -- nothing is read: what is live of these files is right, only its vectors are gone
 UPDATE search_index_file
 SET status = 'pending', work = 'path', task_id = %(task_id)s, reason = NULL, message = NULL, attempts = 0,
-    lease_owner = NULL, lease_until = NULL, embedded_chunks = 0, reused_chunks = 0, tokens = 0, updated_at = now()
+    lease_owner = NULL, embedded_chunks = 0, reused_chunks = 0, tokens = 0, updated_at = now()
 WHERE index_id = %(index_id)s AND lost AND status = 'indexed'
 
 -- name: recount

@@ -21,6 +21,10 @@ from worker.state.tasks import LEASE
 
 #: Processes that a file may end before it is given up.
 MAX_CRASHES = 3
+#: Processes that may die with a file in their hands, for whatever reason, before it is tried alone and that counts.
+MAX_DEATHS = 20
+#: UTF-8 bytes of a path: an index row of Postgres holds 2,704 in all, and one file must not stop its folder.
+_MAX_PATH = 2000
 
 _SQL = load("files")
 _TASKS = load("tasks")
@@ -91,6 +95,15 @@ def file_id(index_id: UUID, key: bytes) -> UUID:
     return UUID(bytes=hashlib.sha1(index_id.bytes + key, usedforsecurity=False).digest()[:16], version=5)
 
 
+def fitting(path: str) -> str:
+    """The path as its row has it: of a very long one the beginning, and the end with the name."""
+    data = path.encode()
+    if len(data) <= _MAX_PATH:
+        return path
+    half = _MAX_PATH // 2
+    return f"{data[:half].decode(errors='ignore')}…{data[-half:].decode(errors='ignore')}"
+
+
 def record_page(
     pool: Pool,
     *,
@@ -118,7 +131,7 @@ def record_page(
                 e = file.entry
                 copy.write_row(
                     (
-                        *(file.id, e.key, e.path, e.id_path, e.node_id, e.type, e.size, e.stamp),
+                        *(file.id, e.key, fitting(e.path), e.id_path, e.node_id, e.type, e.size, e.stamp),
                         *(file.code_version, file.reason, e.mtime_ms),
                     )
                 )
@@ -222,7 +235,7 @@ def return_expired(pool: Pool) -> list[tuple[UUID, str, int]]:
 
     The third time it fails as `crashed`.
     """
-    values = {"crashes": MAX_CRASHES, "message": Reason.CRASHED.remedy}
+    values = {"crashes": MAX_CRASHES, "deaths": MAX_DEATHS, "message": Reason.CRASHED.remedy, "lease": LEASE}
     with pool.connection() as connection:
         return connection.execute(_SQL["return_expired"], values).fetchall()
 
@@ -234,7 +247,8 @@ def page(
     path, id_ = after or (None, None)
     values = {"index_id": index_id, "status": status, "q": q, "after_path": path, "after_id": id_, "limit": limit}
     with pool.connection() as connection:
-        return connection.cursor(row_factory=dict_row).execute(_SQL["list"], values).fetchall()
+        # planned anew each time: an index that serves one status serves no plan for all of them
+        return connection.cursor(row_factory=dict_row).execute(_SQL["list"], values, prepare=False).fetchall()
 
 
 def one(pool: Pool, index_id: UUID, file: str) -> dict[str, Any] | None:
@@ -261,8 +275,8 @@ def below(pool: Pool, index_id: UUID, id_path: str, limit: int | None = None) ->
 def named(pool: Pool, index_id: UUID, names: Sequence[str]) -> list[str]:
     """The `file_node_id` of those of `names` (file ids or node ids) that have live chunks."""
     with pool.connection() as connection:
-        rows = connection.execute(_SQL["named"], {"index_id": index_id, "names": list(names)}).fetchall()
-        return [row[0] for row in rows]
+        values = {"index_id": index_id, "names": list(names), "ids": [id_ for name in names if (id_ := _as_uuid(name))]}
+        return [row[0] for row in connection.execute(_SQL["named"], values).fetchall()]
 
 
 def kinds(pool: Pool, index_id: UUID) -> tuple[list[str], list[str]]:

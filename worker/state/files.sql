@@ -14,18 +14,18 @@ INSERT INTO search_index_listing (task_id, file_id) SELECT %(task_id)s, id FROM 
 -- new, changed, unfinished and failed files become pending; unchanged rows are not touched;
 -- of a file that only moved, nothing but the place is worked on
 INSERT INTO search_index_file AS f
-    (id, index_id, key, path, id_path, node_id, type, size_bytes, task_id, stamp, code_version, listed_reason)
-SELECT id, %(index_id)s, key, path, id_path, node_id, type, size_bytes, %(task_id)s, stamp, code_version, reason
+    (id, index_id, key, path, id_path, node_id, type, size_bytes, mtime_ms, task_id, stamp, code_version, listed_reason)
+SELECT id, %(index_id)s, key, path, id_path, node_id, type, size_bytes, mtime_ms, %(task_id)s, stamp, code_version, reason
 FROM staged_page
 ON CONFLICT (id) DO UPDATE
 SET path = excluded.path, id_path = excluded.id_path, node_id = excluded.node_id,
-    type = coalesce(excluded.type, f.type), size_bytes = excluded.size_bytes,
+    type = coalesce(excluded.type, f.type), size_bytes = excluded.size_bytes, mtime_ms = excluded.mtime_ms,
     work = CASE WHEN (SELECT "full" FROM search_index_task WHERE id = excluded.task_id) THEN 'full'
                 WHEN f.status = 'indexed' AND f.stamp = excluded.stamp AND f.code_version = excluded.code_version
                      AND excluded.listed_reason IS NULL THEN 'path' ELSE 'read' END,
     task_id = excluded.task_id, stamp = excluded.stamp, code_version = excluded.code_version,
     listed_reason = excluded.listed_reason, status = 'pending', reason = NULL, message = NULL, attempts = 0,
-    lease_owner = NULL, lease_until = NULL, embedded_chunks = 0, reused_chunks = 0, tokens = 0, updated_at = now(),
+    lease_owner = NULL, embedded_chunks = 0, reused_chunks = 0, tokens = 0, updated_at = now(),
     suspect = false, crashes = 0, parsing = 0
 WHERE (f.path, f.id_path, f.stamp, f.code_version) IS DISTINCT FROM
           (excluded.path, excluded.id_path, excluded.stamp, excluded.code_version)
@@ -35,7 +35,7 @@ WHERE (f.path, f.id_path, f.stamp, f.code_version) IS DISTINCT FROM
                                          OR (SELECT "full" FROM search_index_task WHERE id = excluded.task_id))
 
 -- name: date_page
--- when a file was changed is shown, and no work by itself
+-- when a file was changed is shown, and no work by itself: these are files whose rows the merge left alone
 UPDATE search_index_file f SET mtime_ms = s.mtime_ms FROM staged_page s
 WHERE f.id = s.id AND f.mtime_ms IS DISTINCT FROM s.mtime_ms
 
@@ -60,7 +60,7 @@ FROM (
 -- name: remove_vanished
 UPDATE search_index_file f
 SET work = 'remove', status = 'pending', reason = NULL, message = NULL, task_id = %(task_id)s,
-    lease_owner = NULL, lease_until = NULL, embedded_chunks = 0, reused_chunks = 0, tokens = 0, updated_at = now()
+    lease_owner = NULL, embedded_chunks = 0, reused_chunks = 0, tokens = 0, updated_at = now()
 WHERE f.index_id = %(index_id)s AND f.status <> 'removed'
   AND NOT EXISTS (SELECT FROM search_index_listing l WHERE l.task_id = %(task_id)s AND l.file_id = f.id)
   AND NOT EXISTS (
@@ -69,7 +69,10 @@ WHERE f.index_id = %(index_id)s AND f.status <> 'removed'
 
 -- name: claim
 -- by bytes as well as by count; a first file is taken whatever its size, and a suspect one alone
-WITH locked AS (
+WITH held AS (
+    INSERT INTO file_lease (owner, until) VALUES (%(owner)s, now() + %(lease)s)
+    ON CONFLICT (owner) DO UPDATE SET until = excluded.until
+), locked AS (
     SELECT id, size_bytes, suspect FROM search_index_file
     WHERE index_id = %(index_id)s AND status = 'pending'
     ORDER BY id LIMIT %(files)s FOR UPDATE SKIP LOCKED
@@ -80,7 +83,7 @@ WITH locked AS (
     SELECT id, count(*) OVER () AS together FROM summed WHERE place = 1 OR NOT suspect AND before < %(bytes)s
 )
 UPDATE search_index_file f
-SET status = 'indexing', lease_owner = %(owner)s, lease_until = now() + %(lease)s, attempts = attempts + 1,
+SET status = 'indexing', lease_owner = %(owner)s, attempts = attempts + 1,
     task_id = %(task_id)s, parsing = s.together
 FROM chosen s, search_index_task t, search_index i
 WHERE f.id = s.id
@@ -107,7 +110,7 @@ LIMIT 1
 -- name: release
 -- what was claimed and not finished goes back untried
 UPDATE search_index_file
-SET status = 'pending', lease_owner = NULL, lease_until = NULL, attempts = attempts - 1, parsing = 0
+SET status = 'pending', lease_owner = NULL, attempts = attempts - 1, parsing = 0
 WHERE id IN (
     SELECT id FROM search_index_file WHERE lease_owner = %(owner)s AND status = 'indexing' FOR UPDATE SKIP LOCKED)
 
@@ -129,7 +132,7 @@ COPY staged_outcome (id, status, reason, message, type, stamp, fingerprint, chun
 -- a failed file keeps what is live of it; every other outcome replaces it
 UPDATE search_index_file f
 SET status = o.status, reason = o.reason, message = o.message, type = coalesce(o.type, f.type),
-    stamp = coalesce(o.stamp, ''), work = 'read', lease_owner = NULL, lease_until = NULL,
+    stamp = coalesce(o.stamp, ''), work = 'read', lease_owner = NULL,
     suspect = false, crashes = 0, parsing = 0,
     live_fingerprint = CASE WHEN o.status = 'failed' THEN f.live_fingerprint ELSE o.fingerprint END,
     live_path = CASE WHEN o.status = 'failed' THEN f.live_path ELSE f.path END,
@@ -148,19 +151,32 @@ RETURNING f.id
 UPDATE search_index_file SET parsing = 0 WHERE lease_owner = %(owner)s AND status = 'indexing'
 
 -- name: return_expired
--- a death counts against a file only if it was being parsed alone; parsed among others it is suspect, later it is innocent
-UPDATE search_index_file
-SET status = CASE WHEN parsing = 1 AND crashes + 1 >= %(crashes)s THEN 'failed' ELSE 'pending' END,
-    reason = CASE WHEN parsing = 1 AND crashes + 1 >= %(crashes)s THEN 'crashed' END,
-    message = CASE WHEN parsing = 1 AND crashes + 1 >= %(crashes)s THEN %(message)s END,
-    crashes = crashes + (parsing = 1)::int, suspect = suspect OR parsing > 0, parsing = 0,
-    lease_owner = NULL, lease_until = NULL
-WHERE id IN (
-    -- rows that somebody else locks are being finished, cancelled or renewed
-    SELECT id FROM search_index_file
-    WHERE status = 'indexing' AND lease_until < now() AND pg_postmaster_start_time() < now() - interval '10 s'
-    FOR UPDATE SKIP LOCKED)
-RETURNING id, path, crashes
+-- a death counts against a file only if it was being parsed alone; parsed among others it is suspect, later it is innocent,
+-- unless that goes on and on: then it is tried alone, and each further death counts
+WITH forgotten AS (
+    -- none lasts twice its time, unless Postgres' clock was set back
+    DELETE FROM file_lease WHERE owner IN (
+        SELECT owner FROM file_lease
+        WHERE until NOT BETWEEN now() AND now() + 2 * %(lease)s AND pg_postmaster_start_time() < now() - interval '10 s'
+        FOR UPDATE SKIP LOCKED)
+)
+UPDATE search_index_file f
+SET status = CASE WHEN d.given_up THEN 'failed' ELSE 'pending' END, reason = CASE WHEN d.given_up THEN 'crashed' END,
+    message = CASE WHEN d.given_up THEN %(message)s END, crashes = d.crashes,
+    suspect = f.suspect OR f.parsing > 0 OR f.attempts >= %(deaths)s, parsing = 0, lease_owner = NULL
+FROM (
+    SELECT id, crashes + counts::int AS crashes, counts AND crashes + 1 >= %(crashes)s AS given_up FROM (
+        -- rows that somebody else locks are being finished or cancelled
+        SELECT f.id, f.crashes, f.parsing = 1 OR f.suspect AND f.attempts > %(deaths)s AS counts
+        FROM search_index_file f
+        WHERE f.status = 'indexing' AND NOT EXISTS (
+            SELECT FROM file_lease l
+            WHERE l.owner = f.lease_owner AND (l.until BETWEEN now() AND now() + 2 * %(lease)s
+                                               OR pg_postmaster_start_time() >= now() - interval '10 s'))
+        FOR UPDATE SKIP LOCKED) e
+) d
+WHERE f.id = d.id
+RETURNING f.id, f.path, f.crashes
 
 -- name: list
 SELECT id AS file_id, coalesce(node_id, id::text) AS file_node_id, path AS file_path, id_path AS file_id_path,
@@ -193,7 +209,7 @@ LIMIT %(limit)s
 
 -- name: named
 SELECT coalesce(node_id, id::text) AS file_node_id FROM search_index_file
-WHERE index_id = %(index_id)s AND live_chunks > 0 AND (id::text = ANY (%(names)s) OR node_id = ANY (%(names)s))
+WHERE index_id = %(index_id)s AND live_chunks > 0 AND (id = ANY (%(ids)s::uuid[]) OR node_id = ANY (%(names)s))
 
 -- name: kinds
 SELECT type, language FROM search_index_file WHERE index_id = %(index_id)s AND live_chunks > 0 AND type IS NOT NULL

@@ -10,7 +10,7 @@ from psycopg.rows import class_row
 
 from schemas.document import Entry
 from worker.state import Pool, load, reading
-from worker.state.files import file_id
+from worker.state.files import file_id, fitting
 
 _SQL = load("freshness")
 
@@ -37,7 +37,7 @@ def compare(pool: Pool, index_id: UUID, entries: Sequence[Entry], wanted: Sequen
     values = {
         "ids": [file_id(index_id, entry.key) for entry in entries],
         "wanted": list(wanted),
-        "paths": [entry.path for entry in entries],
+        "paths": [fitting(entry.path) for entry in entries],
         "id_paths": [entry.id_path for entry in entries],
         "sizes": [entry.size for entry in entries],
         "stamps": [entry.stamp for entry in entries],

@@ -21,6 +21,9 @@ _LAST = "\U0010ffff"
 #: Definitions that `named` gives, and definitions of one name that it chooses them from.
 _MAX_NAMED, _MAX_CONSIDERED = 50, 2000
 
+#: UTF-8 bytes of a name, and of a scope: an index row of Postgres holds 2,704 in all, and nobody looks for longer ones.
+_MAX_BYTES = 1000
+
 #: Chunks that `holding` gives.
 _MAX_HOLDING = 1000
 
@@ -41,15 +44,19 @@ def replace(
     found = list(found)
     with connection.cursor().copy(_SQL["copy_symbols"]) as copy:
         for file_id, definitions, _ in found:
-            for number, d in enumerate(definitions):
+            for number, d in enumerate(filter(_fits, definitions)):
                 scope = "/".join(d.scope)
                 copy.write_row(
                     (file_id, number, index_id, d.name, d.kind, scope, d.start_line, d.end_line, d.signature)
                 )
     with connection.cursor().copy(_SQL["copy_references"]) as copy:
         for file_id, _, references in found:
-            for number, r in enumerate(references):
+            for number, r in enumerate(filter(_fits, references)):
                 copy.write_row((file_id, number, index_id, r.name, r.kind, "/".join(r.scope), r.line))
+
+
+def _fits(named: Definition | Reference) -> bool:
+    return max(len(named.name.encode()), len("/".join(named.scope).encode())) <= _MAX_BYTES
 
 
 def definitions(

@@ -20,6 +20,8 @@ from worker.state import Pool, handover, load, reading
 LEASE = timedelta(seconds=8)
 #: A task nobody works on for so long gets another message.
 PATIENCE = timedelta(seconds=3)
+#: The longest that a message is ever put off.
+LONGEST_WAIT = timedelta(minutes=10)
 
 _SQL = load("tasks")
 
@@ -268,6 +270,12 @@ def sent(pool: Pool, task_id: UUID, seconds: float = 0) -> None:
     """Note that a message went out, to arrive in so many seconds, so that the sweep gives it time."""
     with pool.connection() as connection:
         connection.execute(_SQL["sent"], {"task_id": task_id, "delay": timedelta(seconds=seconds)})
+
+
+def bring_back(pool: Pool) -> int:
+    """Put off no task further than any ever is, as those are whose clock was set back; how many there were."""
+    with pool.connection() as connection:
+        return connection.execute(_SQL["bring_back"], {"longest": LONGEST_WAIT}).rowcount
 
 
 def unplanned(pool: Pool) -> Sequence[tuple[UUID, UUID]]:

@@ -2,7 +2,9 @@
 -- what describes the index is taken over from the task before; the clock goes on while a transaction waits for its locks
 INSERT INTO search_index_task (id, tool_id, index_id, folder_node_id, kind, "full", allow_removals, created_at,
     total_files, indexed_files, skipped_files, failed_files, total_chunks, ignored)
-SELECT %(id)s, %(tool_id)s, %(index_id)s, %(folder_node_id)s, %(kind)s, %(full)s, %(allow_removals)s, clock_timestamp(),
+SELECT %(id)s, %(tool_id)s, %(index_id)s, %(folder_node_id)s, %(kind)s, %(full)s, %(allow_removals)s,
+    -- the newest is known by it, also where the clock was set back
+    greatest(clock_timestamp(), l.created_at + interval '1 microsecond'),
     coalesce(l.total_files, 0), coalesce(l.indexed_files, 0), coalesce(l.skipped_files, 0), coalesce(l.failed_files, 0),
     coalesce(l.total_chunks, 0), coalesce(l.ignored, '{}')
 FROM (SELECT) AS new LEFT JOIN LATERAL (
@@ -50,8 +52,10 @@ WHERE s.id = %(tool_id)s
 ORDER BY t.created_at DESC, t.id DESC LIMIT %(limit)s
 
 -- name: lock_index
--- before the task, as those who create and delete tools do: two orders would be a deadlock
-SELECT FROM search_index i JOIN search_index_task t ON t.index_id = i.id WHERE t.id = %(task_id)s FOR NO KEY UPDATE OF i
+-- before the task, as those who create and delete tools do: two orders would be a deadlock; for its first slice only, as
+-- those who finish files keep it waiting
+SELECT FROM search_index i JOIN search_index_task t ON t.index_id = i.id
+WHERE t.id = %(task_id)s AND t.epoch IS NULL FOR NO KEY UPDATE OF i
 
 -- name: begin_plan
 UPDATE search_index_task t
@@ -94,11 +98,16 @@ FROM search_index_task t JOIN search_index i ON i.id = t.index_id
 WHERE t.id = %(task_id)s AND t.status = 'indexing' AND i.epoch = t.epoch AND i.deleted_at IS NULL
 
 -- name: beat
-WITH files AS (
-    UPDATE search_index_file SET lease_until = now() + %(lease)s, parsing = CASE WHEN %(parsing)s THEN parsing ELSE 0 END
-    -- a row that is being finished or cancelled needs no renewal, and who waits for it could be waited for
-    WHERE id IN (SELECT id FROM search_index_file WHERE lease_owner = %(owner)s AND status = 'indexing'
-                 FOR NO KEY UPDATE SKIP LOCKED)
+WITH held AS (
+    -- a claim that is at work renews it, too
+    UPDATE file_lease SET until = now() + %(lease)s
+    WHERE owner IN (SELECT owner FROM file_lease WHERE owner = %(owner)s FOR NO KEY UPDATE SKIP LOCKED)
+), files AS (
+    UPDATE search_index_file SET parsing = 0
+    -- a row that is being finished or cancelled needs it no more, and who waits for it could be waited for
+    WHERE NOT %(parsing)s AND id IN (
+        SELECT f.id FROM search_index_file f JOIN search_index_task t ON t.index_id = f.index_id AND t.id = %(task_id)s
+        WHERE f.lease_owner = %(owner)s AND f.status = 'indexing' AND f.parsing > 0 FOR NO KEY UPDATE OF f SKIP LOCKED)
 ), plan AS (
     UPDATE search_index_task SET plan_until = now() + %(lease)s WHERE plan_owner = %(owner)s
 )
@@ -184,7 +193,7 @@ SET status = CASE WHEN live_fingerprint IS NULL THEN 'pending' ELSE 'indexed' EN
     -- an empty stamp differs from any that a source gives: the next task takes the file up again
     stamp = CASE WHEN live_fingerprint IS NULL THEN stamp ELSE '' END,
     work = CASE WHEN live_fingerprint IS NULL THEN work ELSE 'read' END,
-    lease_owner = NULL, lease_until = NULL, parsing = 0
+    lease_owner = NULL, parsing = 0
 WHERE index_id = %(index_id)s AND (status = 'indexing' OR status = 'pending' AND live_fingerprint IS NOT NULL)
 
 -- name: stop
@@ -206,7 +215,7 @@ UPDATE search_index_file
 SET task_id = %(id)s, work = CASE WHEN status = 'pending' THEN work WHEN status = 'indexed' AND stamp <> '' THEN 'path' ELSE 'read' END,
     -- what the listing said of a file may be mended since
     listed_reason = CASE WHEN status = 'failed' THEN NULL ELSE listed_reason END,
-    status = 'pending', reason = NULL, message = NULL, attempts = 0, lease_owner = NULL, lease_until = NULL,
+    status = 'pending', reason = NULL, message = NULL, attempts = 0, lease_owner = NULL,
     embedded_chunks = 0, reused_chunks = 0, tokens = 0, crashes = 0, parsing = 0, updated_at = now()
 WHERE index_id = %(index_id)s AND (status IN ('pending', 'failed') OR status = 'indexed' AND (stamp = '' OR lost))
 
@@ -223,6 +232,13 @@ WHERE id = %(task_id)s AND status = 'indexing' AND held_removals = 0 AND warning
 
 -- name: sent
 UPDATE search_index_task SET sent_at = now() + %(delay)s WHERE id = %(task_id)s
+
+-- name: bring_back
+-- what lies further ahead than it is ever put: Postgres' clock was set back, and nobody would wait for it to come there
+UPDATE search_index_task
+SET plan_until = least(plan_until, now()), refreshed_at = least(refreshed_at, now()), sent_at = least(sent_at, now())
+WHERE status IN ('pending', 'indexing')
+  AND greatest(plan_until, refreshed_at, sent_at - %(longest)s) > now() + interval '1 min'
 
 -- name: unplanned
 -- pending or half-listed tasks nobody works on, whose message may be lost

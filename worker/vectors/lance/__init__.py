@@ -20,7 +20,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import partial
 from itertools import compress
@@ -53,6 +53,8 @@ os.environ.setdefault("LANCEDB_LOG", "warn,lance::dataset::optimize=error")
 ATTEMPTS, FIRST_PAUSE_S, LONGEST_PAUSE_S = 10, 0.02, 1.0
 #: Versions of a table that may still be read by someone are kept so long.
 KEEP_VERSIONS = timedelta(minutes=10)
+#: Seconds after which whoever began to make a table is taken for dead: it takes less than one.
+ABANDONED_S = 3600
 #: Ids in one expression, whose text is parsed.
 MAX_IDS = 4_000
 
@@ -135,14 +137,17 @@ class LanceStore:
 
     def drop(self, namespace: str) -> None:
         """Delete the namespace with all its rows, and whatever a late writer left of it. Raises StoreUnavailable."""
-        grave = self._directory / f".dropped-{uuid4().hex}"
         path = self._path(namespace)
         with _mapped(path):
-            try:
-                path.rename(grave)
-            except FileNotFoundError:
-                return
-            shutil.rmtree(grave)
+            with suppress(FileNotFoundError):
+                path.rename(self._directory / f".dropped-{uuid4().hex}")
+            # with those of processes that died over it
+            for dropped in self._directory.glob(".dropped-*"):
+                shutil.rmtree(dropped, ignore_errors=True)
+            for begun in self._directory.glob(".new-*"):
+                with suppress(FileNotFoundError):
+                    if time.time() - begun.stat().st_mtime > ABANDONED_S:
+                        shutil.rmtree(begun, ignore_errors=True)
 
     def optimize(self, namespace: str) -> None:
         """Merge small files, index new rows, remove old versions. Raises StoreUnavailable while writers always win."""

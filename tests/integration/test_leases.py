@@ -1,0 +1,176 @@
+"""Who holds files, for how long, and what a clock that is set back makes of it; straight on the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from schemas.document import Entry
+from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
+from schemas.tool import IndexSettings, ToolConfig
+from worker.state import Pool, files, load, open_pool, tasks, tools, verbs
+
+PROFILE = EmbedderProfile(model="m", dimensions=4)
+SETTINGS = IndexSettings(embedder=PROFILE, chunks=ChunkSettings(), max_file_bytes=1000)
+FILES = 6
+
+
+@pytest.fixture(scope="module")
+def pool(database_url: str) -> Iterator[Pool]:
+    with open_pool(database_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def task(pool: Pool) -> UUID:
+    """A task that has listed its files."""
+    source = LocalSource(kind="local", path="/nowhere")
+    wanted = tools.NewIndex(f"p-{uuid4().hex}", source, "h.1", SETTINGS, "lancedb", "store")
+    _, made = tools.create(pool, wanted, name="", config=ToolConfig())
+    assert made is not None
+    lister = uuid4()
+    plan = tasks.begin_plan(pool, made, lister)
+    assert plan is not None
+    found = [_listed(plan.index_id, number) for number in range(FILES)]
+    page = {"task_id": made, "index_id": plan.index_id, "owner": lister}
+    files.record_page(pool, **page, listed=found, cursor=None, unlisted=(), ignored={}, first=True)
+    files.end_listing(pool, **page, hold=False, left_out=0, warning=None)
+    return made
+
+
+def _listed(index_id: UUID, number: int) -> files.Listed:
+    entry = Entry(f"{number}".encode(), f"{number}.txt", f"/{number}.txt", None, 1, "stamp", mtime_ms=number)
+    return files.Listed(files.file_id(index_id, entry.key), entry, "1", None)
+
+
+def do(pool: Pool, statement: str, *values: object) -> list[tuple[Any, ...]]:
+    with pool.connection() as connection:
+        cursor = connection.execute(statement.encode(), values or None)
+        return cursor.fetchall() if cursor.description else []
+
+
+def claimed(pool: Pool, task: UUID, owner: UUID, most: int = FILES) -> set[UUID]:
+    index_id = index_of(pool, task)
+    found = files.claim(pool, task_id=task, index_id=index_id, owner=owner, max_files=most, max_bytes=1000)
+    return {claim.id for claim in found}
+
+
+def index_of(pool: Pool, task: UUID) -> UUID:
+    found: UUID = do(pool, "SELECT index_id FROM search_index_task WHERE id = %s", task)[0][0]
+    return found
+
+
+def returned(pool: Pool) -> set[UUID]:
+    return {id_ for id_, *_ in files.return_expired(pool)}
+
+
+@pytest.fixture(autouse=True)
+def old_server(pool: Pool) -> Iterator[None]:
+    """A server that just started gives its clients time; by now it is no such server."""
+    do(pool, "SELECT pg_sleep(greatest(0, 10.1 - extract(epoch FROM now() - pg_postmaster_start_time())))")
+    yield
+    do(pool, "DELETE FROM file_lease")
+    files.return_expired(pool)
+
+
+def test_files_of_an_owner_go_back_when_its_lease_is_over_and_not_before(pool: Pool, task: UUID) -> None:
+    live, dead = uuid4(), uuid4()
+    kept, lost = claimed(pool, task, live, 2), claimed(pool, task, dead)
+    assert (len(kept), len(lost)) == (2, FILES - 2)
+    assert returned(pool) == set()
+    do(pool, "UPDATE file_lease SET until = now() - interval '1 ms'")
+    with pool.connection() as connection:
+        assert tasks.beat(connection, task, live, parsing=False)
+    assert returned(pool) == lost
+    # who comes back too late renews nothing
+    with pool.connection() as connection:
+        tasks.beat(connection, task, dead, parsing=False)
+    assert do(pool, "SELECT owner FROM file_lease") == [(live,)]
+    # as suspects, one by one: they may have been its death
+    assert claimed(pool, task, uuid4()) < lost
+
+
+def test_who_is_stopped_amid_a_claim_keeps_neither_the_sweep_nor_what_it_held(pool: Pool, task: UUID) -> None:
+    owner = uuid4()
+    held = claimed(pool, task, owner, 2)
+    do(pool, "UPDATE file_lease SET until = now() - interval '1 ms'")
+    values = {"task_id": task, "index_id": index_of(pool, task), "owner": owner, "lease": tasks.LEASE}
+    with pool.connection() as stopped:
+        taken = stopped.execute(load("files")["claim"], {**values, "files": 1, "bytes": 1000}).fetchall()
+        assert len(taken) == 1
+        with pool.connection() as connection:
+            connection.execute("SET LOCAL statement_timeout = '5s'")
+            assert tasks.beat(connection, task, owner, parsing=True)
+        assert returned(pool) == held
+
+
+def test_a_file_that_ends_its_process_whenever_it_is_written_is_given_up_alone(pool: Pool, task: UUID) -> None:
+    """Its process dies after the parsing, as for want of memory: each time with all that it holds."""
+    bad = min(id_ for (id_,) in do(pool, "SELECT id FROM search_index_file WHERE task_id = %s", task))
+    rounds = 0
+    while left := do(pool, "SELECT id FROM search_index_file WHERE task_id = %s AND status = 'pending'", task):
+        owner, rounds = uuid4(), rounds + 1
+        assert rounds < 2 * files.MAX_DEATHS, left
+        held = claimed(pool, task, owner)
+        with pool.connection() as connection:
+            tasks.beat(connection, task, owner, parsing=False)
+        if bad in held:
+            do(pool, "DELETE FROM file_lease WHERE owner = %s", owner)
+            assert returned(pool) == held
+        else:
+            do(pool, "UPDATE search_index_file SET status = 'indexed' WHERE lease_owner = %s", owner)
+    outcomes = do(pool, "SELECT id = %s, status, reason FROM search_index_file WHERE task_id = %s", bad, task)
+    assert sorted(outcomes) == [(False, "indexed", None)] * (FILES - 1) + [(True, "failed", "crashed")]
+
+
+def test_a_beat_writes_no_file_but_to_tell_that_it_is_parsed(pool: Pool, task: UUID) -> None:
+    owner = uuid4()
+    claimed(pool, task, owner)
+    versions = "SELECT xmin::text, parsing FROM search_index_file WHERE lease_owner = %s ORDER BY id"
+
+    def beat(*, parsing: bool) -> list[tuple[Any, ...]]:
+        with pool.connection() as connection:
+            assert tasks.beat(connection, task, owner, parsing=parsing)
+        return do(pool, versions, owner)
+
+    before = do(pool, versions, owner)
+    assert {parsing for _, parsing in before} == {FILES}
+    assert beat(parsing=True) == before
+    parsed = beat(parsing=False)
+    assert {parsing for _, parsing in parsed} == {0}
+    assert beat(parsing=False) == parsed
+
+
+def test_a_clock_that_is_set_back_keeps_no_dead_owner_s_files_and_no_task(pool: Pool, task: UUID) -> None:
+    lost = claimed(pool, task, uuid4())
+    do(pool, "UPDATE file_lease SET until = until + interval '1 h'")
+    assert returned(pool) == lost
+    columns = ("plan_until", "refreshed_at", "sent_at")
+    ahead = ", ".join(f"{column} = now() + interval '1 h'" for column in columns)
+    do(pool, f"UPDATE search_index_task SET {ahead} WHERE id = %s", task)
+    assert tasks.bring_back(pool) == 1
+    ((is_past,),) = do(
+        pool, f"SELECT greatest({', '.join(columns)}) <= now() FROM search_index_task WHERE id = %s", task
+    )
+    assert is_past
+    # a provider may ask for as much
+    tasks.sent(pool, task, tasks.LONGEST_WAIT.total_seconds())
+    assert tasks.bring_back(pool) == 0
+
+
+def test_the_newest_task_is_the_last_one_also_behind_a_clock_that_was_set_back(pool: Pool, task: UUID) -> None:
+    ((tool,),) = do(pool, "SELECT tool_id FROM search_index_task WHERE id = %s", task)
+    do(pool, "UPDATE search_index_task SET created_at = now() + interval '1 h' WHERE id = %s", task)
+    verbs.cancel(pool, tool)
+    again = verbs.reindex(pool, tool, full=False, allow_removals=False)
+    newest = tasks.newest_of_tool(pool, tool)
+    assert newest is not None
+    assert newest["id"] == again != task
+
+
+def test_a_file_is_written_once_when_it_is_listed(pool: Pool, task: UUID) -> None:
+    rows = do(pool, "SELECT mtime_ms, xmax::text FROM search_index_file WHERE task_id = %s ORDER BY path", task)
+    assert rows == [(number, "0") for number in range(FILES)]

@@ -1,0 +1,87 @@
+"""Queries that somebody waits for read no more than they give, however large an index is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
+from schemas.status import FileStatus
+from schemas.tool import IndexSettings, ToolConfig
+from worker.state import Pool, cache, files, load, open_pool, tools
+from worker.state.cache import Owner
+
+PROFILE = EmbedderProfile(model="m", dimensions=4)
+SETTINGS = IndexSettings(embedder=PROFILE, chunks=ChunkSettings(), max_file_bytes=1000)
+FILES, FAILED, TEXTS = 30_000, 3, 2_000
+
+FILL_FILES = """
+INSERT INTO search_index_file
+    (id, index_id, key, path, id_path, size_bytes, task_id, stamp, code_version, status, live_chunks)
+SELECT md5(n::text)::uuid, i.id, n::text::bytea, n || '.txt', '/' || n || '.txt', 1, i.id, '', '',
+       CASE WHEN n %% %(every)s = 0 THEN 'failed' ELSE 'indexed' END, 1
+FROM search_index i, generate_series(1, %(files)s) n
+"""
+FILL_CHUNKS = """
+INSERT INTO chunk (id, index_id, file_id, live, chunk_index, chunk_text, context, lead, trail, content_hash,
+                   tokens_estimate, start_line, end_line, start_char, end_char)
+SELECT gen_random_uuid(), index_id, id, true, 0, 'x', '', '', '', 'sha256:' || convert_from(key, 'UTF8'), 1, 1, 1, 0, 1
+FROM search_index_file
+"""
+
+
+@pytest.fixture(scope="module")
+def pool(database_url: str) -> Iterator[Pool]:
+    with open_pool(database_url) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def index_id(pool: Pool) -> UUID:
+    """An index of many files with a chunk each, a few of them failed."""
+    wanted = tools.NewIndex("p", LocalSource(kind="local", path="/nowhere"), "h.1", SETTINGS, "lancedb", "store")
+    tool, _ = tools.create(pool, wanted, name="", config=ToolConfig())
+    with pool.connection() as connection:
+        values = {"files": FILES, "every": FILES // FAILED}
+        connection.execute(FILL_FILES, values)
+        connection.execute(FILL_CHUNKS)
+        connection.execute("ANALYZE search_index_file, chunk")
+    found = tools.index_of_tool(pool, tool)
+    assert found is not None
+    return found.id
+
+
+def plan(pool: Pool, module: str, name: str, **values: Any) -> str:
+    with pool.connection() as connection:
+        query = f"EXPLAIN {load(module)[name].as_string()}"
+        return "\n".join(line for (line,) in connection.execute(query.encode(), values, prepare=False))
+
+
+def test_texts_that_are_live_are_looked_up_by_their_index(pool: Pool, index_id: UUID) -> None:
+    owner = Owner("p", PROFILE)
+    hashes = [f"sha256:{number}" for number in range(FILES - TEXTS // 2 + 1, FILES + TEXTS // 2 + 1)]
+    found = cache.live_elsewhere(pool, owner, "lancedb", hashes)
+    assert {hash_ for hash_, *_ in found} == set(hashes[: TEXTS // 2])
+    assert len(found) == TEXTS // 2
+    # joined, the chunks of all files would be read for each claim
+    steps = plan(pool, "cache", "live_elsewhere", **owner.values, vector_store="lancedb", hashes=hashes)
+    assert "chunk_content_hash" in steps
+    assert "Hash Join" not in steps
+
+
+def test_the_few_files_that_failed_are_found_among_many(pool: Pool, index_id: UUID) -> None:
+    for _ in range(10):  # often enough for a plan to be kept
+        found = files.page(pool, index_id, status=FileStatus.FAILED, q=None, after=None, limit=100)
+    assert len(found) == FAILED
+    values = {"index_id": index_id, "q": None, "after_path": None, "after_id": None, "limit": 100}
+    assert "search_index_file_not_indexed" in plan(pool, "files", "list", status="failed", **values)
+    assert "search_index_file_path" in plan(pool, "files", "list", status=None, **values)
+
+
+def test_named_files_are_found_by_their_ids(pool: Pool, index_id: UUID) -> None:
+    first = files.page(pool, index_id, status=None, q=None, after=None, limit=1)[0]["file_id"]
+    assert files.named(pool, index_id, [str(first), "no such node", str(index_id)]) == [str(first)]
+    assert "Seq Scan" not in plan(pool, "files", "named", index_id=index_id, ids=[first], names=["node"])

@@ -1,0 +1,73 @@
+"""What an operator reads where a setting cannot be used, or a server does not answer."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from api.__main__ import run
+from schemas.errors import Invalid
+from worker.settings import RANKING_WEIGHTS, Settings
+
+NOBODY = "postgresql://somebody:secret@127.0.0.1:1/none"
+BAD = [
+    ("API_PORT", "abc", "integer"),
+    ("API_PORT", "99999", "less than or equal to 65535"),
+    ("EMBEDDING_RPM", "0", "greater than or equal to 1"),
+    ("AUTH", "maybe", "'on' or 'off'"),
+    ("VECTOR_STORE", "elsewhere", "'turbopuffer' or 'lancedb'"),
+    ("RANKING_WEIGHTS", "test=0", "line 1"),
+    ("RANKING_WEIGHTS", '{"none": 1}', "RANKING_WEIGHTS has no none; it has definition"),
+    ("LEG_WEIGHTS", '{"name_text": "much"}', "number"),
+    ("OCR_LANGUAGES", "e!", "pattern"),
+    ("DATABASE_URL", "host=here password=secret", "pattern"),
+    ("REDIS_URL", "http://:secret@here", "pattern"),
+]
+
+
+def said(monkeypatch: pytest.MonkeyPatch, *command: str) -> str:
+    """What the command ends with."""
+    monkeypatch.setattr(sys, "argv", ["foldex", *command])
+    with pytest.raises(SystemExit) as ended:
+        run()
+    return str(ended.value.code)
+
+
+@pytest.mark.parametrize(("name", "value", "why"), BAD)
+def test_a_bad_value_is_said_with_its_variable_and_what_it_takes(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, why: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    message = said(monkeypatch, "serve")
+    assert message.startswith(f"Error: {name} ")
+    assert why in message
+    assert "secret" not in message
+
+
+def test_help_cuts_no_sentence(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    said(monkeypatch, "--help")
+    usage, *lines = capsys.readouterr().out.splitlines()
+    assert usage.startswith("Usage: foldex")
+    assert not [line for line in lines if line.endswith("...")]
+
+
+def test_all_bad_values_are_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("API_PORT", "x")
+    monkeypatch.setenv("MAX_PAGES", "-1")
+    with pytest.raises(Invalid) as refused:
+        Settings()
+    assert [line.split()[0] for line in refused.value.message.splitlines()] == ["API_PORT", "MAX_PAGES"]
+
+
+def test_weights_are_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANKING_WEIGHTS", '{"test": 0}')
+    assert Settings().ranking_weights == {**RANKING_WEIGHTS, "test": 0}
+
+
+@pytest.mark.parametrize("command", [["serve"], ["migrate"], ["keys", "list"]])
+def test_a_database_that_is_away_is_said_in_a_sentence(monkeypatch: pytest.MonkeyPatch, command: list[str]) -> None:
+    monkeypatch.setenv("DATABASE_URL", NOBODY)
+    message = said(monkeypatch, *command)
+    assert message.startswith("Error: The database does not answer; check DATABASE_URL.")
+    assert "secret" not in message
