@@ -11,7 +11,7 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -129,8 +129,8 @@ class LocalWatch:
     """A directory, which may go and come back."""
 
     def __init__(self, resources: Resources, index: Watched) -> None:
+        self._resources, self._project_id = resources, index.project_id
         self._source = LocalSource.model_validate(index.source)
-        self._check = resources.source(index.project_id, self._source).check
         self._rules = rules_of(index.settings)
         self._folder: Folder | None = None
         self._seen = self._gone = False
@@ -180,7 +180,7 @@ class LocalWatch:
 
     def _place(self) -> Place | None:
         try:
-            self._check()
+            self._resources.source(self._project_id, self._source).check()
             path = os.path.realpath(self._source.path)
             info = os.stat(path)  # noqa: PTH116 - a Path is of no use here
         except SourceUnavailable:
@@ -215,6 +215,7 @@ class Folder:
         self.failed = False
         self._stop = Event()
         self._trail: Trail[str] = Trail(rules, str, self._ignore_files)
+        self._is_link: dict[str, bool] = {}
         Thread(target=self._listen, name=f"watch {place.path}", daemon=True).start()
 
     def close(self) -> None:
@@ -258,17 +259,32 @@ class Folder:
         if (Change.deleted, self.place.path) in changes:
             self.ended.set()
         self._trail.forget()
-        if any(self._concerns(path) for _, path in changes):
+        self._is_link.clear()
+        came = {path for change, path in changes if change is Change.added}
+        if any(self._concerns(path, came=path in came) for _, path in changes):
             self.changed.set()
 
-    def _concerns(self, path: str) -> bool:
-        """Whether a listing could see the change."""
+    def _concerns(self, path: str, *, came: bool) -> bool:
+        """Whether a listing could see the change, of something that `came` in this moment or was there before."""
         *folders, name = path.removeprefix(self.place.path).strip("/").split("/")
-        if self._trail.pruned(tuple(folders)):
+        if self._is_beyond_a_link(folders) or self._trail.pruned(tuple(folders)):
             return False
-        if name and os.path.isdir(path) and not os.path.islink(path):  # noqa: PTH112, PTH114 - a Path is of no use here
-            return self._trail.pruned((*folders, name)) is None
-        return self._trail.ignored(name) is None
+        is_file = self._trail.ignored(name) is None
+        try:
+            is_directory = stat.S_ISDIR(os.lstat(path).st_mode)
+        except OSError:
+            # it is gone: as a directory that was moved away it took with it what nobody tells of
+            return is_file or (not came and bool(name) and self._trail.pruned((*folders, name)) is None)
+        return self._trail.pruned((*folders, name)) is None if name and is_directory else is_file
+
+    def _is_beyond_a_link(self, folders: Sequence[str]) -> bool:
+        """Whether a way leads through a symbolic link: the system tells of what lies there, the listing does not."""
+        return any(self._links("/".join((self.place.path, *folders[:end]))) for end in range(1, len(folders) + 1))
+
+    def _links(self, path: str) -> bool:
+        if path not in self._is_link:
+            self._is_link[path] = os.path.islink(path)  # noqa: PTH114 - a Path is of no use here
+        return self._is_link[path]
 
     def _ignore_files(self, way: tuple[str, ...]) -> Iterable[IgnoreFile]:
         for name in IGNORE_FILES:

@@ -79,7 +79,8 @@ class LocalFolder:
         self._held: tuple[Parts, int] | None = None
 
     def check(self) -> None:
-        """See `Source`."""
+        """See `Source`. From then on the folder is what its path leads to now: a link in it may have been turned."""
+        self._place = None
         with self._folder() as handle, self._folder_errors(), os.scandir(handle):
             pass
 
