@@ -63,7 +63,7 @@ class Resources:
             # `Path.resolve` fails at a link that leads to itself
             if Path(os.path.realpath(source.path)).is_relative_to(os.path.realpath(self.home)):
                 raise SourceRefused("FOLDEX_HOME holds every project's content and is no folder to index.")
-            return LocalFolder(source.path, self.settings.local_source_roots, rules)
+            return LocalFolder(source.path, self.settings.local_source_roots, rules, closed=self.home)
         if isinstance(source, S3Source):
             from worker.sources.s3 import S3Prefix
 

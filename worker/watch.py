@@ -153,7 +153,7 @@ class LocalWatch:
             self.close()
         if self._folder is None:
             if time.monotonic() >= self._due:
-                self._folder = Folder(place, self._rules)
+                self._folder = Folder(place, self._rules, os.path.realpath(self._resources.home))
             return None
         return self._hear(self._folder)
 
@@ -206,11 +206,13 @@ class Place:
 class Folder:
     """A directory whose changes are heard by a thread: `ready` from when on, `changed` whenever there is one.
 
-    `ended` when there is nothing to hear any more, because the directory went away, or as it `failed`.
+    `ended` when there is nothing to hear any more, because the directory went away, or as it `failed`. What lies in
+    the directory `closed` is nobody's to hear of.
     """
 
-    def __init__(self, place: Place, rules: Rules) -> None:
+    def __init__(self, place: Place, rules: Rules, closed: str) -> None:
         self.place = place
+        self._closed = closed
         self.ready, self.changed, self.ended = Event(), Event(), Event()
         self.failed = False
         self._stop = Event()
@@ -267,6 +269,8 @@ class Folder:
     def _concerns(self, path: str, *, came: bool) -> bool:
         """Whether a listing could see the change, of something that `came` in this moment or was there before."""
         *folders, name = path.removeprefix(self.place.path).strip("/").split("/")
+        if f"{path}/".startswith(f"{self._closed}/"):
+            return False
         if self._is_beyond_a_link(folders) or self._trail.pruned(tuple(folders)):
             return False
         is_file = self._trail.ignored(name) is None
