@@ -43,6 +43,8 @@ TURN = 2.0
 BLIND = 60.0
 #: Looking at a tree of nodes takes at most this part of the time.
 NODES_SHARE = 0.05
+#: Of so many changes at a time the system may have dropped some, and new directories it does not watch.
+MANY = 1000
 #: Changes of one folder are gathered for so long before they are looked at; without any, its thread looks up so often;
 #: milliseconds.
 GATHER, LISTEN = 400, 500
@@ -206,15 +208,15 @@ class Place:
 class Folder:
     """A directory whose changes are heard by a thread: `ready` from when on, `changed` whenever there is one.
 
-    `ended` when there is nothing to hear any more, because the directory went away, or as it `failed`. What lies in
-    the directory `closed` is nobody's to hear of.
+    `ended` when there is nothing to hear any more, because the directory went away, as it `failed`, or as it is to be
+    watched anew after too much at once. What lies in the directory `closed` is nobody's to hear of.
     """
 
     def __init__(self, place: Place, rules: Rules, closed: str) -> None:
         self.place = place
         self._closed = closed
         self.ready, self.changed, self.ended = Event(), Event(), Event()
-        self.failed = False
+        self.failed = self._doubtful = False
         self._stop = Event()
         self._trail: Trail[str] = Trail(rules, str, self._ignore_files)
         self._is_link: dict[str, bool] = {}
@@ -258,8 +260,12 @@ class Folder:
 
     def _hear(self, found: Iterable[tuple[Change, str]]) -> None:
         changes = sorted(found, key=lambda change: change[1])
-        if (Change.deleted, self.place.path) in changes:
+        if (Change.deleted, self.place.path) in changes or (self._doubtful and len(changes) < MANY):
             self.ended.set()
+        if len(changes) >= MANY:
+            self._doubtful = True
+            self.changed.set()
+            return
         self._trail.forget()
         self._is_link.clear()
         came = {path for change, path in changes if change is Change.added}
