@@ -40,19 +40,39 @@ def told(watched: LocalWatch) -> timedelta:
     return quiet
 
 
+def renewed(folder: LocalWatch, before: object) -> None:
+    """Wait until a folder is watched anew and was looked through."""
+    while folder._folder in {None, before} or not folder._seen:
+        told(folder)
+
+
 def test_after_too_much_at_once_a_folder_is_looked_through_and_watched_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watch, "MANY", 20)
-    (tmp_path / "node_modules").mkdir()
+    (tmp_path / ".gitignore").write_text("*.log")
     with watched(tmp_path, tmp_path / "home") as folder:
+        before = folder._folder
         for number in range(200):
-            (tmp_path / "node_modules" / f"{number}.md").touch()
-        # some of it may be told of before it is calm again
-        while told(folder) == QUIET:
-            pass
+            (tmp_path / f"{number}.log").touch()
+        renewed(folder, before)
         (tmp_path / "a.md").touch()
         assert told(folder) == QUIET
+
+
+def test_a_new_directory_and_one_that_is_taken_back_are_watched(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("build/")
+    (tmp_path / "build").mkdir()
+    with watched(tmp_path, tmp_path / "home") as folder:
+        before = folder._folder
+        (tmp_path / "a" / "b").mkdir(parents=True)
+        renewed(folder, before)
+        before = folder._folder
+        (tmp_path / ".gitignore").unlink()
+        renewed(folder, before)
+        for place in (tmp_path / "a" / "b", tmp_path / "build"):
+            (place / "c.md").touch()
+            assert told(folder) == QUIET
 
 
 def test_what_is_written_to_the_closed_directory_is_not_told(tmp_path: Path) -> None:
