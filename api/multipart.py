@@ -6,14 +6,22 @@ be written twice, and no limit hold before the disk is full. Its parser undernea
 
 from __future__ import annotations
 
-from typing import Protocol
+from email.message import Message
+from email.utils import collapse_rfc2231_value
+from typing import Any, Protocol
 
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from schemas.errors import Invalid
 
-MALFORMED = "The body is not well-formed multipart/form-data; have it made by your HTTP library."
+#: Bytes of a line in a part's head, which a name may fill: 50 folders of 255 bytes each. Lines of one head.
+MAX_LINE, MAX_LINES = 1 << 14, 32
+
+MALFORMED = (
+    f"The body is not well-formed multipart/form-data with names of at most {MAX_LINE:,} bytes; "
+    "have it made by your HTTP library."
+)
 
 
 class Receiver(Protocol):
@@ -55,6 +63,8 @@ class Multipart:
                     "on_part_end": receiver.end,
                     "on_end": self._ends,
                 },
+                max_header_count=MAX_LINES,
+                max_header_size=MAX_LINE,
             )
         except FormParserError as error:
             raise Invalid(MALFORMED) from error
@@ -89,14 +99,30 @@ class Multipart:
         _, options = parse_options_header(self._disposition.decode("latin-1"))
         if b"name" not in options:
             raise Invalid(MALFORMED)
-        filename = options.get(b"filename")
-        self._receiver.begin(_text(options[b"name"]), None if filename is None else _text(filename))
+        filename = _encoded_filename(self._disposition)
+        if filename is None and b"filename" in options:
+            filename = _text(options[b"filename"])
+        self._receiver.begin(_text(options[b"name"]), filename)
 
     def _add_data(self, data: bytes, start: int, end: int) -> None:
         self._receiver.data(data[start:end])
 
     def _ends(self) -> None:
         self._complete = True
+
+
+def _encoded_filename(disposition: bytes) -> str | None:
+    """The `filename*` of RFC 5987, which forms should not hold: .NET's do, and what its `filename` holds is no name."""
+    if b"*" not in disposition:
+        return None
+    message = Message()
+    message["content-disposition"] = disposition.decode("latin-1")
+    try:
+        params: Any = message.get_params([], "content-disposition")
+        encoded = (value for name, value in params if name == "filename" and isinstance(value, tuple))
+        return next(map(collapse_rfc2231_value, encoded), None)
+    except ValueError:  # a number of thousands of digits, say
+        return None
 
 
 def _text(name: bytes) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -59,9 +60,10 @@ class Resources:
         if isinstance(source, LocalSource):
             from worker.sources.local import LocalFolder
 
-            if Path(source.path).resolve().is_relative_to(self.home.resolve()):
+            # `Path.resolve` fails at a link that leads to itself
+            if Path(os.path.realpath(source.path)).is_relative_to(os.path.realpath(self.home)):
                 raise SourceRefused("FOLDEX_HOME holds every project's content and is no folder to index.")
-            return LocalFolder(source.path, self.settings.local_source_roots, rules)
+            return LocalFolder(source.path, self.settings.local_source_roots, rules, closed=self.home)
         if isinstance(source, S3Source):
             from worker.sources.s3 import S3Prefix
 

@@ -11,7 +11,7 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -41,8 +41,10 @@ TICK = 1.0
 TURN = 2.0
 #: A folder that cannot be watched, for want of handles say, is looked through so often in place of that; seconds.
 BLIND = 60.0
-#: Looking at a tree of nodes takes at most this part of the time.
-NODES_SHARE = 0.05
+#: Looking at a tree of nodes, and at which directories a folder has, takes at most this part of the time.
+NODES_SHARE = WALK_SHARE = 0.05
+#: Of so many changes at a time the system may have dropped some.
+MANY = 1000
 #: Changes of one folder are gathered for so long before they are looked at; without any, its thread looks up so often;
 #: milliseconds.
 GATHER, LISTEN = 400, 500
@@ -129,12 +131,12 @@ class LocalWatch:
     """A directory, which may go and come back."""
 
     def __init__(self, resources: Resources, index: Watched) -> None:
+        self._resources, self._project_id = resources, index.project_id
         self._source = LocalSource.model_validate(index.source)
-        self._check = resources.source(index.project_id, self._source).check
         self._rules = rules_of(index.settings)
         self._folder: Folder | None = None
-        self._seen = self._gone = False
-        self._due = 0.0
+        self._seen = self._gone = self._renewed = False
+        self._due = self._fresh_until = 0.0
 
     def look(self) -> timedelta | None:
         """The quiet to wait for if something changed since the last look; None: nothing did."""
@@ -153,7 +155,7 @@ class LocalWatch:
             self.close()
         if self._folder is None:
             if time.monotonic() >= self._due:
-                self._folder = Folder(place, self._rules)
+                self._folder = Folder(place, self._rules, os.path.realpath(self._resources.home))
             return None
         return self._hear(self._folder)
 
@@ -161,18 +163,22 @@ class LocalWatch:
         """Watch no more."""
         if self._folder is not None:
             self._folder.close()
-        self._folder, self._seen, self._due = None, False, 0.0
+        self._folder, self._seen, self._renewed, self._due = None, False, False, 0.0
 
     def _hear(self, folder: Folder) -> timedelta | None:
         if folder.ended.is_set():
-            failed = folder.failed
+            failed, stale = folder.failed, folder.stale.is_set()
             self.close()
+            self._renewed = stale and not failed
             self._due = time.monotonic() + BLIND if failed else 0.0
             return timedelta(0) if failed else None
         if folder.ready.is_set() and not self._seen:
             # from here on changes are heard; what came before has to be looked for
             self._seen = True
-            return timedelta(0)
+            self._fresh_until = time.monotonic() + folder.took / WALK_SHARE
+            return watch.QUIET if self._renewed else timedelta(0)
+        if folder.stale.is_set() and time.monotonic() >= self._fresh_until:
+            folder.close()
         if folder.changed.is_set():
             folder.changed.clear()
             return watch.QUIET
@@ -180,7 +186,7 @@ class LocalWatch:
 
     def _place(self) -> Place | None:
         try:
-            self._check()
+            self._resources.source(self._project_id, self._source).check()
             path = os.path.realpath(self._source.path)
             info = os.stat(path)  # noqa: PTH116 - a Path is of no use here
         except SourceUnavailable:
@@ -206,14 +212,20 @@ class Place:
 class Folder:
     """A directory whose changes are heard by a thread: `ready` from when on, `changed` whenever there is one.
 
-    `ended` when there is nothing to hear any more, because the directory went away, or as it `failed`.
+    Watched is each directory that a listing enters, by itself: what rules leave out and what lies behind links takes no
+    handle, and one that may not be read hides no other. `stale` once there are others, or changes may have been missed:
+    it is to be watched anew. `ended` when nothing is heard any more, as the directory went away or as it `failed`.
     """
 
-    def __init__(self, place: Place, rules: Rules) -> None:
+    def __init__(self, place: Place, rules: Rules, closed: str) -> None:
         self.place = place
-        self.ready, self.changed, self.ended = Event(), Event(), Event()
+        self.ready, self.changed, self.stale, self.ended = Event(), Event(), Event(), Event()
         self.failed = False
+        #: Seconds that it takes to find the directories.
+        self.took = 0.0
+        self._closed = closed
         self._stop = Event()
+        self._watched: set[str] = set()
         self._trail: Trail[str] = Trail(rules, str, self._ignore_files)
         Thread(target=self._listen, name=f"watch {place.path}", daemon=True).start()
 
@@ -223,23 +235,17 @@ class Folder:
 
     def _listen(self) -> None:
         try:
-            for found in changes_in(
-                self.place.path,
-                watch_filter=None,
-                debounce=GATHER,
-                rust_timeout=LISTEN,
-                yield_on_timeout=True,
-                stop_event=self._stop,
-                # directories that may not be read are left out, as the listing leaves them out
-                ignore_permission_denied=True,
-            ):
+            self._watched.update(self._directories())
+            for found in _changes_in(*self._watched, stop=self._stop):
+                if not self.ready.is_set():
+                    self._begin()
                 self._hear(found)
                 self.ready.set()
                 if self.ended.is_set():
                     return
         except FileNotFoundError:
             pass  # it went away before it could be watched
-        except (OSError, RuntimeError) as error:
+        except (OSError, RuntimeError, UnicodeEncodeError) as error:
             log.warning(
                 "a folder cannot be watched; it is looked through once a minute. "
                 "Raise fs.inotify.max_user_watches and max_user_instances, or use `every`.",
@@ -253,22 +259,68 @@ class Folder:
         finally:
             self.ended.set()
 
+    def _begin(self) -> None:
+        """Look whether all is watched; raises `OSError` if there are no handles left, which nobody says otherwise."""
+        next(changes_in(self.place.path, watch_filter=None, recursive=False, rust_timeout=1, yield_on_timeout=True))
+        began = time.monotonic()
+        # one that came since it was looked for
+        if any(path not in self._watched for path in self._directories()):
+            self.stale.set()
+        self.took = time.monotonic() - began
+
+    def _directories(self) -> Iterator[str]:
+        """The folder itself and the directories in it that a listing enters."""
+        self._trail.forget()
+        yield self.place.path
+        stack: list[tuple[str, ...]] = [()]
+        while stack and not self._stop.is_set():
+            way = stack.pop()
+            path = "/".join((self.place.path.rstrip("/"), *way)) or "/"
+            if self._is_pruned(path, way) or (names := _directories_in(path)) is None:
+                continue
+            stack.extend((*way, name) for name in names)
+            if way:
+                path.encode()  # another name can be listed, but not watched
+                yield path
+
+    def _is_pruned(self, path: str, way: tuple[str, ...]) -> bool:
+        return path == self._closed or self._trail.pruned(way) is not None
+
     def _hear(self, found: Iterable[tuple[Change, str]]) -> None:
         changes = sorted(found, key=lambda change: change[1])
         if (Change.deleted, self.place.path) in changes:
             self.ended.set()
-        self._trail.forget()
-        if any(self._concerns(path) for _, path in changes):
+        if len(changes) >= MANY:
+            self.stale.set()
             self.changed.set()
+            return
+        self._trail.forget()
+        came = {path for change, path in changes if change is Change.added}
+        if any(self._concerns(path, came=path in came) for _, path in changes):
+            self.changed.set()
+        if any(self._adds_directories(path, came=path in came) for _, path in changes):
+            self.stale.set()
 
-    def _concerns(self, path: str) -> bool:
-        """Whether a listing could see the change."""
+    def _concerns(self, path: str, *, came: bool) -> bool:
+        """Whether a listing could see the change, of something that `came` in this moment or was there before."""
         *folders, name = path.removeprefix(self.place.path).strip("/").split("/")
         if self._trail.pruned(tuple(folders)):
             return False
-        if name and os.path.isdir(path) and not os.path.islink(path):  # noqa: PTH112, PTH114 - a Path is of no use here
-            return self._trail.pruned((*folders, name)) is None
-        return self._trail.ignored(name) is None
+        is_file = self._trail.ignored(name) is None
+        mode = _mode(path)
+        if not mode:
+            # it is gone: as a directory that was moved away it took with it what nobody tells of
+            return is_file or (not came and bool(name) and self._trail.pruned((*folders, name)) is None)
+        return not self._is_pruned(path, (*folders, name)) if name and stat.S_ISDIR(mode) else is_file
+
+    def _adds_directories(self, path: str, *, came: bool) -> bool:
+        """Whether there is a directory now that is not watched, or may be one in which other rules hold."""
+        *folders, name = path.removeprefix(self.place.path).strip("/").split("/")
+        if name in IGNORE_FILES:
+            return True
+        if not (name and stat.S_ISDIR(_mode(path)) and (came or path not in self._watched)):
+            return False
+        return not self._trail.pruned(tuple(folders)) and not self._is_pruned(path, (*folders, name))
 
     def _ignore_files(self, way: tuple[str, ...]) -> Iterable[IgnoreFile]:
         for name in IGNORE_FILES:
@@ -276,6 +328,36 @@ class Folder:
             if data is not None:
                 # what cannot be obeyed is told of by the listing
                 yield name, data
+
+
+def _changes_in(*paths: str, stop: Event) -> Iterator[set[tuple[Change, str]]]:
+    """What changes in directories, gathered; nothing after a while without a change. The unreadable are passed over."""
+    return changes_in(
+        *paths,
+        watch_filter=None,
+        recursive=False,
+        debounce=GATHER,
+        rust_timeout=LISTEN,
+        yield_on_timeout=True,
+        stop_event=stop,
+        ignore_permission_denied=True,
+    )
+
+
+def _directories_in(path: str) -> list[str] | None:
+    """The names of a directory's directories; None if it cannot be listed, as it is closed or gone."""
+    try:
+        with os.scandir(path) as found:
+            return [item.name for item in found if item.is_dir(follow_symlinks=False)]
+    except (PermissionError, FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _mode(path: str) -> int:
+    try:
+        return os.lstat(path).st_mode
+    except OSError:
+        return 0
 
 
 def _regular(path: Path) -> bytes | None:

@@ -7,11 +7,12 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
+from typing import Annotated, Any
 from uuid import uuid4
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Path
 from psycopg.types.json import Json
+from pydantic_core import PydanticSerializationError, to_json
 
 from api.deps import CallerDep, ResourcesDep
 from api.problems import RESPONSES
@@ -23,12 +24,15 @@ from worker.strays import drop
 
 router = APIRouter(prefix="/api/projects/{project_id}/nodes", tags=["nodes"], responses=RESPONSES)
 
+#: A longer one could own no tool, and not be indexed by Postgres.
+ProjectId = Annotated[str, Path(max_length=200)]
+
 #: Content that is read back for GET; more than a request can bring in.
 MAX_CONTENT = 1_000_000_000
 
 
 @router.post("", status_code=201)
-def create_node(project_id: str, body: NewNode, caller: CallerDep, resources: ResourcesDep) -> Node:
+def create_node(project_id: ProjectId, body: NewNode, caller: CallerDep, resources: ResourcesDep) -> Node:
     """Add a folder, or a file with its content."""
     caller.check(project_id)
     if body.type == "folder" and body.content is not None:
@@ -43,7 +47,7 @@ def create_node(project_id: str, body: NewNode, caller: CallerDep, resources: Re
 
 
 @router.get("/{node_id}")
-def get_node(project_id: str, node_id: str, caller: CallerDep, resources: ResourcesDep) -> Node:
+def get_node(project_id: ProjectId, node_id: str, caller: CallerDep, resources: ResourcesDep) -> Node:
     """A node with its whole content."""
     caller.check(project_id)
     row = content.get(resources.pool, project_id, node_id)
@@ -51,7 +55,9 @@ def get_node(project_id: str, node_id: str, caller: CallerDep, resources: Resour
 
 
 @router.patch("/{node_id}")
-def patch_node(project_id: str, node_id: str, body: NodePatch, caller: CallerDep, resources: ResourcesDep) -> Node:
+def patch_node(
+    project_id: ProjectId, node_id: str, body: NodePatch, caller: CallerDep, resources: ResourcesDep
+) -> Node:
     """Rename, move or rewrite a node, all of it or nothing."""
     caller.check(project_id)
     given = body.model_fields_set
@@ -67,7 +73,7 @@ def patch_node(project_id: str, node_id: str, body: NodePatch, caller: CallerDep
 
 
 @router.delete("/{node_id}", status_code=202)
-def delete_node(project_id: str, node_id: str, caller: CallerDep, resources: ResourcesDep) -> dict[str, str]:
+def delete_node(project_id: ProjectId, node_id: str, caller: CallerDep, resources: ResourcesDep) -> dict[str, str]:
     """Delete a node with everything below it."""
     caller.check(project_id)
     drop(resources, content.delete(resources.pool, project_id, node_id))
@@ -79,11 +85,7 @@ def _store(resources: Resources, project_id: str, type_: str, value: Any) -> dic
     if type_ == "folder":
         return {"json": None, "object_key": None, "size": 0}
     if type_ == "json":
-        try:
-            text = json.dumps(value, allow_nan=False)
-        except ValueError as error:
-            raise Invalid("JSON has no NaN and no Infinity; use null or a string.") from error
-        return {"json": Json(value), "object_key": None, "size": len(text)}
+        return {"json": Json(value), "object_key": None, "size": len(_checked_json(value))}
     if not isinstance(value, str | None):
         raise Invalid(f"The content of a {type_} node is a string; only json nodes take other values.")
     try:
@@ -93,6 +95,28 @@ def _store(resources: Resources, project_id: str, type_: str, value: Any) -> dic
     key = announced(resources, project_id)
     resources.objects.put(key, data)
     return {"json": None, "object_key": key, "size": len(data)}
+
+
+def _checked_json(value: Any) -> str:
+    try:
+        text = json.dumps(value, allow_nan=False)
+    except ValueError as error:
+        raise Invalid("JSON has no NaN and no Infinity; use null or a string.") from error
+    if not _is_answerable(value):
+        raise Invalid(
+            "The content is nested deeper than 250 levels, or holds half of a surrogate pair; upload it as a file, "
+            "which keeps its bytes as they are."
+        )
+    return text
+
+
+def _is_answerable(value: Any) -> bool:
+    """Whether a value can be written as JSON the way answers are: not everything that can be read can."""
+    try:
+        to_json(value)
+    except PydanticSerializationError:
+        return False
+    return True
 
 
 def announced(resources: Resources, project_id: str) -> str:
@@ -105,7 +129,8 @@ def announced(resources: Resources, project_id: str) -> str:
 def _load(resources: Resources, row: dict[str, Any]) -> Any:
     """A content: a value of JSON, uploaded JSON that is well-formed as well, else text."""
     if row["object_key"] is None:
-        return row["json"]
+        # older rows hold what would be refused today
+        return row["json"] if _is_answerable(row["json"]) else json.dumps(row["json"])
     try:
         text = resources.objects.get(row["object_key"], MAX_CONTENT).decode(errors="replace")
     except FileError as error:
@@ -117,9 +142,10 @@ def _load(resources: Resources, row: dict[str, Any]) -> Any:
 
 def _value(text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_finite, parse_float=_finite)
+        value = json.loads(text, parse_constant=_finite, parse_float=_finite)
     except (ValueError, RecursionError):
         return text
+    return value if _is_answerable(value) else text
 
 
 def _finite(text: str) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -13,10 +12,10 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
 from api.deps import CallerDep, ResourcesDep
-from api.multipart import Multipart
+from api.multipart import MAX_LINE, Multipart
 from api.names import MAX_DEPTH, clean_path, extension
 from api.problems import RESPONSES
-from api.routes.nodes import announced
+from api.routes.nodes import ProjectId, announced
 from schemas.document import EXTENSIONS
 from schemas.errors import Invalid, SourceError, TooLarge
 from schemas.magic import HEAD, kind_of
@@ -51,7 +50,7 @@ _BODY = {"type": "object", "required": ["files"], "properties": {"files": _FILES
     openapi_extra={"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": _BODY}}}},
 )
 async def upload_files(
-    project_id: str,
+    project_id: ProjectId,
     request: Request,
     caller: CallerDep,
     resources: ResourcesDep,
@@ -67,6 +66,7 @@ async def upload_files(
     body = Multipart(request.headers.get("content-type"), receiver)
     try:
         async for piece in _batches(request):
+            receiver.count(len(piece))
             await run_in_threadpool(body.feed, piece)
         body.close()
         return await run_in_threadpool(receiver.save)
@@ -120,6 +120,13 @@ class Incoming:
         self._field: tuple[str, bytearray] | None = None
         self._stored = self._read = 0
 
+    def count(self, size: int) -> None:
+        """Note that so many bytes of the body came in, files or not."""
+        self._read += size
+        settings = self._resources.settings
+        if self._read > PATIENCE * (settings.max_upload_bytes + settings.max_upload_files * MAX_LINE):
+            raise TooLarge("The upload is far larger than MAX_UPLOAD_BYTES; send fewer files at a time.")
+
     def begin(self, name: str, filename: str | None) -> None:
         """See `Receiver`."""
         self._field = (name, bytearray()) if filename is None else None
@@ -139,10 +146,7 @@ class Incoming:
 
     def data(self, piece: bytes) -> None:
         """See `Receiver`."""
-        self._read += len(piece)
         settings = self._resources.settings
-        if self._read > PATIENCE * settings.max_upload_bytes:
-            raise TooLarge("The upload is far larger than MAX_UPLOAD_BYTES; send fewer files at a time.")
         if self._field is not None:
             self._field[1].extend(piece)
             if len(self._field[1]) > MAX_FIELD:
@@ -194,10 +198,21 @@ class Incoming:
 
     def abort(self) -> None:
         """Delete what no node names; does nothing after `save`. What it cannot delete, the sweep does."""
-        with suppress(SourceError):
-            if self._writer is not None:
-                self._writer.abort()
+        self._give_up_writing()
         drop(self._resources, [file.key for file in self._files if file.key])
+
+    def _give_up_writing(self) -> None:
+        """Leave nothing of the file that comes in, if one is being stored."""
+        if self._writer is None:
+            return
+        writer, self._writer = self._writer, None
+        key, self._files[-1].key = self._files[-1].key, None
+        try:
+            writer.abort()
+        except SourceError:
+            # the key stays announced: the sweep looks for half an object too
+            return
+        drop(self._resources, [key] if key else [])
 
     def _refusal(self, file: _File) -> Refused | None:
         settings = self._resources.settings
@@ -219,10 +234,8 @@ class Incoming:
 
     def _refuse(self, file: _File, reason: Refused) -> None:
         """Keep nothing of a file whose rest is read all the same: others may follow it."""
-        if self._writer is not None and file.key is not None:
-            self._writer.abort()
-            drop(self._resources, [file.key])
-        self._writer, file.key, file.refused = None, None, reason
+        self._give_up_writing()
+        file.refused = reason
 
     def _check_parent(self, parent_id: str) -> None:
         if content.get(self._resources.pool, self._project_id, parent_id)["type"] != "folder":

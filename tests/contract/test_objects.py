@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
+from botocore.exceptions import EndpointConnectionError
 
+from api.routes.uploads import Incoming
 from schemas.errors import FileError, SourceRefused, SourceUnavailable
 from schemas.status import Reason
 from worker.objects import PART, DirectoryObjects, Objects, S3Objects, _FileWriter, open_objects, s3_client
+from worker.resources import Resources
+from worker.settings import Settings
+from worker.strays import delete_strays
 
 KEYS = ["plain", "project/node/1", "project/node", "../../escape", "/etc/passwd", "..", "\u00fc\u65e5", "k" * 1000]
 
@@ -72,6 +78,33 @@ def test_what_is_aborted_or_left_by_the_dead_leaves_nothing(objects: Objects, si
     with pytest.raises(FileError):
         objects.get("key", size)
     assert objects.get("key/longer", 20) == b"is another one"
+
+
+def test_half_an_object_that_cannot_be_aborted_is_left_to_the_sweep(
+    endpoint_url: str, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = s3_client(endpoint_url)
+    client.create_bucket(Bucket="unsteady")
+    store: dict[str, Any] = {"s3_bucket": "unsteady", "s3_endpoint_url": endpoint_url}
+    resources = Resources(Settings(database_url=database_url, max_file_bytes=2 * PART, **store))
+    upload = Incoming(resources, "p", None)
+
+    def away(**_: Any) -> None:
+        raise EndpointConnectionError(endpoint_url=endpoint_url)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(client, "abort_multipart_upload", away)
+        for name, parts in (("too large.md", 3), ("broken off.md", 1)):
+            upload.begin("files", name)
+            for _ in range(parts):
+                upload.data(b"x" * PART)
+        upload.abort()
+    with resources.pool.connection() as connection:
+        assert connection.execute("UPDATE content_stray SET due_at = now()").rowcount == 2
+    assert len(unfinished(resources.objects)) == 2
+    assert delete_strays(resources, 10) == (2, False)
+    assert unfinished(resources.objects) == []
+    resources.pool.close()
 
 
 def unfinished(objects: Objects) -> list[object]:

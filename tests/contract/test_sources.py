@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
@@ -274,6 +275,23 @@ def test_keys_that_look_like_ways_up_are_names(bucket: Bucket) -> None:
         bucket.write(key, key.encode())
     source = bucket.source(rules=Rules(exclude=["node_modules/"]))
     assert {entry.path: source.read(entry.key, LIMIT).data.decode() for entry in listed(source)} == {k: k for k in keys}
+
+
+def test_a_page_of_nothing_is_not_the_end(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(5):
+        bucket.write(f"{number}.md", b"text")
+    list_objects = bucket.client.list_objects_v2
+
+    def with_gaps(**asked: Any) -> dict[str, Any]:
+        """Answers as services do that have looked at many deleted objects."""
+        if "StartAfter" in asked:
+            return {"IsTruncated": True, "KeyCount": 0, "NextContinuationToken": asked["StartAfter"]}
+        asked["StartAfter"] = asked.pop("ContinuationToken")
+        return dict(list_objects(**asked))
+
+    monkeypatch.setattr(bucket.client, "list_objects_v2", with_gaps)
+    bucket.source().check()
+    assert [entry.path for entry in listed(bucket.source(page_size=2))] == [f"{number}.md" for number in range(5)]
 
 
 def test_a_closed_bucket_is_refused(bucket: Bucket) -> None:

@@ -57,6 +57,7 @@ def running(
 def tool(running: Service, root: Path) -> str:
     (root / "small").mkdir()
     (root / "small" / "a.txt").write_text("a small folder")
+    (root / "loop").symlink_to("loop")
     made = running.local_tool(root / "small")
     running.wait(made)
     return made
@@ -91,6 +92,7 @@ CREATE: list[tuple[dict[str, Any], int, str, str]] = [
     ({"source": {"kind": "local", "path": "small"}}, 422, "source_refused", "absolute path"),
     ({"source": {"kind": "local", "path": "{root}/none"}}, 422, "folder_gone", "name one that exists"),
     ({"source": {"kind": "local", "path": "{root}/small/a.txt"}}, 422, "folder_gone", "not a directory"),
+    ({"source": {"kind": "local", "path": "{root}/loop"}}, 422, "folder_gone", "not a directory"),
     ({"source": {"kind": "local", "path": "{root}/a\0b"}}, 422, "invalid_request", "NUL"),
     ({"source": {"kind": "s3", "bucket": "missing-bucket"}}, 422, "folder_gone", "missing-bucket"),
     ({"source": {"kind": "s3", "bucket": "x"}}, 422, "invalid_request", "bucket"),
@@ -210,6 +212,8 @@ NEW_NODES: list[tuple[dict[str, Any], int, str, str]] = [
     ({"name": "x", "type": "markdown", "content": "\ud800"}, 422, "invalid_request", "surrogate"),
     ({"name": "x", "type": "folder", "id": "a/b"}, 422, "invalid_request", "id"),
     ({"name": "a\0b", "type": "folder"}, 422, "invalid_request", "NUL"),
+    ({"name": "x", "type": "json", "content": {"a": "\ud800"}}, 422, "invalid_request", "surrogate"),
+    ({"name": "x", "type": "json", "content": json.loads("[" * 300 + "]" * 300)}, 422, "invalid_request", "deeper"),
     ({"name": "", "type": "folder"}, 422, "invalid_request", "name"),
 ]
 
@@ -218,6 +222,29 @@ NEW_NODES: list[tuple[dict[str, Any], int, str, str]] = [
 def test_a_node_that_cannot_be(running: Service, body: dict[str, Any], status: int, code: str, said: str) -> None:
     headers = {"content-type": "application/json"}
     refused(running, "POST", NODES, status, code, said, content=json.dumps(body), headers=headers)
+
+
+def test_a_project_whose_id_is_too_long_for_a_tool_has_no_nodes(running: Service) -> None:
+    place = f"/api/projects/{os.urandom(1500).hex()}"
+    refused(running, "POST", f"{place}/nodes", 422, "invalid_request", "200", json={"name": "x", "type": "folder"})
+    refused(running, "POST", f"{place}/uploads", 422, "invalid_request", "200", files={"files": ("a.md", b"x")})
+
+
+def test_a_folder_that_would_take_its_nodes_too_deep_stays(running: Service) -> None:
+    def folders(count: int) -> list[str]:
+        """Each within the one before."""
+        made: list[str] = []
+        for _ in range(count):
+            parent = {"parent_id": made[-1]} if made else {}
+            made.append(running.node("deep", "folder", id=os.urandom(90).hex(), **parent))
+        return made
+
+    upper, lower = folders(8), folders(8)
+    refused(running, "PATCH", f"{NODES}/{lower[0]}", 422, "invalid_request", "deep", json={"parent_id": upper[-1]})
+    assert running.get(f"{NODES}/{lower[-1]}")["id_path"] == "/" + "/".join(lower)
+    moved = running.client.patch(f"{NODES}/{lower[-2]}", json={"parent_id": upper[-1]})
+    assert moved.status_code == 200
+    assert running.get(f"{NODES}/{lower[-1]}")["id_path"] == "/" + "/".join([*upper, *lower[-2:]])
 
 
 def test_a_bare_nan_in_a_nodes_content(running: Service) -> None:

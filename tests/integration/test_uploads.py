@@ -123,6 +123,10 @@ def test_many_files_become_nodes_below_folders_of_their_names(running: Service, 
 def test_uploaded_json_is_a_json_node_whose_bytes_stay_as_they_are(running: Service, folder: str) -> None:
     text = b'{"config": {"auth": {"type":   "JWT"}, "port": 80}}\n'
     made, broken = upload(running, {"data.json": text, "broken.JSON": b"{nope"}, parent_id=folder)
+    # what no answer could hold as a value
+    for odd in ("[" * 300 + "]" * 300, '"\\ud800"'):
+        (item,) = upload(running, {"odd.json": odd.encode()})
+        assert running.get(f"{NODES}/{item['file_id']}")["content"] == odd
     node = running.get(f"{NODES}/{made['file_id']}")
     assert (node["type"], node["size"], node["content"]) == ("json", len(text), json.loads(text))
     assert running.get(f"{NODES}/{broken['file_id']}")["content"] == "{nope"
@@ -272,6 +276,17 @@ def test_what_is_no_upload_is_told(running: Service, folder: str) -> None:
     assert names(running, folder) == {"a.md"}
     assert objects(running) == before
     assert strays(running) == []
+
+
+def test_what_surrounds_the_files_is_bounded_too(running: Service, folder: str) -> None:
+    def body() -> Iterator[bytes]:
+        yield b'--b\r\nContent-Disposition: form-data; name="files"; filename="x.md"\r\n\r\ntext\r\n--b--\r\n'
+        yield from [b"e" * MEGABYTE] * 90
+
+    headers = {"content-type": "multipart/form-data; boundary=b"}
+    answer = running.client.post(UPLOADS, params={"parent_id": folder}, content=body(), headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+    assert names(running, folder) == set()
 
 
 def begin(running: Service, folder: str) -> socket.socket:

@@ -61,9 +61,9 @@ def folder(root: Path) -> Path:
     return write(root / f"f{uuid4().hex[:8]}", apples="# apples\n\nThe appleword.", birds="# birds\n\nThe birdword.")
 
 
-def watched(running: Service, folder: Path) -> str:
+def watched(running: Service, folder: Path, **config: Any) -> str:
     """A tool over a folder whose changes are heard from now on."""
-    tool = running.local_tool(folder, config={"watch": True})
+    tool = running.local_tool(folder, config={"watch": True, **config})
     eventually(lambda: taken_up(running, tool), 30, lambda: said(running))
     running.wait(tool)
     settled(running, tool)
@@ -84,6 +84,8 @@ def test_another_process_takes_over_and_nothing_between_is_missed(running: Servi
     with ExitStack() as open_:
         first = open_.enter_context(watcher(running, "watch1"))
         tool = watched(running, folder)
+        closed = write(folder.parent / uuid4().hex, fish="# fish\n\nThe fishword.")
+        watched(running, closed)
         second = open_.enter_context(watcher(running, "watch2"))
         eventually(lambda: "waiting" in said(running), 30, lambda: said(running))
         kill(first)
@@ -92,6 +94,9 @@ def test_another_process_takes_over_and_nothing_between_is_missed(running: Servi
         kill(second)
         (folder / "birds.md").unlink()
         write(folder, dogs="# dogs\n\nThe dogword.")
+        # a folder that may not be read keeps no other from being watched
+        closed.rename(folder.parent / uuid4().hex)
+        closed.symlink_to(running.home)
     with watcher(running, "watch3"):
         appears(running, tool, "dogword", "dogs.md")
         appears(running, tool, "birdword")
@@ -150,9 +155,11 @@ def test_what_is_left_out_wakes_nobody(running: Service, watching: Process, fold
     (folder / ".gitignore").write_text("build/\n*.log\n")
     for name in (".git", "node_modules", "build"):
         (folder / name).mkdir()
+    elsewhere = write(folder.parent / uuid4().hex, far="# far\n\naway")
+    (folder / "link").symlink_to(elsewhere)
     tool = watched(running, folder)
     before = len(runs(running, tool))
-    for place in (".git/index.md", "node_modules/left.md", "build/out.md", "noise.log"):
+    for place in (".git/index.md", "node_modules/left.md", "build/out.md", "noise.log", "link/new.md"):
         (folder / place).write_text("nobody asked for this")
     index = running.get(f"{TOOLS}/{tool}")["index"]["index_id"]
     until = time.monotonic() + 2
@@ -162,6 +169,36 @@ def test_what_is_left_out_wakes_nobody(running: Service, watching: Process, fold
     write(folder, asked="# asked\n\nThe askedword.")
     appears(running, tool, "askedword", "asked.md")
     assert len(settled(running, tool)) == before + 1
+
+
+def test_a_directory_that_leaves_takes_its_files_along(running: Service, watching: Process, folder: Path) -> None:
+    write(folder / "docs", cars="# cars\n\nThe carword.")
+    tool = watched(running, folder, include=["*.md"])
+    (folder / "docs").rename(folder.parent / uuid4().hex)
+    appears(running, tool, "carword")
+    # what was never listed wakes nobody by leaving
+    before = len(settled(running, tool))
+    (folder / "noise.log").write_text("nobody asked for this")
+    (folder / "noise.log").unlink()
+    write(folder, asked="# asked\n\nThe askedword.")
+    appears(running, tool, "askedword", "asked.md")
+    assert len(settled(running, tool)) == before + 1
+
+
+def test_a_link_in_the_folders_place_is_followed_where_it_leads(
+    running: Service, watching: Process, folder: Path, root: Path, tmp_path: Path
+) -> None:
+    tool = watched(running, folder)
+    folder.rename(root / uuid4().hex)
+    folder.symlink_to(write(root / uuid4().hex, cars="# cars\n\nThe carword."))
+    appears(running, tool, "carword", "cars.md")
+    settled(running, tool)
+    write(folder, dogs="# dogs\n\nThe dogword.")
+    appears(running, tool, "dogword", "dogs.md")
+    folder.unlink()
+    folder.symlink_to(tmp_path)
+    eventually(lambda: running.status(tool)["error_code"] == "source_refused", 30, lambda: said(running))
+    assert found(running, tool, "dogword") == {"dogs.md"}
 
 
 def test_tools_come_and_go_without_a_restart(running: Service, watching: Process, folder: Path) -> None:

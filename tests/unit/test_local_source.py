@@ -21,6 +21,7 @@ from schemas.status import Reason
 from worker.ignore import Rules
 from worker.sources import local
 from worker.sources.local import LocalFolder
+from worker.sources.names import Names, walk
 
 LIMIT = 1_000_000
 NOBODY = 65534
@@ -49,6 +50,26 @@ def fill(root: Path, *names: str) -> None:
     for name in names:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(name)
+
+
+# --- the directory where every project's content lies
+
+
+def test_a_closed_directory_is_never_entered_whatever_the_rules_say(tmp_path: Path) -> None:
+    fill(tmp_path, "a.md", "data/home/objects/other", "data/home-made.md", "z.md")
+    (tmp_path / "linked").symlink_to(tmp_path / "data" / "home")
+    for home in (tmp_path / "data" / "home", tmp_path / "linked"):
+        rules = Rules(exclude=["!data/home/"], keep=["caches"])
+        folder = LocalFolder(str(tmp_path), [tmp_path], rules, closed=home, page_size=2)
+        assert {entry.path for entry in listed(folder)} == {"a.md", "data/home-made.md", "linked", "z.md"}
+        assert reason_of(folder, b"data/home/objects/other") is Reason.UNREADABLE
+        assert folder.leaves_out(b"data/home/objects/other")
+        assert not folder.leaves_out(b"data/home-made.md")
+        for top in ((), (b"data",), (b"data", b"home"), (b"data", b"home", b"objects")):
+            assert not any(
+                key.startswith(b"data/home/") for key, _ in walk(folder, rules, Names(folder.real_path), top)
+            )
+    assert LocalFolder(str(tmp_path), [tmp_path], closed=home).list(None).ignored == {"foldex_home_directories": 1}
 
 
 # --- ignore files that are none

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -67,3 +69,73 @@ def test_a_folder_without_inotify_is_looked_through_and_heard_again_later() -> N
     said = [line for line in done.stdout.splitlines() if line not in warnings]
     assert said == ["blind [True, True, True]", "ready True", "heard True"], done.stderr
     assert len(warnings) > 2
+
+
+#: Makes more directories than the namespace has handles for, and one less than a minute later changes a file there.
+CROWDED = """
+import sys, time
+from datetime import timedelta
+from pathlib import Path
+from tests.unit.test_watch import told, watched
+from worker import watch
+
+folder = Path(sys.argv[1])
+Path("/proc/sys/user/max_inotify_watches").write_text("20")
+watch.BLIND = 0.2
+with watched(folder, folder / "home") as looked:
+    for number in range(40):
+        (folder / str(number)).mkdir()
+    while (quiet := told(looked)) != timedelta(0):
+        pass
+    print("blind", [told(looked) == timedelta(0) for _ in range(3)])
+    Path("/proc/sys/user/max_inotify_watches").write_text("200")
+    while not looked._seen:
+        told(looked)
+    (folder / "39" / "deep.md").touch()
+    print("heard", told(looked) != timedelta(0))
+"""
+#: A user's own namespace has its own number of handles.
+NAMESPACE = ["unshare", "--user", "--map-root-user"]
+
+
+def test_directories_that_are_made_beyond_the_systems_handles_are_looked_through(tmp_path: Path) -> None:
+    limit = "cat /proc/sys/user/max_inotify_watches"
+    if shutil.which("unshare") is None or subprocess.run([*NAMESPACE, "sh", "-c", limit], check=False).returncode:
+        pytest.skip("a number of handles of our own takes a namespace of our own")
+    command = [*NAMESPACE, sys.executable, "-c", CROWDED, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    said = [line for line in done.stdout.splitlines() if "max_user_watches" not in line]
+    assert said == ["blind [True, True, True]", "heard True"], done.stderr
+
+
+#: Watches, as somebody, a folder of which one directory is closed, and changes a file in each of the others.
+CLOSED = """
+import os, sys
+from pathlib import Path
+from tests.unit.test_watch import told, watched
+from worker.state.watch import QUIET
+
+folder = Path(sys.argv[1])
+os.setgid(int(sys.argv[2])), os.setuid(int(sys.argv[2]))
+with watched(folder, folder / "home") as looked:
+    for directory in sorted(folder.iterdir()):
+        if os.access(directory, os.R_OK):
+            (directory / "a.md").touch()
+            print(told(looked) == QUIET)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="to close a directory takes another user")
+def test_a_directory_that_may_not_be_read_hides_no_other() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        os.chown(folder, SOMEBODY, SOMEBODY)
+        for number in range(8):
+            Path(folder, str(number)).mkdir()
+            os.chown(Path(folder, str(number)), SOMEBODY, SOMEBODY)
+        # in the order of the system, so that others come behind it
+        closed = Path(folder, os.listdir(folder)[0])  # noqa: PTH208 - the order is what is wanted
+        os.chown(closed, 0, 0)
+        closed.chmod(0o700)
+        command = [sys.executable, "-c", CLOSED, folder, str(SOMEBODY)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    assert done.stdout.split() == ["True"] * 7, done.stderr

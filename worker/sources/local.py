@@ -31,6 +31,9 @@ WINDOW = 20_000
 #: A file changed less than this before it was read may change again within the same tick of its clock.
 TRUSTED_AGE_NS = 2_000_000_000
 
+#: The rule under which the closed directory is counted among what is ignored.
+CLOSED = "foldex_home"
+
 #: Bytes asked of the system at a time.
 _PIECE = 1 << 18
 
@@ -60,7 +63,10 @@ class _Item:
 
 
 class LocalFolder:
-    """A source over the directory `path`, which must lie in one of `roots` once links in it are resolved."""
+    """A source over the directory `path`, which must lie in one of `roots` once links in it are resolved.
+
+    A directory below it that is `closed` is never entered, whatever the rules say.
+    """
 
     def __init__(
         self,
@@ -68,10 +74,12 @@ class LocalFolder:
         roots: Sequence[Path],
         rules: Rules = EVERYTHING,
         *,
+        closed: Path | None = None,
         page_size: int = PAGE_SIZE,
     ) -> None:
         self._path = path
         self._roots = roots
+        self._closed = None if closed is None else os.fsencode(os.path.realpath(closed))
         self._trail: Trail[bytes] = Trail(rules, os.fsdecode, self._ignore_files)
         self._page_size = page_size
         self._place: tuple[str, Parts] | None = None
@@ -79,7 +87,8 @@ class LocalFolder:
         self._held: tuple[Parts, int] | None = None
 
     def check(self) -> None:
-        """See `Source`."""
+        """See `Source`. From then on the folder is what its path leads to now: a link in it may have been turned."""
+        self._place = None
         with self._folder() as handle, self._folder_errors(), os.scandir(handle):
             pass
 
@@ -107,6 +116,8 @@ class LocalFolder:
     def leaves_out(self, key: bytes) -> bool:
         """See `Source`."""
         *folders, name = key.split(b"/")
+        if self.is_closed((*folders, name)):
+            return True
         try:
             return bool(self._trail.pruned(tuple(folders)) or self._trail.ignored(os.fsdecode(name)))
         finally:
@@ -119,9 +130,16 @@ class LocalFolder:
         root, below = self._place
         return b"/".join((os.fsencode(root).rstrip(b"/"), *below))
 
+    def is_closed(self, way: Parts) -> bool:
+        """Whether a way below the folder leads into the closed directory. Raises as `real_path`."""
+        path = b"/".join((self.real_path, *way))
+        return self._closed is not None and (path == self._closed or path.startswith(self._closed + b"/"))
+
     def read(self, key: bytes, limit: int) -> Content:
         """See `Source`; never waits on a pipe or a device."""
         *folders, name = _parts_of(key)
+        if self.is_closed((*folders, name)):
+            raise FileError(Reason.UNREADABLE)
         with (
             self._folder() as root,
             _file_errors(),
@@ -168,7 +186,7 @@ class LocalFolder:
                 if item.parts != after:
                     yield item
             elif item.is_directory:
-                pruned = self._trail.pruned(item.parts)
+                pruned = (item.parts, CLOSED) if self.is_closed(item.parts) else self._trail.pruned(item.parts)
                 if not pruned:
                     stack.append(self._children(item.parts, after))
                 elif item.parts > after[: len(item.parts)]:

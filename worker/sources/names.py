@@ -63,7 +63,7 @@ def walk(source: LocalFolder, rules: Rules, names: Names, top: Parts = ()) -> It
                 yield os.fsdecode(name), None
 
     trail: Trail[bytes] = Trail(rules, os.fsdecode, load)
-    if not _is_real(names, top[:-1]) or trail.pruned(top[:-1]):
+    if not _is_real(names, top[:-1]) or source.is_closed(top) or trail.pruned(top[:-1]):
         return
     stack = [iter([item for item in _children(names, top[:-1], scanned) if not top or item.name == top[-1]])]
     prefix = len(names.folder) + 1
@@ -74,7 +74,7 @@ def walk(source: LocalFolder, rules: Rules, names: Names, top: Parts = ()) -> It
         elif item.is_dir(follow_symlinks=False):
             way = tuple(item.path[prefix:].split(b"/"))
             scanned.clear()
-            if not trail.pruned(way):
+            if not source.is_closed(way) and not trail.pruned(way):
                 stack.append(iter(_children(names, way, scanned)))
         elif (size := _size(item)) is not None:
             names.files.append((item.path[prefix:], size))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from schemas.document import Content, Entry, Page
@@ -53,7 +54,7 @@ class S3Prefix:
         answer = self._listed(after, self._page_size)
         found = answer.get("Contents", [])
         keys = [item["Key"].removeprefix(self._prefix) for item in found]
-        more = bool(answer["IsTruncated"] and keys)
+        more = answer["IsTruncated"]
         self._seen = _Seen(after, keys[-1] if more else LAST, frozenset(keys))
         # a key that ends with "/" is how consoles keep an empty folder
         files = ((*_way(key), item) for key, item in zip(keys, found, strict=True) if not key.endswith("/"))
@@ -73,10 +74,14 @@ class S3Prefix:
         return Content(data, _stamp(etag, len(data)))
 
     def _listed(self, after: str, count: int) -> ListObjectsV2OutputTypeDef:
+        client = s3_client(self._endpoint_url)
+        page = partial(client.list_objects_v2, Bucket=self._bucket, Prefix=self._prefix, MaxKeys=count)
         with s3_errors(self._bucket):
-            return s3_client(self._endpoint_url).list_objects_v2(
-                Bucket=self._bucket, Prefix=self._prefix, StartAfter=self._prefix + after, MaxKeys=count
-            )
+            answer = page(StartAfter=self._prefix + after)
+            while answer["IsTruncated"] and not answer.get("Contents"):
+                # a page of nothing, as some services answer where much was deleted, is not the end
+                answer = page(ContinuationToken=answer["NextContinuationToken"])
+            return answer
 
     def _next(self, last: str) -> str:
         pruned = self._trail.pruned(_way(last)[0])

@@ -46,7 +46,7 @@ def insert(pool: Pool, project_id: str, node: Row) -> Row:
     with pool.connection() as connection:
         handover.lock_project(connection, project_id)
         path = f"{folder_path(connection, project_id, node['parent_id'])}/{node['id']}"
-        _check_depth(path)
+        _check_depth(len(path.encode()))
         _claim(connection, node["object_key"])
         created = connection.execute(_SQL["insert"], {**node, "project_id": project_id, "id_path": path})
         if not created.rowcount:
@@ -97,8 +97,10 @@ def _move(connection: Connection[Any], node: Row, place: Place) -> None:
     connection.execute(_SQL["set_place"], values)
     watch.nodes_changed(connection, project_id, [node["id_path"]])
     if path != node["id_path"]:
-        _check_depth(path)
-        connection.execute(_SQL["move_below"], {"project_id": project_id, "old": node["id_path"], "new": path})
+        moved = {"project_id": project_id, "old": node["id_path"], "new": path}
+        ((deepest,),) = connection.execute(_SQL["deepest_after_move"], moved).fetchall()
+        _check_depth(deepest)
+        connection.execute(_SQL["move_below"], moved)
         watch.nodes_changed(connection, project_id, [path])
 
 
@@ -125,8 +127,8 @@ def _claim(connection: Connection[Any], key: str | None) -> None:
         strays.claim(connection, [key])
 
 
-def _check_depth(path: str) -> None:
-    if len(path.encode()) > MAX_ID_PATH:
+def _check_depth(length: int) -> None:
+    if length > MAX_ID_PATH:
         raise Invalid("The node would lie too deep; use shorter ids or fewer levels of folders.")
 
 

@@ -16,6 +16,11 @@ WHERE project_id = %(project_id)s AND id = %(id)s
 UPDATE content_node SET name = %(name)s, parent_id = %(parent_id)s, updated_at = now()
 WHERE project_id = %(project_id)s AND id = %(id)s
 
+-- name: deepest_after_move
+-- bytes of the longest id_path there will be
+SELECT max(octet_length(id_path)) - octet_length(%(old)s) + octet_length(%(new)s) FROM content_node
+WHERE project_id = %(project_id)s AND (id_path = %(old)s OR starts_with(id_path, %(old)s || '/'))
+
 -- name: move_below
 UPDATE content_node SET id_path = %(new)s || substr(id_path, length(%(old)s) + 1)
 WHERE project_id = %(project_id)s AND (id_path = %(old)s OR starts_with(id_path, %(old)s || '/'))

@@ -1,0 +1,91 @@
+"""Bodies of uploads, as libraries make them and as nobody should."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from api.multipart import MAX_LINE, Multipart
+from schemas.errors import Invalid
+
+
+@dataclass
+class Parts:
+    """What a receiver is told: name, file name and content of each part."""
+
+    seen: list[tuple[str, str | None, bytes]] = field(default_factory=list)
+
+    def begin(self, name: str, filename: str | None) -> None:
+        self.seen.append((name, filename, b""))
+
+    def data(self, piece: bytes) -> None:
+        name, filename, content = self.seen.pop()
+        self.seen.append((name, filename, content + piece))
+
+    def end(self) -> None:
+        pass
+
+
+def parts(*heads: bytes, content: bytes = b"text") -> list[tuple[str, str | None, bytes]]:
+    """What comes of a body with a part for each head, a byte at a time."""
+    receiver = Parts()
+    body = Multipart("multipart/form-data; boundary=b", receiver)
+    for byte in b"".join(b"--b\r\n%s\r\n\r\n%s\r\n" % (head, content) for head in heads) + b"--b--\r\n":
+        body.feed(bytes([byte]))
+    body.close()
+    return receiver.seen
+
+
+@pytest.mark.parametrize(
+    ("parameters", "filename"),
+    [
+        (b'filename="a.md"', "a.md"),
+        (b"filename=a.md", "a.md"),
+        (b'filename="\xc3\xa9.md"', "\u00e9.md"),
+        (b'filename="\xe9.md"', "\u00e9.md"),
+        (b'filename="a;b \\"c\\".md"', 'a;b "c".md'),
+        (b"filename=\"=?utf-8?B?4oKs?=\"; filename*=utf-8''%E2%82%AC.md", "\u20ac.md"),
+        (b"filename*=iso-8859-1''%e9.md", "\u00e9.md"),
+        (b"filename=\"a; filename*=utf-8''b.md\"", "a; filename*=utf-8''b.md"),
+        (b'filename="a.md"; filename*' + b"9" * 5000 + b"=b.md", "a.md"),
+        (b'filename="a*b.md"', "a*b.md"),
+        (b'filename=""', ""),
+        (b"x=y", None),
+    ],
+)
+def test_names_are_read_however_they_are_written(parameters: bytes, filename: str | None) -> None:
+    assert parts(b'Content-Disposition: form-data; name="files"; ' + parameters) == [("files", filename, b"text")]
+
+
+def test_content_that_looks_like_a_border_is_content() -> None:
+    for content in (b"", b"\r\n", b"--b", b"\r\n--", b"\r\n-b--b\r", b"--b--\r\n"):
+        (part,) = parts(b'Content-Disposition: form-data; name="files"; filename="a"', content=content)
+        assert part[2] == content
+
+
+def test_a_long_name_and_many_lines_are_read_and_endless_ones_are_not() -> None:
+    head = b'Content-Disposition: form-data; name="files"; filename="%s"'
+    long = b"folder/" * (MAX_LINE // 7 - 20)
+    other = b"\r\n".join(b"X-Line: 1" for _ in range(20))
+    assert parts(head % long, head % b"a" + b"\r\n" + other) == [
+        ("files", long.decode(), b"text"),
+        ("files", "a", b"text"),
+    ]
+    for endless in (head % (b"n" * MAX_LINE), head % b"a" + b"\r\nX-Line: 1" * 40):
+        with pytest.raises(Invalid, match="names of at most"):
+            parts(endless)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [None, "", "text/plain", "multipart/mixed; boundary=b", "multipart/form-data", "multipart/form-data; boundary="],
+)
+def test_a_body_that_names_no_boundary_is_refused(sent: str | None) -> None:
+    with pytest.raises(Invalid, match="boundary"):
+        Multipart(sent, Parts())
+
+
+def test_a_boundary_of_any_length_is_refused() -> None:
+    with pytest.raises(Invalid):
+        Multipart(f"multipart/form-data; boundary={'b' * 300}", Parts())
