@@ -40,7 +40,7 @@ def choose(pool: Pool, index: Index, filters: Filters, only: Collection[str] | N
     """What the filters choose, of `only` some files or of all (None); None where they choose all of those."""
     if filters.path is None and types_of(filters) == filters.types:
         return None if only is None else Chosen(sorted(only))
-    folder, is_meant = _glob(filters.path)
+    folder, is_meant = glob_of(filters.path)
     near = files.searchable(pool, index.id, folder)
     found = [file for file in near if is_meant(file.path) and _is_typed(filters, file)]
     ids = [file.file_node_id for file in found if only is None or file.file_node_id in only]
@@ -75,7 +75,8 @@ def told_shortly(near: Sequence[Searchable], found: Sequence[Searchable], folder
     return Chosen(None, folders, endings)
 
 
-def _glob(path: str | None) -> tuple[str, Callable[[str], bool | None]]:
+def glob_of(path: str | None) -> tuple[str, Callable[[str], bool | None]]:
+    """What the paths that a filter means begin with, and what tells whether it means one; all without a filter."""
     if path is None:
         return "", lambda _: True
     if path.startswith("!"):
