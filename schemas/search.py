@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 #: What is left out, null too, is empty.
 _OR_EMPTY = BeforeValidator(lambda value: {} if value is None else value)
 Names = list[Annotated[str, StringConstraints(min_length=1, max_length=1024)]]
+Kinds = list[Annotated[str, StringConstraints(min_length=1, max_length=1024, to_lower=True)]]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=10_000)]
 Mode = Literal["hybrid", "vector", "keyword"]
 Rerank = Literal["none", "boost", "model", "llm"]
@@ -24,10 +25,16 @@ class Filters(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    path: str | None = Field(default=None, min_length=1, description="Glob over file_path; ** crosses folders.")
+    path: str | None = Field(
+        default=None, min_length=1, description="Glob over file_path; ** crosses folders; with `!` all but those."
+    )
     file_ids: Names | None = Field(default=None, min_length=1, description="file_id or file_node_id values.")
-    types: Names | None = Field(default=None, min_length=1)
-    languages: Names | None = Field(default=None, min_length=1)
+    types: Kinds | None = Field(
+        default=None,
+        min_length=1,
+        description="file_type values (code, pdf), languages (python), extensions (py, .py).",
+    )
+    languages: Kinds | None = Field(default=None, min_length=1)
     symbols: Names | None = Field(default=None, min_length=1)
     node_types: Names | None = Field(default=None, min_length=1)
     scope: str | None = Field(default=None, min_length=1)

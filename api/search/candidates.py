@@ -66,12 +66,15 @@ def _weight(query: str, kind: Kind) -> str:
 
 
 def _defining(search: Search) -> set[str]:
-    """Chunks with the first line of a definition that a query asks for by name."""
+    """Chunks with the first line of a definition that a query asks for by name; of those that pass the filters."""
     names = list(dict.fromkeys(name for text in search.asked.texts for name in asked_names(text)))
-    if not names or search.asked.filters != Filters():  # filters hold for what the legs found
+    if not names:
         return set()
-    named = symbols.named(search.resources.pool, search.index.id, names)
-    return set(chunks.at(search.resources.pool, [(file_id, line) for file_id, line, *_ in named]))
+    pool = search.resources.pool
+    found = chunks.at(pool, [(file_id, line) for file_id, line, *_ in symbols.named(pool, search.index.id, names)])
+    if search.asked.filters != Filters():
+        found = chunks.passing(pool, found, search.narrowed.values)
+    return set(found)
 
 
 def _joined(

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Any
 from uuid import UUID
 
+from api.search.chosen import Chosen, choose, types_of
 from schemas.errors import FilterMatchesNothing
 from schemas.search import Filters
-from worker.ignore import compiled_glob
 from worker.state import Pool, chunks, files, symbols
 from worker.state.tools import Index
 from worker.vectors import MAX_FILTERABLE_BYTES, Condition
 
 #: Types and languages that a refusal names.
 SHOWN = 30
-
-
-#: Characters of a glob that may stand for others.
-_SPECIAL = frozenset("*?[]{}!\\")
 
 
 class Within(Filters):
@@ -31,13 +26,13 @@ class Within(Filters):
 
 @dataclass(frozen=True, slots=True)
 class Narrowed:
-    """Filters with globs and file ids resolved to `file_node_id` values, and id paths to keep to; None: every file.
+    """Filters with globs, extensions and ids resolved to `chosen` files, and id paths to keep to; None: every file.
 
     `symbol_ids` and `scope_ids` are chunks that hold what is asked for by name, and are named after something else.
     """
 
     filters: Filters
-    file_node_ids: list[str] | None
+    chosen: Chosen | None
     id_paths: list[str] | None = None
     symbol_ids: Sequence[UUID] = ()
     scope_ids: Sequence[UUID] = ()
@@ -46,9 +41,10 @@ class Narrowed:
     def conditions(self) -> list[Condition]:
         """For the vector store."""
         f = self.filters
+        chosen = self.chosen or Chosen()
         lists = {
-            "file_node_id": self.file_node_ids,
-            "file_type": f.types,
+            "file_node_id": chosen.ids,
+            "file_type": types_of(f),
             "language": f.languages,
             "symbol": f.symbols,
             "node_type": f.node_types,
@@ -56,23 +52,25 @@ class Narrowed:
         }
         ids = {"symbol": self.symbol_ids, "scope": self.scope_ids}
         found = [Condition(name, "in", it, ids.get(name, ())) for name, it in lists.items() if it is not None]
-        one = {"scope": f.scope, "json_pointer": f.json_pointer}
-        prefixes = {name: [value] for name, value in one.items() if value is not None}
-        if self.id_paths is not None:
-            prefixes["file_id_path"] = self.id_paths
-        return found + [Condition(name, "prefix", values, ids.get(name, ())) for name, values in prefixes.items()]
+        below = {"scope": f.scope and [f.scope], "json_pointer": f.json_pointer and [f.json_pointer]}
+        parts = [*below.items(), ("file_id_path", self.id_paths), ("file_id_path", chosen.folders)]
+        found += [Condition(name, "prefix", values, ids.get(name, ())) for name, values in parts if values is not None]
+        return found + ([Condition("file_name", "suffix", chosen.endings)] if chosen.endings is not None else [])
 
     @property
     def values(self) -> dict[str, Any]:
         """For Postgres."""
-        f = self.filters
+        f, chosen = self.filters, self.chosen or Chosen()
         return {
-            "file_node_ids": self.file_node_ids,
+            "file_node_ids": chosen.ids,
+            "folders": _each("{}/", chosen.folders),
+            "endings": _each("%{}", chosen.endings),
+            "types": types_of(f),
             "id_paths": self.id_paths,
             "symbol_ids": list(self.symbol_ids),
             "scope_ids": list(self.scope_ids),
-            "below": None if self.id_paths is None else [f"{path}/" for path in self.id_paths],
-            **f.model_dump(include={"types", "languages", "symbols", "node_types", "scope", "json_pointer", "level"}),
+            "below": _each("{}/", self.id_paths),
+            **f.model_dump(include={"languages", "symbols", "node_types", "scope", "json_pointer", "level"}),
         }
 
 
@@ -81,36 +79,28 @@ def narrow(pool: Pool, index: Index, filters: Filters) -> Narrowed:
 
     Raises `FilterMatchesNothing` where paths and ids select no file with text.
     """
-    ids: set[str] | None = None
-    if filters.path is not None:
-        spec = compiled_glob("path", filters.path)
-        near = files.paths(pool, index.id, folder_of(filters.path))
-        ids = {node_id for node_id, path in near if spec.match_file(path)}
+    only: set[str] | None = None
     if filters.file_ids is not None:
-        named = set(files.named(pool, index.id, filters.file_ids))
-        ids = named if ids is None else ids & named
+        only = set(files.named(pool, index.id, filters.file_ids))
     id_paths = filters.id_paths if isinstance(filters, Within) else None
     if id_paths is not None and any(len(path.encode()) >= MAX_FILTERABLE_BYTES for path in id_paths):
         # the store cuts what it filters by: it could not tell such paths from their neighbours
         below = {node_id for path in id_paths for node_id in files.below(pool, index.id, path)}
-        ids, id_paths = below if ids is None else ids & below, None
-    if ids is not None and not ids:
+        only, id_paths = below if only is None else only & below, None
+    chosen = choose(pool, index, filters, only)
+    if chosen is not None and chosen.ids == []:
         _refuse(pool, index, filters)
     return Narrowed(
         filters,
-        None if ids is None else sorted(ids),
+        chosen,
         id_paths,
         symbols.holding(pool, index.id, filters.symbols) if filters.symbols else (),
         symbols.holding_scope(pool, index.id, filters.scope) if filters.scope else (),
     )
 
 
-def folder_of(glob: str) -> str:
-    """What the paths that a glob matches begin with: the folders that `dir/**` names, "" where it names none."""
-    # a slash at the end alone ties a pattern to no place
-    folders = glob.removeprefix("/").rstrip("/").split("/")[:-1]
-    named = takewhile(lambda name: name not in {"", ".", ".."} and not _SPECIAL & set(name), folders)
-    return "".join(f"{name}/" for name in named)
+def _each(pattern: str, values: Sequence[str] | None) -> list[str] | None:
+    return None if values is None else [pattern.format(value) for value in values]
 
 
 def check_some(pool: Pool, index: Index, narrowed: Narrowed) -> None:
@@ -133,7 +123,7 @@ def _hint(pool: Pool, index: Index, filters: Filters) -> str:
     types, languages = files.kinds(pool, index.id)
     hint = ""
     if filters.types is not None and not set(filters.types) & set(types):
-        hint += f" Types here: {_some(types)}; an extension is asked for by path, such as '**/*.py'."
+        hint += f" Types here: {_some(types)}; languages: {_some(languages)}."
     if filters.languages is not None and not set(filters.languages) & set(languages):
         hint += f" Languages here: {_some(languages)}."
     return hint

@@ -9,9 +9,8 @@ from itertools import chain
 from pathlib import Path
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-from pathspec import GitIgnoreSpec
-
 from api.leaving import Left
+from api.search.chosen import glob_of
 from api.search.grep.fallback import any_of, as_far_as_there, best_lines, hit_of, words_of
 from api.search.grep.folder import Text, TimeOver
 from api.search.grep.pattern import compiled_pattern
@@ -21,7 +20,7 @@ from schemas.document import Entry
 from schemas.errors import FileError
 from schemas.search import Asked, Filters, Hit, Note
 from schemas.source import LocalSource, NodesSource
-from worker.ignore import Rules, compiled_glob
+from worker.ignore import Rules
 from worker.resources import Resources
 from worker.sources import Source, pages
 
@@ -42,7 +41,7 @@ class Look:
     asked: Asked
     check: Callable[[], None]
     notes: list[Note]
-    glob: GitIgnoreSpec | None
+    is_meant: Callable[[str], bool | None]
     unread: list[str] = field(default_factory=list)
 
 
@@ -67,8 +66,7 @@ def uncovered_hits(
         if time.monotonic() > until or left.event.is_set():
             raise TimeOver
 
-    glob = asked.filters.path
-    look = Look(resources, project_id, asked, check, notes, None if glob is None else compiled_glob("path", glob))
+    look = Look(resources, project_id, asked, check, notes, glob_of(asked.filters.path)[1])
     hits = _hits(look, places)
     left.check()
     if look.unread:
@@ -161,7 +159,7 @@ def _entries(look: Look, place: Place) -> Iterator[tuple[Source, Entry]]:
 
 
 def _takes(look: Look, path: str) -> bool:
-    return look.glob is None or bool(look.glob.match_file(path))
+    return bool(look.is_meant(path))
 
 
 def _is_own(look: Look, place: Place, entry: Entry) -> bool:

@@ -40,7 +40,7 @@ from worker.tokens import cl100k
 NUMBER, QUERIES = 15_000, 100
 LARGEST = 200_000
 FILTERS = (
-    *("file_node_ids", "id_paths", "below", "types", "languages"),
+    *("file_node_ids", "id_paths", "below", "folders", "endings", "types", "languages"),
     *("symbols", "symbol_ids", "node_types", "scope", "scope_ids", "json_pointer", "level"),
 )
 #: Characters of a long query.

@@ -13,7 +13,7 @@ from worker.state import Pool, chunks, keywords
 from worker.state.chunks import Placed
 
 FILTERS = (
-    *("file_node_ids", "id_paths", "below", "types", "languages"),
+    *("file_node_ids", "id_paths", "below", "folders", "endings", "types", "languages"),
     *("symbols", "symbol_ids", "node_types", "scope", "scope_ids", "json_pointer", "level"),
 )
 INDEX = """
@@ -117,7 +117,10 @@ def test_common_words_are_bounded_and_those_together_come_first(pool: Pool, monk
     assert len(index.search("left right")) == 5
 
 
-@pytest.mark.parametrize("filters", [{}, {"languages": ["b"]}, {"types": ["text"]}, {"id_paths": [""], "below": ["/"]}])
+@pytest.mark.parametrize(
+    "filters",
+    [{}, {"languages": ["b"]}, {"types": ["text"]}, {"endings": ["%.txt"]}, {"id_paths": [""], "below": ["/"]}],
+)
 def test_of_too_many_chunks_the_first_by_id_are_scored(
     pool: Pool, monkeypatch: pytest.MonkeyPatch, filters: dict[str, Any]
 ) -> None:

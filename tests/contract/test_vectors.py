@@ -305,6 +305,14 @@ def test_the_prefix_of_the_whole_document(store: VectorStore, space: str) -> Non
     assert near(store, space, axis(0), Condition("json_pointer", "prefix", [""])) == [0, 1, 2]
 
 
+def test_a_suffix_is_the_end_of_a_name(store: VectorStore, space: str) -> None:
+    names = ["a.py", "b.pyi", "py", "c.PY", ".py", "d.py.md", "e.c++", "f.c", None]
+    store.write(space, D, [row(number, axis(0), file_name=name) for number, name in enumerate(names)])
+    assert near(store, space, axis(0), Condition("file_name", "suffix", [".py"])) == [0, 4]
+    assert near(store, space, axis(0), Condition("file_name", "suffix", [".pyi", ".c++"], [UUID(int=8)])) == [1, 6, 8]
+    assert near(store, space, axis(0), Condition("file_name", "suffix", [])) == []
+
+
 def test_all_conditions_must_hold(store: VectorStore, space: str) -> None:
     store.write(space, D, [row(n, axis(0), language=("a", "b")[n % 2], level=n // 2) for n in range(6)])
     both = Condition("language", "in", ["a"]), Condition("level", "in", [1, 2])

@@ -12,6 +12,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any
 from uuid import UUID
 
@@ -337,6 +338,7 @@ def stem(word: str) -> str:
 Predicate = Callable[[Any, Document], bool]
 COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "Eq": lambda have, want: have == want,
+    "Glob": lambda have, want: have is not None and fnmatchcase(have, want),
     "In": lambda have, want: have in want,
     # as documented, these two hold for missing values
     "Lt": lambda have, want: have is None or have < want,
@@ -360,6 +362,10 @@ def predicate(space: Namespace, node: Any) -> Predicate:
     require(config is not None, f"filter error: attribute {name!r} not found")
     require(config and config.get("filterable", True), f"attribute {name!r} isn't filterable; is BM25 enabled?")
     require(how in COMPARE, f"the fake does not know the filter {how}")
+    # what means the same as in Python
+    require(
+        how != "Glob" or re.fullmatch(r"[*.+\w-]+", str(want), re.ASCII), f"the fake does not know the glob {want!r}"
+    )
     wants = want if how == "In" else [want]
     require(isinstance(wants, list), f"{how} expects an array")
     kind = config["type"] if config else ""

@@ -272,6 +272,7 @@ def test_a_folder_without_an_index_is_read_as_a_tool_would(running: Service, roo
     assert codes(found) == ["not_indexed", "not_text"]
     assert "picture.png" in found["notes"][1]["detail"]
     assert names(across(running, "harbour", paths=[str(root / "loose")], filters={"path": "deep/**"})) == ["tide.txt"]
+    assert names(across(running, "harbour", paths=[str(root / "loose")], filters={"path": "!deep/**"})) != ["tide.txt"]
     left_out = across(running, "harbour", paths=[str(root / "loose")], filters={"symbols": ["x"]})
     assert (codes(left_out), left_out["results"]) == (["not_indexed", "filtered_out"], [])
 

@@ -105,6 +105,28 @@ BESIDE_RG = (
 ASKED_BESIDE_RG = [
     *(r"def \w+\(", r"^\w+ \w", r"\W\w\W", r"\d{2}", r"\s[a-e]", r"[\w-]+$", r"[^\W\d]{7}", r"[\W\d]{3}", r"\S\D\d"),
     *(r"[^\s\w]$", r"[\S]{12}", r"[^\S ]", "id", "foo|foobar", "(?:foo)?bar|foo", "foo\\(", "-?id", "x|x y", r"\w+?"),
+    *(
+        r"\bid\b",
+        r"\bé?id\b",
+        r"\béid",
+        r"ид\b",
+        r"\bид\b",
+        r"\b(?:ид|id)\b",
+        r"\b(i(d|dea)?)\b",
+        r"\bчи|\bид",
+        r"id\b|idea\b",
+    ),
+    *(
+        r"(?i)\bИД\b",
+        r"\b[a-zé]+\b",
+        r"\b\w{2}\b",
+        r"\bid[2é]?\b",
+        r"\bчи\w+\b",
+        r"^\w\b",
+        r"\b字\b",
+        r"\bnaïve_",
+        r"\b\d+\b",
+    ),
     *("", "^", "i?", "字", "(?i)ИД", r"[\d_]+", "d|id|idea|i", "ab|[^a]"),
 ]
 ACROSS_LINES = [
@@ -192,7 +214,8 @@ def test_a_match_of_many_lines_is_found_in_a_long_text() -> None:
     lines = [(line.number, line.at, line.last) for line in matching_lines(text, pattern, nothing)]
     first, count = pattern.reach + 1, one.count("\n") - 1
     assert lines == [(first, 0, first + count), (first + count + 2, 0, first + 2 * count + 2)]
-    assert not pattern.is_cut(text)
+    assert pattern.is_cut(text)
+    assert not pattern.is_cut(text[: pattern.reach])
 
 
 def plain_parts(glob: str) -> set[str]:

@@ -195,6 +195,13 @@ def at(pool: Pool, places: Sequence[tuple[UUID, int]]) -> list[str]:
         return [id_ for (id_,) in connection.execute(_SQL["at"], values)]
 
 
+def passing(pool: Pool, ids: Sequence[str], values: dict[str, Any]) -> list[str]:
+    """Those of some live chunks that pass the filters."""
+    with reading(pool) as connection:
+        rows = connection.execute(_SQL["passing"].format(**_FILTERS), {**values, "ids": list(ids)})
+        return [id_ for (id_,) in rows]
+
+
 def unembedded(pool: Pool, values: dict[str, Any]) -> list[tuple[UUID, int]]:
     """Files that are found by words only and pass the filters, by path: id, and characters of the whole text."""
     with pool.connection() as connection:

@@ -115,6 +115,10 @@ SELECT c.id::text
 FROM unnest(%(files)s::uuid[], %(lines)s::int[]) AS a (file_id, line)
 JOIN chunk c ON c.file_id = a.file_id AND c.live AND a.line BETWEEN c.start_line AND c.end_line
 
+-- name: passing
+SELECT c.id::text FROM chunk c JOIN search_index_file f ON f.id = c.file_id
+WHERE c.id = ANY (%(ids)s::uuid[]) AND {file} AND {chunk}
+
 -- name: unembedded
 -- whole files, none longer than an answer may hold
 SELECT f.id, w.characters

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -38,6 +38,16 @@ class Listed:
     entry: Entry
     code_version: str
     reason: Reason | None
+
+
+class Searchable(NamedTuple):
+    """A file with live chunks, as filters know it."""
+
+    file_node_id: str
+    path: str
+    id_path: str
+    type: str | None
+    language: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,10 +268,11 @@ def one(pool: Pool, index_id: UUID, file: str) -> dict[str, Any] | None:
         return connection.cursor(row_factory=dict_row).execute(_SQL["one"], values).fetchone()
 
 
-def paths(pool: Pool, index_id: UUID, start: str = "") -> list[tuple[str, str]]:
-    """(file_node_id, path) of every file with live chunks whose path begins so."""
+def searchable(pool: Pool, index_id: UUID, start: str = "") -> list[Searchable]:
+    """Every file with live chunks whose path begins so."""
     with pool.connection() as connection:
-        return connection.execute(_SQL["paths"], {"index_id": index_id, "start": start}).fetchall()
+        rows = connection.execute(_SQL["searchable"], {"index_id": index_id, "start": start}).fetchall()
+    return list(map(Searchable._make, rows))
 
 
 def below(pool: Pool, index_id: UUID, id_path: str, limit: int | None = None) -> list[str]:

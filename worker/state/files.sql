@@ -195,9 +195,9 @@ ORDER BY path, id LIMIT %(limit)s
 SELECT id, path, live_chunks FROM search_index_file
 WHERE index_id = %(index_id)s AND status <> 'removed' AND (id = %(file_id)s OR node_id = %(node_id)s)
 
--- name: paths
--- live files' identifiers, for path filters
-SELECT coalesce(node_id, id::text) AS file_node_id, path FROM search_index_file
+-- name: searchable
+-- live files, for filters by path and extension
+SELECT coalesce(node_id, id::text) AS file_node_id, path, id_path, type, language FROM search_index_file
 WHERE index_id = %(index_id)s AND live_chunks > 0 AND starts_with(path, %(start)s)
 
 -- name: below

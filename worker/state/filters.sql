@@ -13,4 +13,6 @@
 -- of its file f
     (%(file_node_ids)s::text[] IS NULL OR coalesce(f.node_id, f.id::text) = ANY (%(file_node_ids)s))
     AND (%(id_paths)s::text[] IS NULL OR f.id_path = ANY (%(id_paths)s) OR f.id_path ^@ ANY (%(below)s::text[]))
+    AND (%(folders)s::text[] IS NULL OR f.id_path ^@ ANY (%(folders)s::text[]))
+    AND (%(endings)s::text[] IS NULL OR f.path LIKE ANY (%(endings)s::text[]))
     AND (%(types)s::text[] IS NULL OR f.type = ANY (%(types)s))

@@ -101,7 +101,7 @@ def _ranked(
         "queries": [quoted(lexeme) for _, lexeme in terms],
         "weights": [math.log(1 + (max(total, number) - number + 0.5) / (number + 0.5)) for number, _ in terms],
         **_choice(terms),
-        "anywhere": values["file_node_ids"] is None and values["id_paths"] is None,
+        "anywhere": all(values[name] is None for name in ("file_node_ids", "id_paths", "folders", "endings")),
         "candidates": MAX_CANDIDATES,
         "k1": K1,
         "b": B,

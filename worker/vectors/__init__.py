@@ -60,12 +60,13 @@ class Patch:
 class Condition:
     """One filter; all conditions of a leg must hold.
 
-    "in": the attribute equals one of `values`; "prefix": it is one of them, or starts with one and "/". Rows of `ids`
-    pass as well, whatever their attribute is. Without `values` none passes.
+    "in": the attribute equals one of `values`; "prefix": it is one of them, or starts with one and "/"; "suffix": it
+    ends with one, of ASCII letters, digits, ".", "+" and "-" alone. Rows of `ids` pass as well, whatever their
+    attribute is. Without `values` none passes.
     """
 
     attribute: str
-    op: Literal["in", "prefix"]
+    op: Literal["in", "prefix", "suffix"]
     values: Sequence[str | int]
     ids: Sequence[UUID] = ()
 

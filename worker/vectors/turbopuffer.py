@@ -313,8 +313,13 @@ def _query(leg: Leg) -> dict[str, Any]:
 def _filter(condition: Condition) -> tuple[Any, ...]:
     values = [cut(clean(value)) if isinstance(value, str) else value for value in condition.values]
     name = condition.attribute
-    one_of = (name, "In", values)
-    parts = [one_of] if condition.op == "in" else [part for value in values for part in _below(name, value)]
+    if condition.op == "in":
+        parts: list[tuple[Any, ...]] = [(name, "In", values)]
+    elif condition.op == "prefix":
+        parts = [part for value in values for part in _below(name, value)]
+    else:
+        # nothing in them has a meaning of its own
+        parts = [(name, "Glob", f"*{value}") for value in values]
     if condition.ids:
         parts.append(("id", "In", [str(id_) for id_ in condition.ids]))
     return parts[0] if len(parts) == 1 else ("Or", parts)

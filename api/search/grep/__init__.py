@@ -42,7 +42,7 @@ def grep(resources: Resources, index: Index, asked: Grep, *, left: Event | None 
         hits=hits,
         truncated=not is_whole,
         coverage=Coverage(indexed_files=indexed, total_files=total),
-        notes=[*folder.notes, *_unread(folder)],
+        notes=[*folder.notes, *_unread(folder), *_cut(folder)],
     )
 
 
@@ -57,7 +57,9 @@ def _look_through(folder: Folder, asked: Grep, hits: list[GrepHit]) -> bool:
                 is_whole = False
                 break
             hits.append(_hit(text, line, asked))
-        is_whole = is_whole and not folder.pattern.is_cut(text.data)
+        if folder.pattern.is_cut(text.data):
+            folder.cut.append(text.file_id)
+            is_whole = is_whole and asked.multiline
     return is_whole
 
 
@@ -81,3 +83,14 @@ def _unread(folder: Folder) -> list[Note]:
         return []
     count = len(folder.unread)
     return [Note(code="not_indexed", detail=f"Files that can only be read once they are indexed: {count}.")]
+
+
+def _cut(folder: Folder) -> list[Note]:
+    if not folder.cut:
+        return []
+    count, reach = len(folder.cut), folder.pattern.reach
+    if folder.pattern.is_multiline:
+        said = f"Files that were looked through in parts, where a match above {reach // 2} bytes may be missed or cut"
+        return [Note(code="long_text", detail=f"{said}: {count}.")]
+    said = f"Files with lines above {reach} bytes, of which only the beginning was looked through"
+    return [Note(code="long_lines", detail=f"{said}: {count}.")]

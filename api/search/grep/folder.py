@@ -49,7 +49,10 @@ class Place:
 
 @dataclass(frozen=True)
 class Folder:
-    """An index, and what looks through it. `check` raises when the time is over; `unread` are files without a text."""
+    """An index, and what looks through it. `check` raises when the time is over.
+
+    `unread` are files without a text, `cut` those of which not all could be looked through.
+    """
 
     resources: Resources
     index: Index
@@ -58,6 +61,7 @@ class Folder:
     check: Callable[[], None]
     notes: list[Note] = field(default_factory=list)
     unread: list[UUID] = field(default_factory=list)
+    cut: list[UUID] = field(default_factory=list)
 
     @property
     def limit(self) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 
 import re2
 
+from api.search.grep.borders import Ends, ends
 from api.search.grep.translate import (
     NO_WORD,
     across_lines,
@@ -40,11 +41,15 @@ _GOES_ON, _FIRST_BITS = 0x80, 0xC0
 
 @dataclass(frozen=True, slots=True)
 class Finder:
-    """What decides. `here` and `behind` are for words: at a text's first byte, and behind a character of no word."""
+    """What decides. `here` and `behind` are for words: at a text's first byte, and behind a character of no word.
+
+    With `ended` what they match goes on to a character of no word, where the text does not end.
+    """
 
     anywhere: Any
     here: Any = None
     behind: Any = None
+    ended: bool = False
 
     def first(self, text: bytes, start: int, end: int) -> tuple[int, int] | None:
         """Where the first match from `start` on begins and ends; of a word nothing but words' ends is beside it.
@@ -53,12 +58,15 @@ class Finder:
         begins and ends with. If a shorter match fails, a longer or later one may not.
         """
         if self.here is None:
-            found: tuple[int, int] | None = (match := self.anywhere.search(text, start, end)) and match.span()
-            return found
+            match = self.anywhere.search(text, start, end)
+            return match and (match.start(), self._end(text, match))
         if start == 0 and (match := self.here.match(text, 0, end)):
-            return 0, _without_last(text, match.end())
+            return 0, self._end(text, match)
         match = self.behind.search(text, _character(text, start - 1) if start else 0, end)
-        return match and (next_character(text, match.start()), _without_last(text, match.end()))
+        return match and (next_character(text, match.start()), self._end(text, match))
+
+    def _end(self, text: bytes, match: Any) -> int:
+        return _without_last(text, match.end()) if self.ended else int(match.end())
 
     @property
     def size(self) -> int:
@@ -83,9 +91,9 @@ class Pattern:
     reach: int
 
     def is_cut(self, text: bytes) -> bool:
-        """Whether some line is longer than what of it is searched."""
-        long = not self.is_multiline and len(text) > self.reach
-        return long and any(len(line) > self.reach for line in text.split(b"\n"))
+        """Whether some line is longer than what of it is searched; where matches may span lines, the text is."""
+        long = len(text) > self.reach
+        return long and (self.is_multiline or any(len(line) > self.reach for line in text.split(b"\n")))
 
 
 def compiled_pattern(asked: Grep) -> Pattern:
@@ -94,24 +102,26 @@ def compiled_pattern(asked: Grep) -> Pattern:
         raise Invalid(
             "`pattern` holds a line break or NUL, which no line does; look for one line's text, or send `multiline`."
         )
-    source = asked.pattern if asked.regex else re2.escape(asked.pattern)
+    asked_for = Ends(asked.pattern if asked.regex else re2.escape(asked.pattern), front=False, back=False)
+    source = asked_for.pattern
     if asked.regex:
         # what is wrong is told of the pattern as it was sent
         _expression(source, asked)
         refuse_operations(source)
-        source = for_re2(source)
+        asked_for = ends(source)
+        source = for_re2(asked_for.pattern)
         if len(source) > MAX_SPELLED:
             raise Invalid(
                 "`pattern` is too large with the classes of Unicode in it; write fewer of `\\w`, `\\W` and `\\S`."
             )
     wide = across_lines(source) if asked.multiline else by_lines(source)
     text = _expression(wide, asked)
-    exact = _finder(wide if asked.multiline else source, asked)
+    exact = _finder(wide if asked.multiline else source, asked, asked_for)
     # the library keeps the last ones for ever, and they may be large
     re2.purge()
     is_ascii = asked.pattern.isascii() and not (asked.regex and matches_more(asked.pattern))
     reach = max(MIN_REACH, MAX_STEPS // max(1, text.programsize, exact.size))
-    return Pattern(exact, text, _arguments(asked), is_ascii, asked.multiline, reach)
+    return Pattern(exact, text, _arguments(asked, asked_for), is_ascii, asked.multiline, reach)
 
 
 def next_character(text: bytes, place: int) -> int:
@@ -134,19 +144,21 @@ def _without_last(text: bytes, end: int) -> int:
     return end if end == len(text) else _character(text, end - 1)
 
 
-def _finder(source: str, asked: Grep) -> Finder:
-    if not asked.word:
-        return Finder(_expression(source, asked))
-    ended = rf"(?:{source})(?:\z|{NO_WORD})"
-    return Finder(None, _expression(rf"\A{ended}", asked), _expression(f"{NO_WORD}{ended}", asked))
+def _finder(source: str, asked: Grep, ends: Ends) -> Finder:
+    ended = asked.word or ends.back
+    if ended:
+        source = rf"(?:{source})(?:\z|{NO_WORD})"
+    if not (asked.word or ends.front):
+        return Finder(_expression(source, asked), ended=ended)
+    here, behind = _expression(rf"\A(?:{source})", asked), _expression(f"{NO_WORD}(?:{source})", asked)
+    return Finder(None, here, behind, ended)
 
 
-def _arguments(asked: Grep) -> list[str] | None:
+def _arguments(asked: Grep, ends: Ends) -> list[str] | None:
     options = [*([] if asked.case_sensitive else ["--ignore-case"]), *(["--multiline"] if asked.multiline else [])]
     if not (asked.regex or asked.word or asked.multiline):
         return [*options, "--fixed-strings", "--", asked.pattern]
-    source = asked.pattern if asked.regex else re2.escape(asked.pattern)
-    theirs = for_ripgrep(source, word=asked.word, multiline=asked.multiline)
+    theirs = for_ripgrep(ends.pattern, word=asked.word, multiline=asked.multiline)
     return None if theirs is None else [*options, "--", theirs]
 
 

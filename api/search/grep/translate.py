@@ -74,8 +74,8 @@ _NO_ASCII_WORD = r"(?-u:[^0-9A-Za-z_])"
 
 def refuse_operations(pattern: str) -> None:
     """Raises `Invalid` for sets that others read as operations on sets, and RE2 as some characters more."""
-    for token in _TOKEN.finditer(_unquoted(pattern)):
-        parts = _set_parts(token[0]) if token["set"] else []
+    for token in _TOKEN.finditer(unquoted(pattern)):
+        parts = set_parts(token[0]) if token["set"] else []
         twice = next((one * 2 for one, other in pairwise(parts) if one == other and one in _OPERATORS), None)
         found = twice or ("[" if "[" in parts else None)
         if found:
@@ -89,7 +89,7 @@ def refuse_operations(pattern: str) -> None:
 def for_re2(pattern: str) -> str:
     """The pattern with the classes of Unicode spelled out."""
     return "".join(
-        _set_for_re2(one[0]) if one["set"] else _UNICODE.get(one[0], one[0]) for one in _tokens(_unquoted(pattern))
+        _set_for_re2(one[0]) if one["set"] else _UNICODE.get(one[0], one[0]) for one in tokens(unquoted(pattern))
     )
 
 
@@ -100,12 +100,12 @@ def by_lines(pattern: str) -> str:
 
 def across_lines(pattern: str) -> str:
     """The pattern for whole texts, where a line may end in a carriage return."""
-    return f"(?m:{''.join(_ACROSS.get(one[0], one[0]) for one in _tokens(_unquoted(pattern)))})"
+    return f"(?m:{''.join(_ACROSS.get(one[0], one[0]) for one in tokens(unquoted(pattern)))})"
 
 
 def for_ripgrep(pattern: str, *, word: bool, multiline: bool) -> str | None:
     """The pattern in ripgrep's language, for more lines and never less; None where that cannot be said."""
-    found = _tokens(_unquoted(pattern))
+    found = tokens(unquoted(pattern))
     if any(one[0] == r"\C" for one in found):
         return None
     parts, before = [], ""
@@ -124,15 +124,16 @@ def matches_more(pattern: str) -> bool:
     """Whether a pattern in ASCII may match other characters, in a way that ripgrep would not find in all encodings."""
     return any(
         one[0] == "." or one[0].startswith("[^") or any(map(_stands_for_more, _SET_PART.findall(one[0])))
-        for one in _tokens(_unquoted(pattern))
+        for one in tokens(unquoted(pattern))
     )
 
 
-def _tokens(pattern: str) -> list[re.Match[str]]:
+def tokens(pattern: str) -> list[re.Match[str]]:
+    """The parts of a pattern: escapes and sets are one each, all else is character by character."""
     return list(_TOKEN.finditer(pattern))
 
 
-def _unquoted(pattern: str) -> str:
+def unquoted(pattern: str) -> str:
     """The pattern without quotations, behind which nothing could be added."""
     parts = (re.escape(f[0][2:].removesuffix(r"\E")) if f["quoted"] else f[0] for f in _TOKEN.finditer(pattern))
     return "".join(parts)
@@ -140,7 +141,7 @@ def _unquoted(pattern: str) -> str:
 
 def _translated(pattern: str, words: dict[str, str]) -> str:
     parts = []
-    for found in _TOKEN.finditer(_unquoted(pattern)):
+    for found in _TOKEN.finditer(unquoted(pattern)):
         if found["flags"]:
             parts.append(_without_single_line(found[0]))
         else:
@@ -163,13 +164,13 @@ def _opening(token: str) -> str:
     return "[^" if token.startswith("[^") else "["
 
 
-def _set_parts(token: str) -> list[str]:
+def set_parts(token: str) -> list[str]:
     """The parts of a set between its brackets; escapes and named classes are one each."""
     return _SET_PART.findall(token[len(_opening(token)) : -1])
 
 
 def _set_for_re2(token: str) -> str:
-    return f"{_opening(token)}{''.join(map(_part_for_re2, _set_parts(token)))}]"
+    return f"{_opening(token)}{''.join(map(_part_for_re2, set_parts(token)))}]"
 
 
 def _part_for_re2(part: str) -> str:
@@ -189,7 +190,7 @@ def _others(escape: str) -> str:
 
 
 def _set_for_ripgrep(token: str) -> str:
-    opening, parts = _opening(token), _set_parts(token)
+    opening, parts = _opening(token), set_parts(token)
     body = "".join(f"\\{part}" if part in "[]&~" else _ASCII.get(part, part) for part in parts)
     set_ = f"{opening}{body}]"
     return f"(?:{set_}|{_OTHER})" if opening == "[" and not _ASCII.keys().isdisjoint(parts) else set_

@@ -266,6 +266,10 @@ FILTERS: list[tuple[dict[str, Any], set[str]]] = [
     ({"json_pointer": "/dishes"}, {"sub/menu.json"}),
     ({"level": 0, "path": "guide.*"}, {"guide.md"}),
     ({"types": ["code"], "path": "sub/"}, {"sub/boil.py"}),
+    ({"types": ["Code"], "languages": ["Python"], "path": "./sub/"}, {"sub/boil.py"}),
+    ({"types": ["py", "markdown"]}, {"sub/boil.py", "guide.md"}),
+    ({"types": [".JSON"]}, {"sub/menu.json"}),
+    ({"types": ["python", "md"], "path": "!*.md"}, {"sub/boil.py"}),
 ]
 
 

@@ -15,6 +15,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from api.search import grep as search
+from api.search.grep import pattern as patterns
 from api.search.grep import ripgrep
 from schemas.grep import Grep
 from tests.service import PROJECT, TOOLS, Service, checked
@@ -323,6 +324,20 @@ def test_a_folder_is_grepped_without_rg(
     found = search.grep(resources, index, Grep(pattern="token", glob="!page.html"))
     (folder / "later.md").unlink()
     assert sorted((hit.file_path, hit.line, hit.column) for hit in found.hits) == [*TOKENS[:-1], LATER, TOKENS[-1]]
+
+
+@KINDS
+@pytest.mark.parametrize(("multiline", "code"), [(True, "long_text"), (False, "long_lines")])
+def test_what_was_not_looked_through_at_once_is_told(
+    resources: Resources, made: dict[str, str], kind: str, multiline: bool, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index, asked = index_of(resources, made[kind]), Grep(pattern="token", path="long.txt", multiline=multiline)
+    assert search.grep(resources, index, asked).notes == []
+    monkeypatch.setattr(patterns, "MIN_REACH", 400)
+    monkeypatch.setattr(patterns, "MAX_STEPS", 0)
+    found = search.grep(resources, index, asked)
+    assert [(note.code, note.detail[-3:]) for note in found.notes] == [(code, " 1.")]
+    assert found.truncated is not multiline
 
 
 def test_a_caller_that_left_is_not_worked_for(resources: Resources, made: dict[str, str]) -> None:

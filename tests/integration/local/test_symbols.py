@@ -331,6 +331,25 @@ def test_a_chunk_that_holds_a_definition_passes_its_filters(
     assert {hit["file_path"] for hit in hits} == paths
 
 
+def test_a_filter_leaves_the_definition_first(running: Service, root: Path) -> None:
+    made = root / "defined"
+    made.mkdir()
+    write(
+        made,
+        "small.py",
+        "".join(f"def {name}():\n    return {n}\n\n\n" for n, name in enumerate(["one", "two", "three"])),
+    )
+    for n in range(5):
+        write(made, f"use{n}.py", f"class Three{n}:\n    three = three(def_three(three))  # def three\n")
+    tool = running.local_tool(made)
+    running.wait(tool)
+    for filters in ({}, {"languages": ["python"]}, {"path": "*.py"}, {"types": ["py"]}):
+        first = running.query(tool, "def three", filters=filters, explain=True)[0]
+        assert (first["file_path"], "definition" in first["explain"]) == ("small.py", True)
+    others = running.query(tool, "def three", filters={"path": "use*"}, explain=True)
+    assert {hit["file_path"] for hit in others} == {f"use{n}.py" for n in range(5)}
+
+
 def test_an_edit_renews_its_file_only_and_a_removal_takes_its_symbols(
     running: Service, tool: str, folder: Path
 ) -> None:

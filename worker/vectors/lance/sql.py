@@ -21,7 +21,11 @@ def is_in(name: str, values: Sequence[str | int]) -> str:
 def _sql(condition: Condition) -> str:
     values = [cut(clean(value)) if isinstance(value, str) else value for value in condition.values]
     name = condition.attribute
-    parts = [is_in(name, values)] if condition.op == "in" else [_below(name, value) for value in values]
+    if condition.op == "in":
+        parts = [is_in(name, values)]
+    else:
+        one = _below if condition.op == "prefix" else _ending
+        parts = [one(name, value) for value in values]
     if condition.ids:
         parts.append(is_in("id", [str(id_) for id_ in condition.ids]))
     return f"({' OR '.join(parts)})"
@@ -31,6 +35,11 @@ def _below(name: str, value: str | int) -> str:
     # "0" follows "/", so the range is exactly the values that start with the prefix and "/"
     low, high = _literal(f"{value}/"), _literal(f"{value}0")
     return f"{name} = {_literal(value)} OR ({name} >= {low} AND {name} < {high})"
+
+
+def _ending(name: str, value: str | int) -> str:
+    # nothing in it has a meaning of its own
+    return f"{name} LIKE {_literal(f'%{value}')}"
 
 
 def _literal(value: str | int) -> str:

@@ -1,0 +1,154 @@
+r"""Borders of words at the ends of a pattern, which know all letters there: those of RE2 know ASCII only.
+
+`\b` in front of what surely begins with a word's character holds where no word's character is before it, which can be
+told without looking into the pattern. Elsewhere it stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import re2
+
+from api.search.grep.translate import NO_WORD, set_parts, tokens, unquoted
+
+#: Ranges of more characters, and groups within more others, are not looked through.
+_MAX_RANGE, _MAX_DEPTH = 1_000, 50
+_FLAGS = re.compile(r"(?:\(\?[imsU]+\))*")
+_OPENING = re.compile(r"\((?:\?(?:P?<\w+>|[imsU]*:))?")
+_REPEATED = re.compile(r"(?:(?P<optional>[*?]|\{0)|\+|\{[1-9])(?:[0-9,]*\})?\??")
+#: Escapes that are one token each; what follows others may belong to them.
+_ESCAPES = re.compile(r"\\(?:[aAbBdDfnrsStvwWz]|[^0-9A-Za-z])", re.DOTALL)
+_WORDS = {r"\w", r"\d", "[:alpha:]", "[:alnum:]", "[:digit:]", "[:lower:]", "[:upper:]", "[:word:]", "[:xdigit:]"}
+_BORDER = r"\b"
+
+
+class Ends(NamedTuple):
+    """A pattern, and which of its ends no word's character may be beside."""
+
+    pattern: str
+    front: bool
+    back: bool
+
+
+class _Part(NamedTuple):
+    """What stands from `start` to `end` in a pattern; whether it surely begins and ends with a word's character."""
+
+    start: int
+    end: int
+    begins: bool
+    ends: bool
+
+
+class _OtherError(Exception):
+    """Something in the pattern that is not looked into."""
+
+
+def ends(pattern: str) -> Ends:
+    r"""The pattern without the `\b` at its ends, of all alternatives, which is told by what stands beside."""
+    plain = unquoted(pattern)
+    try:
+        branches = _Reader(plain).branches()
+    except _OtherError:
+        return Ends(pattern, front=False, back=False)
+    front, back = (all(_has_border(plain, branch, side) for branch in branches) for side in (0, -1))
+    if not (front or back):
+        return Ends(pattern, front, back)
+    flags = _FLAGS.match(plain)
+    cut = (plain[branch[front].start : branch[-1 - back].end] for branch in branches)
+    return Ends((flags[0] if flags else "") + "|".join(cut), front, back)
+
+
+def _has_border(plain: str, branch: Sequence[_Part], side: int) -> bool:
+    if len(branch) < 2 or plain[branch[side].start : branch[side].end] != _BORDER:  # noqa: PLR2004 - a border and a word
+        return False
+    return branch[1].begins if side == 0 else branch[-2].ends
+
+
+class _Reader:
+    """Takes a pattern apart, as far as its ends tell."""
+
+    def __init__(self, plain: str) -> None:
+        flags = _FLAGS.match(plain)
+        self._plain = plain
+        self._place = flags.end() if flags else 0
+        self._depth = 0
+        self._tokens = {found.start(): found[0] for found in tokens(plain)}
+
+    def branches(self) -> list[list[_Part]]:
+        """The alternatives up to the end, or to the bracket that closes them. Raises `_OtherError`."""
+        found: list[list[_Part]] = [[]]
+        while (part := self._token()) not in {"", ")"}:
+            if part == "|":
+                self._place += 1
+                found.append([])
+            else:
+                found[-1].append(self._part(part))
+        return found
+
+    def _token(self) -> str:
+        if self._place < len(self._plain) and self._place not in self._tokens:
+            raise _OtherError
+        return self._tokens.get(self._place, "")
+
+    def _part(self, part: str) -> _Part:
+        start = self._place
+        begins, ends = self._group() if part == "(" else self._one(part)
+        repeated = _REPEATED.match(self._plain, self._place)
+        if repeated:
+            self._place = repeated.end()
+        is_sure = repeated is None or repeated["optional"] is None
+        return _Part(start, self._place, begins and is_sure, ends and is_sure)
+
+    def _group(self) -> tuple[bool, bool]:
+        opening = _OPENING.match(self._plain, self._place)
+        self._depth += 1
+        if opening is None or self._depth > _MAX_DEPTH:
+            raise _OtherError
+        self._place = opening.end()
+        inner = self.branches()
+        self._place += 1
+        self._depth -= 1
+        return all(one and one[0].begins for one in inner), all(one and one[-1].ends for one in inner)
+
+    def _one(self, part: str) -> tuple[bool, bool]:
+        if part[0] == "(" or (part[0] == "\\" and not _ESCAPES.fullmatch(part)):
+            raise _OtherError
+        self._place += len(part)
+        is_word = _is_set_of_words(part) if part[0] == "[" and len(part) > 1 else _is_of_words(part)
+        return is_word, is_word
+
+
+def _is_set_of_words(part: str) -> bool:
+    parts = set_parts(part)
+    if part.startswith("[^") or any(part[0] == "\\" and not _ESCAPES.fullmatch(part) for part in parts):
+        return False
+    return all(map(_is_of_words, _members(parts)))
+
+
+def _members(parts: Sequence[str]) -> Iterator[str]:
+    """What a set is of, each range as its characters; one that is not looked through as a hyphen."""
+    place = 0
+    while place < len(parts):
+        first, hyphen, last = (*parts[place : place + 3], "", "")[:3]
+        is_range = hyphen == "-" and last != ""
+        place += 3 if is_range else 1
+        yield from _range(first, last) if is_range else [first]
+
+
+def _range(first: str, last: str) -> Sequence[str]:
+    if len(first) > 1 or len(last) > 1 or ord(last) - ord(first) > _MAX_RANGE:
+        return "-"
+    return list(map(chr, range(ord(first), ord(last) + 1)))
+
+
+def _is_of_words(part: str) -> bool:
+    return part in _WORDS or (len(part) == 1 and _no_word().fullmatch(part) is None)
+
+
+@cache
+def _no_word() -> Any:
+    return re2.compile(NO_WORD)

@@ -1,0 +1,96 @@
+"""Files that filters choose are told to the stores one by one or, if they are many, by folders and endings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pytest
+from psycopg.sql import SQL
+
+from api.search import chosen
+from api.search.filters import Narrowed, narrow
+from schemas.search import Filters
+from tests.service import Service
+from worker.resources import Resources
+from worker.settings import Settings
+from worker.state import load, tools
+from worker.state.tools import Index
+from worker.vectors import Leg
+
+FILES = ("a.py", "b.PY", "c.md", "d", "sub/e.py", "sub/deep/f.py", "sub/deep/g.md", "subs/h.py", "x.py/i.md")
+
+
+@pytest.fixture(scope="module")
+def resources(running: Service) -> Iterator[Resources]:
+    opened = Resources(Settings(database_url=running.database_url, foldex_home=running.home))
+    yield opened
+    opened.pool.close()
+
+
+@pytest.fixture(scope="module")
+def index(running: Service, resources: Resources, root: Path) -> Index:
+    for name in FILES:
+        (root / "many" / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / "many" / name).write_text(f"chosen = {name!r}\n")
+    tool = running.local_tool(root / "many")
+    running.wait(tool)
+    found = tools.index_of_tool(resources.pool, UUID(tool))
+    assert found is not None
+    return found
+
+
+def passing(resources: Resources, index: Index, narrowed: Narrowed) -> list[list[str]]:
+    """The paths of the chunks that pass in the store, and in Postgres."""
+    store = resources.store(index.vector_store, index.keyword_index)
+    vector = np.ones(index.settings.embedder.dimensions, np.float32)
+    (found,) = store.search(index.namespace, [Leg(100, vector=vector, conditions=narrowed.conditions)])
+    chunk = SQL(
+        "SELECT c.id::text, f.path FROM chunk c JOIN search_index_file f ON f.id = c.file_id WHERE c.index_id = "
+    )
+    rules = SQL("%(index_id)s AND {file} AND {chunk}").format(**load("filters"))
+    with resources.pool.connection() as connection:
+        rows: dict[str, str] = dict(
+            connection.execute(chunk + rules, {**narrowed.values, "index_id": index.id}).fetchall()
+        )
+    return [sorted(rows[each.id] for each in found), sorted(rows.values())]
+
+
+@pytest.mark.parametrize(
+    ("filters", "told", "expected"),
+    [
+        ({"path": "**"}, (None, None), FILES),
+        ({"path": "sub/**"}, (["/sub"], None), ("sub/deep/f.py", "sub/deep/g.md", "sub/e.py")),
+        ({"path": "sub/**/*.py"}, (["/sub"], [".py"]), ("sub/deep/f.py", "sub/e.py")),
+        (
+            {"path": "!**/*.md", "types": ["py"]},
+            (None, [".PY", ".py"]),
+            tuple(f for f in FILES if "py" in f.lower()[-2:]),
+        ),
+        ({"types": ["md"]}, (None, [".md"]), ("c.md", "sub/deep/g.md", "x.py/i.md")),
+        ({"types": ["markdown"]}, None, ("c.md", "sub/deep/g.md", "x.py/i.md")),
+        # all below a folder of that name too
+        ({"path": "*.py"}, ..., ("a.py", "sub/deep/f.py", "sub/e.py", "subs/h.py", "x.py/i.md")),
+    ],
+)
+def test_many_files_are_chosen_as_if_each_was_named(
+    resources: Resources,
+    index: Index,
+    monkeypatch: pytest.MonkeyPatch,
+    filters: dict[str, Any],
+    told: Any,
+    expected: tuple[str, ...],
+) -> None:
+    named = narrow(resources.pool, index, Filters(**filters))
+    monkeypatch.setattr(chosen, "MAX_IDS", 0)
+    shortly = narrow(resources.pool, index, Filters(**filters))
+    assert passing(resources, index, shortly) == passing(resources, index, named) == [sorted(expected)] * 2
+    if told is None:
+        assert named.chosen is shortly.chosen is None
+    elif told is ...:
+        assert named.chosen == shortly.chosen
+    else:
+        assert shortly.chosen == chosen.Chosen(None, *told)
