@@ -38,7 +38,7 @@ FORMATS = (
     Format("code", "", "code", version=4),
     Format("markdown", EXTENSIONS["markdown"], "markdown", version=3),
     # values take up to thirty times the memory of their text
-    Format("json", EXTENSIONS["json"], "json", version=3, isolated=True, harmless=1 << 20),
+    Format("json", f"{EXTENSIONS['json']} jsonc", "json", version=4, isolated=True, harmless=1 << 20),
     Format("notebook", "ipynb", "notebook", version=2, isolated=True, harmless=1 << 20),
     Format("jsonl", "jsonl ndjson", "jsonl", version=2),
     Format("yaml", "yaml yml", "yaml", version=2),
