@@ -152,9 +152,8 @@ def test_threads_of_comments_on_slides_are_read_in_order() -> None:
     replies = f'<m:replyLst><m:reply authorId="{{B}}">{body("Shorter now")}</m:reply></m:replyLst>'
     new = f'<m:cmLst xmlns:m="{MODERN}"><m:cm authorId="{{A}}">{replies}{body("Too long")}</m:cm></m:cmLst>'
     authors = f'<m:authorLst xmlns:m="{MODERN}"><m:author id="{{A}}" name="Ada"/></m:authorLst>'
-    kinds = tuple(
-        f"http://schemas.microsoft.com/office/2018/10/relationships/{kind}" for kind in ("comments", "authors")
-    )
+    newer = "http://schemas.microsoft.com/office/2018/10/relationships"
+    kinds = (f"{newer}/comments", f"{newer}/authors")
     text = comments(new.encode(), authors.encode(), kinds)
     assert text == "# Plan\n\nComment by Ada: Too long\n\nComment: Shorter now"
 
