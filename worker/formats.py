@@ -37,6 +37,10 @@ FORMATS = (
     Format("text", "txt", "text", version=3),
     Format("code", "", "code", version=4),
     Format("markdown", EXTENSIONS["markdown"], "markdown", version=3),
+    Format("rst", "rst", "rst"),
+    Format("asciidoc", "adoc asciidoc", "asciidoc"),
+    Format("org", "org", "org"),
+    Format("tex", "tex ltx", "tex"),
     # values take up to thirty times the memory of their text
     Format("json", f"{EXTENSIONS['json']} jsonc", "json", version=4, isolated=True, harmless=1 << 20),
     Format("notebook", "ipynb", "notebook", version=2, isolated=True, harmless=1 << 20),
