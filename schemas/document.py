@@ -12,7 +12,21 @@ from schemas.status import Reason
 EXTENSIONS = {"json": "json geojson webmanifest", "markdown": "md markdown mdown mkd mdx"}
 
 #: Types whose text is the file's own, but for its encoding: lines of the one are lines of the other.
-AS_WRITTEN = ("text", "code", "markdown", "json", "jsonl", "yaml", "toml", "csv", "xml")
+AS_WRITTEN = (
+    "text",
+    "code",
+    "markdown",
+    "rst",
+    "asciidoc",
+    "org",
+    "tex",
+    "json",
+    "jsonl",
+    "yaml",
+    "toml",
+    "csv",
+    "xml",
+)
 
 
 @dataclass(frozen=True, slots=True)

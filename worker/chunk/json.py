@@ -9,6 +9,7 @@ from zlib import crc32
 import numpy as np
 
 from schemas.errors import NotFound
+from schemas.jsonc import comments, is_by_hand, plain
 from worker.chunk import lines
 from worker.chunk.measure import Measure, Piece, Span
 from worker.chunk.minima import NEVER, Places, divide
@@ -46,7 +47,15 @@ class _Value:
 
 def cut(measure: Measure, pointer: str, stays_whole: Callable[[int, int], bool]) -> Iterator[Piece]:
     """Pieces of the value at `pointer`, or all of it if a text so far stays whole. Raises `NotFound` for no value."""
-    structure = scan(measure.text)
+    if is_by_hand(measure.text):
+        yield from _with_comments(measure, _pieces(measure, scan(plain(measure.text)), pointer, stays_whole), pointer)
+    else:
+        yield from _pieces(measure, scan(measure.text), pointer, stays_whole)
+
+
+def _pieces(
+    measure: Measure, structure: Structure, pointer: str, stays_whole: Callable[[int, int], bool]
+) -> Iterator[Piece]:
     value = replace(_at(structure, pointer), depth=0, in_array=False)
     if value.end - value.start and stays_whole(value.start, value.end):
         yield _piece(structure, value)
@@ -69,6 +78,36 @@ def cut(measure: Measure, pointer: str, stays_whole: Callable[[int, int], bool])
                     waiting.append(member)
         else:
             yield _piece(structure, value)
+
+
+def _with_comments(measure: Measure, pieces: Iterator[Piece], pointer: str) -> Iterator[Piece]:
+    """The pieces in order, with the comments between them; those around a value that is asked for are not its own."""
+    inside = sorted(pieces)
+    low, high = (inside[0].start, max(piece.end for piece in inside)) if pointer else (0, len(measure.text))
+    waiting = [span for span in comments(measure.text) if low <= span[0] and span[1] <= high][::-1]
+    for piece in inside:
+        above = []
+        while waiting and waiting[-1][0] < piece.end:
+            span = waiting.pop()
+            above += [span] if span[0] < piece.start else []
+        yield from _joined(measure, piece, above)
+    rest = waiting[::-1]
+    yield from _alone(measure, inside[-1], rest)
+
+
+def _joined(measure: Measure, piece: Piece, above: list[Span]) -> Iterator[Piece]:
+    """A piece with the comments above it, or these by themselves where they are too long for that."""
+    if above and measure.fits(above[0][0], piece.end):
+        yield piece._replace(start=above[0][0])
+        return
+    yield from _alone(measure, piece, above)
+    yield piece
+
+
+def _alone(measure: Measure, beside: Piece, found: list[Span]) -> Iterator[Piece]:
+    if found:
+        for start, end in lines.cut(measure, found[0][0], found[-1][1]):
+            yield beside._replace(start=start, end=end)
 
 
 def _members(structure: Structure, value: _Value) -> Members | None:

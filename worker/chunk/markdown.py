@@ -1,5 +1,7 @@
 """Markdown is cut at its headings; the headings above a section are its context. Tables and fences stay whole.
 
+So are other texts that have headings, each by its own.
+
 The parts of a table that is too long for it have the names of its columns as context, too.
 """
 
@@ -13,11 +15,15 @@ import numpy as np
 from schemas.document import Document
 from worker.chunk import lines
 from worker.chunk.measure import Measure, Piece, Span
+from worker.parse import asciidoc, org, rst, tex
 from worker.parse.markdown import Heading, blocks, columns, headings
 from worker.tokens import Offsets
 
 #: Sections of a text; one with more is no document that anybody wrote, and is cut as if it had none.
 _MOST_SECTIONS = 100_000
+
+#: How headings are told in what is not Markdown, by the document's type.
+_HEADINGS = {"asciidoc": asciidoc.headings, "org": org.headings, "rst": rst.headings, "tex": tex.headings}
 
 #: Start and end of a section, and the headings above and at its start, outermost first.
 _Section = tuple[int, int, tuple[Heading, ...]]
@@ -25,7 +31,8 @@ _Section = tuple[int, int, tuple[Heading, ...]]
 
 def cut(measure: Measure, document: Document) -> Iterator[Piece]:
     """One piece for each section with a body, several for one that is too long, with the nearest heading as title."""
-    sections = list(islice(_sections(measure.text), _MOST_SECTIONS + 1))
+    found = _HEADINGS.get(document.type, headings)(measure.text)
+    sections = list(islice(_sections(measure.text, found), _MOST_SECTIONS + 1))
     if len(sections) > _MOST_SECTIONS:
         yield from (Piece(*span, title=document.title) for span in lines.cut(measure, 0, len(measure.text)))
         return
@@ -71,11 +78,11 @@ def _columns(text: str, found: Offsets, at: int) -> str:
     return columns(text, *found[block].tolist()) if block >= 0 and at < found[block, 1] else ""
 
 
-def _sections(text: str) -> Iterator[_Section]:
+def _sections(text: str, found: Iterator[Heading]) -> Iterator[_Section]:
     """The sections in order; a heading without a body begins the next one's."""
     start, body = 0, 0
     path: tuple[Heading, ...] = ()
-    for heading in headings(text):
+    for heading in found:
         if text[body : heading.start].strip():
             yield start, heading.start, path
             start = heading.start

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
 from worker.parse.limits import Limits
 
@@ -16,6 +17,8 @@ _COUNTING_WORDS = (
     "page of p pg pp seite von s de du sur sida av side pagina di van página pág strona z stránka sivu стр страница из "
     "第 页 頁 页共 頁共 共 ページ 쪽 페이지"
 )
+#: Empty cells side by side from which on only one is written: behind so many nobody counts columns.
+_EMPTY = 64
 _COUNTING = frozenset(_COUNTING_WORDS.split())
 _ROMAN = re.compile(r"[ivxlc]+")
 
@@ -112,7 +115,13 @@ def _cells(row: Sequence[str]) -> list[str]:
     cells = [_line(cell).replace("|", "\\|") for cell in row]
     while cells and not cells[-1]:
         cells.pop()
-    return cells
+    return cells if len(cells) <= _EMPTY else list(_closer(cells))
+
+
+def _closer(cells: list[str]) -> Iterator[str]:
+    for text, same in groupby(cells):
+        number = sum(1 for _ in same)
+        yield from [text] * (1 if not text and number >= _EMPTY else number)
 
 
 def _line(text: str) -> str:

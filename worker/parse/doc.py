@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -102,7 +103,7 @@ def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 def _text(output: Path, limits: Limits) -> str:
     limits.check_characters(output.stat().st_size // _CHARACTER)
-    return output.read_bytes().decode("utf-8-sig", "replace")
+    return _FIELD.sub("", output.read_bytes().decode("utf-8-sig", "replace"))
 
 
 def _bound(limits: Limits, *, is_office: bool) -> None:
@@ -112,6 +113,11 @@ def _bound(limits: Limits, *, is_office: bool) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (_OFFICE_SPACE * limits.memory_bytes, resource.RLIM_INFINITY))
 
 
+#: What fields are told to show, which catdoc writes in front of what they show.
+_FIELD = re.compile(
+    r'HYPERLINK(?: +\\[a-z])* +"[^"\n]*"(?: +\\[a-z](?: +"[^"\n]*")?)* ?|(?:PAGE)?REF +_\w+(?: +\\[a-z*])* ?'
+    r'|TOC(?: +\\[a-z](?: +"[^"\n]*")?)+ ?|(?:PAGE|NUMPAGES|SEQ +\w+)(?: +\\\* +\w+)+ ?'
+)
 #: Kills the group named when there is nothing more to read.
 _GUARD = ("sh", "-c", 'read -r _; kill -s KILL -- "-$0"')
 _COMMANDS = {

@@ -19,6 +19,7 @@ from schemas.document import Document
 from worker.parse import drawing
 from worker.parse.blocks import comment, edges, heading, item, joined, paragraph, table
 from worker.parse.limits import Limits
+from worker.parse.markdown import title_of
 from worker.parse.package import opened
 
 _HEADING = re.compile(r"heading (\d)$", re.IGNORECASE)
@@ -32,6 +33,11 @@ _SEPARATORS = ("separator", "continuationSeparator", "continuationNotice")
 _P, _TBL, _TR, _TC = qn("w:p"), qn("w:tbl"), qn("w:tr"), qn("w:tc")
 _T, _TAB, _BR, _CR = qn("w:t"), qn("w:tab"), qn("w:br"), qn("w:cr")
 _HYPHEN, _PROPERTIES, _VALUE = qn("w:noBreakHyphen"), qn("w:pPr"), qn("w:val")
+_MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
+_FORMULA, _FORMULAS = f"{_MATH}oMath", f"{_MATH}oMathPara"
+_BLOCKS = (_P, _TBL, _FORMULAS)
+#: Columns that Word's tables have at most.
+_MAX_COLUMNS = 63
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 #: What is drawn otherwise as well, and what tracked changes took away from its place.
 _LEFT_OUT = (_PROPERTIES, _FALLBACK, qn("w:moveFrom"), qn("w:del"))
@@ -40,7 +46,7 @@ Styles = dict[str, Any]
 
 #: What stands around blocks, rows and cells without being one.
 _WRAPPERS = frozenset(qn(f"w:{name}") for name in ("sdt", "sdtContent", "customXml", "ins", "moveTo", "smartTag"))
-_MARKS = {_TAB: "\t", _BR: "\n", _CR: "\n", _HYPHEN: "-"}
+_MARKS = {_TAB: "\t", qn("w:ptab"): "\t", _BR: "\n", _CR: "\n", _HYPHEN: "-"}
 
 
 def read(data: bytes, limits: Limits) -> Document:
@@ -50,13 +56,13 @@ def read(data: bytes, limits: Limits) -> Document:
     styles = _styles(document)
     text = joined(_blocks(document, styles, limits), limits)
     title = (document.core_properties.title or "").strip()
-    return Document(text, "docx", title=title or None, markup="markdown")
+    return Document(text, "docx", title=title or title_of(text), markup="markdown")
 
 
 def _blocks(document: Any, styles: Styles, limits: Limits) -> Iterator[str]:
     body, part = document.element.body, document.part
     beside = _beside(part)
-    for block in _within(body, (_P, _TBL)):
+    for block in _within(body, _BLOCKS):
         yield _block(block, styles, limits)
         if beside:
             yield from _belonging(block, beside, limits)
@@ -74,12 +80,16 @@ def _parts(part: Any, *kinds: str) -> Iterator[Any]:
             yield parse_xml(relation.target_part.blob)
 
 
+#: Elements that refer to what is drawn, and what its part is called.
+_DRAWN = ((drawing.CHART, "/chart"), (drawing.CHART_EX, "/chartEx"), (drawing.DIAGRAM, "/diagramData"))
+
+
 def _beside(part: Any) -> dict[tuple[str, str | None], Any]:
     """Comments, charts and diagrams by the tag and the id that refer to them."""
     comments = chain.from_iterable(_parts(part, "/comments"))
     found: dict[tuple[str, str | None], Any] = {(_COMMENTED, one.get(_ID)): one for one in comments}
     for name, relation in part.rels.items():
-        for tag, kind in ((drawing.CHART, "/chart"), (drawing.DIAGRAM, "/diagramData")):
+        for tag, kind in _DRAWN:
             if not relation.is_external and relation.reltype.endswith(kind):
                 found[tag, name] = relation.target_part.blob
     return found
@@ -115,10 +125,12 @@ def _kind(style: Any) -> tuple[str, int]:
 
 
 def _content(element: Any, styles: Styles, limits: Limits) -> Iterator[str]:
-    return (_block(block, styles, limits) for block in _within(element, (_P, _TBL)))
+    return (_block(block, styles, limits) for block in _within(element, _BLOCKS))
 
 
 def _block(block: Any, styles: Styles, limits: Limits) -> str:
+    if block.tag == _FORMULAS:
+        return paragraph(drawing.formula(block))
     return _paragraph(block, styles) if block.tag == _P else _table(block, styles, limits)
 
 
@@ -138,6 +150,9 @@ def _paragraph(element: Any, styles: Styles) -> str:
         return paragraph(text)
     style = properties.find(qn("w:pStyle"))
     kind, level = _kind(styles.get(style.get(_VALUE)) if style is not None else None)
+    outline = properties.find(qn("w:outlineLvl"))
+    if kind == "text" and outline is not None and outline.get(_VALUE, "9") < "6":
+        kind, level = "heading", int(outline.get(_VALUE)) + 1
     if kind == "heading":
         return heading(level, text)
     depth = properties.find(f"{qn('w:numPr')}/{qn('w:ilvl')}")
@@ -154,14 +169,30 @@ def _text(element: Any) -> str:
             parts.append(child.text or "")
         elif child.tag in _MARKS:
             parts.append(_MARKS[child.tag])
+        elif child.tag == _FORMULA:
+            parts.append(drawing.formula(child))
         elif child.tag not in _LEFT_OUT:
             parts.append(_text(child) + ("\n" if child.tag == _P else ""))
     return "".join(parts)
 
 
 def _table(element: Any, styles: Styles, limits: Limits) -> str:
-    rows = [list(_within(row, (_TC,))) for row in _within(element, (_TR,))]
-    if len(rows) == 1 and len(rows[0]) == 1:
+    rows = list(_within(element, (_TR,)))
+    cells = list(_within(rows[0], (_TC,))) if len(rows) == 1 else []
+    if len(cells) == 1:
         # a frame around text, not a table
-        return joined(_content(rows[0][0], styles, limits), limits)
-    return table(([_text(cell) for cell in row] for row in rows), limits)
+        return joined(_content(cells[0], styles, limits), limits)
+    return table(map(_cells, rows), limits)
+
+
+def _cells(row: Any) -> list[str]:
+    """The cells of a row, each in its column: what is over several leaves the others empty."""
+    texts = [""] * _columns(row.find(f"{qn('w:trPr')}/{qn('w:gridBefore')}"), 0)
+    for cell in _within(row, (_TC,)):
+        texts += [_text(cell), *[""] * (_columns(cell.find(f"{qn('w:tcPr')}/{qn('w:gridSpan')}"), 1) - 1)]
+    return texts
+
+
+def _columns(element: Any, usual: int) -> int:
+    value = element.get(_VALUE, "") if element is not None else ""
+    return min(int(value), _MAX_COLUMNS) if value.isascii() and value.isdigit() else usual

@@ -1,4 +1,8 @@
-"""What charts and diagrams of Office Open XML say (ECMA-376, part 1, 21.2 and 21.4), from their own parts."""
+"""What charts and diagrams of Office Open XML say (ECMA-376, part 1, 21.2 and 21.4), from their own parts.
+
+Charts of newer kinds (waterfalls, funnels, trees) have an XML of their own ([MS-ODRAWXML], 2.24.3); formulas are those
+of part 1, 22.1.
+"""
 
 from __future__ import annotations
 
@@ -13,28 +17,35 @@ from worker.parse.limits import Limits
 
 _MAIN = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
+_CHART_EX = "{http://schemas.microsoft.com/office/drawing/2014/chartex}"
+_MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
 
 #: Elements that refer to a chart by `r:id`, or to a diagram by `r:dm`, and the attributes.
-CHART, DIAGRAM = f"{_CHART}chart", f"{_DIAGRAM}relIds"
+CHART, CHART_EX, DIAGRAM = f"{_CHART}chart", f"{_CHART_EX}chart", f"{_DIAGRAM}relIds"
 _RELATIONS = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
-REFERENCES = {CHART: f"{_RELATIONS}id", DIAGRAM: f"{_RELATIONS}dm"}
+REFERENCES = {CHART: f"{_RELATIONS}id", CHART_EX: f"{_RELATIONS}id", DIAGRAM: f"{_RELATIONS}dm"}
 
 #: A chart of more points is a picture of data that nobody reads point by point.
 _MAX_POINTS = 200
 #: Points of a diagram that stand in one another.
 _MAX_DEPTH = 50
 _CONTENT = (None, "node", "asst")
+#: What stands between the parts of a formula.
+_SIGNS = {f"{_MATH}{name}": sign for name, sign in (("den", "/"), ("sup", "^"), ("sub", "_"))}
 
 
 def read(tag: str, part: bytes, limits: Limits) -> Iterator[str]:
     """Blocks of what an element of the tag refers to."""
-    yield from chart(part, limits) if tag == CHART else diagram(part)
+    yield from diagram(part) if tag == DIAGRAM else chart(part, limits)
 
 
 def chart(part: bytes, limits: Limits, *, values: bool = True) -> Iterator[str]:
     """Blocks of a chart: titles and names of its series; with `values`, a table of them all if they are few."""
     root = fromstring(part)
+    if root.tag.startswith(_CHART_EX):
+        yield from _chart_ex(root, limits, values=values)
+        return
     titles = [written(title) for title in root.iter(f"{_CHART}title")]
     series = list(root.iter(f"{_CHART}ser"))
     names = [" ".join(_points(one, "tx").values()) for one in series]
@@ -43,6 +54,34 @@ def chart(part: bytes, limits: Limits, *, values: bool = True) -> Iterator[str]:
         yield table(_rows(series, names), limits)
     else:
         yield named("Series", ", ".join(filter(None, names)))
+
+
+def _chart_ex(root: Element, limits: Limits, *, values: bool) -> Iterator[str]:
+    titles = [written(title) for title in root.iter(f"{_CHART_EX}title")]
+    yield named("Chart", "; ".join(filter(None, titles)))
+    names = [series.findtext(f".//{_CHART_EX}v", "") for series in root.iter(f"{_CHART_EX}series")]
+    yield named("Series", ", ".join(filter(None, names)))
+    if values and sum(1 for _ in root.iter(f"{_CHART_EX}pt")) <= _MAX_POINTS:
+        for data in root.iter(f"{_CHART_EX}data"):
+            yield table(_rows_ex(data), limits)
+
+
+def _rows_ex(data: Element) -> Iterator[list[str]]:
+    """A row for each point, its names first and the outermost first of these."""
+    levels = [*data.iterfind(f"{_CHART_EX}strDim/{_CHART_EX}lvl")][::-1]
+    levels += data.iterfind(f"{_CHART_EX}numDim/{_CHART_EX}lvl")
+    columns = [{_number(point.get("idx")): _shown((point.text or "").strip()) for point in level} for level in levels]
+    for at in sorted(set(chain.from_iterable(columns))):
+        yield [column.get(at, "") for column in columns]
+
+
+def formula(element: Element) -> str:
+    """A formula in one line."""
+    parts = [element.text or ""] if element.tag == f"{_MATH}t" else []
+    for child in element:
+        text = formula(child)
+        parts.append(_SIGNS.get(child.tag, "") + text if text else "")
+    return "".join(parts)
 
 
 def diagram(part: bytes) -> Iterator[str]:

@@ -1,4 +1,7 @@
-"""E-mail messages: a short head, the text, else the page, and the names of what is attached."""
+"""E-mail messages: a short head, the text, else the page, and the names of what is attached.
+
+Pages that a browser saves as one file (MHTML) are messages, too.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,8 @@ _MOST_ATTACHMENTS = 100
 
 #: The markup of a text and the text, as they are shown one below the other.
 _Shown = list[tuple[str, str]]
+#: Parts that are text and not to be read.
+_NO_TEXT = {"text/css", "text/javascript"}
 
 
 class _Readable(Compat32):
@@ -47,15 +52,17 @@ def read(data: bytes, _limits: Limits) -> Document:
     head = "\n".join([*_head(message), *_attachments(message)])
     shown = _shown(message)
     markup = "markdown" if any(markup == "markdown" for markup, _ in shown) else "lines"
-    body = "\n\n".join(paragraph(text) if own != markup else text for own, text in shown)
+    body = "\n\n".join(text if markup in ("lines", own) else paragraph(text) for own, text in shown)
     return Document(f"{head}\n\n{body}".strip(), "email", None, _header(message, "Subject") or None, markup=markup)
 
 
 def _shown(part: Message) -> _Shown:
-    """What is read of a part, in order; of alternatives the first plain one, else the last, which is the best."""
+    """What is read of a part, in order; of alternatives the first plain one, else the last page, which is the best."""
     inner = [shown for each in _inner(part) if (shown := _shown(each))]
     if inner and part.get_content_type() == "multipart/alternative":
-        return next((shown for shown in inner if shown[0][0] == "lines"), inner[-1])
+        # the same again for a calendar may be there, too
+        kinds = {shown[0][0]: shown for shown in inner if shown[0][0] != "lines"}
+        return next((shown for shown in inner if shown[0][0] == "lines"), kinds.get("markdown", inner[-1]))
     return [*chain.from_iterable(inner), *_own(part)]
 
 
@@ -65,6 +72,8 @@ def _own(part: Message) -> _Shown:
         found = "lines", _text(part).strip()
     elif kind == "text/html":
         found = "markdown", html.to_markdown(_text(part))[0]
+    elif kind.startswith("text/") and kind not in _NO_TEXT:
+        found = "markdown" if kind == "text/markdown" else "other", _text(part).strip()
     else:
         return []
     return [found] if found[1] else []
@@ -117,10 +126,17 @@ def _guessed(text: bytes) -> str:
 
 
 def _attachments(message: Message) -> Iterator[str]:
-    names = [_unfolded(str(part.get_filename() or "")) or "(unnamed)" for part in _attached(message)]
+    names = [_name(part) for part in _attached(message)]
     if names:
         more = f" and {len(names) - _MOST_ATTACHMENTS} more" if len(names) > _MOST_ATTACHMENTS else ""
         yield f"Attachments: {', '.join(names[:_MOST_ATTACHMENTS])}{more}"
+
+
+def _name(part: Message) -> str:
+    """The name of what is attached; that of a message is its subject."""
+    within = part.get_payload() if part.get_content_type() == "message/rfc822" else []
+    subjects = [_header(each, "Subject") for each in within if isinstance(each, Message)]
+    return _unfolded(str(part.get_filename() or "")) or " ".join(subjects) or "(unnamed)"
 
 
 def _attached(part: Message) -> Iterator[Message]:

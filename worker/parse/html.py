@@ -13,11 +13,23 @@ from worker.parse.limits import Limits
 from worker.parse.markdown import fenced
 from worker.parse.text import decode
 
-#: What is no text of the page, and what every page of a site repeats.
+#: What is never text.
+_NO_TEXT = "script, style, template, head"
+#: What is no text of the page, and what every page of a site repeats; also marks of a heading's address and numbers of
+#: lines, as makers of documentation write them, and pictures of formulas that stand there as such, too.
 _DROPPED = (
-    "script, style, noscript, template, nav, svg, math, iframe, object, canvas, audio, video, select, button, "
-    'textarea, head, body > footer, [hidden], [aria-hidden="true"], [role="navigation"]'
+    f"{_NO_TEXT}, noscript, nav, svg, iframe, object, canvas, audio, video, select, button, textarea, body > footer, "
+    '[hidden]:not([hidden="until-found"]), [aria-hidden="true"], [role="navigation"], [role="contentinfo"], '
+    '[role="dialog"], [role="alertdialog"], dialog:not([open]), '
+    "a.headerlink, a.header-anchor, a.hash-link, a.anchor-link, td.linenos, td.gutter, [class*=mwe-math-fallback]"
 )
+#: Tables that say themselves that they lay out a page, and what stands in the cells of those that do not.
+_LAYOUT = 'table[role="presentation"], table[role="none"]'
+_LAID_OUT = "table table, td h1, td h2, td h3, td h4, td h5, td h6, td pre"
+#: Where words may be broken, and are not.
+_BREAKS = re.compile("[\xad\u200b]")
+#: Columns that a cell goes over, at most.
+_WIDEST = 64
 _MAIN = "main, [role=main], body > article"
 
 _HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
@@ -30,6 +42,8 @@ _INLINE = frozenset(_INLINE_TAGS.split())
 #: Blocks that follow the one before without an empty line.
 _TIGHT = frozenset(("li", "dt", "dd", "tr", "thead", "tbody", "tfoot"))
 
+#: Digits of a number that is not looked at any more.
+_DIGITS = 6
 #: Levels of nested lists that are indented: an indent of thousands would outgrow the text.
 _DEEPEST = 8
 
@@ -90,9 +104,11 @@ def _rendered(tree: Any) -> str:
     if body is None:
         return ""
     dropped = {node.mem_id for node in tree.css(_DROPPED)}
-    layout = {id_ for table in tree.css("table table") if (id_ := _table_around(table))}
+    layout = _layout(tree)
     text = "\n\n".join(filter(None, (_markdown(part, dropped, layout) for part in _outermost(tree.css(_MAIN)))))
-    return text or _markdown(body, dropped, layout) or _markdown(body, set(), layout)
+    text = text or _markdown(body, dropped, layout)
+    text = text or _markdown(body, {node.mem_id for node in tree.css(_NO_TEXT)}, layout)
+    return _BREAKS.sub("", text)
 
 
 def _outermost(nodes: list[Any]) -> list[Any]:
@@ -100,8 +116,18 @@ def _outermost(nodes: list[Any]) -> list[Any]:
     return [node for node in nodes if node.parent == nodes[0].parent and node.tag == nodes[0].tag]
 
 
+def _layout(tree: Any) -> set[int]:
+    """The tables that lay out a page, so that their rows are no records."""
+    found = {table.mem_id for table in tree.css(_LAYOUT)}
+    for node in tree.css(_LAID_OUT):
+        # a line of code may be a record's
+        if (node.tag != "pre" or "\n" in node.text().strip()) and (table := _table_around(node)):
+            found.add(table)
+    return found
+
+
 def _table_around(table: Any) -> int | None:
-    """The table whose cells hold this one: it lays out a page, so its rows are no records."""
+    """The table whose cells hold this node."""
     node = table.parent
     for _ in range(50):
         if node is None:
@@ -130,13 +156,28 @@ def _markdown(root: Any, dropped: set[int], layout: set[int]) -> str:
             page.code(node)
         elif tag in ("img", "br"):
             page.empty(node)
+        elif tag == "math":
+            page.write(_formula(node))
         else:
             name = "div" if tag in ("table", "tr", "td", "th") and _is_layout(node, layout) else tag
+            if name in ("td", "th"):
+                page.spans = (_span(node, "colspan"), _span(node, "rowspan"))
             page.open(name)
             waiting.append(name)
             waiting += reversed(list(node.iter(include_text=True)))
     page.close("body")
     return "".join(page.parts).strip()
+
+
+def _formula(node: Any) -> str:
+    """A formula as it was typed, where it says so."""
+    typed = node.css_first('annotation[encoding="application/x-tex"]')
+    return f" {node.attributes.get('alttext') or (node if typed is None else typed).text()} "
+
+
+def _span(cell: Any, attribute: str) -> int:
+    value = cell.attributes.get(attribute) or ""
+    return max(1, min(int(value), _WIDEST)) if value.isascii() and value.isdigit() and len(value) < _DIGITS else 1
 
 
 def _is_layout(node: Any, layout: set[int]) -> bool:
@@ -158,6 +199,11 @@ class _Page:
         self.heading = ""
         self.cells: list[str] | None = None
         self.rows = 0
+        #: Columns and rows that the open cell goes over, and rows that are left of those above, by column.
+        self.spans = (1, 1)
+        self.below: dict[int, int] = {}
+        #: Empty cells at the end of the row so far.
+        self.behind = 0
 
     def write(self, text: str) -> None:
         self.lines[-1].append(text)
@@ -196,15 +242,17 @@ class _Page:
             self.heading = _HEADINGS[tag] + " "
         elif tag == "table":
             self.rows = 0
+            self.below = {}
         elif tag == "tr":
             self.cells = []
+            self.behind = 0
 
     def close(self, tag: str) -> None:
         if tag in _INLINE:
             if tag == "code":
                 self.write("`")
         elif tag in ("td", "th") and self.cells is not None:
-            self.cells.append(self.taken(" ").replace("|", "\\|"))
+            self.cell(self.taken(" ").replace("|", "\\|"))
         elif tag == "tr":
             self.row()
         elif self.cells is not None:
@@ -217,9 +265,23 @@ class _Page:
                 self.lists.pop()
                 self.gap = 1 if self.lists else 2
 
+    def cell(self, text: str) -> None:
+        """Add a cell, behind those of rows above that reach down to this one; those that it goes over stay empty."""
+        assert self.cells is not None  # noqa: S101 - the caller has asked
+        self.cells += [""] * self.behind
+        while len(self.cells) in self.below:
+            self.cells.append("")
+        (columns, rows), self.spans = self.spans, (1, 1)
+        if rows > 1:
+            # counted down at the end of this row, too
+            self.below |= dict.fromkeys(range(len(self.cells), len(self.cells) + columns), rows)
+        self.cells.append(text)
+        self.behind = columns - 1
+
     def row(self) -> None:
         """Emit the cells gathered, with the line that makes a Markdown table below the first of them."""
         cells, self.cells = self.cells, None
+        self.below = {column: left - 1 for column, left in self.below.items() if left > 1}
         if not cells or not any(cells):
             return
         self.emit(f"| {' | '.join(cells)} |", 1)

@@ -1,4 +1,8 @@
-"""JSON is checked, never rewritten: its document is the text as it stands."""
+"""JSON is checked, never rewritten: its document is the text as it stands.
+
+Comments and commas behind the last member, as editors and compilers take them in their settings, are no fault. Several
+values one below the other are JSON Lines, whatever the file is called.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import re
 
 from schemas.document import Document
 from schemas.errors import FileError
+from schemas.jsonc import plain
 from schemas.status import Reason
 from worker.parse.limits import Limits
 from worker.parse.text import decode
@@ -25,16 +30,37 @@ def read(data: bytes, _limits: Limits) -> Document:
     """
     text = decode(data)
     try:
-        # numbers are not built: Python refuses integers of more than 4,300 digits, JSON does not; nor are objects kept
-        json.loads(text, object_pairs_hook=len, parse_int=len, parse_float=len, parse_constant=_refuse)
+        _check(text)
     except json.JSONDecodeError as error:
-        raise _failure(error.lineno, error.colno, error.msg) from None
+        if _is_of_lines(error):
+            return Document(text, "jsonl", "json")
+        if not _is_well_formed(plain(text)):
+            raise _failure(error.lineno, error.colno, error.msg) from None
     except _NotJsonError as error:
         raise _failure(*_place_of_constant(text), f"{error} is no JSON value") from None
     except RecursionError:
         message = "The JSON is nested too deep to be read; flatten it, or rename it to .txt to index it as plain text."
         raise FileError(Reason.PARSE_FAILED, message) from None
     return Document(text, "json", "json", markup="json")
+
+
+def _check(text: str) -> None:
+    # numbers are not built: Python refuses integers of more than 4,300 digits, JSON does not; nor are objects kept
+    json.loads(text, object_pairs_hook=len, parse_int=len, parse_float=len, parse_constant=_refuse)
+
+
+def _is_well_formed(text: str) -> bool:
+    try:
+        _check(text)
+    except (json.JSONDecodeError, _NotJsonError):
+        return False
+    return True
+
+
+def _is_of_lines(error: json.JSONDecodeError) -> bool:
+    """Whether what is too much is a second value, which begins a line."""
+    before, after = error.doc[: error.pos], error.doc[error.pos : error.pos + 1]
+    return error.msg == "Extra data" and after in '{["' and before.rstrip(" \t").endswith("\n")
 
 
 def _refuse(constant: str) -> None:

@@ -72,7 +72,12 @@ def title_of(text: str) -> str | None:
     title = given[1].strip().strip("\"'") if given else ""
     if title and not _BLOCK.fullmatch(title):
         return title
-    first = next((heading.title for heading in headings(text) if heading.title), None)
+    return first_title(headings(text))
+
+
+def first_title(found: Iterator[Heading]) -> str | None:
+    """The first heading that has a text."""
+    first = next((heading.title for heading in found if heading.title), None)
     return first and first[:_LONGEST_TITLE]
 
 

@@ -49,6 +49,10 @@ _MEMBERS = {
 #: Of text, by the type that its name or its beginning tells.
 _TEXT = {
     "markdown": "text/markdown",
+    "rst": "text/x-rst",
+    "asciidoc": "text/asciidoc",
+    "org": "text/org",
+    "tex": "text/x-tex",
     "json": "application/json",
     "notebook": "application/x-ipynb+json",
     "jsonl": "application/jsonl",

@@ -18,6 +18,7 @@ from schemas.errors import FileError
 from schemas.status import Reason
 from worker.parse.blocks import comment, edges, heading, item, joined, laid_out, named, paragraph, table
 from worker.parse.limits import Limits
+from worker.parse.markdown import title_of
 from worker.parse.package import member, opened
 
 _OASIS = "{urn:oasis:names:tc:opendocument:xmlns:"
@@ -35,6 +36,9 @@ _LEFT_OUT |= {f"{_TEXT}{name}" for name in ("tracked-changes", "sequence-decls",
 _MARKS = {f"{_TEXT}tab": "\t", f"{_TEXT}line-break": "\n", f"{_DRAW}text-box": "\n"}
 _H, _P, _LIST, _GRID = f"{_TEXT}h", f"{_TEXT}p", f"{_TEXT}list", f"{_TABLE}table"
 _EDGES = {f"{_STYLE}{kind}{pages}": kind for kind in ("header", "footer") for pages in ("", "-left", "-first")}
+#: Of a table that is a spreadsheet's.
+_OF_SHEETS = f"{_TABLE}of-sheets"
+_MATH = "{http://www.w3.org/1998/Math/MathML}"
 _ROW, _CELL, _COVERED = f"{_TABLE}table-row", f"{_TABLE}table-cell", f"{_TABLE}covered-table-cell"
 #: Equal cells or rows side by side are written once, with their number, which a hostile file may choose freely.
 _MAX_REPEATED = 1000
@@ -64,9 +68,12 @@ def read(data: bytes, limits: Limits) -> Document:
         slides = kind.findall(f"{_DRAW}page")
         limits.check_pages(len(slides), "slides")
         text, pages = laid_out((joined(_slide(s, n, limits), limits) for n, s in enumerate(slides, 1)), limits)
-        return Document(text, "odt", title=title, markup="markdown", pages=pages)
+        return Document(text, "odt", title=title or title_of(text), markup="markdown", pages=pages)
+    sheets = kind.findall(_GRID) if kind.tag == f"{_OFFICE}spreadsheet" else []
+    for sheet in sheets:
+        sheet.set(_OF_SHEETS, "true")
     text = joined(chain(_blocks(kind, limits), _edges(styles)), limits)
-    return Document(text, "odt", title=title, markup="markdown")
+    return Document(text, "odt", title=title or (None if sheets else title_of(text)), markup="markdown")
 
 
 def _refuse_encrypted(manifest: bytes) -> None:
@@ -75,12 +82,21 @@ def _refuse_encrypted(manifest: bytes) -> None:
 
 
 def _graft(root: Element, archive: ZipFile, names: set[str]) -> None:
-    """Put charts, which have members of their own, where they are shown; each once, however often it is."""
+    """Put charts and formulas, which have members of their own, where they are shown; each once."""
     for frame in root.iter(f"{_DRAW}object"):
         name = posixpath.normpath(f"{frame.get(_HREF, '')}/content.xml")
         if name in names:
             names.remove(name)
-            frame.extend(list(fromstring(archive.read(name)).iter(_DIAGRAM)))
+            content = fromstring(archive.read(name))
+            frame.extend([_formula(content)] if content.tag == f"{_MATH}math" else list(content.iter(_DIAGRAM)))
+
+
+def _formula(content: Element) -> Element:
+    """A formula as it was typed, else what is written in it."""
+    text = content.findtext(f".//{_MATH}annotation", "") or "".join(content.itertext())
+    span = Element(f"{_TEXT}span")
+    span.text = " ".join(text.split())
+    return span
 
 
 def _edges(styles: Element | None) -> Iterator[str]:
@@ -180,6 +196,8 @@ def _items(element: Element, depth: int) -> Iterator[str]:
         for child in entry:
             if child.tag == _LIST:
                 yield from _items(child, depth + 1)
+            elif child.tag == _H:
+                yield heading(_number(child, f"{_TEXT}outline-level", 6), _text(child))
             else:
                 yield item(depth, _text(child))
 
@@ -193,7 +211,7 @@ def _sheet(element: Element, limits: Limits) -> Iterator[str]:
 
 
 def _is_sheet(element: Element) -> bool:
-    return element.find(f".//{_CELL}[@{_OFFICE}value-type]") is not None
+    return element.get(_OF_SHEETS) is not None
 
 
 def _rows(parent: Element) -> Iterator[list[str]]:

@@ -1,4 +1,7 @@
-"""PDF by PDFium: the text of each page, and what Tesseract reads where a page is only a picture."""
+"""PDF by PDFium: the text of each page, and what Tesseract reads where a page is only a picture.
+
+Lines that the outline names are headings; comments stand behind the text of their page.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from pypdfium2 import raw
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.parse import types
+from worker.parse import outline, remarks, types
 from worker.parse.blocks import laid_out
 from worker.parse.image import NOTHING, recognise, spent
 from worker.parse.limits import Limits
@@ -21,17 +24,23 @@ _DPI = 200
 _MAX_PIXELS = 25_000_000
 #: Forms within forms in which pictures are looked for.
 _DEPTH = 3
-#: PDFium's marks of a hyphen at a line's end.
-_HYPHEN = re.compile("[\x02\ufffe]\n?")
+#: PDFium's marks of a hyphen at a line's end, and the hyphens that it does not mark.
+_HYPHEN = re.compile(r"[\x02\ufffe]\n?|(?<=\w)[\xad\u2010]\n(?=\w)")
+#: What programs write in front of a title or in place of it.
+_NO_TITLE = re.compile(r"(?:Microsoft \w+ - |untitled(?: document)?$|\(?anonymous\)?$)", re.IGNORECASE)
 
 
 def read(data: bytes, limits: Limits) -> Document:
     """The text of all pages. Raises `FileError`: `encrypted`, `needs_ocr`, `too_large`, `parse_failed`."""
     with _opened(data) as pdf:
         limits.check_pages(len(pdf))
-        title = pdf.get_metadata_dict().get("Title", "").strip() or None
-        text, pages = laid_out(_texts(pdf, limits), limits)
-    return Document(text, "pdf", title=title, pages=pages)
+        title = _NO_TITLE.sub("", pdf.get_metadata_dict().get("Title", "").strip()) or None
+        begin = outline.entries(pdf)
+        texts = _texts(pdf, limits)
+        if begin:
+            texts = (outline.marked(text, begin.get(number, [])) for number, text in enumerate(texts))
+        text, pages = laid_out(texts, limits)
+    return Document(text, "pdf", title=title, markup="markdown" if begin else "lines", pages=pages)
 
 
 def _opened(data: bytes) -> pypdfium2.PdfDocument:
@@ -53,6 +62,8 @@ def _texts(pdf: pypdfium2.PdfDocument, limits: Limits) -> Iterator[str]:
     for number in range(len(pdf)):
         try:
             page = pdf[number]
+            comments = remarks.beside(page)
+            page = remarks.drawn(pdf, number, page)
             text = _text(page)
         except pypdfium2.PdfiumError as error:
             damage = error
@@ -62,6 +73,7 @@ def _texts(pdf: pypdfium2.PdfDocument, limits: Limits) -> Iterator[str]:
             pictures = True
             if types.programs(("tesseract",)):
                 text = _recognised(page, until, limits)
+        text = "\n\n".join(filter(None, (text, "\n".join(comments))))
         found = found or bool(text)
         yield text
         page.close()

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from io import BytesIO
+from itertools import chain
 from typing import Any
 
+from defusedxml.ElementTree import fromstring
 from pptx import Presentation
-from pptx.oxml.ns import qn
+from pptx.oxml import parse_xml
+from pptx.oxml.ns import nsdecls, qn
 
 from schemas.document import Document
 from worker.parse import drawing
-from worker.parse.blocks import heading, item, joined, laid_out, paragraph, table
+from worker.parse.blocks import comment, heading, item, joined, laid_out, paragraph, table
 from worker.parse.limits import Limits
+from worker.parse.markdown import title_of
 from worker.parse.package import opened
 
+#: Of a formula within text.
+_FORMULA = "{http://schemas.microsoft.com/office/drawing/2010/main}m"
 _COMPATIBLE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 
 
@@ -24,23 +30,48 @@ def read(data: bytes, limits: Limits) -> Document:
     presentation = Presentation(BytesIO(data))
     slides = presentation.slides
     limits.check_pages(len(slides), "slides")
-    text, pages = laid_out((joined(_slide(s, n, limits), limits) for n, s in enumerate(slides, 1)), limits)
+    people = _people(presentation.part)
+    text, pages = laid_out((joined(_slide(s, n, people, limits), limits) for n, s in enumerate(slides, 1)), limits)
     title = (presentation.core_properties.title or "").strip()
-    return Document(text, "pptx", title=title or None, markup="markdown", pages=pages)
+    return Document(text, "pptx", title=title or title_of(text), markup="markdown", pages=pages)
 
 
-def _slide(slide: Any, number: int, limits: Limits) -> Iterator[str]:
+def _parts(part: Any, kind: str) -> Iterator[Any]:
+    """Roots of the parts that a part refers to as of the kind."""
+    for relation in part.rels.values():
+        if not relation.is_external and relation.reltype.endswith(kind):
+            yield fromstring(relation.target_part.blob)
+
+
+def _people(part: Any) -> dict[str, str]:
+    """Names of those who comment by their ids."""
+    authors = chain(*_parts(part, "/commentAuthors"), *_parts(part, "/authors"))
+    return {author.get("id", ""): author.get("name", "") for author in authors}
+
+
+def _comments(slide: Any, people: dict[str, str]) -> Iterator[str]:
+    """Comments and what is replied to them, as programs write them since 2018 and wrote them before."""
+    for element in chain.from_iterable(root.iter() for root in _parts(slide.part, "/comments")):
+        kind = element.tag.rpartition("}")[2]
+        if kind in ("cm", "reply"):
+            plain = element.findtext(qn("p:text"), "")
+            written = " ".join(drawing.written(body) for body in element if body.tag.endswith("}txBody"))
+            yield comment(people.get(element.get("authorId", ""), ""), plain or written)
+
+
+def _slide(slide: Any, number: int, people: dict[str, str], limits: Limits) -> Iterator[str]:
     _choose(slide.shapes.element)
     title = slide.shapes.title
     content = [block for block in _shapes(slide.shapes, title, limits) if block]
     frame = slide.notes_slide.notes_text_frame if slide.has_notes_slide else None
     notes = paragraph(frame.text) if frame is not None else ""
     name = title.text_frame.text if title is not None else ""
-    if name.strip() or content or notes:
+    beside = [f"Notes: {notes}"] if notes else []
+    beside += _comments(slide, people)
+    if name.strip() or content or beside:
         yield heading(1, name) or heading(1, f"Slide {number}")
     yield from content
-    if notes:
-        yield f"Notes: {notes}"
+    yield from beside
 
 
 def _choose(tree: Any) -> None:
@@ -49,6 +80,14 @@ def _choose(tree: Any) -> None:
         for several in group.findall(f"{_COMPATIBLE}AlternateContent"):
             at = group.index(several)
             group[at : at + 1] = [shape for choice in several[:1] for shape in choice]
+    for found in list(tree.iter(_FORMULA)):
+        found.getparent().replace(found, _run(drawing.formula(found)))
+
+
+def _run(text: str) -> Any:
+    run = parse_xml(f"<a:r {nsdecls('a')}><a:t/></a:r>")
+    run.text = text
+    return run
 
 
 def _shapes(shapes: Iterable[Any], title: Any, limits: Limits) -> Iterator[str]:

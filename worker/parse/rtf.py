@@ -12,8 +12,26 @@ from worker.parse.limits import Limits
 
 _TITLE = re.compile(r"\{\\title\s+([^{}\\]{1,500})\}")
 _CODE_PAGE = re.compile(r"\\ansicpg(\d{1,5})")
-#: The code page that Python has no number for.
-_MAC_ROMAN = "10000"
+#: Code pages that Python has no number for; and what a document without any says instead.
+_PAGES = {"10000": "mac_roman", "10001": "shift_jis", "10006": "mac_greek", "10007": "mac_cyrillic"}
+_PAGES |= {"10029": "mac_latin2", "10079": "mac_iceland", "10081": "mac_turkish"}
+_CHARACTERS = re.compile(r"\{\\rtf\d?\s*\\(mac|pca?)(?![a-z])")
+_OF_CHARACTERS = {"mac": "mac_roman", "pc": "cp437", "pca": "cp850"}
+#: Characters of a footnote, with all that it looks like.
+_LONGEST_NOTE = 100_000
+#: Encodings of the Macintosh's fonts, by the number that a font gives: the library names some that Python lacks.
+_OF_FONTS = {
+    78: "shift_jis",
+    79: "big5",
+    80: "euc_kr",
+    82: "cp1255",
+    85: "gb2312",
+    86: "mac_romanian",
+    87: "mac_cyrillic",
+}
+_OF_FONTS |= {88: "cp874", 89: "mac_latin2"}
+_NOTE = re.compile(r"\{\s*(?:\\\*\s*)?\\footnote(?![a-z])")
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _WESTERN = "cp1252"
 #: Lines end anywhere and mean nothing, also within the bytes of a character.
 _WITHIN_BYTES = re.compile(r"(?<=\\'[0-9a-fA-F]{2})[\r\n]+(?=\\')")
@@ -23,30 +41,55 @@ _BINARY = re.compile(rb"[0-9a-fA-F\s]{1000,}")
 
 def read(data: bytes, _limits: Limits) -> Document:
     """The document of a rich text; `FileError` (`parse_failed`) if it is none. Characters count in the plain text."""
-    from striprtf.striprtf import rtf_to_text
+    from striprtf.striprtf import charset_map, rtf_to_text
 
+    charset_map.update(_OF_FONTS)
     if not data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{\\rtf"):
         raise FileError(Reason.PARSE_FAILED, "The file is no rich text; save it as .rtf again, or rename it to .txt.")
     source, encoding = _without_code_page(_WITHIN_BYTES.sub("", _BINARY.sub(b"", data).decode("latin-1")))
-    text: str = rtf_to_text(source, encoding=encoding, errors=_ERRORS if encoding == "utf-8" else "replace")
+    text: str = rtf_to_text(
+        _with_notes(source), encoding=encoding, errors=_ERRORS if encoding == "utf-8" else "replace"
+    )
     title = _TITLE.search(source, 0, 65_536)
     # characters beyond 16 bits are written as two halves
     text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return Document(text.strip("\n"), "rtf", None, title[1].strip() if title else None)
 
 
+def _with_notes(source: str) -> str:
+    """The source with its footnotes in brackets where they are referred to: the library leaves them out."""
+    parts, done = [], 0
+    for note in _NOTE.finditer(source):
+        end = _end_of_group(source, note.end())
+        if note.start() >= done and end is not None:
+            parts += [source[done : note.start()], "{ (", source[note.end() : end].lstrip(), ")"]
+            done = end
+    return "".join([*parts, source[done:]])
+
+
+def _end_of_group(source: str, at: int) -> int | None:
+    """Where the brace stands that closes the group which a character is in."""
+    depth = 1
+    for brace in _BRACE.finditer(source, at, at + _LONGEST_NOTE):
+        depth += {"{": 1, "}": -1}.get(brace[0], 0)
+        if not depth:
+            return brace.start()
+    return None
+
+
 def _without_code_page(source: str) -> tuple[str, str]:
     """The source without the name of its code page, which the library takes for UTF-8 if it is not known, and that."""
     found = _CODE_PAGE.search(source, 0, 4096)
     if found is None:
-        return source, _WESTERN
+        said = _CHARACTERS.match(source)
+        return source, _OF_CHARACTERS[said[1]] if said else _WESTERN
     # another word in its place keeps apart what is around it
     return rf"{source[: found.start()]}\ansi{source[found.end() :]}", _encoding(found[1])
 
 
 def _encoding(page: str) -> str:
     try:
-        return "mac_roman" if page == _MAC_ROMAN else codecs.lookup(f"cp{page}").name
+        return _PAGES.get(page) or codecs.lookup(f"cp{page}").name
     except LookupError:
         return _WESTERN
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from unicodedata import category
 
@@ -22,6 +23,8 @@ _MARKS = {
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
 
+#: What UTF-7 makes of such a mark, which shares its last letter with what follows.
+_UTF7 = (b"+/v8", b"+/v9", b"+/v+", b"+/v/")
 #: Bytes that are looked at to tell the encoding of text that is not UTF-8.
 _SAMPLE = 16_384
 #: Bytes of a line that are looked at on either side of one beyond ASCII.
@@ -93,7 +96,8 @@ def read(data: bytes, _limits: Limits) -> Document:
 def decode(data: bytes) -> str:
     """The text of `data`, without its byte order mark.
 
-    Text that is UTF-8 but for a few bytes, or has surrogates that make no character, has U+FFFD in their place.
+    Lines that end in a carriage return alone end in a newline instead. Text that is UTF-8 but for a few bytes, or has
+    surrogates that make no character, has U+FFFD in their place.
     Raises `FileError`: `binary`, `not_utf8` (with the byte's offset) where no encoding fits, `no_text`.
     """
     _refuse_signatures(data)
@@ -106,7 +110,8 @@ def decode(data: bytes) -> str:
         raise FileError(Reason.BINARY, message)
     if not text or text.isspace():
         raise FileError(Reason.NO_TEXT)
-    return text
+    # as old Macintoshes ended lines
+    return text.replace("\r", "\n") if "\r" in text and "\n" not in text else text
 
 
 def _refuse_signatures(data: bytes) -> None:
@@ -117,6 +122,9 @@ def _refuse_signatures(data: bytes) -> None:
 
 def _marked(data: bytes) -> str | None:
     """The text by its byte order mark, None where it has none or a mark is not borne out by what follows."""
+    if data.startswith(_UTF7):
+        with suppress(UnicodeDecodeError):
+            return data.decode("utf-7").removeprefix("\ufeff")
     for mark, encoding in _MARKS.items():
         if data.startswith(mark):
             text = data[len(mark) :].decode(encoding, "replace")

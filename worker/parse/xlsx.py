@@ -13,7 +13,7 @@ from xml.etree.ElementTree import Element
 from zipfile import ZipFile
 
 from defusedxml.ElementTree import fromstring
-from openpyxl import load_workbook
+from openpyxl.reader.excel import ExcelReader
 
 from schemas.document import Document
 from worker.parse import drawing
@@ -30,7 +30,7 @@ _THREADS = "{http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomm
 def read(data: bytes, limits: Limits) -> Document:
     """The sheets as Markdown. Raises `FileError` as `package.opened` does."""
     with opened(data, limits, declarations=False) as archive:
-        book = load_workbook(BytesIO(data), read_only=True, data_only=True, keep_links=False)
+        book = _loaded(data)
         try:
             limits.check_pages(len(book.worksheets), "sheets")
             text = joined(_sheets(book, archive, limits), limits)
@@ -40,18 +40,34 @@ def read(data: bytes, limits: Limits) -> Document:
     return Document(text, "xlsx", title=title or None, markup="markdown")
 
 
+def _loaded(data: bytes) -> Any:
+    reader = ExcelReader(BytesIO(data), read_only=True, data_only=True, keep_links=False)
+    # it fails on some sheets that hold nothing but a chart, and makes objects of the others that nobody asks for
+    reader.read_chartsheet = lambda *_: None
+    reader.read()
+    return reader.wb
+
+
 def _sheets(book: Any, archive: ZipFile, limits: Limits) -> Iterator[str]:
     places, people = _places(archive)
-    for sheet in book.worksheets:
-        # what a sheet says of its size is often wrong
-        sheet.reset_dimensions()
-        content = table(_rows(sheet), limits)
-        place = places.get(sheet.title)
+    sheets = {sheet.title: sheet for sheet in book.worksheets}
+    # sheets of a chart only are not the book's
+    for title in [*places, *(title for title in sheets if title not in places)]:
+        content = _content(sheets.get(title), limits)
+        place = places.get(title)
         beside = [block for block in _beside(archive, place, people, limits) if block] if place else []
         if content or beside:
-            yield heading(1, sheet.title)
+            yield heading(1, title)
             yield content
             yield from beside
+
+
+def _content(sheet: Any, limits: Limits) -> str:
+    if sheet is None:
+        return ""
+    # what a sheet says of its size is often wrong
+    sheet.reset_dimensions()
+    return table(_rows(sheet), limits)
 
 
 def _places(archive: ZipFile) -> tuple[dict[str, str], dict[str, str]]:
@@ -81,7 +97,7 @@ def _beside(archive: ZipFile, sheet: str, people: dict[str, str], limits: Limits
         for box in fromstring(archive.read(parts["drawing"])).iter(f"{_SHEETS}txBody"):
             yield paragraph(drawing.written(box))
         for _, kind, name in related(archive, parts["drawing"]):
-            if kind == "chart":
+            if kind in ("chart", "chartEx"):
                 # its values are those of cells
                 yield from drawing.chart(archive.read(name), limits, values=False)
 

@@ -138,7 +138,7 @@ _ALIASES = {
     "text": "txt",
 }
 #: Extensions that the index knows and no type above has.
-_OTHERS = "csx doc geojson gql ipp ndjson plist pyw rake rtf tsv webmanifest"
+_OTHERS = "csx doc geojson gql ipp jsonc mht mhtml ndjson plist pyw rake rtf tsv webmanifest"
 
 
 class Types:

@@ -1,0 +1,64 @@
+"""Texts as programs of the last century wrote them, and the documents of the first word processors."""
+
+from __future__ import annotations
+
+import pytest
+
+from worker.parse import rtf
+from worker.parse.doc import _FIELD
+from worker.parse.limits import Limits
+from worker.parse.text import decode
+
+LIMITS = Limits()
+
+
+def test_lines_of_old_macintoshes_are_lines() -> None:
+    assert decode(b"one\r\rtwo\r") == "one\n\ntwo\n"
+    assert decode(b"one\r\ntwo\rthree") == "one\r\ntwo\rthree"
+
+
+def test_utf7_is_known_by_its_mark() -> None:
+    assert decode(b"+/v8-Hallo +AOQ- Welt") == "Hallo ä Welt"
+    assert decode(b"Hallo +AOQ-") == "Hallo +AOQ-"
+    assert decode(b"+/v8-\xff and more of it") != ""
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "text"),
+    [
+        (r"\mac", r"caf\'8e", "café"),
+        (r"\pc", r"caf\'82", "café"),
+        (r"\ansi{\fonttbl{\f0\fcharset78 Osaka;}}", r"\f0 \'93\'fa\'96\'7b", "日本"),
+        (r"\ansi{\fonttbl{\f0\fcharset82 Peninim;}}", r"\f0 \'f9\'ec", "של"),
+        (r"\ansi\ansicpg10007", r"\'8f\'f0", "Пр"),
+    ],
+)
+def test_rich_text_of_the_macintosh_is_read(head: str, body: str, text: str) -> None:
+    assert rtf.read(f"{{\\rtf1{head}{{\\fonttbl}}{body}}}".encode(), LIMITS).text.casefold() == text.casefold()
+
+
+@pytest.mark.parametrize("mark", [r"{\footnote", r"{\*\footnote"])
+def test_footnotes_of_rich_text_stand_where_they_are_referred_to(mark: str) -> None:
+    raw = rf"{{\rtf1\ansi One{mark} \pard{{\i that}} is, \}} two}}. Three{mark} never closed"
+    assert rtf.read(raw.encode(), LIMITS).text == "One (that is, } two). Three"
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        'HYPERLINK "http://example.org/a" ',
+        'HYPERLINK \\l "_Toc1" ',
+        "PAGEREF _Toc123 \\h ",
+        "REF _Ref99 \\h \\* ",
+        'TOC \\o "1-3" \\h \\z \\u ',
+        "PAGE  \\* MERGEFORMAT ",
+        "SEQ Figure \\* ARABIC ",
+    ],
+)
+def test_what_a_field_is_told_to_show_is_no_text(field: str) -> None:
+    assert _FIELD.sub("", f"see {field}shown, and so on") == "see shown, and so on"
+
+
+@pytest.mark.parametrize("text", ["PAGE 3 of the REF manual", "HYPERLINK is a field", "TOC of all", "SEQ 7"])
+def test_words_that_fields_have_as_well_are_text(text: str) -> None:
+    assert _FIELD.sub("", text) == text

@@ -1,0 +1,135 @@
+"""What a PDF holds beside the text of its pages: an outline, forms, comments, and hyphens at the ends of lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from schemas.document import Document
+from schemas.source import ChunkSettings
+from worker.chunk import chunk
+from worker.parse import Limits, isolated, outline, parse
+from worker.tokens import cl100k
+
+FONT = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding<</Differences[128/hyphentwo]>>>>"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def helper() -> Iterator[None]:
+    """No helper process outlives these tests."""
+    yield
+    isolated.stop()
+
+
+def pdf(
+    pages: list[list[str]], extra: dict[int, str] | None = None, *, root: str = "", of_page: str = "", info: str = ""
+) -> bytes:
+    """A file with lines on pages, the objects from number 50 on, and more in the catalogue and on the first page."""
+    objects = {1: f"<</Type/Catalog/Pages 2 0 R{root}>>", 3: FONT, 4: f"<<{info}>>", **(extra or {})}
+    numbers = [10 + 2 * at for at in range(len(pages))]
+    kids = " ".join(f"{number} 0 R" for number in numbers)
+    objects[2] = f"<</Type/Pages/Count {len(pages)}/Kids[{kids}]>>"
+    for number, lines in zip(numbers, pages, strict=True):
+        drawn = "BT /F 12 Tf 14 TL 72 700 Td " + " ".join(f"({line}) Tj T*" for line in lines) + " ET"
+        more = of_page if number == numbers[0] else ""
+        objects[number] = (
+            f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]/Contents {number + 1} 0 R"
+            f"/Resources<</Font<</F 3 0 R>>>>{more}>>"
+        )
+        objects[number + 1] = f"<</Length {len(drawn)}>>stream\n{drawn}\nendstream"
+    body = "".join(f"{number} 0 obj\n{text}\nendobj\n" for number, text in objects.items())
+    return f"%PDF-1.7\n{body}trailer\n<</Root 1 0 R/Info 4 0 R>>\n%%EOF".encode("latin-1")
+
+
+def read(data: bytes) -> Document:
+    return parse("a.pdf", data, Limits())
+
+
+def with_outline(pages: list[list[str]], *marks: tuple[str, int]) -> Document:
+    """Marks are titles and the pages they lead to, each within the one before."""
+    extra = {50: f"<</First 51 0 R/Last 51 0 R/Count {len(marks)}>>"}
+    for at, (title, page) in enumerate(marks):
+        below = f"/First {52 + at} 0 R/Last {52 + at} 0 R/Count 1" if at + 1 < len(marks) else ""
+        extra[51 + at] = f"<</Title({title})/Parent {50 + at} 0 R/Dest[{10 + 2 * page} 0 R/Fit]{below}>>"
+    return read(pdf(pages, extra, root="/Outlines 50 0 R"))
+
+
+def test_lines_that_the_outline_names_are_headings() -> None:
+    pages = [
+        ["Contents", "Tides 2"],
+        ["1. The Tides", "They rise.", "# Not named"],
+        ["1.1 Of the", "Northern Sea", "They fall."],
+    ]
+    document = with_outline(pages, ("The tides", 1), ("Of the Northern Sea", 2))
+    assert document.markup == "markdown"
+    assert document.text == (
+        "Contents\nTides 2\n\n# 1. The Tides\n\nThey rise.\n\\# Not named\n\n## 1.1 Of the Northern Sea\n\nThey fall."
+    )
+    chunks = chunk(document, ChunkSettings(), cl100k(), 8192)
+    assert [(c.title, c.page, c.context) for c in chunks[1:]] == [
+        ("1. The Tides", 2, ""),
+        ("1.1 Of the Northern Sea", 3, "1. The Tides"),
+    ]
+
+
+def test_an_outline_that_names_nothing_on_its_pages_changes_nothing() -> None:
+    assert with_outline([["One line", "another"]], ("Elsewhere", 0), ("One", 0)).text == "One line\nanother"
+
+
+def test_an_outline_that_goes_in_circles_ends() -> None:
+    extra = {
+        50: "<</First 51 0 R/Last 51 0 R/Count 1>>",
+        51: "<</Title(One)/Next 51 0 R/First 51 0 R/Dest[10 0 R/Fit]>>",
+    }
+    assert "One" in read(pdf([["One", "words"]], extra, root="/Outlines 50 0 R")).text
+
+
+def test_a_page_of_many_lines_and_titles_takes_no_time() -> None:
+    begin = [(1, "word" * 50 + str(number)) for number in range(100)]
+    assert outline.marked("\n".join(["word " * 50] * 5000), begin).count("#") == 0
+
+
+def form(look: str) -> str:
+    field = f"<</Type/Annot/Subtype/Widget/FT/Tx/T(Name)/V(Ada)/Rect[72 600 200 620]{look}>>"
+    extra = {50: "<</Fields[51 0 R]>>", 51: field}
+    drawn = "/Tx BMC BT /F 12 Tf 2 5 Td (Ada) Tj ET EMC"
+    extra[52] = (
+        "<</Type/XObject/Subtype/Form/BBox[0 0 128 20]/Resources<</Font<</F 3 0 R>>>>"
+        f"/Length {len(drawn)}>>stream\n{drawn}\nendstream"
+    )
+    return read(pdf([["Your name:"]], extra, root="/AcroForm 50 0 R", of_page="/Annots[51 0 R]")).text
+
+
+def test_values_of_forms_are_text() -> None:
+    assert form("/AP<</N 52 0 R>>") == "Your name:\nAda"
+    assert form("") == "Your name:\n\nName: Ada"
+
+
+def test_comments_stand_behind_their_page() -> None:
+    marks = (
+        "<</Subtype/Text/T(Ada)/Contents(Is it so?)/Rect[0 0 9 9]>><</Subtype/Popup/Contents(Is it so?)/Rect[0 0 9 9]>>"
+    )
+    marks += "<</Subtype/Highlight/Contents(Yes)/Rect[0 0 9 9]>><</Subtype/Link/Contents(a link)/Rect[0 0 9 9]>>"
+    document = read(pdf([["One"], ["Two"]], of_page=f"/Annots[{marks}]"))
+    assert document.text == "One\n\nComment by Ada: Is it so?\nComment: Yes\n\nTwo"
+    assert [document.text[start:][:3] for start in document.pages] == ["One", "Two"]
+
+
+@pytest.mark.parametrize(
+    ("title", "kept"),
+    [
+        ("untitled", None),
+        ("Microsoft Word - tides.doc", "tides.doc"),
+        ("(anonymous)", None),
+        ("Untitled tides", "Untitled tides"),
+    ],
+)
+def test_what_programs_put_in_a_title_is_none(title: str, kept: str | None) -> None:
+    escaped = title.replace("(", "\\(").replace(")", "\\)")
+    assert read(pdf([["One"]], info=f"/Title({escaped})")).title == kept
+
+
+@pytest.mark.parametrize("hyphen", [r"\200", "-"])
+def test_words_that_are_broken_at_a_lines_end_are_whole(hyphen: str) -> None:
+    assert read(pdf([[f"They are re{hyphen}", "sponsible for the pier"]])).text == "They are responsible for the pier"
