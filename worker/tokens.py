@@ -33,7 +33,7 @@ _LETTER, _SPACE, _DIGIT, _SIGN = 1, 2, 4, 8
 
 
 #: Bytes of a text from which on numpy is faster than tiktoken.
-_LONG = 1024
+_LONG = 768
 
 #: Bytes whose characters are counted at a time, to bound the memory that takes.
 _WINDOW = 1 << 22
