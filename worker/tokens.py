@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, reduce
 from importlib.util import find_spec
 from itertools import pairwise
+from operator import or_
 from pathlib import Path
 from typing import Protocol
 
@@ -23,6 +24,8 @@ Bytes = NDArray[np.uint8]
 #: Bytes of a block that is tested for being one run of letters, white space or signs. tiktoken's regex gives up on
 #: a million blanks and its merging slows down on long runs; a run of two blocks is therefore always cut.
 _BLOCK = 1024
+#: Bytes between those of a block that are looked at first.
+_APART = 64
 
 #: One bit per kind of byte: letters, white space, digits (never a long token), signs; bytes of a character beyond
 #: ASCII may be of any kind and have none.
@@ -30,7 +33,7 @@ _LETTER, _SPACE, _DIGIT, _SIGN = 1, 2, 4, 8
 
 
 #: Bytes of a text from which on numpy is faster than tiktoken.
-_LONG = 1024
+_LONG = 768
 
 #: Bytes whose characters are counted at a time, to bound the memory that takes.
 _WINDOW = 1 << 22
@@ -135,14 +138,23 @@ def _pieces(text: str, data: bytes) -> Iterator[str]:
 
 def _run_cuts(data: bytes) -> Offsets:
     """Byte offsets to cut long runs at: where their content says so, else at the blocks' starts."""
-    blocks = len(data) // _BLOCK
-    # eight bytes at a time: all kinds of a block end up in the eight bytes of one word
-    words = np.frombuffer(data.translate(_KINDS), dtype=np.uint64, count=blocks * _BLOCK // 8)
-    folded = np.bitwise_or.reduce(words.reshape(blocks, _BLOCK // 8), axis=1)
-    kinds = np.bitwise_or.reduce(folded.view(np.uint8).reshape(blocks, 8), axis=1)
     raw = np.frombuffer(data, dtype=np.uint8)
-    found = [_block_cuts(raw, int(block) * _BLOCK) for block in np.flatnonzero(_IS_RUN[kinds])]
+    found = [_block_cuts(raw, start) for start in _likely_runs(data) if _is_run(data[start : start + _BLOCK])]
     return np.unique(np.concatenate(found)) if found else np.empty(0, dtype=np.int64)
+
+
+def _likely_runs(data: bytes) -> list[int]:
+    """Starts of the blocks in which bytes far apart are of one kind."""
+    blocks = len(data) // _BLOCK
+    if not blocks:
+        return []
+    kinds = np.frombuffer(data[: blocks * _BLOCK : _APART].translate(_KINDS), dtype=np.uint8).reshape(blocks, -1)
+    found: list[int] = (_IS_RUN[np.bitwise_or.reduce(kinds, axis=1)].nonzero()[0] * _BLOCK).tolist()
+    return found
+
+
+def _is_run(block: bytes) -> bool:
+    return bool(_IS_RUN[reduce(or_, set(block.translate(_KINDS)))])
 
 
 def _block_cuts(raw: Bytes, start: int) -> Offsets:

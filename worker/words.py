@@ -138,7 +138,7 @@ class Words:
         for start, end in odd:
             flags[start:end] = False
         words = _places(flags)
-        ends = np.append(words[1:], len(data))
+        ends = np.concatenate([words[1:], [len(data)]])
         for start, _ in odd:
             # the last word before such a part ends where that begins
             before = int(words.searchsorted(start)) - 1
@@ -153,18 +153,20 @@ class Words:
     def _divide(self, data: bytes, words: Offsets, lengths: Offsets, flags: Flags) -> bool:
         """Flag the starts of the tokens in the words that are more than one; False: too many of them are new."""
         numbers = _numbers(data, words, lengths)
-        missed = _places(~self._tokens.has(numbers) | (lengths > _LONGEST))
+        missed = _places(~self._tokens.has(numbers, self._tokens.slots(numbers)) | (lengths > _LONGEST))
         words, lengths, numbers = words[missed], lengths[missed], (numbers[0][missed], numbers[1][missed])
+        slots = self._learned.slots(numbers)
         with self._lock:
-            known = self._learned.has(numbers) & (lengths <= _LONGEST)
-            inner = self._inner[self._learned.slots((numbers[0][known], numbers[1][known]))]
+            known = self._learned.has(numbers, slots) & (lengths <= _LONGEST)
+            inner = self._inner[slots[known]]
         _flag(flags, words[known], inner)
         new = _places(~known)
-        parts = [data[a : a + n] for a, n in zip(words[new].tolist(), lengths[new].tolist(), strict=True)]
-        if len({part for part in parts if part not in self._remembered}) * _FOR_NEW > len(data):
+        at = words[new].tolist()
+        parts = [data[start:end] for start, end in zip(at, (words + lengths)[new].tolist(), strict=True)]
+        if len(set(parts).difference(self._remembered)) * _FOR_NEW > len(data):
             return False
         starts = list(map(self._starts_in, parts))
-        places = [word + start for word, inside in zip(words[new].tolist(), starts, strict=True) for start in inside]
+        places = [word + start for word, inside in zip(at, starts, strict=True) for start in inside]
         flags[np.array(places, dtype=np.int64)] = True
         self._learn((numbers[0][new], numbers[1][new]), lengths[new], starts)
         return True
@@ -172,6 +174,8 @@ class Words:
     def _learn(self, numbers: Pair, lengths: Offsets, starts: list[list[int]]) -> None:
         """Remember where the tokens of words start, of those that are not too long for it."""
         short = _places(lengths <= _LONGEST)
+        if not short.size:
+            return
         inner = np.array([sum(1 << start for start in starts[i]) for i in short.tolist()], dtype="<u2")
         pair = (numbers[0][short], numbers[1][short])
         with self._lock:
@@ -196,16 +200,18 @@ class _Table:
 
     def __init__(self, bits: int) -> None:
         self._shift = np.uint64(64 - bits)
-        self._first, self._second = np.zeros(1 << bits, dtype=np.uint64), np.zeros(1 << bits, dtype=np.uint64)
+        # side by side, so that a pair is in one line of the processor's cache
+        self._first, self._second = np.zeros((1 << bits, 2), dtype=np.uint64).T
 
     def slots(self, pair: Pair) -> Offsets:
         mixed = (pair[0] * _FIRST) ^ (pair[1] * _SECOND)
         mixed ^= mixed >> np.uint64(29)
-        return ((mixed * _FIRST) >> self._shift).astype(np.int64)
+        mixed *= _FIRST
+        mixed >>= self._shift
+        return mixed.view(np.int64)
 
-    def has(self, pair: Pair) -> Flags:
-        """Which of the pairs are in the table."""
-        slots = self.slots(pair)
+    def has(self, pair: Pair, slots: Offsets) -> Flags:
+        """Which of the pairs are in the table, given their slots."""
         found: Flags = (self._first[slots] == pair[0]) & (self._second[slots] == pair[1])
         return found
 
@@ -245,13 +251,15 @@ def _numbers(data: bytes, words: Offsets, lengths: Offsets) -> Pair:
     memory = data + bytes(_LONGEST)
     numbers = np.ndarray((len(data) + _HALF,), dtype="<u8", buffer=memory, strides=(1,))
     lengths = np.minimum(lengths, _LONGEST)
-    return numbers[words] & _FIRST_MASKS[lengths], numbers[words + _HALF] & _SECOND_MASKS[lengths]
+    # on what is not aligned, `take` is faster than an index
+    first, second = numbers.take(words), numbers.take(words + _HALF)
+    return first & _FIRST_MASKS.take(lengths), second & _SECOND_MASKS.take(lengths)
 
 
 def _flag(flags: Flags, words: Offsets, inner: NDArray[np.uint16]) -> None:
     """Flag the bytes of each word whose bits are set."""
-    word, byte = np.nonzero(np.unpackbits(inner.view(np.uint8).reshape(-1, 2), axis=1, bitorder="little"))
-    flags[words[word] + byte] = True
+    bits = _places(np.unpackbits(inner.view(np.uint8), bitorder="little").view(np.bool_))
+    flags[words[bits // _LONGEST] + bits % _LONGEST] = True
 
 
 def _safe(kinds: Bytes, end: int) -> int:
@@ -296,22 +304,31 @@ def _word_starts(data: bytes, kinds: Bytes) -> Flags:
     `\p{N}{1,3}+`, ` ?[^\s\p{L}\p{N}]++[\r\n]*+`, `\s++$`, `\s*[\r\n]`, `\s+(?!\S)`, `\s`.
     """
     raw = np.frombuffer(data, dtype=np.uint8)
-    before = np.concatenate([[np.uint8(0)], kinds[:-1]])
+    around = _between(0, kinds, _BREAK)
+    before = around[:-2]
     flags: Flags = kinds != before
     # one blank goes with the letters behind it, a space with signs; line breaks with the signs before them
-    behind_space = np.concatenate([[False], raw[:-1] == ord(" ")])
     is_sign, is_letter = kinds == _SIGN, kinds == _LETTER
-    flags &= ~((is_letter & (before == _BLANK)) | (is_sign & behind_space))
-    flags &= ~((kinds == _BREAK) & (before & (_SIGN | _WHITE) != 0))
+    flags &= ~((is_letter & (before == _BLANK)) | ((kinds == _BREAK) & (before & (_SIGN | _WHITE) != 0)))
+    flags[1:] &= ~(is_sign[1:] & (raw[:-1] == ord(" ")))
     # a single sign goes with the letters behind it
-    signs = _places(is_sign & flags)
-    behind = signs + _WIDTHS[raw[signs]]
-    single = signs[is_letter[np.minimum(behind, len(kinds) - 1)] & (behind < len(kinds))]
-    flags[single + _WIDTHS[raw[single]]] = False
-    _part_apostrophes(raw, kinds, single[raw[single] == ord("'")], flags)
-    _part_blanks(kinds, flags)
+    single = (is_sign & _first_ends(raw, flags))[:-1] & is_letter[1:]
+    flags[1:] &= ~single
+    _part_apostrophes(raw, kinds, _places(single & (raw[:-1] == ord("'"))), flags)
+    _part_blanks(kinds, around, flags)
     _part_digits(kinds, flags)
     return flags
+
+
+def _first_ends(raw: Bytes, flags: Flags) -> Flags:
+    """Which bytes are the last of a word's first character."""
+    wide = _places(raw >= _LEADS[0])
+    if not wide.size:
+        return flags
+    ends = flags.copy()
+    ends[wide] = False
+    ends[wide + _WIDTHS[raw[wide]] - 1] = flags[wide]
+    return ends
 
 
 def _part_apostrophes(raw: Bytes, kinds: Bytes, at: Offsets, flags: Flags) -> None:
@@ -326,23 +343,19 @@ def _part_apostrophes(raw: Bytes, kinds: Bytes, at: Offsets, flags: Flags) -> No
             flags[index + length] = True
 
 
-def _part_blanks(kinds: Bytes, flags: Flags) -> None:
-    """Have words begin in runs of blanks as what is around them tells."""
-    blank = np.concatenate([[False], kinds == _BLANK, [False]])
-    edges = _places(blank[1:] != blank[:-1])
-    firsts, ends = edges[::2], edges[1::2]
-    around = np.concatenate([kinds, [_BREAK]])
+def _part_blanks(kinds: Bytes, around: Bytes, flags: Flags) -> None:
+    """Have words begin in runs of blanks as what is around them tells; the text's end is as good as a line break."""
+    firsts, ends = _runs(around == _BLANK)
     # the last blank stands by itself, or with what is behind it, unless that is a line break or the end
-    inner = around[ends] & _WHITE == 0
+    inner = around[ends + 1] & _WHITE == 0
     flags[ends[inner] - 1] = True
     # blanks between line breaks belong to them, unless signs have the first of these
     between = firsts[~inner & (firsts > 0)]
     between = between[kinds[between - 1] == _BREAK]
     flags[between] = False
     if between.size:
-        is_break = np.concatenate([[False], kinds == _BREAK, [False]])
-        sides = _places(is_break[1:] != is_break[:-1])
-        starts = sides[::2][sides[1::2].searchsorted(between)]
+        starts, ends = _runs(_between(0, kinds, 0) == _BREAK)
+        starts = starts[ends.searchsorted(between)]
         flags[between[(starts > 0) & (kinds[starts - 1] == _SIGN)]] = True
 
 
@@ -351,6 +364,19 @@ def _part_digits(kinds: Bytes, flags: Flags) -> None:
     at = _places(kinds == _DIGIT)
     if not at.size:
         return
-    firsts = _places(flags[at])
-    runs = np.repeat(firsts, np.diff(np.append(firsts, len(at))))
-    flags[at[(np.arange(len(at)) - runs) % 3 == 0]] = True
+    number = np.arange(len(at))
+    firsts = np.maximum.accumulate(np.where(flags[at], number, 0))
+    flags[at[(number - firsts) % 3 == 0]] = True
+
+
+def _between(first: int, kinds: Bytes, last: int) -> Bytes:
+    """Kinds with one more at either end."""
+    around = np.empty(len(kinds) + 2, dtype=np.uint8)
+    around[0], around[1:-1], around[-1] = first, kinds, last
+    return around
+
+
+def _runs(flags: Flags) -> tuple[Offsets, Offsets]:
+    """Where the runs of flagged bytes begin and end, of a text with one more, not flagged, at either end."""
+    edges = _places(flags[1:] != flags[:-1])
+    return edges[::2], edges[1::2]

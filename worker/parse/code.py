@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from schemas.document import Definition, Document, Reference
@@ -34,15 +33,11 @@ def read(text: str, language: str | None, limits: Limits) -> Document:
 
 
 def _structured(plain: Document, found: Syntax) -> Document:
-    definitions = tuple(_definition(*row) for row in found["definitions"])
-    paths = [*((*one.scope, one.name) for one in definitions), ()]
+    names, kinds, scopes, *places = found["definitions"]
+    scopes = list(map(tuple, scopes))
+    definitions = tuple(map(Definition, names, kinds, scopes, *places))
+    paths = [*((*scope, name) for scope, name in zip(scopes, names, strict=True)), ()]
+    used, as_, within, lines = found["references"]
     # -1 is the last of them
-    scopes = map(paths.__getitem__, found["within"])
-    references = tuple(map(Reference, found["names"], found["kinds"], scopes, found["lines"]))
+    references = tuple(map(Reference, used, as_, map(paths.__getitem__, within), lines))
     return replace(plain, markup="code", definitions=definitions, references=references)
-
-
-def _definition(
-    name: str, kind: str, scope: Iterable[str], start: int, body: int, end: int, first: int, last: int, signature: str
-) -> Definition:
-    return Definition(name, kind, tuple(scope), start, body, end, first, last, signature)

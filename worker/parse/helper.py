@@ -90,8 +90,8 @@ def _send(answers: BinaryIO, answer: dict[str, Any]) -> None:
         head = orjson.dumps(answer)
     except MemoryError:
         head, text = orjson.dumps({"memory": True, "last": True}), b""
-    answers.write(ANSWER.pack(len(head), len(text)))
-    answers.write(head)
+    # all at once where there is no text: each write may wake the parent
+    answers.write(ANSWER.pack(len(head), len(text)) + head)
     answers.write(text)
     answers.flush()
 

@@ -188,14 +188,15 @@ def _plain(language: str) -> Around:
 def _border(language: str, indent: bytes) -> re.Pattern[bytes]:
     begins, level = _BEGINS.get(language, _ANYTHING), re.escape(indent)
     behind = rb"[ \t]*\r?\n" if language in _WITHOUT_BRACES else rb"(?:[ \t]*\r?\n|%s%s)" % (level, _ENDS)
-    return re.compile(rb"(?:\A|(?<=\n)%s)(?=%s%s)" % (behind, level, begins))
+    # the line break above comes first, as it is quickly found; the text's start is a border anyway
+    return re.compile(rb"\n%s(?=%s%s)" % (behind, level, begins))
 
 
 def _parts(
     data: bytes, border: re.Pattern[bytes], start: int, end: int, apart: re.Pattern[bytes] | None = None
 ) -> Iterator[Span]:
     left_out = {found.span() for found in apart.finditer(data, start, end)} if apart else set()
-    borders = {end, *(found.end() for found in border.finditer(data, start, end)), *chain(*left_out)}
+    borders = {end, *(found.end() for found in border.finditer(data, max(start - 1, 0), end)), *chain(*left_out)}
     at = start
     for place in sorted(borders):
         if place > at and (at, place) not in left_out:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
 import numpy as np
 
@@ -84,7 +84,7 @@ Captures = dict[str, "list[Node]"]
 Span = tuple[int, int]
 _range: Callable[[Node], Span] = attrgetter("byte_range")
 _Looked = tuple["list[_Found]", set[int], Captures]
-Row = tuple[str, str, tuple[str, ...], int, int, int, int, int, str]
+Columns = Sequence[Sequence[Any]]
 
 
 @dataclass(slots=True)
@@ -108,16 +108,13 @@ class _Found:
 
 
 class Syntax(TypedDict):
-    """Columns. Definitions: name, kind, scope, start, body and end (characters), first and last line, signature.
+    """Columns: those of definitions are as `Definition` has them, those of references as `Reference` has them.
 
-    References: name, kind, index of the definition they are in (-1: none), line.
+    In place of its scope a reference has the index of the definition it is in (-1: none).
     """
 
-    definitions: list[Row]
-    names: list[str]
-    kinds: list[str]
-    within: list[int]
-    lines: list[int]
+    definitions: Columns
+    references: Columns
 
 
 def syntax(data: bytes, language: str) -> Syntax | None:
@@ -136,19 +133,7 @@ def _syntax(data: bytes, language: str, known: Grammar) -> Syntax | None:
     breaks = (np.frombuffer(data, dtype=np.uint8) == _LINE_BREAK).nonzero()[0]
     table = np.array([(one.start, one.body, one.end, one.parent) for one in found], dtype=np.int64).reshape(-1, 4)
     uses = _uses(data, captures, names, frozenset(_BUILTIN.get(language, "").split()))
-    starts, *named = zip(*uses, strict=True) if uses else ((), (), ())
-    at = np.array(starts, dtype=np.int64)
-    at_lines = (breaks.searchsorted(at) + 1).tolist()
-    # each once for a line
-    once = dict.fromkeys(zip(*named, _within(table, at).tolist(), at_lines, strict=True))
-    names_, kinds, within, lines = map(list, zip(*once, strict=True)) if once else ([], [], [], [])
-    return {
-        "definitions": list(_placed(data, breaks, found, table)),
-        "names": names_,
-        "kinds": kinds,
-        "within": within,
-        "lines": lines,
-    }
+    return {"definitions": _placed(data, breaks, found, table), "references": _referred(breaks, table, uses)}
 
 
 def _looked_at(data: bytes, language: str, known: Grammar) -> _Looked | None:
@@ -332,13 +317,12 @@ def _unsound(errors: list[Span], found: list[_Found]) -> int:
     return total
 
 
-def _placed(data: bytes, breaks: Offsets, found: list[_Found], table: Offsets) -> Iterator[Row]:
+def _placed(data: bytes, breaks: Offsets, found: list[_Found], table: Offsets) -> Columns:
     """The definitions by characters and lines; `table` has their start, body and end in bytes."""
-    firsts = (breaks.searchsorted(table[:, 0]) + 1).tolist()
-    lasts = (breaks.searchsorted(table[:, 2] - 1) + 1).tolist()
     places = table[:, :3] if data.isascii() else _characters(data, table[:, :3])
-    for one, (start, body, end), first, last in zip(found, places.tolist(), firsts, lasts, strict=True):
-        yield one.name, one.kind, one.scope, start, body, end, first, last, _signature(data, one)
+    lines = breaks.searchsorted(table[:, ::2] - (0, 1)) + 1
+    named = ([one.name for one in found], [one.kind for one in found], [one.scope for one in found])
+    return (*named, *places.T.tolist(), *lines.T.tolist(), [_signature(data, one) for one in found])
 
 
 def _characters(data: bytes, table: Offsets) -> Offsets:
@@ -369,6 +353,16 @@ def _uses(data: bytes, captures: Captures, names: set[int], builtin: frozenset[s
             if name not in skipped:
                 uses[start] = (start, name.strip("<>") if kind == "import" else name, kind)
     return sorted(uses.values())[:_MAX_REFERENCES]
+
+
+def _referred(breaks: Offsets, table: Offsets, uses: list[tuple[int, str, str]]) -> Columns:
+    """The references, each once for a line."""
+    if not uses:
+        return ((), (), (), ())
+    starts, names, kinds = zip(*uses, strict=True)
+    at = np.array(starts, dtype=np.int64)
+    lines = (breaks.searchsorted(at) + 1).tolist()
+    return tuple(zip(*dict.fromkeys(zip(names, kinds, _within(table, at).tolist(), lines, strict=True)), strict=True))
 
 
 def _within(table: Offsets, at: Offsets) -> Offsets:

@@ -4,11 +4,10 @@
 (generator_function_declaration) @function
 (method_definition) @method
 (variable_declarator name: (identifier) value: [(arrow_function) (function_expression) (generator_function)]) @function
-((program (lexical_declaration (variable_declarator name: (identifier) value: (_)? @_value) @variable))
+((program [(lexical_declaration (variable_declarator name: (identifier) value: (_)? @_value) @variable)
+    (variable_declaration (variable_declarator name: (identifier) value: (_)? @_value) @variable)
+    (export_statement (lexical_declaration (variable_declarator name: (identifier)) @variable))])
     (#not-match? @_value "^require\\("))
-((program (variable_declaration (variable_declarator name: (identifier) value: (_)? @_value) @variable))
-    (#not-match? @_value "^require\\("))
-(program (export_statement (lexical_declaration (variable_declarator name: (identifier)) @variable)))
 (assignment_expression left: [(identifier) (member_expression)]
     right: [(arrow_function) (function_expression) (generator_function) (class)]) @function
 (pair key: (property_identifier) value: [(arrow_function) (function_expression)]) @method
