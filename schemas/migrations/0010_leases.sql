@@ -4,6 +4,5 @@ CREATE TABLE file_lease (
     owner uuid PRIMARY KEY,
     until timestamptz NOT NULL
 );
--- its index goes with it
-ALTER TABLE search_index_file DROP COLUMN lease_until;
-CREATE INDEX search_index_file_leased ON search_index_file (index_id, lease_owner) WHERE status = 'indexing';
+-- lease_until stays, with its index, for workers of the release before: they know of no other lease, and theirs hold
+CREATE INDEX search_index_file_held ON search_index_file (index_id, lease_owner) WHERE status = 'indexing';

@@ -93,6 +93,18 @@ def test_files_of_an_owner_go_back_when_its_lease_is_over_and_not_before(pool: P
     assert claimed(pool, task, uuid4()) < lost
 
 
+def test_a_worker_of_the_release_before_holds_its_files_by_their_own_rows(pool: Pool, task: UUID) -> None:
+    held = claimed(pool, task, uuid4(), 2)
+    do(pool, "DELETE FROM file_lease")
+    do(pool, "UPDATE search_index_file SET lease_until = now() + interval '8 s' WHERE id = ANY (%s)", list(held))
+    assert returned(pool) == set()
+    do(pool, "UPDATE search_index_file SET lease_until = now() - interval '1 ms' WHERE id = ANY (%s)", list(held))
+    assert returned(pool) == held
+    claimed(pool, task, uuid4())
+    # such a worker's sweep must leave alone what ours hold
+    assert do(pool, "SELECT FROM search_index_file WHERE status = 'indexing' AND lease_until IS NOT NULL") == []
+
+
 def test_who_is_stopped_amid_a_claim_keeps_neither_the_sweep_nor_what_it_held(pool: Pool, task: UUID) -> None:
     owner = uuid4()
     held = claimed(pool, task, owner, 2)

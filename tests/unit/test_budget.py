@@ -233,9 +233,7 @@ def test_a_user_is_not_held_back_by_the_rate_but_by_a_block(budget: Budget, hour
 
 def test_a_user_hears_of_a_block_by_another_process_within_a_moment(redis_url: str, hours: Hours) -> None:
     name = uuid4().hex
-    one, other = (
-        Budget("m", name, UNLIMITED, redis_url=redis_url, concurrency=1, clock=hours.clock) for _ in range(2)
-    )
+    one, other = (Budget("m", name, UNLIMITED, redis_url=redis_url, concurrency=1, clock=hours.clock) for _ in range(2))
     assert one.query(lambda: ANSWER, tokens=1) is ANSWER
     fail(other, EmbeddingUnavailable("busy", status_code=429, retry_after=30))
     hours.pause(CALM)

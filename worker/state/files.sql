@@ -83,7 +83,7 @@ WITH held AS (
     SELECT id, count(*) OVER () AS together FROM summed WHERE place = 1 OR NOT suspect AND before < %(bytes)s
 )
 UPDATE search_index_file f
-SET status = 'indexing', lease_owner = %(owner)s, attempts = attempts + 1,
+SET status = 'indexing', lease_owner = %(owner)s, lease_until = NULL, attempts = attempts + 1,
     task_id = %(task_id)s, parsing = s.together
 FROM chosen s, search_index_task t, search_index i
 WHERE f.id = s.id
@@ -169,7 +169,11 @@ FROM (
         -- rows that somebody else locks are being finished or cancelled
         SELECT f.id, f.crashes, f.parsing = 1 OR f.suspect AND f.attempts > %(deaths)s AS counts
         FROM search_index_file f
-        WHERE f.status = 'indexing' AND NOT EXISTS (
+        WHERE f.status = 'indexing'
+          -- held by a worker of the release before
+          AND (f.lease_until IS NULL
+               OR f.lease_until < now() AND pg_postmaster_start_time() < now() - interval '10 s')
+          AND NOT EXISTS (
             SELECT FROM file_lease l
             WHERE l.owner = f.lease_owner AND (l.until BETWEEN now() AND now() + 2 * %(lease)s
                                                OR pg_postmaster_start_time() >= now() - interval '10 s'))
