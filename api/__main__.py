@@ -26,7 +26,10 @@ def main() -> None:
 
 @main.command()
 def serve() -> None:
-    """Answer HTTP on API_HOST and API_PORT, after bringing the database up to date."""
+    """Answer HTTP on API_HOST and API_PORT.
+
+    The database is brought up to date first.
+    """
     import uvicorn
 
     from api.main import create_app
@@ -55,7 +58,10 @@ def serve() -> None:
 
 @main.command()
 def watch() -> None:
-    """Watch the folders of tools that ask for it (`config.watch`); of several such processes one does."""
+    """Watch the folders of tools with `config.watch`.
+
+    Of several such processes one does.
+    """
     import signal
     from threading import Event
 
@@ -70,7 +76,10 @@ def watch() -> None:
 
 @main.command()
 def up() -> None:
-    """Run everything on this machine until Ctrl-C: Postgres, Redis, API, workers, beat and Flower."""
+    """Run everything on this machine until Ctrl-C.
+
+    Postgres, Redis, API, workers, beat, watch and Flower.
+    """
     from api.stack import StackError
     from api.stack import up as run
 
@@ -84,7 +93,10 @@ def up() -> None:
 @click.option("--folder", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Folder to index.")
 @click.option("--query", "queries", multiple=True, help="What to look for; may be given several times.")
 def demo(folder: Path | None, queries: tuple[str, ...]) -> None:
-    """Start everything, index a folder (this repository without one), show answers, and stop."""
+    """Start everything, index a folder, show answers, and stop.
+
+    Without a folder this repository is indexed.
+    """
     from api.demo import run
     from api.stack import StackError
 
@@ -108,7 +120,10 @@ def migrate() -> None:
 @click.option("--all", "every", is_flag=True, help="Every index there is.")
 @click.option("--repair", is_flag=True, help="Mend what differs.")
 def fsck(tool_id: UUID | None, every: bool, repair: bool) -> None:
-    """Compare the vectors of TOOL_ID with Postgres, id by id; the status is 1 if they differ and were not mended."""
+    """Compare the vectors of TOOL_ID with Postgres, id by id.
+
+    The status is 1 if they differ and were not mended.
+    """
     if every == (tool_id is not None):
         raise click.UsageError("Name a tool, or say --all.")
     from api.fsck import run

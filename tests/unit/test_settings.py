@@ -45,6 +45,13 @@ def test_a_bad_value_is_said_with_its_variable_and_what_it_takes(
     assert "secret" not in message
 
 
+def test_help_cuts_no_sentence(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    said(monkeypatch, "--help")
+    usage, *lines = capsys.readouterr().out.splitlines()
+    assert usage.startswith("Usage: ")
+    assert not [line for line in lines if line.endswith("...")]
+
+
 def test_all_bad_values_are_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("API_PORT", "x")
     monkeypatch.setenv("MAX_PAGES", "-1")
