@@ -22,6 +22,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (made / "kills.md").write_text("# Bad\n\nKILL-ME\n")
     (made / "loops.md").write_text("# Bad\n\nLOOP-FOR-EVER\n")
     (made / "eats.md").write_text("# Bad\n\nEAT-ALL-MEMORY\n")
+    (made / "kills-later.md").write_text("# Bad\n\nKILL-LATER\n")
     return made
 
 
@@ -42,18 +43,19 @@ def running(
         yield started
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(400)
 def test_poison_is_tried_alone_and_condemns_nobody_else(running: Service, folder: Path) -> None:
     workers = {name: process.child.pid for name, process in running.processes.items()}
     tool = running.local_tool(folder)
-    running.wait(tool, seconds=200)
+    running.wait(tool, seconds=360)
     outcomes = {file["file_path"]: (file["status"], file["reason"]) for file in running.files(tool)}
     assert outcomes.pop("kills.md") == ("failed", "crashed")
     assert outcomes.pop("loops.md") == ("failed", "crashed")
     assert outcomes.pop("eats.md") == ("failed", "crashed")
+    assert outcomes.pop("kills-later.md") == ("failed", "crashed")
     assert set(outcomes.values()) == {("indexed", None)}
     assert len(outcomes) == INNOCENT
-    (bad,) = running.files(tool, q="kills")
+    (bad,) = running.files(tool, q="kills.md")
     assert "three times" in bad["message"]
     # a pool child died each time; the workers themselves went on
     assert {name: process.child.pid for name, process in running.processes.items()} == workers

@@ -48,7 +48,7 @@ def test_a_bad_value_is_said_with_its_variable_and_what_it_takes(
 def test_help_cuts_no_sentence(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     said(monkeypatch, "--help")
     usage, *lines = capsys.readouterr().out.splitlines()
-    assert usage.startswith("Usage: foldex")
+    assert usage.startswith("Usage: ")
     assert not [line for line in lines if line.endswith("...")]
 
 

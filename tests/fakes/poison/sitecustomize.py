@@ -1,18 +1,25 @@
 """Parsers that kill, hang and exhaust: on the path of a test's workers, it is imported before anything else.
 
-A file that says KILL-ME ends its process, LOOP-FOR-EVER never returns, and EAT-ALL-MEMORY raises MemoryError.
+A file that says KILL-ME ends its process, LOOP-FOR-EVER never returns, and EAT-ALL-MEMORY raises MemoryError. One that
+says KILL-LATER ends it when it is embedded.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Sequence
 
 from schemas.document import Document
 from worker import lease, parse
+from worker.embed import Vectors
+from worker.embed.local import LocalEmbedder
+from worker.state import files
 
 _parse = parse.parse
+_embed = LocalEmbedder.embed
 lease.PARSE_SECONDS = 1.5
+files.MAX_DEATHS = 1
 
 
 def poisoned(name: str, data: bytes, limits: parse.Limits, *, binaries: bool = False) -> Document:
@@ -25,4 +32,11 @@ def poisoned(name: str, data: bytes, limits: parse.Limits, *, binaries: bool = F
     return _parse(name, data, limits, binaries=binaries)
 
 
+def fatal(self: LocalEmbedder, texts: Sequence[str]) -> Vectors:
+    if any("KILL-LATER" in text for text in texts):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return _embed(self, texts)
+
+
+LocalEmbedder.embed = fatal  # type: ignore[method-assign] # so that it is met by whoever embeds
 parse.parse = poisoned
