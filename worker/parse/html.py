@@ -26,8 +26,8 @@ _DROPPED = (
 #: Tables that say themselves that they lay out a page, and what stands in the cells of those that do not.
 _LAYOUT = 'table[role="presentation"], table[role="none"]'
 _LAID_OUT = "table table, td h1, td h2, td h3, td h4, td h5, td h6, td pre"
-#: Where words may be broken, and are not.
-_BREAKS = re.compile("[\xad\u200b]")
+#: Where words may be broken, and are not; scripts without blanks have the second between words.
+_BREAKS = re.compile("\xad|(?<=[!-\u024f])\u200b(?=[!-\u024f])")
 _WIDE = ", ".join(f"{cell}[{side}span]" for cell in ("td", "th") for side in ("col", "row"))
 #: Columns that a cell goes over, at most.
 _WIDEST = 64
