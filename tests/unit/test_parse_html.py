@@ -113,3 +113,4 @@ def test_formulas_are_text_once(formula: str, shown: str) -> None:
 
 def test_where_words_may_be_broken_they_are_not() -> None:
     assert text("<p>Donau&shy;dampf&#8203;schiff</p>") == "Donaudampfschiff"
+    assert text("<p>ខ្ញុំ&#8203;ស្រឡាញ់</p>") == "ខ្ញុំ\u200bស្រឡាញ់"

@@ -90,6 +90,26 @@ def test_a_document_without_a_title_has_its_first_heading() -> None:
     assert parse("a.docx", saved(document), LIMITS).title == "What it is about"
 
 
+@pytest.mark.parametrize("style", ["HTML Preformatted", "Source Code"])
+def test_lines_of_code_in_word_are_one_block(style: str) -> None:
+    document = docx.Document()
+    document.styles.add_style(style, 1)
+    document.add_paragraph("Before")
+    for line in ("def f():", "    # not a heading", "", "    return '```'", "    pass"):
+        document.add_paragraph(line, style=style)
+    document.add_paragraph("After")
+    text = parse("a.docx", saved(document), LIMITS).text
+    code = "def f():\n    # not a heading\n    return '```'\n    pass"
+    assert text == f"Before\n\n```\n{code}\n```\n\nAfter"
+
+
+def test_lines_of_code_in_open_text_are_one_block() -> None:
+    line = '<t:p t:style-name="{}">{}</t:p>'
+    style = '<s:style xmlns:s="' + OFFICE + 'style:1.0" s:name="P1" s:parent-style-name="Preformatted_20_Text"/>'
+    body = line.format("P1", 'if x:<t:line-break/><t:s t:c="4"/>y()') + line.format("Preformatted_20_Text", "z()")
+    assert open_text(style + body) == "```\nif x:\n    y()\nz()\n```"
+
+
 def test_a_sheet_with_a_chart_only_is_no_damage() -> None:
     book = Workbook()
     book.active.append(["a", "b"])

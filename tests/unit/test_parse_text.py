@@ -16,14 +16,30 @@ from hypothesis import strategies as st
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.parse import csv, email, html, jsonl, markdown, notebook, parse, rtf, toml, xml, yaml
+from worker.parse import (
+    asciidoc,
+    csv,
+    email,
+    html,
+    jsonl,
+    markdown,
+    notebook,
+    org,
+    parse,
+    rst,
+    rtf,
+    tex,
+    toml,
+    xml,
+    yaml,
+)
 from worker.parse import json as json_
 from worker.parse.limits import Limits
 from worker.parse.text import decode
 
 LIMITS = Limits()
 READERS = [csv.read, email.read, html.read, json_.read, jsonl.read, markdown.read, notebook.read, rtf.read, toml.read]
-READERS += [xml.read, yaml.read]
+READERS += [asciidoc.read, org.read, rst.read, tex.read, xml.read, yaml.read]
 
 FRENCH = "Le café est près de la forêt, où l'été dure déjà. Ça va très bien, merci à vous. "
 LANGUAGES = [

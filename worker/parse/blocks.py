@@ -7,9 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from worker.parse.limits import Limits
+from worker.parse.markdown import fenced
 
 #: What would begin a heading or a fence, which a paragraph is not.
 _MARK = re.compile(r"(?=#{1,6}(?:\s|$)|`{3}|~{3})")
+#: How a block of code begins and ends, where nothing in it does.
+_CODE, _END_OF_CODE = "```\n", "\n```"
 _BLANKS = re.compile(r"\s+")
 _WORD = re.compile(r"[^\W\d_]+")
 #: Words at the edge of a page that only counts pages, beside Roman numbers.
@@ -39,6 +42,12 @@ def item(depth: int, text: str) -> str:
     """A list item, indented by its depth from 0."""
     line = _line(text)
     return f"{'  ' * max(0, min(depth, 8))}- {line}" if line else ""
+
+
+def code(text: str) -> str:
+    """A line of code, or several; `joined` puts those that follow one another in one block."""
+    text = text.strip("\n")
+    return fenced(text) if text.strip() else ""
 
 
 def named(name: str, text: str) -> str:
@@ -84,7 +93,11 @@ def joined(blocks: Iterable[str], limits: Limits) -> str:
         if not block.strip():
             continue
         gap = "" if not parts else "\n" if _is_item(before) and _is_item(block) else "\n\n"
-        parts += (gap, block)
+        if before.endswith(_END_OF_CODE) and block.startswith(_CODE):
+            parts[-1] = parts[-1].removesuffix(_END_OF_CODE)
+            parts += ("\n", block.removeprefix(_CODE))
+        else:
+            parts += (gap, block)
         size += len(gap) + len(block)
         limits.check_characters(size)
         before = block

@@ -17,12 +17,14 @@ from docx.oxml.ns import qn
 
 from schemas.document import Document
 from worker.parse import drawing
-from worker.parse.blocks import comment, edges, heading, item, joined, paragraph, table
+from worker.parse.blocks import code, comment, edges, heading, item, joined, paragraph, table
 from worker.parse.limits import Limits
 from worker.parse.markdown import title_of
 from worker.parse.package import opened
 
 _HEADING = re.compile(r"heading (\d)$", re.IGNORECASE)
+#: Styles of code, of Word and of what makes documents of pages and Markdown.
+_CODE = re.compile(r"(?:source )?code(?: ?block)?|html preformatted|preformatted(?: text)?", re.IGNORECASE)
 _LIST = re.compile(r"list\b(?:.*? (\d)$)?", re.IGNORECASE)
 #: Parts that hold text beside the body.
 _NOTES = ("/footnotes", "/endnotes")
@@ -111,7 +113,7 @@ def _styles(document: Any) -> Styles:
 
 
 def _kind(style: Any) -> tuple[str, int]:
-    """("heading", level), ("list", depth) or ("text", 0); built-in names are English in every language."""
+    """("heading", level), ("list", depth), ("code", 0) or ("text", 0); built-in names are English in every language."""
     named = style.find(qn("w:name")) if style is not None else None
     name = named.get(_VALUE, "") if named is not None else ""
     found = _HEADING.match(name)
@@ -120,6 +122,8 @@ def _kind(style: Any) -> tuple[str, int]:
     outline = style.find(f"{_PROPERTIES}/{qn('w:outlineLvl')}") if style is not None else None
     if outline is not None and outline.get(_VALUE, "9") < "6":
         return "heading", int(outline.get(_VALUE)) + 1
+    if _CODE.fullmatch(name):
+        return "code", 0
     listed = _LIST.match(name)
     return ("list", int(listed[1] or 1) - 1) if listed else ("text", 0)
 
@@ -155,6 +159,8 @@ def _paragraph(element: Any, styles: Styles) -> str:
         kind, level = "heading", int(outline.get(_VALUE)) + 1
     if kind == "heading":
         return heading(level, text)
+    if kind == "code":
+        return code(text)
     depth = properties.find(f"{qn('w:numPr')}/{qn('w:ilvl')}")
     if kind == "list" or depth is not None:
         return item(int(depth.get(_VALUE, 0)) if depth is not None else level, text)

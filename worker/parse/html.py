@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from schemas.document import Document
 from schemas.errors import FileError
@@ -26,8 +26,9 @@ _DROPPED = (
 #: Tables that say themselves that they lay out a page, and what stands in the cells of those that do not.
 _LAYOUT = 'table[role="presentation"], table[role="none"]'
 _LAID_OUT = "table table, td h1, td h2, td h3, td h4, td h5, td h6, td pre"
-#: Where words may be broken, and are not.
-_BREAKS = re.compile("[\xad\u200b]")
+#: Where words may be broken, and are not; scripts without blanks have the second between words.
+_BREAKS = re.compile("\xad|(?<=[!-\u024f])\u200b(?=[!-\u024f])")
+_WIDE = ", ".join(f"{cell}[{side}span]" for cell in ("td", "th") for side in ("col", "row"))
 #: Columns that a cell goes over, at most.
 _WIDEST = 64
 _MAIN = "main, [role=main], body > article"
@@ -88,6 +89,8 @@ def to_markdown(markup: str) -> tuple[str, str | None]:
 
 
 def _check_depth(markup: str) -> None:
+    if markup.count("<") <= _DEEPEST_ELEMENT:
+        return
     depth = 0
     for tag in _TAG.finditer(markup):
         if tag[2].lower() in _NOT_NESTED or markup[tag.end() - 2] == "/":
@@ -98,16 +101,23 @@ def _check_depth(markup: str) -> None:
             raise FileError(Reason.PARSE_FAILED, message)
 
 
+class _Told(NamedTuple):
+    """Numbers of nodes that are no text, and of tables that lay out a page; columns and rows of cells over several."""
+
+    dropped: set[int]
+    layout: set[int]
+    wide: dict[int, tuple[int, int]]
+
+
 def _rendered(tree: Any) -> str:
     """The page's main part; all of it where no part is marked as that, or none of it is text."""
     body = tree.body or tree.root
     if body is None:
         return ""
-    dropped = {node.mem_id for node in tree.css(_DROPPED)}
-    layout = _layout(tree)
-    text = "\n\n".join(filter(None, (_markdown(part, dropped, layout) for part in _outermost(tree.css(_MAIN)))))
-    text = text or _markdown(body, dropped, layout)
-    text = text or _markdown(body, {node.mem_id for node in tree.css(_NO_TEXT)}, layout)
+    told = _Told({node.mem_id for node in tree.css(_DROPPED)}, _layout(tree), _wide(tree))
+    text = "\n\n".join(filter(None, (_markdown(part, told) for part in _outermost(tree.css(_MAIN)))))
+    text = text or _markdown(body, told)
+    text = text or _markdown(body, told._replace(dropped={node.mem_id for node in tree.css(_NO_TEXT)}))
     return _BREAKS.sub("", text)
 
 
@@ -126,6 +136,11 @@ def _layout(tree: Any) -> set[int]:
     return found
 
 
+def _wide(tree: Any) -> dict[int, tuple[int, int]]:
+    """Columns and rows of the cells that say how many they go over."""
+    return {cell.mem_id: (_span(cell, "colspan"), _span(cell, "rowspan")) for cell in tree.css(_WIDE)}
+
+
 def _table_around(table: Any) -> int | None:
     """The table whose cells hold this node."""
     node = table.parent
@@ -138,7 +153,7 @@ def _table_around(table: Any) -> int | None:
     return None
 
 
-def _markdown(root: Any, dropped: set[int], layout: set[int]) -> str:
+def _markdown(root: Any, told: _Told) -> str:
     """Walks without recursion: pages may be nested as deep as they like."""
     page = _Page()
     waiting: list[Any] = [root]
@@ -150,7 +165,7 @@ def _markdown(root: Any, dropped: set[int], layout: set[int]) -> str:
         tag = node.tag
         if tag == "-text":
             page.write(node.text_content or "")
-        elif tag is None or tag.startswith("-") or node.mem_id in dropped:
+        elif tag is None or tag.startswith("-") or node.mem_id in told.dropped:
             continue
         elif tag == "pre":
             page.code(node)
@@ -159,9 +174,9 @@ def _markdown(root: Any, dropped: set[int], layout: set[int]) -> str:
         elif tag == "math":
             page.write(_formula(node))
         else:
-            name = "div" if tag in ("table", "tr", "td", "th") and _is_layout(node, layout) else tag
-            if name in ("td", "th"):
-                page.spans = (_span(node, "colspan"), _span(node, "rowspan"))
+            name = "div" if tag in ("table", "tr", "td", "th") and _is_layout(node, told.layout) else tag
+            if told.wide and name in ("td", "th"):
+                page.spans = told.wide.get(node.mem_id, (1, 1))
             page.open(name)
             waiting.append(name)
             waiting += reversed(list(node.iter(include_text=True)))
@@ -268,8 +283,9 @@ class _Page:
     def cell(self, text: str) -> None:
         """Add a cell, behind those of rows above that reach down to this one; those that it goes over stay empty."""
         assert self.cells is not None  # noqa: S101 - the caller has asked
-        self.cells += [""] * self.behind
-        while len(self.cells) in self.below:
+        if self.behind:
+            self.cells += [""] * self.behind
+        while self.below and len(self.cells) in self.below:
             self.cells.append("")
         (columns, rows), self.spans = self.spans, (1, 1)
         if rows > 1:
@@ -281,7 +297,8 @@ class _Page:
     def row(self) -> None:
         """Emit the cells gathered, with the line that makes a Markdown table below the first of them."""
         cells, self.cells = self.cells, None
-        self.below = {column: left - 1 for column, left in self.below.items() if left > 1}
+        if self.below:
+            self.below = {column: left - 1 for column, left in self.below.items() if left > 1}
         if not cells or not any(cells):
             return
         self.emit(f"| {' | '.join(cells)} |", 1)

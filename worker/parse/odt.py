@@ -6,6 +6,7 @@ Comments follow the paragraph, list or table they belong to; what stands at the 
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from xml.etree.ElementTree import Element
@@ -16,7 +17,7 @@ from defusedxml.ElementTree import fromstring
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.parse.blocks import comment, edges, heading, item, joined, laid_out, named, paragraph, table
+from worker.parse.blocks import code, comment, edges, heading, item, joined, laid_out, named, paragraph, table
 from worker.parse.limits import Limits
 from worker.parse.markdown import title_of
 from worker.parse.package import member, opened
@@ -38,6 +39,10 @@ _H, _P, _LIST, _GRID = f"{_TEXT}h", f"{_TEXT}p", f"{_TEXT}list", f"{_TABLE}table
 _EDGES = {f"{_STYLE}{kind}{pages}": kind for kind in ("header", "footer") for pages in ("", "-left", "-first")}
 #: Of a table that is a spreadsheet's.
 _OF_SHEETS = f"{_TABLE}of-sheets"
+#: Of a paragraph of code, and the styles of such.
+_IS_CODE = f"{_TEXT}is-code"
+_CODE = re.compile(r"Preformatted(?:_20_Text)?|Source_20_Code|Code", re.IGNORECASE)
+_NAME, _PARENT = f"{_STYLE}name", f"{_STYLE}parent-style-name"
 _MATH = "{http://www.w3.org/1998/Math/MathML}"
 _ROW, _CELL, _COVERED = f"{_TABLE}table-row", f"{_TABLE}table-cell", f"{_TABLE}covered-table-cell"
 #: Equal cells or rows side by side are written once, with their number, which a hostile file may choose freely.
@@ -59,6 +64,7 @@ def read(data: bytes, limits: Limits) -> Document:
         _graft(root, archive, names)
         styles = fromstring(archive.read("styles.xml")) if "styles.xml" in names else None
         meta = fromstring(archive.read("meta.xml")) if "meta.xml" in names else None
+    _mark_code(root)
     body = root.find(f"{_OFFICE}body")
     kind = next(iter(body), None) if body is not None else None
     if kind is None:
@@ -74,6 +80,15 @@ def read(data: bytes, limits: Limits) -> Document:
         sheet.set(_OF_SHEETS, "true")
     text = joined(chain(_blocks(kind, limits), _edges(styles)), limits)
     return Document(text, "odt", title=title or (None if sheets else title_of(text)), markup="markdown")
+
+
+def _mark_code(root: Element) -> None:
+    """Tell the paragraphs that are code, by a style or by that which it is made of."""
+    styles = {style.get(_NAME): style.get(_PARENT, "") for style in root.iter(f"{_STYLE}style")}
+    for one in root.iter(_P):
+        name = one.get(f"{_TEXT}style-name", "")
+        if _CODE.fullmatch(name) or _CODE.fullmatch(styles.get(name, "")):
+            one.set(_IS_CODE, "true")
 
 
 def _refuse_encrypted(manifest: bytes) -> None:
@@ -127,7 +142,7 @@ def _block(element: Element, limits: Limits) -> Iterator[str]:
     if element.tag == _H:
         yield heading(_number(element, f"{_TEXT}outline-level", 6), _text(element))
     elif element.tag == _P:
-        yield paragraph(_text(element))
+        yield code(_text(element)) if element.get(_IS_CODE) else paragraph(_text(element))
     elif element.tag == _LIST:
         yield from _items(element, 0)
     else:
