@@ -178,7 +178,9 @@ class LocalWatch:
             self._fresh_until = time.monotonic() + folder.took / WALK_SHARE
             return watch.QUIET if self._renewed else timedelta(0)
         if folder.stale.is_set() and time.monotonic() >= self._fresh_until:
+            # what has changed is seen by the look that follows
             folder.close()
+            return None
         if folder.changed.is_set():
             folder.changed.clear()
             return watch.QUIET
@@ -221,7 +223,7 @@ class Folder:
         self.place = place
         self.ready, self.changed, self.stale, self.ended = Event(), Event(), Event(), Event()
         self.failed = False
-        #: Seconds that it takes to find the directories.
+        #: Seconds of processor time that it takes to find the directories.
         self.took = 0.0
         self._closed = closed
         self._stop = Event()
@@ -262,11 +264,11 @@ class Folder:
     def _begin(self) -> None:
         """Look whether all is watched; raises `OSError` if there are no handles left, which nobody says otherwise."""
         next(changes_in(self.place.path, watch_filter=None, recursive=False, rust_timeout=1, yield_on_timeout=True))
-        began = time.monotonic()
+        began = time.thread_time()
         # one that came since it was looked for
         if any(path not in self._watched for path in self._directories()):
             self.stale.set()
-        self.took = time.monotonic() - began
+        self.took = time.thread_time() - began
 
     def _directories(self) -> Iterator[str]:
         """The folder itself and the directories in it that a listing enters."""

@@ -119,9 +119,12 @@ def test_what_is_made_edited_renamed_and_deleted_is_picked_up(
     appears(running, tool, "feathers", "birds.md")
     (folder / "cars.md").rename(folder / "wheels.md")
     appears(running, tool, "carword", "wheels.md")
+    before = len(settled(running, tool))
     (folder / "deep" / "er").mkdir(parents=True)
     write(folder / "deep" / "er", nested="# nested\n\nThe nestedword.")
     appears(running, tool, "nestedword", "deep/er/nested.md")
+    # to watch the new directories costs no further run
+    assert len(settled(running, tool)) == before + 1
     shutil.rmtree(folder / "deep")
     appears(running, tool, "nestedword")
     (folder / "apples.md").unlink()
