@@ -314,7 +314,7 @@ ODD: dict[str, tuple[bytes, str, str | None, str]] = {
     "latin-1.txt": (b"caf\xe9 and more", "indexed", None, ""),
     "utf16.txt": ("text".encode("utf-16"), "indexed", None, ""),
     "nul.txt": (b"a\0b", "skipped", "binary", "offset 1"),
-    "invalid.json": (b'{"a": 1,}', "failed", "parse_failed", "line 1"),
+    "invalid.json": (b'{"a" 1}', "failed", "parse_failed", "line 1"),
     "nan.json": (b'{"a": NaN}', "failed", "parse_failed", "NaN"),
     "deep.json": (b"[" * 200_000, "failed", "parse_failed", ""),
     "empty.md": (b"", "skipped", "empty", "no content"),

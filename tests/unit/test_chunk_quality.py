@@ -46,6 +46,13 @@ def markdown(rng: random.Random, lines: int) -> list[str]:
     return made
 
 
+def org(rng: random.Random, lines: int) -> list[str]:
+    made: list[str] = []
+    while len(made) < lines:
+        made += [f"{'*' * rng.randint(1, 4)} {prose(rng, 5)}", ""] if rng.random() < 0.1 else [prose(rng) + "."]
+    return made
+
+
 def plain(rng: random.Random, lines: int) -> list[str]:
     return [prose(rng) if rng.random() < 0.9 else "" for _ in range(lines)]
 
@@ -89,6 +96,7 @@ def code(rng: random.Random, lines: int) -> list[str]:
 
 MADE: dict[str, tuple[str, Callable[[random.Random, int], list[str]]]] = {
     "markdown": ("a.md", markdown),
+    "headings": ("a.org", org),
     "lines": ("a.txt", plain),
     "table": ("a.csv", table),
     "keys": ("a.yaml", yaml),
