@@ -210,7 +210,7 @@ class Hit(BaseModel):
 
 
 class Coverage(BaseModel):
-    """How much of the folder the answer was looked for in."""
+    """How much of the folder the answer was looked for in: of files whose vectors were lost, words in Postgres count."""
 
     indexed_files: int
     total_files: int
