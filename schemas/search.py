@@ -210,7 +210,7 @@ class Hit(BaseModel):
 
 
 class Coverage(BaseModel):
-    """How much of the folder the answer was looked for in."""
+    """How much of the folder the answer was looked for in; files whose vectors are lost count for words in Postgres."""
 
     indexed_files: int
     total_files: int

@@ -66,6 +66,9 @@ class Calls(BaseModel):
 
     name: str
     definitions: int = Field(description="Definitions that the question is about, counted up to 100.")
-    ambiguous: bool = Field(description="There are several; `scope`, `file_id` or a qualified name choose one.")
+    ambiguous: bool = Field(
+        description="There are several, of which `scope`, `file_id` or a qualified name choose one; or some of the "
+        "callers may call another definition of that name."
+    )
     items: list[Call]
     truncated: bool

@@ -88,7 +88,9 @@ def list_callers(
 ) -> Calls:
     """The definitions that call one of this name, those that call them, and so on; `scope` and `file_id` choose one."""
     start = _start(resources, index, name, scope, file_id)
-    return _shown(name, start, calls.callers(resources.pool, index.id, start, depth))
+    found = calls.callers(resources.pool, index.id, start, depth)
+    near = {row["file_id"] for row in found[0] if row["depth"] == 1}
+    return _shown(name, start, found, ambiguous=start.is_shared and not near <= start.own)
 
 
 @router.get("/symbols/callees")
@@ -111,8 +113,10 @@ def _start(resources: Resources, index: Index, name: str, scope: str | None, fil
     return calls.start(resources.pool, index.id, last, scope=path, file=file_id)
 
 
-def _shown(name: str, start: calls.Start, found: tuple[list[dict[str, Any]], bool]) -> Calls:
+def _shown(
+    name: str, start: calls.Start, found: tuple[list[dict[str, Any]], bool], *, ambiguous: bool = False
+) -> Calls:
     rows, is_cut = found
     count = len(start.definitions)
     items = [Call(**row) for row in rows]
-    return Calls(name=name, definitions=count, ambiguous=count > 1, items=items, truncated=is_cut)
+    return Calls(name=name, definitions=count, ambiguous=count > 1 or ambiguous, items=items, truncated=is_cut)

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from api.leaving import Left
 from api.search.candidates import Candidate, ranked
+from api.search.covered import coverage
 from api.search.filters import check_some, narrow
 from api.search.fresh import refresh
 from api.search.grep import fallback
@@ -18,7 +19,7 @@ from api.search.rerank import provider_of, reranked
 from api.search.trace import Course
 from api.search.whole import by_file, whole_files
 from schemas.errors import FilterMatchesNothing, RerankUnavailable
-from schemas.search import Answer, Asked, Coverage, Filters, Hit, Query
+from schemas.search import Answer, Asked, Filters, Hit, Query
 from worker.resources import Resources
 from worker.state import chunks, tasks
 from worker.state.tools import Index
@@ -52,7 +53,7 @@ def search(resources: Resources, tool_id: UUID, index: Index, query: Query, *, l
         mode=query.mode,
         total_results=len(hits),
         took_ms=round((time.perf_counter() - started) * 1000, 1),
-        coverage=_coverage(resources, index, stale),
+        coverage=coverage(resources, index, query, course, stale),
         notes=course.notes,
         trace=course.steps if query.trace else None,
         results=hits,
@@ -165,8 +166,3 @@ def _so_far(resources: Resources, index: Index) -> str:
         f"{indexed} of {total} files are indexed so far, and none of them matches the filters; "
         "try again once more are, or see the tool's status."
     )
-
-
-def _coverage(resources: Resources, index: Index, stale: int | None) -> Coverage:
-    indexed, total = tasks.counts(resources.pool, index.id)
-    return Coverage(indexed_files=indexed, total_files=total, stale_files=stale)

@@ -79,7 +79,7 @@ def glob_of(path: str | None) -> tuple[str, Callable[[str], bool | None]]:
     """What the paths that a filter means begin with, and what tells whether it means one; all without a filter."""
     if path is None:
         return "", lambda _: True
-    if path.startswith("!"):
+    if path.startswith("!") and path[1:].strip():
         but = compiled_glob("path", path[1:])
         return "", lambda path: not but.match_file(path)
     glob = path.removeprefix("./")

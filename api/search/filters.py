@@ -122,11 +122,17 @@ def _hint(pool: Pool, index: Index, filters: Filters) -> str:
         return ""
     types, languages = files.kinds(pool, index.id)
     hint = ""
-    if filters.types is not None and not set(filters.types) & set(types):
+    if filters.types is not None and not _any_typed(pool, index, filters.types, types):
         hint += f" Types here: {_some(types)}; languages: {_some(languages)}."
     if filters.languages is not None and not set(filters.languages) & set(languages):
         hint += f" Languages here: {_some(languages)}."
     return hint
+
+
+def _any_typed(pool: Pool, index: Index, asked: Sequence[str], types: Sequence[str]) -> bool:
+    """Whether any file is of a type, language or extension that is asked for; `types` are those there are."""
+    chosen = choose(pool, index, Filters(types=list(asked)), None)
+    return bool(set(asked) & set(types)) if chosen is None else chosen.ids != []
 
 
 def _some(names: Sequence[str]) -> str:

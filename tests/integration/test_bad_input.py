@@ -137,6 +137,7 @@ QUERY: list[tuple[dict[str, Any], str, str]] = [
     ({"query": "x", "filters": {"typ": ["md"]}}, "invalid_request", "filters.typ"),
     ({"query": "x", "filters": {"path": "none/**"}}, "no_such_files", "path='none/**'"),
     ({"query": "x", "filters": {"path": "!"}}, "invalid_request", "path"),
+    ({"query": "x", "filters": {"path": "!**"}}, "no_such_files", "path='!**'"),
     ({"query": "x", "filters": {"file_ids": ["nobody"]}}, "no_such_files", "file_ids"),
     ({"query": "x", "filters": {"types": ["pdf"]}}, "no_such_files", "types"),
     ({"query": "x", "filters": {"languages": ["cobol"], "path": "a.txt"}}, "no_such_files", "widen them"),

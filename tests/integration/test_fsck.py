@@ -323,11 +323,12 @@ def test_files_change_while_their_vectors_are_lost(ground: Ground) -> None:
     assert len(found) == 16
 
 
-def answered(ground: Ground, tool: str, **asked: Any) -> tuple[list[str], bool | None]:
-    """The codes of a query's notes, and whether what it found comes from the index; None: it found nothing."""
+def answered(ground: Ground, tool: str, **asked: Any) -> tuple[list[str], bool | None, int]:
+    """A query's notes, whether what it found comes from the index (None: it found nothing), and the files looked in."""
     found = ground.service.post(f"{TOOLS}/{tool}/query", {"query": "apples", **asked}, 200)
     embedded = {hit["embedded"] for hit in found["results"]}
-    return [note["code"] for note in found["notes"]], embedded.pop() if embedded else None
+    notes = [note["code"] for note in found["notes"]]
+    return notes, embedded.pop() if embedded else None, found["coverage"]["indexed_files"]
 
 
 def test_a_query_notices_and_the_rest_happens_by_itself(ground: Ground) -> None:
@@ -336,20 +337,24 @@ def test_a_query_notices_and_the_rest_happens_by_itself(ground: Ground) -> None:
     # an index is compared at most once a minute
     ground.execute("UPDATE search_index SET checked_at = now() - interval '2 minutes' WHERE id = %s", index.id)
     with ground.without_sweep():
-        for mode in ("vector", "hybrid"):
-            notes, embedded = answered(ground, tool, mode=mode)
-            assert notes == ["vectors_missing"]
-            # words in Postgres go on to answer, and where they do not, the lines of the folder
-            assert embedded is (mode == "hybrid" and index.keyword_index == "postgres")
-        notes, embedded = answered(ground, tool, mode="keyword")
-        assert (notes, embedded) == (([], True) if index.keyword_index == "postgres" else (["vectors_missing"], False))
-        notes, embedded = answered(ground, tool, mode="vector", filters={"path": "*.md"})
-        assert (notes, embedded) == (["vectors_missing"], None)
+        in_postgres = index.keyword_index == "postgres"
+        assert answered(ground, tool, mode="vector") == (["vectors_missing"], False, 0)
+        # words in Postgres go on to answer, and where they do not, the lines of the folder
+        expected = (True, 6) if in_postgres else (False, 0)
+        assert answered(ground, tool, mode="hybrid") == (["vectors_missing"], *expected)
+        assert answered(ground, tool, mode="keyword") == ([] if in_postgres else ["vectors_missing"], *expected)
+        assert answered(ground, tool, mode="vector", filters={"path": "*.md"}) == (["vectors_missing"], None, 0)
+        # as while they are written again
+        ground.execute("UPDATE search_index_file SET lost = true, status = 'pending' WHERE index_id = %s", index.id)
+        ground.execute("UPDATE search_index_task SET indexed_files = 0 WHERE index_id = %s", index.id)
+        assert answered(ground, tool, mode="keyword")[2] == expected[1]
+        ground.execute("UPDATE search_index_file SET lost = false, status = 'indexed' WHERE index_id = %s", index.id)
+        ground.execute("UPDATE search_index_task SET indexed_files = 6 WHERE index_id = %s", index.id)
     eventually(lambda: len(ground.stored(index)) == 18, 30, ground.service.logs)
     ground.settle(tool, index)
     # the question itself
     assert ground.paid() == 1
-    assert answered(ground, tool, mode="vector") == ([], True)
+    assert answered(ground, tool, mode="vector") == ([], True, 6)
     tasks = ground.service.get(f"{TOOLS}/{tool}/tasks")["items"]
     assert [task["kind"] for task in tasks] == ["retry", "create"]
 

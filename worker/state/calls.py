@@ -30,12 +30,15 @@ Row = dict[str, Any]
 class Start:
     """A name, and those of its definitions whose callers or callees are asked for.
 
-    `others` are files whose calls of the name mean a definition that is not asked for.
+    `others` are files whose calls of the name mean a definition that is not asked for. `is_shared` if there are such
+    definitions: then only calls in files of `own` surely mean one that is.
     """
 
     name: str
     definitions: Sequence[Row]
     others: Sequence[UUID]
+    own: frozenset[UUID]
+    is_shared: bool
 
 
 def start(pool: Pool, index_id: UUID, name: str, *, scope: str = "", file: UUID | None = None) -> Start:
@@ -51,7 +54,8 @@ def start(pool: Pool, index_id: UUID, name: str, *, scope: str = "", file: UUID 
     is_narrowed = bool(scope) or file is not None
     own = {row["file_id"] for row in chosen}
     others = {row["file_id"] for row in named if row["kind"] != "method"} - own
-    return Start("" if is_narrowed and not chosen else name, chosen, sorted(others))
+    sure = frozenset(row["file_id"] for row in chosen if row["kind"] != "method")
+    return Start("" if is_narrowed and not chosen else name, chosen, sorted(others), sure, len(named) > len(chosen))
 
 
 def callers(pool: Pool, index_id: UUID, of: Start, depth: int) -> tuple[list[Row], bool]:

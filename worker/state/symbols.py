@@ -95,10 +95,20 @@ def references(
 ) -> list[dict[str, Any]]:
     """Uses of a name (its callers, importers, heirs), or of any name in a file, or in a definition ("outer/inner").
 
-    They come by file and place; `after` are file and number of the last one seen.
+    Of a qualified name that no use is spelled as, they are those of its last part, whatever that is of. They come by
+    file and place; `after` are file and number of the last one seen.
     """
     after_file, after_number = after or (None, None)
-    values = {"index_id": index_id, "name": name, "kind": kind, "file": file, "scope": scope, "limit": limit}
+    last = None if name is None else qualified(name)[1]
+    values = {
+        "index_id": index_id,
+        "name": name,
+        "last": last,
+        "kind": kind,
+        "file": file,
+        "scope": scope,
+        "limit": limit,
+    }
     values |= {"after_file": after_file, "after_number": after_number}
     with pool.connection() as connection:
         return connection.cursor(row_factory=dict_row).execute(_SQL["references"], values).fetchall()

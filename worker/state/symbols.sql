@@ -27,7 +27,10 @@ SELECT r.name, r.kind, nullif(r.scope, '') AS scope, r.line AS start_line, r.lin
        coalesce(f.node_id, f.id::text) AS file_node_id, f.path AS file_path, f.id_path AS file_id_path
 FROM symbol_reference r JOIN search_index_file f ON f.id = r.file_id
 WHERE r.index_id = %(index_id)s
-  AND (%(name)s::text IS NULL OR r.name = %(name)s)
+  AND (%(name)s::text IS NULL OR r.name = (
+      -- a call tells the last part of a qualified name, an import of a module all of it
+      SELECT CASE WHEN EXISTS (SELECT FROM symbol_reference WHERE index_id = %(index_id)s AND name = %(name)s)
+             THEN %(name)s::text ELSE %(last)s::text END))
   AND (%(kind)s::text IS NULL OR r.kind = %(kind)s)
   AND (%(file)s::uuid IS NULL OR r.file_id = %(file)s)
   AND (%(scope)s::text IS NULL OR r.scope = %(scope)s OR starts_with(r.scope, %(scope)s || '/'))

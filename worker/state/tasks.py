@@ -136,10 +136,14 @@ def newest(pool: Pool, index_id: UUID) -> dict[str, Any] | None:
         return connection.cursor(row_factory=dict_row).execute(_SQL["newest"], {"index_id": index_id}).fetchone()
 
 
-def counts(pool: Pool, index_id: UUID) -> tuple[int, int]:
-    """Indexed files and all files of an index, as its newest task has counted them."""
+def counts(pool: Pool, index_id: UUID, *, lost_too: bool = False) -> tuple[int, int]:
+    """Indexed files and all files of an index, as its newest task has counted them.
+
+    With `lost_too` also those count as indexed of which only the vectors are to be written again.
+    """
+    values = {"index_id": index_id, "lost_too": lost_too}
     with reading(pool) as connection:
-        return connection.execute(_SQL["counts"], {"index_id": index_id}).fetchone() or (0, 0)
+        return connection.execute(_SQL["counts"], values).fetchone() or (0, 0)
 
 
 def newest_of_tool(pool: Pool, tool_id: UUID) -> dict[str, Any] | None:

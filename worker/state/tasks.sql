@@ -35,7 +35,11 @@ FROM search_index_task t JOIN search_index i ON i.id = t.index_id
 WHERE t.index_id = %(index_id)s ORDER BY t.created_at DESC, t.id DESC LIMIT 1
 
 -- name: counts
-SELECT indexed_files, total_files FROM search_index_task
+SELECT indexed_files + CASE WHEN %(lost_too)s THEN (
+           SELECT count(*) FROM search_index_file f
+           WHERE f.index_id = %(index_id)s AND f.lost AND f.status <> 'indexed' AND f.live_chunks > 0) ELSE 0 END,
+       total_files
+FROM search_index_task
 WHERE index_id = %(index_id)s ORDER BY created_at DESC, id DESC LIMIT 1
 
 -- name: newest_of_tool

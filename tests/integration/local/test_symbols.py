@@ -216,6 +216,21 @@ def test_one_of_several_definitions_is_chosen_by_its_scope(running: Service, cal
     assert shown(running, calls, "callees", name="Nobody.run") == []
 
 
+def test_calls_of_a_name_that_others_have_may_mean_them(running: Service, calls: str) -> None:
+    for asked, ambiguous in (({"name": "Job.run"}, True), ({"name": "load"}, False), ({"name": "nothing"}, False)):
+        found = running.get(f"{TOOLS}/{calls}/symbols/callers", **asked)
+        assert (asked, found["ambiguous"]) == (asked, ambiguous)
+    of_file = {s["file_path"]: s["file_id"] for s in running.get(f"{TOOLS}/{calls}/symbols", name="_checked")["items"]}
+    own = running.get(f"{TOOLS}/{calls}/symbols/callers", name="_checked", file_id=of_file["store.py"])
+    assert (own["definitions"], own["ambiguous"]) == (1, False), "calls in the file of the other mean that"
+    assert not running.get(f"{TOOLS}/{calls}/symbols/callees", name="Job.run")["ambiguous"]
+
+
+@pytest.mark.parametrize("name", ["Shape.area", "Shape::area", "Shape/area"])
+def test_uses_of_a_qualified_name_are_those_of_the_name(running: Service, tool: str, name: str) -> None:
+    assert uses(running, tool, name=name) == uses(running, tool, name="area") != []
+
+
 def test_one_of_several_definitions_is_chosen_by_its_file(running: Service, calls: str) -> None:
     of_file = {s["file_path"]: s["file_id"] for s in running.get(f"{TOOLS}/{calls}/symbols", name="_checked")["items"]}
     found = [

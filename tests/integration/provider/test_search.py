@@ -169,8 +169,9 @@ def test_filters_that_match_no_file_are_named(running: Service, tool: str) -> No
 @pytest.mark.parametrize(
     ("filters", "said"),
     [
-        ({"types": ["md"]}, "Types here: code, markdown;"),
-        ({"languages": ["Python", "go"]}, "Languages here: python."),
+        ({"types": ["pdf"]}, "Types here: code, markdown; languages: python."),
+        ({"types": ["zig", ".PDF"]}, "Types here: code, markdown; languages: python."),
+        ({"languages": ["Perl", "go"]}, "Languages here: python."),
         ({"types": ["py"], "languages": ["cobol"]}, "Languages here: python."),
     ],
 )
@@ -179,6 +180,7 @@ def test_types_and_languages_that_there_are_not_are_told_with_those_there_are(
 ) -> None:
     refused = running.client.post(f"{TOOLS}/{tool}/query", json={"query": "rain", "filters": filters}).json()
     assert refused["code"] == "no_such_files"
+    assert refused["detail"].count(" here: ") == 1
     assert said in refused["detail"]
     body = {"project_id": PROJECT, "tool_ids": [tool], "query": "rain", "filters": filters}
     assert said in running.client.post("/api/search", json=body).json()["detail"]
