@@ -152,7 +152,7 @@ def service(env: Mapping[str, str], *, workers: bool = True, bulk: int = 0) -> I
     """
     home = Path(env["FOLDEX_HOME"])
     together = [with_clock(worker_of_all_queues(env), home)] if workers else []
-    apart = [programs.fast_worker(env), programs.worker("bulk", bulk, env), programs.beat(home, env)]
+    apart = [programs.fast_worker(env), programs.worker("bulk", bulk, env), programs.beat(env)]
     with _running(env, [programs.api(env), *(apart if workers and bulk else together)]) as started:
         yield started
 

@@ -207,5 +207,5 @@ def _own(settings: Settings, home: Path, env: dict[str, str]) -> list[list[Progr
         programs.fast_worker(env),
         programs.worker("bulk", settings.worker_concurrency, env),
     ]
-    others = [programs.beat(home, env), programs.watch(env), programs.flower(int(env["FLOWER_PORT"]), env)]
+    others = [programs.beat(env), programs.watch(env), programs.flower(int(env["FLOWER_PORT"]), env)]
     return [[programs.api(env)], [*workers, *others]]

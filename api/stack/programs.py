@@ -43,9 +43,9 @@ def fast_worker(env: Mapping[str, str]) -> Program:
     return worker("fast", 2, env)
 
 
-def beat(home: Path, env: Mapping[str, str]) -> Program:
-    """Celery's clock."""
-    return _python("beat", (*_celery("beat"), "-s", str(home / "run" / "beat-schedule")), env, lambda: True)
+def beat(env: Mapping[str, str]) -> Program:
+    """Celery's clock, without the file it would keep: one that a power cut tore stops it for good."""
+    return _python("beat", (*_celery("beat"), "-S", "celery.beat.Scheduler"), env, lambda: True)
 
 
 def watch(env: Mapping[str, str]) -> Program:

@@ -234,7 +234,7 @@ def cluster(home: Path, root: Path) -> Iterator[Cluster]:
         servers = [postgres.prepare(home), redis.prepare(home)]
         env = _environment(home, root, embeddings, vectors, servers[0].url, servers[1].url)
         lance_env = {**env, "API_PORT": str(server_port()), "VECTOR_STORE": "lancedb", "KEYWORD_INDEX": "store"}
-        workers = [programs.worker("fast", FAST, env), programs.worker("bulk", BULK, env), programs.beat(home, env)]
+        workers = [programs.worker("fast", FAST, env), programs.worker("bulk", BULK, env), programs.beat(env)]
         lance_api = replace(programs.api(lance_env), name="api-lance")
         stages = [[server.program for server in servers], [programs.api(env)], [lance_api, *workers]]
         said: list[str] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dbm
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import psycopg
 import pytest
 from redis import Redis
 
+from api.stack import programs
+from api.stack.processes import start, stop
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.integration.test_index_life import write
 from tests.service import Service, environment, eventually, next_broker, with_one_worker
@@ -128,3 +131,16 @@ def test_a_process_that_is_stopped_keeps_nobody_from_its_work_for_ever(database_
         assert not is_free()
         eventually(is_free, 20)
     assert is_free()
+
+
+def test_the_clock_goes_whatever_a_power_cut_left_of_a_file(tmp_path: Path, database_url: str, redis_url: str) -> None:
+    env = environment(tmp_path, database_url, next_broker(redis_url))
+    (tmp_path / "run").mkdir()
+    with dbm.open(str(tmp_path / "run" / "beat-schedule"), "c") as torn:
+        torn[b"entries"] = b""
+    clock = start(programs.beat(env), tmp_path)
+    try:
+        with Redis.from_url(env["CELERY_BROKER_URL"]) as broker:
+            eventually(lambda: bool(broker.llen("fast") and broker.llen("bulk")), 30)
+    finally:
+        stop([clock])
