@@ -96,7 +96,7 @@ def stack(settings: Settings, say: Say = print) -> Iterator[Running]:
         servers, urls = _servers(settings, home, say)
         env = _environment(settings, home, urls)
         write_private(_record(home), json.dumps(env))
-        supervisor = Supervisor([[server.program for server in servers], *_own(settings, home, env)], home, say)
+        supervisor = Supervisor([[server.program for server in servers], *_own(settings, env)], home, say)
         try:
             supervisor.start(PATIENCE)
             yield Running(env, supervisor)
@@ -201,7 +201,7 @@ def _environment(settings: Settings, home: Path, urls: Urls) -> dict[str, str]:
     return env
 
 
-def _own(settings: Settings, home: Path, env: dict[str, str]) -> list[list[Program]]:
+def _own(settings: Settings, env: dict[str, str]) -> list[list[Program]]:
     """Foldex's own processes in stages: the API first, because it migrates the database."""
     workers = [
         programs.fast_worker(env),

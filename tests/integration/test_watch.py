@@ -287,5 +287,5 @@ def test_nodes_are_watched_by_their_rows_whoever_writes_them(running: Service, w
 
 def test_the_embedded_stack_runs_all_it_names(tmp_path: Path) -> None:
     env: dict[str, Any] = environment(tmp_path, "postgresql://nowhere.invalid/none", "redis://nowhere.invalid")
-    names = [program.name for stage in stack._own(Settings(), tmp_path, env) for program in stage]
+    names = [program.name for stage in stack._own(Settings(), env) for program in stage]
     assert sorted(names) == sorted(set(stack.NAMES) - {"postgres", "redis"})
