@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.search.ranking import boosted, features, most, phrases, terms, thinned, wanted
+from schemas.errors import Invalid
 from schemas.search import Context
 from worker.settings import RANKING_WEIGHTS, Settings
 
@@ -109,5 +110,5 @@ def test_near_repetitions_come_last() -> None:
 def test_weights_are_settings_and_unknown_names_are_refused() -> None:
     settings = Settings(ranking_weights={"symbol": 0.9})
     assert settings.ranking_weights == {**RANKING_WEIGHTS, "symbol": 0.9}
-    with pytest.raises(ValueError, match="RANKING_WEIGHTS has no simbol"):
+    with pytest.raises(Invalid, match="RANKING_WEIGHTS has no simbol"):
         Settings(ranking_weights={"simbol": 1})
