@@ -7,7 +7,7 @@ from typing import Any
 
 from api.pointer import span
 from schemas.errors import Invalid, NotFound
-from schemas.jsonc import plain
+from schemas.jsonc import is_by_hand, plain
 from schemas.tool import FileText
 from worker.state import Pool, chunks, pieces
 
@@ -55,7 +55,7 @@ def _by_pointer(pool: Pool, file: dict[str, Any], pointer: str) -> FileText:
     if rows[0]["json_pointer"] is None:
         raise NotFound(f"{file['path']} is no JSON, so that nothing in it has a pointer; ask for lines.")
     text = joined(rows)
-    start, end = span(plain(text), pointer)
+    start, end = span(plain(text) if is_by_hand(text) else text, pointer)
     return _shown(file, text[start:end], text.count("\n", 0, start) + 1, start)
 
 

@@ -197,7 +197,7 @@ def _provider(model: str) -> str:
 
 @cache
 def _price(model: str) -> None:
-    """Let a model that LiteLLM's table lacks cost nothing: looking for its price takes a third of each request."""
+    """Let a model that LiteLLM's table lacks cost nothing: looking for its price takes a fifth of each request."""
     litellm = warm()
     if model not in litellm.model_cost and model.partition("/")[2] not in litellm.model_cost:
         free = {"mode": "embedding", "input_cost_per_token": 0.0, "output_cost_per_token": 0.0}
