@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from io import BytesIO
 from zipfile import ZipFile
 
@@ -12,7 +11,7 @@ import pytest
 
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.parse import drawing, isolated, parse
+from worker.parse import drawing, parse
 from worker.parse.blocks import comment, edges, joined
 from worker.parse.limits import Limits
 
@@ -22,12 +21,7 @@ DIAGRAM = "http://schemas.openxmlformats.org/drawingml/2006/diagram"
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 MAIN = "http://schemas.openxmlformats.org/drawingml/2006/main"
 
-
-@pytest.fixture(autouse=True, scope="module")
-def helper() -> Iterator[None]:
-    """No helper process outlives these tests."""
-    yield
-    isolated.stop()
+pytestmark = pytest.mark.usefixtures("helper")
 
 
 @pytest.mark.parametrize(

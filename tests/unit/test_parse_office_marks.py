@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from io import BytesIO
 from typing import Any
 from zipfile import ZipFile
@@ -16,7 +15,7 @@ from pptx.opc.package import Part
 from pptx.opc.packuri import PackURI
 
 from tests.contract.samples import of, zipped
-from worker.parse import Limits, drawing, isolated, parse
+from worker.parse import Limits, drawing, parse
 from worker.parse.blocks import joined, table
 
 LIMITS = Limits()
@@ -29,12 +28,7 @@ CHART = "http://schemas.microsoft.com/office/drawing/2014/chartex"
 RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 OFFICE = "urn:oasis:names:tc:opendocument:xmlns:"
 
-
-@pytest.fixture(autouse=True, scope="module")
-def helper() -> Iterator[None]:
-    """No helper process outlives these tests."""
-    yield
-    isolated.stop()
+pytestmark = pytest.mark.usefixtures("helper")
 
 
 def saved(document: Any) -> bytes:

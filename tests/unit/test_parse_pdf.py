@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from schemas.document import Document
 from schemas.source import ChunkSettings
 from worker.chunk import chunk
-from worker.parse import Limits, isolated, outline, parse
+from worker.parse import Limits, outline, parse
 from worker.tokens import cl100k
 
 FONT = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding<</Differences[128/hyphentwo]>>>>"
 
-
-@pytest.fixture(autouse=True, scope="module")
-def helper() -> Iterator[None]:
-    """No helper process outlives these tests."""
-    yield
-    isolated.stop()
+pytestmark = pytest.mark.usefixtures("helper")
 
 
 def pdf(
