@@ -39,7 +39,8 @@ class Across(Asked):
         min_length=1,
         max_length=MAX_PATHS,
         description="Absolute paths of local files and folders, `s3://bucket/prefix`, or nodes by their ids "
-        "(file_id_path) or names. Each is searched in the most specific index that covers it, or else read.",
+        "(file_id_path) or names. Each is searched in the most specific index that covers it, a folder above "
+        "several in each of them; what none covers is read.",
     )
 
     @model_validator(mode="after")

@@ -28,6 +28,8 @@ from worker.state.tools import Index
 
 #: Seconds between two looks whether the caller is still there.
 POLL = 0.1
+#: Tools of one request that are asked at the same time; there may be any number below a path.
+MAX_AT_ONCE = 64
 #: Share of the time after which what is read without an index is answered as far as it is.
 READING = 0.8
 
@@ -132,7 +134,7 @@ def side_by_side(jobs: Sequence[Job], until: float, left: Left) -> list[End]:
     Raises `CallerLeft`.
     """
     lefts = [Left() for _ in jobs]
-    pool = ThreadPoolExecutor(len(jobs), thread_name_prefix="across")
+    pool = ThreadPoolExecutor(min(len(jobs), MAX_AT_ONCE), thread_name_prefix="across")
     futures = [pool.submit(job.search, own) for job, own in zip(jobs, lefts, strict=True)]
     pending = set(futures)
     try:

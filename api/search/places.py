@@ -16,7 +16,7 @@ from schemas.source import AnySource, LocalSource, NodesSource, S3Source
 from schemas.status import Reason
 from worker.resources import Resources
 from worker.sources.nodes import SLASH_IN_NAME
-from worker.state import content, files
+from worker.state import chunks, content, files
 from worker.state.tools import Index, Searchable
 
 #: Addresses begin so: a node's is the path of its ids, an object's its URL, a local file's its path without links.
@@ -25,12 +25,20 @@ NODES, S3 = "node:", "s3://"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A file or folder; `key` is a single file's in `source`, None for a folder."""
+    """A file or folder; `key` is a single file's in `source`, None for a folder.
+
+    `covered` are the addresses below it that tools answer for.
+    """
 
     asked: str
     address: str
     source: AnySource
     key: bytes | None
+    covered: tuple[str, ...] = ()
+
+    def is_covered(self, address: str) -> bool:
+        """Whether a tool answers for a file below."""
+        return any(_is_within(address, root) for root in self.covered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +52,11 @@ class Route:
 def routed(
     resources: Resources, project_id: str, paths: Iterable[str], tools: Sequence[Searchable]
 ) -> tuple[list[Route], list[Place]]:
-    """For each path the most specific of the tools that has text there, and the places that none has text of.
+    """For each path the most specific of the tools that has text there, and the places that none has all text of.
 
-    `tools` come newest first, which decides between those of one folder. Raises `FilterMatchesNothing` naming all paths
-    that are missing, closed or another project's, and `SourceUnavailable`.
+    Of such a folder, tools of folders below it answer for theirs. `tools` come newest first, which decides between
+    those of one folder. Raises `FilterMatchesNothing` naming all paths that are missing, closed or another project's,
+    and `SourceUnavailable`.
     """
     rooted = _rooted(resources, project_id, tools)
     routes: dict[UUID, Route] = {}
@@ -57,7 +66,10 @@ def routed(
         for route in (route for _, route in found if route is not None):
             routes[route.tool.tool_id] = _joined(routes.get(route.tool.tool_id), route)
         others = [_readable(resources, project_id, place) for place, route in found if route is None]
-        uncovered += [place for place in others if place is not None]
+        for place in (place for place in others if place is not None):
+            inside = _inside(resources, place, rooted)
+            routes |= {tool.tool_id: Route(tool, None) for tool in inside.values()}
+            uncovered.append(replace(place, covered=tuple(inside)))
         if not found or None in others:
             missing.append(path)
     if missing:
@@ -95,11 +107,25 @@ def _root(index: Index, id_paths: Mapping[str, str]) -> str | None:
 
 def _route(resources: Resources, place: Place, rooted: Sequence[tuple[str, Searchable]]) -> Route | None:
     for root, tool in rooted:
-        if place.address == root or place.address.startswith(root + "/"):
+        if _is_within(place.address, root):
             id_path = place.address.removeprefix(before_ids(tool.index))
             if files.below(resources.pool, tool.index.id, id_path, limit=1):
                 return Route(tool, None if place.address == root else frozenset([id_path]))
     return None
+
+
+def _inside(resources: Resources, place: Place, rooted: Sequence[tuple[str, Searchable]]) -> dict[str, Searchable]:
+    """The tools that have text of folders below a place, by their addresses; none whose folder is in another's."""
+    inside: dict[str, Searchable] = {}
+    for root, tool in sorted(rooted, key=lambda each: len(each[0])):
+        apart = not any(_is_within(root, other) for other in inside)
+        if apart and _is_within(root, place.address) and chunks.any_live(resources.pool, tool.index.id):
+            inside[root] = tool
+    return inside
+
+
+def _is_within(address: str, folder: str) -> bool:
+    return address == folder or address.startswith(folder + "/")
 
 
 def _joined(held: Route | None, route: Route) -> Route:

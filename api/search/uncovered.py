@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from pathlib import Path
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from api.leaving import Left
@@ -19,7 +18,7 @@ from api.search.places import NODES, Place
 from schemas.document import Entry
 from schemas.errors import FileError
 from schemas.search import Asked, Filters, Hit, Note
-from schemas.source import LocalSource, NodesSource
+from schemas.source import NodesSource
 from worker.ignore import Rules
 from worker.resources import Resources
 from worker.sources import Source, pages
@@ -57,7 +56,7 @@ def uncovered_hits(
     `until` is a time of `time.monotonic`, after which what is found by then is answered. A place that cannot be read to
     its end is a note.
     """
-    notes = [_note("not_indexed", "No index has text of", [place.asked for place in places])]
+    notes = [_note("not_indexed", "No index has text of", [_besides(place) for place in places])]
     if asked.filters.model_copy(update={"path": None}) != Filters():
         detail = "What is not indexed was left out: no filter but `path` can be held against it."
         return [], [*notes, Note(code="filtered_out", detail=detail)]
@@ -141,31 +140,26 @@ def _below(look: Look, places: Sequence[Place]) -> Iterator[Text]:
 
 def _folder(look: Look, place: Place, numbers: Iterator[int]) -> Iterator[Text]:
     """The texts in one folder, as long as there are `numbers`. Raises `SourceError` and `_TooManyError`."""
-    for source, entry in _entries(look, place):
+    for source, entry, address in _entries(look, place):
         look.check()
         if next(numbers, None) is None:
             raise _TooManyError
-        address = f"{NODES}{entry.id_path}" if isinstance(place.source, NodesSource) else place.address + entry.id_path
         asked = f"{place.asked.rstrip('/')}/{entry.path}"
         yield from _read(look, source, entry.key, address, asked, MAX_BYTES)
 
 
-def _entries(look: Look, place: Place) -> Iterator[tuple[Source, Entry]]:
+def _entries(look: Look, place: Place) -> Iterator[tuple[Source, Entry, str]]:
+    """What is to be read in a folder, with its address."""
     source = look.resources.source(look.project_id, place.source, Rules())
-    for page in pages(source, look.check):
-        for entry in page.entries:
-            if entry.reason is None and _takes(look, entry.path) and not _is_own(look, place, entry):
-                yield source, entry
+    start = NODES if isinstance(place.source, NodesSource) else place.address
+    for entry in (entry for page in pages(source, look.check) for entry in page.entries):
+        address = start + entry.id_path
+        if entry.reason is None and _takes(look, entry.path) and not place.is_covered(address):
+            yield source, entry, address
 
 
 def _takes(look: Look, path: str) -> bool:
     return bool(look.is_meant(path))
-
-
-def _is_own(look: Look, place: Place, entry: Entry) -> bool:
-    """Whether a file lies in FOLDEX_HOME, with every project's content, below the folder that is read."""
-    is_local = isinstance(place.source, LocalSource)
-    return is_local and Path(place.address + entry.id_path).is_relative_to(look.resources.home.resolve())
 
 
 def _read(look: Look, source: Source, key: bytes, address: str, path: str, limit: int) -> Iterator[Text]:
@@ -182,6 +176,15 @@ def _read(look: Look, source: Source, key: bytes, address: str, path: str, limit
     yield Text(id_, node_id, path, id_path, data)
 
 
+def _besides(place: Place) -> str:
+    roots = [root.removeprefix(NODES) for root in place.covered]
+    return f"{place.asked} (but for {_listed(roots)})" if roots else place.asked
+
+
 def _note(code: str, what: str, paths: Sequence[str]) -> Note:
+    return Note(code=code, detail=f"{what} {_listed(paths)}.")
+
+
+def _listed(paths: Sequence[str]) -> str:
     more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
-    return Note(code=code, detail=f"{what} {', '.join(paths[:SHOWN])}{more}.")
+    return f"{', '.join(paths[:SHOWN])}{more}"
