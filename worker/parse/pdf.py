@@ -14,7 +14,7 @@ from pypdfium2 import raw
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.parse import outline, remarks, types
+from worker.parse import outline, remarks, scan, types
 from worker.parse.blocks import laid_out
 from worker.parse.image import NOTHING, recognise, spent
 from worker.parse.limits import Limits
@@ -22,8 +22,6 @@ from worker.parse.limits import Limits
 #: Dots per inch at which pages are given to Tesseract, and pixels of one page at most.
 _DPI = 200
 _MAX_PIXELS = 25_000_000
-#: Forms within forms in which pictures are looked for.
-_DEPTH = 3
 #: PDFium's marks of a hyphen at a line's end, and the hyphens that it does not mark.
 _HYPHEN = re.compile(r"[\x02\ufffe]\n?|(?<=\w)[\xad\u2010]\n(?=\w)")
 #: What programs write in front of a title or in place of it.
@@ -53,36 +51,51 @@ def _opened(data: bytes) -> pypdfium2.PdfDocument:
 
 
 def _texts(pdf: pypdfium2.PdfDocument, limits: Limits) -> Iterator[str]:
-    """The text of each page, "" of a damaged one.
+    """The text of each page, "" of a damaged one; behind what is printed on a scan, what Tesseract reads in it.
 
     If none has text, the last is followed by `needs_ocr` or `no_text` where one has a picture, or by what is damaged.
     """
     until = spent() + limits.seconds
-    found, pictures, damage = False, False, None
+    found, written, scans, damage, hindrance = False, False, [], None, None
     for number in range(len(pdf)):
         try:
             page = pdf[number]
-            comments = remarks.beside(page)
+            comments = "\n".join(remarks.beside(page))
             page = remarks.drawn(pdf, number, page)
             text = _text(page)
+            is_scan = scan.is_scan(page, text)
         except pypdfium2.PdfiumError as error:
             damage = error
             yield ""
             continue
-        if not text and _has_picture(page):
-            pictures = True
-            if types.programs(("tesseract",)):
-                text = _recognised(page, until, limits)
-        text = "\n\n".join(filter(None, (text, "\n".join(comments))))
+        shown = ""
+        if is_scan:
+            scans.append(text)
+            shown, missed = _shown(page, text, until, limits)
+            hindrance = hindrance or missed
+        written = written or bool(text and not is_scan)
+        text = "\n\n".join(filter(None, (text, shown, comments)))
         found = found or bool(text)
         yield text
         page.close()
-    if damage and not found and not pictures:
-        raise damage
-    if pictures and not found:
-        if not types.programs(("tesseract",)):
-            raise FileError(Reason.NEEDS_OCR)
+    if hindrance and (not found or (scan.are_stamps(scans) and not written)):
+        raise hindrance
+    if scans and not found:
         raise FileError(Reason.NO_TEXT, NOTHING)
+    if damage and not found:
+        raise damage
+
+
+def _shown(page: pypdfium2.PdfPage, text: str, until: float, limits: Limits) -> tuple[str, FileError | None]:
+    """What Tesseract reads in a page's pictures, or why it is not asked or, where there is text besides, has failed."""
+    if not types.programs(("tesseract",)):
+        return "", FileError(Reason.NEEDS_OCR)
+    try:
+        return _recognised(scan.bare(page), until, limits), None
+    except FileError as error:
+        if not text:
+            raise
+        return "", error
 
 
 def _text(page: pypdfium2.PdfPage) -> str:
@@ -90,10 +103,6 @@ def _text(page: pypdfium2.PdfPage) -> str:
     text = layer.get_text_range().replace("\r\n", "\n").replace("\r", "\n")
     layer.close()
     return _HYPHEN.sub("", text).strip()
-
-
-def _has_picture(page: pypdfium2.PdfPage) -> bool:
-    return next(page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=_DEPTH), None) is not None
 
 
 def _recognised(page: pypdfium2.PdfPage, until: float, limits: Limits) -> str:
