@@ -62,3 +62,12 @@ def test_what_a_field_is_told_to_show_is_no_text(field: str) -> None:
 @pytest.mark.parametrize("text", ["PAGE 3 of the REF manual", "HYPERLINK is a field", "TOC of all", "SEQ 7"])
 def test_words_that_fields_have_as_well_are_text(text: str) -> None:
     assert _FIELD.sub("", text) == text
+
+
+def test_paragraphs_of_the_outline_are_headings() -> None:
+    styles = r"{\stylesheet{\s1\outlinelevel0 heading 1;}}"
+    first = r"\pard\s1\outlinelevel0\b Harbours\b0\par\pard\outlinelevel9 # Ships rest here.\par "
+    second = r"{\listtext 1.\tab}\pard\outlinelevel1{\b Fog}\par\pard\outlinelevel1\par\pard It is thick.\par"
+    found = rtf.read(rf"{{\rtf1\ansi{styles}{first}{second}}}".encode(), LIMITS)
+    assert found.text == "# Harbours\n\n\\# Ships rest here.\n\n## 1. Fog\n\n\nIt is thick."
+    assert found.markup == "markdown"

@@ -1,4 +1,4 @@
-"""Rich text: its text by striprtf, without styles."""
+"""Rich text: its text by striprtf, without styles but for the levels of headings."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
+from worker.parse.blocks import heading, paragraph
 from worker.parse.limits import Limits
 
 _TITLE = re.compile(r"\{\\title\s+([^{}\\]{1,500})\}")
@@ -31,6 +32,9 @@ _OF_FONTS = {
 }
 _OF_FONTS |= {88: "cp874", 89: "mac_latin2"}
 _NOTE = re.compile(r"\{\s*(?:\\\*\s*)?\\footnote(?![a-z])")
+#: The level of a paragraph in the document's outline, which stands in front of its text; and a sign for it there.
+_OUTLINE = re.compile(r"\\outlinelevel([0-8])(?!\d) ?")
+_HEADING = re.compile("\x01([0-8])\x02")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _WESTERN = "cp1252"
 #: Lines end anywhere and mean nothing, also within the bytes of a character.
@@ -47,13 +51,22 @@ def read(data: bytes, _limits: Limits) -> Document:
     if not data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{\\rtf"):
         raise FileError(Reason.PARSE_FAILED, "The file is no rich text; save it as .rtf again, or rename it to .txt.")
     source, encoding = _without_code_page(_WITHIN_BYTES.sub("", _BINARY.sub(b"", data).decode("latin-1")))
-    text: str = rtf_to_text(
-        _with_notes(source), encoding=encoding, errors=_ERRORS if encoding == "utf-8" else "replace"
-    )
-    title = _TITLE.search(source, 0, 65_536)
+    source = _OUTLINE.sub("\\g<0> \x01\\1\x02", _with_notes(source))
+    text: str = rtf_to_text(source, encoding=encoding, errors=_ERRORS if encoding == "utf-8" else "replace")
+    named = _TITLE.search(source, 0, 65_536)
+    title = named[1].strip() if named else None
     # characters beyond 16 bits are written as two halves
     text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return Document(text.strip("\n"), "rtf", None, title[1].strip() if title else None)
+    text = text.strip("\n")
+    if _HEADING.search(text):
+        return Document("\n".join(map(_marked, text.split("\n"))).strip("\n"), "rtf", title=title, markup="markdown")
+    return Document(text, "rtf", title=title)
+
+
+def _marked(line: str) -> str:
+    """A line as Markdown."""
+    level, plain = _HEADING.search(line), _HEADING.sub("", line)
+    return f"\n{heading(int(level[1]) + 1, plain)}\n" if level and plain.strip() else paragraph(plain)
 
 
 def _with_notes(source: str) -> str:
