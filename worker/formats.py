@@ -64,8 +64,8 @@ FORMATS = (
         programs=("catdoc", "antiword", "soffice", "libreoffice"),
     ),
     Format("pptx", "pptx pptm", "pptx", version=3, isolated=True, binary=True),
-    Format("xlsx", "xlsx xlsm", "xlsx", version=3, isolated=True, binary=True),
-    Format("odt", "odt odp ods", "odt", version=3, isolated=True, binary=True),
+    Format("xlsx", "xlsx xlsm", "xlsx", version=4, isolated=True, binary=True),
+    Format("odt", "odt odp ods", "odt", version=4, isolated=True, binary=True),
     Format("epub", "epub", "epub", version=3, isolated=True, binary=True),
     Format(
         "image",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, islice, tee, zip_longest
+from typing import TypeVar
 
 from worker.parse.limits import Limits
 from worker.parse.markdown import fenced
@@ -24,6 +25,10 @@ _COUNTING_WORDS = (
 _EMPTY = 64
 _COUNTING = frozenset(_COUNTING_WORDS.split())
 _ROMAN = re.compile(r"[ivxlc]+")
+#: Numbers, amounts, dates, times and the like, as cells show them.
+_VALUE = re.compile(r"[-+]?[$€£¥]?[\d.,:/ -]*\d ?[%$€£¥]?|TRUE|FALSE")
+
+Row = TypeVar("Row")
 
 
 def heading(level: int, text: str) -> str:
@@ -72,16 +77,58 @@ def table(rows: Iterable[Sequence[str]], limits: Limits) -> str:
     """A pipe table, the first row its header; rows without text are left out, and no row is cut."""
     lines: list[str] = []
     size = 0
-    for row in rows:
-        cells = _cells(row)
-        if not cells:
-            continue
-        lines.append(f"| {' | '.join(cells)} |")
-        if len(lines) == 1:
-            lines.append("|" + " --- |" * len(cells))
+    for cells in filter(None, map(_cells, rows)):
+        lines += _lines(cells, is_first=not lines)
         size += len(lines[-1])
         limits.check_characters(size)
     return "\n".join(lines)
+
+
+def tables(rows: Iterable[Sequence[str]], limits: Limits) -> Iterator[str]:
+    """The tables of a sheet, where one begins below an empty row with names above values; titles are paragraphs."""
+    lines: list[str] = []
+    size, below_gap = 0, False
+    for cells, below, further in _with_next(map(_cells, rows)):
+        begins = _is_header(cells, below) or (_is_title(cells, below) and _is_header(below, further))
+        if lines and below_gap and begins:
+            yield "\n".join(lines)
+            lines = []
+        below_gap = not cells
+        if not lines and _is_title(cells, below):
+            yield paragraph("".join(cells).replace("\\|", "|"))
+        elif cells:
+            lines += _lines(cells, is_first=not lines)
+            size += len(lines[-1])
+            limits.check_characters(size)
+    yield "\n".join(lines)
+
+
+def _lines(cells: Sequence[str], *, is_first: bool) -> list[str]:
+    line = f"| {' | '.join(cells)} |"
+    return [line, "|" + " --- |" * len(cells)] if is_first else [line]
+
+
+def _with_next(rows: Iterable[Row]) -> Iterator[tuple[Row, Row | None, Row | None]]:
+    """Each row with the two below it."""
+    one, below, further = tee(rows, 3)
+    return zip_longest(one, islice(below, 1, None), islice(further, 2, None))
+
+
+def _is_header(cells: Sequence[str] | None, below: Sequence[str] | None) -> bool:
+    return _filled(cells) > 1 and not _has_values(cells) and _has_values(below)
+
+
+def _is_title(cells: Sequence[str], below: Sequence[str] | None) -> bool:
+    """Whether the only text of a row stands above a row of several, or apart."""
+    return _filled(cells) == 1 and below is not None and _filled(below) != 1
+
+
+def _filled(cells: Sequence[str] | None) -> int:
+    return sum(map(bool, cells or ()))
+
+
+def _has_values(cells: Sequence[str] | None) -> bool:
+    return any(map(_VALUE.fullmatch, cells or ()))
 
 
 def joined(blocks: Iterable[str], limits: Limits) -> str:

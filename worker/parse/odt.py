@@ -17,7 +17,7 @@ from defusedxml.ElementTree import fromstring
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.parse.blocks import code, comment, edges, heading, item, joined, laid_out, named, paragraph, table
+from worker.parse.blocks import code, comment, edges, heading, item, joined, laid_out, named, paragraph, table, tables
 from worker.parse.limits import Limits
 from worker.parse.markdown import title_of
 from worker.parse.package import member, opened
@@ -218,11 +218,13 @@ def _items(element: Element, depth: int) -> Iterator[str]:
 
 
 def _sheet(element: Element, limits: Limits) -> Iterator[str]:
-    content = table(_rows(element), limits)
+    if not _is_sheet(element):
+        yield table(_rows(element), limits)
+        return
+    content = [block for block in tables(_rows(element), limits) if block]
     # the tables of a text have made-up names, those of a spreadsheet are what people call them
-    if content and element.get(f"{_TABLE}name") and _is_sheet(element):
-        yield heading(1, element.get(f"{_TABLE}name", ""))
-    yield content
+    yield heading(1, element.get(f"{_TABLE}name", "") if content else "")
+    yield from content
 
 
 def _is_sheet(element: Element) -> bool:
@@ -232,7 +234,7 @@ def _is_sheet(element: Element) -> bool:
 def _rows(parent: Element) -> Iterator[list[str]]:
     for element in _row_elements(parent):
         row = [text for cell in element for text in _cell(cell)]
-        for _ in range(_number(element, f"{_TABLE}number-rows-repeated", _MAX_REPEATED) if any(row) else 0):
+        for _ in range(_number(element, f"{_TABLE}number-rows-repeated", _MAX_REPEATED) if any(row) else 1):
             yield row
 
 

@@ -17,7 +17,7 @@ from openpyxl.reader.excel import ExcelReader
 
 from schemas.document import Document
 from worker.parse import drawing
-from worker.parse.blocks import comment, heading, joined, paragraph, table
+from worker.parse.blocks import comment, heading, joined, paragraph, tables
 from worker.parse.limits import Limits
 from worker.parse.package import opened, related
 
@@ -58,16 +58,16 @@ def _sheets(book: Any, archive: ZipFile, limits: Limits) -> Iterator[str]:
         beside = [block for block in _beside(archive, place, people, limits) if block] if place else []
         if content or beside:
             yield heading(1, title)
-            yield content
+            yield from content
             yield from beside
 
 
-def _content(sheet: Any, limits: Limits) -> str:
+def _content(sheet: Any, limits: Limits) -> list[str]:
     if sheet is None:
-        return ""
+        return []
     # what a sheet says of its size is often wrong
     sheet.reset_dimensions()
-    return table(_rows(sheet), limits)
+    return [block for block in tables(_rows(sheet), limits) if block]
 
 
 def _places(archive: ZipFile) -> tuple[dict[str, str], dict[str, str]]:

@@ -1,0 +1,67 @@
+"""Sheets that hold more than one table: each has its own header."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Any
+
+import pytest
+from openpyxl import Workbook
+
+from tests.contract.samples import zipped
+from worker.parse import Limits, parse
+
+LIMITS = Limits()
+OFFICE = "urn:oasis:names:tc:opendocument:xmlns:"
+BOATS = [["Boat", "Metres"], ["Anna", 9], ["Möwe", 12]]
+CREWS = [["Name", "Since"], ["Bo", "2019-05-01"]]
+SHOWN = [
+    "| Boat | Metres |\n| --- | --- |\n| Anna | 9 |\n| Möwe | 12 |",
+    "| Name | Since |\n| --- | --- |\n| Bo | 2019-05-01 |",
+]
+
+pytestmark = pytest.mark.usefixtures("helper")
+
+
+def excel(rows: list[list[Any]]) -> str:
+    book = Workbook()
+    for row in rows:
+        book.active.append(row)
+    out = BytesIO()
+    book.save(out)
+    return parse("a.xlsx", out.getvalue(), LIMITS).text
+
+
+def open_sheet(rows: list[list[Any]]) -> str:
+    cells = [[f"<b:table-cell><t:p>{value}</t:p></b:table-cell>" for value in row] for row in rows]
+    lines = "".join(f"<b:table-row>{''.join(row)}</b:table-row>" for row in cells)
+    content = (
+        f'<o:document-content xmlns:o="{OFFICE}office:1.0" xmlns:t="{OFFICE}text:1.0" xmlns:b="{OFFICE}table:1.0">'
+        f'<o:body><o:spreadsheet><b:table b:name="Sheet">{lines}</b:table></o:spreadsheet></o:body>'
+        "</o:document-content>"
+    )
+    kind = "application/vnd.oasis.opendocument.spreadsheet"
+    return parse("a.ods", zipped({"mimetype": kind.encode(), "content.xml": content.encode()}), LIMITS).text
+
+
+@pytest.mark.parametrize("shown", [excel, open_sheet])
+@pytest.mark.parametrize(
+    ("rows", "blocks"),
+    [
+        ([*BOATS, [], *CREWS], SHOWN),
+        (
+            [["Harbour | 2024"], *BOATS, [], [], ["Crews"], *CREWS],
+            ["Harbour | 2024", SHOWN[0], "Crews", SHOWN[1]],
+        ),
+        ([["Harbour"], [], *BOATS], ["Harbour", SHOWN[0]]),
+        ([*BOATS, [], ["Sum", 21]], [SHOWN[0] + "\n| Sum | 21 |"]),
+        (
+            [["Boat", "Home"], ["Anna", "Kiel"], [], ["Bo", "Bonn"], ["Cy", "Ulm"]],
+            ["| Boat | Home |\n| --- | --- |\n| Anna | Kiel |\n| Bo | Bonn |\n| Cy | Ulm |"],
+        ),
+        ([["Names"], ["Anna"], ["Bo"]], ["| Names |\n| --- |\n| Anna |\n| Bo |"]),
+    ],
+    ids=["two tables", "a title in the middle", "a title", "a sum", "groups of text", "one column"],
+)
+def test_a_table_begins_with_names_above_values(shown: Any, rows: list[list[Any]], blocks: list[str]) -> None:
+    assert shown(rows) == "\n\n".join(["# Sheet", *blocks])
