@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from itertools import islice
 
 import pypdfium2
 from pypdfium2 import raw
 
-#: Forms within forms in which pictures and text are looked for.
-_DEPTH = 3
+#: Forms within forms in which pictures and text are looked for, and what is looked at of a page: some have millions.
+_DEPTH, _MOST = 3, 20_000
 #: Characters that may be printed on a scan, and the share of it that is picture at least.
 _STAMP, _COVERED = 200, 0.5
 _NUMBER = re.compile(r"\d+")
@@ -37,7 +38,7 @@ def are_stamps(texts: Collection[str]) -> bool:
 
 
 def _objects(page: pypdfium2.PdfPage, kind: int) -> Iterator[pypdfium2.PdfObject]:
-    yield from page.get_objects(filter=[kind], max_depth=_DEPTH)
+    return (one for one in islice(page.get_objects(max_depth=_DEPTH), _MOST) if one.type == kind)
 
 
 def _is_invisible(text: pypdfium2.PdfObject) -> bool:
