@@ -26,6 +26,7 @@ from api.search.grep.folder import Text, TimeOver, narrowed
 from api.search.grep.lines import lines_after, lines_before, matching_lines, shown
 from api.search.grep.pattern import compiled_pattern
 from api.search.grep.types import Types, _kinds
+from api.search.places import Place
 from schemas.document import AS_WRITTEN, Content, Entry, Page
 from schemas.errors import Invalid, SourceError
 from schemas.grep import MAX_SPAN, Grep
@@ -433,13 +434,11 @@ class Away:
 
 def found_in(sources: dict[str, Away], *files: str) -> tuple[list[str], list[tuple[str, str]]]:
     settings = SimpleNamespace(unembedded_max_chars=5, max_file_bytes=99)
-    resources = SimpleNamespace(settings=settings, home=Path("/nowhere"), source=lambda _, name, *__: sources[name])
+    resources = SimpleNamespace(settings=settings, source=lambda _, name, *__: sources[name])
     asked = SimpleNamespace(filters=Filters(), texts=["token"], top_k=9)
     left = SimpleNamespace(event=Event(), check=nothing)
-    places = [SimpleNamespace(asked=f"/{n}", address=f"/{n}", source=n, key=None) for n in sources]
-    places += [
-        SimpleNamespace(asked=f"/{n}", address=f"/{n}", source=next(iter(sources)), key=n.encode()) for n in files
-    ]
+    places = [Place(f"/{n}", f"/{n}", cast(Any, n), None) for n in sources]
+    places += [Place(f"/{n}", f"/{n}", cast(Any, next(iter(sources))), n.encode()) for n in files]
     hits, notes = uncovered.uncovered_hits(
         *cast(Any, (resources, "p", places, asked)), until=math.inf, left=cast(Any, left)
     )
