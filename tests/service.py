@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -85,6 +85,10 @@ class Service:
     def logs(self) -> str:
         logs = sorted((self.home / "log").glob("*.log"))
         return "\n".join(f"--- {log.stem}\n" + log.read_text(errors="replace")[-4000:] for log in logs)
+
+
+#: Starts a service over a database, a broker and a home of its own, in the way given (`service`), with these settings.
+NewService = Callable[..., AbstractContextManager[Service]]
 
 
 def checked(response: httpx.Response, status: int) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from moto.server import ThreadedMotoServer
 
 from tests.contract.folders import Bucket, Disk, Folder, Tree
 from tests.contract.stores import WITH_KEYWORDS, WITHOUT_KEYWORDS, make
@@ -23,16 +22,8 @@ def fake() -> Iterator[FakeTurbopuffer]:
 
 
 @pytest.fixture(scope="module")
-def endpoint_url() -> Iterator[str]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ACCESS_KEY_ID", "test")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        host, port = server.get_host_and_port()
-        yield f"http://{host}:{port}"
-    server.stop()
+def endpoint_url(s3: dict[str, str]) -> str:
+    return s3["S3_ENDPOINT_URL"]
 
 
 @pytest.fixture
