@@ -193,8 +193,8 @@ def _running(env: Mapping[str, str], programs_: list[Program]) -> Iterator[Servi
 
 
 def worker_of_all_queues(env: Mapping[str, str]) -> Program:
-    """As many processes as the workers of both queues have."""
-    program = programs.worker("all", 3, env)
+    """One process more than the one that may index small tasks: each imports the store and opens the model."""
+    program = programs.worker("all", 2, env)
     return replace(program, command=tuple("fast,bulk" if part == "all" else part for part in program.command))
 
 
