@@ -152,6 +152,8 @@ def test_what_a_task_waits_for_is_said_until_it_goes_on(here: Service, provider:
     folder = write(root / "busy", **{f"f{number}": f"Text number {number}." for number in range(6)})
     tool = here.local_tool(write(root / "first", a="One."))
     here.wait(tool)
+    # the first query imports what it needs, which may take longer than the provider will refuse
+    assert here.query(tool, "one", mode="vector")
     provider.fail_next(429, retry_after=15)
     tool = here.local_tool(folder)
     eventually(lambda: here.status(tool)["warning"] is not None, 30, here.logs)
