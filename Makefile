@@ -19,6 +19,10 @@ demo: $(READY) ## Index a folder and ask it: make demo [FOLDER=path] [QUERY="…
 up: $(READY) ## Run everything on this machine until Ctrl-C
 	@$(PYTHON) -m api up
 
+# Threads of numpy would wait for each other on few cores, and each of hundreds of processes would compile all anew.
+test: export OMP_NUM_THREADS := 1
+test: export OPENBLAS_NUM_THREADS := 1
+test: export PYTHONDONTWRITEBYTECODE :=
 test: $(READY) ## Run every test
 	@# modules that wait come first, so that those that compute fill the gaps at the end
 	$(PYTHON) -m pytest -n 4 --dist loadfile --no-loadscope-reorder $(addprefix tests/,integration acceptance browser contract unit)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import pytest
@@ -11,8 +12,8 @@ from xdist.scheduler import LoadFileScheduling, Scheduling
 
 from api.stack.postgres import postgres
 from api.stack.redis import redis
-from tests.fakes.embeddings import EmbeddingsFake
-from tests.service import clean_environment, new_database
+from tests.fakes.buckets import buckets
+from tests.service import NewService, Service, clean_environment, environment, new_database, next_broker, service
 from worker.state.migrate import migrate
 
 # a server of the caller's own may be used: tests make databases of their own there, and drop them
@@ -20,7 +21,7 @@ GIVEN_DATABASE = os.environ.get("DATABASE_URL")
 clean_environment()
 
 #: Packages whose modules share a service: one process runs all of a package.
-SHARED = {"tests/integration/local", "tests/integration/provider"}
+SHARED = {f"tests/integration/{name}" for name in ("local", "provider", "stores", "turbopuffer")}
 
 
 class ByService(LoadFileScheduling):  # type: ignore[misc] # xdist has no types
@@ -70,7 +71,22 @@ def database_url(postgres_url: str, template_url: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def embeddings_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The embedding provider's fake, for tests that need only its answers."""
-    with EmbeddingsFake() as fake:
-        yield fake.url
+def new_service(
+    tmp_path_factory: pytest.TempPathFactory, postgres_url: str, template_url: str, redis_url: str
+) -> NewService:
+    @contextmanager
+    def started(
+        how: Callable[[Mapping[str, str]], AbstractContextManager[Service]] = service, **env: str
+    ) -> Iterator[Service]:
+        home, broker = tmp_path_factory.mktemp("home"), next_broker(redis_url)
+        with new_database(postgres_url, template_url) as url, how(environment(home, url, broker, **env)) as running:
+            yield running
+
+    return started
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[dict[str, str]]:
+    """What a service and this process need to use a server of S3's own."""
+    with buckets() as env:
+        yield env

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -85,6 +85,10 @@ class Service:
     def logs(self) -> str:
         logs = sorted((self.home / "log").glob("*.log"))
         return "\n".join(f"--- {log.stem}\n" + log.read_text(errors="replace")[-4000:] for log in logs)
+
+
+#: Starts a service over a database, a broker and a home of its own, in the way given (`service`), with these settings.
+NewService = Callable[..., AbstractContextManager[Service]]
 
 
 def checked(response: httpx.Response, status: int) -> dict[str, Any]:
@@ -189,8 +193,8 @@ def _running(env: Mapping[str, str], programs_: list[Program]) -> Iterator[Servi
 
 
 def worker_of_all_queues(env: Mapping[str, str]) -> Program:
-    """As many processes as the workers of both queues have."""
-    program = programs.worker("all", 3, env)
+    """One process more than the one that may index small tasks: each imports the store and opens the model."""
+    program = programs.worker("all", 2, env)
     return replace(program, command=tuple("fast,bulk" if part == "all" else part for part in program.command))
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from tests.fakes.turbopuffer import FakeTurbopuffer
-from tests.service import PROJECT, Service, another_api, environment, next_broker, service
+from tests.service import PROJECT, NewService, Service, another_api, service
+from worker.objects import s3_client
 from worker.settings import LOCAL_MODEL
 
 README = """# Overview
@@ -38,29 +38,18 @@ STORES = [("lancedb", "store"), ("lancedb", "postgres"), ("turbopuffer", "postgr
 
 
 @pytest.fixture(scope="module")
-def objects() -> Iterator[dict[str, str]]:
+def objects(s3: dict[str, str]) -> dict[str, str]:
     """A bucket behind S3's own protocol."""
-    server = ThreadedMotoServer(port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    url, keys = f"http://{host}:{port}", {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
-    client = boto3.client(
-        "s3", endpoint_url=url, aws_access_key_id="test", aws_secret_access_key="test", region_name="us-east-1"
-    )
-    client.create_bucket(Bucket="contents")
-    yield {"S3_ENDPOINT_URL": url, "S3_BUCKET": "contents", **keys, "AWS_DEFAULT_REGION": "us-east-1"}
-    server.stop()
+    s3_client(s3["S3_ENDPOINT_URL"]).create_bucket(Bucket="contents")
+    return {**s3, "S3_BUCKET": "contents"}
 
 
 @pytest.fixture(scope="module")
-def both(
-    tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, objects: dict[str, str]
-) -> Iterator[Service]:
+def both(new_service: NewService, objects: dict[str, str]) -> Iterator[Service]:
     """A service that reaches both stores."""
-    home = tmp_path_factory.mktemp("home")
     with FakeTurbopuffer() as fake:
         env = {**objects, **fake.env, "DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL}
-        with service(environment(home, database_url, next_broker(redis_url), **env), bulk=1) as started:
+        with new_service(partial(service, bulk=1), **env) as started:
             yield started
 
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.service import Service, environment, next_broker, service
+from tests.service import NewService, Service, service
 from worker.settings import LOCAL_MODEL
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str) -> Iterator[Service]:
+def running(new_service: NewService) -> Iterator[Service]:
     env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "VECTOR_STORE": "lancedb"}
-    home = tmp_path_factory.mktemp("home")
-    with service(environment(home, database_url, next_broker(redis_url), **env), workers=False) as started:
+    with new_service(partial(service, workers=False), **env) as started:
         yield started
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from playwright.sync_api import Page, expect
 
 from api.stack import programs
 from api.stack.processes import running, server_port
-from tests.service import Service, environment, next_broker, service
+from tests.service import NewService, Service, service
 from worker.settings import LOCAL_MODEL
 
 FILES = 12
@@ -26,20 +27,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def started(
-    tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, folder: Path
-) -> Iterator[tuple[Service, str]]:
+def started(new_service: NewService, folder: Path) -> Iterator[tuple[Service, str]]:
     """A service with Flower beside it, and Flower's address."""
-    home, port = tmp_path_factory.mktemp("home"), server_port()
-    env = environment(
-        home,
-        database_url,
-        next_broker(redis_url),
-        DEFAULT_EMBEDDING_MODEL=LOCAL_MODEL,
-        LOCAL_SOURCE_ROOTS=str(folder),
-        VECTOR_STORE="lancedb",
-    )
-    with service(env, bulk=1) as up, running(programs.flower(port, env), home):
+    env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(folder), "VECTOR_STORE": "lancedb"}
+    port = server_port()
+    with (
+        new_service(partial(service, bulk=1), **env) as up,
+        running(programs.flower(port, up.env), up.home),
+    ):
         yield up, f"http://127.0.0.1:{port}"
 
 

@@ -16,7 +16,7 @@ LONG = ["test_boundaries", "test_processes", "test_monkey", "test_paused"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the long modules: the last one would run alone."""
+    """Begin with the long modules, for the last one would run alone; and leave time to start the cluster."""
 
     def place(item: pytest.Item) -> int:
         if item.path.parent != Path(__file__).parent:
@@ -24,6 +24,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG)
 
     items.sort(key=place)
+    for item in items:
+        # the first of a process starts the cluster, for which the supervisor alone is given two minutes
+        if place(item) >= 0 and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(300))
 
 
 @pytest.fixture(scope="session")

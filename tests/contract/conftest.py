@@ -1,16 +1,18 @@
-"""A folder of each kind for the suites that run over all sources, and the strict fake of Turbopuffer."""
+"""A folder and a vector store of each kind, for the suites that run over all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
-from moto.server import ThreadedMotoServer
 
 from tests.contract.folders import Bucket, Disk, Folder, Tree
+from tests.contract.stores import WITH_KEYWORDS, WITHOUT_KEYWORDS, make
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker.state import Pool, open_pool
+from worker.vectors import VectorStore
 
 
 @pytest.fixture
@@ -20,16 +22,8 @@ def fake() -> Iterator[FakeTurbopuffer]:
 
 
 @pytest.fixture(scope="module")
-def endpoint_url() -> Iterator[str]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ACCESS_KEY_ID", "test")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        host, port = server.get_host_and_port()
-        yield f"http://{host}:{port}"
-    server.stop()
+def endpoint_url(s3: dict[str, str]) -> str:
+    return s3["S3_ENDPOINT_URL"]
 
 
 @pytest.fixture
@@ -52,3 +46,22 @@ def tree(pool: Pool, tmp_path: Path) -> Tree:
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Folder:
     folder: Folder = Disk(tmp_path) if request.param == "disk" else request.getfixturevalue(request.param)
     return folder
+
+
+@pytest.fixture(params=[*WITHOUT_KEYWORDS, *WITH_KEYWORDS])
+def store(request: pytest.FixtureRequest, tmp_path: Path, fake: FakeTurbopuffer) -> VectorStore:
+    return make(request.param, tmp_path, fake)
+
+
+@pytest.fixture
+def other(request: pytest.FixtureRequest, store: VectorStore, tmp_path: Path, fake: FakeTurbopuffer) -> VectorStore:
+    """The same rows through a store with the other `has_keywords`."""
+    name = request.node.callspec.params["store"].partition("-")[0]
+    return make(name if store.has_keywords else f"{name}-keywords", tmp_path, fake)
+
+
+@pytest.fixture
+def space(store: VectorStore) -> Iterator[str]:
+    name = f"foldex-test-{uuid4()}"
+    yield name
+    store.drop(name)

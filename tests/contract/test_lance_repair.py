@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from schemas.errors import StoreUnavailable
-from tests.contract.test_vectors import D, about, axis, near, row
+from tests.contract.stores import D, about, axis, near, row
 from worker.vectors.lance import LanceStore
 
 SPACE = "space"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from schemas.errors import StoreError, StoreRefused, StoreUnauthorized, StoreUnavailable
-from tests.contract.test_vectors import D, axis, row
+from tests.contract.stores import D, axis, row
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker.keywords import Keywords
 from worker.vectors import Leg, Patch

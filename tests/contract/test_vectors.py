@@ -2,108 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
-import lancedb
 import numpy as np
 import pytest
 
 from schemas.errors import StoreRefused
-from tests.fakes.turbopuffer import FakeTurbopuffer
-from worker.keywords import Keywords, code_words
-from worker.vectors import Condition, Found, Leg, Patch, Row, Value, Vector, VectorStore, cut
-from worker.vectors.lance import LanceStore
-from worker.vectors.turbopuffer import TurbopufferStore
-
-D = 8
-REAL_KEY = os.environ.get("TURBOPUFFER_API_KEY", "")
-HAS_KEY = REAL_KEY.startswith("tpuf_") and not os.environ.get("TURBOPUFFER_BASE_URL")
-live = pytest.mark.skipif(not HAS_KEY, reason="TURBOPUFFER_API_KEY holds no key of the real service")
-KINDS = [
-    *(f"{kind}{suffix}" for kind in ("lance", "fake") for suffix in ("", "-keywords")),
-    "held-keywords",
-    pytest.param("live", marks=live),
-    pytest.param("live-keywords", marks=live),
-]
-
-
-class SearchedTwice(LanceStore):
-    """Asks for all a second time, which is answered from the vectors in memory."""
-
-    def search(self, namespace: str, legs: Sequence[Leg]) -> list[list[Found]]:
-        first, second = super().search(namespace, legs), super().search(namespace, legs)
-        for before, after in zip(first, second, strict=True):
-            assert numbers(before) == numbers(after)
-            assert [hit.value for hit in before] == pytest.approx([hit.value for hit in after], abs=1e-6)
-        return second
-
-
-def make(kind: str, directory: Path, fake: FakeTurbopuffer) -> VectorStore:
-    name, _, keywords = kind.partition("-")
-    if name == "lance":
-        return LanceStore(directory, has_keywords=bool(keywords))
-    if name == "held":
-        return SearchedTwice(directory, has_keywords=bool(keywords))
-    if name == "fake":
-        return TurbopufferStore(fake.api_key, region="nowhere", base_url=fake.url, has_keywords=bool(keywords))
-    region = os.environ.get("TURBOPUFFER_REGION", "gcp-us-central1")
-    return TurbopufferStore(REAL_KEY, region=region, has_keywords=bool(keywords))
-
-
-@pytest.fixture(params=KINDS)
-def store(request: pytest.FixtureRequest, tmp_path: Path, fake: FakeTurbopuffer) -> VectorStore:
-    return make(request.param, tmp_path, fake)
-
-
-@pytest.fixture
-def other(request: pytest.FixtureRequest, store: VectorStore, tmp_path: Path, fake: FakeTurbopuffer) -> VectorStore:
-    """The same rows through a store with the other `has_keywords`."""
-    name = request.node.callspec.params["store"].partition("-")[0]
-    return make(name if store.has_keywords else f"{name}-keywords", tmp_path, fake)
-
-
-@pytest.fixture
-def space(store: VectorStore) -> Iterator[str]:
-    name = f"foldex-test-{uuid4()}"
-    yield name
-    store.drop(name)
-
-
-def axis(number: int, tilt: float = 0.0) -> Vector:
-    vector = np.zeros(D, dtype=np.float32)
-    vector[number] = 1.0
-    vector[(number + 1) % D] = tilt
-    return vector
-
-
-def words(text: str) -> Keywords:
-    return Keywords(text, code_words(text))
-
-
-def row(number: int, vector: Vector | None = None, keywords: str | None = None, **attributes: Value) -> Row:
-    given = None if keywords is None else words(keywords)
-    return Row(UUID(int=number), vector, {"file_name": f"{number}.md", "level": 0, **attributes}, given)
-
-
-def numbers(found: list[Found]) -> list[int]:
-    return [UUID(hit.id).int for hit in found]
-
-
-def near(store: VectorStore, space: str, vector: Vector, *conditions: Condition, limit: int = 10) -> list[int]:
-    return numbers(store.search(space, [Leg(limit, vector=vector, conditions=conditions)])[0])
-
-
-def about(store: VectorStore, space: str, text: str, *conditions: Condition, limit: int = 10) -> list[int]:
-    return numbers(store.search(space, [Leg(limit, keywords=text, conditions=conditions)])[0])
-
-
-def only_with_keywords(store: VectorStore) -> None:
-    if not store.has_keywords:
-        pytest.skip("no keywords here")
+from tests.contract.stores import WITHOUT_KEYWORDS, D, about, axis, near, numbers, row, words
+from worker.vectors import Condition, Leg, Patch, Row, Vector, VectorStore, cut
 
 
 def test_nearest_first_by_cosine(store: VectorStore, space: str) -> None:
@@ -156,27 +63,8 @@ def test_a_patch_leaves_the_rest_alone(store: VectorStore, space: str) -> None:
         assert about(store, space, "apple") == [1]
 
 
-def test_patched_keywords_replace_the_old_ones(store: VectorStore, space: str) -> None:
-    only_with_keywords(store)
-    store.write(space, D, [row(1, axis(0), "apples"), row(2, axis(1), "apples too"), row(3, axis(2))])
-    for old, new in (("apples", "bananas"), ("bananas", "plums")):
-        store.optimize(space)
-        patches = [
-            Patch(UUID(int=1), {"file_name": new}, words(f"{new} row")),
-            Patch(UUID(int=3), {}, words(f"{new} third")),
-        ]
-        store.write(space, D, patches=[*patches, Patch(UUID(int=2), {"level": 5})])
-        assert sorted(about(store, space, new)) == [1, 3]
-        assert {1, 3}.isdisjoint(about(store, space, old))
-        assert about(store, space, "apples") == [2]
-        assert near(store, space, axis(0), Condition("file_name", "in", [new])) == [1]
-    store.optimize(space)
-    assert [sorted(about(store, space, word)) for word in ("apples", "bananas", "plums")] == [[2], [], [1, 3]]
-
-
+@pytest.mark.parametrize("store", WITHOUT_KEYWORDS, indirect=True)
 def test_patched_keywords_are_ignored_without_an_index_of_them(store: VectorStore, space: str) -> None:
-    if store.has_keywords:
-        pytest.skip("has one")
     store.write(space, D, [row(1, axis(0)), row(2, axis(1))])
     patches = [Patch(UUID(int=1), {"file_name": "new"}, words("word " * 2_000)), Patch(UUID(int=2), {}, words("word"))]
     store.write(space, D, patches=patches)
@@ -357,123 +245,8 @@ def test_rows_without_vector_are_found_by_keywords_only(store: VectorStore, spac
         assert about(store, space, "plain") == [1]
 
 
-def test_any_word_counts_and_rare_ones_more(store: VectorStore, space: str) -> None:
-    only_with_keywords(store)
-    texts = ["the dogs run", "the dogs", "running zebras", "nothing here", "the the the"]
-    store.write(space, D, [row(number, axis(number), text) for number, text in enumerate(texts)])
-    assert about(store, space, "zebra dog") == [2, 1, 0]
-    assert sorted(about(store, space, "runs")) == [0, 2]
-    found = store.search(space, [Leg(5, keywords="dog")])[0]
-    assert found[0].value >= found[1].value > 0
-
-
-def test_keywords_obey_filters_and_limits(store: VectorStore, space: str) -> None:
-    only_with_keywords(store)
-    store.write(space, D, [row(n, axis(0), "word " * (n + 1), language=("a", "b")[n % 2]) for n in range(6)])
-    assert sorted(about(store, space, "word", Condition("language", "in", ["b"]))) == [1, 3, 5]
-    assert len(about(store, space, "word", limit=2)) == 2
-
-
-def test_no_query_text_is_an_error(store: VectorStore, space: str) -> None:
-    only_with_keywords(store)
-    store.write(space, D, [row(1, axis(0), "fox and hound"), row(2, axis(1), None)])
-    for nothing in ("", "   ", '""', "+-*()&|!^~?:\\/", "' OR 1=1 --", "\ud800", "\0", "😀", "日本", "a" * 9000):
-        assert about(store, space, nothing) == [], nothing
-    for fox in ('"fox', "fox AND cat", "(fox", "fox* OR", "NOT fox", "fox~2", "fox^5", "chunk_text:fox", "fox\ud800"):
-        assert about(store, space, fox) == [1], fox
-
-
-def coded(store: VectorStore, space: str, text: str, *conditions: Condition) -> list[int]:
-    return numbers(store.search(space, [Leg(10, keywords=text, field="code", conditions=conditions)])[0])
-
-
-def test_identifiers_are_found_whole_and_by_their_parts(store: VectorStore, space: str) -> None:
-    only_with_keywords(store)
-    texts = [
-        "def getUserName(): pass",
-        "get the user and a name",
-        "path/to/giraffe.txt",
-        "raise HTTPServerError2",
-        "runs",
-    ]
-    store.write(space, D, [row(n, axis(n), text, language=("a", "b")[n % 2]) for n, text in enumerate(texts)])
-    assert coded(store, space, "getUserName")[:2] == [0, 1]
-    assert sorted(coded(store, space, "user_name")) == [0, 1]
-    assert coded(store, space, "username") == []
-    assert coded(store, space, "getusername") == [0]
-    assert coded(store, space, "giraffe") == coded(store, space, "Giraffe.TXT") == coded(store, space, "to") == [2]
-    assert coded(store, space, "http_error") == [3]
-    assert coded(store, space, "run") == []
-    assert coded(store, space, "getUserName", Condition("language", "in", ["b"])) == [1]
-    store.optimize(space)
-    store.write(space, D, [row(5, axis(5), "setUserName")], [Patch(UUID(int=2), {}, words("lion.txt"))])
-    assert coded(store, space, "set user")[0] == 5
-    assert coded(store, space, "giraffe") == []
-    assert coded(store, space, "lion") == [2]
-
-
-def test_no_code_is_an_error(store: VectorStore, space: str) -> None:
-    only_with_keywords(store)
-    store.write(space, D, [row(1, axis(0), "fox and hound"), row(2, axis(1), None), row(3, axis(2), "?!")])
-    for nothing in ("", "  ", "+-*()&|!^~?:\\/", "_", "...", "\ud800", "\0", "a" * 9000, "日本"):
-        assert coded(store, space, nothing) == [], nothing
-    for fox in (
-        '"fox',
-        "(fox",
-        "fox\0",
-        "fox\ud800",
-        "fox's",
-        "the_fox",
-        " ".join(f"w{n}" for n in range(3000)) + " fox",
-    ):
-        assert coded(store, space, fox) == ([] if len(fox) > 9000 else [1]), fox[:20]
-
-
-def test_legs_over_all_fields_are_answered_in_their_order(store: VectorStore, space: str) -> None:
-    only_with_keywords(store)
-    store.write(space, D, [row(n, axis(n), f"number{n}") for n in range(6)])
-    legs = [
-        leg
-        for n in range(6)
-        for leg in (
-            Leg(1, vector=axis(n)),
-            Leg(1, keywords=f"number{n}"),
-            Leg(1, keywords=f"number{n}", field="code"),
-            Leg(1, keywords="?", field="code"),
-        )
-    ]
-    expected = [ids for n in range(6) for ids in ([n], [n], [n], [])]
-    assert [numbers(found) for found in store.search(space, legs)] == expected
-
-
-def test_what_an_earlier_release_wrote_lacks_the_field_until_it_is_written_again(
-    store: VectorStore, space: str, tmp_path: Path, fake: FakeTurbopuffer
-) -> None:
-    only_with_keywords(store)
-    store.write(space, D, [row(1, axis(0), "getUserName"), row(2, axis(1), "other")])
-    if isinstance(store, LanceStore):
-        lancedb.connect(tmp_path).open_table(space).drop_columns(["code"])
-    else:
-        old = fake.namespaces.get(space)
-        if old is None:
-            pytest.skip("the real service has no such namespace")
-        del old.schema["chunk_code"]
-        for document in old.rows.values():
-            document.values.pop("chunk_code"), document.terms.pop("chunk_code")
-    legs = [Leg(5, keywords="user", field="code"), Leg(5, keywords="other"), Leg(5, vector=axis(0))]
-    assert [numbers(found) for found in store.search(space, legs)] == [[], [2], [1, 2]]
-    assert coded(store, space, "user") == []
-    store.write(space, D, patches=[Patch(UUID(int=1), {}, words("getUserName " * 2_000))])
-    store.write(space, D, [row(3, axis(2), "userId")])
-    assert coded(store, space, "user") == [1, 3]
-    store.optimize(space)
-    assert coded(store, space, "user") == [1, 3]
-    assert about(store, space, "other") == [2]
-
-
+@pytest.mark.parametrize("store", WITHOUT_KEYWORDS, indirect=True)
 def test_keyword_legs_need_a_keyword_index(store: VectorStore, space: str) -> None:
-    if store.has_keywords:
-        pytest.skip("has one")
     with pytest.raises(StoreRefused, match="KEYWORD_INDEX"):
         store.search(space, [Leg(5, keywords="word")])
 

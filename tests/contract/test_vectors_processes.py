@@ -13,7 +13,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.contract.test_vectors import D, about, axis, near, row
+from tests.contract.stores import D, about, axis, near, row
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker.vectors import Condition, Patch, VectorStore
 from worker.vectors.lance import LanceStore

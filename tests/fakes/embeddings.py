@@ -16,13 +16,12 @@ import argparse
 import base64
 import hashlib
 import re
-import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from types import TracebackType
 from typing import Any, Self
 
@@ -31,6 +30,7 @@ import orjson
 from numpy.typing import NDArray
 
 from tests.fakes.hold import Holds
+from tests.fakes.server import Server
 
 MAX_INPUTS = 2048
 MAX_REQUEST_TOKENS = 300_000
@@ -320,15 +320,8 @@ def _answer_body(record: Request, texts: list[str], vectors: NDArray[np.float32]
     return orjson.dumps({"object": "list", "data": data, "model": record.model, "usage": usage})
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 128
+class _Server(Server):
     fake: EmbeddingsFake
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that was killed hangs up, which is no news."""
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -16,12 +16,13 @@ import re
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from types import TracebackType
 from typing import Any, Self
 
 from tests.fakes.embeddings import Refusal, stems
 from tests.fakes.hold import Holds
+from tests.fakes.server import Server
 
 MAX_DOCUMENTS = 1000
 #: Tokens that the rerank model takes of query and document, and the chat in all.
@@ -198,12 +199,8 @@ def _overlap(query: str, text: str) -> float:
     return len(wanted & set(stems(text))) / max(1, len(wanted))
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
+class _Server(Server):
     fake: RankerFake
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that gave up hangs up, which is no news."""
 
 
 class _Handler(BaseHTTPRequestHandler):

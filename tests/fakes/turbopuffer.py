@@ -10,17 +10,17 @@ import argparse
 import json
 import re
 import socket
-import sys
 import threading
 from collections import deque
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from tests.fakes.hold import Holds
+from tests.fakes.server import Server
 from tests.fakes.turbopuffer_namespace import Json, Namespace, Refused, queries, require, write
 
 MAX_BODY = 512_000_000
@@ -209,17 +209,10 @@ def _touched(body: Json) -> tuple[list[str], list[str], list[str]]:
     return ids("upsert"), ids("patch"), [str(id_) for id_ in body.get("deletes") or []]
 
 
-class _Server(ThreadingHTTPServer):
-    request_queue_size = 128
-
+class _Server(Server):
     def __init__(self, port: int, fake: FakeTurbopuffer) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
         self.fake = fake
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that was killed hangs up, which is no news."""
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from tests.fakes.embeddings import EmbeddingsFake
-from tests.service import PROJECT, Service, checked, environment, next_broker, service
+from tests.service import PROJECT, NewService, Service, checked
 from worker.objects import s3_client
 from worker.settings import LOCAL_MODEL
 
@@ -31,21 +31,18 @@ FILES = {
 @pytest.fixture(scope="module")
 def running(
     tmp_path_factory: pytest.TempPathFactory,
-    database_url: str,
-    redis_url: str,
+    new_service: NewService,
     root: Path,
     provider: EmbeddingsFake,
     s3: dict[str, str],
 ) -> Iterator[Service]:
-    env = provider.env
-    env |= {"LOCAL_SOURCE_ROOTS": str(root), "SEARCH_SECONDS": "4", "UNEMBEDDED_MAX_CHARS": "500", **s3}
-    home = root / "home"
+    env = {**provider.env, **s3, "FOLDEX_HOME": str(root / "home"), "LOCAL_SOURCE_ROOTS": str(root)}
     for path, text in FILES.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text)
     (root / "loose" / "picture.png").write_bytes(b"\x89PNG\0\xff")
     (root / "loose" / "out").symlink_to(tmp_path_factory.mktemp("outside"))
-    with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
+    with new_service(**env, SEARCH_SECONDS="4", UNEMBEDDED_MAX_CHARS="500") as started:
         yield started
 
 

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moto.server import ThreadedMotoServer
 
 from api.stack import programs
 from api.stack.processes import running as process
 from tests.fakes.embeddings import EmbeddingsFake
-from tests.service import PROJECT, TOOLS, Service, environment, new_database, next_broker, service
+from tests.service import PROJECT, TOOLS, NewService, Service, environment, new_database, next_broker, service
 from worker.settings import LOCAL_MODEL
 
 NODES = f"/api/projects/{PROJECT}/nodes"
@@ -32,25 +31,10 @@ def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def s3() -> Iterator[dict[str, str]]:
-    server = ThreadedMotoServer(port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
-    yield {"S3_ENDPOINT_URL": f"http://{host}:{port}", **keys}
-    server.stop()
-
-
-@pytest.fixture(scope="module")
-def running(
-    tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, root: Path, s3: dict[str, str]
-) -> Iterator[Service]:
-    with EmbeddingsFake() as fake:
-        env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "EMBEDDING_API_BASE": fake.url, "EMBEDDING_API_KEY": "k"}
-        env |= {"LOCAL_SOURCE_ROOTS": str(root), "KEYWORD_INDEX": "postgres", **s3}
-        home = tmp_path_factory.mktemp("home")
-        with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
-            yield started
+def running(new_service: NewService, root: Path, s3: dict[str, str], provider: EmbeddingsFake) -> Iterator[Service]:
+    env = {**provider.env, **s3, "DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "KEYWORD_INDEX": "postgres"}
+    with new_service(**env, LOCAL_SOURCE_ROOTS=str(root)) as started:
+        yield started
 
 
 @pytest.fixture(scope="module")

@@ -19,11 +19,10 @@ from schemas.source import EmbedderProfile
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.service import (
     PROJECT,
+    NewService,
     Service,
-    environment,
     eventually,
     new_database,
-    next_broker,
     with_clock,
     with_one_worker,
 )
@@ -49,17 +48,11 @@ def write(folder: Path, *words: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def here(
-    tmp_path_factory: pytest.TempPathFactory, postgres_url: str, template_url: str, redis_url: str, root: Path,
-    provider: EmbeddingsFake,
-) -> Iterator[Service]:  # fmt: skip # two more lines of parameters say nothing
+def here(new_service: NewService, root: Path, provider: EmbeddingsFake) -> Iterator[Service]:
     """A service with one worker, which asks for one text at a time, four at once."""
-    env = provider.env
-    env |= {"EMBEDDING_BATCH_SIZE": "1", "LOCAL_SOURCE_ROOTS": str(root)}
-    with new_database(postgres_url, template_url) as url:
-        home = tmp_path_factory.mktemp("cache")
-        with with_one_worker(environment(home, url, next_broker(redis_url), **env)) as started:
-            yield started
+    env = {**provider.env, "EMBEDDING_BATCH_SIZE": "1", "LOCAL_SOURCE_ROOTS": str(root)}
+    with new_service(with_one_worker, **env) as started:
+        yield started
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from schemas.status import Reason
 from tests.contract.samples import SAMPLES, expected
-from tests.service import Service, environment, next_broker, service
+from tests.service import NewService, Service
 from worker.parse import types
 from worker.settings import LOCAL_MODEL
 
@@ -26,12 +26,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def running(
-    tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, folder: Path
-) -> Iterator[Service]:
+def running(new_service: NewService, folder: Path) -> Iterator[Service]:
     env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(folder), "VECTOR_STORE": "lancedb"}
-    home = tmp_path_factory.mktemp("home")
-    with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
+    with new_service(**env) as started:
         yield started
 
 

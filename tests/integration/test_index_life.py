@@ -17,11 +17,11 @@ from tests.fakes.embeddings import EmbeddingsFake
 from tests.service import (
     PROJECT,
     TOOLS,
+    NewService,
     Service,
     environment,
     eventually,
     new_database,
-    next_broker,
     with_clock,
     with_one_worker,
 )
@@ -233,21 +233,11 @@ def chunks(here: Service, tool: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.fixture(scope="module")
-def remote(
-    tmp_path_factory: pytest.TempPathFactory,
-    postgres_url: str,
-    template_url: str,
-    redis_url: str,
-    root: Path,
-    provider: EmbeddingsFake,
-) -> Iterator[Service]:
+def remote(new_service: NewService, root: Path, provider: EmbeddingsFake) -> Iterator[Service]:
     """A service with one worker, which asks a provider for two texts at a time."""
-    env = provider.env
-    env |= {"EMBEDDING_BATCH_SIZE": "2", "EMBEDDING_CONCURRENCY": "1", "LOCAL_SOURCE_ROOTS": str(root)}
-    home = tmp_path_factory.mktemp("remote")
-    with ExitStack() as stack:
-        url = stack.enter_context(new_database(postgres_url, template_url))
-        yield stack.enter_context(with_one_worker(environment(home, url, next_broker(redis_url), **env)))
+    env = {**provider.env, "EMBEDDING_BATCH_SIZE": "2", "EMBEDDING_CONCURRENCY": "1", "LOCAL_SOURCE_ROOTS": str(root)}
+    with new_service(with_one_worker, **env) as started:
+        yield started
 
 
 def test_a_provider_that_fails_for_a_while_is_waited_for(remote: Service, provider: EmbeddingsFake, root: Path) -> None:

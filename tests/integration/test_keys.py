@@ -6,19 +6,20 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.service import TOOLS, Service, checked, environment, new_database, next_broker, service
+from tests.service import TOOLS, NewService, Service, checked, new_database, service
 from worker.settings import LOCAL_MODEL
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str) -> Iterator[Service]:
-    home, root = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("root")
+def running(new_service: NewService, root: Path) -> Iterator[Service]:
     env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(root), "AUTH": "on"}
-    with service(environment(home, database_url, next_broker(redis_url), **env), workers=False) as started:
+    with new_service(partial(service, workers=False), **env) as started:
         yield started
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.fakes.embeddings import EmbeddingsFake
-from tests.service import Service, environment, eventually, next_broker, service
+from tests.service import NewService, Service, eventually, service
 from worker.app import SMALL_TASK
 
 FILES = SMALL_TASK + 50
@@ -26,18 +27,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def running(
-    tmp_path_factory: pytest.TempPathFactory,
-    database_url: str,
-    redis_url: str,
-    folder: Path,
-    provider: EmbeddingsFake,
-) -> Iterator[Service]:
-    home = tmp_path_factory.mktemp("home")
-    env = provider.env
-    env |= {"EMBEDDING_BATCH_SIZE": str(BATCH), "LOCAL_SOURCE_ROOTS": str(folder), "VECTOR_STORE": "lancedb"}
+def running(new_service: NewService, folder: Path, provider: EmbeddingsFake) -> Iterator[Service]:
+    env = {**provider.env, "LOCAL_SOURCE_ROOTS": str(folder), "VECTOR_STORE": "lancedb"}
     # each further process of its queue would send a remainder of its own
-    with service(environment(home, database_url, next_broker(redis_url), **env), bulk=1) as started:
+    with new_service(partial(service, bulk=1), **env, EMBEDDING_BATCH_SIZE=str(BATCH)) as started:
         yield started
 
 

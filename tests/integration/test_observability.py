@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +18,17 @@ from api.stack.processes import log_file
 from schemas.node import NewNode, NodePatch
 from schemas.search import Query
 from schemas.tool import NewTool
-from tests.service import TOOLS, Service, environment, next_broker, service
+from tests.service import TOOLS, NewService, Service, service
 from worker.settings import LOCAL_MODEL, Settings
 
 FILES = 60
 
 
 @pytest.fixture(scope="module")
-def running(
-    tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, root: Path
-) -> Iterator[Service]:
+def running(new_service: NewService, root: Path) -> Iterator[Service]:
     """A service that logs everything, so that what INFO leaves out can be told from what is not logged at all."""
     env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(root), "LOG_LEVEL": "DEBUG"}
-    home = tmp_path_factory.mktemp("home")
-    with service(environment(home, database_url, next_broker(redis_url), **env), bulk=1) as started:
+    with new_service(partial(service, bulk=1), **env) as started:
         yield started
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from api.stack.programs import ROOT
-from tests.service import Service, environment, next_broker, service
+from tests.fakes.turbopuffer import FakeTurbopuffer
+from tests.service import NewService, Service, service
 from worker.settings import LOCAL_MODEL
 
 INNOCENT = 20
@@ -27,19 +29,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def running(
-    tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, folder: Path
-) -> Iterator[Service]:
-    env = environment(
-        tmp_path_factory.mktemp("home"),
-        database_url,
-        next_broker(redis_url),
-        DEFAULT_EMBEDDING_MODEL=LOCAL_MODEL,
-        LOCAL_SOURCE_ROOTS=str(folder),
-        VECTOR_STORE="lancedb",
-        PYTHONPATH=str(ROOT / "tests" / "fakes" / "poison"),
-    )
-    with service(env, bulk=1) as started:
+def running(new_service: NewService, folder: Path) -> Iterator[Service]:
+    poison = str(ROOT / "tests" / "fakes" / "poison")
+    env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(folder), "PYTHONPATH": poison}
+    # its client is imported before the fork: each process that dies would have another import LanceDB
+    with FakeTurbopuffer() as fake, new_service(partial(service, bulk=1), **env, **fake.env) as started:
         yield started
 
 

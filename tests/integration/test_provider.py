@@ -16,7 +16,7 @@ from redis import Redis
 
 from schemas.errors import EmbeddingUnavailable
 from tests.fakes.embeddings import EmbeddingsFake, Request
-from tests.service import Service, environment, eventually, next_broker, with_one_worker
+from tests.service import NewService, Service, eventually, with_one_worker
 from worker.embed import Vectors
 from worker.embed.budget import Budget
 from worker.embed.ledger import Rate
@@ -126,19 +126,10 @@ def test_a_storm_of_errors_is_met_by_few_requests(redis_url: str, provider: Embe
 
 
 @pytest.fixture(scope="module")
-def service_(
-    tmp_path_factory: pytest.TempPathFactory,
-    database_url: str,
-    redis_url: str,
-    root: Path,
-    running: EmbeddingsFake,
-) -> Iterator[Service]:
+def service_(new_service: NewService, root: Path, running: EmbeddingsFake) -> Iterator[Service]:
     """A service with one worker, whose batches are of two texts."""
-    env = running.env
-    env |= {"EMBEDDING_BATCH_SIZE": "2", "EMBEDDING_RPM": "600", "LOCAL_SOURCE_ROOTS": str(root)}
-    home = tmp_path_factory.mktemp("provider")
-    env = environment(home, database_url, next_broker(redis_url), **env)
-    with with_one_worker(env) as started:
+    env = {**running.env, "EMBEDDING_BATCH_SIZE": "2", "EMBEDDING_RPM": "600", "LOCAL_SOURCE_ROOTS": str(root)}
+    with new_service(with_one_worker, **env) as started:
         yield started
 
 
@@ -161,6 +152,8 @@ def test_what_a_task_waits_for_is_said_until_it_goes_on(here: Service, provider:
     folder = write(root / "busy", **{f"f{number}": f"Text number {number}." for number in range(6)})
     tool = here.local_tool(write(root / "first", a="One."))
     here.wait(tool)
+    # the first query imports what it needs, which may take longer than the provider will refuse
+    assert here.query(tool, "one", mode="vector")
     provider.fail_next(429, retry_after=15)
     tool = here.local_tool(folder)
     eventually(lambda: here.status(tool)["warning"] is not None, 30, here.logs)

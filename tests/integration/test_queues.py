@@ -15,20 +15,14 @@ from api.stack import programs
 from api.stack.processes import start, stop
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.integration.test_index_life import write
-from tests.service import Service, environment, eventually, next_broker, with_one_worker
+from tests.service import NewService, Service, environment, eventually, next_broker, with_one_worker
 from worker.app import MAX_SLICES
 from worker.state import alone, load
 
 
 @pytest.fixture(scope="module")
-def running(
-    tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, provider: EmbeddingsFake
-) -> Iterator[Service]:
-    root = tmp_path_factory.mktemp("root")
-    env = provider.env
-    env |= {"LOCAL_SOURCE_ROOTS": str(root)}
-    home = tmp_path_factory.mktemp("home")
-    with with_one_worker(environment(home, database_url, next_broker(redis_url), **env)) as started:
+def running(new_service: NewService, root: Path, provider: EmbeddingsFake) -> Iterator[Service]:
+    with new_service(with_one_worker, **provider.env, LOCAL_SOURCE_ROOTS=str(root)) as started:
         yield started
 
 

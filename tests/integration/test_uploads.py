@@ -14,7 +14,14 @@ from uuid import uuid4
 import pytest
 
 from api.stack.processes import Process, start, wait_until
-from tests.service import PROJECT, TOOLS, Service, checked, environment, eventually, new_database, next_broker, service
+from tests.service import (
+    PROJECT,
+    TOOLS,
+    NewService,
+    Service,
+    checked,
+    eventually,
+)
 from worker.objects import S3Objects, s3_client
 from worker.settings import LOCAL_MODEL
 
@@ -33,20 +40,9 @@ def s3(s3: dict[str, str]) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module", params=["directory", "s3"])
-def running(
-    request: pytest.FixtureRequest,
-    tmp_path_factory: pytest.TempPathFactory,
-    postgres_url: str,
-    template_url: str,
-    redis_url: str,
-) -> Iterator[Service]:
+def running(request: pytest.FixtureRequest, new_service: NewService) -> Iterator[Service]:
     store = request.getfixturevalue("s3") if request.param == "s3" else {}
-    env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, **LIMITS, **store}
-    home = tmp_path_factory.mktemp("home")
-    with (
-        new_database(postgres_url, template_url) as url,
-        service(environment(home, url, next_broker(redis_url), **env)) as started,
-    ):
+    with new_service(DEFAULT_EMBEDDING_MODEL=LOCAL_MODEL, **LIMITS, **store) as started:
         yield started
 
 

@@ -16,9 +16,9 @@ import pytest
 from api import stack
 from api.stack import programs
 from api.stack.processes import Process, start, stop
-from tests.integration.test_auto_reindex import appears, runs, settled
+from tests.integration.provider.test_auto_reindex import appears, runs, settled
 from tests.integration.test_index_life import found, write
-from tests.service import PROJECT, TOOLS, Service, checked, environment, eventually, next_broker, service
+from tests.service import PROJECT, TOOLS, NewService, Service, checked, environment, eventually
 from worker.settings import LOCAL_MODEL, Settings
 from worker.state import lone
 from worker.watch import WATCH
@@ -28,13 +28,10 @@ REST = 3
 
 
 @pytest.fixture(scope="module")
-def running(
-    tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, root: Path
-) -> Iterator[Service]:
+def running(new_service: NewService, root: Path) -> Iterator[Service]:
     """Everything but what watches."""
     env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(root), "WATCH_REST_SECONDS": str(REST)}
-    home = tmp_path_factory.mktemp("home")
-    with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
+    with new_service(**env) as started:
         yield started
 
 

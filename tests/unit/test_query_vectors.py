@@ -8,6 +8,7 @@ from uuid import uuid4
 import numpy as np
 import pytest
 
+from api.search import embedding
 from api.search.embedding import KeptVectors, embed_queries
 from schemas.source import ChunkSettings, EmbedderProfile
 from schemas.tool import IndexSettings
@@ -21,6 +22,12 @@ from worker.state.tools import Index
 def provider() -> Iterator[EmbeddingsFake]:
     with EmbeddingsFake(dimensions=8) as fake:
         yield fake
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first request of a process imports what it needs, which may take longer than a caller would wait."""
+    monkeypatch.setattr(embedding, "QUERY_SECONDS", 60.0)
 
 
 @pytest.fixture

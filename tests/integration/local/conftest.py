@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.service import Service, environment, new_database, next_broker, service
+from tests.service import NewService, Service
 from worker.settings import LOCAL_MODEL
 
 
@@ -17,13 +17,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="package")
-def running(
-    tmp_path_factory: pytest.TempPathFactory, postgres_url: str, template_url: str, redis_url: str, root: Path
-) -> Iterator[Service]:
-    env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(root)}
-    home = tmp_path_factory.mktemp("home")
-    with (
-        new_database(postgres_url, template_url) as url,
-        service(environment(home, url, next_broker(redis_url), **env)) as started,
-    ):
+def running(new_service: NewService, root: Path) -> Iterator[Service]:
+    with new_service(DEFAULT_EMBEDDING_MODEL=LOCAL_MODEL, LOCAL_SOURCE_ROOTS=str(root)) as started:
         yield started

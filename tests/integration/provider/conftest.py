@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.buckets import buckets
 from tests.fakes.embeddings import EmbeddingsFake
-from tests.service import Service, environment, new_database, next_broker, service
+from tests.service import NewService, Service
 
 
 @pytest.fixture(scope="package")
@@ -23,18 +24,7 @@ def provider() -> Iterator[EmbeddingsFake]:
 
 
 @pytest.fixture(scope="package")
-def running(
-    tmp_path_factory: pytest.TempPathFactory,
-    postgres_url: str,
-    template_url: str,
-    redis_url: str,
-    root: Path,
-    provider: EmbeddingsFake,
-) -> Iterator[Service]:
-    env = provider.env | {"LOCAL_SOURCE_ROOTS": str(root)}
-    home = tmp_path_factory.mktemp("home")
-    with (
-        new_database(postgres_url, template_url) as url,
-        service(environment(home, url, next_broker(redis_url), **env)) as started,
-    ):
+def running(new_service: NewService, root: Path, provider: EmbeddingsFake) -> Iterator[Service]:
+    env = {**provider.env, "LOCAL_SOURCE_ROOTS": str(root), "MAX_FILE_BYTES": "5000"}
+    with buckets() as s3, new_service(**env, **s3) as started:
         yield started

@@ -13,27 +13,11 @@ import pytest
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.integration.test_index_life import found, write
 from tests.integration.test_uploads import upload
-from tests.service import PROJECT, TOOLS, Service, checked, environment, eventually, next_broker, service
+from tests.service import PROJECT, TOOLS, Service, checked, eventually
 from worker.objects import s3_client
 
 NODES = f"/api/projects/{PROJECT}/nodes"
 FOLLOWS = {"auto_reindex": True}
-
-
-@pytest.fixture(scope="module")
-def running(
-    tmp_path_factory: pytest.TempPathFactory,
-    database_url: str,
-    redis_url: str,
-    root: Path,
-    provider: EmbeddingsFake,
-    s3: dict[str, str],
-) -> Iterator[Service]:
-    env = provider.env
-    env |= {"LOCAL_SOURCE_ROOTS": str(root), **s3}
-    home = tmp_path_factory.mktemp("home")
-    with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
-        yield started
 
 
 @pytest.fixture(autouse=True)

@@ -2,195 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
 import numpy as np
 import pytest
 
-from api.fsck import run
-from tests.fakes.embeddings import EmbeddingsFake
-from tests.fakes.turbopuffer import FakeTurbopuffer
-from tests.service import TOOLS, Service, environment, eventually, new_database, next_broker, service
-from worker.fsck import Report, differences, inspect
+from tests.integration.stores.ground import WELL, Ground
+from tests.service import TOOLS, eventually
+from worker.fsck import Report, differences
 from worker.keywords import Keywords
-from worker.resources import Resources
-from worker.settings import Settings
-from worker.state import alone, drift, tools
-from worker.state.tools import Index
-from worker.sweep import SWEEP
-from worker.vectors import Row, VectorStore
-
-LONG_AGO = 1_600_000_000
-WORDS = ["apples", "birds", "cars", "doors", "eggs", "flags"]
-WELL = {"missing": 0, "stray": 0, "miscounted": 0, "bare": 0, "unfinished": 0, "overdue": 0}
-
-
-@dataclass
-class Ground:
-    """A service with one worker over one store, a provider that counts, and what reaches behind their backs."""
-
-    service: Service
-    provider: EmbeddingsFake
-    resources: Resources
-    root: Path
-
-    def folder(self, name: str, files: int = len(WORDS)) -> Path:
-        """Files of three sections each, all texts of their own."""
-        path = self.root / name
-        path.mkdir()
-        for number in range(files):
-            text = "".join(f"# {word} {number}\n\nAbout {word} of {name}, file {number}.\n\n" for word in WORDS[:3])
-            (path / f"{number}.md").write_text(text)
-            os.utime(path / f"{number}.md", (LONG_AGO, LONG_AGO + number))
-        return path
-
-    def indexed(self, name: str) -> tuple[str, Index]:
-        """A tool over a new folder, and its index, with the provider's audit empty."""
-        tool = self.service.local_tool(self.folder(name))
-        self.service.wait(tool)
-        self.provider.reset()
-        index = self.index(tool)
-        # so that it finds nothing of what a test does
-        self.follow_up(index)
-        return tool, index
-
-    def follow_up(self, index: Index) -> None:
-        """Wait until what follows each task is over."""
-        compared = """
-            SELECT max(t.finished_at) < i.checked_at FROM search_index i JOIN search_index_task t ON t.index_id = i.id
-            WHERE i.id = %s GROUP BY i.id
-            """
-        eventually(lambda: bool(self.service.rows(compared, index.id)[0][0]), 20, self.service.logs)
-
-    def index(self, tool: str) -> Index:
-        (index_id,) = drift.indexes(self.resources.pool, UUID(tool))
-        found = tools.index(self.resources.pool, index_id)
-        assert found is not None
-        return found
-
-    def store(self, index: Index) -> VectorStore:
-        return self.resources.store(index.vector_store, index.keyword_index)
-
-    def ids(self, index: Index, path: str | None = None) -> list[UUID]:
-        """Live chunks of an index, or of one of its files, in their order."""
-        query = """
-            SELECT c.id FROM chunk c JOIN search_index_file f ON f.id = c.file_id
-            WHERE c.index_id = %s AND c.live AND f.path = coalesce(%s, f.path) ORDER BY f.path, c.chunk_index
-            """
-        return [row[0] for row in self.service.rows(query, index.id, path)]
-
-    def forget(self, index: Index, ids: list[UUID]) -> None:
-        self.store(index).write(index.namespace, index.settings.embedder.dimensions, deletes=ids)
-
-    def report(self, index: Index) -> Report:
-        return inspect(self.resources.pool, self.store(index), index)
-
-    def differs(self, index: Index) -> dict[str, int]:
-        return self.report(index).drift
-
-    def execute(self, query: str, *values: object) -> None:
-        with self.resources.pool.connection() as connection:
-            connection.execute(query.encode(), values)
-
-    def drop_cache(self, ids: list[UUID]) -> None:
-        """Forget what was paid for these chunks."""
-        self.execute(
-            "DELETE FROM embedding_cache e USING chunk c"
-            " WHERE c.id = ANY (%s) AND e.text_hash = decode(substr(c.content_hash, 8), 'hex')",
-            ids,
-        )
-
-    def stored(self, index: Index) -> list[UUID]:
-        return self.store(index).ids(index.namespace, None, 10_000)
-
-    def paid(self) -> int:
-        return self.provider.audit.texts.total()
-
-    def texts(self, tool: str) -> list[tuple[Any, ...]]:
-        return self.service.rows(
-            """
-            SELECT f.path, c.chunk_index, c.chunk_text, c.start_char, c.lead, c.trail
-            FROM chunk c JOIN search_index_file f ON f.id = c.file_id JOIN search_tool s ON s.index_id = c.index_id
-            WHERE s.id = %s AND c.live ORDER BY 1, 2
-            """,
-            tool,
-        )
-
-    @contextmanager
-    def without_sweep(self) -> Iterator[None]:
-        """Nobody sweeps until the block ends."""
-        with ExitStack() as stack:
-            eventually(lambda: stack.enter_context(alone(self.service.database_url, SWEEP)), 10)
-            yield
-
-    def fsck(self, tool: str | None, *, repair: bool = False) -> tuple[bool, str]:
-        """Whether all is well, and what the command prints."""
-        lines: list[str] = []
-        well = run(self.resources.settings, UUID(tool) if tool else None, repair=repair, say=lines.append)
-        return well, "\n".join(lines)
-
-    def command(self, *arguments: str) -> tuple[int, str]:
-        """The same as a user types it."""
-        ended = subprocess.run(
-            [sys.executable, "-m", "api", "fsck", *arguments],
-            env={**os.environ, **self.service.env},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return ended.returncode, ended.stdout + ended.stderr
-
-    def settle(self, tool: str, index: Index) -> dict[str, Any]:
-        """Wait for the task that mends, and see that nothing differs any more."""
-        status = self.service.wait(tool)
-        assert self.differs(index) == {}, self.service.logs()
-        return status
-
-
-@contextmanager
-def over(
-    stores: str,
-    tmp_path_factory: pytest.TempPathFactory,
-    postgres_url: str,
-    template_url: str,
-    redis_url: str,
-    **env: str,
-) -> Iterator[Ground]:
-    """A ground over a vector store and a keyword index, such as "lancedb-store", in a database of its own."""
-    store, keywords = stores.split("-")
-    root, home = tmp_path_factory.mktemp("root"), tmp_path_factory.mktemp("home")
-    with EmbeddingsFake() as provider, FakeTurbopuffer() as fake, new_database(postgres_url, template_url) as url:
-        env |= provider.env
-        env |= {"LOCAL_SOURCE_ROOTS": str(root), "VECTOR_STORE": store, "KEYWORD_INDEX": keywords}
-        if store == "turbopuffer":
-            env |= fake.env
-        given = environment(home, url, next_broker(redis_url), **env)
-        resources = Resources(Settings.model_validate({name.lower(): value for name, value in given.items() if value}))
-        # small tasks are done on the fast queue; what follows a task runs on the other one
-        with service(given) as started, closing(resources.pool):
-            yield Ground(started, provider, resources, root)
-
-
-@pytest.fixture(scope="module", params=["lancedb-store", "turbopuffer-postgres"])
-def ground(
-    request: pytest.FixtureRequest,
-    tmp_path_factory: pytest.TempPathFactory,
-    postgres_url: str,
-    template_url: str,
-    redis_url: str,
-) -> Iterator[Ground]:
-    with over(request.param, tmp_path_factory, postgres_url, template_url, redis_url) as made:
-        yield made
+from worker.vectors import Row
 
 
 def test_nothing_differs_after_an_ordinary_run(ground: Ground) -> None:

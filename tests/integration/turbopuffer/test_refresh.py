@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -17,42 +16,11 @@ from api.search.fresh import refresh
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.integration.test_index_life import write
-from tests.service import TOOLS, Service, checked, environment, eventually, next_broker, service
+from tests.service import TOOLS, Service, checked, eventually
 from worker.objects import s3_client
 from worker.resources import Resources
 from worker.settings import Settings
 from worker.state import tools
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[FakeTurbopuffer]:
-    with FakeTurbopuffer() as fake:
-        yield fake
-
-
-@pytest.fixture(scope="module")
-def running(
-    tmp_path_factory: pytest.TempPathFactory,
-    database_url: str,
-    redis_url: str,
-    root: Path,
-    provider: EmbeddingsFake,
-    store: FakeTurbopuffer,
-    s3: dict[str, str],
-) -> Iterator[Service]:
-    env = provider.env
-    env |= {"LOCAL_SOURCE_ROOTS": str(root), "REFRESH_SECONDS": "30", **s3}
-    env |= store.env
-    home = tmp_path_factory.mktemp("home")
-    with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
-        yield started
-
-
-@pytest.fixture(autouse=True)
-def calm(provider: EmbeddingsFake, store: FakeTurbopuffer) -> Iterator[None]:
-    yield
-    provider.holds.release()
-    store.holds.release()
 
 
 @pytest.fixture

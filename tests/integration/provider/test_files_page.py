@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.fakes.embeddings import EmbeddingsFake
-from tests.service import Service, environment, next_broker, service
+from tests.service import Service
 
 STAGES = {"read", "parse", "chunk", "embed", "write"}
-
-
-@pytest.fixture(scope="module")
-def running(
-    tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, root: Path, provider: EmbeddingsFake
-) -> Iterator[Service]:
-    env = provider.env
-    env |= {"LOCAL_SOURCE_ROOTS": str(root), "MAX_FILE_BYTES": "5000"}
-    home = tmp_path_factory.mktemp("home")
-    with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
-        yield started
 
 
 def sections(*texts: str) -> str:

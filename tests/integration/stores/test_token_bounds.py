@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from tests.integration.test_fsck import LONG_AGO, Ground, over
+from tests.integration.stores.ground import LONG_AGO, MOST_CHARS, Ground
 from tests.service import TOOLS, checked, eventually
 from worker.state import drift
 from worker.tokens import cl100k
 
 BOUNDS = {"min_token_count": 20, "max_token_count": 40}
-#: Characters of whole files in one answer.
-MOST_CHARS = 2_000
-
-
-@pytest.fixture(scope="module", params=["lancedb-store", "turbopuffer-postgres"])
-def ground(
-    request: pytest.FixtureRequest,
-    tmp_path_factory: pytest.TempPathFactory,
-    postgres_url: str,
-    template_url: str,
-    redis_url: str,
-) -> Iterator[Ground]:
-    sizes = {"CHUNK_SIZE_TOKENS": "100", "CHUNK_OVERLAP_TOKENS": "0", "UNEMBEDDED_MAX_CHARS": str(MOST_CHARS)}
-    with over(request.param, tmp_path_factory, postgres_url, template_url, redis_url, **sizes) as made:
-        yield made
 
 
 def of_tokens(word: str, tokens: int) -> str:

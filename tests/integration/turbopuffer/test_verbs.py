@@ -23,46 +23,13 @@ from schemas.tool import IndexSettings, ToolConfig
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.integration.test_index_life import chunks, found, write
-from tests.service import PROJECT, TOOLS, Service, environment, eventually, next_broker, service
+from tests.service import PROJECT, TOOLS, Service, eventually
 from worker.keywords import VERSION
 from worker.state import open_pool, tasks, tools, verbs
 
 NODES = f"/api/projects/{PROJECT}/nodes"
 #: Seconds after a cancel in which workers may still begin a request.
 NOTICED = 2.0
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[FakeTurbopuffer]:
-    with FakeTurbopuffer() as fake:
-        yield fake
-
-
-@pytest.fixture(scope="module")
-def running(
-    tmp_path_factory: pytest.TempPathFactory,
-    database_url: str,
-    redis_url: str,
-    root: Path,
-    provider: EmbeddingsFake,
-    store: FakeTurbopuffer,
-) -> Iterator[Service]:
-    """Two workers that ask a provider for two texts at a time."""
-    env = provider.env
-    env |= {"EMBEDDING_BATCH_SIZE": "2", "EMBEDDING_CONCURRENCY": "1", "LOCAL_SOURCE_ROOTS": str(root)}
-    env |= store.env
-    home = tmp_path_factory.mktemp("home")
-    with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
-        yield started
-
-
-@pytest.fixture(autouse=True)
-def calm(provider: EmbeddingsFake, store: FakeTurbopuffer) -> Iterator[None]:
-    yield
-    provider.holds.release()
-    store.holds.release()
-    store.refuse(None)
-    provider.delay = 0
 
 
 @pytest.fixture

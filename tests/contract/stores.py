@@ -1,0 +1,82 @@
+"""Vector stores of every kind, rows to write into them, and what is found by number."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from uuid import UUID
+
+import numpy as np
+import pytest
+
+from tests.fakes.turbopuffer import FakeTurbopuffer
+from worker.keywords import Keywords, code_words
+from worker.vectors import Condition, Found, Leg, Row, Value, Vector, VectorStore
+from worker.vectors.lance import LanceStore
+from worker.vectors.turbopuffer import TurbopufferStore
+
+D = 8
+REAL_KEY = os.environ.get("TURBOPUFFER_API_KEY", "")
+HAS_KEY = REAL_KEY.startswith("tpuf_") and not os.environ.get("TURBOPUFFER_BASE_URL")
+live = pytest.mark.skipif(not HAS_KEY, reason="TURBOPUFFER_API_KEY holds no key of the real service")
+WITHOUT_KEYWORDS = ["lance", "fake", pytest.param("live", marks=live)]
+WITH_KEYWORDS = [
+    *("lance-keywords", "fake-keywords", "held-keywords"),
+    pytest.param("live-keywords", marks=live),
+]
+
+
+class SearchedTwice(LanceStore):
+    """Asks for all a second time, which is answered from the vectors in memory."""
+
+    def search(self, namespace: str, legs: Sequence[Leg]) -> list[list[Found]]:
+        first, second = super().search(namespace, legs), super().search(namespace, legs)
+        for before, after in zip(first, second, strict=True):
+            assert numbers(before) == numbers(after)
+            assert [hit.value for hit in before] == pytest.approx([hit.value for hit in after], abs=1e-6)
+        return second
+
+
+def make(kind: str, directory: Path, fake: FakeTurbopuffer) -> VectorStore:
+    name, _, keywords = kind.partition("-")
+    if name == "lance":
+        return LanceStore(directory, has_keywords=bool(keywords))
+    if name == "held":
+        return SearchedTwice(directory, has_keywords=bool(keywords))
+    if name == "fake":
+        return TurbopufferStore(fake.api_key, region="nowhere", base_url=fake.url, has_keywords=bool(keywords))
+    region = os.environ.get("TURBOPUFFER_REGION", "gcp-us-central1")
+    return TurbopufferStore(REAL_KEY, region=region, has_keywords=bool(keywords))
+
+
+def axis(number: int, tilt: float = 0.0) -> Vector:
+    vector = np.zeros(D, dtype=np.float32)
+    vector[number] = 1.0
+    vector[(number + 1) % D] = tilt
+    return vector
+
+
+def words(text: str) -> Keywords:
+    return Keywords(text, code_words(text))
+
+
+def row(number: int, vector: Vector | None = None, keywords: str | None = None, **attributes: Value) -> Row:
+    given = None if keywords is None else words(keywords)
+    return Row(UUID(int=number), vector, {"file_name": f"{number}.md", "level": 0, **attributes}, given)
+
+
+def numbers(found: list[Found]) -> list[int]:
+    return [UUID(hit.id).int for hit in found]
+
+
+def near(store: VectorStore, space: str, vector: Vector, *conditions: Condition, limit: int = 10) -> list[int]:
+    return numbers(store.search(space, [Leg(limit, vector=vector, conditions=conditions)])[0])
+
+
+def about(store: VectorStore, space: str, text: str, *conditions: Condition, limit: int = 10) -> list[int]:
+    return numbers(store.search(space, [Leg(limit, keywords=text, conditions=conditions)])[0])
+
+
+def coded(store: VectorStore, space: str, text: str, *conditions: Condition) -> list[int]:
+    return numbers(store.search(space, [Leg(10, keywords=text, field="code", conditions=conditions)])[0])

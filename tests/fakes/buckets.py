@@ -1,0 +1,24 @@
+"""A server of S3's own protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from moto.server import ThreadedMotoServer
+
+KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
+
+
+@contextmanager
+def buckets() -> Iterator[dict[str, str]]:
+    """Started inside; yields what a service needs to use it, of which this process has the keys."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in KEYS.items():
+            patch.setenv(name, value)
+        yield {"S3_ENDPOINT_URL": f"http://{host}:{port}", **KEYS}
+    server.stop()

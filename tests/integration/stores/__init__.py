@@ -1,0 +1,1 @@
+"""Modules that share a service over each pair of stores."""

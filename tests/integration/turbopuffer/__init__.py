@@ -1,0 +1,1 @@
+"""Modules that share a service whose vectors are in Turbopuffer's fake."""
