@@ -135,6 +135,28 @@ def test_what_is_required_is_imported_and_not_defined(name: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.go", "package a\nconst ONE = 1\nfunc f() {\n\tconst two = 2\n\tvar three int\n}\n"),
+        ("a.js", "const ONE = 1;\nfunction f() { const two = 2; let three; }\nif (ONE) { let four = 4; }\n"),
+        ("a.py", "ONE = 1\ndef f():\n    two = 2\nif ONE:\n    three = 3\n"),
+        ("a.ts", "export const ONE: number = 1;\nfunction f() { const two = 2; }\nnamespace n { let three = 3; }\n"),
+    ],
+)
+def test_variables_are_defined_at_the_top_alone(name: str, text: str) -> None:
+    found = {d.name for d in read(name, text).definitions}
+    assert "ONE" in found
+    assert not found & {"two", "three", "four"}
+
+
+def test_a_go_type_is_a_definition_whatever_it_is_of() -> None:
+    types = ["int", "a.B", "func(int)", "map[string]int", "[]int", "[4]int", "*int", "chan int", "G[int]"]
+    text = "package a\n" + "".join(f"type T{number} {type_}\n" for number, type_ in enumerate(types))
+    found = [(d.name, d.kind) for d in read("a.go", text).definitions]
+    assert found == [(f"T{number}", "type") for number in range(len(types))]
+
+
 @pytest.mark.parametrize("name", DEFINITIONS)
 def test_places_are_those_of_the_text(name: str) -> None:
     document = read(name)

@@ -96,7 +96,8 @@ def _chunks(document: Document, limits: Measure, pieces: Iterable[Piece]) -> lis
     first_and_last_lines = [(breaks.searchsorted(side) + 1).tolist() for side in (at, to)]
     levels, pages = repeat(0), _pages(document, at)
     where = (texts, starts, ends, *first_and_last_lines, tokens.tolist(), context)
-    return list(map(Chunk, *where, pointers, titles, symbols, node_types, scopes, levels, pages))
+    columns = (*where, pointers, titles, symbols, node_types, scopes, levels, pages)
+    return list(map(partial(tuple.__new__, Chunk), zip(*columns, strict=False)))
 
 
 def _pages(document: Document, starts: Offsets) -> list[int] | list[None]:
@@ -110,5 +111,5 @@ def _pages(document: Document, starts: Offsets) -> list[int] | list[None]:
 def _line_breaks(text: str) -> Offsets:
     """Character offsets of the newlines."""
     raw = np.frombuffer(text.encode(), dtype=np.uint8)
-    breaks = np.flatnonzero(raw == ord("\n"))
+    breaks = (raw == ord("\n")).nonzero()[0]
     return breaks if len(raw) == len(text) else char_offsets(raw, breaks)

@@ -263,7 +263,8 @@ def _start(text: str, start: int, at: int, body: int) -> int:
     line = line or at
     if line < body and text[line:start].strip():
         return start
-    while line > body:
+    # most often an empty line is above, and nothing is to be looked for
+    while line > body and text[line - 2 : line] != "\n\n":
         above = max(text.rfind("\n", body, line - 1) + 1, body)
         if text[above:line].rstrip().endswith("*/"):
             opening = text.rfind("/*", body, line)

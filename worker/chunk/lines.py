@@ -52,7 +52,7 @@ def cut_all(measure: Measure, sections: Sequence[Span], blocks: Sequence[Span] |
 
 def _bordered(places: Places, starts: Offsets, ends: Offsets) -> Places:
     """The places, with the starts and ends of sections among them."""
-    borders = np.unique(np.concatenate([starts, ends]))
+    borders = np.concatenate([starts, ends[~_among(ends, starts)]])
     new = borders[~_among(borders, places.at)]
     at, keys = np.concatenate([places.at, new]), np.concatenate([places.keys, np.full(len(new), NEVER)])
     order = at.argsort(kind="stable")
@@ -88,16 +88,17 @@ def keys_of(classes: NDArray[np.uint8], hashes: Keys) -> Keys:
 def _places(measure: Measure, start: int, end: int) -> Places:
     data = measure.text[start:end].encode()
     raw = np.frombuffer(data, dtype=np.uint8)
-    firsts = np.concatenate([[0], np.flatnonzero(raw[:-1] == ord("\n")) + 1])
+    # flatnonzero, append, clip and unique are several calls each, which short texts are slow by
+    firsts = np.concatenate([[0], (raw[:-1] == ord("\n")).nonzero()[0] + 1])
     at = start + (firsts if len(raw) == end - start else char_offsets(raw, firsts))
-    ends = np.append(at[1:], end)
+    ends = np.concatenate([at[1:], [end]])
     keys = _keys(data, firsts)
     # blank lines are never cut at, and a text may have many
     kept = keys != NEVER
     kept[0] = True
     at, ends, keys = at[kept], ends[kept], keys[kept]
     parts, done = [], 0
-    for i in np.flatnonzero(~measure.surely_fit(at, ends)).tolist():
+    for i in (~measure.surely_fit(at, ends)).nonzero()[0].tolist():
         parts += [Places(at[done : i + 1], keys[done : i + 1]), *_within(measure, int(at[i]), int(ends[i]))]
         done = i + 1
     parts.append(Places(at[done:], keys[done:]))
@@ -107,7 +108,7 @@ def _places(measure: Measure, start: int, end: int) -> Places:
 def _keys(data: bytes, firsts: Offsets) -> Keys:
     """Keys of the lines that begin at the bytes `firsts`."""
     raw = np.frombuffer(data, dtype=np.uint8)
-    borders = np.append(firsts, len(data))
+    borders = np.concatenate([firsts, [len(data)]])
     keys = np.empty(len(firsts), dtype=np.uint64)
     for begin in range(0, len(firsts), _BLOCK):
         end = min(begin + _BLOCK, len(firsts))
@@ -181,9 +182,9 @@ def _overlapped(measure: Measure, places: Places, spans: list[Span], firsts: Off
     None is moved out of its section; those begin at `firsts`.
     """
     starts, ends = (np.array(side, dtype=np.int64) for side in zip(*spans, strict=True))
-    bounds = np.where(_among(starts, firsts), starts, np.append(starts[0], starts[:-1] + 1))
+    bounds = np.where(_among(starts, firsts), starts, np.concatenate([starts[:1], starts[:-1] + 1]))
     earliest = np.maximum(_earliest(measure, starts, ends), bounds)
-    good = np.append(places.at[places.keys < np.uint64(_WITHIN << CLASS_SHIFT)], len(measure.text))
+    good = np.concatenate([places.at[places.keys < np.uint64(_WITHIN << CLASS_SHIFT)], [len(measure.text)]])
     moved = good[good.searchsorted(earliest)]
     return list(zip(np.minimum(moved, starts).tolist(), ends.tolist(), strict=True))
 
@@ -193,7 +194,7 @@ def _earliest(measure: Measure, starts: Offsets, ends: Offsets) -> Offsets:
     tokens = np.maximum(
         measure.tokens(ends) - (measure.max_tokens - measure.slack), measure.tokens(starts) - measure.overlap_tokens
     )
-    by_tokens = measure.starts[np.clip(tokens, 0, len(measure.starts) - 1)]
+    by_tokens = measure.starts[np.minimum(np.maximum(tokens, 0), len(measure.starts) - 1)]
     by_chars = np.maximum(ends - measure.max_chars, starts - measure.overlap_chars)
     earliest: Offsets = np.maximum(by_tokens, by_chars)
     return earliest

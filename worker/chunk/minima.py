@@ -47,7 +47,7 @@ def divide(measure: Measure, places: Places, firsts: Offsets, lasts: Offsets) ->
     units = measure.units(places.at)
     cuts = _cuts(places.keys, units, firsts, lasts, int(measure.limit * RADIUS))
     begins = np.sort(np.concatenate([firsts, cuts]))
-    ends = np.minimum(np.append(begins[1:], lasts[-1]), lasts[firsts.searchsorted(begins, side="right") - 1])
+    ends = np.minimum(np.concatenate([begins[1:], lasts[-1:]]), lasts[firsts.searchsorted(begins, side="right") - 1])
     sure = measure.surely_fit(places.at[begins], places.at[ends]).tolist()
     spans: list[Span] = []
     edges = zip(places.at[begins].tolist(), places.at[ends].tolist(), strict=True)
@@ -87,7 +87,7 @@ def _range_minima(keys: Keys, left: Offsets, right: Offsets) -> Keys:
     levels = np.frexp((right - left).astype(np.float64))[1] - 1
     table = keys
     for level in range(int(levels.max(initial=0)) + 1):
-        asked = np.flatnonzero(levels == level)
+        asked = (levels == level).nonzero()[0]
         minima[asked] = np.minimum(table[left[asked]], table[right[asked] - (1 << level)])
         table = np.minimum(table[: -(1 << level)], table[1 << level :])
     return minima
@@ -95,11 +95,11 @@ def _range_minima(keys: Keys, left: Offsets, right: Offsets) -> Keys:
 
 def _thin(lowest: Offsets, units: Offsets, radius: int) -> Offsets:
     """Every second radius one of equal minima that lie close together, as in constant or periodic text."""
-    gaps = np.flatnonzero(np.diff(units) > radius)
+    gaps = (units[1:] - units[:-1] > radius).nonzero()[0]
     if len(gaps) >= len(lowest) - 1:
         return lowest
     kept, index = [], 0
-    ends = np.append(gaps, len(lowest) - 1)
+    ends = np.concatenate([gaps, [len(lowest) - 1]])
     while index < len(lowest):
         kept.append(index)
         end_of_group = int(ends[ends.searchsorted(index)])

@@ -8,6 +8,8 @@ from importlib import import_module, resources
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from worker.parse.naming import Fields, fields_of
+
 if TYPE_CHECKING:
     from tree_sitter import Parser, Query
 
@@ -31,10 +33,15 @@ GRAMMARS = {
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """A parser and the query that finds definitions and references in its trees."""
+    """A parser, the query that finds definitions and references in its trees, and the fields that names are in.
+
+    `top` is for what counts right below the root only: a pattern that begins at the root slows down all of a query.
+    """
 
     parser: Parser
     query: Query
+    top: Query | None
+    fields: Fields
 
 
 @cache
@@ -52,6 +59,10 @@ def grammar(language: str) -> Grammar | None:
 
     module, function, queries = GRAMMARS[language]
     made = Language(getattr(import_module(module), function)())
-    folder = resources.files("worker.parse").joinpath("grammars")
-    texts = [folder.joinpath(f"{name}.scm").read_text() for name in queries.split()]
-    return Grammar(Parser(made), Query(made, "\n".join(texts)))
+    query, top = (_patterns(queries, suffix) for suffix in (".scm", ".top.scm"))
+    return Grammar(Parser(made), Query(made, query), Query(made, top) if top else None, fields_of(made))
+
+
+def _patterns(queries: str, suffix: str) -> str:
+    files = (resources.files("worker.parse").joinpath("grammars", f"{name}{suffix}") for name in queries.split())
+    return "\n".join(file.read_text() for file in files if file.is_file())

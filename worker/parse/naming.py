@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tree_sitter import Node
+    from tree_sitter import Language, Node
 
 #: Fields that lead to a name, the better ones first: C winds it in declarators, JavaScript assigns to members.
 _FIELDS = ("name", "declarator", "property", "left", "key", "type")
@@ -21,9 +22,6 @@ _WITH_MORE = frozenset({"type", "reference_declarator", "const_element", "parent
 _BODIES = ("body", "accessors")
 _VALUES = ("value", "right", "type")
 
-#: The node that Go has a receiver in.
-_WITH_RECEIVER = "method_declaration"
-
 #: Go names a method's type in front of it: `(s *Server[T])`.
 _RECEIVER = re.compile(r"(\w+)\s*(?:\[[^\]]*\])?\s*\)$")
 
@@ -31,69 +29,88 @@ _RECEIVER = re.compile(r"(\w+)\s*(?:\[[^\]]*\])?\s*\)$")
 _MOST_STEPS = 32
 
 
-class Named(NamedTuple):
-    """A name, the byte it starts at, and the names of the types it is said to belong to (`Foo::bar`)."""
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The fields above that a language has, by number: so they are found several times faster than by name.
 
-    name: str
-    start: int
-    around: tuple[str, ...]
+    `others` are those of the nodes that have their name in none of `names`, by the number of the node's kind; none
+    where it is the first of what is in such a node.
+    """
+
+    names: tuple[int, ...]
+    others: dict[int, tuple[int, ...]]
+    bodies: tuple[int, ...]
+    values: tuple[int, ...]
+    receiver: int | None
+    scope: int | None
 
 
-def name_of(node: Node) -> Named | None:
-    """The name of a definition, None for what has none."""
-    around = []
-    step = _step(node)
+def fields_of(language: Language) -> Fields:
+    """The numbers of fields in a language."""
+    kinds = {number: language.node_kind_for_id(number) for number in range(language.node_kind_count)}
+    first = {number: () for number, kind in kinds.items() if kind in _WITH_MORE}
+    others = {number: _numbers(language, _FIELD_OF[kind]) for number, kind in kinds.items() if kind in _FIELD_OF}
+    known = (_numbers(language, *names) for names in (_FIELDS, _BODIES, _VALUES))
+    names, bodies, values = known
+    receiver, scope = (language.field_id_for_name(name) for name in ("receiver", "scope"))
+    return Fields(names, first | others, bodies, values, receiver, scope)
+
+
+def _numbers(language: Language, *names: str) -> tuple[int, ...]:
+    return tuple(number for name in names if (number := language.field_id_for_name(name)) is not None)
+
+
+def name_of(node: Node, fields: Fields) -> tuple[Node | None, tuple[str, ...]]:
+    """The node that is the name of a definition, and the names of the types it is said to belong to (`Foo::bar`)."""
+    step = _step(node, fields)
     # most names are no more than a word
-    if step is not None and not step.named_child_count and node.type != _WITH_RECEIVER:
-        return _named(step, ())
-    receiver = node.child_by_field_name("receiver")
-    if receiver is not None and (found := _RECEIVER.search(_text(receiver))):
-        around.append(found[1])
+    if step is None or not (step.named_child_count or fields.receiver):
+        return step, ()
+    around = _receiver(node, fields)
     for _ in range(_MOST_STEPS):
-        further = _step(step) if step is not None and step.named_child_count else None
-        if step is None or further is None:
+        further = _step(step, fields) if step.named_child_count else None
+        if further is None:
             break
-        scope = step.child_by_field_name("scope")
-        if scope is not None:
-            around += re.findall(r"\w+", _text(scope).split("<")[0])
+        around += _scope(step, fields)
         step = further
-    return None if step is None else _named(step, tuple(around))
+    return step, tuple(around)
 
 
-def _named(node: Node, around: tuple[str, ...]) -> Named | None:
-    text = _text(node)
-    # most are a word, with nothing to be taken away
-    name = text if text.isidentifier() else " ".join(text.split()).strip("\"'")
-    return Named(name, int(node.start_byte), around) if name else None
-
-
-def body_of(node: Node) -> int:
-    """The byte at which the body of a definition begins; where it has none, the end of its first line."""
-    for field in _BODIES:
-        body = node.child_by_field_name(field)
+def body_of(node: Node, fields: Fields) -> int | None:
+    """The byte at which the body of a definition begins, None where it has none."""
+    for field in fields.bodies:
+        body = node.child_by_field_id(field)
         if body is not None:
             return int(body.start_byte)
-    for field in _VALUES:
-        value = node.child_by_field_name(field)
-        body = value.child_by_field_name("body") if value is not None else None
+    for field in fields.values:
+        value = node.child_by_field_id(field)
+        body = value.child_by_field_id(fields.bodies[0]) if value is not None else None
         if body is not None:
             return int(body.start_byte)
-    first_line, _, _ = (node.text or b"").partition(b"\n")
-    return int(node.start_byte) + len(first_line)
+    return None
 
 
-def _step(node: Node) -> Node | None:
+def _step(node: Node, fields: Fields) -> Node | None:
     """The part of a definition or declarator that its name is in."""
-    type_ = node.type
-    if type_ in _WITH_MORE:
+    numbers = fields.others.get(node.kind_id, fields.names)
+    if not numbers:
         return node.named_child(0)
-    if type_ in _FIELD_OF:
-        return node.child_by_field_name(_FIELD_OF[type_])
-    for field in _FIELDS:
-        part = node.child_by_field_name(field)
+    for number in numbers:
+        part = node.child_by_field_id(number)
         if part is not None:
             return part
     return None
+
+
+def _receiver(node: Node, fields: Fields) -> list[str]:
+    receiver = None if fields.receiver is None else node.child_by_field_id(fields.receiver)
+    found = None if receiver is None else _RECEIVER.search(_text(receiver))
+    return [found[1]] if found else []
+
+
+def _scope(node: Node, fields: Fields) -> list[str]:
+    scope = None if fields.scope is None else node.child_by_field_id(fields.scope)
+    return [] if scope is None else re.findall(r"\w+", _text(scope).split("<")[0])
 
 
 def _text(node: Node) -> str:

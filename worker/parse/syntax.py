@@ -9,6 +9,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
@@ -18,11 +19,11 @@ from schemas.document import Kind, UseKind
 from worker.garbage import uncollected
 from worker.parse import mending
 from worker.parse.grammar import Grammar, grammar
-from worker.parse.naming import body_of, name_of
+from worker.parse.naming import Fields, body_of, name_of
 from worker.tokens import Offsets, char_offsets
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Tree
+    from tree_sitter import Node, Query, Tree
 
 #: Names around a definition, at most; what is nested deeper is a part of the innermost.
 _MAX_DEPTH = 32
@@ -89,7 +90,10 @@ Columns = Sequence[Sequence[Any]]
 
 @dataclass(slots=True)
 class _Found:
-    """A definition by bytes; its signature begins at `head`, behind decorators. `parent` is an index, or -1."""
+    """A definition by bytes; its signature begins at `head`, behind decorators. `parent` is an index, or -1.
+
+    Its `path` is its scope and itself.
+    """
 
     start: int
     end: int
@@ -99,12 +103,8 @@ class _Found:
     name: str
     around: tuple[str, ...]
     scope: tuple[str, ...] = ()
+    path: tuple[str, ...] = ()
     parent: int = -1
-
-    @property
-    def path(self) -> tuple[str, ...]:
-        """Its scope and itself."""
-        return (*self.scope, self.name)
 
 
 class Syntax(TypedDict):
@@ -131,9 +131,12 @@ def _syntax(data: bytes, language: str, known: Grammar) -> Syntax | None:
         return None
     found, names, captures = looked_at
     breaks = (np.frombuffer(data, dtype=np.uint8) == _LINE_BREAK).nonzero()[0]
-    table = np.array([(one.start, one.body, one.end, one.parent) for one in found], dtype=np.int64).reshape(-1, 4)
-    uses = _uses(data, captures, names, frozenset(_BUILTIN.get(language, "").split()))
-    return {"definitions": _placed(data, breaks, found, table), "references": _referred(breaks, table, uses)}
+    # of tuples, numpy takes several times as long to make one
+    columns = chain.from_iterable(map(attrgetter(column), found) for column in ("start", "body", "end", "parent"))
+    table = np.fromiter(columns, dtype=np.int64, count=4 * len(found)).reshape(4, -1).T
+    text = _by_bytes(data)
+    uses = _uses(text, captures, names, frozenset(_BUILTIN.get(language, "").split()))
+    return {"definitions": _placed(data, text, breaks, found, table), "references": _referred(breaks, table, uses)}
 
 
 def _looked_at(data: bytes, language: str, known: Grammar) -> _Looked | None:
@@ -142,7 +145,7 @@ def _looked_at(data: bytes, language: str, known: Grammar) -> _Looked | None:
     None if it is mostly errors.
     """
     tree = known.parser.parse(data)
-    whole = _sound([(0, len(data), tree)], len(data), known)
+    whole = _sound([(0, len(data), tree)], data, known)
     if not tree.root_node.has_error or (whole and not _is_harmed(tree, language)):
         return whole
     parts = mending.broken(data, language, known.parser, tree)
@@ -150,7 +153,7 @@ def _looked_at(data: bytes, language: str, known: Grammar) -> _Looked | None:
         return whole
     spans = [(start, end) for start, end, _ in parts]
     rest = known.parser.parse(mending.without(data, spans))
-    mended = _sound([(0, len(data), rest), *parts], len(data), known)
+    mended = _sound([(0, len(data), rest), *parts], data, known)
     sound = not rest.root_node.has_error
     if mended and (not whole or _is_better(mended[0], whole[0], spans, sound=sound)):
         return mended
@@ -189,7 +192,17 @@ def _is_better(mended: list[_Found], whole: list[_Found], broken: list[Span], *,
     return elsewhere and (sound or len(mended) >= len(whole))
 
 
-def _sound(trees: list[tuple[int, int, Tree]], length: int, known: Grammar) -> _Looked | None:
+def _by_bytes(data: bytes) -> str:
+    """A text with one character for each byte: slices of it by bytes are quicker than decoding slices of bytes."""
+    return data.decode("latin-1")
+
+
+def _decoded(part: str) -> str:
+    """What a slice of such a text says."""
+    return part if part.isascii() else part.encode("latin-1").decode(errors="ignore")
+
+
+def _sound(trees: list[tuple[int, int, Tree]], data: bytes, known: Grammar) -> _Looked | None:
     """What is in trees, each between two bytes, that one text has been parsed as; None if that is mostly errors."""
     errors: list[Span] = []
     captures: Captures = {}
@@ -206,17 +219,27 @@ def _sound(trees: list[tuple[int, int, Tree]], length: int, known: Grammar) -> _
             )
             captures.setdefault(name, []).extend(kept)
     names: set[int] = set()
-    found = _nested(_definitions(captures, names))
-    if _unsound(errors, found) > _MAX_ERRORS * length or (errors and not found):
+    found = _nested(_definitions(_by_bytes(data), captures, known.fields, names))
+    if _unsound(errors, found) > _MAX_ERRORS * len(data) or (errors and not found):
         return None
     return found, names, captures
 
 
 def _captures(tree: Tree, known: Grammar) -> Captures:
+    found = _matched(tree, known.query, _MAX_TREE_DEPTH)
+    # where the root is an error, nothing is known to be at the top
+    if known.top is not None and not tree.root_node.is_error:
+        for name, nodes in _matched(tree, known.top, 1).items():
+            found.setdefault(name, []).extend(nodes)
+    return found
+
+
+def _matched(tree: Tree, query: Query, depth: int) -> Captures:
+    """What a query captures with patterns that begin at most so deep."""
     from tree_sitter import QueryCursor
 
-    cursor = QueryCursor(known.query)
-    cursor.set_max_start_depth(_MAX_TREE_DEPTH)
+    cursor = QueryCursor(query)
+    cursor.set_max_start_depth(depth)
     found: Captures = cursor.captures(tree.root_node)
     return found
 
@@ -243,21 +266,38 @@ def _errors(tree: Tree) -> list[Span] | None:
     return errors
 
 
-def _definitions(captures: Captures, names: set[int]) -> list[_Found]:
+def _definitions(text: str, captures: Captures, fields: Fields, names: set[int]) -> list[_Found]:
     """Definitions by their start, outer ones first; the starts of their names are added to `names`."""
     outer = {_range(inner): node for node in captures.get("outer", ()) if (inner := _last(node)) is not None}
     found: dict[Span, _Found] = {}
     for kind in _KINDS:
         for node in captures.get(kind, ()):
             span = _range(node)
-            named = name_of(node) if span not in found else None
-            if named is None or len(named.name) > _MAX_NAME:
+            named, around = name_of(node, fields) if span not in found else (None, ())
+            if named is None:
                 continue
-            names.add(named.start)
+            name_start, name_end = _range(named)
+            name = _name(_decoded(text[name_start:name_end]))
+            if not name or len(name) > _MAX_NAME:
+                continue
+            names.add(name_start)
             start, head, end = _widened(outer, span)
-            body = body_of(node)
-            found[span] = _Found(start, end, head, min(body, end), _kind(kind, named.name), named.name, named.around)
-    return sorted(found.values(), key=lambda one: (one.start, -one.end))
+            body = body_of(node, fields)
+            if body is None:
+                body = _line_end(text, *span)
+            found[span] = _Found(start, end, head, min(body, end), kind, name, around)
+    return sorted(sorted(found.values(), key=attrgetter("end"), reverse=True), key=attrgetter("start"))
+
+
+def _name(text: str) -> str:
+    # most are a word, with nothing to be taken away
+    return text if text.isidentifier() else " ".join(text.split()).strip("\"'")
+
+
+def _line_end(text: str, start: int, end: int) -> int:
+    """Where the first line of a span ends."""
+    found = text.find("\n", start, end)
+    return end if found < 0 else found
 
 
 def _last(node: Node) -> Node | None:
@@ -275,10 +315,6 @@ def _widened(outer: dict[Span, Node], span: Span) -> tuple[int, int, int]:
     return start, head, end
 
 
-def _kind(kind: str, name: str) -> str:
-    return "constant" if kind == "variable" and name.isupper() else kind
-
-
 def _nested(found: list[_Found]) -> list[_Found]:
     """The definitions with their scopes; those that are no more than a second name or too deep left out."""
     kept: list[_Found] = []
@@ -292,18 +328,22 @@ def _nested(found: list[_Found]) -> list[_Found]:
         one.scope = (*(above.path if above else ()), *one.around)
         if len(one.scope) > _MAX_DEPTH:
             continue
-        one.kind = _method(one, above)
+        one.path = (*one.scope, one.name)
+        one.kind = _kind(one, above)
         one.parent = open_[-1] if open_ else -1
         open_.append(len(kept))
         kept.append(one)
     return kept
 
 
-def _method(one: _Found, above: _Found | None) -> str:
-    """A function of a class is a method, a method of nothing a function."""
-    if one.kind == "function" and (one.around or (above and above.kind in _WITH_METHODS)):
-        return "method"
-    return "function" if one.kind == "method" and not one.scope else one.kind
+def _kind(one: _Found, above: _Found | None) -> str:
+    """A function of a class is a method, a method of nothing a function, a variable in capitals a constant."""
+    kind = one.kind
+    if kind == "function":
+        return "method" if one.around or (above and above.kind in _WITH_METHODS) else kind
+    if kind == "method":
+        return kind if one.scope else "function"
+    return "constant" if kind == "variable" and one.name.isupper() else kind
 
 
 def _unsound(errors: list[Span], found: list[_Found]) -> int:
@@ -317,12 +357,12 @@ def _unsound(errors: list[Span], found: list[_Found]) -> int:
     return total
 
 
-def _placed(data: bytes, breaks: Offsets, found: list[_Found], table: Offsets) -> Columns:
+def _placed(data: bytes, text: str, breaks: Offsets, found: list[_Found], table: Offsets) -> Columns:
     """The definitions by characters and lines; `table` has their start, body and end in bytes."""
     places = table[:, :3] if data.isascii() else _characters(data, table[:, :3])
     lines = breaks.searchsorted(table[:, ::2] - (0, 1)) + 1
     named = ([one.name for one in found], [one.kind for one in found], [one.scope for one in found])
-    return (*named, *places.T.tolist(), *lines.T.tolist(), [_signature(data, one) for one in found])
+    return (*named, *places.T.tolist(), *lines.T.tolist(), [_signature(text, one) for one in found])
 
 
 def _characters(data: bytes, table: Offsets) -> Offsets:
@@ -333,26 +373,26 @@ def _characters(data: bytes, table: Offsets) -> Offsets:
     return characters
 
 
-def _signature(data: bytes, one: _Found) -> str:
+def _signature(text: str, one: _Found) -> str:
     """The head in one line, without what opens the body."""
-    head = data[one.head : min(one.body, one.head + 4 * _MAX_SIGNATURE)].decode(errors="ignore")
+    head = _decoded(text[one.head : min(one.body, one.head + 4 * _MAX_SIGNATURE)])
     return " ".join(head.split())[:_MAX_SIGNATURE].removesuffix("{").removesuffix("=>").rstrip(" :")
 
 
-def _uses(data: bytes, captures: Captures, names: set[int], builtin: frozenset[str]) -> list[tuple[int, str, str]]:
+def _uses(text: str, captures: Captures, names: set[int], builtin: frozenset[str]) -> list[tuple[int, str, str]]:
     """Start (byte), name and kind of each reference, in order."""
-    uses: dict[int, tuple[int, str, str]] = {}
-    # of characters of a byte each, slices need no decoding
-    text = data.decode() if data.isascii() else None
+    uses: dict[int, tuple[int, str, str] | None] = dict.fromkeys(names)
     for kind in _USES:
         skipped = builtin if kind == "type" else _NONE
         for start, end in map(_range, captures.get(f"use.{kind}", ())):
-            if start in uses or start in names or end - start > _MAX_NAME:
+            if start in uses or end - start > _MAX_NAME:
                 continue
-            name = data[start:end].decode() if text is None else text[start:end]
+            name = text[start:end]
+            if not name.isascii():
+                name = _decoded(name)
             if name not in skipped:
                 uses[start] = (start, name.strip("<>") if kind == "import" else name, kind)
-    return sorted(uses.values())[:_MAX_REFERENCES]
+    return sorted(filter(None, uses.values()))[:_MAX_REFERENCES]
 
 
 def _referred(breaks: Offsets, table: Offsets, uses: list[tuple[int, str, str]]) -> Columns:

@@ -3,10 +3,8 @@
 (method_elem) @method
 (type_spec type: (struct_type)) @struct
 (type_spec type: (interface_type)) @interface
-(type_spec type: [(type_identifier) (qualified_type) (function_type) (map_type) (slice_type) (array_type) (pointer_type)
-    (channel_type) (generic_type)]) @type
+(type_spec type: (_simple_type)) @type
 (type_alias) @type
-(source_file [(const_declaration (const_spec) @constant) (var_declaration (var_spec) @variable)])
 (type_declaration . (type_spec) .) @outer
 (type_declaration . (type_alias) .) @outer
 (const_declaration . (const_spec) .) @outer

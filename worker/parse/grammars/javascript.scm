@@ -1,13 +1,8 @@
 (class_declaration) @class
-(program (lexical_declaration (variable_declarator name: (identifier) value: (class)) @class))
 (function_declaration) @function
 (generator_function_declaration) @function
 (method_definition) @method
 (variable_declarator name: (identifier) value: [(arrow_function) (function_expression) (generator_function)]) @function
-((program [(lexical_declaration (variable_declarator name: (identifier) value: (_)? @_value) @variable)
-    (variable_declaration (variable_declarator name: (identifier) value: (_)? @_value) @variable)
-    (export_statement (lexical_declaration (variable_declarator name: (identifier)) @variable))])
-    (#not-match? @_value "^require\\("))
 (assignment_expression left: [(identifier) (member_expression)]
     right: [(arrow_function) (function_expression) (generator_function) (class)]) @function
 (pair key: (property_identifier) value: [(arrow_function) (function_expression)]) @method

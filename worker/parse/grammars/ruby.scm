@@ -8,7 +8,7 @@
     (#match? @_require "^require"))
 (superclass [(constant) @use.base (scope_resolution name: (constant) @use.base)])
 (call method: (identifier) @_include arguments: (argument_list . [(constant) @use.base (scope_resolution name: (constant) @use.base)])
-    (#match? @_include "^(include|extend|prepend)$"))
+    (#any-of? @_include "include" "extend" "prepend"))
 (call receiver: [(constant) @use.call (scope_resolution name: (constant) @use.call)] method: (identifier) @_new (#eq? @_new "new"))
 (call method: [(identifier) (constant)] @use.call)
 (constant) @use.type
