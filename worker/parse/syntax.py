@@ -384,7 +384,8 @@ def _uses(text: str, captures: Captures, names: set[int], builtin: frozenset[str
     uses: dict[int, tuple[int, str, str] | None] = dict.fromkeys(names)
     for kind in _USES:
         skipped = builtin if kind == "type" else _NONE
-        for start, end in map(_range, captures.get(f"use.{kind}", ())):
+        # captures come in no order, and of those that begin together one is taken
+        for start, end in sorted(map(_range, captures.get(f"use.{kind}", ()))):
             if start in uses or end - start > _MAX_NAME:
                 continue
             name = text[start:end]
