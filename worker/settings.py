@@ -40,7 +40,7 @@ RANKING_WEIGHTS = {
     "phrase": 0.3,
     "near_path": 0.1,
     "near_symbol": 0.1,
-    "test": -0.1,
+    "test": -0.15,
     "vendored": -0.1,
     "generated": -0.1,
     "long": -0.05,

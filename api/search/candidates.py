@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from api.search.fusion import by_score, reciprocal_ranks
+from api.search.fusion import by_score, ranks_and_values, reciprocal_ranks
 from api.search.legs import Kind, Ranking, Search
 from api.search.names import asked_names
 from api.search.ranking import boosted, features, most, phrases, thinned, wanted
@@ -57,7 +57,7 @@ def _fused(asked: Asked, found: Sequence[Ranking], weights: Mapping[str, float])
     """Ids with scores from 0 to 1, best first; by distance alone where nothing else was asked."""
     if asked.mode == "vector" and len(found) == 1:
         return {each.id: min(1.0, max(0.0, 1 - each.value)) for each in found[0].found}
-    return reciprocal_ranks([(weights[_weight(leg.query, leg.kind)], leg.ids) for leg in found])
+    return ranks_and_values([(weights[_weight(leg.query, leg.kind)], leg.ids, leg.values) for leg in found])
 
 
 def _weight(query: str, kind: Kind) -> str:

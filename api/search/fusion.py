@@ -28,6 +28,22 @@ def reciprocal_ranks(rankings: Iterable[tuple[float, Sequence[Id]]]) -> dict[Id,
     return by_score(scores)
 
 
+def ranks_and_values(legs: Iterable[tuple[float, Sequence[Id], Sequence[float]]]) -> dict[Id, float]:
+    """As `reciprocal_ranks`, but half of what a leg says is the value, from 0 to 1, that it gives each id.
+
+    Ranks alone do not tell a leg that stands out from one that guesses: Bruch, Gai and Ingber, "An Analysis of Fusion
+    Functions for Hybrid Retrieval" (2023). Values alone tell too little of legs that are far apart.
+    """
+    weighted = [(weight, ids, values) for weight, ids, values in legs if weight > 0 and ids]
+    total = 2 * sum(weight for weight, _, _ in weighted)
+    scores: dict[Id, float] = defaultdict(float)
+    for weight, ids, values in weighted:
+        share = weight / total
+        for rank, (id_, value) in enumerate(zip(ids, values, strict=True), start=1):
+            scores[id_] += share * ((RANK_CONSTANT + 1) / (RANK_CONSTANT + rank) + value)
+    return by_score(scores)
+
+
 def by_score(scores: Mapping[Id, float]) -> dict[Id, float]:
     """The same scores, best first; equal ones by id."""
     return dict(sorted(scores.items(), key=lambda item: (-item[1], item[0])))

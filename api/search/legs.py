@@ -28,6 +28,8 @@ FIELDS: tuple[Field, ...] = ("text", "code")
 
 #: Seconds that a search waits for keywords in Postgres once all else has answered.
 KEYWORD_SECONDS = 10.0
+#: Vectors whose values count; the same for every depth, so that an answer's length changes nothing of its order.
+NEAREST = 100
 #: The code of the note on a namespace that was lost.
 VECTORS_MISSING = "vectors_missing"
 #: Keyword legs in Postgres run here, beside the embedding of the queries and the store's legs. Fewer threads than the
@@ -52,6 +54,20 @@ class Ranking:
     def ids(self) -> list[str]:
         """Ids alone, best first."""
         return [found.id for found in self.found]
+
+    @property
+    def values(self) -> list[float]:
+        """Of what was found, from 1 for the best to 0 for what says nothing."""
+        is_vector = self.kind == "vector"
+        values = [each.value for each in self.found]
+        # cosines have no zero: how far apart even unlike texts are is up to the model
+        zero = values[:NEAREST][-1] if is_vector and values else 0.0
+        span = values[0] - zero if values else 0.0
+        if span == 0:
+            return [1.0] * len(values)
+        shares = [max(0.0, (value - zero) / span) for value in values]
+        # squared, so that a chunk which holds far more of the query than all others stands out
+        return shares if is_vector else [share * share for share in shares]
 
 
 @dataclass(frozen=True, slots=True)

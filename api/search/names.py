@@ -51,6 +51,8 @@ _WORD = re.compile(
     rf"|(?<![\w/\\$~-])(?<!\w[@.])(?P<word>{_NAME})(?![\w/\\@]|-\w)(?P<call>\((?!e?s\)))?"
 )
 _GO_RECEIVER = re.compile(r"\bfunc\s*\([^()]*\)")
+#: What a program printed: the kind of error, and what it says.
+_MESSAGE = re.compile(rf"\A\s*+{_NAME}:\s(?=\s*+\S+\s+\S)")
 _SELF = re.compile(r"^(?:self|this|cls|super)(?:\.|->|::)")
 _SEPARATOR = re.compile(r"\.|::|->|#")
 _HUMP = re.compile(r"[a-z0-9][A-Z]|(?<![A-Z])[A-Z]{2,}+[a-z]{2}|[^\W_]_|_[^\W_]")
@@ -69,7 +71,8 @@ def asked_names(query: str) -> tuple[str, ...]:
     """Names, qualified as they are written, by first appearance, each once, at most 16; none in plain language.
 
     A word of plain language is one only if it is the whole query, or the query says that it is one ("function search").
-    Of a long query only the beginning is read.
+    The kind of a message that a program printed is none ("ValueError: not a number"). Of a long query only the
+    beginning is read.
     """
     return _names(_beginning(query))
 
@@ -86,7 +89,7 @@ def _names(query: str) -> tuple[str, ...]:
     alone = _ALONE.fullmatch(query)
     if alone is not None:
         return () if _is_file(alone[1]) else (_bare(alone[1]),)
-    text = _GO_RECEIVER.sub("func", query)
+    text = _GO_RECEIVER.sub("func", _MESSAGE.sub("", query, count=1))
     defined = {name for found in _DEFINED.finditer(text) for name in found.groups() if name}
     names = (_bare(name) for name in _chosen(text, list(_WORD.finditer(text)), defined))
     return tuple(islice(dict.fromkeys(names), _MAX_NAMES))

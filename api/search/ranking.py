@@ -38,6 +38,8 @@ _ASKS_FOR_TESTS = {"test", "tests", "testing", "tested", "fixture", "spec"}
 REMEMBERED = 1 << 14
 #: Characters beyond which a chunk is over-long: most of what it says is about something else.
 LONG = 6_000
+#: Words that may be said of a name which is asked for; the more there are, the less the name is what is asked.
+SAID_WITH = 4
 #: The share of words from which on two chunks are repetitions.
 ALIKE = 0.9
 
@@ -46,12 +48,13 @@ ALIKE = 0.9
 class Wanted:
     """What a search asks for: words, names with the chunks that define them, phrases, and where the caller works.
 
-    `named` is how many names a query has, of several queries the one with the most.
+    `asked` is how far the names are what is asked for, 0 to 1: of several names, or in a long sentence, most are said
+    in passing.
     """
 
     terms: frozenset[str]
     names: frozenset[str]
-    named: int
+    asked: float
     defining: Collection[str]
     phrases: tuple[str, ...]
     context: Context
@@ -64,11 +67,17 @@ def wanted(texts: Sequence[str], defining: Collection[str], context: Context) ->
     return Wanted(
         terms=terms(joined),
         names=frozenset(name.lower() for of_text in names for name in of_text),
-        named=max(map(len, names), default=0),
+        asked=min((_asked(text, said) for text, said in zip(texts, names, strict=True) if said), default=0.0),
         defining=defining,
         phrases=phrases(joined),
         context=context,
     )
+
+
+def _asked(text: str, names: Sequence[str]) -> float:
+    """How far a query's names are what it asks for."""
+    others = terms(text) - terms(" ".join(names))
+    return min(1.0, SAID_WITH / max(1, len(others))) / len(names)
 
 
 def terms(text: str) -> frozenset[str]:
@@ -88,7 +97,7 @@ def features(wanted: Wanted, row: Row) -> dict[str, float]:
     if wanted.terms & _ASKS_FOR_TESTS:
         found.pop("test", None)
     if row["chunk_id"] in wanted.defining:
-        found["definition"] = 1 / wanted.named  # of several names, most are said in passing
+        found["definition"] = wanted.asked
     if row["symbol"]:
         found["symbol"] = _symbol(wanted, row["symbol"])
     if row["scope"]:

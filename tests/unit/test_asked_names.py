@@ -61,6 +61,10 @@ ASKED = {
     "search": ["search"],
     "`search`": ["search"],
     "search()": ["search"],
+    # messages
+    "TypeError: parse_header takes no text": ["parse_header"],
+    "class Foo: what is it for": ["Foo"],
+    "def parse_header(text): return text": ["parse_header"],
 }
 PLAIN = [
     "authentication JWT token",
@@ -76,6 +80,8 @@ PLAIN = [
     "write to me@example.com, version 3.11",
     "a state-of-the-art snake-cased_thing",
     "setup.py",
+    "ValueError: not a number",
+    "requests.exceptions.ConnectionError: the host does not answer",
     "wo ist die Größe festgelegt",
     "???",
     "",
@@ -109,6 +115,8 @@ HOSTILE = [
     ("", "func (", "x"),
     ("", "where is the ", "x"),
     ("definition of a", "!", " b"),
+    ("", " ", "x"),
+    ("a:", " ", "b"),
 ]
 
 

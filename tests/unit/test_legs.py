@@ -16,7 +16,7 @@ from psycopg_pool import PoolTimeout
 from api.leaving import CallerLeft, Left
 from api.search import legs
 from api.search.filters import Narrowed
-from api.search.legs import Search, rankings
+from api.search.legs import NEAREST, Kind, Ranking, Search, rankings
 from api.search.trace import Course
 from schemas.errors import FoldexError, StoreUnauthorized, StoreUnavailable
 from schemas.search import Filters, Query
@@ -118,3 +118,27 @@ def test_nothing_begins_for_a_search_that_failed_or_whose_caller_left(postgres: 
 def rankings_of_many() -> list[Any]:
     """Another search's keywords, which take all threads."""
     return [legs._beside.submit(keywords.search, Mock(), {"query": "other"}, "text") for _ in range(16)]
+
+
+def values(kind: Kind, *found: float) -> list[float]:
+    return Ranking("q", kind, [Found(str(UUID(int=n)), value) for n, value in enumerate(found)]).values
+
+
+def test_keyword_scores_are_worth_their_squared_share_of_the_best() -> None:
+    assert values("code", 8, 4, 0) == [1, 0.25, 0]
+
+
+def test_distances_are_worth_how_much_nearer_they_are_than_the_furthest() -> None:
+    assert values("vector", 0.25, 0.5, 0.75) == [1, 0.5, 0]
+
+
+def test_values_are_the_same_whatever_the_depth_of_a_leg() -> None:
+    few = [number / 1000 for number in range(NEAREST)]
+    assert values("vector", *few, 0.5, 0.9) == [*values("vector", *few), 0, 0]
+
+
+@pytest.mark.parametrize("kind", ["vector", "text"])
+def test_equal_rows_are_all_the_best(kind: Kind) -> None:
+    assert values(kind, 0.5, 0.5) == values(kind, 0, 0) == [1, 1]
+    assert values(kind, 0.5) == [1]
+    assert values(kind) == []

@@ -34,6 +34,14 @@ def test_quoted_words_are_phrases() -> None:
     assert phrases('say "Hello there" and “bye now”') == ("hello there", "bye now")
 
 
+def test_a_definition_counts_less_the_more_is_said_beside_its_name() -> None:
+    def counts(query: str) -> Any:
+        return found(query, row(symbol="TokenBucket"), defining={ID})["definition"]
+
+    assert counts("how do I use TokenBucket again?") == 1
+    assert counts("empty buckets raise an error that TokenBucket users cannot handle themselves") == 1 / 2
+
+
 def test_the_definition_that_a_query_names_has_two_features() -> None:
     assert found("class TokenBucket", row(symbol="TokenBucket"), defining={ID}) == {"definition": 1, "symbol": 1}
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from api.deps import from_cursor, to_cursor
 from api.search.chosen import Chosen, folder_of, told_shortly
 from api.search.filters import Narrowed
-from api.search.fusion import reciprocal_ranks
+from api.search.fusion import ranks_and_values, reciprocal_ranks
 from schemas.errors import Invalid
 from schemas.search import Filters
 from worker.ignore import compiled_glob
@@ -52,6 +52,20 @@ def test_scores_lie_between_zero_and_one_and_fall(rankings: list[tuple[float, li
     scores = list(reciprocal_ranks(rankings).values())
     assert all(0 < score <= 1.000001 for score in scores)
     assert scores == sorted(scores, reverse=True)
+
+
+def test_a_leg_that_stands_out_beats_one_that_guesses() -> None:
+    guess, sure = (1.0, [A, B], [1.0, 0.99]), (1.0, [B, A], [1.0, 0.1])
+    scores = ranks_and_values([guess, sure])
+    assert list(scores) == [B, A]
+    assert scores == pytest.approx({B: (1 + 11 / 12 + 1.99) / 4, A: (1 + 11 / 12 + 1.1) / 4})
+
+
+def test_values_of_a_leg_without_weight_or_hits_take_no_part() -> None:
+    alone = ranks_and_values([(1.0, [A, B], [1.0, 0.5])])
+    assert alone[A] == 1
+    assert ranks_and_values([(1.0, [A, B], [1.0, 0.5]), (0.0, [B], [1.0]), (3.0, [], [])]) == alone
+    assert ranks_and_values([(1.0, [], [])]) == {}
 
 
 def test_no_ranking_has_no_winner() -> None:
