@@ -24,6 +24,7 @@ from worker.embed.budget import Budget
 from worker.lease import Lease
 from worker.memory import Bounded
 from worker.sources import Source
+from worker.sparing import text_hash
 from worker.state import Pool, chunks, files
 from worker.state.chunks import Live, Placed
 from worker.state.files import Claim, Outcome
@@ -62,8 +63,8 @@ class Draft:
     """A claimed file on its way to an outcome; `placed` are all its chunks, `kept` those that are live already.
 
     `vectors` are those of new ones that are known by now, `recalled` tells that they were looked for; `paid` are those
-    whose text the provider was asked for: paid for also where the file fails then. A file that is not `embedded` is
-    found by its words only.
+    whose text the provider was asked for, until a row says so: paid for also where the file fails then. A file that is
+    not `embedded` is found by its words only.
     """
 
     claim: Claim
@@ -95,6 +96,11 @@ class Draft:
     def whole(self) -> bool:
         """Whether nothing is left to be embedded."""
         return all(placed.id in self.vectors for placed in self.new if placed.embedded)
+
+    @property
+    def paid_tokens(self) -> int:
+        """What was paid, in tokens."""
+        return sum(placed.chunk.tokens for placed in self.paid)
 
     @property
     def moved(self) -> bool:
@@ -210,7 +216,7 @@ def place(run: Run, made: Draft, pieces: Sequence[Chunk], text: str, language: s
     seen: Counter[str] = Counter()
     placed, end = [], 0
     for number, piece in enumerate(pieces):
-        content_hash = f"sha256:{hashlib.sha256(piece.embedded_text.encode()).hexdigest()}"
+        content_hash = text_hash(piece.embedded_text)
         id_ = chunk_id(made.claim.id, content_hash, seen[content_hash], run.epoch, embedded=made.embedded)
         seen[content_hash] += 1
         lead, end = text[end : piece.start_char], max(end, piece.end_char)
@@ -268,7 +274,7 @@ def outcome(made: Draft) -> Outcome:
     claim, failure = made.claim, made.failure
     base = {"id": claim.id, "status": made.status, "type": made.type, "stamp": made.stamp, "timings": made.timings}
     base |= {"mime": made.mime, "is_binary": made.is_binary, "language": made.language}
-    base |= {"embedded_chunks": len(made.paid), "tokens": sum(p.chunk.tokens for p in made.paid)}
+    base |= {"embedded_chunks": len(made.paid), "tokens": made.paid_tokens}
     if failure:
         return Outcome(**base, reason=failure.reason, message=failure.message)  # type: ignore[arg-type] # typed above
     number = claim.live_chunks if made.unchanged else len(made.placed)

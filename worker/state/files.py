@@ -227,6 +227,13 @@ def finish(connection: Connection[Any], owner: UUID, outcomes: Iterable[Outcome]
     return {row[0] for row in connection.execute(_SQL["finish"], {"owner": owner}).fetchall()}
 
 
+def add_paid(pool: Pool, epoch: int, paid: Sequence[tuple[UUID, int, int]]) -> None:
+    """Add what the task of this epoch paid for files: their ids, chunks and tokens."""
+    ids, chunks, tokens = map(list, zip(*paid, strict=True))
+    with pool.connection() as connection:
+        connection.execute(_SQL["add_paid"], {"epoch": epoch, "ids": ids, "chunks": chunks, "tokens": tokens})
+
+
 def hold_index(connection: Connection[Any], index_id: UUID, epoch: int) -> None:
     """Keep the epoch from moving until this transaction ends; raises `LeaseLost` if it has moved already."""
     row = connection.execute(_SQL["hold_index"], {"index_id": index_id}).fetchone()

@@ -84,6 +84,9 @@ WITH held AS (
 )
 UPDATE search_index_file f
 SET status = 'indexing', lease_owner = %(owner)s, lease_until = NULL, attempts = attempts + 1,
+    -- what another task paid is not this one's
+    embedded_chunks = CASE WHEN f.task_id = %(task_id)s THEN f.embedded_chunks ELSE 0 END,
+    tokens = CASE WHEN f.task_id = %(task_id)s THEN f.tokens ELSE 0 END,
     task_id = %(task_id)s, parsing = s.together
 FROM chosen s, search_index_task t, search_index i
 WHERE f.id = s.id
@@ -140,12 +143,24 @@ SET status = o.status, reason = o.reason, message = o.message, type = coalesce(o
     live_chunks = CASE WHEN o.status = 'failed' THEN f.live_chunks ELSE o.chunks END,
     live_tokens = CASE WHEN o.status = 'failed' THEN f.live_tokens ELSE o.live_tokens END,
     live_embedded = CASE WHEN o.status = 'failed' THEN f.live_embedded ELSE o.embedded END,
-    embedded_chunks = o.embedded_chunks, reused_chunks = o.reused_chunks, tokens = o.tokens, timings = o.timings,
+    -- an earlier attempt of the same task may have paid for chunks that this one found in the cache
+    embedded_chunks = f.embedded_chunks + o.embedded_chunks, tokens = f.tokens + o.tokens,
+    reused_chunks = greatest(o.reused_chunks - f.embedded_chunks, 0), timings = o.timings,
     mime = coalesce(o.mime, f.mime), is_binary = coalesce(o.is_binary, f.is_binary),
     language = coalesce(o.language, f.language), updated_at = now()
 FROM staged_outcome o
 WHERE f.id = o.id AND f.lease_owner = %(owner)s AND f.status = 'indexing'
 RETURNING f.id
+
+-- name: add_paid
+-- for files without an outcome, or with another worker's; a row that is locked is being finished, and not waited for
+UPDATE search_index_file f
+SET embedded_chunks = f.embedded_chunks + p.chunks, tokens = f.tokens + p.tokens,
+    reused_chunks = greatest(f.reused_chunks - p.chunks, 0)
+FROM unnest(%(ids)s::uuid[], %(chunks)s::int[], %(tokens)s::bigint[]) AS p (id, chunks, tokens)
+WHERE f.id = p.id AND f.id IN (
+    SELECT f.id FROM search_index_file f JOIN search_index_task t ON t.id = f.task_id AND t.epoch = %(epoch)s
+    WHERE f.id = ANY (%(ids)s) FOR NO KEY UPDATE OF f SKIP LOCKED)
 
 -- name: parsed
 UPDATE search_index_file SET parsing = 0 WHERE lease_owner = %(owner)s AND status = 'indexing'
