@@ -16,7 +16,7 @@ import structlog
 from schemas.document import Chunk, Definition, Reference
 from schemas.errors import FileError
 from schemas.status import FileStatus, Reason
-from worker import keywords, parse
+from worker import keywords, parse, types
 from worker.catalog import parsed_name
 from worker.chunk import chunk
 from worker.embed import Embedder
@@ -148,7 +148,7 @@ def draft(run: Run, claim: Claim) -> Draft:
     try:
         if claim.listed_reason:
             made.fail(_listed(run, claim, Reason(claim.listed_reason)))
-        elif claim.work == "path":
+        elif claim.work == "path" and not _renamed(claim):
             made.unchanged, made.stamp, made.fingerprint = True, claim.stamp, claim.live_fingerprint
             made.embedded = claim.live_embedded
         else:
@@ -174,18 +174,24 @@ def _listed(run: Run, claim: Claim, reason: Reason) -> FileError:
         most = run.index.settings.max_file_bytes
         what = f"The file has {claim.size_bytes:,} bytes, more than MAX_FILE_BYTES ({most:,})"
         return FileError(reason, f"{what}; split it or raise that setting.")
-    return parse.refusal(parsed_name(claim.path, claim.type)) or FileError(reason)
+    return parse.refusal(claim.path.rsplit("/", 1)[-1]) or FileError(reason)
+
+
+def _renamed(claim: Claim) -> bool:
+    """Whether the file's name tells another format or language than the one it was indexed under."""
+    return claim.live_path is not None and types.of(claim.live_path) != types.of(claim.path)
 
 
 def _read(run: Run, made: Draft) -> None:
     claim, settings = made.claim, run.index.settings
-    name = parsed_name(claim.path, claim.type)
     with _timed(made, "read"):
         content = run.source.read(claim.key, settings.max_file_bytes)
+    # not what the row says, which is what the file was when it was last read
+    name = parsed_name(claim.path, content.type)
     made.stamp = content.stamp or ""
     made.mime, made.is_binary = parse.mime_of(name, content.data)
     made.fingerprint = f"sha256:{hashlib.sha256(content.data).hexdigest()} {claim.code_version}"
-    if made.fingerprint == claim.live_fingerprint and claim.work != "full":
+    if made.fingerprint == claim.live_fingerprint and claim.work != "full" and not _renamed(claim):
         made.unchanged, made.embedded = True, claim.live_embedded
         return
     with _timed(made, "parse"):

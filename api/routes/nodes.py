@@ -65,7 +65,8 @@ def patch_node(
     if "content" in given and row["type"] == "folder":
         raise Invalid("A folder has no content; leave it out.")
     moved = content.Place(body.name, body.parent_id, "parent_id" in given) if given & {"name", "parent_id"} else None
-    stored = _store(resources, project_id, row["type"], body.content) if "content" in given else None
+    type_ = content.type_as(row, body.name)
+    stored = _store(resources, project_id, type_, body.content) if "content" in given else None
     with _dropped_on_error(resources, stored):
         key = content.change(resources.pool, project_id, node_id, moved, stored)
     drop(resources, [key] if key else [])

@@ -16,7 +16,7 @@ from api.multipart import MAX_LINE, Multipart
 from api.names import MAX_DEPTH, clean_path, extension
 from api.problems import RESPONSES
 from api.routes.nodes import ProjectId, announced
-from schemas.document import EXTENSIONS
+from schemas.document import told_type
 from schemas.errors import Invalid, SourceError, TooLarge
 from schemas.magic import HEAD, kind_of
 from schemas.node import Refused, Upload, Uploaded
@@ -36,9 +36,6 @@ SILENCE = 60
 MAX_FIELD = 1000
 #: What is refused is read to its end, so that the rest is not lost; this many times what is allowed ends the request.
 PATIENCE = 2
-
-#: Types of nodes, by extension.
-_TYPES = {extension: type_ for type_, extensions in EXTENSIONS.items() for extension in extensions.split()}
 
 _FILES = {"type": "array", "items": {"type": "string", "format": "binary"}, "description": "May name folders: a/b.md"}
 _PARENT = {"type": "string", "description": "The folder node; none: the project's root."}
@@ -185,9 +182,7 @@ class Incoming:
         if not self._files:
             raise Invalid("The upload holds no file; send each as a part named `files`, with a file name.")
         received = [
-            Received(file.path, _TYPES.get(extension(file.path[-1]), "file"), file.key, file.size)
-            for file in self._files
-            if file.key
+            Received(file.path, told_type(file.path[-1]), file.key, file.size) for file in self._files if file.key
         ]
         saved, unused = uploads.save(self._resources.pool, self._project_id, self._parent_id, received)
         of_key = {file.key: outcome for file, outcome in zip(received, saved, strict=True)}
