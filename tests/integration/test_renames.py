@@ -18,11 +18,14 @@ def folder(running: Service) -> str:
     return running.node(f"f{uuid4().hex[:8]}", "folder")
 
 
+def upload_all(running: Service, folder: str, texts: dict[str, str]) -> list[dict[str, Any]]:
+    files = [("files", (name, text.encode())) for name, text in texts.items()]
+    answer = running.client.post(f"/api/projects/{PROJECT}/uploads", files=files, data={"parent_id": folder})
+    return list(checked(answer, 200)["items"])
+
+
 def upload(running: Service, folder: str, name: str, text: str) -> str:
-    answer = running.client.post(
-        f"/api/projects/{PROJECT}/uploads", files=[("files", (name, text.encode()))], data={"parent_id": folder}
-    )
-    return str(checked(answer, 200)["items"][0]["file_id"])
+    return str(upload_all(running, folder, {name: text})[0]["file_id"])
 
 
 def patched(running: Service, node: str, **body: object) -> dict[str, Any]:
