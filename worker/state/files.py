@@ -284,9 +284,13 @@ def searchable(pool: Pool, index_id: UUID, start: str = "") -> list[Searchable]:
 
 def below(pool: Pool, index_id: UUID, id_path: str, limit: int | None = None) -> list[str]:
     """The `file_node_id` of files with live chunks at or below an id path (empty: of the whole index)."""
-    values = {"index_id": index_id, "id_path": id_path, "limit": limit}
+    path = id_path.removeprefix("/")
+    # all are below the folder itself, and of a very long path only the beginning is sure to be in its row
+    named = path if 0 < len(path.encode()) < _MAX_PATH // 2 - 4 else None
+    values = {"index_id": index_id, "id_path": id_path, "limit": limit, "path": named}
     with pool.connection() as connection:
-        rows = connection.execute(_SQL["below"], values).fetchall()
+        # planned anew each time: a plan for every path is a plan without the index
+        rows = connection.execute(_SQL["below"], values, prepare=False).fetchall()
         return [row[0] for row in rows]
 
 

@@ -168,12 +168,14 @@ UPDATE search_index_file SET parsing = 0 WHERE lease_owner = %(owner)s AND statu
 -- name: return_expired
 -- a death counts against a file only if it was being parsed alone; parsed among others it is suspect, later it is innocent,
 -- unless that goes on and on: then it is tried alone, and each further death counts
-WITH forgotten AS (
-    -- none lasts twice its time, unless Postgres' clock was set back
+WITH alive AS (
+    -- ends of leases that hold: none lasts twice its time, unless Postgres' clock was set back; of a server that just
+    -- started all do, as nobody could renew his
+    SELECT CASE WHEN pg_postmaster_start_time() < now() - interval '10 s'
+                THEN tstzrange(now(), now() + 2 * %(lease)s, '[]') ELSE tstzrange(NULL, NULL) END AS ends
+), forgotten AS (
     DELETE FROM file_lease WHERE owner IN (
-        SELECT owner FROM file_lease
-        WHERE until NOT BETWEEN now() AND now() + 2 * %(lease)s AND pg_postmaster_start_time() < now() - interval '10 s'
-        FOR UPDATE SKIP LOCKED)
+        SELECT owner FROM file_lease, alive WHERE NOT ends @> until FOR UPDATE OF file_lease SKIP LOCKED)
 )
 UPDATE search_index_file f
 SET status = CASE WHEN d.given_up THEN 'failed' ELSE 'pending' END, reason = CASE WHEN d.given_up THEN 'crashed' END,
@@ -183,16 +185,12 @@ FROM (
     SELECT id, crashes + counts::int AS crashes, counts AND crashes + 1 >= %(crashes)s AS given_up FROM (
         -- rows that somebody else locks are being finished or cancelled
         SELECT f.id, f.crashes, f.parsing = 1 OR f.suspect AND f.attempts > %(deaths)s AS counts
-        FROM search_index_file f
+        FROM search_index_file f, alive
         WHERE f.status = 'indexing'
-          -- held by a worker of the release before
-          AND (f.lease_until IS NULL
-               OR f.lease_until < now() AND pg_postmaster_start_time() < now() - interval '10 s')
-          AND NOT EXISTS (
-            SELECT FROM file_lease l
-            WHERE l.owner = f.lease_owner AND (l.until BETWEEN now() AND now() + 2 * %(lease)s
-                                               OR pg_postmaster_start_time() >= now() - interval '10 s'))
-        FOR UPDATE SKIP LOCKED) e
+          -- that of a worker of the release before
+          AND (f.lease_until IS NULL OR NOT ends @> f.lease_until)
+          AND NOT EXISTS (SELECT FROM file_lease l WHERE l.owner = f.lease_owner AND ends @> l.until)
+        FOR UPDATE OF f SKIP LOCKED) e
 ) d
 WHERE f.id = d.id
 RETURNING f.id, f.path, f.crashes
@@ -220,10 +218,11 @@ SELECT coalesce(node_id, id::text) AS file_node_id, path, id_path, type, languag
 WHERE index_id = %(index_id)s AND live_chunks > 0 AND starts_with(path, %(start)s)
 
 -- name: below
--- live files at or below a place, as id paths tell it
+-- live files at or below a place, as id paths tell it; but for nodes paths tell the same, and there is an index of them
 SELECT coalesce(node_id, id::text) AS file_node_id FROM search_index_file
 WHERE index_id = %(index_id)s AND live_chunks > 0
   AND (id_path = %(id_path)s OR starts_with(id_path, %(id_path)s || '/'))
+  AND (node_id IS NOT NULL OR %(path)s::text IS NULL OR path = %(path)s OR starts_with(path, %(path)s || '/'))
 LIMIT %(limit)s
 
 -- name: named
