@@ -36,7 +36,7 @@ SILENCE = 60
 MAX_FIELD = 1000
 #: What is refused is read to its end, so that the rest is not lost; this many times what is allowed ends the request.
 PATIENCE = 2
-#: Keys that are announced in one transaction, at most: as many as files came before, since each waits for a disk.
+#: Keys that are announced in one transaction, at most: half as many as files came, since each waits for a disk.
 MOST_KEYS = 64
 
 _FILES = {"type": "array", "items": {"type": "string", "format": "binary"}, "description": "May name folders: a/b.md"}
@@ -202,7 +202,7 @@ class Incoming:
 
     def _next_key(self) -> str:
         if not self._keys:
-            self._keys = announced(self._resources, self._project_id, min(len(self._files), MOST_KEYS))
+            self._keys = announced(self._resources, self._project_id, min(max(1, len(self._files) // 2), MOST_KEYS))
         return self._keys.pop()
 
     def _give_up_writing(self) -> None:
