@@ -11,6 +11,8 @@ from schemas.status import Reason
 #: Extensions of the types that a source may have a word for itself; of every other file its name tells the type.
 EXTENSIONS = {"json": "json geojson webmanifest", "markdown": "md markdown mdown mkd mdx"}
 
+_TYPES = {extension: type_ for type_, extensions in EXTENSIONS.items() for extension in extensions.split()}
+
 #: Types whose text is the file's own, but for its encoding: lines of the one are lines of the other.
 AS_WRITTEN = (
     "text",
@@ -27,6 +29,12 @@ AS_WRITTEN = (
     "csv",
     "xml",
 )
+
+
+def told_type(name: str) -> str:
+    """The type of a node that is known by its name alone; "file" is whatever the name tells when it is read."""
+    stem, _, extension = name.rpartition(".")
+    return _TYPES.get(extension.lower(), "file") if stem else "file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +79,14 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The bytes of one file and the stamp they were read under, None where it is too young to be trusted."""
+    """The bytes of one file and the stamp they were read under, None where it is too young to be trusted.
+
+    `type` is the source's own word for what they are, where it has one.
+    """
 
     data: bytes
     stamp: str | None
+    type: str | None = None
 
 
 #: What a definition is, and how a name is used; in the order that parsers prefer them in.

@@ -19,6 +19,8 @@ FAST, BULK = "fast", "bulk"
 SMALL_TASK = 200
 #: Messages of one task that may wake workers at once.
 MAX_SLICES = 8
+#: Messages in a queue beyond which none is added that comes again by itself: its workers are gone, or busy enough.
+MOST_WAITING = 100
 #: Seconds between two sweeps: with a lease of 8 s, the files of a dead worker go on within 10 s.
 SWEEP_SECONDS = 1.0
 
@@ -107,6 +109,11 @@ def queued(queue: str) -> int:
         # of Redis, an empty queue is none
         except (OperationalError, *connection.connection_errors, *connection.channel_errors):
             return 0
+
+
+def crowded(queue: str) -> bool:
+    """Whether a message that is sent again later in any case would only lie there."""
+    return queued(queue) >= MOST_WAITING
 
 
 def send_plan(task_id: UUID, tool_id: UUID, countdown: float | None = None) -> bool:

@@ -16,7 +16,7 @@ import structlog
 from schemas.document import Chunk, Definition, Reference
 from schemas.errors import FileError
 from schemas.status import FileStatus, Reason
-from worker import keywords, parse
+from worker import keywords, parse, types
 from worker.catalog import parsed_name
 from worker.chunk import chunk
 from worker.embed import Embedder
@@ -24,6 +24,7 @@ from worker.embed.budget import Budget
 from worker.lease import Lease
 from worker.memory import Bounded
 from worker.sources import Source
+from worker.sparing import text_hash
 from worker.state import Pool, chunks, files
 from worker.state.chunks import Live, Placed
 from worker.state.files import Claim, Outcome
@@ -62,8 +63,8 @@ class Draft:
     """A claimed file on its way to an outcome; `placed` are all its chunks, `kept` those that are live already.
 
     `vectors` are those of new ones that are known by now, `recalled` tells that they were looked for; `paid` are those
-    whose text the provider was asked for: paid for also where the file fails then. A file that is not `embedded` is
-    found by its words only.
+    whose text the provider was asked for, until a row says so: paid for also where the file fails then. A file that is
+    not `embedded` is found by its words only.
     """
 
     claim: Claim
@@ -95,6 +96,11 @@ class Draft:
     def whole(self) -> bool:
         """Whether nothing is left to be embedded."""
         return all(placed.id in self.vectors for placed in self.new if placed.embedded)
+
+    @property
+    def paid_tokens(self) -> int:
+        """What was paid, in tokens."""
+        return sum(placed.chunk.tokens for placed in self.paid)
 
     @property
     def moved(self) -> bool:
@@ -142,7 +148,7 @@ def draft(run: Run, claim: Claim) -> Draft:
     try:
         if claim.listed_reason:
             made.fail(_listed(run, claim, Reason(claim.listed_reason)))
-        elif claim.work == "path":
+        elif claim.work == "path" and not _renamed(claim):
             made.unchanged, made.stamp, made.fingerprint = True, claim.stamp, claim.live_fingerprint
             made.embedded = claim.live_embedded
         else:
@@ -168,18 +174,24 @@ def _listed(run: Run, claim: Claim, reason: Reason) -> FileError:
         most = run.index.settings.max_file_bytes
         what = f"The file has {claim.size_bytes:,} bytes, more than MAX_FILE_BYTES ({most:,})"
         return FileError(reason, f"{what}; split it or raise that setting.")
-    return parse.refusal(parsed_name(claim.path, claim.type)) or FileError(reason)
+    return parse.refusal(claim.path.rsplit("/", 1)[-1]) or FileError(reason)
+
+
+def _renamed(claim: Claim) -> bool:
+    """Whether the file's name tells another format or language than the one it was indexed under."""
+    return claim.live_path is not None and types.of(claim.live_path) != types.of(claim.path)
 
 
 def _read(run: Run, made: Draft) -> None:
     claim, settings = made.claim, run.index.settings
-    name = parsed_name(claim.path, claim.type)
     with _timed(made, "read"):
         content = run.source.read(claim.key, settings.max_file_bytes)
+    # not what the row says, which is what the file was when it was last read
+    name = parsed_name(claim.path, content.type)
     made.stamp = content.stamp or ""
     made.mime, made.is_binary = parse.mime_of(name, content.data)
     made.fingerprint = f"sha256:{hashlib.sha256(content.data).hexdigest()} {claim.code_version}"
-    if made.fingerprint == claim.live_fingerprint and claim.work != "full":
+    if made.fingerprint == claim.live_fingerprint and claim.work != "full" and not _renamed(claim):
         made.unchanged, made.embedded = True, claim.live_embedded
         return
     with _timed(made, "parse"):
@@ -210,7 +222,7 @@ def place(run: Run, made: Draft, pieces: Sequence[Chunk], text: str, language: s
     seen: Counter[str] = Counter()
     placed, end = [], 0
     for number, piece in enumerate(pieces):
-        content_hash = f"sha256:{hashlib.sha256(piece.embedded_text.encode()).hexdigest()}"
+        content_hash = text_hash(piece.embedded_text)
         id_ = chunk_id(made.claim.id, content_hash, seen[content_hash], run.epoch, embedded=made.embedded)
         seen[content_hash] += 1
         lead, end = text[end : piece.start_char], max(end, piece.end_char)
@@ -268,7 +280,7 @@ def outcome(made: Draft) -> Outcome:
     claim, failure = made.claim, made.failure
     base = {"id": claim.id, "status": made.status, "type": made.type, "stamp": made.stamp, "timings": made.timings}
     base |= {"mime": made.mime, "is_binary": made.is_binary, "language": made.language}
-    base |= {"embedded_chunks": len(made.paid), "tokens": sum(p.chunk.tokens for p in made.paid)}
+    base |= {"embedded_chunks": len(made.paid), "tokens": made.paid_tokens}
     if failure:
         return Outcome(**base, reason=failure.reason, message=failure.message)  # type: ignore[arg-type] # typed above
     number = claim.live_chunks if made.unchanged else len(made.placed)

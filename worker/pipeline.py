@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from schemas.tool import IndexSettings
 from worker.draft import Draft, Run, draft_all, match_live, outcome, restore
 from worker.embed.pack import Terms, embed_all
 from worker.keywords import Keywords, keywords_of
+from worker.sparing import Sparing
 from worker.state import cache, chunks, files, keywords, symbols
 from worker.state.chunks import Placed
 from worker.state.files import Claim
@@ -42,17 +44,26 @@ def index_files(run: Run, claims: Sequence[Claim], waiting: Sequence[Draft] = ()
     match_live(run, new)
     restore(run, new)
     everyone = [*waiting, *new]
-    stopped = embed(run, everyone, more=more and all_drafted)
+    try:
+        stopped = embed(run, everyone, more=more and all_drafted)
+        _record(run, [made for made in everyone if made.whole])
+        if stopped:
+            raise stopped
+        if not all_drafted:
+            raise SliceOver("reading these files took the slice's time; the next slice goes on")
+    except FoldexError:
+        record_paid(run, everyone)
+        raise
+    return [made for made in everyone if not made.whole]
+
+
+def _record(run: Run, drafts: Sequence[Draft]) -> None:
     run.lease.check()
-    drafts = [made for made in everyone if made.whole]
     write(run, drafts)
     run.lease.check()
-    forget(run, finish(run, drafts))
-    if stopped:
-        raise stopped
-    if not all_drafted:
-        raise SliceOver("reading these files took the slice's time; the next slice goes on")
-    return [made for made in everyone if not made.whole]
+    buried = finish(run, drafts)
+    record_paid(run, drafts)
+    forget(run, buried)
 
 
 def embed(run: Run, drafts: Sequence[Draft], *, more: bool) -> FoldexError | None:
@@ -101,8 +112,9 @@ def _pay(run: Run, wanted: Sequence[Sequence[tuple[Draft, Placed]]], *, more: bo
     # a model that costs nothing has no requests worth filling
     only_full = more and run.budget is not None
     terms = Terms(run.budget, run.index.project_id, run.lease.check, run.embed_seconds, only_full)
+    sparing = Sparing(run.embedder, functools.partial(cache.lookup, run.pool, owner))
     try:
-        for indices, result in embed_all(run.embedder, texts, tokens, run.concurrency, terms):
+        for indices, result in embed_all(sparing, texts, tokens, run.concurrency, terms):
             answered = [wanted[index] for index in indices]
             if isinstance(result, EmbeddingRefused):
                 _refuse(answered, result)
@@ -112,7 +124,8 @@ def _pay(run: Run, wanted: Sequence[Sequence[tuple[Draft, Placed]]], *, more: bo
                 for made, placed in same:
                     made.vectors[placed.id] = result[row]
                 made, placed = same[0]
-                made.paid.append(placed)
+                if placed.content_hash not in sparing.spared:
+                    made.paid.append(placed)
     except FoldexError as error:
         return error
     return None
@@ -210,9 +223,20 @@ def finish(run: Run, drafts: Sequence[Draft]) -> list[UUID]:
         if moved:
             chunks.move_keywords(connection, moved)
     for made in drafts:
+        if made.claim.id in finished:
+            made.paid = []
         reason = made.failure and made.failure.reason
         log.debug("file", file_id=str(made.claim.id), path=made.claim.path, status=made.status, reason=reason)
     return buried
+
+
+def record_paid(run: Run, drafts: Sequence[Draft]) -> None:
+    """Record what was paid for files that get no outcome here: whoever has them next finds it in the cache."""
+    paid = [(made.claim.id, len(made.paid), made.paid_tokens) for made in drafts if made.paid]
+    if paid:
+        files.add_paid(run.pool, run.epoch, paid)
+    for made in drafts:
+        made.paid = []
 
 
 def forget(run: Run, buried: Sequence[UUID]) -> None:

@@ -14,7 +14,7 @@ import psycopg
 import structlog
 
 from schemas.errors import StoreError
-from worker.app import BULK, MAX_SLICES, queued, send, send_plan
+from worker.app import BULK, FAST, MAX_SLICES, crowded, queued, send, send_plan
 from worker.resources import Resources
 from worker.state import alone, cache, chunks, drift, files, strays, tasks, tools, watch
 from worker.state.chunks import Tombstone
@@ -78,7 +78,8 @@ def _send_eviction(resources: Resources) -> int:
 def _wake_tasks(resources: Resources, refresh: Callable[[UUID, UUID], bool], wake: Callable[[UUID, int], None]) -> int:
     woken = 0
     tasks.bring_back(resources.pool)
-    for task_id, tool_id in tasks.unplanned(resources.pool):
+    unplanned = tasks.unplanned(resources.pool)
+    for task_id, tool_id in [] if unplanned and crowded(FAST) else unplanned:
         tasks.sent(resources.pool, task_id)
         send_plan(task_id, tool_id)
         woken += 1

@@ -12,12 +12,12 @@ from uuid import UUID
 
 import psycopg
 import structlog
-from celery import signals
+from celery import Task, signals
 from psycopg.errors import ProgramLimitExceeded
 
 from schemas.errors import FoldexError, LeaseLost, SliceOver, StoreError
 from worker import fsck, logs
-from worker.app import BULK, FAST, MAX_SLICES, SMALL_TASK, app, send, send_plan
+from worker.app import BULK, FAST, MAX_SLICES, SMALL_TASK, app, crowded, send, send_plan
 from worker.catalog import Listing, list_folder
 from worker.draft import Draft, Run
 from worker.lease import Lease, leased
@@ -78,7 +78,15 @@ def index(self: Any, task_id: str) -> dict[str, Any]:
     return _border(UUID(task_id), _index_fairly)
 
 
-@app.task(name="foldex.sweep")
+class Sweep(Task):  # type: ignore[misc] # Celery has no types
+    """What the clock sends every second."""
+
+    def apply_async(self, *args: Any, **options: Any) -> Any:
+        """Nothing ever takes an expired message away but a worker of its queue, and that may be gone for days."""
+        return None if crowded(options["queue"]) else super().apply_async(*args, **options)
+
+
+@app.task(name="foldex.sweep", base=Sweep)
 def sweep() -> dict[str, Any]:
     """Put right what crashes and lost messages left behind."""
     return _or_skipped("sweep skipped", lambda: run_sweep(resources(), _refresh, wake))

@@ -65,7 +65,8 @@ def patch_node(
     if "content" in given and row["type"] == "folder":
         raise Invalid("A folder has no content; leave it out.")
     moved = content.Place(body.name, body.parent_id, "parent_id" in given) if given & {"name", "parent_id"} else None
-    stored = _store(resources, project_id, row["type"], body.content) if "content" in given else None
+    type_ = content.type_as(row, body.name)
+    stored = _store(resources, project_id, type_, body.content) if "content" in given else None
     with _dropped_on_error(resources, stored):
         key = content.change(resources.pool, project_id, node_id, moved, stored)
     drop(resources, [key] if key else [])
@@ -92,7 +93,7 @@ def _store(resources: Resources, project_id: str, type_: str, value: Any) -> dic
         data = (value or "").encode()
     except UnicodeEncodeError as error:
         raise Invalid("The content holds half of a surrogate pair, which is no text; remove it.") from error
-    key = announced(resources, project_id)
+    (key,) = announced(resources, project_id, 1)
     resources.objects.put(key, data)
     return {"json": None, "object_key": key, "size": len(data)}
 
@@ -119,11 +120,11 @@ def _is_answerable(value: Any) -> bool:
     return True
 
 
-def announced(resources: Resources, project_id: str) -> str:
-    """The key of an object that is about to be stored, and is swept if no node comes to name it."""
-    key = f"{project_id}/{uuid4()}"
-    strays.announce(resources.pool, key, timedelta(seconds=resources.settings.stray_seconds))
-    return key
+def announced(resources: Resources, project_id: str, number: int) -> list[str]:
+    """Keys of objects that are about to be stored, and are swept if no node comes to name them."""
+    keys = [f"{project_id}/{uuid4()}" for _ in range(number)]
+    strays.announce(resources.pool, keys, timedelta(seconds=resources.settings.stray_seconds))
+    return keys
 
 
 def _load(resources: Resources, row: dict[str, Any]) -> Any:

@@ -16,7 +16,7 @@ from api.multipart import MAX_LINE, Multipart
 from api.names import MAX_DEPTH, clean_path, extension
 from api.problems import RESPONSES
 from api.routes.nodes import ProjectId, announced
-from schemas.document import EXTENSIONS
+from schemas.document import told_type
 from schemas.errors import Invalid, SourceError, TooLarge
 from schemas.magic import HEAD, kind_of
 from schemas.node import Refused, Upload, Uploaded
@@ -36,9 +36,8 @@ SILENCE = 60
 MAX_FIELD = 1000
 #: What is refused is read to its end, so that the rest is not lost; this many times what is allowed ends the request.
 PATIENCE = 2
-
-#: Types of nodes, by extension.
-_TYPES = {extension: type_ for type_, extensions in EXTENSIONS.items() for extension in extensions.split()}
+#: Keys that are announced in one transaction, at most: half as many as files came, since each waits for a disk.
+MOST_KEYS = 64
 
 _FILES = {"type": "array", "items": {"type": "string", "format": "binary"}, "description": "May name folders: a/b.md"}
 _PARENT = {"type": "string", "description": "The folder node; none: the project's root."}
@@ -116,6 +115,8 @@ class Incoming:
         self._parent_id = parent_id
         self._refused_types = frozenset(resources.settings.upload_refused_types.lower().split())
         self._files: list[_File] = []
+        # announced, and not used yet
+        self._keys: list[str] = []
         self._writer: Writer | None = None
         self._field: tuple[str, bytearray] | None = None
         self._stored = self._read = 0
@@ -141,7 +142,7 @@ class Incoming:
         self._files.append(file)
         file.refused = self._refusal(file)
         if file.refused is None:
-            file.key = announced(self._resources, self._project_id)
+            file.key = self._next_key()
             self._writer = self._resources.objects.open(file.key)
 
     def data(self, piece: bytes) -> None:
@@ -185,21 +186,24 @@ class Incoming:
         if not self._files:
             raise Invalid("The upload holds no file; send each as a part named `files`, with a file name.")
         received = [
-            Received(file.path, _TYPES.get(extension(file.path[-1]), "file"), file.key, file.size)
-            for file in self._files
-            if file.key
+            Received(file.path, told_type(file.path[-1]), file.key, file.size) for file in self._files if file.key
         ]
-        saved, unused = uploads.save(self._resources.pool, self._project_id, self._parent_id, received)
+        saved, unused = uploads.save(self._resources.pool, self._project_id, self._parent_id, received, self._keys)
         of_key = {file.key: outcome for file, outcome in zip(received, saved, strict=True)}
         items = [_shown(file, of_key[file.key] if file.key else Saved(None)) for file in self._files]
-        self._files = []
+        self._files, self._keys = [], []
         drop(self._resources, unused)
         return Upload(items=items)
 
     def abort(self) -> None:
         """Delete what no node names; does nothing after `save`. What it cannot delete, the sweep does."""
         self._give_up_writing()
-        drop(self._resources, [file.key for file in self._files if file.key])
+        drop(self._resources, [*self._keys, *(file.key for file in self._files if file.key)])
+
+    def _next_key(self) -> str:
+        if not self._keys:
+            self._keys = announced(self._resources, self._project_id, min(max(1, len(self._files) // 2), MOST_KEYS))
+        return self._keys.pop()
 
     def _give_up_writing(self) -> None:
         """Leave nothing of the file that comes in, if one is being stored."""

@@ -85,3 +85,34 @@ def test_named_files_are_found_by_their_ids(pool: Pool, index_id: UUID) -> None:
     first = files.page(pool, index_id, status=None, q=None, after=None, limit=1)[0]["file_id"]
     assert files.named(pool, index_id, [str(first), "no such node", str(index_id)]) == [str(first)]
     assert "Seq Scan" not in plan(pool, "files", "named", index_id=index_id, ids=[first], names=["node"])
+
+
+def test_what_lies_below_a_path_is_found_by_the_paths_index(pool: Pool, index_id: UUID) -> None:
+    ((first,),) = [files.named(pool, index_id, [str(row["file_id"])]) for row in page_of_one(pool, index_id)]
+    assert files.below(pool, index_id, "/1.txt") == [first]
+    assert [files.below(pool, index_id, path) for path in ("/1", "/1.txt/2", "/nowhere")] == [[], [], []]
+    assert len(files.below(pool, index_id, "")) == FILES
+    values = {"index_id": index_id, "id_path": "/1.txt", "path": "1.txt", "limit": None}
+    steps = plan(pool, "files", "below", **values)
+    assert "search_index_file_path" in steps
+    assert "Seq Scan" not in steps
+
+
+def test_a_path_that_its_row_has_in_parts_is_found_below_its_folder(pool: Pool, index_id: UUID) -> None:
+    folder, name = "a" * 1_500, "b" * 1_500
+    with pool.connection() as connection:
+        connection.execute(
+            "INSERT INTO search_index_file (id, index_id, key, path, id_path, size_bytes, task_id, stamp, code_version,"
+            " live_chunks) VALUES (%(id)s, %(id)s, '', %(path)s, %(id_path)s, 1, %(id)s, '', '', 1)",
+            {"id": index_id, "path": files.fitting(f"{folder}/{name}"), "id_path": f"/{folder}/{name}"},
+        )
+    try:
+        for below in (folder, f"{folder}/{name}"):
+            assert files.below(pool, index_id, f"/{below}") == [str(index_id)]
+    finally:
+        with pool.connection() as connection:
+            connection.execute("DELETE FROM search_index_file WHERE id = %s", (index_id,))
+
+
+def page_of_one(pool: Pool, index_id: UUID) -> list[dict[str, Any]]:
+    return files.page(pool, index_id, status=None, q=None, after=None, limit=1)

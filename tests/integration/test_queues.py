@@ -16,7 +16,7 @@ from api.stack.processes import start, stop
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.integration.test_index_life import write
 from tests.service import NewService, Service, environment, eventually, next_broker, with_one_worker
-from worker.app import MAX_SLICES
+from worker.app import MAX_SLICES, MOST_WAITING
 from worker.state import alone, load
 
 
@@ -82,6 +82,30 @@ def test_messages_that_nobody_takes_do_not_grow_in_number(running: Service, prov
     provider.holds.release()
     running.wait(held)
     running.wait(other)
+
+
+def test_sweeps_that_nobody_takes_do_not_grow_in_number(running: Service) -> None:
+    tool = running.local_tool(folder(running, "swept", "A swept text."))
+    running.wait(tool)
+    with Redis.from_url(running.env["CELERY_BROKER_URL"]) as broker:
+
+        def sweeps() -> list[bytes]:
+            return [message for message in broker.lrange("bulk", 0, -1) if b"foldex.sweep" in message]
+
+        eventually(lambda: bool(sweeps()), 20, running.logs)
+        broker.rpush("bulk", *sweeps()[:1] * MOST_WAITING)
+        before = len(sweeps())
+        for _ in range(4):
+            running.rows(
+                "UPDATE search_index_file f SET status = 'indexing', lease_owner = gen_random_uuid()"
+                " FROM search_tool t WHERE t.index_id = f.index_id AND t.id = %s RETURNING 1",
+                tool,
+            )
+            # the other queue's sweeps go on, and each is a second's
+            eventually(lambda: running.files(tool)[0]["status"] == "pending", 20, running.logs)
+        # one may have been on its way
+        assert len(sweeps()) <= before + 1
+        broker.delete("bulk")
 
 
 def test_a_task_that_waits_for_its_provider_takes_nobodys_turn(running: Service) -> None:

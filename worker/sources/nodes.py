@@ -184,10 +184,10 @@ class NodeTree:
         if stored.type == "folder":
             raise FileError(Reason.NOT_A_FILE, "The node has become a folder; index again.")
         if stored.json_bytes is not None:
-            return Content(_json(stored, limit), _stamp(stored))
+            return Content(_json(stored, limit), _stamp(stored), _type(stored))
         if stored.object_key is None:
             raise FileError(Reason.EMPTY)
-        return Content(self._objects.get(stored.object_key, limit), _stamp(stored))
+        return Content(self._objects.get(stored.object_key, limit), _stamp(stored), _type(stored))
 
 
 #: The character that sorts next to "/": every path below a folder is less than the folder's own with this behind it.
@@ -240,10 +240,14 @@ def _entry(node: _Node, path: str) -> Entry:
         node_id=node.id,
         size=node.size_bytes,
         stamp=_stamp(node),
-        # of an uploaded file its name tells the type
-        type=None if node.type == "file" else node.type,
+        type=_type(node),
         mtime_ms=node.mtime_ms,
     )
+
+
+def _type(node: _Node | _Stored) -> str | None:
+    # of an uploaded file its name tells the type
+    return None if node.type == "file" else node.type
 
 
 def _folders(root: _Node, node: _Node) -> tuple[str, ...]:

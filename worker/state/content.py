@@ -9,6 +9,7 @@ from typing import Any
 from psycopg import Connection
 from psycopg.rows import dict_row
 
+from schemas.document import told_type
 from schemas.errors import Conflict, Invalid, NotFound
 from worker.state import Pool, handover, load, strays, watch
 
@@ -87,6 +88,13 @@ def _set_content(connection: Connection[Any], project_id: str, node_id: str, con
     return key
 
 
+def type_as(node: Row, name: str | None) -> str:
+    """The type of a node under another name: what the old name told of stored bytes, the new one tells anew."""
+    type_: str = node["type"]
+    follows = name is not None and node["object_key"] is not None and type_ == told_type(node["name"])
+    return told_type(name) if name is not None and follows else type_
+
+
 def _move(connection: Connection[Any], node: Row, place: Place) -> None:
     project_id, node_id = node["project_id"], node["id"]
     parent = place.parent_id if place.to_parent else node["parent_id"]
@@ -94,6 +102,7 @@ def _move(connection: Connection[Any], node: Row, place: Place) -> None:
     if path.startswith(node["id_path"] + "/"):
         raise Invalid("A folder cannot be moved into itself; choose another parent.")
     values = {"project_id": project_id, "id": node_id, "name": place.name or node["name"], "parent_id": parent}
+    values["type"] = type_as(node, place.name)
     connection.execute(_SQL["set_place"], values)
     watch.nodes_changed(connection, project_id, [node["id_path"]])
     if path != node["id_path"]:

@@ -13,7 +13,7 @@ SET json = %(json)s, object_key = %(object_key)s, size_bytes = %(size)s, version
 WHERE project_id = %(project_id)s AND id = %(id)s
 
 -- name: set_place
-UPDATE content_node SET name = %(name)s, parent_id = %(parent_id)s, updated_at = now()
+UPDATE content_node SET name = %(name)s, type = %(type)s, parent_id = %(parent_id)s, updated_at = now()
 WHERE project_id = %(project_id)s AND id = %(id)s
 
 -- name: deepest_after_move

@@ -227,6 +227,13 @@ def finish(connection: Connection[Any], owner: UUID, outcomes: Iterable[Outcome]
     return {row[0] for row in connection.execute(_SQL["finish"], {"owner": owner}).fetchall()}
 
 
+def add_paid(pool: Pool, epoch: int, paid: Sequence[tuple[UUID, int, int]]) -> None:
+    """Add what the task of this epoch paid for files: their ids, chunks and tokens."""
+    ids, chunks, tokens = map(list, zip(*paid, strict=True))
+    with pool.connection() as connection:
+        connection.execute(_SQL["add_paid"], {"epoch": epoch, "ids": ids, "chunks": chunks, "tokens": tokens})
+
+
 def hold_index(connection: Connection[Any], index_id: UUID, epoch: int) -> None:
     """Keep the epoch from moving until this transaction ends; raises `LeaseLost` if it has moved already."""
     row = connection.execute(_SQL["hold_index"], {"index_id": index_id}).fetchone()
@@ -277,9 +284,13 @@ def searchable(pool: Pool, index_id: UUID, start: str = "") -> list[Searchable]:
 
 def below(pool: Pool, index_id: UUID, id_path: str, limit: int | None = None) -> list[str]:
     """The `file_node_id` of files with live chunks at or below an id path (empty: of the whole index)."""
-    values = {"index_id": index_id, "id_path": id_path, "limit": limit}
+    path = id_path.removeprefix("/")
+    # all are below the folder itself, and of a very long path only the beginning is sure to be in its row
+    named = path if 0 < len(path.encode()) < _MAX_PATH // 2 - 4 else None
+    values = {"index_id": index_id, "id_path": id_path, "limit": limit, "path": named}
     with pool.connection() as connection:
-        rows = connection.execute(_SQL["below"], values).fetchall()
+        # planned anew each time: a plan for every path is a plan without the index
+        rows = connection.execute(_SQL["below"], values, prepare=False).fetchall()
         return [row[0] for row in rows]
 
 

@@ -84,6 +84,9 @@ WITH held AS (
 )
 UPDATE search_index_file f
 SET status = 'indexing', lease_owner = %(owner)s, lease_until = NULL, attempts = attempts + 1,
+    -- what another task paid is not this one's
+    embedded_chunks = CASE WHEN f.task_id = %(task_id)s THEN f.embedded_chunks ELSE 0 END,
+    tokens = CASE WHEN f.task_id = %(task_id)s THEN f.tokens ELSE 0 END,
     task_id = %(task_id)s, parsing = s.together
 FROM chosen s, search_index_task t, search_index i
 WHERE f.id = s.id
@@ -140,12 +143,24 @@ SET status = o.status, reason = o.reason, message = o.message, type = coalesce(o
     live_chunks = CASE WHEN o.status = 'failed' THEN f.live_chunks ELSE o.chunks END,
     live_tokens = CASE WHEN o.status = 'failed' THEN f.live_tokens ELSE o.live_tokens END,
     live_embedded = CASE WHEN o.status = 'failed' THEN f.live_embedded ELSE o.embedded END,
-    embedded_chunks = o.embedded_chunks, reused_chunks = o.reused_chunks, tokens = o.tokens, timings = o.timings,
+    -- an earlier attempt of the same task may have paid for chunks that this one found in the cache
+    embedded_chunks = f.embedded_chunks + o.embedded_chunks, tokens = f.tokens + o.tokens,
+    reused_chunks = greatest(o.reused_chunks - f.embedded_chunks, 0), timings = o.timings,
     mime = coalesce(o.mime, f.mime), is_binary = coalesce(o.is_binary, f.is_binary),
     language = coalesce(o.language, f.language), updated_at = now()
 FROM staged_outcome o
 WHERE f.id = o.id AND f.lease_owner = %(owner)s AND f.status = 'indexing'
 RETURNING f.id
+
+-- name: add_paid
+-- for files without an outcome, or with another worker's; a row that is locked is being finished, and not waited for
+UPDATE search_index_file f
+SET embedded_chunks = f.embedded_chunks + p.chunks, tokens = f.tokens + p.tokens,
+    reused_chunks = greatest(f.reused_chunks - p.chunks, 0)
+FROM unnest(%(ids)s::uuid[], %(chunks)s::int[], %(tokens)s::bigint[]) AS p (id, chunks, tokens)
+WHERE f.id = p.id AND f.id IN (
+    SELECT f.id FROM search_index_file f JOIN search_index_task t ON t.id = f.task_id AND t.epoch = %(epoch)s
+    WHERE f.id = ANY (%(ids)s) FOR NO KEY UPDATE OF f SKIP LOCKED)
 
 -- name: parsed
 UPDATE search_index_file SET parsing = 0 WHERE lease_owner = %(owner)s AND status = 'indexing'
@@ -153,12 +168,14 @@ UPDATE search_index_file SET parsing = 0 WHERE lease_owner = %(owner)s AND statu
 -- name: return_expired
 -- a death counts against a file only if it was being parsed alone; parsed among others it is suspect, later it is innocent,
 -- unless that goes on and on: then it is tried alone, and each further death counts
-WITH forgotten AS (
-    -- none lasts twice its time, unless Postgres' clock was set back
+WITH alive AS (
+    -- ends of leases that hold: none lasts twice its time, unless Postgres' clock was set back; of a server that just
+    -- started all do, as nobody could renew his
+    SELECT CASE WHEN pg_postmaster_start_time() < now() - interval '10 s'
+                THEN tstzrange(now(), now() + 2 * %(lease)s, '[]') ELSE tstzrange(NULL, NULL) END AS ends
+), forgotten AS (
     DELETE FROM file_lease WHERE owner IN (
-        SELECT owner FROM file_lease
-        WHERE until NOT BETWEEN now() AND now() + 2 * %(lease)s AND pg_postmaster_start_time() < now() - interval '10 s'
-        FOR UPDATE SKIP LOCKED)
+        SELECT owner FROM file_lease, alive WHERE NOT ends @> until FOR UPDATE OF file_lease SKIP LOCKED)
 )
 UPDATE search_index_file f
 SET status = CASE WHEN d.given_up THEN 'failed' ELSE 'pending' END, reason = CASE WHEN d.given_up THEN 'crashed' END,
@@ -168,16 +185,12 @@ FROM (
     SELECT id, crashes + counts::int AS crashes, counts AND crashes + 1 >= %(crashes)s AS given_up FROM (
         -- rows that somebody else locks are being finished or cancelled
         SELECT f.id, f.crashes, f.parsing = 1 OR f.suspect AND f.attempts > %(deaths)s AS counts
-        FROM search_index_file f
+        FROM search_index_file f, alive
         WHERE f.status = 'indexing'
-          -- held by a worker of the release before
-          AND (f.lease_until IS NULL
-               OR f.lease_until < now() AND pg_postmaster_start_time() < now() - interval '10 s')
-          AND NOT EXISTS (
-            SELECT FROM file_lease l
-            WHERE l.owner = f.lease_owner AND (l.until BETWEEN now() AND now() + 2 * %(lease)s
-                                               OR pg_postmaster_start_time() >= now() - interval '10 s'))
-        FOR UPDATE SKIP LOCKED) e
+          -- that of a worker of the release before
+          AND (f.lease_until IS NULL OR NOT ends @> f.lease_until)
+          AND NOT EXISTS (SELECT FROM file_lease l WHERE l.owner = f.lease_owner AND ends @> l.until)
+        FOR UPDATE OF f SKIP LOCKED) e
 ) d
 WHERE f.id = d.id
 RETURNING f.id, f.path, f.crashes
@@ -205,10 +218,11 @@ SELECT coalesce(node_id, id::text) AS file_node_id, path, id_path, type, languag
 WHERE index_id = %(index_id)s AND live_chunks > 0 AND starts_with(path, %(start)s)
 
 -- name: below
--- live files at or below a place, as id paths tell it
+-- live files at or below a place, as id paths tell it; but for nodes paths tell the same, and there is an index of them
 SELECT coalesce(node_id, id::text) AS file_node_id FROM search_index_file
 WHERE index_id = %(index_id)s AND live_chunks > 0
   AND (id_path = %(id_path)s OR starts_with(id_path, %(id_path)s || '/'))
+  AND (node_id IS NOT NULL OR %(path)s::text IS NULL OR path = %(path)s OR starts_with(path, %(path)s || '/'))
 LIMIT %(limit)s
 
 -- name: named

@@ -19,10 +19,15 @@ PAUSE = timedelta(minutes=5)
 _SQL = load("strays")
 
 
-def announce(pool: Pool, key: str, grace: timedelta) -> None:
-    """Note that an object is about to be stored; unless `claim` follows within `grace`, it is deleted."""
+def announce(pool: Pool, keys: Sequence[str], grace: timedelta) -> None:
+    """Note that objects are about to be stored; those that no `claim` follows for within `grace` are deleted."""
     with pool.connection() as connection:
-        connection.execute(_SQL["announce"], {"key": key, "grace": grace})
+        connection.execute(_SQL["announce"], {"keys": list(keys), "grace": grace})
+
+
+def take_back(connection: Connection[Any], keys: Sequence[str]) -> None:
+    """Note that objects which were announced are not stored after all."""
+    connection.execute(_SQL["forget"], {"keys": list(keys)})
 
 
 def claim(connection: Connection[Any], keys: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
 -- Objects that no node names.
 
 -- name: announce
-INSERT INTO content_stray (key, due_at) VALUES (%(key)s, now() + %(grace)s)
+INSERT INTO content_stray (key, due_at) SELECT key, now() + %(grace)s FROM unnest(%(keys)s::text[]) AS k (key)
 
 -- name: claim
 DELETE FROM content_stray WHERE key = ANY (%(keys)s) AND NOT given_up

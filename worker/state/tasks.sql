@@ -119,9 +119,10 @@ SELECT 1 FROM search_index_task t JOIN search_index i ON i.id = t.index_id
 WHERE t.id = %(task_id)s AND t.status = 'indexing' AND i.epoch = t.epoch
 
 -- name: due
--- counting a million rows takes half a second: it is done as often as costs a sixth of a core, by one process at a time
+-- counting a million rows takes a second: it is done as often as costs a twentieth of a core, and twice a minute at least,
+-- by one process at a time
 SELECT FROM search_index_task
-WHERE id = %(task_id)s AND coalesce(refreshed_at + make_interval(secs => 0.2 + 5 * refresh_seconds) < now(), true)
+WHERE id = %(task_id)s AND coalesce(refreshed_at + make_interval(secs => 0.2 + least(20 * refresh_seconds, 30)) < now(), true)
 FOR NO KEY UPDATE SKIP LOCKED
 
 -- name: refresh

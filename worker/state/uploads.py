@@ -76,11 +76,12 @@ class _Tree:
 
 
 def save(
-    pool: Pool, project_id: str, parent_id: str | None, received: Sequence[Received]
+    pool: Pool, project_id: str, parent_id: str | None, received: Sequence[Received], unused_keys: Sequence[str] = ()
 ) -> tuple[list[Saved], list[str]]:
     """What each file became, and the keys of objects that no node names now.
 
-    Folders are made from names. A name that is there already gets a new version, and so does one that comes twice.
+    `unused_keys` were announced for files that did not come. Folders are made from names. A name that is there already
+    gets a new version, and so does one that comes twice.
     Raises `NotFound` and `Invalid` for the folder, `Conflict` if the upload took so long that it was given up.
     """
     with pool.connection() as connection:
@@ -90,6 +91,7 @@ def save(
         _make_folders(tree, [file.path[:-1] for file in received])
         saved, unused = _save_files(tree, received)
         watch.nodes_changed(connection, project_id, tree.touched)
+        strays.take_back(connection, unused_keys)
         return saved, unused
 
 

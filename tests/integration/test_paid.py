@@ -1,0 +1,108 @@
+"""What a run says it paid is what the provider was asked for, however many attempts that took."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from signal import SIGCONT, SIGSTOP
+from uuid import uuid4
+
+import pytest
+
+from tests.chaos.cluster import client_of
+from tests.fakes.embeddings import EmbeddingsFake
+from tests.service import Service, environment, eventually, next_broker, service
+
+#: Longer than a slice waits for its provider in place.
+LONG_WAIT = 6.0
+
+
+@pytest.fixture(scope="module")
+def running(
+    tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, root: Path, provider: EmbeddingsFake
+) -> Iterator[Service]:
+    """A service whose processes ask for one text at a time."""
+    env = provider.env
+    env |= {"EMBEDDING_BATCH_SIZE": "1", "EMBEDDING_CONCURRENCY": "1", "LOCAL_SOURCE_ROOTS": str(root)}
+    home = tmp_path_factory.mktemp("home")
+    with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
+        yield started
+
+
+@pytest.fixture(autouse=True)
+def calm(provider: EmbeddingsFake) -> Iterator[None]:
+    provider.reset()
+    yield
+    provider.holds.release()
+
+
+def new(*words: str) -> list[str]:
+    """Words that no test had."""
+    return [f"{word} {uuid4().hex}" for word in words]
+
+
+def write(folder: Path, *words: str, name: str = "words.md") -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text("".join(f"# {word}\n\nA section about {word}.\n\n" for word in words))
+    return folder
+
+
+def paid(provider: EmbeddingsFake) -> int:
+    """Texts that the provider was asked for, other than to see whether it is there."""
+    return provider.audit.texts.total() - provider.audit.times("word") - provider.audit.times("warm")
+
+
+def test_what_was_paid_before_the_provider_failed_is_counted(
+    running: Service, provider: EmbeddingsFake, root: Path
+) -> None:
+    words = new("apples", "birds", "cars")
+    hold = provider.holds.add("embeddings", words[2])
+    tool = running.local_tool(write(root / "failing", *words))
+    eventually(lambda: bool(hold.arrived) and paid(provider) == 2, 30, running.logs)
+    provider.fail_next(429, retry_after=LONG_WAIT)
+    hold.release()
+    status = running.wait(tool)
+    (file,) = running.files(tool)
+    assert (paid(provider), file["chunks"], file["attempts"]) == (3, 3, 1)
+    assert (status["embedded_chunks"], status["reused_chunks"]) == (3, 0)
+    assert (file["embedded_chunks"], status["tokens"], file["tokens"]) == (3, file["tokens"], file["tokens"])
+
+
+def test_what_a_process_paid_that_slept_through_its_lease_is_counted(
+    running: Service, provider: EmbeddingsFake, root: Path
+) -> None:
+    words = new("eggs", "flags")
+    hold = provider.holds.add("embeddings", words[1], after=True)
+    tool = running.local_tool(write(root / "sleeping", *words))
+    eventually(lambda: bool(hold.arrived) and paid(provider) == 2, 30, running.logs)
+    pid = client_of(hold.arrived[0], provider.url)
+    os.kill(pid, SIGSTOP)
+    try:
+        hold.release()
+        status = running.wait(tool)
+        assert (status["total_chunks"], status["failed_files"]) == (2, 0)
+    finally:
+        os.kill(pid, SIGCONT)
+
+    def said() -> int:
+        return sum(file["embedded_chunks"] for file in running.files(tool))
+
+    # the one text whose answer it slept through was asked for again
+    eventually(lambda: said() == paid(provider) == 3, 20, lambda: f"{said()}\n{running.logs()}")
+
+
+def test_what_another_tool_pays_for_meanwhile_is_not_paid_again(
+    running: Service, provider: EmbeddingsFake, root: Path
+) -> None:
+    words = new("gates", "hills", "inns", "jars")
+    folder = write(root / "shared", *words)
+    write(folder, *words[1:], name="some.md")
+    hold = provider.holds.add("embeddings", words[0])
+    waiting = running.local_tool(folder, config={"include": ["words.md"]})
+    eventually(lambda: bool(hold.arrived), 30, running.logs)
+    other = running.wait(running.local_tool(folder, config={"include": ["some.md"]}))
+    hold.release()
+    status = running.wait(waiting)
+    assert (other["embedded_chunks"], status["embedded_chunks"], status["reused_chunks"]) == (3, 1, 3)
+    assert paid(provider) == len(words)

@@ -1,0 +1,69 @@
+"""What the project came to have while a request waited is not asked for; its answer is as if it had been."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+
+from schemas.errors import EmbeddingRefused
+from schemas.source import EmbedderProfile
+from worker.embed import Vectors
+from worker.sparing import Sparing, text_hash
+from worker.vectors import Vector
+
+PROFILE = EmbedderProfile(model="m", dimensions=1)
+
+
+class Counting:
+    """Embeds a text as its length, and refuses those with `bad`."""
+
+    profile, max_inputs, max_request_tokens = PROFILE, 10, 100
+
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        self.asked.append(list(texts))
+        if bad := [at for at, text in enumerate(texts) if "bad" in text]:
+            raise EmbeddingRefused("no", indices=bad)
+        return np.array([[len(text)] for text in texts], dtype=np.float32)
+
+
+def sparing(embedder: Counting, *known: str) -> Sparing:
+    """After a first answer; it then knows these texts, as their lengths and a hundred."""
+    has: Mapping[str, Vector] = {text_hash(text): np.array([len(text) + 100], dtype=np.float32) for text in known}
+    made = Sparing(embedder, lambda hashes: {hash_: has[hash_] for hash_ in hashes if hash_ in has})
+    made.embed(["first"])
+    embedder.asked.clear()
+    return made
+
+
+def test_only_what_is_not_known_is_asked_for_and_all_of_it_is_answered_in_order() -> None:
+    embedder = Counting()
+    made = sparing(embedder, "b", "dddd")
+    assert made.embed(["a", "b", "cc", "dddd"]).ravel().tolist() == [1, 101, 2, 104]
+    assert embedder.asked == [["a", "cc"]]
+    assert made.spared == {text_hash("b"), text_hash("dddd")}
+
+
+def test_a_request_for_what_is_all_known_is_not_sent() -> None:
+    embedder = Counting()
+    assert sparing(embedder, "a", "bb").embed(["bb", "a"]).ravel().tolist() == [102, 101]
+    assert embedder.asked == []
+
+
+def test_a_refused_text_is_told_by_its_place_in_the_whole_request() -> None:
+    with pytest.raises(EmbeddingRefused) as refused:
+        sparing(Counting(), "a").embed(["a", "good", "bad"])
+    assert refused.value.data["indices"] == [2]
+
+
+def test_requests_that_go_out_before_the_first_answer_look_nothing_up() -> None:
+    embedder = Counting()
+
+    def looked_up(_: Sequence[str]) -> Mapping[str, Vector]:
+        raise AssertionError
+
+    assert Sparing(embedder, looked_up).embed(["a", "a"]).ravel().tolist() == [1, 1]
