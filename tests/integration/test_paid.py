@@ -12,21 +12,17 @@ import pytest
 
 from tests.chaos.cluster import client_of
 from tests.fakes.embeddings import EmbeddingsFake
-from tests.service import Service, environment, eventually, next_broker, service
+from tests.service import NewService, Service, eventually
 
 #: Longer than a slice waits for its provider in place.
 LONG_WAIT = 6.0
 
 
 @pytest.fixture(scope="module")
-def running(
-    tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_url: str, root: Path, provider: EmbeddingsFake
-) -> Iterator[Service]:
+def running(new_service: NewService, root: Path, provider: EmbeddingsFake) -> Iterator[Service]:
     """A service whose processes ask for one text at a time."""
-    env = provider.env
-    env |= {"EMBEDDING_BATCH_SIZE": "1", "EMBEDDING_CONCURRENCY": "1", "LOCAL_SOURCE_ROOTS": str(root)}
-    home = tmp_path_factory.mktemp("home")
-    with service(environment(home, database_url, next_broker(redis_url), **env)) as started:
+    one_by_one = {"EMBEDDING_BATCH_SIZE": "1", "EMBEDDING_CONCURRENCY": "1"}
+    with new_service(**provider.env, **one_by_one, LOCAL_SOURCE_ROOTS=str(root)) as started:
         yield started
 
 

@@ -55,6 +55,8 @@ ATTEMPTS, FIRST_PAUSE_S, LONGEST_PAUSE_S = 10, 0.02, 1.0
 KEEP_VERSIONS = timedelta(minutes=10)
 #: Seconds after which whoever began to make a table is taken for dead: it takes less than one.
 ABANDONED_S = 3600
+#: Bytes of what a process that writes keeps of tables: of each commit something else, up to a gigabyte unless bounded.
+METADATA_BYTES = 32 * 1024**2
 #: Ids in one expression, whose text is parsed.
 MAX_IDS = 4_000
 
@@ -222,7 +224,8 @@ class LanceStore:
 def _open(directory: Path) -> Any:
     import lancedb
 
-    return lancedb.connect(directory, read_consistency_interval=timedelta(0))
+    session = lancedb.Session(metadata_cache_size_bytes=METADATA_BYTES)
+    return lancedb.connect(directory, read_consistency_interval=timedelta(0), session=session)
 
 
 def _build(directory: Path, namespace: str, schema: Any) -> None:
