@@ -33,7 +33,12 @@ _VENDORED = re.compile(r"(^|/)(vendor|vendored|_vendor|third_party|thirdparty|no
 _GENERATED = re.compile(
     r"\.(lock|min\.\w+|map|svg|snap)$|(^|/)(dist|build|generated|__generated__)/|_pb2\.py$|\.pb\.go$"
 )
-_ASKS_FOR_TESTS = {"test", "tests", "testing", "tested", "fixture", "spec"}
+#: Words by which a query asks for what otherwise weighs against a chunk.
+_ASKS_FOR = {
+    "test": {"test", "tests", "testing", "tested", "fixture", "spec"},
+    "vendored": {"vendor", "vendored", "vendoring", "bundled"},
+    "generated": {"generated", "minified", "lockfile", "snapshot"},
+}
 #: Paths and names that a process remembers the terms of.
 REMEMBERED = 1 << 14
 #: Characters beyond which a chunk is over-long: most of what it says is about something else.
@@ -49,7 +54,7 @@ class Wanted:
     """What a search asks for: words, names with the chunks that define them, phrases, and where the caller works.
 
     `asked` is how far the names are what is asked for, 0 to 1: of several names, or in a long sentence, most are said
-    in passing.
+    in passing. `marks` of a file by its path are not held against it, as the query asks for just that.
     """
 
     terms: frozenset[str]
@@ -58,19 +63,22 @@ class Wanted:
     defining: Collection[str]
     phrases: tuple[str, ...]
     context: Context
+    marks: frozenset[str]
 
 
 def wanted(texts: Sequence[str], defining: Collection[str], context: Context) -> Wanted:
     """Read what all queries of a search ask for."""
     joined = "\n".join(texts)
     names = [asked_names(text) for text in texts]
+    asked = terms(joined)
     return Wanted(
-        terms=terms(joined),
+        terms=asked,
         names=frozenset(name.lower() for of_text in names for name in of_text),
         asked=min((_asked(text, said) for text, said in zip(texts, names, strict=True) if said), default=0.0),
         defining=defining,
         phrases=phrases(joined),
         context=context,
+        marks=frozenset(mark for mark, words in _ASKS_FOR.items() if asked & words),
     )
 
 
@@ -93,9 +101,7 @@ def phrases(text: str) -> tuple[str, ...]:
 def features(wanted: Wanted, row: Row) -> dict[str, float]:
     """What speaks for a chunk and, under names that have negative weights, against it; zeros are left out."""
     path, text = row["file_path"], row["chunk_text"]
-    found = dict.fromkeys(_marks(path), 1.0)
-    if wanted.terms & _ASKS_FOR_TESTS:
-        found.pop("test", None)
+    found = {mark: 1.0 for mark in _marks(path) if mark not in wanted.marks}
     if row["chunk_id"] in wanted.defining:
         found["definition"] = wanted.asked
     if row["symbol"]:

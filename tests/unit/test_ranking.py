@@ -57,6 +57,19 @@ def test_a_symbol_counts_as_far_as_it_is_what_the_query_says() -> None:
     assert "symbol" not in found("how is water drawn", row(symbol="TokenBucket"))
 
 
+@pytest.mark.parametrize(
+    ("path", "mark", "asked"),
+    [
+        ("tests/test_water.py", "test", "test of the water"),
+        ("pip/_vendor/water.py", "vendored", "the vendored copy of water"),
+        ("dist/water.js", "generated", "the generated water"),
+    ],
+)
+def test_what_weighs_against_a_file_does_not_if_it_is_asked_for(path: str, mark: str, asked: str) -> None:
+    assert found("how is water drawn", row(path))[mark] == 1
+    assert mark not in found(asked, row(path))
+
+
 def test_path_and_scope_count_by_the_share_of_words_they_hold() -> None:
     assert found("redis lease", row("worker/lease.py"))["path"] == pytest.approx(1 / 2)
     assert found("redis lease", row(scope="Redis/renew"))["scope"] == pytest.approx(1 / 2)
