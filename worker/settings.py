@@ -38,6 +38,7 @@ RANKING_WEIGHTS = {
     "path": 0.15,
     "scope": 0.1,
     "phrase": 0.3,
+    "verbatim": 0.3,
     "near_path": 0.1,
     "near_symbol": 0.1,
     "test": -0.15,

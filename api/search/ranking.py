@@ -43,6 +43,8 @@ _ASKS_FOR = {
 REMEMBERED = 1 << 14
 #: Characters beyond which a chunk is over-long: most of what it says is about something else.
 LONG = 6_000
+#: Words in a row that are looked for verbatim, how many such runs, and the words of a query that they are taken from.
+RUN, MOST_RUNS, MOST_WORDS = 4, 4, 64
 #: Words that may be said of a name which is asked for; the more there are, the less the name is what is asked.
 SAID_WITH = 4
 #: The share of words from which on two chunks are repetitions.
@@ -62,6 +64,7 @@ class Wanted:
     asked: float
     defining: Collection[str]
     phrases: tuple[str, ...]
+    runs: tuple[str, ...]
     context: Context
     marks: frozenset[str]
 
@@ -77,6 +80,7 @@ def wanted(texts: Sequence[str], defining: Collection[str], context: Context) ->
         asked=min((_asked(text, said) for text, said in zip(texts, names, strict=True) if said), default=0.0),
         defining=defining,
         phrases=phrases(joined),
+        runs=tuple(run for text in texts for run in runs(text)),
         context=context,
         marks=frozenset(mark for mark, words in _ASKS_FOR.items() if asked & words),
     )
@@ -98,6 +102,13 @@ def phrases(text: str) -> tuple[str, ...]:
     return tuple((plain or curly).lower() for plain, curly in _QUOTED.findall(text))
 
 
+def runs(text: str) -> list[str]:
+    """Words in a row, `RUN` at a time, at most `MOST_RUNS` times: the chunk that a message is from has them."""
+    words = text.split(maxsplit=MOST_WORDS)[:MOST_WORDS]
+    found = [" ".join(words[at : at + RUN]) for at in range(len(words) - RUN + 1)]
+    return found[:: len(found) // MOST_RUNS + 1]
+
+
 def features(wanted: Wanted, row: Row) -> dict[str, float]:
     """What speaks for a chunk and, under names that have negative weights, against it; zeros are left out."""
     path, text = row["file_path"], row["chunk_text"]
@@ -111,6 +122,9 @@ def features(wanted: Wanted, row: Row) -> dict[str, float]:
     found["path"] = _share(wanted.terms, _path_terms(path))
     if wanted.phrases:
         found["phrase"] = _phrases(wanted.phrases, text)
+    # what a test quotes is elsewhere
+    if wanted.runs and "test" not in found:
+        found["verbatim"] = sum(run in text for run in wanted.runs) / len(wanted.runs)
     if wanted.context.path is not None:
         found["near_path"] = _near(wanted.context.path, path)
     if wanted.context.symbol is not None:

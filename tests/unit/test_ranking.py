@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.search.ranking import boosted, features, most, phrases, terms, thinned, wanted
+from api.search.ranking import MOST_RUNS, boosted, features, most, phrases, runs, terms, thinned, wanted
 from schemas.errors import Invalid
 from schemas.search import Context
 from worker.settings import RANKING_WEIGHTS, Settings
@@ -68,6 +68,17 @@ def test_a_symbol_counts_as_far_as_it_is_what_the_query_says() -> None:
 def test_what_weighs_against_a_file_does_not_if_it_is_asked_for(path: str, mark: str, asked: str) -> None:
     assert found("how is water drawn", row(path))[mark] == 1
     assert mark not in found(asked, row(path))
+
+
+def test_four_words_in_a_row_count_where_a_chunk_has_them_verbatim() -> None:
+    text = 'raise ValueError(f"the bucket {name} is empty, fill it first")'
+    asked = "the bucket b is empty, fill it first"
+    assert found("is empty, fill it", row(text=text))["verbatim"] == 1
+    assert 0 < found(asked, row(text=text))["verbatim"] < 1
+    assert "verbatim" not in found("fill it first", row(text=text))
+    assert "verbatim" not in found("first fill what is empty", row(text=text))
+    assert "verbatim" not in found("is empty, fill it", row("tests/test_bucket.py", text))
+    assert len(runs("word " * 1000)) <= MOST_RUNS
 
 
 def test_path_and_scope_count_by_the_share_of_words_they_hold() -> None:
