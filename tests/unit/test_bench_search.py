@@ -9,6 +9,7 @@ import pytest
 from api.stack.programs import ROOT
 from tests.bench.search.definitions import summary, words
 from tests.bench.search.measures import means, ndcg, ranks, recall, reciprocal_rank
+from tests.bench.search.messages import raised
 from tests.bench.search.questions import Label, Passage, Question
 from tests.bench.search.sets import ask_repo
 from tests.bench.search.sources import without_docstrings
@@ -104,3 +105,8 @@ def test_a_docstring_is_asked_by_its_first_sentence_without_marks() -> None:
         summary("Give the :class:`~a.Bucket` to\nwhom `it` belongs. Rest.\n\nMore.")
         == "Give the a.Bucket to whom it belongs."
     )
+
+
+def test_messages_are_read_from_what_is_raised() -> None:
+    source = 'raise errors.Full(f"the bucket {name!r}\\n  is full")\nraise Empty("empty: %s" % name)\nraise Odd(name)'
+    assert list(raised(source)) == [("Full", "the bucket %s is full"), ("Empty", "empty: %s"), ("Odd", "")]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from api.stack.programs import ROOT
-from tests.bench.search import definitions, manuals, sources
+from tests.bench.search import definitions, manuals, messages, sources
 from tests.bench.search.questions import Question
 
 OWN = ("api", "deploy", "schemas", "tests", "worker", "CHANGELOG.md", "Makefile", "README.md", "pyproject.toml")
@@ -46,4 +46,5 @@ SETS = {
     "symbols": Set(sources.fill, definitions.ask_names),
     "docstrings": Set(sources.fill_bare, definitions.ask_docstrings),
     "manuals": Set(manuals.fill, manuals.ask),
+    "messages": Set(sources.fill, messages.ask),
 }
