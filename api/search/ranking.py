@@ -103,8 +103,8 @@ def phrases(text: str) -> tuple[str, ...]:
 
 
 def runs(text: str) -> list[str]:
-    """Words in a row, `RUN` at a time, at most `MOST_RUNS` times: the chunk that a message is from has them."""
-    words = text.split(maxsplit=MOST_WORDS)[:MOST_WORDS]
+    """Words in a row, lower-case, `RUN` at a time, `MOST_RUNS` times at most: the chunk that printed them has them."""
+    words = text.lower().split(maxsplit=MOST_WORDS)[:MOST_WORDS]
     found = [" ".join(words[at : at + RUN]) for at in range(len(words) - RUN + 1)]
     return found[:: len(found) // MOST_RUNS + 1]
 
@@ -124,7 +124,7 @@ def features(wanted: Wanted, row: Row) -> dict[str, float]:
         found["phrase"] = _phrases(wanted.phrases, text)
     # what a test quotes is elsewhere
     if wanted.runs and "test" not in found:
-        found["verbatim"] = sum(run in text for run in wanted.runs) / len(wanted.runs)
+        found["verbatim"] = _phrases(wanted.runs, text)
     if wanted.context.path is not None:
         found["near_path"] = _near(wanted.context.path, path)
     if wanted.context.symbol is not None:

@@ -73,7 +73,7 @@ def test_what_weighs_against_a_file_does_not_if_it_is_asked_for(path: str, mark:
 def test_four_words_in_a_row_count_where_a_chunk_has_them_verbatim() -> None:
     text = 'raise ValueError(f"the bucket {name} is empty, fill it first")'
     asked = "the bucket b is empty, fill it first"
-    assert found("is empty, fill it", row(text=text))["verbatim"] == 1
+    assert found("Is empty, fill it", row(text=text))["verbatim"] == 1
     assert 0 < found(asked, row(text=text))["verbatim"] < 1
     assert "verbatim" not in found("fill it first", row(text=text))
     assert "verbatim" not in found("first fill what is empty", row(text=text))
