@@ -6,6 +6,8 @@ import hashlib
 import re
 import unicodedata
 
+from schemas.document import extension
+
 #: Bytes of one name, as file systems have it, and levels of folders.
 MAX_NAME = 255
 #: Letters of an extension that a name keeps when it is cut.
@@ -28,12 +30,6 @@ def clean_path(sent: str) -> tuple[str, ...]:
     if not _clean(parts[-1]):
         return ()
     return tuple(name for part in parts if (name := _clean(part)))
-
-
-def extension(name: str) -> str:
-    """What stands behind the last dot of a name, in lower case; nothing where there is no dot, or only the first."""
-    stem, _, found = name.rpartition(".")
-    return found.lower() if stem else ""
 
 
 def _clean(part: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
@@ -11,7 +12,7 @@ from schemas.status import Reason
 #: Extensions of the types that a source may have a word for itself; of every other file its name tells the type.
 EXTENSIONS = {"json": "json geojson webmanifest", "markdown": "md markdown mdown mkd mdx"}
 
-_TYPES = {extension: type_ for type_, extensions in EXTENSIONS.items() for extension in extensions.split()}
+_TYPES = {ending: type_ for type_, endings in EXTENSIONS.items() for ending in endings.split()}
 
 #: Types whose text is the file's own, but for its encoding: lines of the one are lines of the other.
 AS_WRITTEN = (
@@ -33,8 +34,18 @@ AS_WRITTEN = (
 
 def told_type(name: str) -> str:
     """The type of a node that is known by its name alone; "file" is whatever the name tells when it is read."""
-    stem, _, extension = name.rpartition(".")
-    return _TYPES.get(extension.lower(), "file") if stem else "file"
+    return _TYPES.get(extension(name), "file")
+
+
+def extension(name: str) -> str:
+    """What stands behind the last dot of a name, in lower case; nothing where there is no dot, or only the first."""
+    stem, _, found = name.rpartition(".")
+    return found.lower() if stem else ""
+
+
+def text_hash(text: str) -> str:
+    """What the text of a chunk is known by, wherever it comes from."""
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 @dataclass(frozen=True, slots=True)

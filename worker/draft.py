@@ -13,7 +13,7 @@ from uuid import UUID, uuid5
 
 import structlog
 
-from schemas.document import Chunk, Definition, Reference
+from schemas.document import Chunk, Definition, Reference, text_hash
 from schemas.errors import FileError
 from schemas.status import FileStatus, Reason
 from worker import keywords, parse, types
@@ -24,7 +24,6 @@ from worker.embed.budget import Budget
 from worker.lease import Lease
 from worker.memory import Bounded
 from worker.sources import Source
-from worker.sparing import text_hash
 from worker.state import Pool, chunks, files
 from worker.state.chunks import Live, Placed
 from worker.state.files import Claim, Outcome
@@ -174,7 +173,7 @@ def _listed(run: Run, claim: Claim, reason: Reason) -> FileError:
         most = run.index.settings.max_file_bytes
         what = f"The file has {claim.size_bytes:,} bytes, more than MAX_FILE_BYTES ({most:,})"
         return FileError(reason, f"{what}; split it or raise that setting.")
-    return parse.refusal(claim.path.rsplit("/", 1)[-1]) or FileError(reason)
+    return parse.refusal(parsed_name(claim.path, None)) or FileError(reason)
 
 
 def _renamed(claim: Claim) -> bool:

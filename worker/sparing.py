@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from schemas.document import text_hash
 from schemas.errors import EmbeddingRefused
 from schemas.source import EmbedderProfile
 from worker.embed import Embedder, Vectors
@@ -62,8 +62,3 @@ class Sparing:
             if "indices" in refusal.data:
                 refusal.data["indices"] = [wanted[at] for at in refusal.data["indices"]]
             raise
-
-
-def text_hash(text: str) -> str:
-    """What a text that is embedded is known by."""
-    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"

@@ -13,10 +13,10 @@ from starlette.requests import ClientDisconnect
 
 from api.deps import CallerDep, ResourcesDep
 from api.multipart import MAX_LINE, Multipart
-from api.names import MAX_DEPTH, clean_path, extension
+from api.names import MAX_DEPTH, clean_path
 from api.problems import RESPONSES
 from api.routes.nodes import ProjectId, announced
-from schemas.document import told_type
+from schemas.document import extension, told_type
 from schemas.errors import Invalid, SourceError, TooLarge
 from schemas.magic import HEAD, kind_of
 from schemas.node import Refused, Upload, Uploaded

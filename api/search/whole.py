@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -10,6 +9,7 @@ from uuid import UUID
 
 from api.search.filters import Narrowed
 from api.text import joined
+from schemas.document import text_hash
 from schemas.search import Hit
 from worker.state import Pool, chunks
 from worker.state.tools import Index
@@ -73,7 +73,7 @@ def _hit(pieces: Sequence[dict[str, Any]], pointer: str, score: float) -> Hit:
         {
             **first,
             "chunk_text": shown,
-            "content_hash": f"sha256:{hashlib.sha256(shown.encode()).hexdigest()}",
+            "content_hash": text_hash(shown),
             "file_name": first["file_path"].rsplit("/", 1)[-1],
             "json_pointer": None if first["json_pointer"] is None else pointer,
             "start_char": start,

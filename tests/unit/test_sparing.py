@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
+from schemas.document import text_hash
 from schemas.errors import EmbeddingRefused
 from schemas.source import EmbedderProfile
 from worker.embed import Vectors
-from worker.sparing import Sparing, text_hash
+from worker.sparing import Sparing
 from worker.vectors import Vector
 
 PROFILE = EmbedderProfile(model="m", dimensions=1)

@@ -89,8 +89,7 @@ def tables(rows: Iterable[Sequence[str]], limits: Limits) -> Iterator[str]:
     lines: list[str] = []
     size, below_gap = 0, False
     for cells, below, further in _with_next(map(_cells, rows)):
-        begins = _is_header(cells, below) or (_is_title(cells, below) and _is_header(below, further))
-        if lines and below_gap and begins:
+        if lines and below_gap and _begins(cells, below, further):
             yield "\n".join(lines)
             lines = []
         below_gap = not cells
@@ -100,7 +99,8 @@ def tables(rows: Iterable[Sequence[str]], limits: Limits) -> Iterator[str]:
             lines += _lines(cells, is_first=not lines)
             size += len(lines[-1])
             limits.check_characters(size)
-    yield "\n".join(lines)
+    if lines:
+        yield "\n".join(lines)
 
 
 def _lines(cells: Sequence[str], *, is_first: bool) -> list[str]:
@@ -112,6 +112,10 @@ def _with_next(rows: Iterable[Row]) -> Iterator[tuple[Row, Row | None, Row | Non
     """Each row with the two below it."""
     one, below, further = tee(rows, 3)
     return zip_longest(one, islice(below, 1, None), islice(further, 2, None))
+
+
+def _begins(cells: Sequence[str], below: Sequence[str] | None, further: Sequence[str] | None) -> bool:
+    return _is_header(cells, below) or (_is_title(cells, below) and _is_header(below, further))
 
 
 def _is_header(cells: Sequence[str] | None, below: Sequence[str] | None) -> bool:

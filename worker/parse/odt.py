@@ -221,7 +221,7 @@ def _sheet(element: Element, limits: Limits) -> Iterator[str]:
     if not _is_sheet(element):
         yield table(_rows(element), limits)
         return
-    content = [block for block in tables(_rows(element), limits) if block]
+    content = list(tables(_rows(element), limits))
     # the tables of a text have made-up names, those of a spreadsheet are what people call them
     yield heading(1, element.get(f"{_TABLE}name", "") if content else "")
     yield from content

@@ -126,7 +126,8 @@ def syntax(data: bytes, language: str) -> Syntax | None:
 
 
 def _syntax(data: bytes, language: str, known: Grammar) -> Syntax | None:
-    looked_at = _looked_at(data, language, known)
+    text = _by_bytes(data)
+    looked_at = _looked_at(data, text, language, known)
     if looked_at is None:
         return None
     found, names, captures = looked_at
@@ -134,18 +135,17 @@ def _syntax(data: bytes, language: str, known: Grammar) -> Syntax | None:
     # of tuples, numpy takes several times as long to make one
     columns = chain.from_iterable(map(attrgetter(column), found) for column in ("start", "body", "end", "parent"))
     table = np.fromiter(columns, dtype=np.int64, count=4 * len(found)).reshape(4, -1).T
-    text = _by_bytes(data)
     uses = _uses(text, captures, names, frozenset(_BUILTIN.get(language, "").split()))
     return {"definitions": _placed(data, text, breaks, found, table), "references": _referred(breaks, table, uses)}
 
 
-def _looked_at(data: bytes, language: str, known: Grammar) -> _Looked | None:
+def _looked_at(data: bytes, text: str, language: str, known: Grammar) -> _Looked | None:
     """Definitions, starts of their names and captures; of a broken text those of its sound parts and each broken one.
 
     None if it is mostly errors.
     """
     tree = known.parser.parse(data)
-    whole = _sound([(0, len(data), tree)], data, known)
+    whole = _sound([(0, len(data), tree)], text, known)
     if not tree.root_node.has_error or (whole and not _is_harmed(tree, language)):
         return whole
     parts = mending.broken(data, language, known.parser, tree)
@@ -153,7 +153,7 @@ def _looked_at(data: bytes, language: str, known: Grammar) -> _Looked | None:
         return whole
     spans = [(start, end) for start, end, _ in parts]
     rest = known.parser.parse(mending.without(data, spans))
-    mended = _sound([(0, len(data), rest), *parts], data, known)
+    mended = _sound([(0, len(data), rest), *parts], text, known)
     sound = not rest.root_node.has_error
     if mended and (not whole or _is_better(mended[0], whole[0], spans, sound=sound)):
         return mended
@@ -202,7 +202,7 @@ def _decoded(part: str) -> str:
     return part if part.isascii() else part.encode("latin-1").decode(errors="ignore")
 
 
-def _sound(trees: list[tuple[int, int, Tree]], data: bytes, known: Grammar) -> _Looked | None:
+def _sound(trees: list[tuple[int, int, Tree]], text: str, known: Grammar) -> _Looked | None:
     """What is in trees, each between two bytes, that one text has been parsed as; None if that is mostly errors."""
     errors: list[Span] = []
     captures: Captures = {}
@@ -219,8 +219,8 @@ def _sound(trees: list[tuple[int, int, Tree]], data: bytes, known: Grammar) -> _
             )
             captures.setdefault(name, []).extend(kept)
     names: set[int] = set()
-    found = _nested(_definitions(_by_bytes(data), captures, known.fields, names))
-    if _unsound(errors, found) > _MAX_ERRORS * len(data) or (errors and not found):
+    found = _nested(_definitions(text, captures, known.fields, names))
+    if _unsound(errors, found) > _MAX_ERRORS * len(text) or (errors and not found):
         return None
     return found, names, captures
 

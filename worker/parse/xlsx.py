@@ -67,7 +67,7 @@ def _content(sheet: Any, limits: Limits) -> list[str]:
         return []
     # what a sheet says of its size is often wrong
     sheet.reset_dimensions()
-    return [block for block in tables(_rows(sheet), limits) if block]
+    return list(tables(_rows(sheet), limits))
 
 
 def _places(archive: ZipFile) -> tuple[dict[str, str], dict[str, str]]:

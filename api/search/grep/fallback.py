@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -15,6 +14,7 @@ from api.search.grep.folder import Text, TimeOver, opened
 from api.search.grep.lines import Line
 from api.search.grep.pattern import Pattern
 from api.search.grep.texts import all_texts
+from schemas.document import text_hash
 from schemas.errors import SourceError
 from schemas.grep import Grep
 from schemas.search import Hit, Note
@@ -124,7 +124,7 @@ def hit_of(text: Text, start: int, end: int, number: int, score: float) -> Hit:
         json_pointer=None,
         chunk_index=0,
         total_chunks=0,
-        content_hash=f"sha256:{hashlib.sha256(shown.encode()).hexdigest()}",
+        content_hash=text_hash(shown),
         start_line=first_line,
         end_line=first_line + shown.rstrip("\n").count("\n"),
         start_char=first_char,
