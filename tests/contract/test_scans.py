@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from io import BytesIO
 from typing import Any
 
 import pytest
@@ -11,10 +10,10 @@ from PIL import Image, ImageDraw, ImageFont
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
+from tests.contract.test_ocr import needs_tesseract, saved
 from worker.parse import Limits, parse, pdf, types
 
 LIMITS = Limits(seconds=60)
-needs_tesseract = pytest.mark.skipif(not types.programs(("tesseract",)), reason="Tesseract is not installed")
 
 
 def page(text: str, *, width: int = 1240, height: int = 1754) -> Any:
@@ -45,11 +44,9 @@ def scan(pictures: list[Any], stamps: list[str], *, mode: int = 0) -> bytes:
 
 
 def _picture(picture: Any) -> bytes:
-    jpeg = BytesIO()
-    picture.save(jpeg, "JPEG")
     width, height = picture.size
     kind = f"/Subtype/Image/Width {width}/Height {height}/ColorSpace/DeviceGray/BitsPerComponent 8/Filter/DCTDecode"
-    return _stream(kind, jpeg.getvalue())
+    return _stream(kind, saved(picture, "JPEG"))
 
 
 def _stream(more: str, data: bytes) -> bytes:

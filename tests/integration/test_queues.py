@@ -32,6 +32,16 @@ def calm(provider: EmbeddingsFake) -> Iterator[None]:
     provider.holds.release()
 
 
+def wait_for_sweep(running: Service, tool: str) -> None:
+    """Wait until a sweep is through: it gives files back whose worker has no lease."""
+    running.rows(
+        "UPDATE search_index_file f SET status = 'indexing', lease_owner = gen_random_uuid()"
+        " FROM search_tool t WHERE t.index_id = f.index_id AND t.id = %s RETURNING 1",
+        tool,
+    )
+    eventually(lambda: running.files(tool)[0]["status"] == "pending", 20, running.logs)
+
+
 def folder(running: Service, name: str, text: str) -> Path:
     return write(Path(running.env["LOCAL_SOURCE_ROOTS"]) / name, note=text, more=f"More of {text}")
 
@@ -66,15 +76,10 @@ def test_messages_that_nobody_takes_do_not_grow_in_number(running: Service, prov
     other = running.local_tool(behind)
     eventually(lambda: not running.status(other)["listing"], 20, running.logs)
     for _ in range(6):
-        # no message is known to be on its way; files without a lease tell when a sweep is through with that
+        # no message is known to be on its way
         running.rows("UPDATE search_index_task SET sent_at = now() - interval '1 min' RETURNING 1")
         for _ in range(2):
-            running.rows(
-                "UPDATE search_index_file f SET status = 'indexing', lease_owner = gen_random_uuid()"
-                " FROM search_tool t WHERE t.index_id = f.index_id AND t.id = %s RETURNING 1",
-                other,
-            )
-            eventually(lambda: running.files(other)[0]["status"] == "pending", 20, running.logs)
+            wait_for_sweep(running, other)
     with Redis.from_url(running.env["CELERY_BROKER_URL"]) as broker:
         # there is no worker for large folders here
         messages = [orjson.loads(message) for message in broker.lrange("bulk", 0, -1)]
@@ -96,13 +101,8 @@ def test_sweeps_that_nobody_takes_do_not_grow_in_number(running: Service) -> Non
         broker.rpush("bulk", *sweeps()[:1] * MOST_WAITING)
         before = len(sweeps())
         for _ in range(4):
-            running.rows(
-                "UPDATE search_index_file f SET status = 'indexing', lease_owner = gen_random_uuid()"
-                " FROM search_tool t WHERE t.index_id = f.index_id AND t.id = %s RETURNING 1",
-                tool,
-            )
             # the other queue's sweeps go on, and each is a second's
-            eventually(lambda: running.files(tool)[0]["status"] == "pending", 20, running.logs)
+            wait_for_sweep(running, tool)
         # one may have been on its way
         assert len(sweeps()) <= before + 1
         broker.delete("bulk")

@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.shared import root
 from tests.service import NewService, Service
 from worker.settings import LOCAL_MODEL
 
-
-@pytest.fixture(scope="package")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("root")
+__all__ = ["root", "running"]
 
 
 @pytest.fixture(scope="package")

@@ -10,18 +10,10 @@ import pytest
 from tests.fakes.buckets import buckets
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.fakes.turbopuffer import FakeTurbopuffer
+from tests.integration.shared import provider, root
 from tests.service import NewService, Service
 
-
-@pytest.fixture(scope="package")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("root")
-
-
-@pytest.fixture(scope="package")
-def provider() -> Iterator[EmbeddingsFake]:
-    with EmbeddingsFake() as fake:
-        yield fake
+__all__ = ["provider", "root", "running"]
 
 
 @pytest.fixture(scope="package")

@@ -14,6 +14,7 @@ import pytest
 from api.leaving import CallerLeft, Left
 from api.search.fresh import refresh
 from tests.fakes.embeddings import EmbeddingsFake
+from tests.fakes.hold import Hold
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.integration.test_index_life import write
 from tests.service import TOOLS, Service, checked, eventually
@@ -57,6 +58,17 @@ def change(folder: Path) -> None:
     (folder / "two.md").unlink()
 
 
+def at_work(running: Service, folder: Path, provider: EmbeddingsFake) -> tuple[str, Hold]:
+    """A tool over the folder that indexes a new file, as long as its provider is held."""
+    tool = tool_over(running, folder)
+    word = uuid4().hex
+    (folder / "four.md").write_text(f"The text of {word}.")
+    hold = provider.holds.add("embeddings", word)
+    ask(running, tool, "if_stale")
+    eventually(lambda: bool(hold.arrived), 30, running.logs)
+    return tool, hold
+
+
 def test_nothing_is_looked_at_unless_asked(running: Service, folder: Path) -> None:
     tool = tool_over(running, folder)
     change(folder)
@@ -95,12 +107,7 @@ def test_waiting_gives_the_new_state(running: Service, folder: Path) -> None:
 def test_what_is_at_work_already_is_stale_and_starts_nothing_more(
     running: Service, folder: Path, provider: EmbeddingsFake
 ) -> None:
-    tool = tool_over(running, folder)
-    word = uuid4().hex
-    (folder / "four.md").write_text(f"The text of {word}.")
-    hold = provider.holds.add("embeddings", word)
-    ask(running, tool, "if_stale")
-    eventually(lambda: bool(hold.arrived), 30, running.logs)
+    tool, hold = at_work(running, folder, provider)
     assert stale(ask(running, tool, "if_stale")) == (1, ["reindexing"])
     hold.release()
     running.wait(tool)
@@ -271,12 +278,7 @@ def test_waiting_ends_with_the_task_s_failure(running: Service, folder: Path, pr
 def test_waiting_has_an_end_and_is_for_nobody_who_left(
     running: Service, folder: Path, provider: EmbeddingsFake, root: Path
 ) -> None:
-    tool = tool_over(running, folder)
-    word = uuid4().hex
-    (folder / "four.md").write_text(f"The text of {word}.")
-    hold = provider.holds.add("embeddings", word)
-    ask(running, tool, "if_stale")
-    eventually(lambda: bool(hold.arrived), 30, running.logs)
+    tool, _ = at_work(running, folder, provider)
     resources = Resources(Settings(database_url=running.database_url, local_source_roots=[root], refresh_seconds=0.2))
     with resources.pool:
         index = tools.index_of_tool(resources.pool, UUID(tool))
