@@ -23,6 +23,10 @@ BEAT = tasks.LEASE.total_seconds() / 8
 PARSE_SECONDS = 120.0
 _BUSY = 10
 
+#: No renewal waits for the disk: while that is slow all leases would run out at once, and a server that dies with the
+#: latest ones gives everybody time when it is back.
+_OPTIONS = "-c statement_timeout=4000 -c synchronous_commit=off"
+
 log = structlog.get_logger()
 
 
@@ -72,7 +76,7 @@ class Lease:
                 continue
             try:
                 connection = connection or psycopg.connect(
-                    database_url, autocommit=True, connect_timeout=3, options="-c statement_timeout=4000"
+                    database_url, autocommit=True, connect_timeout=3, options=_OPTIONS
                 )
                 asked = time.monotonic()
                 if tasks.beat(connection, task_id, self.owner, parsing=self._parsing_since is not None):

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
 from typing import Any
 from uuid import UUID, uuid4
 
+import psycopg
 import pytest
 
+from api.stack.postgres import postgres
 from schemas.document import Entry
 from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings, ToolConfig
+from tests.service import eventually
+from worker.lease import leased
 from worker.state import Pool, files, load, open_pool, tasks, tools, verbs
+from worker.state.migrate import migrate
 
 PROFILE = EmbedderProfile(model="m", dimensions=4)
 SETTINGS = IndexSettings(embedder=PROFILE, chunks=ChunkSettings(), max_file_bytes=1000)
@@ -27,6 +36,10 @@ def pool(database_url: str) -> Iterator[Pool]:
 @pytest.fixture
 def task(pool: Pool) -> UUID:
     """A task that has listed its files."""
+    return new_task(pool)
+
+
+def new_task(pool: Pool) -> UUID:
     source = LocalSource(kind="local", path="/nowhere")
     wanted = tools.NewIndex(f"p-{uuid4().hex}", source, "h.1", SETTINGS, "lancedb", "store")
     _, made = tools.create(pool, wanted, name="", config=ToolConfig())
@@ -181,6 +194,41 @@ def test_the_newest_task_is_the_last_one_also_behind_a_clock_that_was_set_back(p
     newest = tasks.newest_of_tool(pool, tool)
     assert newest is not None
     assert newest["id"] == again != task
+
+
+def test_a_lease_is_renewed_while_commits_wait_for_the_disk(tmp_path: Path) -> None:
+    """All workers would lose theirs at once, and each begin its work again."""
+    with postgres(tmp_path) as url:
+        migrate(url)
+        with open_pool(url) as pool:
+            task = new_task(pool)
+            with leased(url, task) as lease:
+                assert len(claimed(pool, task, lease.owner)) == FILES
+                with commits_waiting(url, pool):
+                    before = do(pool, "SELECT until FROM file_lease")
+                    eventually(lambda: do(pool, "SELECT until FROM file_lease") > before, 30)
+
+
+@contextmanager
+def commits_waiting(url: str, pool: Pool) -> Iterator[None]:
+    """Commits wait for a second server that never comes, as they would for a disk."""
+    is_over = Event()
+    with psycopg.connect(url, autocommit=True) as connection, ThreadPoolExecutor(1) as other:
+        connection.execute("ALTER SYSTEM SET synchronous_standby_names = 'away'")
+        try:
+            connection.execute("SELECT pg_reload_conf()")
+            other.submit(commit, pool, is_over)
+            eventually(lambda: bool(do(pool, "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'")), 30)
+            yield
+        finally:
+            is_over.set()
+            connection.execute("ALTER SYSTEM RESET synchronous_standby_names")
+            connection.execute("SELECT pg_reload_conf()")
+
+
+def commit(pool: Pool, is_over: Event) -> None:
+    while not is_over.is_set():
+        do(pool, "UPDATE search_index SET namespace = namespace")
 
 
 def test_a_file_is_written_once_when_it_is_listed(pool: Pool, task: UUID) -> None:
