@@ -114,6 +114,21 @@ def test_embedding_works_in_forked_children_after_the_parents_imports(fake: Embe
     assert len(fake.audit.requests) >= 2 * len(PROVIDERS)
 
 
+def test_a_request_leaves_no_thread_at_work(fake: EmbeddingsFake) -> None:
+    """It would take from what whoever asked does next."""
+    given = f"URL, DIMENSIONS, PROVIDERS = {fake.url!r}, {SMALL}, {PROVIDERS}"
+    script = """
+import threading
+from schemas.source import EmbedderProfile
+from worker.embed.litellm import LiteLLMEmbedder
+remote = dict(api_base=URL, api_key="k", max_inputs=9, max_request_tokens=999)
+for provider in PROVIDERS:
+    LiteLLMEmbedder(EmbedderProfile(model=f"{provider}/m", dimensions=DIMENSIONS), **remote).embed(["a"])
+print(threading.active_count())
+"""
+    assert python(given + script).stdout.strip() == "1"
+
+
 def test_the_fake_runs_in_a_process_of_its_own() -> None:
     root = Path(__file__).parents[2]
     command = [sys.executable, "-m", "tests.fakes.embeddings", "--dimensions", "32"]

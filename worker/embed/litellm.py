@@ -155,6 +155,8 @@ def warm() -> Any:
     # else it fetches a price list over the network, and loads a .env file into the environment
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
+    # else each success is told to nobody, in threads that take a fifth of a request's time
+    os.environ.setdefault("LOGGING_EXECUTOR_MAX_PENDING_TASKS", "0")
     # a collection takes a quarter of an import's time
     with uncollected():
         import httpcore  # noqa: F401 - the first request would import it, and the next line's, in every process anew
