@@ -82,22 +82,32 @@ def _stays_whole(limits: Measure, settings: ChunkSettings, start: int, end: int)
 
 
 def _chunks(document: Document, limits: Measure, pieces: Iterable[Piece]) -> list[Chunk]:
-    placed = [(*trim(limits.text, piece.start, piece.end), piece) for piece in pieces]
-    placed = sorted((p for p in placed if p[0] < p[1]), key=itemgetter(0, 1))
+    text = limits.text
+    placed = [_placed(text, piece) for piece in pieces]
+    placed = sorted([p for p in placed if p[2]], key=itemgetter(0, 1))
     if not placed:
         return []
-    starts, ends, pieces = zip(*placed, strict=True)
+    starts, ends, texts, pieces = zip(*placed, strict=True)
     _, _, above, pointers, titles, node_types, symbols, scopes = zip(*pieces, strict=True)
-    texts = [limits.text[start:end] for start, end in zip(starts, ends, strict=True)]
     context, context_tokens = zip(*contexts(limits, above), strict=True)
     at, to = np.array(starts), np.array(ends)
     tokens = np.maximum(1, limits.tokens(to) - limits.tokens(at)) + context_tokens
-    breaks = _line_breaks(limits.text)
+    breaks = _line_breaks(text)
     first_and_last_lines = [(breaks.searchsorted(side) + 1).tolist() for side in (at, to)]
     levels, pages = repeat(0), _pages(document, at)
     where = (texts, starts, ends, *first_and_last_lines, tokens.tolist(), context)
     columns = (*where, pointers, titles, symbols, node_types, scopes, levels, pages)
     return list(map(partial(tuple.__new__, Chunk), zip(*columns, strict=False)))
+
+
+def _placed(text: str, piece: Piece) -> tuple[int, int, str, Piece]:
+    """Start, end and text of a piece, trimmed."""
+    start = piece.start
+    part = text[start : piece.end].rstrip()
+    if part[:1].isspace():
+        start, end = trim(text, start, piece.end)
+        part = text[start:end]
+    return start, start + len(part), part, piece
 
 
 def _pages(document: Document, starts: Offsets) -> list[int] | list[None]:

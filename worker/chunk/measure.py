@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +32,10 @@ class Piece(NamedTuple):
     node_type: str | None = None
     symbol: str | None = None
     scope: str | None = None
+
+
+#: A piece of a tuple of all its fields, in half the time that its own constructor takes.
+made_piece = partial(tuple.__new__, Piece)
 
 
 @dataclass(frozen=True, slots=True)
