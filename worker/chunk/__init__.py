@@ -14,7 +14,7 @@ from schemas.errors import NotFound
 from schemas.source import ChunkSettings
 from worker.chunk import code, json, keys, lines, markdown, table
 from worker.chunk.context import contexts
-from worker.chunk.measure import Measure, Piece, measure, trim
+from worker.chunk.measure import Measure, Piece, measure, trim, trimmed
 from worker.garbage import uncollected
 from worker.tokens import Offsets, Tokenizer, char_offsets
 
@@ -83,10 +83,14 @@ def _stays_whole(limits: Measure, settings: ChunkSettings, start: int, end: int)
 
 def _chunks(document: Document, limits: Measure, pieces: Iterable[Piece]) -> list[Chunk]:
     text = limits.text
-    placed = [_placed(text, piece) for piece in pieces]
-    placed = sorted([p for p in placed if p[2]], key=itemgetter(0, 1))
+    placed = []
+    for piece in pieces:
+        start, part = trimmed(text, piece.start, piece.end)
+        if part:
+            placed.append((start, start + len(part), part, piece))
     if not placed:
         return []
+    placed.sort(key=itemgetter(0, 1))
     starts, ends, texts, pieces = zip(*placed, strict=True)
     _, _, above, pointers, titles, node_types, symbols, scopes = zip(*pieces, strict=True)
     context, context_tokens = zip(*contexts(limits, above), strict=True)
@@ -98,16 +102,6 @@ def _chunks(document: Document, limits: Measure, pieces: Iterable[Piece]) -> lis
     where = (texts, starts, ends, *first_and_last_lines, tokens.tolist(), context)
     columns = (*where, pointers, titles, symbols, node_types, scopes, levels, pages)
     return list(map(partial(tuple.__new__, Chunk), zip(*columns, strict=False)))
-
-
-def _placed(text: str, piece: Piece) -> tuple[int, int, str, Piece]:
-    """Start, end and text of a piece, trimmed."""
-    start = piece.start
-    part = text[start : piece.end].rstrip()
-    if part[:1].isspace():
-        start, end = trim(text, start, piece.end)
-        part = text[start:end]
-    return start, start + len(part), part, piece
 
 
 def _pages(document: Document, starts: Offsets) -> list[int] | list[None]:
