@@ -251,6 +251,20 @@ def test_a_broken_part_that_little_is_above_has_its_place() -> None:
     assert (start, name.byte_range, name.is_named) == (len(head), (len(head) + 2, len(head) + 3), True)
 
 
+@pytest.mark.parametrize(
+    ("text", "language", "found"),
+    [
+        ("namespace a {\nclass B {\n public:\n  int c();\n};\n}\n", "cpp", ["module a", "class a/B", "method a/B/c"]),
+        ("template <typename T>\nT least(T a, T b) { return a < b ? a : b; }\n", "cpp", ["function least"]),
+        ("/* class of\n   class and namespace */\nint class = 1;\nstruct a { int b; };\n", "c", ["struct a"]),
+    ],
+)
+def test_a_header_is_read_in_the_language_that_it_is_in(text: str, language: str, found: list[str]) -> None:
+    document = read("a.h", text)
+    assert document.language == language
+    assert [one.rsplit(" ", 1)[0] for one in shown(document)] == found
+
+
 @pytest.mark.parametrize("errors", ["THIS_IS(a b) THAT_IS(c) *x;\n", "typedef struct { A_MACRO B_MACRO int c } d\n\n"])
 def test_a_header_of_macros_is_not_mended(monkeypatch: pytest.MonkeyPatch, errors: str) -> None:
     monkeypatch.delattr(mending, "broken")

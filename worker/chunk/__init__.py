@@ -14,7 +14,7 @@ from schemas.errors import NotFound
 from schemas.source import ChunkSettings
 from worker.chunk import code, json, keys, lines, markdown, table
 from worker.chunk.context import contexts
-from worker.chunk.measure import Measure, Piece, measure, trim
+from worker.chunk.measure import Measure, Piece, measure, trim, trimmed
 from worker.garbage import uncollected
 from worker.tokens import Offsets, Tokenizer, char_offsets
 
@@ -82,17 +82,21 @@ def _stays_whole(limits: Measure, settings: ChunkSettings, start: int, end: int)
 
 
 def _chunks(document: Document, limits: Measure, pieces: Iterable[Piece]) -> list[Chunk]:
-    placed = [(*trim(limits.text, piece.start, piece.end), piece) for piece in pieces]
-    placed = sorted((p for p in placed if p[0] < p[1]), key=itemgetter(0, 1))
+    text = limits.text
+    placed = []
+    for piece in pieces:
+        start, part = trimmed(text, piece.start, piece.end)
+        if part:
+            placed.append((start, start + len(part), part, piece))
     if not placed:
         return []
-    starts, ends, pieces = zip(*placed, strict=True)
+    placed.sort(key=itemgetter(0, 1))
+    starts, ends, texts, pieces = zip(*placed, strict=True)
     _, _, above, pointers, titles, node_types, symbols, scopes = zip(*pieces, strict=True)
-    texts = [limits.text[start:end] for start, end in zip(starts, ends, strict=True)]
     context, context_tokens = zip(*contexts(limits, above), strict=True)
     at, to = np.array(starts), np.array(ends)
     tokens = np.maximum(1, limits.tokens(to) - limits.tokens(at)) + context_tokens
-    breaks = _line_breaks(limits.text)
+    breaks = _line_breaks(text)
     first_and_last_lines = [(breaks.searchsorted(side) + 1).tolist() for side in (at, to)]
     levels, pages = repeat(0), _pages(document, at)
     where = (texts, starts, ends, *first_and_last_lines, tokens.tolist(), context)

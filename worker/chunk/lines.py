@@ -19,9 +19,10 @@ _PARAGRAPH, _OUTER, _LINE, _SENTENCE, _WORD, _WITHIN = range(6)
 _IS_CLOSER = np.zeros(256, dtype=np.bool_)
 _IS_CLOSER[list(b")]}")] = True
 
-#: What ends a sentence or statement within a line.
-_STOPS = np.array([ord(c) for c in ".!?;}。！？；"], dtype=np.uint32)  # noqa: RUF001 - they are meant
-_BLANKS = np.array([ord(c) for c in " \t\u00a0\u3000"], dtype=np.uint32)
+#: What ends a sentence or statement within a line, and blanks; characters behind the table's end are neither.
+_IS_STOP, _IS_BLANK = np.zeros((2, 1 << 16), dtype=np.bool_)
+_IS_STOP[[ord(c) for c in ".!?;}。！？；"]] = True  # noqa: RUF001 - they are meant
+_IS_BLANK[[ord(c) for c in " \t\u00a0\u3000"]] = True
 
 #: Lines or tokens that are looked at together, to bound the memory that takes.
 _BLOCK = 1 << 18
@@ -163,16 +164,16 @@ def _within_block(measure: Measure, start: int, end: int, at: Offsets) -> Places
     index = at - start
     before, here = codes[index - 1], codes[index]
     classes = np.full(len(at), _WITHIN, dtype=np.uint8)
-    classes[np.isin(before, _BLANKS) | np.isin(here, _BLANKS)] = _WORD
-    classes[np.isin(before, _STOPS)] = _SENTENCE
+    classes[_IS_BLANK.take(before, mode="clip") | _IS_BLANK.take(here, mode="clip")] = _WORD
+    classes[_IS_STOP.take(before, mode="clip")] = _SENTENCE
     return Places(at, keys_of(classes, mix(_hashes_around(codes, index))))
 
 
 def _hashes_around(codes: NDArray[np.uint32], index: Offsets) -> Keys:
     hashes = np.zeros(len(index), dtype=np.uint64)
     for step in range(-_AROUND, _AROUND):
-        near = codes[np.clip(index + step, 0, len(codes) - 1)]
-        hashes = (hashes ^ near) * _ODD
+        hashes ^= codes.take(index + step, mode="clip")
+        hashes *= _ODD
     return hashes
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from schemas.document import Document
 from worker.chunk import lines
-from worker.chunk.measure import Measure, Piece, Span
+from worker.chunk.measure import Measure, Piece, Span, made_piece
 from worker.parse import asciidoc, org, rst, tex
 from worker.parse.markdown import Heading, blocks, columns, headings
 from worker.tokens import Offsets
@@ -51,8 +51,10 @@ def cut(measure: Measure, document: Document) -> Iterator[Piece]:
 
 
 def _piece(start: int, end: int, path: tuple[Heading, ...], untitled: str | None, header: str = "") -> Piece:
-    above = tuple([heading.title for heading in path if heading.start < start])
-    return Piece(start, end, (*above, header) if header else above, None, path[-1].title if path else untitled)
+    is_below = path and path[0].start < start
+    above = tuple([heading.title for heading in path if heading.start < start]) if is_below else ()
+    title = path[-1].title if path else untitled
+    return made_piece((start, end, (*above, header) if header else above, None, title, None, None, None))
 
 
 def _parts(measure: Measure, long: list[_Section], untitled: str | None) -> Iterator[Piece]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
@@ -22,12 +23,22 @@ MAX_BYTES = 4_000_000
 #: Seconds of processor time for one tree: many times what real code of that length takes.
 _SECONDS = 5.0
 
+#: What tells a header of C++ from one of C, as both are called `.h`; most of C has none of the words.
+_CPP_WORDS = ("class ", "namespace", "template", "public:")
+_CPP = re.compile(
+    r"^[ \t]*(?:(?:inline[ ]+)?namespace\b[^;(]*\{|template[ ]*<|(?:public|private|protected)[ ]*:[ \t]*$"
+    r"|class[ ]+\w[\w ]*(?:[:;{]|$))",
+    re.MULTILINE,
+)
+
 
 def read(text: str, language: str | None, limits: Limits) -> Document:
     """The document of a source text, with definitions and references where its language has a grammar.
 
     Where it has none, or the text is too long, mostly errors, or too much for its parser, it is to be cut at lines.
     """
+    if language == "c" and any(word in text for word in _CPP_WORDS) and _CPP.search(text):
+        language = "cpp"
     plain = Document(text, "code", language)
     data = text.encode(errors="replace")
     if language is None or len(data) > MAX_BYTES or not is_known(language):

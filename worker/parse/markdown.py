@@ -11,9 +11,10 @@ from worker.parse.csv import is_data
 from worker.parse.limits import Limits
 from worker.parse.text import decode
 
-#: Lines that matter: fences, ATX headings (`# …`) and setext underlines (`===`, `---`).
+#: Lines that matter, with the line break above, which is quickly found: fences, ATX headings (`# …`) and setext
+#: underlines (`===`, `---`).
 _MARKS = re.compile(
-    r"^(?=[ #`~=-]) {0,3}(?:(?P<fence>`{3,}(?=[^`\n]*$)|~{3,})(?P<info>[^\n]*)"
+    r"\n(?=[ #`~=-]) {0,3}(?:(?P<fence>`{3,}(?=[^`\n]*$)|~{3,})(?P<info>[^\n]*)"
     r"|(?P<level>\#{1,6})(?:[ \t]+(?P<title>[^\n]*))?\r?$"
     r"|(?P<line>=+|-+)[ \t]*\r?$)",
     re.MULTILINE,
@@ -92,7 +93,8 @@ def headings(text: str) -> Iterator[Heading]:
     """ATX and setext headings in order, outside of front matter and fenced code."""
     front = _FRONT_MATTER.match(text, 0, _FRONT_WITHIN)
     fence = ""
-    for mark in _MARKS.finditer(text, front.end() if front else 0):
+    # a line break more, so that marks begin where their lines do in the text, and end one character behind
+    for mark in _MARKS.finditer(f"\n{text}", front.end() if front else 0):
         if mark.lastgroup == "info":
             fence = _after_fence(fence, mark)
         elif not fence:
@@ -152,7 +154,7 @@ def _atx(mark: re.Match[str]) -> Heading:
     level, title = mark.group("level", "title")
     title = title.strip() if title else ""
     start, end = mark.span()
-    return Heading(start, end, len(level), _unclosed(title) if title.endswith("#") else title)
+    return Heading(start, end - 1, len(level), _unclosed(title) if title.endswith("#") else title)
 
 
 def _unclosed(title: str) -> str:
@@ -169,4 +171,4 @@ def _setext(text: str, mark: re.Match[str]) -> Heading | None:
     before = text[text.rfind("\n", 0, max(above_start - 1, 0)) + 1 : above_start]
     if not title or before.strip() or _NO_PARAGRAPH.match(text, above_start):
         return None
-    return Heading(above_start, mark.end(), 1 if mark["line"][0] == "=" else 2, title)
+    return Heading(above_start, mark.end() - 1, 1 if mark["line"][0] == "=" else 2, title)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
@@ -77,13 +77,14 @@ Part = tuple[int, int, Around]
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A text, and the `_runs` of its tree."""
+    """A text, the `_runs` of its tree, and which parts of it were found to have errors."""
 
     data: bytes
     language: str
     parser: Parser
     starts: dict[int, int]
     ends: dict[int, int]
+    broken: dict[Part, bool] = field(default_factory=dict)
 
 
 def broken(data: bytes, language: str, parser: Parser, tree: Tree) -> list[tuple[int, int, Tree]]:
@@ -93,11 +94,13 @@ def broken(data: bytes, language: str, parser: Parser, tree: Tree) -> list[tuple
     """
     if len(data) > _LONGEST:
         return []
-    source = _Source(data, language, parser, *_runs(data, tree))
-    found = list(islice(_broken(source), _MOST_PARTS + 1))
-    size = sum(end - start for start, end, _ in found)
-    if len(found) > _MOST_PARTS or size > _MOST_OF_TEXT * len(data):
-        return []
+    found: list[Part] = []
+    size = 0
+    for part in _broken(_Source(data, language, parser, *_runs(data, tree))):
+        found.append(part)
+        size += part[1] - part[0]
+        if len(found) > _MOST_PARTS or size > _MOST_OF_TEXT * len(data):
+            return []
     return [(start, end, _tree(data, start, end, parser, around)) for start, end, around in found]
 
 
@@ -205,7 +208,16 @@ def _parts(
 
 
 def _unsound(source: _Source, parts: list[Span], around: Around) -> Iterator[Span]:
-    """The parts with errors, but for those that are sound together: a comment with blank lines goes over them."""
+    """The parts with errors, but for those that are sound together: a comment with blank lines goes over them.
+
+    They are in order, unless they are too many.
+    """
+    # of many broken parts the short ones are found so with least parsing
+    short_first = sorted(_alone(source, parts), key=lambda part: part[1] - part[0])
+    broken = islice((part for part in short_first if _has_error(source, *part, around)), _MOST_PARTS + 1)
+    if len(too_many := list(broken)) > _MOST_PARTS:
+        yield from too_many
+        return
     index = 0
     while index < len(parts):
         together = _together(source, parts[index : index + _MOST_TOGETHER], around)
@@ -214,16 +226,36 @@ def _unsound(source: _Source, parts: list[Span], around: Around) -> Iterator[Spa
         index += together or 1
 
 
+def _alone(source: _Source, parts: list[Span]) -> Iterator[Span]:
+    """The parts that may be broken and do not go together with others."""
+    behind = 0
+    for index, (start, end) in enumerate(parts):
+        if _is_run(source, start, end):
+            continue
+        if _is_open(source.data[start:end]):
+            behind = index + _MOST_TOGETHER
+        elif index >= behind:
+            yield start, end
+
+
 def _together(source: _Source, parts: list[Span], around: Around) -> int:
     """How many of the parts, from the first on, are sound together; 0 for none."""
     start, end = parts[0]
+    if _is_run(source, start, end) or not _has_error(source, start, end, around):
+        return 1
+    further = parts[1:] if _is_open(source.data[start:end]) else []
+    for number, (_, last) in enumerate(further, 2):
+        # what leaves it open is broken for certain
+        if not _is_open(source.data[start:last]) and not _has_error(source, start, last, around):
+            return number
+    return 0
+
+
+def _is_run(source: _Source, start: int, end: int) -> bool:
+    """Whether a part is a run of whole nodes without errors."""
     part = source.data[start:end]
     run = source.starts.get(end - len(part.lstrip()))
-    if run is not None and source.ends.get(start + len(part.rstrip())) == run:
-        return 1
-    ends = (last for _, last in (parts if _is_open(part) else parts[:1]))
-    texts = (source.data[start:last] for last in ends)
-    return next((n for n, text in enumerate(texts, 1) if not _has_error(text, source.parser, around)), 0)
+    return run is not None and source.ends.get(start + len(part.rstrip())) == run
 
 
 def _is_open(part: bytes) -> bool:
@@ -234,9 +266,14 @@ def _is_open(part: bytes) -> bool:
     return part.count(b"\n#if") + part.startswith(b"#if") > part.count(b"\n#endif")
 
 
-def _has_error(part: bytes, parser: Parser, around: Around) -> bool:
-    before, after = _around(part, around)
-    return parser.parse(before + part + after).root_node.has_error
+def _has_error(source: _Source, start: int, end: int, around: Around) -> bool:
+    known = source.broken.get((start, end, around))
+    if known is None:
+        part = source.data[start:end]
+        before, after = _around(part, around)
+        known = source.parser.parse(before + part + after).root_node.has_error
+        source.broken[start, end, around] = known
+    return known
 
 
 def _tree(data: bytes, start: int, end: int, parser: Parser, around: Around) -> Tree:
