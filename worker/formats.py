@@ -35,7 +35,7 @@ class Format:
 
 FORMATS = (
     Format("text", "txt", "text", version=3),
-    Format("code", "", "code", version=4),
+    Format("code", "", "code", version=5),
     Format("markdown", EXTENSIONS["markdown"], "markdown", version=3),
     Format("rst", "rst", "rst"),
     Format("asciidoc", "adoc asciidoc", "asciidoc"),
