@@ -372,7 +372,7 @@ def test_a_filter_leaves_the_definition_first(running: Service, root: Path) -> N
         "".join(f"def {name}():\n    return {n}\n\n\n" for n, name in enumerate(["one", "two", "three"])),
     )
     for n in range(5):
-        write(made, f"use{n}.py", f"class Three{n}:\n    three = three(def_three(three))  # def three\n")
+        write(made, f"use{n}.py", f"class Use{n}:\n    three = three(def_three(three))  # def three\n")
     tool = running.local_tool(made)
     running.wait(tool)
     for filters in ({}, {"languages": ["python"]}, {"path": "*.py"}, {"types": ["py"]}):
