@@ -25,7 +25,7 @@ Count = Annotated[int, Query(ge=0, le=100)]
 def get_chunk(index: IndexDep, resources: ResourcesDep, chunk_id: str, before: Count = 0, after: Count = 0) -> Around:
     """A chunk with up to so many before and after it in its file; page on with the first or the last of them."""
     row = _live(resources, index, chunk_id)
-    place = (row["file_id"], row["chunk_index"], row["chunk_index"])
+    place = (row["file_id"], [pieces.Shown(row["chunk_id"], row["chunk_index"], row["start_char"])])
     [(ahead, behind)] = pieces.neighbours(resources.pool, index.id, [place], before=before, after=after)
     return Around(chunk=FileChunk(**row), before=shown(ahead), after=shown(behind))
 

@@ -16,7 +16,7 @@ ELLIPSIS = "…"
 def with_neighbours(pool: Pool, index_id: UUID, hits: Sequence[Hit], before: int, after: int) -> list[Hit]:
     """The hits with up to so many chunks of their files before and behind them, or before and behind their pieces.
 
-    A hit that is a whole file, or no text of it (level above 0), has none.
+    A hit that is a whole file, or no text of it (level above 0), has none, nor has one of a file that has just changed.
     """
     found = pieces.neighbours(pool, index_id, [_stretch(hit) for hit in hits], before=before, after=after)
     return [
@@ -42,12 +42,12 @@ def grouped(hits: Sequence[Hit]) -> list[Hit]:
     return sorted(map(_merged, files.values()), key=attrgetter("score"), reverse=True)
 
 
-def _stretch(hit: Hit) -> tuple[UUID, int, int]:
-    """The file, and its chunks from the first to the last that the hit shows."""
+def _stretch(hit: Hit) -> tuple[UUID, list[pieces.Shown]]:
+    """The file, and the chunks of it that the hit shows."""
     if hit.whole or hit.level > 0:
-        return hit.file_id, 0, hit.total_chunks
-    indexes = [piece.chunk_index for piece in hit.pieces] if hit.pieces else [hit.chunk_index]
-    return hit.file_id, min(indexes), max(indexes)
+        return hit.file_id, []
+    shown: Sequence[ScoredPiece | Hit] = hit.pieces or [hit]
+    return hit.file_id, [pieces.Shown(each.chunk_id, each.chunk_index, each.start_char) for each in shown]
 
 
 def _merged(hits: Sequence[Hit]) -> Hit:

@@ -127,6 +127,10 @@ ASKED_BESIDE_RG = [
         r"\b字\b",
         r"\bnaïve_",
         r"\b\d+\b",
+        r"\b\p{L}+\b",
+        r"\b\pL{2}\b|\b\p{Nd}\b",
+        r"\bид \p{Cyrillic}",
+        r"\b\x{438}\x64?д\b",
     ),
     *("", "^", "i?", "字", "(?i)ИД", r"[\d_]+", "d|id|idea|i", "ab|[^a]"),
 ]
@@ -200,6 +204,11 @@ def test_operations_on_sets_are_refused(pattern: str, named: str) -> None:
 )
 def test_what_is_no_operation_is_taken(pattern: str) -> None:
     assert compiled_pattern(Grep(pattern=pattern, regex=True)).exact.anywhere is not None
+
+
+def test_half_a_surrogate_pair_is_found_nowhere() -> None:
+    made = compiled_pattern(Grep(pattern=r"\b\x{D800}\b|\bid\b", regex=True))
+    assert [line.number for line in matching_lines("é id\nxid\n".encode(), made, nothing)] == [1]
 
 
 @pytest.mark.parametrize("pattern", [r"[\W]" * 2_000, r"\w" * 5_000, r"\w{1000}"])

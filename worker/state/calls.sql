@@ -17,8 +17,19 @@ WITH asked AS (
         WHERE r.index_id = %(index_id)s AND r.name = a.name AND r.kind = 'call'
           AND (a.file IS NULL OR r.file_id = a.file) AND NOT r.file_id = ANY (%(without)s)
         ORDER BY r.file_id, r.number LIMIT %(considered)s) r
+), stretch AS (
+    SELECT place, file_id, scope, min(line) AS line, array_agg(line) AS lines FROM used GROUP BY place, file_id, scope
 ), edge AS (
-    SELECT place, file_id, scope, min(line) AS line FROM used GROUP BY place, file_id, scope
+    -- definitions of one path are several where a name is overloaded, or has a getter and a setter
+    SELECT e.place, e.file_id, e.scope, s.number, coalesce(s.line, e.line) AS line
+    FROM stretch e LEFT JOIN LATERAL (
+        SELECT number, min(line) AS line FROM (
+            SELECT DISTINCT ON (line) line, s.number
+            FROM symbol s CROSS JOIN LATERAL unnest(e.lines) AS line
+            WHERE s.index_id = %(index_id)s AND s.file_id = e.file_id AND s.name = substring(e.scope FROM '[^/]+/?$')
+              AND concat_ws('/', nullif(s.scope, ''), s.name) = e.scope AND line BETWEEN s.start_line AND s.end_line
+            ORDER BY line, s.start_line DESC, s.number) s
+        GROUP BY number) s ON true
 )
 SELECT e.place, s.name, s.kind, nullif(s.scope, '') AS scope, s.number, f.path AS file_path, e.file_id,
        coalesce(s.start_line, e.line) AS start_line, coalesce(s.end_line, e.line) AS end_line, s.signature, e.line,
@@ -26,12 +37,8 @@ SELECT e.place, s.name, s.kind, nullif(s.scope, '') AS scope, s.number, f.path A
                               LIMIT %(counted)s) d) AS definitions,
        EXISTS (SELECT FROM used GROUP BY place HAVING count(*) = %(considered)s) AS more
 FROM edge e JOIN search_index_file f ON f.id = e.file_id
-LEFT JOIN LATERAL (
-    SELECT * FROM symbol s
-    WHERE s.index_id = %(index_id)s AND s.file_id = e.file_id AND s.name = substring(e.scope FROM '[^/]+/?$')
-      AND concat_ws('/', nullif(s.scope, ''), s.name) = e.scope AND e.line BETWEEN s.start_line AND s.end_line
-    ORDER BY s.start_line DESC LIMIT 1) s ON true
-ORDER BY e.place, f.path, e.line, e.scope LIMIT %(limit)s
+LEFT JOIN symbol s ON s.file_id = e.file_id AND s.number = e.number
+ORDER BY e.place, f.path, e.line, e.scope, e.number LIMIT %(limit)s
 
 -- name: callees
 -- what each definition calls, each name once: the definition that is meant, if it can be told. '0' comes behind '/'.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from psycopg.rows import dict_row
@@ -15,20 +15,41 @@ _SQL = load("pieces")
 Row = dict[str, Any]
 
 
+class Shown(NamedTuple):
+    """A chunk as it was read; `place` is its chunk_index."""
+
+    id: UUID
+    place: int
+    start_char: int
+
+
 def neighbours(
-    pool: Pool, index_id: UUID, stretches: Sequence[tuple[UUID, int, int]], *, before: int, after: int
+    pool: Pool, index_id: UUID, stretches: Sequence[tuple[UUID, Sequence[Shown]]], *, before: int, after: int
 ) -> list[tuple[list[Row], list[Row]]]:
-    """The live chunks before and behind each stretch (file, first and last chunk_index), in the file's order."""
-    values: Row = {"index_id": index_id, "before": before, "after": after}
-    values |= dict(zip(("files", "first", "last"), map(list, zip(*stretches, strict=True)), strict=False))
+    """The live chunks before and behind each stretch (a file, and its chunks that are shown), in the file's order.
+
+    None of a stretch without chunks, nor of a file that changed since they were read: old text would stand beside new.
+    """
     found: list[tuple[list[Row], list[Row]]] = [([], []) for _ in stretches]
     if not stretches or before == after == 0:
         return found
     with pool.connection() as connection:
+        values = {**_places(stretches), "index_id": index_id, "before": before, "after": after}
         for row in connection.cursor(row_factory=dict_row).execute(_SQL["neighbours"], values):
             ahead, behind = found[row["place"] - 1]
             (ahead if row["is_before"] else behind).append(row)
     return found
+
+
+def _places(stretches: Sequence[tuple[UUID, Sequence[Shown]]]) -> Row:
+    indexes = [[chunk.place for chunk in chunks] for _, chunks in stretches]
+    every = [(file, *chunk) for file, chunks in stretches for chunk in chunks]
+    return {
+        "files": [file for file, _ in stretches],
+        "first": [min(of_file, default=None) for of_file in indexes],
+        "last": [max(of_file, default=None) for of_file in indexes],
+        **{name: [each[at] for each in every] for at, name in enumerate(("of", "ids", "indexes", "starts"))},
+    }
 
 
 def lines(pool: Pool, file_id: UUID, first: int, last: int | None) -> list[Row]:

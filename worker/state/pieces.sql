@@ -1,5 +1,12 @@
 -- name: neighbours
--- of each stretch of a file's chunks, so many live ones before its first and behind its last
+-- of each stretch of a file's chunks, so many live ones before its first and behind its last; none of a file whose text is
+-- another than when the chunks were read
+WITH changed AS (
+    SELECT s.file FROM unnest(%(of)s::uuid[], %(ids)s::uuid[], %(indexes)s::int[], %(starts)s::int[])
+         AS s (file, id, chunk_index, start_char)
+    WHERE NOT EXISTS (SELECT FROM chunk c WHERE c.id = s.id AND c.live AND c.chunk_index = s.chunk_index
+                      AND c.start_char = s.start_char)
+)
 SELECT a.place, c.chunk_index < a.first AS is_before, c.id AS chunk_id, c.chunk_text, c.chunk_index, c.start_line,
        c.end_line, c.start_char, c.end_char
 FROM unnest(%(files)s::uuid[], %(first)s::int[], %(last)s::int[]) WITH ORDINALITY AS a (file, first, last, place)
@@ -9,6 +16,7 @@ CROSS JOIN LATERAL (
     UNION ALL
     (SELECT * FROM chunk c WHERE c.file_id = a.file AND c.chunk_index > a.last AND c.index_id = %(index_id)s AND c.live
      AND c.level = 0 ORDER BY c.chunk_index LIMIT %(after)s)) c
+WHERE a.file NOT IN (SELECT file FROM changed)
 ORDER BY a.place, c.chunk_index
 
 -- name: lines

@@ -22,6 +22,11 @@ _OPENING = re.compile(r"\((?:\?(?:P?<\w+>|[imsU]*:))?")
 _REPEATED = re.compile(r"(?:(?P<optional>[*?]|\{0)|\+|\{[1-9])(?:[0-9,]*\})?\??")
 #: Escapes that are one token each; what follows others may belong to them.
 _ESCAPES = re.compile(r"\\(?:[aAbBdDfnrsStvwWz]|[^0-9A-Za-z])", re.DOTALL)
+#: Those with what belongs to them: a class of characters by its name, and one character by its number.
+_LONG_ESCAPE = re.compile(
+    r"\\(?:[pP](?:\{(?P<name>\^?\w+)\}|(?P<letter>[A-Z]))|x(?:\{(?P<code>[0-9A-Fa-f]+)\}|(?P<byte>[0-9A-Fa-f]{2})))"
+)
+_CLASSES_OF_WORDS = {"L", "Ll", "Lm", "Lo", "Lt", "Lu", "M", "Mc", "Me", "Mn", "Nd", "Nl", "Pc"}
 _WORDS = {r"\w", r"\d", "[:alpha:]", "[:alnum:]", "[:digit:]", "[:lower:]", "[:upper:]", "[:word:]", "[:xdigit:]"}
 _BORDER = r"\b"
 
@@ -115,11 +120,24 @@ class _Reader:
         return all(one and one[0].begins for one in inner), all(one and one[-1].ends for one in inner)
 
     def _one(self, part: str) -> tuple[bool, bool]:
+        escape = _LONG_ESCAPE.match(self._plain, self._place)
+        if escape:
+            self._place = escape.end()
+            is_word = _is_escape_of_words(escape)
+            return is_word, is_word
         if part[0] == "(" or (part[0] == "\\" and not _ESCAPES.fullmatch(part)):
             raise _OtherError
         self._place += len(part)
         is_word = _is_set_of_words(part) if part[0] == "[" and len(part) > 1 else _is_of_words(part)
         return is_word, is_word
+
+
+def _is_escape_of_words(escape: re.Match[str]) -> bool:
+    code = escape["code"] or escape["byte"]
+    if code:
+        # half a surrogate pair is no character
+        return _is_of_words(chr(int(code, 16)).encode(errors="ignore").decode())
+    return escape[0][1] == "p" and (escape["name"] or escape["letter"]) in _CLASSES_OF_WORDS
 
 
 def _is_set_of_words(part: str) -> bool:

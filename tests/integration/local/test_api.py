@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -240,6 +241,20 @@ def test_hits_are_shown_with_their_neighbours(running: Service, book: str) -> No
     assert [p.chunk_index for p in file.before or []] == list(range(max(0, first - 2), first))
     assert [p.chunk_index for p in file.after or []] == list(range(last + 1, min(total, last + 2)))
     assert (none.before, none.after) == ([], [])
+
+
+@pytest.mark.parametrize("change", [{"chunk_id": UUID(int=0)}, {"chunk_index": 3}, {"start_char": 0}])
+def test_a_file_that_changes_meanwhile_has_no_neighbours_of_another_text(
+    running: Service, book: str, change: dict[str, Any]
+) -> None:
+    (index,) = running.rows("SELECT index_id FROM search_tool WHERE id = %s", book)[0]
+    hits = [
+        Hit(**hit) for hit in running.query(book, "line 500 tells of things", filters={"path": "long.txt"}, top_k=3)
+    ]
+    changed = hits[-1].model_copy(update=change)
+    with closing(open_pool(running.database_url)) as pool:
+        shown = with_neighbours(pool, index, [*hits[:-1], changed], 2, 1)
+    assert [(hit.before, hit.after) for hit in shown] == [([], [])] * len(hits)
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "vector", "keyword"])

@@ -66,6 +66,17 @@ def main():
 
 main()
 """,
+    "gauge.py": """
+class Gauge:
+    @property
+    def level(self):
+        return clamped(self._level)
+
+    @level.setter
+    def level(self, value):
+        log(value)
+        self._level = clamped(clamped(value))
+""",
     "many.py": "".join(f"def many_{n}():\n    popular()\n" for n in range(510)),
 }
 
@@ -167,6 +178,12 @@ def test_callers_to_a_depth(running: Service, calls: str) -> None:
     assert shown(running, calls, "callers", name="load") == ["1 load Job/run jobs.py", "1 load Store/run store.py"]
     assert shown(running, calls, "callers", name="Job", depth=3) == ["1 Job main jobs.py", "2 main - jobs.py"]
     assert shown(running, calls, "callers", name="nothing", depth=5) == []
+
+
+def test_definitions_of_one_path_are_callers_each(running: Service, calls: str) -> None:
+    items = running.get(f"{TOOLS}/{calls}/symbols/callers", name="clamped")["items"]
+    found = [(i["scope"], i["name"], i["start_line"], i["end_line"], i["line"]) for i in items]
+    assert found == [("Gauge", "level", 3, 5, 5), ("Gauge", "level", 7, 10, 10)]
 
 
 def test_callers_of_an_ambiguous_name_are_marked_and_followed_only_where_it_is_clear(
@@ -355,7 +372,7 @@ def test_a_filter_leaves_the_definition_first(running: Service, root: Path) -> N
         "".join(f"def {name}():\n    return {n}\n\n\n" for n, name in enumerate(["one", "two", "three"])),
     )
     for n in range(5):
-        write(made, f"use{n}.py", f"class Three{n}:\n    three = three(def_three(three))  # def three\n")
+        write(made, f"use{n}.py", f"class Use{n}:\n    three = three(def_three(three))  # def three\n")
     tool = running.local_tool(made)
     running.wait(tool)
     for filters in ({}, {"languages": ["python"]}, {"path": "*.py"}, {"types": ["py"]}):
