@@ -51,7 +51,7 @@ FORMATS = (
     Format("html", "html htm xhtml", "html", version=3, isolated=True),
     Format("xml", "xml xsd xsl xslt svg plist", "xml", version=2),
     Format("email", "eml mht mhtml", "email", version=3, isolated=True),
-    Format("rtf", "rtf", "rtf", version=4, isolated=True),
+    Format("rtf", "rtf", "rtf", version=5, isolated=True),
     Format("pdf", "pdf", "pdf", version=4, isolated=True, binary=True, programs=("tesseract",)),
     Format("docx", "docx docm dotx", "docx", version=3, isolated=True, binary=True),
     Format(
@@ -64,7 +64,7 @@ FORMATS = (
         programs=("catdoc", "antiword", "soffice", "libreoffice"),
     ),
     Format("pptx", "pptx pptm", "pptx", version=3, isolated=True, binary=True),
-    Format("xlsx", "xlsx xlsm", "xlsx", version=4, isolated=True, binary=True),
+    Format("xlsx", "xlsx xlsm", "xlsx", version=5, isolated=True, binary=True),
     Format("odt", "odt odp ods", "odt", version=4, isolated=True, binary=True),
     Format("epub", "epub", "epub", version=3, isolated=True, binary=True),
     Format(

@@ -37,6 +37,20 @@ def test_rich_text_of_the_macintosh_is_read(head: str, body: str, text: str) -> 
     assert rtf.read(f"{{\\rtf1{head}{{\\fonttbl}}{body}}}".encode(), LIMITS).text.casefold() == text.casefold()
 
 
+@pytest.mark.parametrize(
+    ("fonts", "body", "text"),
+    [
+        (r"{\f0 Arial;}{\f1\fcharset204 Arial CYR;}", r"\f0 caf\'e9 \f1\'e4\'e0\f0\'e9", "café даé"),
+        (r"\f0\fnil Arial;\f1\fcharset161 Greek;", r"caf\'e9 {\f1\'c1}\f0\'e9", "café Αé"),
+        ("{\\f0\\fnil\n\\fcharset204{\\*\\fname Arial;}Arial CYR;}", r"\f0\'e4\'e0", "да"),
+        (r"{\f0\fcharset2 Symbol;}{\f1 Arial;}", r"\f1\'e9", "é"),
+    ],
+)
+def test_a_font_without_characters_of_its_own_has_the_documents(fonts: str, body: str, text: str) -> None:
+    source = rf"{{\rtf1\ansi\ansicpg1252\deff0{{\fonttbl{fonts}}}{body}}}"
+    assert rtf.read(source.encode(), LIMITS).text == text
+
+
 @pytest.mark.parametrize("mark", [r"{\footnote", r"{\*\footnote"])
 def test_footnotes_of_rich_text_stand_where_they_are_referred_to(mark: str) -> None:
     raw = rf"{{\rtf1\ansi One{mark} \pard{{\i that}} is, \}} two}}. Three{mark} never closed"
