@@ -50,7 +50,7 @@ FORMATS = (
     Format("csv", "csv tsv", "csv", version=3),
     Format("html", "html htm xhtml", "html", version=3, isolated=True),
     Format("xml", "xml xsd xsl xslt svg plist", "xml", version=2),
-    Format("email", "eml mht mhtml", "email", version=3, isolated=True),
+    Format("email", "eml mht mhtml", "email", version=4, isolated=True),
     Format("rtf", "rtf", "rtf", version=5, isolated=True),
     Format("pdf", "pdf", "pdf", version=4, isolated=True, binary=True, programs=("tesseract",)),
     Format("docx", "docx docm dotx", "docx", version=3, isolated=True, binary=True),
