@@ -57,6 +57,16 @@ def test_footnotes_of_rich_text_stand_where_they_are_referred_to(mark: str) -> N
     assert rtf.read(raw.encode(), LIMITS).text == "One (that is, } two). Three"
 
 
+BOX = r"{\shp{\*\shpinst\shptop0{\sp{\sn a}{\sv 1}}{\shptxt \pard{\i Ebb} \} 1\par }}"
+BOX += r"{\shprslt{\*\do{\dptxbxtext Ebb 1}}}}"
+
+
+@pytest.mark.parametrize("shapes", [BOX, rf"{{\shpgrp{{\*\shpinst {BOX}}}}}", rf"{BOX}{{\shp{{\*\shpinst\shptop0}}}}"])
+def test_texts_in_boxes_of_rich_text_are_read_once(shapes: str) -> None:
+    raw = rf"{{\rtf1\ansi One {shapes}two.}}"
+    assert rtf.read(raw.encode(), LIMITS).text.split() == ["One", "Ebb", "}", "1", "two."]
+
+
 @pytest.mark.parametrize(
     "field",
     [

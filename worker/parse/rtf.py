@@ -18,7 +18,7 @@ _PAGES = {"10000": "mac_roman", "10001": "shift_jis", "10006": "mac_greek", "100
 _PAGES |= {"10029": "mac_latin2", "10079": "mac_iceland", "10081": "mac_turkish"}
 _CHARACTERS = re.compile(r"\{\\rtf\d?\s*\\(mac|pca?)(?![a-z])")
 _OF_CHARACTERS = {"mac": "mac_roman", "pc": "cp437", "pca": "cp850"}
-#: Characters of a footnote, with all that it looks like, or of the list of fonts.
+#: Characters of a footnote with all that it looks like, of the list of fonts, or of a shape.
 _LONGEST_GROUP = 100_000
 #: Encodings of the Macintosh's fonts, by the number that a font gives: the library names some that Python lacks.
 _OF_FONTS = {
@@ -37,6 +37,9 @@ _CHARSET = re.compile(r"\\fcharset(\d+)")
 #: The set of characters of a font that names none: that of the document.
 _DEFAULT = "1"
 _NOTE = re.compile(r"\{\s*(?:\\\*\s*)?\\footnote(?![a-z])")
+#: A shape, or several in a group; and the text in one.
+_SHAPE = re.compile(r"\{\s*\\shp(?:grp)?(?![a-z])")
+_BOX = re.compile(r"\{\s*\\shptxt(?![a-z])")
 #: The level of a paragraph in the document's outline, which stands in front of its text; and a sign for it there.
 _OUTLINE = re.compile(r"\\outlinelevel([0-8])(?!\d) ?")
 _HEADING = re.compile("\x01([0-8])\x02")
@@ -56,7 +59,7 @@ def read(data: bytes, _limits: Limits) -> Document:
     if not data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{\\rtf"):
         raise FileError(Reason.PARSE_FAILED, "The file is no rich text; save it as .rtf again, or rename it to .txt.")
     source, encoding = _without_code_page(_WITHIN_BYTES.sub("", _BINARY.sub(b"", data).decode("latin-1")))
-    source = _OUTLINE.sub("\\g<0> \x01\\1\x02", _with_notes(_with_charsets(source)))
+    source = _OUTLINE.sub("\\g<0> \x01\\1\x02", _with_notes(_with_boxes(_with_charsets(source))))
     text: str = rtf_to_text(source, encoding=encoding, errors=_ERRORS if encoding == "utf-8" else "replace")
     named = _TITLE.search(source, 0, 65_536)
     title = named[1].strip() if named else None
@@ -93,6 +96,18 @@ def _with_notes(source: str) -> str:
         if note.start() >= done and end is not None:
             parts += [source[done : note.start()], "{ (", source[note.end() : end].lstrip(), ")"]
             done = end
+    return "".join([*parts, source[done:]])
+
+
+def _with_boxes(source: str) -> str:
+    """The source with the texts of boxes in place of the shapes that hold them: the library leaves shapes out."""
+    parts, done = [], 0
+    for shape in _SHAPE.finditer(source):
+        end = _end_of_group(source, shape.end())
+        if shape.start() >= done and end is not None:
+            boxes = [(box.end(), _end_of_group(source, box.end())) for box in _BOX.finditer(source, shape.end(), end)]
+            parts += [source[done : shape.start()], *(f"{{\\par {source[a:b]}\\par }}" for a, b in boxes)]
+            done = end + 1
     return "".join([*parts, source[done:]])
 
 
