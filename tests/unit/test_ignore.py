@@ -110,7 +110,7 @@ def test_include_selects_files_and_whole_directories() -> None:
     assert judge(rules, "docs/draft-1.md") == "exclude"
 
 
-@pytest.mark.parametrize("pattern", ["!", "[", "/", "a\\", "[z-a]", "x" * 1001, "*a*b*c*d*e"])
+@pytest.mark.parametrize("pattern", ["!", "[", "/", "a\\", "[[:no:]]", "x" * 1001, "*a*b*c*d*e"])
 def test_a_pattern_that_cannot_work_is_refused(pattern: str) -> None:
     with pytest.raises(Invalid, match="include"):
         Rules(include=[pattern])
@@ -122,6 +122,11 @@ def test_too_many_patterns_are_refused_and_blank_ones_pass() -> None:
     with pytest.raises(Invalid):
         Rules(exclude=["a"] * 1001)
     assert judge(Rules(exclude=["", "# a comment", "[[:alpha:]&&]b"]), "a") is None
+
+
+@pytest.mark.parametrize(("pattern", "path"), [("[z-a]", "z"), ("[a-\\c]", "b"), ("[!/]", "#"), ("a[b/c]", "ab")])
+def test_a_pattern_that_git_knows_is_taken(pattern: str, path: str) -> None:
+    assert judge(Rules(exclude=[pattern]), path) == "exclude"
 
 
 # --- ignore files

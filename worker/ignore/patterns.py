@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from itertools import islice
@@ -263,13 +263,25 @@ def _is(wanted: _Segment, name: str) -> bool:
     return wanted is not None and wanted.fullmatch(name) is not None
 
 
+def check(name: str, patterns: Sequence[str]) -> None:
+    """Raises `Invalid` for lines of the parameter `name` that `Patterns` are not to have."""
+    _check(name, patterns, _is_read)
+
+
+def _is_read(line: str) -> bool:
+    """Whether a line matches anything, or is blank or a comment."""
+    pattern = _parts(line)[0]
+    try:
+        _segments(_bytes(pattern), is_path="/" in pattern)
+    except GitIgnorePatternError:
+        return False
+    return bool(pattern.strip("/")) or not line.strip() or line.startswith("#")
+
+
 def compiled(name: str, patterns: Sequence[str]) -> GitIgnoreSpec:
     """The patterns of the parameter `name`. Raises `Invalid` for one that cannot match, or takes too long to."""
-    if len(patterns) > MAX_PATTERNS:
-        raise Invalid(f"`{name}` has more than {MAX_PATTERNS} patterns; join some with wildcards.")
     with _no_foresight():
-        for pattern in patterns:
-            _check(name, pattern)
+        _check(name, patterns, _can_match)
         # RE2, which pathspec would take where it is installed, refuses some of git's classes
         return GitIgnoreSpec.from_lines(patterns, backend="simple")
 
@@ -303,12 +315,15 @@ def _check_length(name: str, pattern: str) -> None:
         raise Invalid(f"`{name}` has a pattern of more than {MAX_PATTERN} characters; shorten it.")
 
 
-def _check(name: str, pattern: str) -> None:
-    _check_length(name, pattern)
-    if any(part.count("*") > MAX_STARS for part in pattern.split("/")):
-        raise Invalid(f"`{name}` has {pattern!r}: at most {MAX_STARS} stars may stand between two slashes.")
-    if not _can_match(pattern):
-        raise Invalid(f"`{name}` has {pattern!r}, which matches nothing; write it as in a .gitignore file.")
+def _check(name: str, patterns: Sequence[str], can_match: Callable[[str], bool]) -> None:
+    if len(patterns) > MAX_PATTERNS:
+        raise Invalid(f"`{name}` has more than {MAX_PATTERNS} patterns; join some with wildcards.")
+    for pattern in patterns:
+        _check_length(name, pattern)
+        if any(part.count("*") > MAX_STARS for part in pattern.split("/")):
+            raise Invalid(f"`{name}` has {pattern!r}: at most {MAX_STARS} stars may stand between two slashes.")
+        if not can_match(pattern):
+            raise Invalid(f"`{name}` has {pattern!r}, which matches nothing; write it as in a .gitignore file.")
 
 
 def _can_match(pattern: str) -> bool:
