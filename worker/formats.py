@@ -58,7 +58,7 @@ FORMATS = (
         "doc",
         "doc",
         "doc",
-        version=2,
+        version=3,
         isolated=True,
         binary=True,
         programs=("catdoc", "antiword", "soffice", "libreoffice"),

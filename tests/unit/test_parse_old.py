@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
+from tests.contract.samples import of
 from worker.parse import rtf
+from worker.parse.compound import without_signs
 from worker.parse.doc import _FIELD
 from worker.parse.limits import Limits
 from worker.parse.text import decode
@@ -95,3 +99,20 @@ def test_paragraphs_of_the_outline_are_headings() -> None:
     found = rtf.read(rf"{{\rtf1\ansi{styles}{first}{second}}}".encode(), LIMITS)
     assert found.text == "# Harbours\n\n\\# Ships rest here.\n\n## 1. Fog\n\n\nIt is thick."
     assert found.markup == "markdown"
+
+
+def test_only_signs_in_the_text_are_taken_out() -> None:
+    data = of("pier.doc")
+    changed = [(old, new) for old, new in zip(data, without_signs(data), strict=True) if old != new]
+    # two comments, each marked in the text and in itself, a picture, and a break of a column
+    assert sorted(changed) == [(0x01, 0x02), *[(0x05, 0x02)] * 4, (0x0E, 0x0B)]
+    assert without_signs(of("doc/diary.doc")) == of("doc/diary.doc")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_damaged_document_does_no_harm(seed: int) -> None:
+    chance, data = random.Random(seed), bytearray(of("pier.doc"))
+    for _ in range(chance.choice([1, 10, 1000])):
+        data[chance.randrange(chance.choice([128, 2048, len(data)]))] = chance.choice([0, 1, 0xFE, 0xFF])
+    del data[chance.choice([len(data), 600, 9000]) :]
+    assert len(without_signs(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(data[8:]))) == len(data)
