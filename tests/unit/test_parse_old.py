@@ -71,6 +71,10 @@ def test_texts_in_boxes_of_rich_text_are_read_once(shapes: str) -> None:
     assert rtf.read(raw.encode(), LIMITS).text.split() == ["One", "Ebb", "}", "1", "two."]
 
 
+def test_words_of_two_columns_in_rich_text_are_two() -> None:
+    assert rtf.read(rb"{\rtf1\ansi Ebb\column Flow}", LIMITS).text == "Ebb\nFlow"
+
+
 @pytest.mark.parametrize(
     "field",
     [

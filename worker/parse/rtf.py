@@ -20,6 +20,8 @@ _CHARACTERS = re.compile(r"\{\\rtf\d?\s*\\(mac|pca?)(?![a-z])")
 _OF_CHARACTERS = {"mac": "mac_roman", "pc": "cp437", "pca": "cp850"}
 #: Characters of a footnote with all that it looks like, of the list of fonts, or of a shape.
 _LONGEST_GROUP = 100_000
+#: Between words, and unknown to the library.
+_BREAKS = {"column": "\n"}
 #: Encodings of the Macintosh's fonts, by the number that a font gives: the library names some that Python lacks.
 _OF_FONTS = {
     78: "shift_jis",
@@ -53,9 +55,10 @@ _BINARY = re.compile(rb"[0-9a-fA-F\s]{1000,}")
 
 def read(data: bytes, _limits: Limits) -> Document:
     """The document of a rich text; `FileError` (`parse_failed`) if it is none. Characters count in the plain text."""
-    from striprtf.striprtf import charset_map, rtf_to_text
+    from striprtf.striprtf import charset_map, rtf_to_text, specialchars
 
     charset_map.update(_OF_FONTS)
+    specialchars.update(_BREAKS)
     if not data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{\\rtf"):
         raise FileError(Reason.PARSE_FAILED, "The file is no rich text; save it as .rtf again, or rename it to .txt.")
     source, encoding = _without_code_page(_WITHIN_BYTES.sub("", _BINARY.sub(b"", data).decode("latin-1")))
