@@ -237,6 +237,15 @@ def test_each_converter_reads_the_sample_each_time(program: str, tmp_path: Path)
         assert text.split() == wanted
 
 
+def test_text_before_pictures_comments_and_breaks_of_columns_is_read_by_catdoc() -> None:
+    if "catdoc" not in types.programs(("catdoc",)):
+        pytest.skip("catdoc is not installed")
+    lines = [" ".join(line.split()) for line in doc.read(of("pier.doc"), LIMITS).text.split("\n")]
+    assert lines[1] == "In winter the lower planks are under water at high tide, and boats keep away. Żółw says: wait."
+    assert lines[2:4] == ["Left column of notes", "Right column of notes"]
+    assert {"Which ones exactly?", "Until spring."} <= {*lines}
+
+
 def test_a_converter_that_does_not_stop_writing_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "catdoc"
     program.write_text("#!/bin/sh\nexec yes\n")

@@ -6,7 +6,7 @@ import os
 import random
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import get_args
 
@@ -110,7 +110,7 @@ def test_include_selects_files_and_whole_directories() -> None:
     assert judge(rules, "docs/draft-1.md") == "exclude"
 
 
-@pytest.mark.parametrize("pattern", ["!", "[", "/", "a\\", "[z-a]", "x" * 1001, "*a*b*c*d*e"])
+@pytest.mark.parametrize("pattern", ["!", "[", "/", "a\\", "[[:no:]]", "x" * 1001, "*a*b*c*d*e"])
 def test_a_pattern_that_cannot_work_is_refused(pattern: str) -> None:
     with pytest.raises(Invalid, match="include"):
         Rules(include=[pattern])
@@ -122,6 +122,11 @@ def test_too_many_patterns_are_refused_and_blank_ones_pass() -> None:
     with pytest.raises(Invalid):
         Rules(exclude=["a"] * 1001)
     assert judge(Rules(exclude=["", "# a comment", "[[:alpha:]&&]b"]), "a") is None
+
+
+@pytest.mark.parametrize(("pattern", "path"), [("[z-a]", "z"), ("[a-\\c]", "b"), ("[!/]", "#"), ("a[b/c]", "ab")])
+def test_a_pattern_that_git_knows_is_taken(pattern: str, path: str) -> None:
+    assert judge(Rules(exclude=[pattern]), path) == "exclude"
 
 
 # --- ignore files
@@ -212,12 +217,11 @@ def test_an_ignore_file_that_is_not_obeyed_is_named(data: bytes | None, reason: 
 
 
 def test_a_line_that_cannot_match_is_named_and_the_others_hold() -> None:
-    lines = b"caf\xe9.md\n[z-a]\n*.log\n\\\n"
+    lines = b"caf\xe9.md\n[[:no:]]\n*.log\n\\\n"
     with structlog.testing.capture_logs() as logs:
         assert judge(BARE, "sub/a.log", {"sub/.gitignore": lines}) == "ignore_file"
         assert judge(BARE, "sub/z", {"sub/.gitignore": lines}) is None
-    assert {(said["pattern"], said["path"]) for said in logs} <= {("[z-a]", "sub/.gitignore"), ("\\", "sub/.gitignore")}
-    assert "[z-a]" in {said["pattern"] for said in logs}
+    assert {(said["pattern"], said["path"]) for said in logs} == {(bad, "sub/.gitignore") for bad in ("[[:no:]]", "\\")}
     # names on disk need not be UTF-8 either
     assert judge(BARE, os.fsdecode(b"caf\xe9.md"), {".gitignore": lines}) == "ignore_file"
 
@@ -290,18 +294,65 @@ def made_up(root: Path, chance: random.Random) -> None:
         (folder / ".gitignore").write_bytes(os.fsencode("\n".join(lines) + "\n"))
 
 
-@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-@pytest.mark.parametrize("seed", range(25))
-def test_git_ignores_the_same_files(tmp_path: Path, seed: int) -> None:
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
-    made_up(tmp_path, random.Random(seed))
-    files = [path for path in sorted(tmp_path.rglob("*")) if path.is_file() and ".git" not in path.parts]
-    paths = [path.relative_to(tmp_path).as_posix() for path in files]
+    return tmp_path
+
+
+def ignored_by_git(repository: Path, paths: Iterable[str]) -> set[str]:
     command = ["git", "-c", "core.excludesFile=", "check-ignore", "--no-index", "-z", "--stdin"]
-    asked = subprocess.run(command, cwd=tmp_path, input=os.fsencode("\0".join(paths)), capture_output=True, check=False)
-    ignored = {path for path in os.fsdecode(asked.stdout).split("\0") if path}
-    rules = {path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in tmp_path.rglob(".gitignore")}
-    assert {path for path in paths if judge(BARE, path, rules)} == ignored
+    asked = os.fsencode("\0".join(paths))
+    answer = subprocess.run(command, cwd=repository, input=asked, capture_output=True, check=False)
+    return {path for path in os.fsdecode(answer.stdout).split("\0") if path}
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_git_ignores_the_same_files(repository: Path, seed: int) -> None:
+    made_up(repository, random.Random(seed))
+    files = [path for path in sorted(repository.rglob("*")) if path.is_file() and ".git" not in path.parts]
+    paths = [path.relative_to(repository).as_posix() for path in files]
+    rules = {path.relative_to(repository).as_posix(): path.read_bytes() for path in repository.rglob(".gitignore")}
+    assert {path for path in paths if judge(BARE, path, rules)} == ignored_by_git(repository, paths)
+
+
+#: A colon at the beginning of a path is a sign to git, which it never is in a file.
+LETTERS = [chr(code) for code in range(1, 127) if chr(code) not in "/.:"]
+CLASSES = ["alpha", "digit", "alnum", "lower", "upper", "xdigit", "space", "blank", "punct", "cntrl", "graph", "print"]
+BRACKETS = [
+    *(f"[[:{name}:]]" for name in CLASSES),
+    "[![:punct:]x]",
+    "[\\[:alpha:]]",
+    "[[:no:]]",
+    "[[:",
+    "[[::]]",
+    "[[:alpha",
+]
+BRACKETS += [
+    "[a\\-c]",
+    "[\\]]",
+    "[a\\]b]",
+    "[!\\a]",
+    "[\\a-c]",
+    "[a-\\c]",
+    "[\\\\]",
+    "[]-a]",
+    "[^]]",
+    "[!]",
+    "[^]",
+    "[]",
+]
+BRACKETS += ["[z-a]", "[a--b]", "[--0]", "[a-c-e]", "[a-]", "[[:digit:]-z]", "[a-[:digit:]]", "[a-", "[\\"]
+BRACKETS += ["a[b/c]", "[!/]", "[/]b", "a\\/b", "*[a\\-c]"]
+
+
+@pytest.mark.parametrize("line", BRACKETS)
+def test_brackets_hold_what_git_takes_them_for(repository: Path, line: str) -> None:
+    paths = [*LETTERS, *(f"a{letter}" for letter in LETTERS), *(f"a/{letter}" for letter in LETTERS)]
+    (repository / ".gitignore").write_text(line)
+    assert {path for path in paths if judge(BARE, path, {".gitignore": line})} == ignored_by_git(repository, paths)
 
 
 # --- one glob of a request

@@ -51,6 +51,19 @@ def test_an_attached_message_is_named_by_its_subject() -> None:
     assert read(forwarded).text == "Subject: Pier\nAttachments: Pier\n\nSee below."
 
 
+def test_a_message_that_is_sent_on_within_the_text_has_its_head() -> None:
+    inner = message("Planks are rotten.")
+    inner.replace_header("Subject", "Planks")
+    inner["From"] = "Ann <ann@example.org>"
+    outer = message("See below.")
+    outer.make_mixed()
+    outer.attach(inner_part := EmailMessage())
+    inner_part["Content-Type"] = "message/rfc822"
+    inner_part.set_payload([inner])
+    head = "Subject: Planks\nFrom: Ann <ann@example.org>"
+    assert read(outer).text == f"Subject: Pier\n\nSee below.\n\n{head}\n\nPlanks are rotten."
+
+
 def test_a_page_saved_as_one_file_is_a_message() -> None:
     page = (
         b"From: <Saved by Blink>\r\nSubject: =?utf-8?Q?F=C3=A4hre?=\r\nMIME-Version: 1.0\r\n"

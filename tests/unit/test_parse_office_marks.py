@@ -227,3 +227,13 @@ def test_formulas_in_open_text_are_as_they_were_typed() -> None:
     typed = formula.format('<annotation encoding="StarMath 5.0">x over 2</annotation>').encode()
     assert open_text(shown, One=typed) == "So x over 2."
     assert open_text(shown, One=formula.format("<mn>2</mn>").encode()) == "So x2."
+
+
+@pytest.mark.parametrize("written", ["a b/book.opf", "a%20b/book.opf"])
+def test_a_books_package_is_found_where_blanks_are_written_as_in_addresses(written: str) -> None:
+    container = '<rootfiles xmlns="urn:oasis:names:tc:opendocument:xmlns:container">'
+    container += f'<rootfile full-path="{written}"/></rootfiles>'
+    item = '<item id="c" href="c%20d.xhtml" media-type="application/xhtml+xml"/>'
+    package = f'<package xmlns="http://www.idpf.org/2007/opf">{item}<itemref idref="c"/></package>'
+    members = {"META-INF/container.xml": container, "a b/book.opf": package, "a b/c d.xhtml": "<p>Tides</p>"}
+    assert parse("a.epub", zipped({name: text.encode() for name, text in members.items()}), LIMITS).text == "Tides"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
+from tests.contract.samples import of
 from worker.parse import rtf
+from worker.parse.compound import without_signs
 from worker.parse.doc import _FIELD
 from worker.parse.limits import Limits
 from worker.parse.text import decode
@@ -37,10 +41,38 @@ def test_rich_text_of_the_macintosh_is_read(head: str, body: str, text: str) -> 
     assert rtf.read(f"{{\\rtf1{head}{{\\fonttbl}}{body}}}".encode(), LIMITS).text.casefold() == text.casefold()
 
 
+@pytest.mark.parametrize(
+    ("fonts", "body", "text"),
+    [
+        (r"{\f0 Arial;}{\f1\fcharset204 Arial CYR;}", r"\f0 caf\'e9 \f1\'e4\'e0\f0\'e9", "café даé"),
+        (r"\f0\fnil Arial;\f1\fcharset161 Greek;", r"caf\'e9 {\f1\'c1}\f0\'e9", "café Αé"),
+        ("{\\f0\\fnil\n\\fcharset204{\\*\\fname Arial;}Arial CYR;}", r"\f0\'e4\'e0", "да"),
+        (r"{\f0\fcharset2 Symbol;}{\f1 Arial;}", r"\f1\'e9", "é"),
+    ],
+)
+def test_a_font_without_characters_of_its_own_has_the_documents(fonts: str, body: str, text: str) -> None:
+    source = rf"{{\rtf1\ansi\ansicpg1252\deff0{{\fonttbl{fonts}}}{body}}}"
+    assert rtf.read(source.encode(), LIMITS).text == text
+
+
 @pytest.mark.parametrize("mark", [r"{\footnote", r"{\*\footnote"])
 def test_footnotes_of_rich_text_stand_where_they_are_referred_to(mark: str) -> None:
     raw = rf"{{\rtf1\ansi One{mark} \pard{{\i that}} is, \}} two}}. Three{mark} never closed"
     assert rtf.read(raw.encode(), LIMITS).text == "One (that is, } two). Three"
+
+
+BOX = r"{\shp{\*\shpinst\shptop0{\sp{\sn a}{\sv 1}}{\shptxt \pard{\i Ebb} \} 1\par }}"
+BOX += r"{\shprslt{\*\do{\dptxbxtext Ebb 1}}}}"
+
+
+@pytest.mark.parametrize("shapes", [BOX, rf"{{\shpgrp{{\*\shpinst {BOX}}}}}", rf"{BOX}{{\shp{{\*\shpinst\shptop0}}}}"])
+def test_texts_in_boxes_of_rich_text_are_read_once(shapes: str) -> None:
+    raw = rf"{{\rtf1\ansi One {shapes}two.}}"
+    assert rtf.read(raw.encode(), LIMITS).text.split() == ["One", "Ebb", "}", "1", "two."]
+
+
+def test_words_of_two_columns_in_rich_text_are_two() -> None:
+    assert rtf.read(rb"{\rtf1\ansi Ebb\column Flow}", LIMITS).text == "Ebb\nFlow"
 
 
 @pytest.mark.parametrize(
@@ -71,3 +103,20 @@ def test_paragraphs_of_the_outline_are_headings() -> None:
     found = rtf.read(rf"{{\rtf1\ansi{styles}{first}{second}}}".encode(), LIMITS)
     assert found.text == "# Harbours\n\n\\# Ships rest here.\n\n## 1. Fog\n\n\nIt is thick."
     assert found.markup == "markdown"
+
+
+def test_only_signs_in_the_text_are_taken_out() -> None:
+    data = of("pier.doc")
+    changed = [(old, new) for old, new in zip(data, without_signs(data), strict=True) if old != new]
+    # two comments, each marked in the text and in itself, a picture, and a break of a column
+    assert sorted(changed) == [(0x01, 0x02), *[(0x05, 0x02)] * 4, (0x0E, 0x0B)]
+    assert without_signs(of("doc/diary.doc")) == of("doc/diary.doc")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_damaged_document_does_no_harm(seed: int) -> None:
+    chance, data = random.Random(seed), bytearray(of("pier.doc"))
+    for _ in range(chance.choice([1, 10, 1000])):
+        data[chance.randrange(chance.choice([128, 2048, len(data)]))] = chance.choice([0, 1, 0xFE, 0xFF])
+    del data[chance.choice([len(data), 600, 9000]) :]
+    assert len(without_signs(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(data[8:]))) == len(data)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from openpyxl import Workbook
+from openpyxl.comments import Comment
 
 from tests.contract.samples import zipped
 from worker.parse import Limits, parse
@@ -65,3 +66,27 @@ def open_sheet(rows: list[list[Any]]) -> str:
 )
 def test_a_table_begins_with_names_above_values(shown: Any, rows: list[list[Any]], blocks: list[str]) -> None:
     assert shown(rows) == "\n\n".join(["# Sheet", *blocks])
+
+
+def test_what_is_printed_at_the_edges_of_pages_is_read_once_without_its_codes() -> None:
+    book = Workbook()
+    for sheet in (book.active, book.create_sheet("Other")):
+        assert sheet is not None
+        sheet["A1"] = "x"
+        sheet.oddHeader.left.text, sheet.oddHeader.right.text = '&"Arial,Bold"&12Draft of R&&D &K000000<2>', "&P/&N"
+        sheet.oddFooter.center.text = "Page &P of &N"
+        sheet.evenFooter.left.text = "Kept by &A"
+    out = BytesIO()
+    book.save(out)
+    text = parse("a.xlsx", out.getvalue(), LIMITS).text
+    assert text.partition("Page header: ")[2] == "Draft of R&D <2> /\n\nPage footer: Kept by"
+
+
+def test_a_comment_whose_author_is_blank_is_nobodys() -> None:
+    book = Workbook()
+    assert book.active is not None
+    book.active["A1"] = "x"
+    book.active["A1"].comment = Comment("Why?", " ")
+    out = BytesIO()
+    book.save(out)
+    assert parse("a.xlsx", out.getvalue(), LIMITS).text.endswith("Comment on A1: Why?")

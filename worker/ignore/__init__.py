@@ -11,7 +11,7 @@ import structlog
 
 from schemas.tool import IndexSettings
 from worker.ignore.defaults import DEFAULTS
-from worker.ignore.patterns import Patterns, compiled, compiled_glob, lines_of
+from worker.ignore.patterns import Patterns, check, compiled_glob, lines_of
 
 __all__ = [
     "EVERYTHING",
@@ -21,7 +21,6 @@ __all__ = [
     "IgnoreFile",
     "Rules",
     "Trail",
-    "compiled",
     "compiled_glob",
     "rules_of",
 ]
@@ -65,7 +64,7 @@ class Rules:
     ) -> None:
         wanted, unwanted, kept = list(include), list(exclude), set(keep)
         for name, patterns in (("include", wanted), ("exclude", unwanted)):
-            compiled(name, patterns)
+            check(name, patterns)
         self.use_ignore_files = use_ignore_files
         self.includes_all = not wanted
         self._include = Patterns(wanted, "include")

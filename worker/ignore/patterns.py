@@ -1,14 +1,15 @@
 """The pattern language of .gitignore, a name of the path at a time.
 
-pathspec knows what a pattern between two slashes means; how patterns meet a path is git's order of things (the last
-line that matches decides, names from the top down), done here in time that grows with the path and not with its powers.
+A pattern between two slashes means what git's own wildmatch takes it for, and patterns meet a path in git's order of
+things (the last line that matches decides, names from the top down), in time that grows with the path and not with its
+powers. pathspec, which knows brackets less well, stays for the filters of a request.
 """
 
 from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from itertools import islice
@@ -16,7 +17,6 @@ from itertools import islice
 import structlog
 from pathspec import GitIgnoreSpec
 from pathspec.patterns.gitignore import GitIgnorePatternError
-from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 from schemas.errors import Invalid
 
@@ -34,7 +34,11 @@ _SPECIAL = re.compile(r"[*?\[\\]")
 _ANY_NUMBER = re.compile(r"\*\*+")
 #: The innermost braces with a comma, unless behind a backslash.
 _BRACES = re.compile(r"(?<!\\)\{([^{},]*,[^{}]*)\}")
-_CLASS = re.compile(r"\[:([a-z]+):\]")
+#: One thing in brackets: a class by name, a range, or a character, which a backslash may save.
+_ITEM = r"(?>\[:[^\]]*:\]|(?:\\.|[^\\])-(?!\])(?:\\.|[^\\])|\\.|[^\\])"
+#: One thing of a pattern: brackets, what a backslash saves, stars, or a character.
+_TOKEN = re.compile(rf"\[(?>[!^]?){_ITEM}(?>(?!\]){_ITEM})*+\]|\\.|\*+|.", re.DOTALL)
+#: As git has them, which differs from C.
 _CLASSES = {
     "alpha": "a-zA-Z",
     "digit": "0-9",
@@ -42,14 +46,15 @@ _CLASSES = {
     "lower": "a-z",
     "upper": "A-Z",
     "xdigit": "0-9a-fA-F",
-    "space": " \t\n\r\f\v",
-    "blank": " \t",
-    "punct": "!-.:-@[-`{-~",
+    "space": r" \t\n\r",
+    "blank": r" \t",
+    "punct": r"!-/:-@\[-`{-~",
+    "cntrl": r"\x00-\x1f\x7f",
+    "graph": "!-~",
+    "print": " -~",
 }
-#: pathspec's expression for a star.
-_STAR = "[^/]*"
 
-#: A name to be equal to, an expression to match it with a slash behind, or None for any number of names.
+#: A name to be equal to, an expression to match it, or None for any number of names.
 _Segment = str | re.Pattern[str] | None
 
 
@@ -169,11 +174,22 @@ def _without_blanks(line: str) -> str:
 def _segments(pattern: str, *, is_path: bool) -> tuple[_Segment, ...]:
     if not is_path:
         return (_segment(pattern),)
-    parts = pattern.removeprefix("/").split("/")
+    parts = _split(pattern.removeprefix("/"))
     if _ANY_NUMBER.fullmatch(parts[-1]):
         # whatever is within, and not the directory itself
         parts.append("*")
     return tuple(None if _ANY_NUMBER.fullmatch(part) else _segment(part) for part in parts)
+
+
+def _split(pattern: str) -> list[str]:
+    """What stands between slashes; one within brackets is none."""
+    parts = [""]
+    for token in _TOKEN.findall(pattern):
+        if token in {"/", "\\/"}:
+            parts.append("")
+        else:
+            parts[-1] += token
+    return parts
 
 
 @lru_cache(4096)
@@ -181,33 +197,42 @@ def _segment(text: str) -> str | re.Pattern[str]:
     """What one name is compared with; raises `GitIgnorePatternError`."""
     if not _SPECIAL.search(text):
         return text
-    if not text.strip("*"):
-        text = "*"
-    try:
-        with _no_foresight():
-            # between slashes nothing at its ends is special, and the expression ends with the slash
-            regex = GitIgnoreSpecPattern(f"/{_CLASS.sub(_class, text)}/").regex
-            if regex is None:
-                raise GitIgnorePatternError(text)
-            return re.compile(_straight(regex.pattern))
-    except re.error as error:
-        raise GitIgnorePatternError(text) from error
+    # as in Python's own fnmatch, what stands between two stars is taken at its first place, which is as good as any
+    # other, for it takes always the same number of characters
+    between = [""]
+    for token in _TOKEN.findall(text):
+        if token[0] == "*":
+            between.append("")
+        else:
+            between[-1] += _one(token)
+    first, *more = between
+    stars = "".join(f"(?>.*?{part})" for part in more[:-1])
+    return re.compile(f"{first}{stars}.*{more[-1]}" if more else first, re.DOTALL)
 
 
-def _class(found: re.Match[str]) -> str:
-    within = "[" in found.string[: found.start()]
-    return _CLASSES.get(found[1], found[0]) if within else found[0]
+def _one(text: str) -> str:
+    """The expression of one character, which brackets, a backslash or itself stand for."""
+    if text in {"[", "\\"}:
+        raise GitIgnorePatternError(f"{text!r} has no end")
+    if text[0] == "[":
+        return _brackets(text[1:-1])
+    return "." if text == "?" else re.escape(text[-1])
 
 
-def _straight(regex: str) -> str:
-    """The expression without going back: what stands between two stars is best found at its first place.
+def _brackets(text: str) -> str:
+    bare = text[1:] if text[0] in "!^" else text
+    items = "".join(_item(item) for item in re.findall(_ITEM, bare, re.DOTALL))
+    return f"[{items}]" if bare == text else f"[^{items}]"
 
-    As in Python's own fnmatch; what is between takes always the same number of characters.
-    """
-    if _STAR not in regex:
-        return regex
-    first, *between, last = regex.split(_STAR)
-    return first + "".join(f"(?>{_STAR}?{part})" for part in between) + _STAR + last
+
+def _item(item: str) -> str:
+    if item.startswith("[:") and item.endswith(":]"):
+        if item[2:-2] not in _CLASSES:
+            raise GitIgnorePatternError(f"{item} is no class")
+        return _CLASSES[item[2:-2]]
+    low, high = item.removeprefix("\\")[0], item[-1]
+    # of a range that runs backwards git has met the first character already
+    return f"{re.escape(low)}-{re.escape(high)}" if low <= high else re.escape(low)
 
 
 def _fits(segments: Sequence[_Segment], names: Sequence[str], start: int) -> bool:
@@ -235,16 +260,28 @@ def _fits(segments: Sequence[_Segment], names: Sequence[str], start: int) -> boo
 def _is(wanted: _Segment, name: str) -> bool:
     if isinstance(wanted, str):
         return wanted == name
-    return wanted is not None and wanted.match(name + "/") is not None
+    return wanted is not None and wanted.fullmatch(name) is not None
+
+
+def check(name: str, patterns: Sequence[str]) -> None:
+    """Raises `Invalid` for lines of the parameter `name` that `Patterns` are not to have."""
+    _check(name, patterns, _is_read)
+
+
+def _is_read(line: str) -> bool:
+    """Whether a line matches anything, or is blank or a comment."""
+    pattern = _parts(line)[0]
+    try:
+        _segments(_bytes(pattern), is_path="/" in pattern)
+    except GitIgnorePatternError:
+        return False
+    return bool(pattern.strip("/")) or not line.strip() or line.startswith("#")
 
 
 def compiled(name: str, patterns: Sequence[str]) -> GitIgnoreSpec:
     """The patterns of the parameter `name`. Raises `Invalid` for one that cannot match, or takes too long to."""
-    if len(patterns) > MAX_PATTERNS:
-        raise Invalid(f"`{name}` has more than {MAX_PATTERNS} patterns; join some with wildcards.")
     with _no_foresight():
-        for pattern in patterns:
-            _check(name, pattern)
+        _check(name, patterns, _can_match)
         # RE2, which pathspec would take where it is installed, refuses some of git's classes
         return GitIgnoreSpec.from_lines(patterns, backend="simple")
 
@@ -278,12 +315,15 @@ def _check_length(name: str, pattern: str) -> None:
         raise Invalid(f"`{name}` has a pattern of more than {MAX_PATTERN} characters; shorten it.")
 
 
-def _check(name: str, pattern: str) -> None:
-    _check_length(name, pattern)
-    if any(part.count("*") > MAX_STARS for part in pattern.split("/")):
-        raise Invalid(f"`{name}` has {pattern!r}: at most {MAX_STARS} stars may stand between two slashes.")
-    if not _can_match(pattern):
-        raise Invalid(f"`{name}` has {pattern!r}, which matches nothing; write it as in a .gitignore file.")
+def _check(name: str, patterns: Sequence[str], can_match: Callable[[str], bool]) -> None:
+    if len(patterns) > MAX_PATTERNS:
+        raise Invalid(f"`{name}` has more than {MAX_PATTERNS} patterns; join some with wildcards.")
+    for pattern in patterns:
+        _check_length(name, pattern)
+        if any(part.count("*") > MAX_STARS for part in pattern.split("/")):
+            raise Invalid(f"`{name}` has {pattern!r}: at most {MAX_STARS} stars may stand between two slashes.")
+        if not can_match(pattern):
+            raise Invalid(f"`{name}` has {pattern!r}, which matches nothing; write it as in a .gitignore file.")
 
 
 def _can_match(pattern: str) -> bool:

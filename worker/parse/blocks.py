@@ -63,7 +63,8 @@ def named(name: str, text: str) -> str:
 
 def comment(author: str, text: str, at: str = "") -> str:
     """A reader's comment, where it is not said on the cell `at`."""
-    return named(f"Comment{at and f' on {at}'}{author and f' by {_line(author)}'}", text)
+    by = _line(author)
+    return named(f"Comment{at and f' on {at}'}{by and f' by {by}'}", text)
 
 
 def edges(kind: str, texts: Iterable[str]) -> Iterator[str]:

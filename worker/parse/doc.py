@@ -18,6 +18,7 @@ from schemas.errors import FileError
 from schemas.status import Reason
 from worker.formats import BY_TYPE
 from worker.parse import types
+from worker.parse.compound import without_signs
 from worker.parse.limits import Limits, too_large
 
 MISSING = (
@@ -40,13 +41,18 @@ def read(data: bytes, limits: Limits) -> Document:
         raise FileError(Reason.UNSUPPORTED_TYPE, MISSING)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "file.doc"
-        path.write_bytes(data)
         # one may fail where the next does not
-        text = next((text for program in programs if (text := _converted(program, path, limits)) is not None), None)
+        texts = (_text_by(program, data, path, limits) for program in programs)
+        text = next((text for text in texts if text is not None), None)
     if text is None:
         message = f"The document is damaged: {' and '.join(programs)} cannot read it; save it as .docx."
         raise FileError(Reason.PARSE_FAILED, message)
     return Document(text.replace("\r\n", "\n").strip(), "doc")
+
+
+def _text_by(program: str, data: bytes, path: Path, limits: Limits) -> str | None:
+    path.write_bytes(without_signs(data) if program == "catdoc" else data)
+    return _converted(program, path, limits)
 
 
 def _converted(program: str, path: Path, limits: Limits) -> str | None:

@@ -63,6 +63,9 @@ def _shown(part: Message) -> _Shown:
         # the same again for a calendar may be there, too
         kinds = {shown[0][0]: shown for shown in inner if shown[0][0] != "lines"}
         return next((shown for shown in inner if shown[0][0] == "lines"), kinds.get("markdown", inner[-1]))
+    if part.get_content_type() == "message/rfc822":
+        # forwarded, or sent back: who wrote it and about what is not said elsewhere
+        inner = [[("lines", "\n".join(_head(each))) for each in _inner(part) if any(_head(each))], *inner]
     return [*chain.from_iterable(inner), *_own(part)]
 
 

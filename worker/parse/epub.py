@@ -32,6 +32,8 @@ def read(data: bytes, limits: Limits) -> Document:
         container = fromstring(member(archive, "META-INF/container.xml"))
         place = container.find(f".//{_CONTAINER}rootfile")
         path = place.get("full-path", "") if place is not None else ""
+        # the path of an address; many books have it as it is
+        path = path if path in archive.namelist() else unquote(path)
         package = fromstring(member(archive, path))
         chapters = _chapters(package, posixpath.dirname(path))
         _refuse_locked(archive, chapters)

@@ -18,8 +18,10 @@ _PAGES = {"10000": "mac_roman", "10001": "shift_jis", "10006": "mac_greek", "100
 _PAGES |= {"10029": "mac_latin2", "10079": "mac_iceland", "10081": "mac_turkish"}
 _CHARACTERS = re.compile(r"\{\\rtf\d?\s*\\(mac|pca?)(?![a-z])")
 _OF_CHARACTERS = {"mac": "mac_roman", "pc": "cp437", "pca": "cp850"}
-#: Characters of a footnote, with all that it looks like.
-_LONGEST_NOTE = 100_000
+#: Characters of a footnote with all that it looks like, of the list of fonts, or of a shape.
+_LONGEST_GROUP = 100_000
+#: Between words, and unknown to the library.
+_BREAKS = {"column": "\n"}
 #: Encodings of the Macintosh's fonts, by the number that a font gives: the library names some that Python lacks.
 _OF_FONTS = {
     78: "shift_jis",
@@ -31,7 +33,15 @@ _OF_FONTS = {
     87: "mac_cyrillic",
 }
 _OF_FONTS |= {88: "cp874", 89: "mac_latin2"}
+_FONTS = re.compile(r"\{\s*\\fonttbl(?![a-z])")
+_FONT = re.compile(r"\\f(\d+)([^;]*);")
+_CHARSET = re.compile(r"\\fcharset(\d+)")
+#: The set of characters of a font that names none: that of the document.
+_DEFAULT = "1"
 _NOTE = re.compile(r"\{\s*(?:\\\*\s*)?\\footnote(?![a-z])")
+#: A shape, or several in a group; and the text in one.
+_SHAPE = re.compile(r"\{\s*\\shp(?:grp)?(?![a-z])")
+_BOX = re.compile(r"\{\s*\\shptxt(?![a-z])")
 #: The level of a paragraph in the document's outline, which stands in front of its text; and a sign for it there.
 _OUTLINE = re.compile(r"\\outlinelevel([0-8])(?!\d) ?")
 _HEADING = re.compile("\x01([0-8])\x02")
@@ -45,13 +55,14 @@ _BINARY = re.compile(rb"[0-9a-fA-F\s]{1000,}")
 
 def read(data: bytes, _limits: Limits) -> Document:
     """The document of a rich text; `FileError` (`parse_failed`) if it is none. Characters count in the plain text."""
-    from striprtf.striprtf import charset_map, rtf_to_text
+    from striprtf.striprtf import charset_map, rtf_to_text, specialchars
 
     charset_map.update(_OF_FONTS)
+    specialchars.update(_BREAKS)
     if not data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{\\rtf"):
         raise FileError(Reason.PARSE_FAILED, "The file is no rich text; save it as .rtf again, or rename it to .txt.")
     source, encoding = _without_code_page(_WITHIN_BYTES.sub("", _BINARY.sub(b"", data).decode("latin-1")))
-    source = _OUTLINE.sub("\\g<0> \x01\\1\x02", _with_notes(source))
+    source = _OUTLINE.sub("\\g<0> \x01\\1\x02", _with_notes(_with_boxes(_with_charsets(source))))
     text: str = rtf_to_text(source, encoding=encoding, errors=_ERRORS if encoding == "utf-8" else "replace")
     named = _TITLE.search(source, 0, 65_536)
     title = named[1].strip() if named else None
@@ -69,6 +80,17 @@ def _marked(line: str) -> str:
     return f"\n{heading(int(level[1]) + 1, plain)}\n" if level and plain.strip() else paragraph(plain)
 
 
+def _with_charsets(source: str) -> str:
+    """The source with a set of characters for each font: where one has none, the library gives it the next one's."""
+    fonts = _FONTS.search(source)
+    end = _end_of_group(source, fonts.end()) if fonts else None
+    if fonts is None or end is None:
+        return source
+    found = ((font[1], _CHARSET.search(font[2])) for font in _FONT.finditer(source, fonts.end(), end))
+    named = "".join(f"{{\\f{number}\\fcharset{said[1] if said else _DEFAULT} -;}}" for number, said in found)
+    return f"{source[: fonts.end()]}{named}{source[end:]}"
+
+
 def _with_notes(source: str) -> str:
     """The source with its footnotes in brackets where they are referred to: the library leaves them out."""
     parts, done = [], 0
@@ -80,10 +102,22 @@ def _with_notes(source: str) -> str:
     return "".join([*parts, source[done:]])
 
 
+def _with_boxes(source: str) -> str:
+    """The source with the texts of boxes in place of the shapes that hold them: the library leaves shapes out."""
+    parts, done = [], 0
+    for shape in _SHAPE.finditer(source):
+        end = _end_of_group(source, shape.end())
+        if shape.start() >= done and end is not None:
+            boxes = [(box.end(), _end_of_group(source, box.end())) for box in _BOX.finditer(source, shape.end(), end)]
+            parts += [source[done : shape.start()], *(f"{{\\par {source[a:b]}\\par }}" for a, b in boxes)]
+            done = end + 1
+    return "".join([*parts, source[done:]])
+
+
 def _end_of_group(source: str, at: int) -> int | None:
     """Where the brace stands that closes the group which a character is in."""
     depth = 1
-    for brace in _BRACE.finditer(source, at, at + _LONGEST_NOTE):
+    for brace in _BRACE.finditer(source, at, at + _LONGEST_GROUP):
         depth += {"{": 1, "}": -1}.get(brace[0], 0)
         if not depth:
             return brace.start()

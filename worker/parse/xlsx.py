@@ -1,13 +1,17 @@
 """Spreadsheets by openpyxl: each sheet a heading and a table of its values; formulas as their last results.
 
-Comments and what is drawn on a sheet, which openpyxl does not read while it streams, follow its table.
+Comments and what is drawn on a sheet, which openpyxl does not read while it streams, follow its table; what is printed
+at the edges of pages is last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+import html
+import re
+from collections.abc import Container, Iterable, Iterator
 from datetime import date, datetime, time
 from io import BytesIO
+from itertools import chain
 from typing import Any
 from xml.etree.ElementTree import Element
 from zipfile import ZipFile
@@ -17,13 +21,18 @@ from openpyxl.reader.excel import ExcelReader
 
 from schemas.document import Document
 from worker.parse import drawing
-from worker.parse.blocks import comment, heading, joined, paragraph, tables
+from worker.parse.blocks import comment, edges, heading, joined, paragraph, tables
 from worker.parse.limits import Limits
 from worker.parse.package import opened, related
 
 _MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _SHEETS = "{http://schemas.openxmlformats.org/drawingml/2006/spreadsheetDrawing}"
 _ID = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
+#: What is printed at the edges of a sheet's pages, which its member says near its end: so many bytes at most.
+_EDGE = re.compile(r"<(?:\w+:)?(?:odd|even|first)(Header|Footer)(?: [^<>]*)?>([^<]*)<")
+_NEAR_END = 1 << 16
+#: In there: where a part of the line begins, a sign for itself, and how it looks or what each page fills in.
+_CODE = re.compile(r'&(?:([LCR])|(&)|"[^"]*"|K(?:[0-9A-Fa-f]{6}|\d\d[+-]\d{3})|\d+|.?)', re.DOTALL)
 _THREADS = "{http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomments}"
 
 
@@ -33,7 +42,9 @@ def read(data: bytes, limits: Limits) -> Document:
         book = _loaded(data)
         try:
             limits.check_pages(len(book.worksheets), "sheets")
-            text = joined(_sheets(book, archive, limits), limits)
+            places, people = _places(archive)
+            sheets = _sheets(book, archive, places, people, limits)
+            text = joined(chain(sheets, _edges(archive, places.values())), limits)
             title = (book.properties.title or "").strip()
         finally:
             book.close()
@@ -48,8 +59,9 @@ def _loaded(data: bytes) -> Any:
     return reader.wb
 
 
-def _sheets(book: Any, archive: ZipFile, limits: Limits) -> Iterator[str]:
-    places, people = _places(archive)
+def _sheets(
+    book: Any, archive: ZipFile, places: dict[str, str], people: dict[str, str], limits: Limits
+) -> Iterator[str]:
     sheets = {sheet.title: sheet for sheet in book.worksheets}
     # sheets of a chart only are not the book's
     for title in [*places, *(title for title in sheets if title not in places)]:
@@ -111,6 +123,24 @@ def _comments(root: Element, left_out: Container[str | None]) -> Iterator[str]:
         runs = [*one.iterfind(f"{_MAIN}text/{_MAIN}t"), *one.iterfind(f"{_MAIN}text/{_MAIN}r/{_MAIN}t")]
         if at not in left_out:
             yield comment(author, "".join(run.text or "" for run in runs).removeprefix(f"{author}:"), at)
+
+
+def _edges(archive: ZipFile, sheets: Iterable[str]) -> Iterator[str]:
+    texts: dict[str, list[str]] = {"header": [], "footer": []}
+    for sheet in sheets:
+        for kind, line in _EDGE.findall(_end_of(archive, sheet)):
+            plain = _CODE.sub(lambda code: " " if code[1] else code[2] or "", html.unescape(line))
+            texts[kind.lower()].append(plain)
+    for kind, found in texts.items():
+        yield from edges(kind, found)
+
+
+def _end_of(archive: ZipFile, member: str) -> str:
+    end = b""
+    with archive.open(member) as stream:
+        while piece := stream.read(1 << 20):
+            end = (end + piece)[-_NEAR_END:]
+    return end.decode(errors="replace")
 
 
 def _rows(sheet: Any) -> Iterator[list[str]]:
