@@ -165,7 +165,7 @@ class Around(BaseModel):
 
 
 class Hit(BaseModel):
-    """One chunk of an answer. `score` is 0 to 1; `distance` is cosine, null if only keywords matched.
+    """One chunk of an answer. `score` is 0 to 1; `distance` is cosine, null if vectors did not find it.
 
     `whole` is a file that is not embedded, as `include_unembedded` asks for it: `chunk_text` is all of it, `chunk_id`
     is its first chunk's, and its score that of its words, 0 if none of the query's is among them. With `group_by_file`

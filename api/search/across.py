@@ -10,6 +10,7 @@ from functools import partial
 from threading import Event
 
 import structlog
+from psycopg import DataError
 
 from api.leaving import CallerLeft, Left
 from api.search import search
@@ -153,7 +154,8 @@ def side_by_side(jobs: Sequence[Job], until: float, left: Left) -> list[End]:
 def _end(name: str, future: Future[Found]) -> End:
     try:
         return future.result()
-    except CallerLeft:
+    except (CallerLeft, DataError):
+        # what Postgres refuses of a request is no tool's fault
         raise
     except FoldexError as error:
         return error

@@ -165,6 +165,14 @@ def test_a_slow_tool_is_named_and_not_waited_for(
     assert {hit["tool_id"] for hit in found["results"]} == {outer}
 
 
+def test_a_value_that_no_tool_can_look_for_is_the_requests_fault(running: Service, root: Path, inner: str) -> None:
+    paths = [str(root / "one/docs"), str(root / "loose")]
+    for filters in ({"symbols": ["a\0b"]}, {"languages": ["a\0b"]}):
+        status, code, detail = refused(running, paths=paths, filters=filters)
+        assert (status, code) == (422, "invalid_request")
+        assert "NUL" in detail
+
+
 def test_filters_hold_in_each_tool_and_must_match_in_one(running: Service, inner: str, outer: str) -> None:
     found = across(running, "clouds", tool_ids=[inner, outer], filters={"path": "snow*"})
     assert (codes(found), names(found)) == (["no_such_files"], ["snow [1].md"])
