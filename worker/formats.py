@@ -48,7 +48,7 @@ FORMATS = (
     Format("yaml", "yaml yml", "yaml", version=2),
     Format("toml", "toml", "toml", version=2),
     Format("csv", "csv tsv", "csv", version=3),
-    Format("html", "html htm xhtml", "html", version=3, isolated=True),
+    Format("html", "html htm xhtml", "html", version=4, isolated=True),
     Format("xml", "xml xsd xsl xslt svg plist", "xml", version=2),
     Format("email", "eml mht mhtml", "email", version=4, isolated=True),
     Format("rtf", "rtf", "rtf", version=5, isolated=True),

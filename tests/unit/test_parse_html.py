@@ -18,6 +18,12 @@ def rows(cells: str) -> list[str]:
     return [line for line in text(f"<table>{cells}</table>").split("\n") if "---" not in line]
 
 
+def test_only_a_main_part_stands_for_the_page() -> None:
+    """Text beside an article is no less a part of the page."""
+    assert text("<body><p>Before.</p><article><p>News.</p></article><p>Behind.</p>") == "Before.\n\nNews.\n\nBehind."
+    assert text("<body><p>Menu.</p><main><p>News.</p></main><p>Terms.</p>") == "News."
+
+
 def test_cells_stand_below_their_columns() -> None:
     head = "<tr><th>A<th>B<th>C"
     assert rows(f"{head}<tr><td colspan=2>ab<td>c")[1] == "| ab |  | c |"

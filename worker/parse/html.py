@@ -31,7 +31,7 @@ _BREAKS = re.compile("\xad|(?<=[!-\u024f])\u200b(?=[!-\u024f])")
 _WIDE = ", ".join(f"{cell}[{side}span]" for cell in ("td", "th") for side in ("col", "row"))
 #: Columns that a cell goes over, at most.
 _WIDEST = 64
-_MAIN = "main, [role=main], body > article"
+_MAIN = "main, [role=main]"
 
 _HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
 _INLINE_TAGS = (
