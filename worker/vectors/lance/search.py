@@ -29,6 +29,8 @@ T = TypeVar("T")
 RESTS = 1.0
 #: Tables at rest that are kept open, and those of which the searches are counted.
 OPEN_TABLES, SEARCHED = 128, 1024
+#: Bytes that a process keeps of indexes, and of what else it read of tables: LanceDB's own bounds are 7 GB together.
+INDEX_BYTES, METADATA_BYTES = 512 * 1024**2, 128 * 1024**2
 #: Of the searches of a table at rest, the second reads all rows; should others take their place, a later one.
 READ_FIRST, READ_EVERY = 2, 16
 
@@ -53,7 +55,8 @@ class Searcher:
         self._rankings = Rankings()
         self._loop = _new_loop()
         threading.Thread(target=self._loop.run_forever, name="lancedb", daemon=True).start()
-        self._connection = self._run(lancedb.connect_async(directory))
+        session = lancedb.Session(INDEX_BYTES, METADATA_BYTES)
+        self._connection = self._run(lancedb.connect_async(directory, session=session))
 
     def search(self, namespace: str, legs: Sequence[Leg]) -> list[list[Found]]:
         """One ranking per leg, equal values by id. Raises what LanceDB raises."""
