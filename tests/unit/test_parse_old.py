@@ -71,6 +71,19 @@ def test_texts_in_boxes_of_rich_text_are_read_once(shapes: str) -> None:
     assert rtf.read(raw.encode(), LIMITS).text.split() == ["One", "Ebb", "}", "1", "two."]
 
 
+def test_edges_of_pages_follow_rich_text_once() -> None:
+    edges = r"{\header \pard Harbour \b office\par }{\headerr \pard Harbour office\par }"
+    edges += r"{\footerf \pard Page {\field{\*\fldinst PAGE}{\fldrslt 3}}\par }{\footerl Tide {table}}"
+    raw = rf"{{\rtf1\ansi {edges}\pard\outlinelevel0 Ebb\par and flow}}"
+    found = rtf.read(raw.encode(), LIMITS).text
+    assert found == "# Ebb\n\nand flow\n\nPage header: Harbour office\n\nPage footer: Tide table"
+
+
+def test_what_is_deleted_from_rich_text_is_left_out() -> None:
+    raw = r"{\rtf1\ansi One {\rtlch\af0 \deleted\revauthdel1 {\b two} }three{\deleted0  four}}"
+    assert rtf.read(raw.encode(), LIMITS).text == "One three four"
+
+
 def test_words_of_two_columns_in_rich_text_are_two() -> None:
     assert rtf.read(rb"{\rtf1\ansi Ebb\column Flow}", LIMITS).text == "Ebb\nFlow"
 

@@ -1,14 +1,18 @@
-"""Rich text: its text by striprtf, without styles but for the levels of headings."""
+"""Rich text: its text by striprtf, without styles but for the levels of headings.
+
+What the library leaves out is put where it does not: notes, texts in boxes, and what is printed at the edges of pages.
+"""
 
 from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Iterator, Sequence
 
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.parse.blocks import heading, paragraph
+from worker.parse.blocks import edges, heading, paragraph
 from worker.parse.limits import Limits
 
 _TITLE = re.compile(r"\{\\title\s+([^{}\\]{1,500})\}")
@@ -42,6 +46,11 @@ _NOTE = re.compile(r"\{\s*(?:\\\*\s*)?\\footnote(?![a-z])")
 #: A shape, or several in a group; and the text in one.
 _SHAPE = re.compile(r"\{\s*\\shp(?:grp)?(?![a-z])")
 _BOX = re.compile(r"\{\s*\\shptxt(?![a-z])")
+#: What is printed at the edges of pages: a group each for left, right and first pages. Signs for where one begins.
+_EDGE = re.compile(r"\{\s*\\(header|footer)[lrf]?(?![a-z])")
+_EDGES, _SAYS = "\x03", "\x04"
+#: What somebody has proposed to leave out.
+_DELETED = re.compile(r"\{(?>\\(?!deleted)[a-z]++-?\d*+ ?)*+\\deleted(?![a-z0-9])")
 #: The level of a paragraph in the document's outline, which stands in front of its text; and a sign for it there.
 _OUTLINE = re.compile(r"\\outlinelevel([0-8])(?!\d) ?")
 _HEADING = re.compile("\x01([0-8])\x02")
@@ -62,16 +71,24 @@ def read(data: bytes, _limits: Limits) -> Document:
     if not data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{\\rtf"):
         raise FileError(Reason.PARSE_FAILED, "The file is no rich text; save it as .rtf again, or rename it to .txt.")
     source, encoding = _without_code_page(_WITHIN_BYTES.sub("", _BINARY.sub(b"", data).decode("latin-1")))
-    source = _OUTLINE.sub("\\g<0> \x01\\1\x02", _with_notes(_with_boxes(_with_charsets(source))))
+    source = _with_edges_last(_with_boxes(_without_deleted(_with_charsets(source))))
+    source = _OUTLINE.sub("\\g<0> \x01\\1\x02", _with_notes(source))
     text: str = rtf_to_text(source, encoding=encoding, errors=_ERRORS if encoding == "utf-8" else "replace")
     named = _TITLE.search(source, 0, 65_536)
     title = named[1].strip() if named else None
     # characters beyond 16 bits are written as two halves
     text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    text = text.strip("\n")
+    text, *printed = text.split(_EDGES)
+    text = "\n\n".join(filter(None, [text.strip("\n"), *_edges(printed)]))
     if _HEADING.search(text):
         return Document("\n".join(map(_marked, text.split("\n"))).strip("\n"), "rtf", title=title, markup="markdown")
     return Document(text, "rtf", title=title)
+
+
+def _edges(printed: Sequence[str]) -> Iterator[str]:
+    said = [_HEADING.sub("", text).partition(_SAYS) for text in printed]
+    for kind in ("header", "footer"):
+        yield from edges(kind, (text for of, _, text in said if of == kind))
 
 
 def _marked(line: str) -> str:
@@ -112,6 +129,24 @@ def _with_boxes(source: str) -> str:
             parts += [source[done : shape.start()], *(f"{{\\par {source[a:b]}\\par }}" for a, b in boxes)]
             done = end + 1
     return "".join([*parts, source[done:]])
+
+
+def _without_deleted(source: str) -> str:
+    parts, done = [], 0
+    for deleted in _DELETED.finditer(source):
+        end = _end_of_group(source, deleted.end())
+        if deleted.start() >= done and end is not None:
+            parts.append(source[done : deleted.start()])
+            done = end + 1
+    return "".join([*parts, source[done:]])
+
+
+def _with_edges_last(source: str) -> str:
+    """The source with the edges of pages behind its text, too: where they stand the library leaves them out."""
+    ends = [(edge, _end_of_group(source, edge.end())) for edge in _EDGE.finditer(source)]
+    said = [f"{{{_EDGES}{edge[1]}{_SAYS} {source[edge.end() : end]}}}" for edge, end in ends if end is not None]
+    last = source.rfind("}")
+    return f"{source[:last]}{''.join(said)}{source[last:]}" if said else source
 
 
 def _end_of_group(source: str, at: int) -> int | None:
