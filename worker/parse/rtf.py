@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from schemas.document import Document
 from schemas.errors import FileError
@@ -110,43 +110,43 @@ def _with_charsets(source: str) -> str:
 
 def _with_notes(source: str) -> str:
     """The source with its footnotes in brackets where they are referred to: the library leaves them out."""
-    parts, done = [], 0
-    for note in _NOTE.finditer(source):
-        end = _end_of_group(source, note.end())
-        if note.start() >= done and end is not None:
-            parts += [source[done : note.start()], "{ (", source[note.end() : end].lstrip(), ")"]
-            done = end
-    return "".join([*parts, source[done:]])
+    return _replaced(source, _NOTE, lambda note: f"{{ ({note.lstrip()})}}")
 
 
 def _with_boxes(source: str) -> str:
     """The source with the texts of boxes in place of the shapes that hold them: the library leaves shapes out."""
-    parts, done = [], 0
-    for shape in _SHAPE.finditer(source):
-        end = _end_of_group(source, shape.end())
-        if shape.start() >= done and end is not None:
-            boxes = [(box.end(), _end_of_group(source, box.end())) for box in _BOX.finditer(source, shape.end(), end)]
-            parts += [source[done : shape.start()], *(f"{{\\par {source[a:b]}\\par }}" for a, b in boxes)]
-            done = end + 1
-    return "".join([*parts, source[done:]])
+    return _replaced(
+        source, _SHAPE, lambda shape: "".join(f"{{\\par {box}\\par }}" for _, box, _ in _groups(shape, _BOX))
+    )
 
 
 def _without_deleted(source: str) -> str:
-    parts, done = [], 0
-    for deleted in _DELETED.finditer(source):
-        end = _end_of_group(source, deleted.end())
-        if deleted.start() >= done and end is not None:
-            parts.append(source[done : deleted.start()])
-            done = end + 1
-    return "".join([*parts, source[done:]])
+    return _replaced(source, _DELETED, lambda _: "")
 
 
 def _with_edges_last(source: str) -> str:
     """The source with the edges of pages behind its text, too: where they stand the library leaves them out."""
-    ends = [(edge, _end_of_group(source, edge.end())) for edge in _EDGE.finditer(source)]
-    said = [f"{{{_EDGES}{edge[1]}{_SAYS} {source[edge.end() : end]}}}" for edge, end in ends if end is not None]
+    said = [f"{{{_EDGES}{edge[1]}{_SAYS} {text}}}" for edge, text, _ in _groups(source, _EDGE)]
     last = source.rfind("}")
     return f"{source[:last]}{''.join(said)}{source[last:]}" if said else source
+
+
+def _replaced(source: str, opening: re.Pattern[str], by: Callable[[str], str]) -> str:
+    """The source with something made of what they hold in place of groups; those within another one are its own."""
+    parts, done = [], 0
+    for found, inside, end in _groups(source, opening):
+        if found.start() >= done:
+            parts += [source[done : found.start()], by(inside)]
+            done = end
+    return "".join([*parts, source[done:]])
+
+
+def _groups(source: str, opening: re.Pattern[str]) -> Iterator[tuple[re.Match[str], str, int]]:
+    """How each group begins, what it holds, and where it ends; one without an end is none."""
+    for found in opening.finditer(source):
+        end = _end_of_group(source, found.end())
+        if end is not None:
+            yield found, source[found.end() : end], end + 1
 
 
 def _end_of_group(source: str, at: int) -> int | None:
