@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 import psycopg
@@ -29,9 +29,14 @@ MAX_TOMBSTONES = 5000
 log = structlog.get_logger()
 
 
-def sweep(
-    resources: Resources, refresh: Callable[[UUID, UUID], bool], wake: Callable[[UUID, int], None]
-) -> dict[str, Any]:
+class Wake(Protocol):
+    """Sends `least` to `most` messages to index a task's files."""
+
+    def __call__(self, task_id: UUID, most: int, *, least: int = 0) -> None:
+        """Send them."""
+
+
+def sweep(resources: Resources, refresh: Callable[[UUID, UUID], bool], wake: Wake) -> dict[str, Any]:
     """One round; does nothing while another process is at it. `refresh` and `wake` are those of the tasks."""
     with alone(resources.settings.database_url, SWEEP, seconds=SWEEP_SECONDS) as free:
         if not free:
@@ -40,6 +45,7 @@ def sweep(
             "expired": _return_expired,
             "followed": _follow_folders,
             "woken": partial(_wake_tasks, refresh=refresh, wake=wake),
+            "stalled": partial(_send_afresh, wake=wake),
             "checks": _send_checks,
             "deleted": _delete_vectors,
             "purged": _purge_indexes,
@@ -75,7 +81,7 @@ def _send_eviction(resources: Resources) -> int:
     return int(due)
 
 
-def _wake_tasks(resources: Resources, refresh: Callable[[UUID, UUID], bool], wake: Callable[[UUID, int], None]) -> int:
+def _wake_tasks(resources: Resources, refresh: Callable[[UUID, UUID], bool], wake: Wake) -> int:
     woken = 0
     tasks.bring_back(resources.pool)
     unplanned = tasks.unplanned(resources.pool)
@@ -88,9 +94,36 @@ def _wake_tasks(resources: Resources, refresh: Callable[[UUID, UUID], bool], wak
     for task in tasks.open_tasks(resources.pool):
         closed = refresh(task.id, task.index_id)
         if not closed and task.waiting and task.quiet and task.slices < MAX_SLICES:
-            wake(task.id, max(0, MAX_SLICES - task.slices - untaken()))
+            room = max(0, MAX_SLICES - task.slices - untaken())
+            wake(task.id, room, least=min(1, room))
             woken += 1
     return woken
+
+
+def _send_afresh(resources: Resources, wake: Wake) -> int:
+    """Raise the alarm over tasks that nobody works on, and send all their messages again, whatever was sent before."""
+    stalled = tasks.stalled(resources.pool)
+    if stalled and tasks.any_work(resources.pool):
+        for task in stalled:
+            tasks.warn(resources.pool, task.id, tasks.BUSY)
+        return 0
+    for task in stalled:
+        log.error(
+            "nobody works on an open task; all its messages are sent again",
+            task_id=str(task.id),
+            tool_id=str(task.tool_id),
+            status=task.status,
+            listing=task.listing,
+            open_files=tasks.open_files(resources.pool, task.index_id),
+            plan_until=str(task.plan_until),
+            sent_at=str(task.sent_at),
+            refreshed_at=str(task.refreshed_at),
+            queued={queue: queued(queue) for queue in (FAST, BULK)},
+        )
+        if task.listing:
+            send_plan(task.id, task.tool_id)
+        wake(task.id, MAX_SLICES, least=MAX_SLICES)
+    return len(stalled)
 
 
 def _follow_folders(resources: Resources) -> int:

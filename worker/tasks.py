@@ -358,14 +358,19 @@ def _follow(closed: tasks.Closed | None) -> None:
         send_plan(closed.next_task_id, closed.tool_id)
 
 
-def wake(task_id: UUID, slices: int = MAX_SLICES) -> None:
-    """Send messages to index a task's files: a small task's to the fast queue too."""
+def wake(task_id: UUID, most: int = MAX_SLICES, *, least: int = 0) -> None:
+    """Send messages to index a task's files: a small task's to the fast queue too.
+
+    The bulk queue gets `least` to `most` messages, by the number of pending rows. Removals are rows like any other. The
+    sweep asks for at least one message, so that a wrong count can delay a task but never leaves it without any.
+    """
     pool = resources().pool
     task = tasks.running(pool, task_id)
     if task is None:
         return
-    small = not task.listing and task.total_files <= SMALL_TASK
-    large = min(slices, math.ceil((task.total_files - task.done_files) / FILES_PER_SLICE))
+    pending = files.count_pending(pool, task.index_id, most=max(most, 1) * FILES_PER_SLICE)
+    large = max(least, min(most, math.ceil(pending / FILES_PER_SLICE)))
+    small = bool(pending or least) and not task.listing and task.total_files <= SMALL_TASK
     for queue in [FAST] * small + [BULK] * large:
         _send_index(task, queue)
     if small or large:

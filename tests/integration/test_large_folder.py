@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.embeddings import EmbeddingsFake
-from tests.service import NewService, Service, eventually, service
+from tests.service import TOOLS, NewService, Service, eventually, service
 from worker.app import SMALL_TASK
 
 FILES = SMALL_TASK + 50
@@ -19,16 +21,22 @@ BATCH = 7
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("folder")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("root")
+
+
+@pytest.fixture(scope="module")
+def folder(root: Path) -> Path:
+    made = root / "folder"
+    made.mkdir()
     for number in range(FILES):
         (made / f"{number}.txt").write_text(f"note {number}\n")
     return made
 
 
 @pytest.fixture(scope="module")
-def running(new_service: NewService, folder: Path, provider: EmbeddingsFake) -> Iterator[Service]:
-    env = {**provider.env, "LOCAL_SOURCE_ROOTS": str(folder), "VECTOR_STORE": "lancedb"}
+def running(new_service: NewService, root: Path, provider: EmbeddingsFake) -> Iterator[Service]:
+    env = {**provider.env, "LOCAL_SOURCE_ROOTS": str(root), "VECTOR_STORE": "lancedb"}
     # each further process of its queue would send a remainder of its own
     with new_service(partial(service, bulk=1), **env, EMBEDDING_BATCH_SIZE=str(BATCH)) as started:
         yield started
@@ -53,3 +61,20 @@ def test_requests_are_filled_across_claims_and_a_single_changed_file_of_many_is_
     status = running.wait(tool)
     assert (status["indexed_files"], status["embedded_chunks"]) == (FILES, 1)
     assert running.query(tool, "edited", mode="keyword")[0]["file_path"] == "7.txt"
+
+
+def test_removals_alone_are_work_in_a_folder_of_any_size(running: Service, root: Path) -> None:
+    folder = root / "shrinking"
+    folder.mkdir()
+    for number in range(FILES):
+        made = folder / f"{number}.txt"
+        made.write_text(f"stone {number}\n")
+        # a stamp this old is trusted, so that no other file is read again and wakes a worker
+        os.utime(made, (time.time() - 3600, time.time() - 3600))
+    tool = running.local_tool(folder)
+    assert running.wait(tool)["indexed_files"] == FILES
+    (folder / "7.txt").unlink()
+    running.post(f"{TOOLS}/{tool}/reindex", {})
+    status = running.wait(tool)
+    assert (status["total_files"], status["indexed_files"], status["removed_files"]) == (FILES - 1, FILES - 1, 1)
+    assert "stone 7\n" not in [hit["chunk_text"] for hit in running.query(tool, "stone 7", mode="keyword")]

@@ -206,6 +206,13 @@ def fairest(pool: Pool, *, preferred: UUID | None = None, most_files: int | None
         return row[0] if row else None
 
 
+def count_pending(pool: Pool, index_id: UUID, *, most: int) -> int:
+    """Files that wait for a worker, whatever is to be done with them; counted up to `most`."""
+    with reading(pool) as connection:
+        row = connection.execute(_SQL["count_pending"], {"index_id": index_id, "most": most}).fetchone()
+        return int(row[0]) if row else 0
+
+
 def release(pool: Pool, owner: UUID) -> None:
     """Give back what was claimed and not finished."""
     with pool.connection() as connection:

@@ -110,6 +110,10 @@ ORDER BY sum(s.slices) OVER (PARTITION BY i.project_id), s.slices, t.id IS NOT D
     t.started_at
 LIMIT 1
 
+-- name: count_pending
+SELECT count(*) FROM (
+    SELECT FROM search_index_file WHERE index_id = %(index_id)s AND status = 'pending' LIMIT %(most)s) p
+
 -- name: release
 -- what was claimed and not finished goes back untried
 UPDATE search_index_file

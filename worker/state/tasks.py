@@ -20,6 +20,10 @@ from worker.state import Pool, handover, load, reading
 LEASE = timedelta(seconds=8)
 #: A task nobody works on for so long gets another message.
 PATIENCE = timedelta(seconds=3)
+#: A task that nobody worked on for so long, and that does not say what it waits for, is a fault of ours.
+STALLED = timedelta(minutes=1)
+#: What a task waits for while others keep all workers.
+BUSY = "Waiting: the workers are busy with other tasks."
 #: The longest that a message is ever put off.
 LONGEST_WAIT = timedelta(minutes=10)
 
@@ -60,6 +64,20 @@ class Open:
     waiting: bool
     slices: int
     quiet: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Stalled:
+    """An open task that nobody works on, with what is known about the reason."""
+
+    id: UUID
+    tool_id: UUID
+    index_id: UUID
+    status: str
+    listing: bool
+    plan_until: datetime | None
+    sent_at: datetime | None
+    refreshed_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,3 +311,24 @@ def open_tasks(pool: Pool) -> Sequence[Open]:
     with pool.connection() as connection:
         cursor = connection.cursor(row_factory=class_row(Open))
         return cursor.execute(_SQL["open_tasks"], {"patience": PATIENCE}).fetchall()
+
+
+def stalled(pool: Pool, patience: timedelta = STALLED) -> list[Stalled]:
+    """Open tasks on which nobody worked for so long, without a warning that says why; each again after as long."""
+    with pool.connection() as connection:
+        connection.execute(_SQL["note_work"])
+        cursor = connection.cursor(row_factory=class_row(Stalled))
+        return cursor.execute(_SQL["stalled"], {"patience": patience, "busy": BUSY}).fetchall()
+
+
+def any_work(pool: Pool) -> bool:
+    """Whether any worker holds files of any task."""
+    with reading(pool) as connection:
+        row = connection.execute(_SQL["any_work"]).fetchone()
+        return bool(row and row[0])
+
+
+def open_files(pool: Pool, index_id: UUID) -> dict[str, int]:
+    """Numbers of an index's unfinished files, by status and work."""
+    with reading(pool) as connection:
+        return dict(connection.execute(_SQL["open_files"], {"index_id": index_id}).fetchall())

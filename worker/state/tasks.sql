@@ -132,7 +132,11 @@ SET total_files = c.total, indexed_files = c.indexed, skipped_files = c.skipped,
     removed_files = c.removed, total_chunks = c.chunks, embedded_chunks = c.embedded, reused_chunks = c.reused,
     tokens = c.tokens,
     progress = greatest(t.progress, least(CASE WHEN t.listing THEN 0.99 ELSE 0.999 END, c.done_bytes / c.bytes)),
-    refreshed_at = now(), refresh_seconds = extract(epoch FROM clock_timestamp() - statement_timestamp())
+    refreshed_at = now(), refresh_seconds = extract(epoch FROM clock_timestamp() - statement_timestamp()),
+    moved_at = CASE
+        WHEN (t.total_files, t.indexed_files, t.skipped_files, t.failed_files, t.removed_files, t.total_chunks, t.tokens)
+            IS DISTINCT FROM (c.total, c.indexed, c.skipped, c.failed, c.removed, c.chunks, c.tokens) THEN now()
+        ELSE t.moved_at END
 FROM (
     SELECT count(*) FILTER (WHERE status <> 'removed' AND work <> 'remove') AS total,
            count(*) FILTER (WHERE status = 'indexed') AS indexed,
@@ -241,9 +245,10 @@ UPDATE search_index_task SET sent_at = now() + %(delay)s WHERE id = %(task_id)s
 -- name: bring_back
 -- what lies further ahead than it is ever put: Postgres' clock was set back, and nobody would wait for it to come there
 UPDATE search_index_task
-SET plan_until = least(plan_until, now()), refreshed_at = least(refreshed_at, now()), sent_at = least(sent_at, now())
+SET plan_until = least(plan_until, now()), refreshed_at = least(refreshed_at, now()), sent_at = least(sent_at, now()),
+    moved_at = least(moved_at, now())
 WHERE status IN ('pending', 'indexing')
-  AND greatest(plan_until, refreshed_at, sent_at - %(longest)s) > now() + interval '1 min'
+  AND greatest(plan_until, refreshed_at, sent_at - %(longest)s, moved_at) > now() + interval '1 min'
 
 -- name: unplanned
 -- pending or half-listed tasks nobody works on, whose message may be lost
@@ -259,6 +264,36 @@ SELECT t.id, t.index_id,
        coalesce(t.sent_at, t.created_at) < now() - %(patience)s AS quiet
 FROM search_index_task t JOIN search_index i ON i.id = t.index_id
 WHERE t.status = 'indexing' AND i.epoch = t.epoch
+
+-- name: note_work
+-- written every ten seconds at most, as it is asked every second
+UPDATE search_index_task t SET moved_at = now()
+WHERE id IN (
+    SELECT t.id FROM search_index_task t
+    WHERE t.status IN ('pending', 'indexing') AND coalesce(t.moved_at, '-infinity') < now() - interval '10 s'
+      AND (t.plan_until > now()
+           OR EXISTS (SELECT FROM search_index_file f JOIN file_lease l ON l.owner = f.lease_owner AND l.until > now()
+                      WHERE f.index_id = t.index_id AND f.status = 'indexing'))
+    FOR NO KEY UPDATE OF t SKIP LOCKED)
+
+-- name: stalled
+-- a warning says what a task waits for, as long as its messages go on; held removals are no such reason
+UPDATE search_index_task t SET moved_at = now()
+WHERE id IN (
+    SELECT t.id FROM search_index_task t
+    WHERE t.status IN ('pending', 'indexing') AND coalesce(t.moved_at, t.created_at) < now() - %(patience)s
+      AND (t.warning IS NULL OR t.warning = %(busy)s OR t.held_removals > 0
+           OR coalesce(t.sent_at, t.created_at) < now() - %(patience)s)
+      AND coalesce(t.sent_at, t.created_at) <= now()
+    FOR NO KEY UPDATE OF t SKIP LOCKED)
+RETURNING t.id, t.tool_id, t.index_id, t.status, t.listing, t.plan_until, t.sent_at, t.refreshed_at
+
+-- name: any_work
+SELECT EXISTS (SELECT FROM file_lease WHERE until > now())
+
+-- name: open_files
+SELECT format('%%s %%s', status, work), count(*) FROM search_index_file
+WHERE index_id = %(index_id)s AND status IN ('pending', 'indexing') GROUP BY 1 ORDER BY 1
 
 -- name: clear_listing
 DELETE FROM search_index_listing WHERE task_id = %(task_id)s

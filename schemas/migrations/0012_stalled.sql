@@ -1,0 +1,5 @@
+-- The alarm for tasks that nobody works on.
+
+ALTER TABLE search_index_task
+    -- when the task's counts last changed, or a worker last held its listing or its files
+    ADD COLUMN moved_at timestamptz;

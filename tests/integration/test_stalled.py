@@ -1,0 +1,147 @@
+"""The alarm over tasks that nobody works on; straight on the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import UUID, uuid4
+
+import pytest
+import structlog
+
+from tests.integration.test_leases import FILES, new_task
+from worker import sweep
+from worker.app import MAX_SLICES
+from worker.resources import Resources
+from worker.state import Pool, files, open_pool, tasks
+
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture(scope="module")
+def pool(database_url: str) -> Iterator[Pool]:
+    with open_pool(database_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def task(pool: Pool) -> Iterator[UUID]:
+    """A task that has listed its files, and on which nobody has worked for two minutes."""
+    made = new_task(pool)
+    _execute(pool, "UPDATE search_index_task SET created_at = now() - interval '2 min' WHERE id = %s", made)
+    yield made
+    _execute(pool, "UPDATE search_index_task SET status = 'ready' WHERE id = %s", made)
+    _execute(pool, "DELETE FROM file_lease")
+
+
+def _execute(pool: Pool, query: str, *values: object) -> None:
+    with pool.connection() as connection:
+        connection.execute(query.encode(), values or None)
+
+
+def _index_of(pool: Pool, task: UUID) -> UUID:
+    with pool.connection() as connection:
+        return connection.execute("SELECT index_id FROM search_index_task WHERE id = %s", [task]).fetchall()[0][0]  # type: ignore[no-any-return] # a row is untyped
+
+
+def _claim(pool: Pool, task: UUID) -> UUID:
+    owner = uuid4()
+    index_id = _index_of(pool, task)
+    assert files.claim(pool, task_id=task, index_id=index_id, owner=owner, max_files=1, max_bytes=1)
+    return owner
+
+
+def _found(pool: Pool) -> list[UUID]:
+    return [found.id for found in tasks.stalled(pool, MINUTE)]
+
+
+def test_a_task_that_nobody_works_on_is_found_once_in_its_time(pool: Pool, task: UUID) -> None:
+    assert _found(pool) == [task]
+    assert _found(pool) == []
+    _execute(pool, "UPDATE search_index_task SET moved_at = now() - interval '59 s' WHERE id = %s", task)
+    assert _found(pool) == []
+    _execute(pool, "UPDATE search_index_task SET moved_at = now() - interval '61 s' WHERE id = %s", task)
+    assert _found(pool) == [task]
+
+
+def test_a_task_whose_files_somebody_holds_is_at_work(pool: Pool, task: UUID) -> None:
+    owner = _claim(pool, task)
+    assert _found(pool) == []
+    _execute(pool, "UPDATE search_index_task SET moved_at = now() - interval '2 min' WHERE id = %s", task)
+    _execute(pool, "UPDATE file_lease SET until = now() - interval '1 s' WHERE owner = %s", owner)
+    assert _found(pool) == [task]
+
+
+def test_a_task_whose_folder_is_being_listed_is_at_work(pool: Pool, task: UUID) -> None:
+    listing = "UPDATE search_index_task SET listing = true, plan_until = now() + %s WHERE id = %s"
+    _execute(pool, listing, MINUTE, task)
+    assert _found(pool) == []
+    _execute(pool, "UPDATE search_index_task SET moved_at = now() - interval '2 min' WHERE id = %s", task)
+    _execute(pool, listing, -MINUTE, task)
+    assert _found(pool) == [task]
+
+
+def test_a_change_of_the_counts_is_work(pool: Pool, task: UUID) -> None:
+    index_id = _index_of(pool, task)
+    tasks.refresh(pool, task, index_id)
+    old = "UPDATE search_index_task SET moved_at = now() - interval '2 min', refreshed_at = NULL WHERE id = %s"
+    _execute(pool, old, task)
+    tasks.refresh(pool, task, index_id)
+    assert _found(pool) == [task]
+    _execute(pool, old, task)
+    one = "SELECT id FROM search_index_file WHERE index_id = %s LIMIT 1"
+    _execute(pool, f"UPDATE search_index_file SET status = 'skipped' WHERE id IN ({one})", index_id)
+    tasks.refresh(pool, task, index_id)
+    assert _found(pool) == []
+
+
+@pytest.mark.parametrize(
+    ("warning", "held", "sent_ago", "found"),
+    [
+        ("Waiting: the provider is down.", 0, timedelta(seconds=5), False),
+        ("Waiting: the provider is down.", 0, 2 * MINUTE, True),
+        ("Many files are gone.", 30, timedelta(seconds=5), True),
+        (tasks.BUSY, 0, timedelta(seconds=5), True),
+        (None, 0, timedelta(seconds=5), True),
+        (None, 0, -MINUTE, False),
+    ],
+)
+def test_a_warning_says_what_a_task_waits_for_while_its_messages_go_on(
+    pool: Pool, task: UUID, warning: str | None, held: int, sent_ago: timedelta, found: bool
+) -> None:
+    _execute(
+        pool,
+        "UPDATE search_index_task SET warning = %s, held_removals = %s, sent_at = now() - %s WHERE id = %s",
+        *(warning, held, sent_ago, task),
+    )
+    assert _found(pool) == [task] * found
+
+
+def test_the_alarm_tells_the_state_and_sends_all_messages_again(pool: Pool, task: UUID) -> None:
+    sent: list[tuple[UUID, int, int]] = []
+    with structlog.testing.capture_logs() as logs:
+        assert _alarm(pool, sent) == 1
+    assert sent == [(task, MAX_SLICES, MAX_SLICES)]
+    (said,) = [entry for entry in logs if entry["log_level"] == "error"]
+    assert (said["task_id"], said["open_files"]) == (str(task), {"pending read": FILES})
+
+
+def test_a_task_waits_quietly_while_others_keep_the_workers(pool: Pool, task: UUID) -> None:
+    busy = new_task(pool)
+    _claim(pool, busy)
+    sent: list[tuple[UUID, int, int]] = []
+    assert _alarm(pool, sent) == 0
+    assert sent == []
+    with pool.connection() as connection:
+        query = "SELECT warning FROM search_index_task WHERE id = %s"
+        assert connection.execute(query, [task]).fetchone() == (tasks.BUSY,)
+    _execute(pool, "UPDATE search_index_task SET status = 'ready' WHERE id = %s", busy)
+
+
+def _alarm(pool: Pool, sent: list[tuple[UUID, int, int]]) -> int:
+    def wake(task_id: UUID, most: int, *, least: int = 0) -> None:
+        sent.append((task_id, most, least))
+
+    return sweep._send_afresh(cast("Resources", cast("Any", SimpleNamespace(pool=pool))), wake)
