@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import structlog
 from celery import Celery
-from kombu import Exchange, Queue
+from kombu import Connection, Exchange, Queue
 from kombu.exceptions import OperationalError
 
 from worker.settings import Settings
@@ -21,6 +25,10 @@ SMALL_TASK = 200
 MAX_SLICES = 8
 #: Messages in a queue beyond which none is added that comes again by itself: its workers are gone, or busy enough.
 MOST_WAITING = 100
+#: Seconds in which RabbitMQ must answer on an open connection.
+ANSWER_SECONDS = 5
+#: Seconds for which a process sends nothing once the broker did not answer.
+SILENT_SECONDS = 1.0
 #: Seconds between two sweeps: with a lease of 8 s, the files of a dead worker go on within 10 s.
 SWEEP_SECONDS = 1.0
 
@@ -53,14 +61,9 @@ def make_app(broker_url: str, parse_seconds: float = 60.0) -> Celery:
         worker_cancel_long_running_tasks_on_connection_loss=False,
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
-        broker_transport_options={
-            # correctness never rests on it, and a duplicate costs one empty claim
-            "visibility_timeout": 3600,
-            "socket_keepalive": True,
-            "socket_timeout": 30,
-            "socket_connect_timeout": 2,
-            "health_check_interval": 25,
-        },
+        # only RabbitMQ has heartbeats: after two missed ones it gives the messages of a lost host to other workers
+        broker_heartbeat=20,
+        broker_transport_options=_transport_options(broker_url),
         # an API answers at once; what is not sent, the sweep sends
         task_publish_retry_policy={"max_retries": 2, "interval_start": 0, "interval_step": 0.2, "interval_max": 0.5},
         worker_send_task_events=True,
@@ -80,6 +83,44 @@ def make_app(broker_url: str, parse_seconds: float = 60.0) -> Celery:
     return app
 
 
+def _transport_options(broker_url: str) -> dict[str, Any]:
+    if urlsplit(broker_url).scheme in {"amqp", "amqps", "pyamqp"}:
+        # without them a broker that is frozen, or that a full disk blocks, keeps its callers for ever
+        return {"read_timeout": ANSWER_SECONDS, "write_timeout": ANSWER_SECONDS}
+    return {
+        # correctness never rests on it, and a duplicate costs one empty claim
+        "visibility_timeout": 3600,
+        "socket_keepalive": True,
+        "socket_timeout": 30,
+        "socket_connect_timeout": 2,
+        "health_check_interval": 25,
+    }
+
+
+class _Silence:
+    """Whether the broker is worth asking: after a failure one caller at a time tries it, all others go on at once."""
+
+    def __init__(self) -> None:
+        self._until = 0.0
+
+    def lasts(self) -> bool:
+        now = time.monotonic()
+        if now < self._until:
+            return True
+        if self._until:
+            # this caller tries; the next one not before it can know
+            self._until = now + 2 * ANSWER_SECONDS
+        return False
+
+    def begin(self) -> None:
+        self._until = time.monotonic() + SILENT_SECONDS
+
+    def end(self) -> None:
+        self._until = 0.0
+
+
+_silence = _Silence()
+_outbox = ThreadPoolExecutor(1, thread_name_prefix="outbox")
 _settings = Settings()
 app = make_app(_settings.celery_broker_url, _settings.parse_seconds)
 
@@ -89,26 +130,58 @@ def send(name: str, id_: UUID | None = None, *, queue: str, shown: str, countdow
 
     A message that is lost or not sent costs time, never work: the sweep sends it again.
     """
+    if _silence.lasts():
+        return False
     options: dict[str, Any] = {"queue": queue, "argsrepr": f"({shown})", "kwargsrepr": "{}", "countdown": countdown}
     try:
         app.send_task(name, args=[] if id_ is None else [str(id_)], **options)
     except OperationalError as error:
+        _silence.begin()
         log.warning(
             "broker does not answer; the sweep will send this task", task=name, id=id_ and str(id_), error=str(error)
         )
         return False
+    _silence.end()
     return True
+
+
+def post(send_it: Callable[[], object]) -> None:
+    """Send in a thread of its own, which an API does: a broker that does not answer keeps no request waiting."""
+    _outbox.submit(_logged, send_it)
+
+
+def _logged(send_it: Callable[[], object]) -> None:
+    try:
+        send_it()
+    except Exception:  # nobody looks at what the thread's call ends with
+        log.exception("a message was not sent")
 
 
 def queued(queue: str) -> int:
     """Messages that no worker has taken yet; 0 where the broker does not answer, as then none can be sent either."""
+    if _silence.lasts():
+        return 0
     with app.pool.acquire(block=True) as connection:
         try:
-            with connection.channel() as channel:
-                return int(channel.queue_declare(queue, passive=True).message_count)
-        # of Redis, an empty queue is none
-        except (OperationalError, *connection.connection_errors, *connection.channel_errors):
+            # one that failed before is closed when it comes out of the pool
+            connection.ensure_connection(max_retries=0)
+            count = _count(connection, queue)
+        except (OperationalError, *connection.connection_errors):
+            # an answer that comes late would be taken for another's
+            connection.collect()
+            _silence.begin()
             return 0
+    _silence.end()
+    return count
+
+
+def _count(connection: Connection, queue: str) -> int:
+    try:
+        with connection.channel() as channel:
+            return int(channel.queue_declare(queue, passive=True).message_count)
+    # of Redis, an empty queue is none
+    except connection.channel_errors:
+        return 0
 
 
 def crowded(queue: str) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, BackgroundTasks, Query
+from fastapi import APIRouter, Query
 
 from api.deps import CallerDep, IndexDep, KnownDep, ResourcesDep, ToolDep, from_cursor, of_tool, to_cursor
 from api.problems import RESPONSES
@@ -44,7 +45,7 @@ Limit = Annotated[int, Query(ge=1, le=1000)]
 
 
 @router.post("", status_code=202)
-def create_tool(body: NewTool, background: BackgroundTasks, caller: CallerDep, resources: ResourcesDep) -> Tool:
+def create_tool(body: NewTool, caller: CallerDep, resources: ResourcesDep) -> Tool:
     """Create a tool over a folder and start indexing it; poll its status, and query it meanwhile."""
     caller.check(body.project_id)
     source = body.source or NodesSource(node_id=body.node_id or "", json_pointer=body.json_pointer)
@@ -52,7 +53,7 @@ def create_tool(body: NewTool, background: BackgroundTasks, caller: CallerDep, r
     tool_id, task_id = tools.create(resources.pool, wanted, name=body.name or name, config=body.config)
     if task_id is not None:
         # after the answer: a broker that is down must not keep the caller waiting
-        background.add_task(queue.send_plan, task_id, tool_id)
+        queue.post(partial(queue.send_plan, task_id, tool_id))
     return shown_tool(found(tools.get(resources.pool, tool_id)))
 
 

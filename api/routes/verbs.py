@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 from uuid import UUID
 
-from fastapi import APIRouter, BackgroundTasks
+from fastapi import APIRouter
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from psycopg import OperationalError
@@ -33,7 +34,7 @@ _SOURCE: TypeAdapter[AnySource] = TypeAdapter(AnySource)
 
 
 @router.patch("/{tool_id}", status_code=202)
-def patch_tool(body: ToolPatch, tool: ToolDep, background: BackgroundTasks, resources: ResourcesDep) -> Tool:
+def patch_tool(body: ToolPatch, tool: ToolDep, resources: ResourcesDep) -> Tool:
     """Rename a tool, or change how its folder is indexed.
 
     A config that needs another index builds that beside the present one, which answers until the new one is ready; see
@@ -46,16 +47,14 @@ def patch_tool(body: ToolPatch, tool: ToolDep, background: BackgroundTasks, reso
         wanted, _ = wanted_index(tool["project_id"], _SOURCE.validate_python(tool["source"]), config, resources)
         task_id = verbs.change_config(resources.pool, tool_id, config, wanted)
         if task_id is not None:
-            background.add_task(queue.send_plan, task_id, tool_id)
+            queue.post(partial(queue.send_plan, task_id, tool_id))
     if body.name is not None:
         verbs.rename(resources.pool, tool_id, body.name)
     return shown_tool(found(tools.get(resources.pool, tool_id)))
 
 
 @router.post("/{tool_id}/reindex", status_code=202)
-def reindex_tool(
-    tool: ToolDep, background: BackgroundTasks, resources: ResourcesDep, body: Reindex | None = None
-) -> Status:
+def reindex_tool(tool: ToolDep, resources: ResourcesDep, body: Reindex | None = None) -> Status:
     """Take up what changed in the folder.
 
     While a task is open it is answered, with `rerun: true`: one further task follows it, for all who asked meanwhile.
@@ -63,7 +62,7 @@ def reindex_tool(
     asked = body or Reindex()
     task_id = verbs.reindex(resources.pool, tool["tool_id"], full=asked.full, allow_removals=asked.allow_removals)
     if task_id is not None:
-        background.add_task(queue.send_plan, task_id, tool["tool_id"])
+        queue.post(partial(queue.send_plan, task_id, tool["tool_id"]))
     return _status(resources.pool, tool["tool_id"])
 
 
@@ -78,14 +77,14 @@ def cancel_tool(tool: ToolDep, resources: ResourcesDep) -> Status:
 
 
 @router.post("/{tool_id}/retry", status_code=202)
-def retry_tool(tool: ToolDep, background: BackgroundTasks, resources: ResourcesDep) -> Status:
+def retry_tool(tool: ToolDep, resources: ResourcesDep) -> Status:
     """Try failed and unfinished files again, without listing the folder unless the last task did not get to its end.
 
     While a task is open it is answered, with `rerun: true`. Where there is nothing to try, the last task is answered.
     """
     started = verbs.retry(resources.pool, tool["tool_id"])
     if started is not None:
-        background.add_task(_send_retry, started, tool["tool_id"])
+        queue.post(partial(_send_retry, started, tool["tool_id"]))
     return _status(resources.pool, tool["tool_id"])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from threading import Thread
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -104,8 +104,7 @@ def _are_held(stale: Staleness, task: dict[str, Any] | None) -> bool:
 def _reindex(resources: Resources, tool_id: UUID) -> None:
     task_id = verbs.reindex(resources.pool, tool_id, full=False, allow_removals=False)
     if task_id is not None:
-        # a broker that is down must not keep the caller waiting
-        Thread(target=queue.send_plan, args=(task_id, tool_id), daemon=True).start()
+        queue.post(partial(queue.send_plan, task_id, tool_id))
 
 
 def _wait(resources: Resources, tool_id: UUID, index: Index, left: Left) -> tuple[int, list[Note]]:

@@ -96,10 +96,11 @@ def answers(host: str, port: int, path: str) -> bool:
 
 def _listens(broker: str, node: str) -> bool:
     """Whether the worker answers over the broker, whatever it logs."""
-    from celery import Celery
     from kombu.exceptions import OperationalError
 
-    with Celery(broker=broker, set_as_current=False) as app:
+    from worker.app import make_app
+
+    with make_app(broker) as app:
         try:
             return bool(app.control.ping(destination=[node], timeout=0.5, limit=1))
         except (OperationalError, *app.connection_for_write().connection_errors):

@@ -1,0 +1,149 @@
+"""RabbitMQ as the broker: the life of an index over it, and a node that is down or does not answer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Thread
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from tests.fakes.embeddings import EmbeddingsFake
+from tests.integration.test_index_life import LONG_AGO, SECTIONS, write
+from tests.rabbitmq import Node, node
+from tests.service import TOOLS, NewService, Service, checked, eventually
+from worker import app as queue
+
+#: Creations, or messages, while nobody answers: more than an API has threads.
+FLOOD = 100
+#: Messages for later in each queue: far more than a worker takes at a time.
+LATER = 20
+#: Requests at a time.
+CALLERS = 20
+#: Seconds that an API may take for an answer while its broker is silent.
+AT_ONCE = 5.0
+
+
+@pytest.fixture(scope="module")
+def rabbit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    with node(tmp_path_factory.mktemp("rabbitmq")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def running(new_service: NewService, rabbit: Node, root: Path, provider: EmbeddingsFake) -> Iterator[Service]:
+    env = {**provider.env, "LOCAL_SOURCE_ROOTS": str(root), "CELERY_BROKER_URL": rabbit.next_broker()}
+    with new_service(**env) as started:
+        yield started
+
+
+@pytest.fixture
+def app(rabbit: Node, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """This process sends over a virtual host of the node."""
+    app = queue.make_app(rabbit.next_broker())
+    monkeypatch.setattr(queue, "app", app)
+    return app
+
+
+def send() -> bool:
+    return queue.send("foldex.plan", uuid4(), queue=queue.FAST, shown="a test")
+
+
+def test_an_index_lives_and_dies_over_rabbitmq(running: Service, root: Path) -> None:
+    folder = write(root / "life", **SECTIONS)
+    tool = running.local_tool(folder)
+    assert running.wait(tool)["indexed_files"] == 3
+    (folder / "apples.md").write_text("# Zebras\n\nZebras have stripes.\n")
+    os.utime(folder / "apples.md", (LONG_AGO, LONG_AGO + 9))
+    (folder / "birds.md").unlink()
+    running.post(f"{TOOLS}/{tool}/reindex", {})
+    assert running.wait(tool)["indexed_files"] == 2
+    assert running.query(tool, "stripes", mode="keyword")[0]["file_path"] == "apples.md"
+    assert running.query(tool, "birds", mode="keyword") == []
+    assert running.client.delete(f"{TOOLS}/{tool}").status_code == 202
+    assert running.client.get(f"{TOOLS}/{tool}").status_code == 404
+
+
+def test_messages_that_wait_for_their_time_keep_no_other_waiting(running: Service, root: Path) -> None:
+    with queue.make_app(running.env["CELERY_BROKER_URL"]) as app:
+        for name in (queue.FAST, queue.BULK):
+            for _ in range(LATER):
+                app.send_task("foldex.index", args=[str(uuid4())], queue=name, countdown=600)
+    tool = running.local_tool(write(root / "prompt", **SECTIONS))
+    assert running.wait(tool)["indexed_files"] == 3
+
+
+def test_messages_are_counted_and_a_missing_queue_is_empty(app: Any) -> None:
+    assert queue.queued(queue.FAST) == 0
+    assert [send() for _ in range(3)] == [True] * 3
+    eventually(lambda: queue.queued(queue.FAST) == 3, 10)
+    assert queue.queued("no such queue") == 0
+    # the question before closed its channel, not the connection that others use
+    assert queue.queued(queue.FAST) == 3
+
+
+def in_time(ask: Callable[[], Any]) -> Any:
+    """The answer; fails if there is none soon."""
+    answers: list[Any] = []
+    thread = Thread(target=lambda: answers.append(ask()), daemon=True)
+    thread.start()
+    thread.join(2 * AT_ONCE)
+    assert answers, "it hangs, or failed"
+    return answers[0]
+
+
+def test_a_frozen_broker_keeps_nobody_waiting(app: Any, rabbit: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert send()
+    with rabbit.frozen():
+        # a connection that is open, and one that is to be opened
+        assert in_time(lambda: queue.queued(queue.FAST)) == 0
+        monkeypatch.setattr(queue, "app", queue.make_app(app.conf.broker_url))
+        assert in_time(lambda: [send() for _ in range(FLOOD)]) == [False] * FLOOD
+        assert in_time(lambda: queue.queued(queue.FAST)) == 0
+    eventually(send, 20)
+    assert queue.queued(queue.FAST) == 2
+
+
+def test_a_broker_that_was_down_is_asked_again(app: Any, rabbit: Node) -> None:
+    assert send()
+    rabbit.kill()
+    assert in_time(send) is False
+    assert in_time(lambda: queue.queued(queue.FAST)) == 0
+    rabbit.restart()
+    with queue.make_app(app.conf.broker_url) as other:
+        other.send_task("foldex.plan", queue=queue.FAST)
+    # nothing else here has opened the connection again
+    eventually(lambda: queue.queued(queue.FAST) > 0, 20)
+
+
+def test_an_api_whose_broker_is_frozen_answers_at_once(running: Service, rabbit: Node, root: Path) -> None:
+    source = {"kind": "local", "path": str(write(root / "frozen", **SECTIONS))}
+
+    def create(number: int) -> str:
+        made = client.post(TOOLS, json={"project_id": f"frozen-{number}", "source": source})
+        return str(checked(made, 202)["tool_id"])
+
+    address = running.client.base_url
+    with (
+        httpx.Client(base_url=address, timeout=AT_ONCE, trust_env=False) as client,
+        rabbit.frozen(),
+        ThreadPoolExecutor(CALLERS) as callers,
+    ):
+        first, *others = callers.map(create, range(FLOOD))
+        assert checked(client.get(f"{TOOLS}/{first}/status"), 200)["status"] == "pending"
+        list(callers.map(lambda tool: client.delete(f"{TOOLS}/{tool}").raise_for_status(), others))
+    assert running.wait(first)["indexed_files"] == 3
+
+
+def test_a_task_that_was_made_without_a_broker_runs_when_it_is_back(running: Service, rabbit: Node, root: Path) -> None:
+    folder = write(root / "down", **SECTIONS)
+    rabbit.kill()
+    tool = running.local_tool(folder)
+    assert running.status(tool)["status"] == "pending"
+    rabbit.restart()
+    assert running.wait(tool)["indexed_files"] == 3
