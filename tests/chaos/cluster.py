@@ -23,7 +23,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from api.stack import postgres, programs, redis
-from api.stack.processes import Program, server_port
+from api.stack.processes import Program, Server, server_port
 from api.stack.supervisor import Supervisor
 from tests.chaos.gates import Gates
 from tests.fakes.embeddings import EmbeddingsFake
@@ -228,11 +228,12 @@ def client_of(port: int, server: str) -> int:
 
 
 @contextmanager
-def cluster(home: Path, root: Path) -> Iterator[Cluster]:
-    """Everything up inside, everything stopped after it; folders to index lie in `root`."""
+def cluster(home: Path, root: Path, broker: Server | None = None) -> Iterator[Cluster]:
+    """Everything up inside, everything stopped after it; folders to index lie in `root`. Redis is the usual broker."""
     with EmbeddingsFake() as embeddings, FakeTurbopuffer() as vectors, ExitStack() as stack:
-        servers = [postgres.prepare(home), redis.prepare(home)]
+        servers = [postgres.prepare(home), redis.prepare(home), *([broker] if broker else [])]
         env = _environment(home, root, embeddings, vectors, servers[0].url, servers[1].url)
+        env["CELERY_BROKER_URL"] = servers[-1].url
         lance_env = {**env, "API_PORT": str(server_port()), "VECTOR_STORE": "lancedb", "KEYWORD_INDEX": "store"}
         workers = [programs.worker("fast", FAST, env), programs.worker("bulk", BULK, env), programs.beat(env)]
         lance_api = replace(programs.api(lance_env), name="api-lance")
