@@ -83,8 +83,12 @@ def make_app(broker_url: str, parse_seconds: float = 60.0) -> Celery:
     return app
 
 
+def _is_rabbitmq(broker_url: str) -> bool:
+    return urlsplit(broker_url).scheme in {"amqp", "amqps", "pyamqp"}
+
+
 def _transport_options(broker_url: str) -> dict[str, Any]:
-    if urlsplit(broker_url).scheme in {"amqp", "amqps", "pyamqp"}:
+    if _is_rabbitmq(broker_url):
         # without them a broker that is frozen, or that a full disk blocks, keeps its callers for ever
         return {"read_timeout": ANSWER_SECONDS, "write_timeout": ANSWER_SECONDS}
     return {
@@ -126,11 +130,12 @@ app = make_app(_settings.celery_broker_url, _settings.parse_seconds)
 
 
 def send(name: str, id_: UUID | None = None, *, queue: str, shown: str, countdown: float | None = None) -> bool:
-    """Send a task by name; `shown` is what Flower lists as its arguments. False if the broker does not answer.
+    """Send a task by name; `shown` is what Flower lists as its arguments. False if it was not sent.
 
     A message that is lost or not sent costs time, never work: the sweep sends it again.
     """
-    if _silence.lasts():
+    # RabbitMQ hands messages for later to a worker at once; it is then slow to get others, about a second for each
+    if (countdown and _is_rabbitmq(app.conf.broker_url)) or _silence.lasts():
         return False
     options: dict[str, Any] = {"queue": queue, "argsrepr": f"({shown})", "kwargsrepr": "{}", "countdown": countdown}
     try:

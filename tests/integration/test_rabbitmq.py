@@ -21,8 +21,6 @@ from worker import app as queue
 
 #: Creations, or messages, while nobody answers: more than an API has threads.
 FLOOD = 100
-#: Messages for later in each queue: far more than a worker takes at a time.
-LATER = 20
 #: Requests at a time.
 CALLERS = 20
 #: Seconds that an API may take for an answer while its broker is silent.
@@ -69,12 +67,10 @@ def test_an_index_lives_and_dies_over_rabbitmq(running: Service, root: Path) -> 
     assert running.client.get(f"{TOOLS}/{tool}").status_code == 404
 
 
-def test_messages_that_wait_for_their_time_keep_no_other_waiting(running: Service, root: Path) -> None:
-    with queue.make_app(running.env["CELERY_BROKER_URL"]) as app:
-        for name in (queue.FAST, queue.BULK):
-            for _ in range(LATER):
-                app.send_task("foldex.index", args=[str(uuid4())], queue=name, countdown=600)
-    tool = running.local_tool(write(root / "prompt", **SECTIONS))
+def test_a_task_that_waits_for_its_provider_goes_on(running: Service, root: Path, provider: EmbeddingsFake) -> None:
+    provider.fail_next(503, count=7)
+    tool = running.local_tool(write(root / "waiting", a="Patience.", b="More patience.", c="Much more patience."))
+    eventually(lambda: "Waiting" in (running.status(tool)["warning"] or ""), 40, running.logs)
     assert running.wait(tool)["indexed_files"] == 3
 
 
@@ -82,6 +78,8 @@ def test_messages_are_counted_and_a_missing_queue_is_empty(app: Any) -> None:
     assert queue.queued(queue.FAST) == 0
     assert [send() for _ in range(3)] == [True] * 3
     eventually(lambda: queue.queued(queue.FAST) == 3, 10)
+    # a worker would hold it, and be slow to get others
+    assert not queue.send("foldex.plan", uuid4(), queue=queue.FAST, shown="a test", countdown=60)
     assert queue.queued("no such queue") == 0
     # the question before closed its channel, not the connection that others use
     assert queue.queued(queue.FAST) == 3
