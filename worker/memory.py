@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 
 import numpy as np
 
+from schemas.jsonc import strings
 from schemas.source import ChunkSettings
 from worker.parse.limits import too_large
 from worker.tokens import Offsets, Tokenizer
@@ -28,7 +28,6 @@ _SAMPLED, _SAMPLES, _SAMPLE = 8_000_000, 64, 16_384
 _WINDOW, _NEAR = 1 << 20, 1 << 16
 #: Characters below which nothing is worth a look: headings and chunks are counted one by one, too.
 _LITTLE = 1 << 16
-_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
 
 class Bounded:
@@ -107,8 +106,7 @@ class Bounded:
 
     def _in_long_strings(self, text: str, starts: Offsets) -> int:
         """JSON is cut between its values, and within those only that are longer than a chunk."""
-        spans = (match.span() for match in _STRING.finditer(text))
-        sides = [side for start, end in spans if end - start > self._limit for side in (start, end)]
+        sides = [side for start, end in strings(text) if end - start > self._limit for side in (start, end)]
         first, last = starts.searchsorted(sides).reshape(-1, 2).T
         return int((last - first).sum())
 

@@ -41,10 +41,10 @@ _ENDINGS = _words(
     "md net org pdf php png pptx proto py pyi rb rs rst sh sql svg toml ts tsx txt xlsx xml yaml yml zip"
 )
 
-# possessive: what can only fail again is not tried again, so that no query takes time quadratic in its length
-_PLAIN = r"~?[^\W\d][\w$]*+"
+# a name ends where no more of it follows: no part of one is tried, so that no query takes time quadratic in its length
+_PLAIN = r"~?[^\W\d][\w$]*(?![\w$])"
 _NAME = rf"{_PLAIN}(?:(?:\.|::|->|\#){_PLAIN})*"
-_ALONE = re.compile(rf"\W*+({_NAME})(?:\(\))?\W*+")
+_ALONE = re.compile(rf"\W*({_NAME})(?:\(\))?\W*")
 #: Paths, addresses and words with hyphens are passed over; `call` tells "foo()" from "file(s)".
 _WORD = re.compile(
     rf"`(?P<ticked>{_NAME}[?!]?)(?:\([^`()]*\))?`"
@@ -52,10 +52,10 @@ _WORD = re.compile(
 )
 _GO_RECEIVER = re.compile(r"\bfunc\s*\([^()]*\)")
 #: What a program printed: the kind of error, and what it says.
-_MESSAGE = re.compile(rf"\A\s*+{_NAME}:\s(?=\s*+\S+\s+\S)")
+_MESSAGE = re.compile(rf"\A\s*{_NAME}:\s(?=\s*\S+\s+\S)")
 _SELF = re.compile(r"^(?:self|this|cls|super)(?:\.|->|::)")
 _SEPARATOR = re.compile(r"\.|::|->|#")
-_HUMP = re.compile(r"[a-z0-9][A-Z]|(?<![A-Z])[A-Z]{2,}+[a-z]{2}|[^\W_]_|_[^\W_]")
+_HUMP = re.compile(r"[a-z0-9][A-Z]|(?<![A-Z])[A-Z]{2,}[a-z]{2}|[^\W_]_|_[^\W_]")
 
 _THING = (
     rf"(?:the\s+)?(?:(?:{'|'.join(sorted(_KINDS))})\s+)?`?({_NAME})`?(?:\(\))?(?:\s+(?:{'|'.join(sorted(_KINDS))}))?"

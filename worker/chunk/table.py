@@ -10,11 +10,15 @@ import numpy as np
 from schemas.document import Document
 from worker.chunk import lines
 from worker.chunk.measure import Measure, Piece
+from worker.parse.runs import end_of_run
 from worker.tokens import Offsets
 
 #: A quoted field over several lines: it begins behind a delimiter and ends before one, its own quotes are doubled. One
 #: that does neither is a stray quote, and harms the lines around it only.
-_QUOTED = re.compile(r'"(?<![^,;|\t\n]")[^"\n]*+(?:""[^"\n]*+)*+\n[^"]*+(?:""[^"]*+)*+"(?=[,;|\t\r\n]|\Z)')
+_BEGINS = re.compile(r'"(?<![^,;|\t\n]")[^"\n]*')
+_ENDS = re.compile(r'"(?=[,;|\t\r\n]|\Z)')
+#: What follows in its first line, and below.
+_BESIDE, _BELOW = re.compile(r'(?:""[^"\n]*){1,1000}'), re.compile(r'(?:\n[^"]*|""[^"]*){1,1000}')
 
 
 def cut(measure: Measure, document: Document) -> Iterator[Piece]:
@@ -31,6 +35,16 @@ def _records(text: str) -> Offsets:
     # where every newline has an even number of quotes above it, no field goes over one
     if not (quotes.searchsorted(np.flatnonzero(raw == ord("\n"))) % 2).any():
         return np.empty((0, 2), dtype=np.int64)
-    found = (match.span() for match in _QUOTED.finditer(text))
-    sides = (side for start, end in found for side in (text.rfind("\n", 0, start) + 1, end))
+    sides = (side for start, end in _quoted(text) for side in (text.rfind("\n", 0, start) + 1, end))
     return np.fromiter(sides, dtype=np.int64).reshape(-1, 2)
+
+
+def _quoted(text: str) -> Iterator[tuple[int, int]]:
+    """Where each quoted field over several lines begins and ends."""
+    at = 0
+    while found := _BEGINS.search(text, at):
+        at = end_of_run(_BESIDE, text, found.end())
+        ends = _ENDS.match(text, end_of_run(_BELOW, text, at)) if text.startswith("\n", at) else None
+        at = ends.end() if ends else found.start() + 1
+        if ends:
+            yield found.start(), at

@@ -35,9 +35,9 @@ _ANY_NUMBER = re.compile(r"\*\*+")
 #: The innermost braces with a comma, unless behind a backslash.
 _BRACES = re.compile(r"(?<!\\)\{([^{},]*,[^{}]*)\}")
 #: One thing in brackets: a class by name, a range, or a character, which a backslash may save.
-_ITEM = r"(?>\[:[^\]]*:\]|(?:\\.|[^\\])-(?!\])(?:\\.|[^\\])|\\.|[^\\])"
-#: One thing of a pattern: brackets, what a backslash saves, stars, or a character.
-_TOKEN = re.compile(rf"\[(?>[!^]?){_ITEM}(?>(?!\]){_ITEM})*+\]|\\.|\*+|.", re.DOTALL)
+_ITEM = re.compile(r"\[:[^\]]*:\]|(?:\\.|[^\\])-(?!\])(?:\\.|[^\\])|\\.|[^\\]", re.DOTALL)
+#: One thing of a pattern: what begins brackets, what a backslash saves, stars, or a character.
+_TOKEN = re.compile(r"\[[!^]?|\\.|\*+|.", re.DOTALL)
 #: As git has them, which differs from C.
 _CLASSES = {
     "alpha": "a-zA-Z",
@@ -184,12 +184,35 @@ def _segments(pattern: str, *, is_path: bool) -> tuple[_Segment, ...]:
 def _split(pattern: str) -> list[str]:
     """What stands between slashes; one within brackets is none."""
     parts = [""]
-    for token in _TOKEN.findall(pattern):
+    for token in _tokens(pattern):
         if token in {"/", "\\/"}:
             parts.append("")
         else:
             parts[-1] += token
     return parts
+
+
+def _tokens(pattern: str) -> Iterator[str]:
+    """Brackets, what a backslash saves, stars, or a character at a time. Raises `GitIgnorePatternError`."""
+    at = 0
+    while found := _TOKEN.match(pattern, at):
+        start, at = found.span()
+        if pattern[start] == "[":
+            at = _end_of_brackets(pattern, at)
+        yield pattern[start:at]
+
+
+def _end_of_brackets(pattern: str, at: int) -> int:
+    """Where brackets end whose first item is at `at`, even if that is a bracket itself."""
+    while item := _ITEM.match(pattern, at):
+        at = item.end()
+        if pattern.startswith("]", at):
+            return at + 1
+    raise _without_end("[")
+
+
+def _without_end(sign: str) -> GitIgnorePatternError:
+    return GitIgnorePatternError(f"{sign!r} has no end")
 
 
 @lru_cache(4096)
@@ -198,22 +221,22 @@ def _segment(text: str) -> str | re.Pattern[str]:
     if not _SPECIAL.search(text):
         return text
     # as in Python's own fnmatch, what stands between two stars is taken at its first place, which is as good as any
-    # other, for it takes always the same number of characters
+    # other, for it takes always the same number of characters: looked for ahead, it is not looked for again
     between = [""]
-    for token in _TOKEN.findall(text):
+    for token in _tokens(text):
         if token[0] == "*":
             between.append("")
         else:
             between[-1] += _one(token)
     first, *more = between
-    stars = "".join(f"(?>.*?{part})" for part in more[:-1])
+    stars = "".join(f"(?=(?P<part{n}>.*?{part}))(?P=part{n})" for n, part in enumerate(more[:-1]))
     return re.compile(f"{first}{stars}.*{more[-1]}" if more else first, re.DOTALL)
 
 
 def _one(text: str) -> str:
     """The expression of one character, which brackets, a backslash or itself stand for."""
-    if text in {"[", "\\"}:
-        raise GitIgnorePatternError(f"{text!r} has no end")
+    if text == "\\":
+        raise _without_end(text)
     if text[0] == "[":
         return _brackets(text[1:-1])
     return "." if text == "?" else re.escape(text[-1])
@@ -221,7 +244,7 @@ def _one(text: str) -> str:
 
 def _brackets(text: str) -> str:
     bare = text[1:] if text[0] in "!^" else text
-    items = "".join(_item(item) for item in re.findall(_ITEM, bare, re.DOTALL))
+    items = "".join(_item(item) for item in _ITEM.findall(bare))
     return f"[{items}]" if bare == text else f"[^{items}]"
 
 

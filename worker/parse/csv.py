@@ -25,7 +25,7 @@ _SAID = re.compile(r"sep=(?P<delimiter>[^\w\s]|\t)\r?\n", re.IGNORECASE)
 _YEAR = re.compile(r"(?:1[89]|20)\d\d")
 _NUMBER = re.compile(r"[-+]?[\d.,]*\d%?")
 #: A quoted field; one that is never closed is none.
-_QUOTED = re.compile(r'"[^"]*+(?:""[^"]*+)*+"')
+_QUOTED = re.compile(r'"[^"]*(?:""[^"]*)*"(?!")')
 
 
 def read(data: bytes, _limits: Limits) -> Document:

@@ -58,7 +58,7 @@ _VOID = "area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr"
 _NOT_NESTED = frozenset(
     f"{_VOID}|p|li|dt|dd|tr|td|th|thead|tbody|tfoot|caption|colgroup|option|optgroup|rb|rt|rtc|rp".split("|")
 )
-_TAG = re.compile(r"<(/?)([A-Za-z][^\s/<>]*+)[^<>]*+>")
+_TAG = re.compile(r"<(/?)([A-Za-z][^\s/<>]*)(?:[\s/][^<>]*)?>")
 #: Elements that may stand in one another: the parser's time grows with their square, 0.5 s for so many.
 _DEEPEST_ELEMENT = 20_000
 _CLOSED = re.compile(rf"<(?!(?:{_VOID})\b)([A-Za-z][\w:-]*)((?:\s[^<>]*)?)/>")

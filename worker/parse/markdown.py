@@ -9,6 +9,7 @@ from typing import NamedTuple
 from schemas.document import Document
 from worker.parse.csv import is_data
 from worker.parse.limits import Limits
+from worker.parse.runs import end_of_run
 from worker.parse.text import decode
 
 #: Lines that matter, with the line break above, which is quickly found: fences, ATX headings (`# …`) and setext
@@ -37,13 +38,14 @@ _FENCE = re.compile(r"(?P<fence>[`~](?:(?<=`)``+(?=[^`\n]*$)|(?<=~)~~+))(?P<info
 _DEEPEST_FENCE = 3
 #: The row of a table that is made of dashes, below the names of the columns.
 _DASHES = r"[ ]{0,3}(?=[^|\n]*\|)[|:-][-:| \t]*\r?(?:\n|\Z)"
-#: Two rows or more with a pipe in front, or rows below dashes.
+#: Where a table begins: the first of two rows or more with a pipe in front, or the two rows above rows of any kind.
 _TABLE = re.compile(
-    r"^(?:[ ]{0,3}\|[^\n]*+\n(?:[ ]{0,3}\|[^\n]*+(?:\n|\Z))++"
-    rf"|[^|\n]++\|[^\n]*+\n{_DASHES}(?:[^|\n]*+\|[^\n]*+(?:\n|\Z))*+)",
+    rf"^(?:(?P<piped>[ ]{{0,3}}\|[^\n]*\n)(?=[ ]{{0,3}}\|)|[^|\n]+\|[^\n]*\n{_DASHES})",
     re.MULTILINE,
 )
-_COLUMNS = re.compile(rf"(?P<cells>[^|\n]*+\|[^\n]*+)\n{_DASHES}")
+_PIPED_ROWS = re.compile(r"(?:[ ]{0,3}\|[^\n]*(?:\n|\Z)){1,1000}")
+_ROWS = re.compile(r"(?:[^|\n]*\|[^\n]*(?:\n|\Z)){1,1000}")
+_COLUMNS = re.compile(rf"(?P<cells>[^|\n]*\|[^\n]*)\n{_DASHES}")
 _PIPE = re.compile(r"(?<!\\)\|")
 #: Characters of the row of names and that of dashes together, and of a name: a longer one is text in a page's layout.
 _COLUMNS_WITHIN, _LONGEST_NAME = 8192, 80
@@ -113,10 +115,10 @@ def blocks(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         yield from _fences(text, at, end)
         return
     for first, last in _fences(text, at, end):
-        yield from (table.span() for table in _TABLE.finditer(text, at, first))
+        yield from _tables(text, at, first)
         yield first, last
         at = last
-    yield from (table.span() for table in _TABLE.finditer(text, at, end))
+    yield from _tables(text, at, end)
 
 
 def columns(text: str, start: int, end: int) -> str:
@@ -125,6 +127,12 @@ def columns(text: str, start: int, end: int) -> str:
     cells = _PIPE.split(found["cells"]) if found else []
     names = [" ".join(cell.replace("\\|", "|").split()) for cell in cells if cell.strip()]
     return "" if is_data(names, _LONGEST_NAME) or len(names) == 1 else ", ".join(names)
+
+
+def _tables(text: str, at: int, end: int) -> Iterator[tuple[int, int]]:
+    while found := _TABLE.search(text, at, end):
+        at = end_of_run(_PIPED_ROWS if found["piped"] else _ROWS, text, found.end(), end)
+        yield found.start(), at
 
 
 def _fences(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:

@@ -34,7 +34,7 @@ _APART = rb"""^(?:(?:inline[ ]+)?namespace\b|extern[ ]+"C")[^\n;{]*\n?\{[ \t]*\r
 #: What begins the code in a file of PHP, without which the rest is none.
 _BEGINNING = rb"\A(?:#![^\n]*\n)?<\?php\s"
 #: The condition around all of a header, and its end.
-_GUARD = rb"^#ifndef[ ]\w+\r?\n#[ \t]*define[^\n]*\n|^#endif[^\n]*+\s*+\Z"
+_GUARD = rb"^#ifndef[ ]\w+\r?\n#[ \t]*define[^\n]*\n|^#endif[^\n]*(?:\n\s*)?\Z"
 _LEFT_OUT = {
     "c": re.compile(_APART + b"|" + _GUARD, re.MULTILINE),
     "cpp": re.compile(_APART + b"|" + _GUARD, re.MULTILINE),
@@ -176,7 +176,7 @@ def _inner(source: _Source, start: int, end: int, steps: int) -> Iterator[Part]:
 
 def _closing(data: bytes, start: int, end: int, own: bytes) -> int:
     """Where the last lines of a part begin, which close it and what is around it."""
-    closing = re.compile(rb"\n%s[)\]}\w][^\n]*+\s*+\Z" % own).search(data, start, end)
+    closing = re.compile(rb"\n%s[)\]}\w][^\n]*(?:\n\s*)?\Z" % own).search(data, start, end)
     closes = re.compile(rb"\n%s[)\]}]" % own)
     last = closing.start() if closing else end
     while (line := data.rfind(b"\n", start, last)) >= 0 and closes.match(data, line, last):

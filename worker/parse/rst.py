@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Iterator
 
 from schemas.document import Document
@@ -10,10 +11,10 @@ from worker.parse.limits import Limits
 from worker.parse.markdown import Heading, first_title
 from worker.parse.text import decode
 
-_SIGN = r"[!-/:-@\[-`{-~]"
+#: Two or more of the same sign. A back-reference would take memory for each of them.
+_SIGNS = "(?:" + "|".join(re.escape(sign) + "{2,}" for sign in string.punctuation) + ")"
 _HEADING = re.compile(
-    rf"^(?:(?P<over>(?P<sign>{_SIGN})(?P=sign)++)[ \t]*\r?\n[ \t]*|(?=[^\s]))(?P<title>[^\s][^\n]*)\n"
-    rf"(?P<under>(?P<below>{_SIGN})(?P=below)++)[ \t]*\r?$",
+    rf"^(?:(?P<over>{_SIGNS})[ \t]*\r?\n[ \t]*|(?=[^\s]))(?P<title>[^\s][^\n]*)\n(?P<under>{_SIGNS})[ \t]*\r?$",
     re.MULTILINE,
 )
 _LETTER = re.compile(r"\w")

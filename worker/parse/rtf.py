@@ -49,8 +49,8 @@ _BOX = re.compile(r"\{\s*\\shptxt(?![a-z])")
 #: What is printed at the edges of pages: a group each for left, right and first pages. Signs for where one begins.
 _EDGE = re.compile(r"\{\s*\\(header|footer)[lrf]?(?![a-z])")
 _EDGES, _SAYS = "\x03", "\x04"
-#: What somebody has proposed to leave out.
-_DELETED = re.compile(r"\{(?>\\(?!deleted)[a-z]++-?\d*+ ?)*+\\deleted(?![a-z0-9])")
+#: What somebody has proposed to leave out. The bound on the words in front of it also bounds the memory `re` takes.
+_DELETED = re.compile(r"\{(?:\\(?!deleted)[a-z]+-?\d* ?){0,1000}\\deleted(?![a-z0-9])")
 #: The level of a paragraph in the document's outline, which stands in front of its text; and a sign for it there.
 _OUTLINE = re.compile(r"\\outlinelevel([0-8])(?!\d) ?")
 _HEADING = re.compile("\x01([0-8])\x02")

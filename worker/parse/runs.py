@@ -1,0 +1,17 @@
+"""Runs of similar pieces of text, however long."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+
+def end_of_run(pieces: re.Pattern[str], text: str, start: int, end: int = sys.maxsize) -> int:
+    """Where the longest run of pieces ends that begins at `start`; `start` where there is none.
+
+    `pieces` must match a bounded number of them, such as `(?:…){1,1000}`: `re` keeps over 100 bytes for each piece it
+    may have to give back. Possessive quantifiers would keep none, but CPython before 3.11.5 gets them wrong.
+    """
+    while found := pieces.match(text, start, end):
+        start = found.end()
+    return start
