@@ -24,9 +24,7 @@ test: export OMP_NUM_THREADS := 1
 test: export OPENBLAS_NUM_THREADS := 1
 test: export PYTHONDONTWRITEBYTECODE :=
 test: $(READY) ## Run every test
-	@# modules that wait come first, so that those that compute fill the gaps at the end
-	$(PYTHON) -m pytest -n 4 --dist loadfile --no-loadscope-reorder $(addprefix tests/,integration acceptance browser contract unit)
-	$(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder tests/chaos
+	@$(PYTHON) -m tests
 
 chaos: $(READY) ## Kill, pause and lie, by name and at random: make chaos [SECONDS=600] [SEED=…]
 	CHAOS_SECONDS="$(or $(SECONDS),600)" CHAOS_SEED="$(SEED)" $(PYTHON) -m pytest tests/chaos

@@ -19,7 +19,7 @@ from worker.vectors.turbopuffer import TurbopufferStore
 D = 8
 REAL_KEY = os.environ.get("TURBOPUFFER_API_KEY", "")
 HAS_KEY = REAL_KEY.startswith("tpuf_") and not os.environ.get("TURBOPUFFER_BASE_URL")
-live = pytest.mark.skipif(not HAS_KEY, reason="TURBOPUFFER_API_KEY holds no key of the real service")
+live = pytest.mark.skipif(not HAS_KEY, reason="set TURBOPUFFER_API_KEY to a key of the real service to run")
 WITHOUT_KEYWORDS = ["lance", "fake", pytest.param("live", marks=live)]
 WITH_KEYWORDS = [
     *("lance-keywords", "fake-keywords", "held-keywords"),

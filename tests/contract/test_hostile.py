@@ -234,7 +234,9 @@ print(most() - before, said)
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells what a process held")
+@pytest.mark.skipif(
+    not Path("/proc/self/clear_refs").exists(), reason="run on Linux: only it tells what a process held"
+)
 @pytest.mark.parametrize(
     ("name", "expression", "megabytes", "outcome"),
     [
@@ -386,7 +388,7 @@ def test_only_isolated_files_may_take_longer() -> None:
 @pytest.fixture
 def tesseract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A program of that name on PATH; libraries, pictures and processes are real. What it reads shows test_ocr.py."""
-    pytest.importorskip("pytesseract")
+    pytest.importorskip("pytesseract", reason="install pytesseract (extra `ocr`) to run")
     program = tmp_path / "tesseract"
     program.write_text(TESSERACT)
     program.chmod(program.stat().st_mode | stat.S_IXUSR)

@@ -23,13 +23,14 @@ from tests.contract.samples import DATA, LIMITS, ROOT, helper, of, refused
 from worker.parse import Limits, doc, image, isolated, parse, pdf, types
 
 __all__ = ["helper"]
-Image = pytest.importorskip("PIL.Image")
-ImageDraw = pytest.importorskip("PIL.ImageDraw")
-ImageFont = pytest.importorskip("PIL.ImageFont")
+PILLOW = "install pillow (extra `ocr`) to run"
+Image = pytest.importorskip("PIL.Image", reason=PILLOW)
+ImageDraw = pytest.importorskip("PIL.ImageDraw", reason=PILLOW)
+ImageFont = pytest.importorskip("PIL.ImageFont", reason=PILLOW)
 WORDS = "The ferry leaves the harbour at noon.\nPassengers with bicycles board first,\nthen those on foot."
 WHITE, BLACK, NOTHING = (255, 255, 255, 255), (0, 0, 0, 255), (0, 0, 0, 0)
 
-needs_tesseract = pytest.mark.skipif(not types.programs(("tesseract",)), reason="Tesseract is not installed")
+needs_tesseract = pytest.mark.skipif(not types.programs(("tesseract",)), reason="install tesseract-ocr to run")
 
 
 def drawn(text: str = WORDS, *, ink: object = 0, ground: object = 255, mode: str = "L", size: int = 30) -> Any:
@@ -182,7 +183,7 @@ def _forget() -> None:
 @pytest.fixture
 def waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
     """Puts a program in place of Tesseract that waits in the way it is told."""
-    pytest.importorskip("pytesseract")
+    pytest.importorskip("pytesseract", reason="install pytesseract (extra `ocr`) to run")
 
     def put(waits: str) -> None:
         program = tmp_path / "tesseract"
@@ -227,7 +228,7 @@ def test_the_processor_time_of_all_pages_counts() -> None:
 @pytest.mark.parametrize("program", ["catdoc", "antiword"])
 def test_each_converter_reads_the_sample_each_time(program: str, tmp_path: Path) -> None:
     if not types.programs((program,)):
-        pytest.skip(f"{program} is not installed")
+        pytest.skip(f"install {program} to run")
     wanted = of("doc/diary.doc.expected").decode().partition("\n\n")[2].split()
     file = tmp_path / "file.doc"
     file.write_bytes(of("doc/diary.doc"))
@@ -239,7 +240,7 @@ def test_each_converter_reads_the_sample_each_time(program: str, tmp_path: Path)
 
 def test_text_before_pictures_comments_and_breaks_of_columns_is_read_by_catdoc() -> None:
     if "catdoc" not in types.programs(("catdoc",)):
-        pytest.skip("catdoc is not installed")
+        pytest.skip("install catdoc to run")
     lines = [" ".join(line.split()) for line in doc.read(of("pier.doc"), LIMITS).text.split("\n")]
     assert lines[1] == "In winter the lower planks are under water at high tide, and boats keep away. Żółw says: wait."
     assert lines[2:4] == ["Left column of notes", "Right column of notes"]

@@ -121,7 +121,7 @@ def test_what_an_earlier_release_wrote_lacks_the_field_until_it_is_written_again
     else:
         old = fake.namespaces.get(space)
         if old is None:
-            pytest.skip("the real service has no such namespace")
+            pytest.skip("run against the fake: the real service has no namespace without such a column")
         del old.schema["chunk_code"]
         for document in old.rows.values():
             document.values.pop("chunk_code"), document.terms.pop("chunk_code")

@@ -101,7 +101,7 @@ def test_postgres_without_its_password_file_says_what_to_do(tmp_path: Path) -> N
         postgres.prepare(tmp_path)
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or sys.platform != "linux", reason="only root is closed off from no directory")
+@pytest.mark.skipif(os.geteuid() != 0 or sys.platform != "linux", reason="run as root on Linux: it takes another user")
 def test_postgres_runs_as_another_user_in_a_directory_closed_to_that_user(tmp_path: Path) -> None:
     closed = tmp_path / "closed to others"
     closed.mkdir(mode=0o700)
@@ -180,7 +180,7 @@ def test_a_program_that_ignores_the_signal_is_killed_with_all_of_its_session(tmp
     assert gone(grandchild)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tie a process to its parent")
+@pytest.mark.skipif(sys.platform != "linux", reason="run on Linux: other systems do not tie a process to its parent")
 def test_a_killed_supervisor_leaves_nothing_behind(tmp_path: Path) -> None:
     command = [sys.executable, "-c", SUPERVISED, str(tmp_path)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as supervisor:

@@ -358,7 +358,7 @@ def test_deleted_nodes_lose_their_objects_whatever_the_store_does(running: Servi
 
 def test_an_upload_costs_no_memory(running: Service, folder: str) -> None:
     """What the API holds does not grow with what is sent; only parts of it are in memory at a time."""
-    psutil = pytest.importorskip("psutil")
+    psutil = pytest.importorskip("psutil", reason="install psutil to run")
     api = psutil.Process(running.processes["api"].child.pid)
     upload(running, {"warm.bin.txt": b"x" * MEGABYTE}, parent_id=folder)
     before = api.memory_info().rss

@@ -110,7 +110,7 @@ SMALL = ChunkSettings(size=64, overlap=8)
 @pytest.fixture(scope="module")
 def pieces() -> Tokenizer:
     if find_spec("tokenizers") is None:
-        pytest.skip("the local model is not installed")
+        pytest.skip("install tokenizers (make clean test) to run")
     return WordPieces(model_directory(None))
 
 

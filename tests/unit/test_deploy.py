@@ -175,7 +175,7 @@ def _has_compose() -> bool:
     )
 
 
-@pytest.mark.skipif(not _has_compose(), reason="Docker Compose is not installed")
+@pytest.mark.skipif(not _has_compose(), reason="install docker with its compose plugin to run")
 def test_compose_accepts_the_file() -> None:
     named = re.findall(r"\$\{(\w+):\?", (DEPLOY / "compose.yaml").read_text())
     env = dict(os.environ) | dict.fromkeys(named, "x")

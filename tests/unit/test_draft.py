@@ -159,7 +159,9 @@ print(most() - before, said)
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells what a process held")
+@pytest.mark.skipif(
+    not Path("/proc/self/clear_refs").exists(), reason="run on Linux: only it tells what a process held"
+)
 @pytest.mark.parametrize(
     ("markup", "expression", "size", "fits"),
     [

@@ -155,7 +155,7 @@ def lines_of_rg(file: Path, options: list[str]) -> list[tuple[int, int, int]]:
     """The lines in which matches begin, the byte where the first does, and the line where that ends."""
     program = ripgrep.program()
     if program is None:
-        pytest.skip("rg is not installed")
+        pytest.skip("install ripgrep to run")
     done = subprocess.run([program, "--no-config", "--json", *options, str(file)], capture_output=True, check=False)
     data, found = file.read_bytes(), dict[int, tuple[int, int, int]]()
     for event in map(json.loads, done.stdout.splitlines()):
@@ -240,7 +240,7 @@ def test_types_are_those_of_rg_and_of_the_index() -> None:
     # not another version's that may be on PATH
     program = Path(sys.executable).with_name("rg")
     if not program.exists():
-        pytest.skip("rg is not installed")
+        pytest.skip("install ripgrep to run")
     listed = subprocess.run([program, "--type-list"], capture_output=True, text=True, check=True).stdout
     theirs = {name: globs.split(", ") for name, globs in (line.split(": ") for line in listed.splitlines())}
     # one is a file called mkfile there; *.C is C++, and small letters are as good as large ones here
@@ -265,7 +265,7 @@ def test_types_choose_by_name_and_by_the_word_of_the_source() -> None:
 def test_names_are_never_options(tmp_path: Path) -> None:
     program = ripgrep.program()
     if program is None:
-        pytest.skip("rg is not installed")
+        pytest.skip("install ripgrep to run")
     names = [b"--pre=touch", b"a\nb", b"\xff", "🎉".encode()]
     for name in names:
         (Path(bytes(tmp_path).decode()) / name.decode("utf-8", "surrogateescape")).write_bytes(b"-e here")
@@ -279,14 +279,14 @@ def test_names_are_never_options(tmp_path: Path) -> None:
 def test_rg_takes_what_is_translated(pattern: str) -> None:
     made, program = compiled_pattern(Grep.model_construct(pattern=pattern, regex=True)), ripgrep.program()
     if program is None:
-        pytest.skip("rg is not installed")
+        pytest.skip("install ripgrep to run")
     assert made.ripgrep is None or ripgrep._takes(program, made.ripgrep, nothing)
 
 
 def test_files_in_other_encodings_are_told(tmp_path: Path) -> None:
     program = ripgrep.program()
     if program is None:
-        pytest.skip("rg is not installed")
+        pytest.skip("install ripgrep to run")
     text = "ascii\nMüller wohnt…\n"
     odd = {"latin": text.encode("cp1252"), "end": b"\n\xfc", "kana": "日本語".encode("shift_jis")}
     plain = {"utf8": text.encode(), "utf16": text.encode("utf-16"), "ascii": b"a\n", "empty": b"", "bin": b"\xff\0"}

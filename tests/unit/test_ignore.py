@@ -297,7 +297,7 @@ def made_up(root: Path, chance: random.Random) -> None:
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     if shutil.which("git") is None:
-        pytest.skip("git is not installed")
+        pytest.skip("install git to run")
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     return tmp_path
 

@@ -327,8 +327,10 @@ def public() -> Iterator[Path]:
     path = Path(tempfile.mkdtemp())
     path.chmod(0o755)
     yield path
-    for folder, _, _ in os.walk(path):
-        Path(folder).chmod(0o755)
+    path.chmod(0o755)
+    for folder, inside, _ in os.walk(path):
+        for name in inside:  # opened before the walk enters it
+            (Path(folder) / name).chmod(0o755)
     shutil.rmtree(path)
 
 

@@ -448,7 +448,7 @@ print(len(chunks), status["VmHWM"].split()[0])
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell a process's peak")
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="run on Linux: only it tells a process's peak")
 @pytest.mark.parametrize("case", HOSTILE)
 def test_ten_megabytes_take_bounded_memory(case: str) -> None:
     name, data = HOSTILE[case]

@@ -57,7 +57,7 @@ watched.close()
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="to take all inotify instances of a user takes another user")
+@pytest.mark.skipif(os.geteuid() != 0, reason="run as root: it takes all inotify instances of another user")
 def test_a_folder_without_inotify_is_looked_through_and_heard_again_later() -> None:
     profile = '{"model": "m", "dimensions": 8}'
     # pytest's own directories are closed to others
@@ -101,7 +101,7 @@ NAMESPACE = ["unshare", "--user", "--map-root-user"]
 def test_directories_that_are_made_beyond_the_systems_handles_are_looked_through(tmp_path: Path) -> None:
     limit = "cat /proc/sys/user/max_inotify_watches"
     if shutil.which("unshare") is None or subprocess.run([*NAMESPACE, "sh", "-c", limit], check=False).returncode:
-        pytest.skip("a number of handles of our own takes a namespace of our own")
+        pytest.skip("install util-linux and allow user namespaces to run (sysctl kernel.unprivileged_userns_clone=1)")
     command = [*NAMESPACE, sys.executable, "-c", CROWDED, str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
     said = [line for line in done.stdout.splitlines() if "max_user_watches" not in line]
@@ -125,7 +125,7 @@ with watched(folder, folder / "home") as looked:
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="to close a directory takes another user")
+@pytest.mark.skipif(os.geteuid() != 0, reason="run as root: it watches as another user")
 def test_a_directory_that_may_not_be_read_hides_no_other() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.chown(folder, SOMEBODY, SOMEBODY)

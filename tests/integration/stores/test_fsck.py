@@ -200,7 +200,7 @@ def test_a_namespace_deleted_during_a_task_is_noticed_at_its_end(ground: Ground)
 def test_what_is_left_of_a_namespace_keeps_no_task_waiting(ground: Ground) -> None:
     """As when somebody deletes a directory of LanceDB's while a commit is at work."""
     if ground.resources.settings.vector_store != "lancedb":
-        pytest.skip("has no directory")
+        pytest.skip("run over LanceDB, which alone keeps a directory")
     tool, index = ground.indexed("torn")
     shutil.rmtree(ground.resources.home / "lancedb" / f"{index.namespace}.lance" / "data")
     (ground.root / "torn" / "0.md").write_text("# new\n\nIts three old chunks are to be deleted.\n")

@@ -1,0 +1,107 @@
+"""`make test` runs every part, whatever becomes of the one before, and ends with one summary."""
+
+from __future__ import annotations
+
+import ast
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.__main__ import PARTS, main
+
+ROOT = Path(__file__).parents[2]
+PLAIN = ("-q", "-c", os.devnull, "-p", "no:xdist", "-p", "no:cacheprovider")
+FIRST = """
+import pytest
+
+def test_good(): pass
+def test_bad(): assert False
+@pytest.mark.skip(reason="install this to run")
+def test_skipped(): pass
+@pytest.fixture
+def broken():
+    yield
+    raise OSError
+def test_with_an_error_at_its_end(broken): pass
+"""
+SECOND = """
+import pytest
+
+def test_good(): pass
+def test_better(): pass
+def test_skipped(): pytest.skip("install this to run")
+"""
+
+
+def part(directory: Path, name: str, text: str) -> tuple[str, ...]:
+    path = directory / f"test_{name}.py"
+    path.write_text(text)
+    return (*PLAIN, "--rootdir", str(directory), str(path))
+
+
+def test_a_failure_stops_no_later_part_and_all_are_counted_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([part(tmp_path, "first", FIRST), part(tmp_path, "second", SECOND)]) == 1
+    said = capsys.readouterr().out.splitlines()
+    assert said[-3:] == ["Skipped:", "     2  install this to run", "3 passed, 2 failed, 2 skipped"]
+
+
+def test_success_is_told_as_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([part(tmp_path, "second", "def test_good(): pass")]) == 0
+    assert capsys.readouterr().out.splitlines()[-2:] == ["Nothing was skipped.", "1 passed, 0 failed, 0 skipped"]
+
+
+def test_a_part_that_cannot_begin_is_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    last = part(tmp_path, "second", SECOND)
+    assert main([(*PLAIN, "--no-such-option"), last]) == pytest.ExitCode.USAGE_ERROR
+    assert capsys.readouterr().out.splitlines()[-1] == "2 passed, 1 failed, 1 skipped"
+
+
+def test_an_interrupt_ends_it_and_begins_no_later_part(tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    waits = part(
+        tmp_path, "waits", f"import time\ndef test_it():\n    open({str(begun)!r}, 'w')\n    time.sleep(600)\n"
+    )
+    parts = [waits, part(tmp_path, "second", SECOND)]
+    code = f"import sys\nfrom tests.__main__ import main\nsys.exit(main({parts!r}))"
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        deadline = time.monotonic() + 60
+        while not begun.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)
+        said, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "2 passed" not in said
+    assert said.splitlines()[-1].endswith(" skipped")
+
+
+def test_every_directory_of_tests_is_in_a_part() -> None:
+    named = {Path(argument) for part in PARTS for argument in part if argument.startswith("tests/")}
+    found = {path.relative_to(ROOT) for path in (ROOT / "tests").rglob("test_*.py")}
+    assert [path for path in sorted(found) if not named & {*path.parents}] == []
+    assert "-m tests\n" in (ROOT / "Makefile").read_text()
+
+
+def test_every_skip_says_what_would_run_it() -> None:
+    skips = []
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in {
+                "skip",
+                "skipif",
+                "importorskip",
+            }:
+                reasons = [word.value for word in node.keywords if word.arg == "reason"]
+                reasons += [] if ast.unparse(node.func).endswith(("skipif", "importorskip")) else node.args
+                said = ast.unparse(reasons[0]) if reasons else ""
+                skips.append((path.name, node.lineno, said))
+    bad = [skip for skip in skips if not skip[2].strip("f'\"").startswith(("install ", "set ", "run ", "PILLOW"))]
+    assert bad == []
+    assert len(skips) > 10
