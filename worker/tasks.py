@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
+import multiprocessing
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -57,6 +59,16 @@ def resources() -> Resources:
 @signals.setup_logging.connect
 def _configure_logs(**_: Any) -> None:
     logs.configure(Settings().log_level)
+
+
+@signals.worker_init.connect
+def _check_semaphores(**_: Any) -> None:
+    """End with one sentence where Celery's pool would end with a traceback."""
+    try:
+        multiprocessing.Lock()
+    except OSError as error:
+        place = "/dev/shm" if sys.platform == "linux" else "the place of semaphores"  # noqa: S108 - where Linux keeps them
+        raise SystemExit(f"{place} is not writable ({error.strerror}); worker processes need it") from None
 
 
 @signals.worker_init.connect

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -20,6 +21,10 @@ LEASH = Path(__file__).with_name("leash.py")
 
 #: A log that is larger when its program starts becomes NAME.log.1; bytes.
 LOG_LIMIT = 20_000_000
+
+#: A traceback in a line of `worker.logs`, with its line breaks and quotes escaped; and what is printed of a line.
+_TRACEBACK = re.compile(r' exception="((?:[^"\\]|\\.)*)"')
+_LONGEST_LINE = 300
 
 #: How long a new process waits for the last one of its name to be gone, seconds.
 HANDOVER = 15.0
@@ -108,11 +113,29 @@ def log_file(home: Path, name: str) -> Path:
 
 
 def last_lines(home: Path, name: str, count: int = 8) -> str:
-    """The end of the program's log, indented."""
+    """The end of the program's log, indented; of a traceback in one line only the error."""
+    return "\n".join(f"    | {_error_of(line)}" for line in _last_lines(home, name)[-count:])
+
+
+def cause(home: Path, name: str, code: int) -> str:
+    """Why the program ended with this code, in one line: the signal, else the last that its log says."""
+    if code < 0:
+        return f"{Signals(-code).name} ended it"
+    said = (_error_of(line).strip() for line in reversed(_last_lines(home, name)))
+    return next(filter(None, said), f"it ended with {code}").removesuffix(".")
+
+
+def _last_lines(home: Path, name: str) -> list[str]:
     with log_file(home, name).open("rb") as log:
-        log.seek(max(0, log.seek(0, os.SEEK_END) - 16_384))
-        lines = log.read().decode(errors="replace").splitlines()[-count:]
-    return "\n".join(f"    | {line}" for line in lines)
+        log.seek(max(0, log.seek(0, os.SEEK_END) - 65_536))
+        return log.read().decode(errors="replace").splitlines()
+
+
+def _error_of(line: str) -> str:
+    """The last line of the traceback that a structured line holds, else the line; a long one is cut."""
+    found = _TRACEBACK.search(line)
+    text = found[1].replace('\\"', '"').rpartition("\\n")[2] if found else line
+    return text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}…"
 
 
 def write_private(path: Path, text: str) -> None:
@@ -258,15 +281,18 @@ def running(program: Program, home: Path, patience: float = 60.0) -> Iterator[Pr
     process = start(program, home)
     try:
         if not wait_until(program.ready, patience, give_up=process.ended):
-            raise StackError(not_ready(program.name, home))
+            raise StackError(not_ready(program.name, home, process.child.returncode))
         yield process
     finally:
         stop([process])
 
 
-def not_ready(name: str, home: Path) -> str:
-    """What to tell when a program does not start."""
-    return f"{name} does not start; its log, {log_file(home, name)}, ends with\n{last_lines(home, name)}"
+def not_ready(name: str, home: Path, code: int | None = None) -> str:
+    """What to tell when a program does not start; `code` is what it ended with, None if it still runs."""
+    log = log_file(home, name)
+    if code is not None:
+        return f"{name} does not start: {cause(home, name, code)}. Its log is {log}"
+    return f"{name} does not start; its log, {log}, ends with\n{last_lines(home, name)}"
 
 
 def free_port(preferred: int, host: str = "127.0.0.1") -> int:

@@ -27,12 +27,13 @@ ROUND = 0.1
 
 @dataclass(slots=True)
 class _Slot:
-    """A program, its process, and how often that died in a row."""
+    """A program, its process, how often that died in a row, and what it last ended with."""
 
     program: Program
     process: Process | None = None
     deaths: int = 0
     due: float = 0.0
+    code: int | None = None
     ready: bool = False
 
 
@@ -100,8 +101,8 @@ class Supervisor:
                 raise StackError(self._late(stage))
 
     def _late(self, stage: Iterable[_Slot]) -> str:
-        late = next(slot.program.name for slot in stage if not slot.ready)
-        return processes.not_ready(late, self._home)
+        late = next(slot for slot in stage if not slot.ready)
+        return processes.not_ready(late.program.name, self._home, late.code)
 
     def _round(self) -> None:
         for slot in self._slots:
@@ -121,14 +122,14 @@ class Supervisor:
     def _died(self, slot: _Slot, process: Process) -> None:
         settled = time.monotonic() - process.started > SETTLED
         slot.deaths = 0 if settled else slot.deaths
-        slot.process = None
-        name = slot.program.name
+        name, code = slot.program.name, process.child.returncode
+        slot.process, slot.code = None, code
         self._postpone(slot)
         if slot.deaths < LOOP:
-            self._say(f"  {name} ended with {process.child.returncode}; starting it again")
+            self._say(f"  {name} ended with {code}; starting it again")
         elif slot.deaths == LOOP:
-            log = processes.log_file(self._home, name)
-            self._say(f"  {name} ends again and again; {log} says\n{processes.last_lines(self._home, name)}")
+            why, log = processes.cause(self._home, name, code), processes.log_file(self._home, name)
+            self._say(f"  {name} ends again and again: {why}. Its log is {log}")
 
     def _postpone(self, slot: _Slot) -> None:
         slot.due = time.monotonic() + min(FIRST_WAIT * 2**slot.deaths, LONGEST_WAIT)

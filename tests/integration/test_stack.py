@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,9 +15,10 @@ from socket import create_server
 import psycopg
 import pytest
 from redis import Redis
+from structlog.processors import LogfmtRenderer
 
 from api.stack import StackError, environment, postgres, redis, services, stack
-from api.stack.processes import Program, free_port, running, server_port, start, stop, wait_until
+from api.stack.processes import Program, free_port, log_file, running, server_port, start, stop, wait_until
 from api.stack.supervisor import Supervisor
 from worker.settings import Settings
 
@@ -166,9 +168,55 @@ def test_a_program_that_never_gets_ready_is_reported_with_its_log(tmp_path: Path
     broken = toy(tmp_path, "one", "raise SystemExit('no such colour')")
     never = Program(broken.name, broken.command, lambda: False, broken.cwd, broken.env)
     supervisor = Supervisor([[never]], tmp_path, said.append)
-    with pytest.raises(StackError, match=r"one does not start(.|\n)*no such colour"):
+    with pytest.raises(StackError, match=r"one does not start: no such colour\."):
         supervisor.start(2)
-    assert any("again and again" in line and "no such colour" in line for line in said)
+    assert f"  one ends again and again: no such colour. Its log is {log_file(tmp_path, 'one')}" in said
+
+
+#: A line of the log of a worker that Celery ended.
+CRITICAL = LogfmtRenderer(key_order=["level", "event"])(
+    None,
+    "",
+    {
+        "level": "critical",
+        "event": "Unrecoverable error",
+        "exception": 'Traceback:\n  File "a.py", line 1\nOSError: [Errno 30] Read-only "file" system',
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "cause"),
+    [
+        ("raise SystemExit('There is no such colour.')", "There is no such colour"),
+        ("raise ValueError('no such colour')", "ValueError: no such colour"),
+        (f"print({CRITICAL!r}); raise SystemExit(1)", 'OSError: [Errno 30] Read-only "file" system'),
+        ("import os; os.kill(os.getpid(), 9)", "SIGKILL ended it"),
+        ("raise SystemExit(3)", "it ended with 3"),
+        ("raise SystemExit('x' * 5000)", f"{'x' * 300}…"),
+    ],
+)
+def test_why_a_program_does_not_start_is_told_in_one_line(tmp_path: Path, code: str, cause: str) -> None:
+    broken = toy(tmp_path, "one", code)
+    never = Program(broken.name, broken.command, lambda: False, broken.cwd, broken.env)
+    with pytest.raises(StackError) as caught, running(never, tmp_path):
+        pass
+    assert str(caught.value) == f"one does not start: {cause}. Its log is {log_file(tmp_path, 'one')}"
+
+
+def test_a_worker_that_can_make_no_semaphore_says_so(tmp_path: Path) -> None:
+    closed = "mount -t tmpfs -o ro tmpfs /dev/shm"
+    if shutil.which("unshare") is None or subprocess.run(["unshare", "-m", "sh", "-c", closed], check=False).returncode:
+        pytest.skip("run as root on Linux, with the right to mount: it closes /dev/shm")
+    command = f"{closed} && exec {sys.executable} -m celery -A worker.app worker -P prefork -c 1 -Q fast"
+    env = {**os.environ, "CELERY_BROKER_URL": "memory://", "FOLDEX_HOME": str(tmp_path)}
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", command], cwd=ROOT, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    said = done.stderr.strip().splitlines()[-1]
+    assert said == "/dev/shm is not writable (Read-only file system); worker processes need it"
+    assert "Traceback" not in done.stderr
 
 
 def test_a_program_that_ignores_the_signal_is_killed_with_all_of_its_session(tmp_path: Path) -> None:
