@@ -16,6 +16,7 @@ from worker.embed import Embedder
 from worker.embed.budget import Budget
 from worker.embed.ledger import Rate
 from worker.embed.models import LOCAL_PREFIX, open_embedder, resolve, tokenizer_for
+from worker.garbage import uncollected
 from worker.ignore import EVERYTHING, Rules, rules_of
 from worker.objects import Objects, open_objects
 from worker.settings import LOCAL_MODEL, Settings
@@ -190,7 +191,8 @@ def chunk_settings(settings: Settings, size: int | None, overlap: int | None) ->
 def preload(settings: Settings) -> None:
     """Import what tasks will need, before a fork: once instead of once a process, in memory that all of them share.
 
-    Nothing is opened: connections do not survive a fork. LanceDB is not even imported, because it starts threads then.
+    Nothing is opened: connections do not survive a fork. LanceDB itself is not imported, as that starts a thread, but
+    what it imports is, which is most of the time.
     """
     if settings.default_embedding_model != LOCAL_MODEL:
         from worker.embed.litellm import warm
@@ -198,6 +200,11 @@ def preload(settings: Settings) -> None:
         warm()
         cl100k()
     preload_store(settings)
+    if store_name(settings) == "lancedb":
+        with uncollected():
+            import lance_namespace  # noqa: F401 - hundreds of models, which it builds on import
+            import pyarrow.compute
+            import pyarrow.dataset  # noqa: F401 - for its import alone
 
 
 def preload_store(settings: Settings) -> None:

@@ -56,7 +56,7 @@ def send() -> bool:
 def test_an_index_lives_and_dies_over_rabbitmq(running: Service, root: Path) -> None:
     folder = write(root / "life", **SECTIONS)
     tool = running.local_tool(folder)
-    assert running.wait(tool)["indexed_files"] == 3
+    assert running.wait(tool, seconds=120)["indexed_files"] == 3
     (folder / "apples.md").write_text("# Zebras\n\nZebras have stripes.\n")
     os.utime(folder / "apples.md", (LONG_AGO, LONG_AGO + 9))
     (folder / "birds.md").unlink()
@@ -69,10 +69,10 @@ def test_an_index_lives_and_dies_over_rabbitmq(running: Service, root: Path) -> 
 
 
 def test_a_task_that_waits_for_its_provider_goes_on(running: Service, root: Path, provider: EmbeddingsFake) -> None:
-    provider.fail_next(503, count=7)
+    provider.fail_next(503, count=5)
     tool = running.local_tool(write(root / "waiting", a="Patience.", b="More patience.", c="Much more patience."))
     eventually(lambda: "Waiting" in (running.status(tool)["warning"] or ""), 40, running.logs)
-    assert running.wait(tool)["indexed_files"] == 3
+    assert running.wait(tool, seconds=120)["indexed_files"] == 3
 
 
 def test_messages_are_counted_and_a_missing_queue_is_empty(app: Any) -> None:
@@ -145,4 +145,4 @@ def test_a_task_that_was_made_without_a_broker_runs_when_it_is_back(running: Ser
     tool = running.local_tool(folder)
     assert running.status(tool)["status"] == "pending"
     rabbit.restart()
-    assert running.wait(tool)["indexed_files"] == 3
+    assert running.wait(tool, seconds=120)["indexed_files"] == 3
