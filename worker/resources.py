@@ -26,6 +26,9 @@ from worker.state.tools import Index
 from worker.tokens import Tokenizer, cl100k
 from worker.vectors import VectorStore
 
+#: Every vector store that an index can be in.
+STORES = ("turbopuffer", "lancedb")
+
 _SOURCE: TypeAdapter[AnySource] = TypeAdapter(AnySource)
 
 

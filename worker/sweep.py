@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import functools
-from collections import defaultdict
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 import psycopg
 import structlog
 
-from schemas.errors import StoreError
+from schemas.errors import FoldexError
 from worker.app import BULK, FAST, MAX_SLICES, crowded, queued, send, send_plan
-from worker.resources import Resources
-from worker.state import alone, cache, chunks, drift, files, strays, tasks, tools, watch
-from worker.state.chunks import Tombstone
+from worker.resources import STORES, Resources
+from worker.state import alone, cache, chunks, drift, files, strays, tasks, tools, upkeep, watch
+from worker.state.chunks import Tombstones
+from worker.state.tools import Buried
+
+T = TypeVar("T")
 
 #: What only one process does at a time, in all.
 SWEEP = "sweep"
 #: Seconds that it has for that, far more than it takes.
 SWEEP_SECONDS = 10
-#: Vectors deleted by one sweep.
-MAX_TOMBSTONES = 5000
+#: Seconds that one sweep spends on the deletes of one store, and again on its purges; a request may take longer.
+UPKEEP_SECONDS = 1.5
+#: Indexes that one sweep looks after in one store, and vectors that it deletes of each.
+MAX_INDEXES, MAX_TOMBSTONES = 100, 1000
+#: A folder whose run could not be started is tried again after so long.
+FOLLOW_PAUSE = timedelta(minutes=1)
 
 log = structlog.get_logger()
 
@@ -129,12 +136,22 @@ def _send_afresh(resources: Resources, wake: Wake) -> int:
 def _follow_folders(resources: Resources) -> int:
     """Start the runs that changes and schedules ask for."""
     watch.schedule(resources.pool)
-    rest = timedelta(seconds=resources.settings.watch_rest_seconds)
-    started = [watch.start(resources.pool, index_id, rest) for index_id in watch.due(resources.pool)]
-    for run in started:
-        if run is not None:
-            send_plan(run.task_id, run.tool_id)
-    return len(started)
+    due = watch.due(resources.pool)
+    for index_id in due:
+        try:
+            _follow(resources, index_id)
+        except psycopg.OperationalError:
+            raise
+        except Exception:  # nor must one folder keep the others from theirs
+            log.exception("a run could not be started", index_id=str(index_id))
+            watch.put_off(resources.pool, index_id, FOLLOW_PAUSE)
+    return len(due)
+
+
+def _follow(resources: Resources, index_id: UUID) -> None:
+    run = watch.start(resources.pool, index_id, timedelta(seconds=resources.settings.watch_rest_seconds))
+    if run is not None:
+        send_plan(run.task_id, run.tool_id)
 
 
 def _send_strays(resources: Resources) -> int:
@@ -153,30 +170,59 @@ def _send_checks(resources: Resources) -> int:
     return len(due)
 
 
-def _delete_vectors(resources: Resources) -> int:
+def _delete_vectors(resources: Resources, indexes: int = MAX_INDEXES, each: int = MAX_TOMBSTONES) -> int:
     """Repeat deletes that were not confirmed, and all of them once no late write can follow any more."""
-    by_namespace: dict[tuple[str, str, int], list[Tombstone]] = defaultdict(list)
-    for tombstone in chunks.due_tombstones(resources.pool, MAX_TOMBSTONES):
-        by_namespace[tombstone.namespace, tombstone.vector_store, tombstone.dimensions].append(tombstone)
-    for (namespace, store, dimensions), tombstones in by_namespace.items():
-        try:
-            resources.store(store, "store").write(namespace, dimensions, deletes=[t.id for t in tombstones])
-        except StoreError as error:
-            log.warning("vectors not deleted yet", namespace=namespace, code=error.code, reason=error.message)
-            continue
-        chunks.confirm_deleted(resources.pool, [t.id for t in tombstones])
-        chunks.purge_tombstones(resources.pool, [t.id for t in tombstones if t.final])
-    return sum(len(tombstones) for tombstones in by_namespace.values())
+
+    def delete(store: str, index: Tombstones) -> bool:
+        resources.store(store, "store").write(index.namespace, index.dimensions, deletes=index.ids)
+        chunks.confirm_deleted(resources.pool, index.ids)
+        chunks.purge_tombstones(resources.pool, index.final)
+        return len(index.ids) < each
+
+    return sum(
+        _look_after(resources, index.index_id, index.namespace, partial(delete, store, index))
+        for store in STORES
+        for index in _in_time(chunks.due_tombstones(resources.pool, store, indexes=indexes, each=each))
+    )
 
 
-def _purge_indexes(resources: Resources) -> int:
+def _purge_indexes(resources: Resources, limit: int = MAX_INDEXES) -> int:
     """Vectors first, rows last; the index's own row keeps its namespace's name until late writes are impossible."""
-    buried = tools.buried(resources.pool)
-    for index in buried:
-        try:
-            resources.store(index.vector_store, index.keyword_index).drop(index.namespace)
-        except StoreError as error:
-            log.warning("namespace not deleted yet", namespace=index.namespace, code=error.code, reason=error.message)
-            continue
-        tools.purge(resources.pool, index.id, final=index.final)
-    return len(buried)
+
+    def purge(store: str, index: Buried) -> bool:
+        resources.store(store, index.keyword_index).drop(index.namespace)
+        return tools.purge(resources.pool, index.id, final=index.final)
+
+    return sum(
+        _look_after(resources, index.id, index.namespace, partial(purge, store, index))
+        for store in STORES
+        for index in _in_time(tools.buried(resources.pool, store, limit))
+    )
+
+
+def _in_time(due: Iterable[T]) -> Iterator[T]:
+    """The first of them, and more until the time of one store is spent."""
+    until = time.monotonic() + UPKEEP_SECONDS
+    for index in due:
+        yield index
+        if time.monotonic() > until:
+            return
+
+
+def _look_after(resources: Resources, index_id: UUID, namespace: str, work: Callable[[], bool]) -> bool:
+    """Do the upkeep of one index, whose failure concerns no other; False where it failed.
+
+    `work` tells whether everything due was done; the rest waits for its next turn.
+    """
+    try:
+        record = upkeep.done if work() else upkeep.requeue
+    except psycopg.OperationalError:
+        raise
+    except FoldexError as error:
+        log.warning("vectors not deleted yet", namespace=namespace, code=error.code, reason=error.message)
+        record = upkeep.put_off
+    except Exception:
+        log.exception("vectors not deleted yet", namespace=namespace)
+        record = upkeep.put_off
+    record(resources.pool, index_id)
+    return record is not upkeep.put_off

@@ -15,6 +15,7 @@ from psycopg.rows import class_row, dict_row
 from schemas.document import Chunk
 from schemas.errors import LeaseLost
 from worker.state import Pool, load, reading
+from worker.state.upkeep import LONGEST_PAUSE
 
 #: The longest a write may still arrive after its sender gave up: the store's time-out of 15 s, times a wide margin.
 LATE_WRITE = timedelta(minutes=5)
@@ -61,15 +62,14 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Tombstone:
-    """A vector to be deleted; `final` once no late write can bring it back."""
+class Tombstones:
+    """Vectors of one index that are to be deleted; `final` are those of them that no late write can bring back."""
 
-    id: UUID
     index_id: UUID
     namespace: str
-    vector_store: str
     dimensions: int
-    final: bool
+    ids: list[UUID]
+    final: list[UUID]
 
 
 def live(pool: Pool, files: Sequence[UUID]) -> dict[UUID, list[Live]]:
@@ -153,11 +153,15 @@ def confirm_deleted(pool: Pool, ids: Sequence[UUID]) -> None:
         connection.execute(_SQL["confirm_deleted"], {"ids": list(ids)})
 
 
-def due_tombstones(pool: Pool, limit: int) -> list[Tombstone]:
-    """Vectors whose first delete was not confirmed, or whose second is due."""
-    values = {"late": LATE_WRITE, "patience": FIRST_DELETE, "limit": limit}
+def due_tombstones(pool: Pool, vector_store: str, *, indexes: int, each: int) -> list[Tombstones]:
+    """Vectors whose first delete was not confirmed, or whose second is due; the index that waits longest comes first.
+
+    At most so many `indexes` of one store, and so many vectors of `each`.
+    """
+    values = {"vector_store": vector_store, "indexes": indexes, "each": each, "longest": LONGEST_PAUSE}
+    values |= {"late": LATE_WRITE, "patience": FIRST_DELETE}
     with pool.connection() as connection:
-        return connection.cursor(row_factory=class_row(Tombstone)).execute(_SQL["due_tombstones"], values).fetchall()
+        return connection.cursor(row_factory=class_row(Tombstones)).execute(_SQL["due_tombstones"], values).fetchall()
 
 
 def purge_tombstones(pool: Pool, ids: Sequence[UUID]) -> None:

@@ -86,11 +86,35 @@ SELECT id, context, chunk_text FROM chunk WHERE file_id = %(file_id)s AND live A
 UPDATE chunk_tombstone SET deleted_at = now() WHERE id = ANY (%(ids)s) AND deleted_at IS NULL
 
 -- name: due_tombstones
-SELECT c.id, c.index_id, i.namespace, i.vector_store, (i.settings -> 'embedder' ->> 'dimensions')::int AS dimensions,
-       c.created_at < now() - %(late)s AS final
-FROM chunk_tombstone c JOIN search_index i ON i.id = c.index_id
-WHERE c.created_at < now() - %(late)s OR c.deleted_at IS NULL AND c.created_at < now() - %(patience)s
-ORDER BY c.created_at LIMIT %(limit)s
+-- the recursion skips from one index that has tombstones to the next: most have none
+WITH RECURSIVE owners AS (
+    (SELECT index_id FROM chunk_tombstone ORDER BY index_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT d.index_id FROM chunk_tombstone d WHERE d.index_id > h.index_id ORDER BY d.index_id LIMIT 1)
+    FROM owners h WHERE h.index_id IS NOT NULL
+), chosen AS (
+    SELECT i.id, i.namespace, (i.settings -> 'embedder' ->> 'dimensions')::int AS dimensions,
+           coalesce(u.after, o.created_at) AS since
+    FROM owners h JOIN search_index i ON i.id = h.index_id AND i.vector_store = %(vector_store)s
+    LEFT JOIN search_index_upkeep u ON u.index_id = i.id
+    CROSS JOIN LATERAL (
+        SELECT c.created_at FROM chunk_tombstone c
+        WHERE c.index_id = i.id
+          AND (c.created_at < now() - %(late)s OR c.deleted_at IS NULL AND c.created_at < now() - %(patience)s)
+        ORDER BY c.created_at LIMIT 1) o
+    -- none is put off for longer, unless Postgres' clock was set back
+    WHERE coalesce(NOT u.after BETWEEN now() AND now() + %(longest)s, true)
+    ORDER BY since LIMIT %(indexes)s
+)
+SELECT n.id AS index_id, n.namespace, n.dimensions, t.ids, coalesce(t.final, '{}') AS final
+FROM chosen n CROSS JOIN LATERAL (
+    SELECT array_agg(d.id) AS ids, array_agg(d.id) FILTER (WHERE d.final) AS final
+    FROM (
+        SELECT c.id, c.created_at < now() - %(late)s AS final FROM chunk_tombstone c
+        WHERE c.index_id = n.id
+          AND (c.created_at < now() - %(late)s OR c.deleted_at IS NULL AND c.created_at < now() - %(patience)s)
+        ORDER BY c.created_at LIMIT %(each)s) d) t
+ORDER BY n.since
 
 -- name: purge_tombstones
 DELETE FROM chunk_tombstone WHERE id = ANY (%(ids)s)

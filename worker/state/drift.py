@@ -140,9 +140,9 @@ def compared(pool: Pool, index_id: UUID) -> None:
         connection.execute(_SQL["compared"], {"index_id": index_id})
 
 
-def due(pool: Pool) -> list[UUID]:
+def due(pool: Pool, limit: int = MAX_CHECKS) -> list[UUID]:
     """Idle indexes whose namespaces were not compared for long, or that a search asks about; they count as compared."""
-    return _ids(pool, "due", {"every": CHECK_EVERY, "limit": MAX_CHECKS})
+    return _ids(pool, "due", {"every": CHECK_EVERY, "limit": limit})
 
 
 def ask(pool: Pool, index_id: UUID) -> bool:

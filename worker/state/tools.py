@@ -21,6 +21,7 @@ from schemas.status import TaskKind
 from schemas.tool import IndexSettings, ToolConfig
 from worker.state import Pool, handover, load, reading, tasks
 from worker.state.chunks import LATE_WRITE
+from worker.state.upkeep import LONGEST_PAUSE
 
 #: Turbopuffer's limit for the name of a namespace.
 MAX_NAMESPACE = 128
@@ -88,7 +89,6 @@ class Buried:
 
     id: UUID
     namespace: str
-    vector_store: str
     keyword_index: str
     final: bool
 
@@ -229,17 +229,17 @@ def project_exists(pool: Pool, project_id: str) -> bool:
         return row is not None and bool(row[0])
 
 
-def buried(pool: Pool) -> list[Buried]:
-    """Deleted indexes, the longest dead first."""
+def buried(pool: Pool, vector_store: str, limit: int) -> list[Buried]:
+    """Deleted indexes of one vector store, the one that waits longest first."""
+    values = {"vector_store": vector_store, "limit": limit, "late": LATE_WRITE, "longest": LONGEST_PAUSE}
     with pool.connection() as connection:
-        cursor = connection.cursor(row_factory=class_row(Buried))
-        return cursor.execute(_SQL["buried"], {"late": LATE_WRITE}).fetchall()
+        return connection.cursor(row_factory=class_row(Buried)).execute(_SQL["buried"], values).fetchall()
 
 
-def purge(pool: Pool, index_id: UUID, *, final: bool) -> None:
+def purge(pool: Pool, index_id: UUID, *, final: bool) -> bool:
     """Delete the rows of a buried index, its own (which keeps the namespace's name) only when `final`.
 
-    A large index takes several rounds.
+    A large index takes several rounds; True after the last.
     """
     steps = ["purge_tombstones", "purge_listing", "purge_chunks", "purge_files", *(["purge_index"] if final else [])]
     deadline = time.monotonic() + PURGE_SECONDS
@@ -247,3 +247,4 @@ def purge(pool: Pool, index_id: UUID, *, final: bool) -> None:
         with pool.connection() as connection:
             if not connection.execute(_SQL[steps[0]], {"index_id": index_id}).rowcount:
                 steps.pop(0)
+    return not steps

@@ -81,11 +81,13 @@ ON CONFLICT DO NOTHING RETURNING key
 
 -- name: buried
 -- due twice: while there are files left, and once no late write can follow any more
-SELECT id, namespace, vector_store, keyword_index, deleted_at < now() - %(late)s AS final
-FROM search_index i
-WHERE deleted_at <= now()
+SELECT i.id, namespace, keyword_index, deleted_at < now() - %(late)s AS final
+FROM search_index i LEFT JOIN search_index_upkeep u ON u.index_id = i.id
+WHERE vector_store = %(vector_store)s AND deleted_at <= now()
   AND (deleted_at < now() - %(late)s OR EXISTS (SELECT FROM search_index_file f WHERE f.index_id = i.id))
-ORDER BY deleted_at LIMIT 100
+  -- none is put off for longer, unless Postgres' clock was set back
+  AND coalesce(NOT u.after BETWEEN now() AND now() + %(longest)s, true)
+ORDER BY coalesce(u.after, deleted_at) LIMIT %(limit)s
 
 -- name: purge_chunks
 DELETE FROM chunk WHERE id IN (SELECT id FROM chunk WHERE index_id = %(index_id)s LIMIT 5000)

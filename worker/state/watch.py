@@ -22,6 +22,8 @@ from worker.state import Pool, handover, load, tasks
 #: A run waits until a folder has been quiet for so long, but no longer than `PATIENCE` for the first change.
 QUIET = timedelta(seconds=2)
 PATIENCE = timedelta(seconds=15)
+#: Tools whose time has come that one sweep takes up, and runs that it starts.
+MAX_SCHEDULED, MAX_DUE = 100, 50
 #: Runs of an index whose rows are kept, where they start by themselves.
 KEPT_RUNS = 1000
 
@@ -83,16 +85,22 @@ def look_at_nodes(pool: Pool, index_id: UUID) -> None:
         connection.execute(_SQL["look_at_nodes"], {"index_id": index_id, "quiet": QUIET})
 
 
-def schedule(pool: Pool) -> None:
+def schedule(pool: Pool, limit: int = MAX_SCHEDULED) -> None:
     """Note which tools' time has come again."""
     with pool.connection() as connection:
-        connection.execute(_SQL["schedule"])
+        connection.execute(_SQL["schedule"], {"limit": limit})
 
 
-def due(pool: Pool) -> list[UUID]:
+def due(pool: Pool, limit: int = MAX_DUE) -> list[UUID]:
     """Indexes whose run has waited long enough."""
     with pool.connection() as connection:
-        return [index_id for (index_id,) in connection.execute(_SQL["due"]).fetchall()]
+        return [index_id for (index_id,) in connection.execute(_SQL["due"], {"limit": limit}).fetchall()]
+
+
+def put_off(pool: Pool, index_id: UUID, pause: timedelta) -> None:
+    """Have the run of an index wait, so that others have their turn."""
+    with pool.connection() as connection:
+        connection.execute(_SQL["put_off"], {"index_id": index_id, "pause": pause})
 
 
 def start(pool: Pool, index_id: UUID, rest: timedelta) -> Started | None:

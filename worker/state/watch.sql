@@ -53,7 +53,7 @@ WHERE c.seen IS DISTINCT FROM excluded.seen
 -- name: schedule
 -- a run that is open will do
 WITH due AS (
-    SELECT id FROM search_tool WHERE next_run_at <= now() ORDER BY next_run_at LIMIT 100 FOR NO KEY UPDATE SKIP LOCKED
+    SELECT id FROM search_tool WHERE next_run_at <= now() ORDER BY next_run_at LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
 ), moved AS (
     UPDATE search_tool s SET next_run_at = now() + make_interval(secs => (config ->> 'every')::float8)
     FROM due WHERE s.id = due.id
@@ -67,7 +67,10 @@ ORDER BY m.index_id
 ON CONFLICT (index_id) DO UPDATE SET since = coalesce(c.since, now()), due_at = least(c.due_at, now())
 
 -- name: due
-SELECT index_id FROM search_index_change WHERE due_at <= now() ORDER BY due_at LIMIT 50
+SELECT index_id FROM search_index_change WHERE due_at <= now() ORDER BY due_at LIMIT %(limit)s
+
+-- name: put_off
+UPDATE search_index_change SET due_at = now() + %(pause)s WHERE index_id = %(index_id)s AND due_at <= now()
 
 -- name: take
 -- the first run is the look at what was missed, after which no watch has to rest

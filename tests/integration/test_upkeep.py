@@ -1,0 +1,295 @@
+"""What the sweep deletes in vector stores: each index by itself, whatever becomes of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import numpy as np
+import psycopg
+import pytest
+from structlog.testing import capture_logs
+
+from schemas.errors import StoreUnavailable
+from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
+from schemas.tool import IndexSettings, ToolConfig
+from worker import sweep
+from worker.keywords import Keywords
+from worker.resources import Resources
+from worker.settings import Settings
+from worker.state import Pool, drift, tools, upkeep, watch
+from worker.vectors import Row, VectorStore
+
+SETTINGS = IndexSettings(embedder=EmbedderProfile(model="m", dimensions=4), chunks=ChunkSettings(), max_file_bytes=1000)
+
+
+@pytest.fixture
+def resources(database_url: str, tmp_path: Path) -> Iterator[Resources]:
+    """A worker without a key for Turbopuffer."""
+    made = Resources(Settings(database_url=database_url, foldex_home=tmp_path))
+    # to render tracebacks takes longer than these tests
+    with made.pool, capture_logs():
+        yield made
+        do(made.pool, "DELETE FROM search_tool")
+        do(made.pool, "DELETE FROM search_index")
+
+
+def do(pool: Pool, statement: str, *values: object) -> list[tuple[Any, ...]]:
+    with pool.connection() as connection:
+        cursor = connection.execute(statement.encode(), values or None)
+        return cursor.fetchall() if cursor.description else []
+
+
+def index(resources: Resources, store: str = "lancedb") -> tools.Index:
+    """An index of a project of its own, with a namespace of three vectors where the store can be reached."""
+    source = LocalSource(kind="local", path="/nowhere")
+    wanted = tools.NewIndex(f"p-{uuid4().hex}", source, "h.1", SETTINGS, store, "store")
+    tool, _ = tools.create(resources.pool, wanted, name="", config=ToolConfig())
+    made = tools.index_of_tool(resources.pool, tool)
+    assert made is not None
+    if store == "lancedb":
+        rows = [Row(uuid4(), np.ones(4, dtype=np.float32), {}, Keywords("word", "word")) for _ in range(3)]
+        lance(resources).write(made.namespace, 4, upserts=rows)
+    return made
+
+
+def lance(resources: Resources) -> VectorStore:
+    """The store as it is, also where some namespaces fail for the sweep."""
+    store = resources.store("lancedb", "store")
+    return getattr(store, "real", store)
+
+
+def stored(resources: Resources, made: tools.Index) -> list[UUID]:
+    return lance(resources).ids(made.namespace, None, 10)
+
+
+def bury_vectors(resources: Resources, made: tools.Index, age: str = "1 min") -> None:
+    """Tombstones for what the namespace holds, or for three ids where it cannot be reached."""
+    ids = stored(resources, made) if made.vector_store == "lancedb" else [uuid4() for _ in range(3)]
+    insert = (
+        "INSERT INTO chunk_tombstone (id, index_id, created_at) SELECT unnest(%s::uuid[]), %s, now() - %s::interval"
+    )
+    do(resources.pool, insert, ids, made.id, age)
+
+
+def bury(resources: Resources, made: tools.Index, age: str = "1 h") -> None:
+    """As if the tool had been deleted so long ago."""
+    do(resources.pool, "DELETE FROM search_tool WHERE index_id = %s", made.id)
+    do(resources.pool, "UPDATE search_index SET deleted_at = now() - %s::interval WHERE id = %s", age, made.id)
+
+
+def left(resources: Resources) -> set[UUID]:
+    """Indexes with deletes that are not confirmed."""
+    found = do(resources.pool, "SELECT index_id FROM chunk_tombstone WHERE deleted_at IS NULL")
+    return {index_id for (index_id,) in found}
+
+
+def let_pauses_pass(resources: Resources) -> None:
+    do(resources.pool, "UPDATE search_index_upkeep SET after = now() - interval '1 ms' WHERE failures > 0")
+
+
+def test_a_store_without_a_key_keeps_no_other_from_its_deletes(resources: Resources) -> None:
+    broken, healthy = index(resources, "turbopuffer"), index(resources)
+    bury_vectors(resources, broken, "1 h")
+    bury_vectors(resources, healthy)
+    assert sweep._delete_vectors(resources) == 1
+    assert (left(resources), stored(resources, healthy)) == ({broken.id}, [])
+
+
+def test_a_store_without_a_key_keeps_no_other_from_its_purge(resources: Resources) -> None:
+    broken, healthy = index(resources, "turbopuffer"), index(resources)
+    bury(resources, broken, "2 h")
+    bury(resources, healthy)
+    assert sweep._purge_indexes(resources) == 1
+    assert do(resources.pool, "SELECT id FROM search_index") == [(broken.id,)]
+    assert stored(resources, healthy) == []
+
+
+class Unwell:
+    """A LanceDB of which some namespaces fail."""
+
+    def __init__(self, resources: Resources, error: Exception) -> None:
+        self.real, self.error = lance(resources), error
+        self.namespaces: set[str] = set()
+        self.asked: list[str] = []
+
+    def write(self, namespace: str, *values: Any, **more: Any) -> None:
+        self._ask(namespace)
+        self.real.write(namespace, *values, **more)
+
+    def drop(self, namespace: str) -> None:
+        self._ask(namespace)
+        self.real.drop(namespace)
+
+    def _ask(self, namespace: str) -> None:
+        self.asked.append(namespace)
+        if namespace in self.namespaces:
+            raise self.error
+
+
+@pytest.fixture(params=[StoreUnavailable("down"), KeyError("a mistake")], ids=["down", "mistake"])
+def unwell(request: pytest.FixtureRequest, resources: Resources) -> Unwell:
+    made = Unwell(resources, request.param)
+    resources._stores["lancedb", True] = made  # type: ignore[assignment] # all that the sweep asks of it
+    return made
+
+
+@pytest.mark.parametrize("failing", [2, 3])
+def test_deletes_that_fail_starve_no_others(resources: Resources, unwell: Unwell, failing: int) -> None:
+    """On both sides of the number of indexes that one sweep looks after."""
+    broken = [index(resources) for _ in range(failing)]
+    healthy = index(resources)
+    unwell.namespaces = {made.namespace for made in broken}
+    for made in broken:
+        bury_vectors(resources, made, "10 min")
+    bury_vectors(resources, healthy)
+    for _ in range(2):
+        sweep._delete_vectors(resources, indexes=3)
+    assert left(resources) == {made.id for made in broken}
+    # they are put off, and tried again
+    assert sorted(unwell.asked) == sorted(made.namespace for made in [*broken, healthy])
+    unwell.namespaces = set()
+    let_pauses_pass(resources)
+    sweep._delete_vectors(resources, indexes=3)
+    assert left(resources) == set()
+    assert do(resources.pool, "SELECT FROM search_index_upkeep") == []
+
+
+@pytest.mark.parametrize("failing", [2, 3])
+def test_purges_that_fail_starve_no_others(resources: Resources, unwell: Unwell, failing: int) -> None:
+    broken = [index(resources) for _ in range(failing)]
+    healthy = index(resources)
+    unwell.namespaces = {made.namespace for made in broken}
+    for made in broken:
+        bury(resources, made, "2 h")
+    bury(resources, healthy)
+    for _ in range(2):
+        sweep._purge_indexes(resources, limit=3)
+    assert {id_ for (id_,) in do(resources.pool, "SELECT id FROM search_index")} == {made.id for made in broken}
+    unwell.namespaces = set()
+    let_pauses_pass(resources)
+    sweep._purge_indexes(resources, limit=3)
+    assert do(resources.pool, "SELECT id FROM search_index") == []
+
+
+def test_pauses_grow_and_end_with_a_success(resources: Resources, unwell: Unwell) -> None:
+    broken = index(resources)
+    unwell.namespaces = {broken.namespace}
+    bury_vectors(resources, broken)
+    pauses = []
+    for _ in range(10):
+        assert sweep._delete_vectors(resources) == 0
+        ((pause,),) = do(resources.pool, "SELECT after - now() FROM search_index_upkeep")
+        pauses.append(round(pause.total_seconds()))
+        assert sweep._delete_vectors(resources) == 0
+        let_pauses_pass(resources)
+    assert pauses == [2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
+    assert len(unwell.asked) == 10
+    # a clock that is set back makes no pause longer
+    do(resources.pool, "UPDATE search_index_upkeep SET after = now() + interval '1 day'")
+    unwell.namespaces = set()
+    assert sweep._delete_vectors(resources) == 1
+    assert do(resources.pool, "SELECT FROM search_index_upkeep") == []
+
+
+@pytest.mark.parametrize("each", [2, 3, 4])
+def test_an_index_with_many_deletes_lets_others_go_first(resources: Resources, each: int) -> None:
+    """On both sides of the number of vectors that one sweep deletes of an index."""
+    many, few = index(resources), index(resources)
+    bury_vectors(resources, many, "10 min")
+    bury_vectors(resources, few)
+    do(resources.pool, "DELETE FROM chunk_tombstone WHERE id = %s", min(stored(resources, few)))
+    sweep._delete_vectors(resources, indexes=1, each=each)
+    assert len(stored(resources, many)) == max(0, 3 - each)
+    sweep._delete_vectors(resources, indexes=1, each=each)
+    assert len(stored(resources, few)) == 1
+    for _ in range(2):
+        sweep._delete_vectors(resources, indexes=1, each=each)
+    assert (left(resources), stored(resources, many)) == (set(), [])
+
+
+def test_a_sweep_spends_little_time_on_a_store_that_is_slow(
+    resources: Resources, unwell: Unwell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweep, "UPKEEP_SECONDS", 0.0)
+    broken, healthy = index(resources), index(resources)
+    unwell.namespaces = {broken.namespace}
+    bury_vectors(resources, broken, "10 min")
+    bury_vectors(resources, healthy)
+    sweep._delete_vectors(resources)
+    assert unwell.asked == [broken.namespace]
+    sweep._delete_vectors(resources)
+    assert unwell.asked == [broken.namespace, healthy.namespace]
+
+
+def test_vectors_are_deleted_twice_and_only_then_forgotten(resources: Resources) -> None:
+    made = index(resources)
+    bury_vectors(resources, made)
+    sweep._delete_vectors(resources)
+    states = "SELECT count(*), count(deleted_at) FROM chunk_tombstone"
+    assert do(resources.pool, states) == [(3, 3)]
+    assert sweep._delete_vectors(resources) == 0
+    # a late write
+    ids = [id_ for (id_,) in do(resources.pool, "SELECT id FROM chunk_tombstone")]
+    rows = [Row(id_, np.ones(4, dtype=np.float32), {}, Keywords("word", "word")) for id_ in ids]
+    lance(resources).write(made.namespace, 4, upserts=rows)
+    do(resources.pool, "UPDATE chunk_tombstone SET created_at = now() - interval '6 min'")
+    assert sweep._delete_vectors(resources) == 1
+    assert (do(resources.pool, states), stored(resources, made)) == ([(0, 0)], [])
+
+
+def test_an_index_that_another_sweep_purged_meanwhile_is_no_error(resources: Resources) -> None:
+    for record in (upkeep.done, upkeep.requeue, upkeep.put_off):
+        record(resources.pool, uuid4())
+
+
+def changed(resources: Resources, minutes: int) -> UUID:
+    made = index(resources)
+    watch.changed(resources.pool, [made.id])
+    do(
+        resources.pool,
+        "UPDATE search_index_change SET due_at = now() - make_interval(mins => %s) WHERE index_id = %s",
+        *(minutes, made.id),
+    )
+    return made.id
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+def test_runs_that_cannot_be_started_starve_no_others(
+    resources: Resources, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    broken = [changed(resources, 10) for _ in range(failing)]
+    healthy = changed(resources, 1)
+    due, start, started = watch.due, watch.start, []
+
+    def fail_some(pool: Pool, index_id: UUID, rest: timedelta) -> watch.Started | None:
+        if index_id in broken:
+            raise psycopg.DataError("a mistake")
+        started.append(index_id)
+        return start(pool, index_id, rest)
+
+    monkeypatch.setattr(watch, "due", lambda pool: due(pool, 2))
+    monkeypatch.setattr(watch, "start", fail_some)
+    for _ in range(2):
+        sweep._follow_folders(resources)
+    assert started == [healthy]
+    waiting = do(resources.pool, "SELECT index_id FROM search_index_change WHERE due_at > now()")
+    assert {index_id for (index_id,) in waiting} == set(broken)
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_tools_and_checks_beyond_a_sweeps_number_come_next(resources: Resources, number: int) -> None:
+    made = [index(resources).id for _ in range(number)]
+    do(resources.pool, "UPDATE search_index_task SET status = 'ready'")
+    do(resources.pool, "UPDATE search_index SET checked_at = NULL")
+    assert [len(drift.due(resources.pool, 2)) for _ in range(3)] == [2, number - 2, 0]
+    do(resources.pool, "UPDATE search_tool SET next_run_at = now(), config = '{\"every\": 3600}'")
+    taken = "SELECT count(*) FROM search_index_change WHERE due_at <= now()"
+    for expected in (2, number, number):
+        watch.schedule(resources.pool, 2)
+        assert do(resources.pool, taken) == [(expected,)]
+    assert len(watch.due(resources.pool, 2)) == 2
+    assert len(watch.due(resources.pool, number)) == len(made)

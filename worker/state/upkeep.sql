@@ -1,0 +1,15 @@
+-- Whose turn it is: indexes whose vectors are to be deleted, put off where that failed.
+
+-- name: put_off
+-- twice as long after each further failure
+INSERT INTO search_index_upkeep AS u (index_id, failures, after) VALUES (%(index_id)s, 1, now() + %(first)s)
+ON CONFLICT (index_id) DO UPDATE
+SET failures = u.failures + 1, after = now() + least(%(longest)s, %(first)s * 2 ^ least(u.failures, 20))
+
+-- name: requeue
+-- behind the others that wait
+INSERT INTO search_index_upkeep AS u (index_id, after) VALUES (%(index_id)s, now())
+ON CONFLICT (index_id) DO UPDATE SET failures = 0, after = now()
+
+-- name: done
+DELETE FROM search_index_upkeep WHERE index_id = %(index_id)s
