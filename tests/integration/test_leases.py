@@ -14,12 +14,13 @@ import psycopg
 import pytest
 
 from api.stack.postgres import postgres
-from schemas.document import Entry
+from schemas.document import Chunk, Entry
 from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.service import eventually
 from worker.lease import leased
-from worker.state import Pool, files, load, open_pool, tasks, tools, verbs
+from worker.state import Pool, chunks, files, load, open_pool, tasks, tools, verbs
+from worker.state.chunks import Placed
 from worker.state.migrate import migrate
 
 PROFILE = EmbedderProfile(model="m", dimensions=4)
@@ -149,6 +150,37 @@ def test_a_file_that_ends_its_process_whenever_it_is_written_is_given_up_alone(p
             do(pool, "UPDATE search_index_file SET status = 'indexed' WHERE lease_owner = %s", owner)
     outcomes = do(pool, "SELECT id = %s, status, reason FROM search_index_file WHERE task_id = %s", bad, task)
     assert sorted(outcomes) == [(False, "indexed", None)] * (FILES - 1) + [(True, "failed", "crashed")]
+
+
+def crash(pool: Pool, task: UUID) -> UUID:
+    """Have a file be given up, of which a chunk was written that never became live; the chunk's id."""
+    bad = min(id_ for (id_,) in do(pool, "SELECT id FROM search_index_file WHERE task_id = %s", task))
+    do(pool, "UPDATE search_index_file SET suspect = true, crashes = %s WHERE id = %s", files.MAX_CRASHES - 1, bad)
+    do(pool, "UPDATE search_index_file SET status = 'skipped' WHERE task_id = %s AND id <> %s", task, bad)
+    owner, chunk = uuid4(), uuid4()
+    assert claimed(pool, task, owner) == {bad}
+    ((epoch,),) = do(pool, "SELECT epoch FROM search_index_task WHERE id = %s", task)
+    text = Placed(chunk, bad, 0, Chunk("text", 0, 4, 1, 1, 1), "sha256:00", None)
+    chunks.insert(pool, owner, epoch, [(text, None)])
+    do(pool, "DELETE FROM file_lease WHERE owner = %s", owner)
+    return chunk
+
+
+def test_what_was_written_of_a_file_that_is_given_up_is_deleted(pool: Pool, task: UUID) -> None:
+    chunk = crash(pool, task)
+    files.return_expired(pool)
+    reasons = "SELECT count(*) FROM search_index_file WHERE task_id = %s AND reason = 'crashed'"
+    assert do(pool, reasons, task) == [(1,)]
+    assert do(pool, "SELECT id FROM chunk WHERE index_id = %s", index_of(pool, task)) == []
+    assert do(pool, "SELECT id FROM chunk_tombstone WHERE index_id = %s", index_of(pool, task)) == [(chunk,)]
+
+
+def test_a_sweep_does_not_wait_for_chunks_that_a_cancel_deletes(pool: Pool, task: UUID) -> None:
+    """The cancel goes on to the files, which the sweep holds."""
+    chunk = crash(pool, task)
+    with ThreadPoolExecutor(1) as thread, pool.connection() as cancelling:
+        cancelling.execute("SELECT FROM chunk WHERE id = %s FOR UPDATE", [chunk])
+        assert len(thread.submit(files.return_expired, pool).result(10)) == 1
 
 
 def test_a_beat_writes_no_file_but_to_tell_that_it_is_parsed(pool: Pool, task: UUID) -> None:

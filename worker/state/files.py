@@ -257,11 +257,15 @@ def parsed(pool: Pool, owner: UUID) -> None:
 def return_expired(pool: Pool) -> list[tuple[UUID, str, int]]:
     """Give the files of dead workers back: their ids, paths, and how often each ended a process by itself.
 
-    The third time it fails as `crashed`.
+    The third time it fails as `crashed`, and what was half written of it moves to the tombstones.
     """
     values = {"crashes": MAX_CRASHES, "deaths": MAX_DEATHS, "message": Reason.CRASHED.remedy, "lease": LEASE}
     with pool.connection() as connection:
-        return connection.execute(_SQL["return_expired"], values).fetchall()
+        returned = connection.execute(_SQL["return_expired"], values).fetchall()
+        given_up = [id_ for id_, _, _, is_given_up in returned if is_given_up]
+        if given_up:
+            connection.execute(_SQL["bury_given_up"], {"files": given_up})
+        return [(id_, path, crashes) for id_, path, crashes, _ in returned]
 
 
 def page(

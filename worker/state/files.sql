@@ -197,7 +197,16 @@ FROM (
         FOR UPDATE OF f SKIP LOCKED) e
 ) d
 WHERE f.id = d.id
-RETURNING f.id, f.path, f.crashes
+RETURNING f.id, f.path, f.crashes, d.given_up
+
+-- name: bury_given_up
+-- whoever else locks these chunks deletes them, and may wait for the files next
+WITH gone AS (
+    DELETE FROM chunk WHERE id IN (
+        SELECT id FROM chunk WHERE file_id = ANY (%(files)s) AND NOT live FOR UPDATE SKIP LOCKED)
+    RETURNING id, index_id
+)
+INSERT INTO chunk_tombstone (id, index_id) SELECT id, index_id FROM gone ON CONFLICT DO NOTHING
 
 -- name: list
 SELECT id AS file_id, coalesce(node_id, id::text) AS file_node_id, path AS file_path, id_path AS file_id_path,

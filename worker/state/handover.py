@@ -35,7 +35,20 @@ class Held:
 def lock_project(connection: Connection[Any], project_id: str) -> None:
     """Wait for whoever else changes the references, the tasks' ends or the nodes of a project.
 
-    Always the first lock of a transaction; then indexes, then tasks, then files.
+    The order of locks, for every transaction of the service:
+
+        project (this lock) → tools → indexes → changes → tasks → files → chunks
+
+    Transactions that hold the project's lock exclude each other, so their own order matters less. These do not hold it,
+    and all others keep the order towards them:
+
+    - `watch.schedule`: tools, then changes. It passes over tools that are locked.
+    - The watch process: changes only, in the order of their index ids.
+    - Listing: index and task when it begins, then its task and files. It waits for nobody's chunks.
+    - Indexing: `claim` passes over locked files; `finish` holds the index (FOR SHARE), then files, then chunks.
+    - Lease renewals and the sweep's `return_expired` pass over leases, files and chunks that are locked.
+
+    Several indexes or changes are locked by ascending id.
     """
     connection.execute(_SQL["lock_project"], {"project_id": project_id})
 
@@ -47,7 +60,7 @@ def lock_index(connection: Connection[Any], index_id: UUID) -> None:
 
 
 def lock_tool(connection: Connection[Any], tool_id: UUID) -> Held | None:
-    """Lock a tool's project and its indexes; None if the tool is gone."""
+    """Lock a tool's project, the tool and its indexes; None if the tool is gone."""
     values = {"tool_id": tool_id}
     connection.execute(_SQL["lock_project_of_tool"], values)
     held = connection.cursor(row_factory=class_row(Held)).execute(_SQL["held"], values).fetchone()

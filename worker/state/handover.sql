@@ -13,9 +13,10 @@ SELECT pg_advisory_xact_lock(hashtextextended(project_id, 0)) FROM search_tool W
 SELECT FROM search_index WHERE id = ANY (%(index_ids)s) ORDER BY id FOR NO KEY UPDATE
 
 -- name: held
+-- with the tool's row, which a schedule that is due locks before it notes a change of the index
 SELECT s.id, s.project_id, s.index_id, i.identity, i.folder_node_id, s.next_index_id, n.identity AS next_identity
 FROM search_tool s JOIN search_index i ON i.id = s.index_id LEFT JOIN search_index n ON n.id = s.next_index_id
-WHERE s.id = %(tool_id)s
+WHERE s.id = %(tool_id)s FOR NO KEY UPDATE OF s
 
 -- name: bury_index
 -- the raised epoch shuts out every worker that still writes

@@ -1,0 +1,69 @@
+"""Transactions that meet: each locks in the order that `handover.lock_project` tells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from psycopg import Connection
+
+from schemas.source import ChunkSettings, EmbedderProfile, NodesSource
+from schemas.tool import IndexSettings, ToolConfig
+from tests.service import eventually
+from worker.state import Pool, open_pool, tools, verbs, watch
+
+SETTINGS = IndexSettings(embedder=EmbedderProfile(model="m", dimensions=4), chunks=ChunkSettings(), max_file_bytes=1000)
+
+
+@pytest.fixture(scope="module")
+def pool(database_url: str) -> Iterator[Pool]:
+    with open_pool(database_url) as opened:
+        yield opened
+
+
+def test_a_changed_config_and_a_schedule_that_is_due_do_not_deadlock(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one has noted a change of the index and wants the tool, the other has the tool and wants to note a change."""
+    wanted = tools.NewIndex(
+        f"p-{uuid4().hex}", NodesSource(kind="nodes", node_id="n"), "n", SETTINGS, "lancedb", "store"
+    )
+    config = ToolConfig(every=3600)
+    tool, _ = tools.create(pool, wanted, name="", config=config)
+    with pool.connection() as connection:
+        connection.execute("UPDATE search_tool SET next_run_at = now() WHERE id = %s", [tool])
+        connection.execute("UPDATE search_index_task SET status = 'ready' WHERE tool_id = %s", [tool])
+    noted, go_on, note = Event(), Event(), watch.follow_from_now
+
+    def note_and_wait(connection: Connection[Any], tool_id: UUID) -> None:
+        note(connection, tool_id)
+        noted.set()
+        assert go_on.wait(30)
+
+    monkeypatch.setattr(watch, "follow_from_now", note_and_wait)
+    following = ToolConfig(every=3600, auto_reindex=True)
+    with ThreadPoolExecutor(2) as threads:
+        changing = threads.submit(verbs.change_config, pool, tool, following, wanted)
+        assert noted.wait(30)
+        scheduling = threads.submit(watch.schedule, pool)
+        eventually(lambda: scheduling.done() or is_waiting(pool), 30)
+        go_on.set()
+        assert (changing.result(30), scheduling.result(30)) == (None, None)
+    with pool.connection() as connection:
+        stored = connection.execute("SELECT config FROM search_tool WHERE id = %s", [tool]).fetchone()
+    assert stored == (following.model_dump(exclude_defaults=True),)
+    # the schedule is not lost over it
+    with pool.connection() as connection:
+        connection.execute("UPDATE search_tool SET next_run_at = now() WHERE id = %s", [tool])
+    watch.schedule(pool)
+    assert len(watch.due(pool)) == 1
+
+
+def is_waiting(pool: Pool) -> bool:
+    with pool.connection() as connection:
+        waiting = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        return connection.execute(waiting).fetchone() is not None
