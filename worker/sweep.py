@@ -12,6 +12,7 @@ from uuid import UUID
 
 import psycopg
 import structlog
+from psycopg.errors import DeadlockDetected, LockNotAvailable, QueryCanceled
 
 from schemas.errors import FoldexError
 from worker.app import BULK, FAST, MAX_SLICES, crowded, queued, send, send_plan
@@ -30,6 +31,8 @@ SWEEP_SECONDS = 10
 UPKEEP_SECONDS = 1.5
 #: Indexes that one sweep looks after in one store, and vectors that it deletes of each.
 MAX_INDEXES, MAX_TOMBSTONES = 100, 1000
+#: What Postgres says where one row is held, or one statement takes too long: no reason to end the whole sweep.
+HELD = (LockNotAvailable, DeadlockDetected, QueryCanceled)
 #: A folder whose run could not be started is tried again after so long.
 FOLLOW_PAUSE = timedelta(minutes=1)
 
@@ -140,11 +143,14 @@ def _follow_folders(resources: Resources) -> int:
     for index_id in due:
         try:
             _follow(resources, index_id)
+            continue
+        except HELD as error:
+            log.warning("a run could not be started yet", index_id=str(index_id), error=str(error))
         except psycopg.OperationalError:
             raise
         except Exception:  # nor must one folder keep the others from theirs
-            log.exception("a run could not be started", index_id=str(index_id))
-            watch.put_off(resources.pool, index_id, FOLLOW_PAUSE)
+            log.exception("a run could not be started yet", index_id=str(index_id))
+        watch.put_off(resources.pool, index_id, FOLLOW_PAUSE)
     return len(due)
 
 
@@ -214,15 +220,16 @@ def _look_after(resources: Resources, index_id: UUID, namespace: str, work: Call
 
     `work` tells whether everything due was done; the rest waits for its next turn.
     """
+    record = upkeep.put_off
     try:
         record = upkeep.done if work() else upkeep.requeue
-    except psycopg.OperationalError:
-        raise
     except FoldexError as error:
         log.warning("vectors not deleted yet", namespace=namespace, code=error.code, reason=error.message)
-        record = upkeep.put_off
+    except HELD as error:
+        log.warning("vectors not deleted yet", namespace=namespace, error=str(error))
+    except psycopg.OperationalError:
+        raise
     except Exception:
         log.exception("vectors not deleted yet", namespace=namespace)
-        record = upkeep.put_off
     record(resources.pool, index_id)
     return record is not upkeep.put_off

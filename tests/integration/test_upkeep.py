@@ -241,6 +241,22 @@ def test_vectors_are_deleted_twice_and_only_then_forgotten(resources: Resources)
     assert (do(resources.pool, states), stored(resources, made)) == ([(0, 0)], [])
 
 
+def test_rows_that_somebody_holds_delay_their_own_index_only(resources: Resources, tmp_path: Path) -> None:
+    held, free = changed(resources, 10), changed(resources, 1)
+    impatient = f"{resources.settings.database_url}?options=-c%20lock_timeout%3D200ms"
+    sweeper = Resources(Settings(database_url=impatient, foldex_home=tmp_path))
+    for index_id in (held, free):
+        insert = "INSERT INTO chunk_tombstone (id, index_id, created_at) VALUES (%s, %s, now() - interval '10 min')"
+        do(resources.pool, insert, uuid4(), index_id)
+    with resources.pool.connection() as holder, sweeper.pool:
+        holder.execute("SELECT FROM chunk_tombstone WHERE index_id = %s FOR UPDATE", [held])
+        holder.execute("SELECT FROM search_index WHERE id = %s FOR NO KEY UPDATE", [held])
+        assert sweep._delete_vectors(sweeper) == 1
+        sweep._follow_folders(sweeper)
+    assert do(resources.pool, "SELECT index_id FROM chunk_tombstone") == [(held,)]
+    assert do(resources.pool, "SELECT index_id FROM search_index_change WHERE due_at IS NOT NULL") == [(held,)]
+
+
 def test_an_index_that_another_sweep_purged_meanwhile_is_no_error(resources: Resources) -> None:
     for record in (upkeep.done, upkeep.requeue, upkeep.put_off):
         record(resources.pool, uuid4())

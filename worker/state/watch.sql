@@ -70,7 +70,9 @@ ON CONFLICT (index_id) DO UPDATE SET since = coalesce(c.since, now()), due_at = 
 SELECT index_id FROM search_index_change WHERE due_at <= now() ORDER BY due_at LIMIT %(limit)s
 
 -- name: put_off
-UPDATE search_index_change SET due_at = now() + %(pause)s WHERE index_id = %(index_id)s AND due_at <= now()
+-- whoever holds the row may be the reason
+UPDATE search_index_change SET due_at = now() + %(pause)s WHERE index_id IN (
+    SELECT index_id FROM search_index_change WHERE index_id = %(index_id)s AND due_at <= now() FOR UPDATE SKIP LOCKED)
 
 -- name: take
 -- the first run is the look at what was missed, after which no watch has to rest
