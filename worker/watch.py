@@ -37,6 +37,8 @@ from worker.state.watch import Watched
 WATCH = "watch"
 #: Seconds between two looks at which folders are watched, and at those that tell nothing by themselves.
 TICK = 1.0
+#: Seconds without a sign of life, which it gives at each look, after which a process that watches loses its turn.
+SILENCE = 30
 #: Seconds after which a process looks again whether it is its turn.
 TURN = 2.0
 #: A folder that cannot be watched, for want of handles say, is looked through so often in place of that; seconds.
@@ -52,15 +54,18 @@ GATHER, LISTEN = 400, 500
 log = structlog.get_logger()
 
 
-def run(settings: Settings, stop: Event) -> None:
-    """Watch, or wait for the turn to, until `stop` is set."""
+def run(settings: Settings, stop: Event, silence: int = SILENCE) -> None:
+    """Watch, or wait for the turn to, until `stop` is set.
+
+    A process that is stopped for `silence` seconds loses its turn to another, and notices when it goes on.
+    """
     # it tells of every single change
     logging.getLogger("watchfiles").setLevel(logging.WARNING)
     resources = Resources(settings)
     waits = False
     while not stop.is_set():
         try:
-            with lone(settings.database_url, WATCH) as held:
+            with lone(settings.database_url, WATCH, seconds=silence) as held:
                 if held is not None:
                     log.info("watching")
                     Watcher(resources).watch(held, stop)
