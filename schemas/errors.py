@@ -24,6 +24,9 @@ FoldexError
 │   ├── StoreRefused          (these rows)
 │   ├── StoreUnauthorized
 │   └── StoreUnavailable
+├── TaskCrashed           (its workers die, or meet what nobody expected, again and again)
+│   ├── PlanCrashed
+│   └── SliceCrashed
 ├── SearchSlow            (none of several tools answered in time)
 ├── LeaseLost             (another worker, a cancel or a delete took over)
 └── SliceOver             (the slice's time is spent; the next one goes on)
@@ -225,6 +228,24 @@ class SearchSlow(FoldexError):
     code = "tool_slow"
     status = 503
     retryable = True
+
+
+class TaskCrashed(FoldexError):
+    """A task that would be tried for ever, and fail each time."""
+
+    code = "task_crashed"
+
+
+class PlanCrashed(TaskCrashed):
+    """Each worker that lists the folder dies, or meets an unexpected error."""
+
+    code = "plan_crashed"
+
+
+class SliceCrashed(TaskCrashed):
+    """Workers that index files meet unexpected errors, and no file ends."""
+
+    code = "slice_crashed"
 
 
 class LeaseLost(FoldexError):

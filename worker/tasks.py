@@ -17,7 +17,7 @@ import structlog
 from celery import Task, signals
 from psycopg.errors import ProgramLimitExceeded
 
-from schemas.errors import FoldexError, LeaseLost, SliceOver, StoreError
+from schemas.errors import FoldexError, LeaseLost, PlanCrashed, SliceCrashed, SliceOver, StoreError
 from worker import fsck, logs
 from worker.app import BULK, FAST, MAX_SLICES, SMALL_TASK, app, crowded, send, send_plan
 from worker.catalog import Listing, list_folder
@@ -44,6 +44,8 @@ CLAIM_FILES, MIN_CLAIM_FILES = 192, 32
 BYTES_PER_TOKEN = 3
 #: Seconds before work that met a refusal of the moment is tried again.
 RETRY_SECONDS = 3.0
+#: Characters of an unexpected exception that a task tells.
+MAX_FAULT = 300
 #: Files that are worth waking one more worker for.
 FILES_PER_SLICE = 4
 
@@ -212,19 +214,56 @@ def _plan(task_id: UUID) -> dict[str, Any]:
         structlog.contextvars.bind_contextvars(tool_id=str(plan.tool_id))
         log.info("planning", namespace=found.namespace)
         try:
-            if plan.list_cursor is None:
-                fsck.before_listing(r.pool, _store(found), found, task_id)
-            listing = Listing(plan, found, r.source_of(found), r.pool, lease)
-            complete = list_folder(listing, seconds=SLICE_SECONDS[FAST], started=lambda: _started(plan))
+            complete = _list(plan, found, lease)
         except FoldexError as error:
             tasks.release_plan(r.pool, task_id, lease.owner)
             return _failed(plan, error, lambda seconds: send_plan(task_id, plan.tool_id, seconds))
+        except Exception as error:
+            _plan_ended(plan, lease, error)
+            raise
         if not complete:
             tasks.release_plan(r.pool, task_id, lease.owner)
             send_plan(task_id, plan.tool_id)
     if complete and not _refresh(task_id, plan.index_id):
         wake(task_id)
     return {"listed": complete}
+
+
+def _list(plan: tasks.Plan, found: tools.Index, lease: Lease) -> bool:
+    r = resources()
+    if plan.deaths >= tasks.MAX_PLAN_DEATHS:
+        last = f"the last error was {plan.fault}" if plan.fault else "they were killed, or ran out of memory"
+        raise PlanCrashed(
+            f"{plan.deaths} workers in a row failed to list this folder: {last}. See the workers' logs, then reindex."
+        )
+    if plan.list_cursor is None:
+        fsck.before_listing(r.pool, _store(found), found, plan.id)
+    listing = Listing(plan, found, r.source_of(found), r.pool, lease)
+    return list_folder(listing, seconds=SLICE_SECONDS[FAST], started=lambda: _started(plan))
+
+
+def _plan_ended(plan: tasks.Plan, lease: Lease, error: Exception) -> None:
+    """Give the listing back after an outage; any other error keeps it until the lease ends, which counts as a death."""
+    pool = resources().pool
+    if isinstance(error, psycopg.OperationalError) and not isinstance(error, ProgramLimitExceeded):
+        with suppress(psycopg.OperationalError):
+            tasks.release_plan(pool, plan.id, lease.owner)
+    else:
+        tasks.note_fault(pool, plan.id, _name(error))
+
+
+def _slice_ended(task: Running, error: Exception) -> None:
+    """Count an unexpected exception, and end the task after too many: a mistake that meets every file would go on."""
+    pool = resources().pool
+    faults = tasks.count_fault(pool, task.id, _name(error))
+    if faults >= tasks.MAX_FAULTS:
+        reason = f"Indexing failed {faults} times in a row, and no file ended: {_name(error)}."
+        _follow(tasks.fail(pool, task.id, task.index_id, SliceCrashed(f"{reason} See the workers' logs, then retry.")))
+
+
+def _name(error: Exception) -> str:
+    """An exception on one line, without what it may quote at length."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:MAX_FAULT]
 
 
 def _started(plan: tasks.Plan) -> None:
@@ -270,6 +309,9 @@ def _index(task_id: UUID, queue: str) -> dict[str, Any]:
             if not isinstance(error, ProgramLimitExceeded):
                 with suppress(psycopg.OperationalError):
                     files.release(r.pool, lease.owner)
+            raise
+        except Exception as error:
+            _slice_ended(task, error)
             raise
     more = not _refresh(task_id, task.index_id) and more
     if more:

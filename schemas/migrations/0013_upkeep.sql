@@ -12,9 +12,13 @@ CREATE TABLE search_index_upkeep (
 CREATE INDEX chunk_tombstone_index ON chunk_tombstone (index_id, created_at);
 
 ALTER TABLE search_index_task
-    -- lease owners that began a listing and died since the cursor last moved
+    -- owners that began to list and neither came further nor gave the listing back
     ADD COLUMN plan_dead uuid[] NOT NULL DEFAULT '{}',
-    -- unexpected exceptions of index slices since a file last got an outcome
+    -- pages that the listing has recorded since its beginning, and the most that one ever had: what is above it is progress
+    ADD COLUMN listed_pages integer NOT NULL DEFAULT 0,
+    ADD COLUMN most_pages integer NOT NULL DEFAULT 0,
+    -- unexpected exceptions of index slices since a file last got an outcome, and when one was last counted
     ADD COLUMN faults integer NOT NULL DEFAULT 0,
-    -- the last unexpected exception of either
+    ADD COLUMN fault_at timestamptz,
+    -- the last unexpected exception
     ADD COLUMN fault text;

@@ -24,6 +24,11 @@ PATIENCE = timedelta(seconds=3)
 STALLED = timedelta(minutes=1)
 #: What a task waits for while others keep all workers.
 BUSY = "Waiting: the workers are busy with other tasks."
+#: Workers that may die of one listing, none of which came further, before the task ends.
+MAX_PLAN_DEATHS = 3
+#: Index slices of a task that may end by an unexpected exception, without a file that ends meanwhile, before the task
+#: ends; more than a single file needs to be given up (`files.MAX_DEATHS`). They count at most once a lease.
+MAX_FAULTS = 40
 #: The longest that a message is ever put off.
 LONGEST_WAIT = timedelta(minutes=10)
 
@@ -40,6 +45,9 @@ class Plan:
     list_cursor: str | None
     epoch: int | None
     allow_removals: bool
+    #: Workers that died of it since it last came further, and the last unexpected exception.
+    deaths: int
+    fault: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +202,23 @@ def begin_plan(pool: Pool, task_id: UUID, owner: UUID) -> Plan | None:
 
 
 def release_plan(pool: Pool, task_id: UUID, owner: UUID) -> None:
-    """Give the listing back before the lease runs out."""
+    """Give the listing back before the lease runs out, or tell that its worker lives, which seemed dead."""
     with pool.connection() as connection:
         connection.execute(_SQL["release_plan"], {"task_id": task_id, "owner": owner})
+
+
+def note_fault(pool: Pool, task_id: UUID, fault: str) -> None:
+    """Keep the unexpected exception of a listing, for the reason that the task may end with."""
+    with pool.connection() as connection:
+        connection.execute(_SQL["note_fault"], {"task_id": task_id, "fault": fault})
+
+
+def count_fault(pool: Pool, task_id: UUID, fault: str, rest: timedelta = LEASE) -> int:
+    """Count the unexpected exception of an index slice, once in a `rest`; how many there were since a file ended."""
+    with pool.connection() as connection:
+        values = {"task_id": task_id, "fault": fault, "rest": rest}
+        row = connection.execute(_SQL["count_fault"], values).fetchone()
+        return row[0] if row else 0
 
 
 def running(pool: Pool, task_id: UUID) -> Running | None:

@@ -63,10 +63,14 @@ WHERE t.id = %(task_id)s AND t.epoch IS NULL FOR NO KEY UPDATE OF i
 
 -- name: begin_plan
 UPDATE search_index_task t
-SET plan_owner = %(owner)s, plan_until = now() + %(lease)s, status = 'indexing', started_at = coalesce(started_at, now())
+SET plan_owner = %(owner)s, plan_until = now() + %(lease)s, status = 'indexing', started_at = coalesce(started_at, now()),
+    -- who did not give the listing back died of it, unless Postgres was down since the lease was last renewed
+    plan_dead = CASE WHEN plan_owner IS NOT NULL AND plan_until - %(lease)s > pg_postmaster_start_time()
+                     THEN array_append(plan_dead, plan_owner) ELSE plan_dead END
 WHERE id = %(task_id)s AND status IN ('pending', 'indexing') AND listing
   AND (plan_until IS NULL OR plan_until < now() AND pg_postmaster_start_time() < now() - interval '10 s')
-RETURNING id, index_id, tool_id, list_cursor, epoch, allow_removals
+RETURNING id, index_id, tool_id, list_cursor, epoch, allow_removals,
+          cardinality(plan_dead) AS deaths, fault
 
 -- name: raise_epoch
 WITH raised AS (
@@ -77,15 +81,20 @@ UPDATE search_index_task SET epoch = raised.epoch FROM raised WHERE id = %(task_
 -- name: save_cursor
 -- with the page goes what was ignored on it: a slice that is repeated counts nothing twice, a listing begun anew begins at 0
 UPDATE search_index_task t
-SET list_cursor = %(cursor)s, unlisted = unlisted || %(unlisted)s::bytea[],
+SET list_cursor = %(cursor)s, unlisted = t.unlisted || %(unlisted)s::bytea[],
+    listed_pages = n.pages, most_pages = greatest(t.most_pages, n.pages),
+    plan_dead = CASE WHEN n.pages > t.most_pages THEN '{}' ELSE t.plan_dead END,
+    fault = CASE WHEN n.pages > t.most_pages THEN NULL ELSE t.fault END,
     ignored = (
         SELECT coalesce(jsonb_object_agg(rule, number), '{}') FROM (
             SELECT rule, sum(number::bigint) AS number FROM (
                 SELECT * FROM jsonb_each_text(t.ignored) WHERE NOT %(first)s
                 UNION ALL SELECT * FROM jsonb_each_text(%(ignored)s)) AS e (rule, number)
             GROUP BY rule) AS s)
-FROM search_index i
+FROM search_index i, search_index_task o
+CROSS JOIN LATERAL (SELECT CASE WHEN %(first)s THEN 1 ELSE o.listed_pages + 1 END AS pages) n
 WHERE t.id = %(task_id)s AND t.plan_owner = %(owner)s AND t.status = 'indexing' AND i.id = t.index_id AND i.epoch = t.epoch
+  AND o.id = t.id
 
 -- name: end_listing
 UPDATE search_index_task
@@ -93,7 +102,23 @@ SET listing = false, plan_owner = NULL, plan_until = NULL, held_removals = %(hel
 WHERE id = %(task_id)s
 
 -- name: release_plan
-UPDATE search_index_task SET plan_owner = NULL, plan_until = NULL WHERE id = %(task_id)s AND plan_owner = %(owner)s
+-- an owner that was taken for dead, and is not, says so by this
+UPDATE search_index_task
+SET plan_dead = array_remove(plan_dead, %(owner)s), plan_owner = CASE WHEN plan_owner <> %(owner)s THEN plan_owner END,
+    plan_until = CASE WHEN plan_owner <> %(owner)s THEN plan_until END
+WHERE id = %(task_id)s AND (plan_owner = %(owner)s OR %(owner)s = ANY (plan_dead))
+
+-- name: note_fault
+UPDATE search_index_task SET fault = %(fault)s WHERE id = %(task_id)s AND status = 'indexing'
+
+-- name: count_fault
+-- slices that fail side by side count once
+UPDATE search_index_task
+SET fault = %(fault)s, faults = faults + counts::int, fault_at = CASE WHEN counts THEN now() ELSE fault_at END
+FROM (SELECT coalesce(fault_at NOT BETWEEN now() - %(rest)s AND now(), true) AS counts
+      FROM search_index_task WHERE id = %(task_id)s) c
+WHERE id = %(task_id)s AND status = 'indexing'
+RETURNING faults
 
 -- name: running
 SELECT t.id, t.index_id, t.tool_id, t.epoch, t.listing, t.total_files,
@@ -236,8 +261,9 @@ UPDATE search_index_task SET status = 'indexing', listing = false, started_at = 
 UPDATE search_index_task SET warning = %(warning)s WHERE id = %(task_id)s AND status = 'indexing' AND held_removals = 0
 
 -- name: go_on
-UPDATE search_index_task SET warning = NULL
-WHERE id = %(task_id)s AND status = 'indexing' AND held_removals = 0 AND warning IS NOT NULL
+UPDATE search_index_task
+SET warning = CASE WHEN held_removals > 0 THEN warning END, faults = 0, fault = NULL
+WHERE id = %(task_id)s AND status = 'indexing' AND (faults > 0 OR held_removals = 0 AND warning IS NOT NULL)
 
 -- name: sent
 UPDATE search_index_task SET sent_at = now() + %(delay)s WHERE id = %(task_id)s
