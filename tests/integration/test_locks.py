@@ -8,13 +8,14 @@ from threading import Event
 from typing import Any
 from uuid import UUID, uuid4
 
+import numpy as np
 import pytest
 from psycopg import Connection
 
 from schemas.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.service import eventually
-from worker.state import Pool, open_pool, tools, verbs, watch
+from worker.state import Pool, cache, load, open_pool, tools, verbs, watch
 
 SETTINGS = IndexSettings(embedder=EmbedderProfile(model="m", dimensions=4), chunks=ChunkSettings(), max_file_bytes=1000)
 
@@ -63,7 +64,48 @@ def test_a_changed_config_and_a_schedule_that_is_due_do_not_deadlock(
     assert len(watch.due(pool)) == 1
 
 
-def is_waiting(pool: Pool) -> bool:
+def test_a_deleted_project_leaves_no_vectors_of_an_insert_that_runs_beside(pool: Pool) -> None:
+    """The insert found a tool of the project, and is not over when the project's rows are deleted."""
+    project = f"p-{uuid4().hex}"
+    tool_over_nodes(pool, project, ToolConfig())
+    owner = cache.Owner(project, SETTINGS.embedder)
+    vectors = {f"sha256:{1:064x}": np.ones(4, dtype=np.float32)}
+    same = "INSERT INTO embedding_cache VALUES (%(project_id)s, %(embedder)s, decode(lpad('1', 64, '0'), 'hex'), '')"
+    with ThreadPoolExecutor(2) as threads, pool.connection() as other:
+        # who inserts the same text waits for this transaction
+        other.execute(same, owner.values)
+        inserting = threads.submit(cache.insert, pool, owner, vectors)
+        eventually(lambda: is_waiting(pool), 30)
+        deleting = threads.submit(tools.delete_project, pool, project)
+        eventually(lambda: deleting.done() or is_waiting(pool, 2), 30)
+        other.rollback()
+        assert (inserting.result(30), deleting.result(30)) == (None, [])
+    with pool.connection() as connection:
+        found = connection.execute("SELECT count(*) FROM embedding_cache WHERE project_id = %s", [project]).fetchone()
+    assert found == (0,)
+
+
+def test_inserts_of_one_project_do_not_wait_for_each_other(pool: Pool) -> None:
+    project = f"p-{uuid4().hex}"
+    tool_over_nodes(pool, project, ToolConfig())
+    owner = cache.Owner(project, SETTINGS.embedder)
+    with ThreadPoolExecutor(1) as thread, pool.connection() as other:
+        other.execute(load("cache")["hold_project"], owner.values)
+        inserting = thread.submit(cache.insert, pool, owner, {f"sha256:{2:064x}": np.ones(4, dtype=np.float32)})
+        assert inserting.result(10) is None
+
+
+def is_waiting(pool: Pool, number: int = 1) -> bool:
+    """Whether so many connections wait for locks."""
     with pool.connection() as connection:
         waiting = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-        return connection.execute(waiting).fetchone() is not None
+        return connection.execute(waiting).rowcount >= number
+
+
+def tool_over_nodes(pool: Pool, project: str, config: ToolConfig) -> tuple[UUID, tools.NewIndex]:
+    """A tool whose first task is over, and what it asked for."""
+    wanted = tools.NewIndex(project, NodesSource(kind="nodes", node_id="n"), "n", SETTINGS, "lancedb", "store")
+    tool, task = tools.create(pool, wanted, name="", config=config)
+    with pool.connection() as connection:
+        connection.execute("UPDATE search_index_task SET status = 'ready' WHERE id = %s", [task])
+    return tool, wanted

@@ -54,12 +54,16 @@ def lookup(pool: Pool, owner: Owner, hashes: Iterable[str]) -> dict[str, Vector]
 
 
 def insert(pool: Pool, owner: Owner, vectors: Mapping[str, Vector]) -> None:
-    """Keep vectors by content hash, whoever holds which lease: they are paid for."""
+    """Keep vectors by content hash, whoever holds which lease: they are paid for.
+
+    Those of a project that is being deleted are not kept: its deletion waits for this, or this finds no tool.
+    """
     with pool.connection() as connection:
         connection.execute(_SQL["stage"])
         with connection.cursor().copy(_SQL["copy"]) as copy:
             for hash_, vector in vectors.items():
                 copy.write_row((_raw(hash_), np.ascontiguousarray(vector, dtype="<f4").tobytes()))
+        connection.execute(_SQL["hold_project"], owner.values)
         connection.execute(_SQL["insert_staged"], owner.values)
 
 

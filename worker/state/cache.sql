@@ -18,6 +18,10 @@ CREATE TEMP TABLE IF NOT EXISTS staged_vector (text_hash bytea, vector bytea) ON
 -- name: copy
 COPY staged_vector (text_hash, vector) FROM STDIN
 
+-- name: hold_project
+-- a project's vectors are deleted by whoever holds this lock alone; another key than that of `handover.lock_project`
+SELECT pg_advisory_xact_lock_shared(hashtextextended('embedding_cache ' || %(project_id)s, 0))
+
 -- name: insert_staged
 -- in one order, so that two writers of the same texts wait for each other instead of locking up;
 -- not for a project that was deleted while the answer was on its way

@@ -218,6 +218,7 @@ def delete_project(pool: Pool, project_id: str) -> list[str]:
     for (tool_id,) in found:
         delete(pool, tool_id)
     with pool.connection() as connection:
+        connection.execute(_SQL["wait_for_vectors"], values)
         rows = connection.execute(_SQL["delete_project_rows"], values).fetchall()
         return [key for (key,) in rows]
 
