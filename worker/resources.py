@@ -130,6 +130,8 @@ class Resources:
                     Rate.per_minute(s.embedding_rpm, s.embedding_tpm),
                     redis_url=s.redis_url,
                     concurrency=s.embedding_concurrency,
+                    # those of the bulk worker, and the one of the fast worker that indexes
+                    processes=s.worker_concurrency + 1,
                 )
             return self._budgets[profile.model]
 

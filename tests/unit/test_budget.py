@@ -14,7 +14,7 @@ from redis import Redis
 from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable, LeaseLost
 from worker.embed import Vectors
 from worker.embed.budget import CALM, PATIENCE, SUCCESSES, Budget, Clock
-from worker.embed.ledger import LONGEST_BLOCK, OPEN_AFTER, Alone, Leave, Ledger, Rate, Shared
+from worker.embed.ledger import LONGEST_BLOCK, OPEN_AFTER, SHARING, Alone, Leave, Ledger, Rate, Shared
 
 UNLIMITED = Rate(None, None, 60)
 NOWHERE = "redis://127.0.0.1:1/0"
@@ -313,6 +313,68 @@ def test_a_refusal_shows_that_the_provider_is_there(hours: Hours, answer: Except
     # else this failure would be the one too many
     fail(budget, EmbeddingUnavailable("down", status_code=500))
     assert budget._alone.ask("p", "t") == Leave(0, failures=1)
+
+
+def fleet(redis_url: str, rate: Rate, hours: Hours, number: int) -> list[Budget]:
+    """Processes that have each used the budget, and then lost Redis."""
+    name = uuid4().hex
+    made = [Budget("m", name, rate, redis_url=redis_url, concurrency=1, clock=hours.clock) for _ in range(number)]
+    for _ in range(2):
+        for budget in made:
+            budget._ask("p", uuid4().hex)
+    for budget in made:
+        budget._shared = Shared(NOWHERE, name, rate)
+    return made
+
+
+def spend(budget: Budget, tokens: int = 1) -> bool:
+    return budget._use(lambda ledger: ledger.spend("p", tokens, 1))
+
+
+@pytest.mark.parametrize(("number", "each"), [(1, 10), (2, 5), (3, 3), (10, 1), (11, 1)])
+def test_without_redis_each_process_spends_an_equal_part(redis_url: str, hours: Hours, number: int, each: int) -> None:
+    budgets = fleet(redis_url, Rate(10, None, 60), hours, number)
+    assert [sum(spend(budget) for _ in range(12)) for budget in budgets] == [each] * number
+    # so nobody has anything left until the window is over
+    hours.pause(59)
+    assert not any(spend(budget) for budget in budgets)
+    hours.pause(1.1)
+    assert all(spend(budget) for budget in budgets) == (number <= 10)
+
+
+def test_without_redis_a_fleet_keeps_to_less_than_a_request_each(redis_url: str, hours: Hours) -> None:
+    budgets = fleet(redis_url, Rate(3, None, 60), hours, 10)
+    sent = 0
+    for _ in range(600):
+        sent += sum(spend(budget) for budget in budgets)
+        hours.pause(1)
+    assert sent == 3 * 10
+
+
+def test_without_redis_requests_above_a_part_are_spent_in_full(redis_url: str, hours: Hours) -> None:
+    budgets = fleet(redis_url, Rate(None, 1000, 10), hours, 5)
+    sent = 0
+    for _ in range(400):
+        sent += 800 * sum(spend(budget, 800) for budget in budgets)
+        hours.pause(1)
+    assert sent == 1000 * 40
+
+
+def test_a_process_that_never_saw_redis_takes_the_number_it_is_given(hours: Hours) -> None:
+    rate = Rate(10, None, 60)
+    budget = Budget("m", "n", rate, redis_url=NOWHERE, concurrency=1, processes=5, clock=hours.clock)
+    assert sum(spend(budget) for _ in range(12)) == 2
+
+
+def test_processes_that_fell_silent_share_no_more(redis_url: str) -> None:
+    name = uuid4().hex
+    one, other = (Shared(redis_url, name, UNLIMITED) for _ in range(2))
+    assert (one.ask("p", "a").sharing, other.ask("p", "b").sharing) == (1, 2)
+    # queries take no part in the rate
+    assert Shared(redis_url, name, UNLIMITED).ask("", "c").sharing == 2
+    with Redis.from_url(redis_url) as redis:
+        redis.zincrby(f"foldex:{{{name}}}:sharing", -SHARING - 1, one._process)
+    assert other.ask("p", "d").sharing == 1
 
 
 def test_a_minute_is_parted_where_it_can_be() -> None:

@@ -1,7 +1,7 @@
 """When a provider may be asked: one budget for all workers, and patience with a provider that is busy or down.
 
 - Requests and tokens a minute are counted in one ledger (`worker.embed.ledger`). While several projects ask, none gets
-  more than its share.
+  more than its share. While Redis is away, each process keeps to an equal part of the rate.
 - A `Retry-After` binds the whole fleet; so does a 429 without one, for 1 s and twice as long after each further one.
 - A process backs off from 5xx, time-outs and lost connections by itself. After some of them in a row, of all workers,
   the provider is left alone for up to a minute, and then tried by one request at a time until one succeeds.
@@ -70,12 +70,14 @@ class Budget:
         *,
         redis_url: str,
         concurrency: int,
+        processes: int = 1,
         clock: Clock | None = None,
     ) -> None:
+        """`processes` share the rate where Redis was never there to tell how many do."""
         self._model = model
         self._clock = clock or Clock()
         self._shared = Shared(redis_url, name, rate)
-        self._alone = Alone(name, rate, self._clock.now)
+        self._alone = Alone(name, rate, self._clock.now, processes)
         self._away_until: float | None = None
         self._lock = threading.Lock()
         self._most = float(concurrency)
@@ -137,6 +139,8 @@ class Budget:
 
     def _ask(self, project: str, token: str) -> Leave:
         leave = self._use(lambda ledger: ledger.ask(project, token))
+        if leave.sharing:
+            self._alone.sharing = leave.sharing
         if not leave.wait and not leave.failures:
             self._calm_until = self._clock.now() + CALM
         return leave

@@ -1,8 +1,9 @@
 """What workers know of a provider together: who asks, what was spent, and whether it is to be left alone.
 
 Two ledgers do the same: `Shared` in Redis for the whole fleet, by the clock of Redis, and `Alone` in one process, for
-as long as Redis is away. `limits` counts what is spent: requests by a moving window, which is exact, and tokens, of
-which one request has many, by a sliding window of two counters.
+as long as Redis is away. In Redis, `limits` counts what is spent: requests by a moving window, which is exact, and
+tokens, of which one request has many, by a sliding window of two counters. A process by itself takes an equal part of
+the budget: it divides by the number of processes that shared the ledger when it last asked Redis.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
+from uuid import uuid4
 
 from limits import RateLimitItem, RateLimitItemPerSecond
-from limits.storage import MemoryStorage, RedisStorage, Storage
+from limits.storage import RedisStorage, Storage
 from limits.strategies import MovingWindowRateLimiter, SlidingWindowCounterRateLimiter
 from redis import Redis
 from redis.backoff import NoBackoff
@@ -27,6 +29,8 @@ OPEN_AFTER = 5
 LONGEST_BLOCK = 60.0
 #: Seconds that a project counts as asking.
 ACTIVE = 5.0
+#: Seconds that a process counts as one of those that share the budget.
+SHARING = 60.0
 #: Seconds until somebody else may try, if the one who tried does not come back; a request's time-out and some more.
 PROBE = 70.0
 #: Seconds over which those who waited for the same moment spread.
@@ -57,13 +61,14 @@ class Rate:
 class Leave:
     """An answer to who asks: 0 seconds to wait, or some and why; `active` projects ask at the moment.
 
-    `failures` in a row were counted, of all workers.
+    `failures` in a row were counted, of all workers. `sharing` processes used the budget lately, where that is known.
     """
 
     wait: float
     active: int = 1
     reason: str = ""
     failures: int = 0
+    sharing: int | None = None
 
 
 class Ledger(Protocol):
@@ -124,21 +129,27 @@ def _item(amount: int | None, window: int, kind: str) -> RateLimitItem | None:
 
 
 _ASK = """
-local asking, blocked, failures, probe = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local asking, blocked, failures, probe, sharing = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local time = redis.call('TIME')
 local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
-if ARGV[1] ~= '' then redis.call('ZADD', asking, now, ARGV[1]) end
+if ARGV[1] ~= '' then
+    redis.call('ZADD', asking, now, ARGV[1])
+    redis.call('ZADD', sharing, now, ARGV[6])
+end
+redis.call('ZREMRANGEBYSCORE', sharing, '-inf', now - tonumber(ARGV[7]))
+redis.call('EXPIRE', sharing, 600)
+local processes = redis.call('ZCARD', sharing)
 redis.call('ZREMRANGEBYSCORE', asking, '-inf', now - tonumber(ARGV[3]))
 redis.call('EXPIRE', asking, 60)
 local active = redis.call('ZCARD', asking)
 local left = redis.call('PTTL', blocked)
 local count = tonumber(redis.call('GET', failures) or '0')
-if left > 0 then return {left, active, redis.call('GET', blocked), count} end
+if left > 0 then return {left, active, redis.call('GET', blocked), count, processes} end
 if count >= tonumber(ARGV[4]) and redis.call('GET', probe) ~= ARGV[2]
     and not redis.call('SET', probe, ARGV[2], 'NX', 'PX', ARGV[5]) then
-    return {-1, active, '', count}
+    return {-1, active, '', count, processes}
 end
-return {0, active, '', count}
+return {0, active, '', count, processes}
 """
 
 _FAILED = """
@@ -170,13 +181,16 @@ class Shared:
         # one repeat for a connection that a restart of the server broke; a Redis that is away must not cost seconds
         redis = Redis.from_url(url, socket_timeout=2, socket_connect_timeout=1, retry=Retry(NoBackoff(), 1))
         self._spending = Spending(RedisStorage("redis://", redis.connection_pool, key_prefix="foldex:rate"), name, rate)
-        self._keys = [f"foldex:{{{name}}}:{part}" for part in ("asking", "blocked", "failures", "probe")]
+        self._keys = [f"foldex:{{{name}}}:{part}" for part in ("asking", "blocked", "failures", "probe", "sharing")]
+        self._process = uuid4().hex
         self._ask, self._failed, self._settled = map(redis.register_script, (_ASK, _FAILED, _SETTLED))
 
     def ask(self, project: str, token: str) -> Leave:
         """See `Ledger`."""
-        left, active, reason, failures = self._call(self._ask, project, token, ACTIVE, OPEN_AFTER, _ms(PROBE))
-        return _leave(left / 1000 if left > 0 else left, int(active), bytes(reason).decode(), int(failures))
+        asked = (project, token, ACTIVE, OPEN_AFTER, _ms(PROBE), self._process, SHARING)
+        left, active, reason, failures, sharing = self._call(self._ask, *asked)
+        leave = _leave(left / 1000 if left > 0 else left, int(active), bytes(reason).decode(), int(failures))
+        return replace(leave, sharing=int(sharing))
 
     def spend(self, project: str, tokens: int, active: int, *, force: bool = False) -> bool:
         """See `Ledger`."""
@@ -194,20 +208,31 @@ class Shared:
         return script(keys=self._keys, args=values)
 
 
+@dataclass(frozen=True, slots=True)
+class _Spent:
+    """What counts against a limit until some time."""
+
+    kind: str
+    project: str
+    cost: int
+    until: float
+
+
 @dataclass
 class Alone:
-    """The ledger of one process. Thread-safe."""
+    """The ledger of one process, for its part of the budget of `sharing` processes. Thread-safe."""
 
     name: str
     rate: Rate
     now: Callable[[], float] = time.monotonic
+    sharing: int = 1
     _asking: dict[str, float] = field(default_factory=dict)
     _failures: int = 0
     _blocked_until: float = 0.0
     _reason: str = ""
     _probe: tuple[str, float] | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _spending: Spending | None = None
+    _spent: list[_Spent] = field(default_factory=list)
 
     def ask(self, project: str, token: str) -> Leave:
         """See `Ledger`."""
@@ -227,9 +252,31 @@ class Alone:
     def spend(self, project: str, tokens: int, active: int, *, force: bool = False) -> bool:
         """See `Ledger`."""
         with self._lock:
-            # not before it is needed: the storage runs a thread
-            self._spending = self._spending or Spending(MemoryStorage(), self.name, self.rate)
-            return self._spending.spend(project, tokens, active, force=force)
+            now = self.now()
+            self._spent = [spent for spent in self._spent if spent.until > now]
+            costs = [(kind, limit, cost) for kind, limit, cost in self._limits(tokens) if limit is not None]
+            if not force and not all(self._fits(kind, limit, cost, project, active) for kind, limit, cost in costs):
+                return False
+            for kind, limit, cost in costs:
+                # what is more than the part is spent for as many windows
+                windows = max(1.0, cost * self.sharing / limit)
+                self._spent.append(_Spent(kind, project, cost, now + self.rate.window * windows))
+            return True
+
+    def _limits(self, tokens: int) -> list[tuple[str, int | None, int]]:
+        return [("requests", self.rate.requests, 1), ("tokens", self.rate.tokens, tokens)]
+
+    def _fits(self, kind: str, limit: int, cost: int, project: str, active: int) -> bool:
+        """Whether a cost fits into this process's part of a limit, and into the project's share of that.
+
+        One that is larger than the part waits until nothing else is spent.
+        """
+        part = limit / self.sharing
+        spent = [s for s in self._spent if s.kind == kind]
+        total, own = sum(s.cost for s in spent), sum(s.cost for s in spent if s.project == project)
+        if total and total + cost > part:
+            return False
+        return active <= 1 or not own or own + cost <= part / active
 
     def failed(self, token: str, wait: float, after: int, reason: str) -> None:
         """See `Ledger`."""
