@@ -12,7 +12,7 @@ from schemas.errors import StoreError, StoreRefused, StoreUnauthorized, StoreUna
 from tests.contract.stores import D, axis, row
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker.keywords import Keywords
-from worker.vectors import Leg, Patch
+from worker.vectors import Leg, Patch, Row
 from worker.vectors.turbopuffer import TurbopufferStore
 
 
@@ -81,3 +81,55 @@ def test_big_patches_are_split(fake: FakeTurbopuffer) -> None:
     store.write("a", D, [row(n, axis(0)) for n in range(5)])
     store.write("a", D, patches=[Patch(UUID(int=n), {}, Keywords("é" * 4_000_000, "")) for n in range(5)])
     assert [len(call.patches) for call in fake.audit] == [0, 3, 2]
+
+
+def impatient(fake: FakeTurbopuffer) -> TurbopufferStore:
+    """A store that waits for a second."""
+    return TurbopufferStore(fake.api_key, region="", base_url=fake.url, has_keywords=False, timeout=1.0)
+
+
+def attempts(store: TurbopufferStore, rows: list[Row]) -> int:
+    """Repeat a write until it succeeds, as a task does; how often it was tried."""
+    for number in range(1, 20):
+        try:
+            store.write("a", 4096, rows)
+        except StoreUnavailable as error:
+            assert error.data == {"timed_out": True}  # noqa: PT017 - it may succeed as well
+        else:
+            return number
+    raise AssertionError("it never succeeds")
+
+
+def test_a_write_that_always_takes_too_long_is_repeated_in_smaller_requests(fake: FakeTurbopuffer) -> None:
+    rows = [row(number, np.ones(4096, dtype=np.float32)) for number in range(90)]
+    store = impatient(fake)
+    # of 2 MB, then 1 MB, then half of that
+    fake.seconds_per_byte = 1.2e-6
+    assert attempts(store, rows) == 3
+    assert len(store.ids("a", None, 100)) == 90
+    # the process remembers it, and after a while forgets it
+    assert attempts(store, rows) == 1
+    assert max(len(call.upserts) for call in fake.audit[-4:]) < 30
+    fake.seconds_per_byte = 0.0
+    store._small_until = 0.0
+    assert attempts(store, rows) == 1
+    assert len(fake.audit[-1].upserts) == 90
+
+
+def test_answers_that_ask_for_patience_make_no_request_smaller(fake: FakeTurbopuffer) -> None:
+    rows = [row(number, np.ones(4096, dtype=np.float32)) for number in range(90)]
+    store = puffer(fake)
+    for status in (429, 503, 0):
+        fake.fail_next(status)
+        with pytest.raises(StoreUnavailable):
+            store.write("a", 4096, rows)
+    store.write("a", 4096, rows)
+    assert len(fake.audit[-1].upserts) == 90
+
+
+def test_a_store_that_hangs_is_asked_in_requests_that_are_worth_sending(fake: FakeTurbopuffer) -> None:
+    store = impatient(fake)
+    for _ in range(20):
+        store._shrink(store._most_bytes)
+    store.write("a", D, [row(n, axis(0)) for n in range(1_000)])
+    assert len(fake.audit[0].upserts) > 300

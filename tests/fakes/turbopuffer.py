@@ -11,6 +11,7 @@ import json
 import re
 import socket
 import threading
+import time
 from collections import deque
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -66,6 +67,8 @@ class FakeTurbopuffer:
         #: requests that wait, of the kinds `upsert`, `patch`, `delete`, `query`, `drop` and `read`
         self.holds = Holds()
         self.refused: str | None = None
+        #: how much longer a request takes for each of its bytes
+        self.seconds_per_byte = 0.0
         self.lock = threading.RLock()
         self.connections: set[socket.socket] = set()
         self._server = _Server(port, self)
@@ -111,6 +114,7 @@ class FakeTurbopuffer:
     ) -> tuple[int, Json, Fault | None]:
         """Answer one request from a client's port, one at a time, and record it."""
         kind = kind_of(method, target, raw)
+        time.sleep(len(raw) * self.seconds_per_byte)
         self.holds.wait(kind, target.encode() + raw, port, after=False)
         answer = self._answer(method, target, key, raw)
         self.holds.wait(kind, target.encode() + raw, port, after=True)

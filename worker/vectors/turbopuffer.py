@@ -8,12 +8,14 @@ from __future__ import annotations
 import base64
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 import numpy as np
+import structlog
 from cachetools import TTLCache
 
 from schemas.errors import StoreError, StoreRefused, StoreUnauthorized, StoreUnavailable
@@ -27,10 +29,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+log = structlog.get_logger()
+
 #: Seconds an attempt may take. There is no second one: the task layer waits back-pressure out.
 TIMEOUT_S = 15.0
 #: Rows and bytes of one request: 10k rows and 32 MB a second is what a namespace takes.
 MAX_ROWS, MAX_BYTES = 4_000, 32_000_000
+#: Bytes below which a request that times out is not made smaller: its size is not the reason.
+MIN_BYTES = 100_000
+#: Seconds after a time-out for which requests stay smaller.
+SMALL_S = 600.0
 #: The store's limits on subqueries of one request, and on rows of one answer.
 MAX_LEGS, MAX_LIMIT = 16, 10_000
 #: Vectors of one answer: 8 MB at 4096 dimensions.
@@ -69,7 +77,11 @@ class TurbopufferStore:
     connections, as sockets must not be shared.
     """
 
-    def __init__(self, api_key: str, *, region: str, base_url: str | None = None, has_keywords: bool) -> None:
+    def __init__(
+        self, api_key: str, *, region: str, base_url: str | None = None, has_keywords: bool, timeout: float = TIMEOUT_S
+    ) -> None:
+        self._timeout = timeout
+        self._most_bytes, self._small_until = MAX_BYTES, 0.0
         self._api_key = api_key
         self._region = region
         self._base_url = base_url
@@ -94,14 +106,23 @@ class TurbopufferStore:
         """Apply all of it, one kind a request, each split to `MAX_ROWS` and `MAX_BYTES`.
 
         Raises StoreRefused, StoreUnauthorized or StoreUnavailable; a part may have been applied then: repeat the call.
+        After a time-out requests are half as large, so that the repeated call comes further.
         """
         check(upserts, patches, deletes)
-        for rows in _batches(upserts, lambda row: _bytes(row) + dimensions * 4 * 4 // 3):
-            self._send(namespace, _upsert_body(rows, dimensions, has_keywords=self._has_keywords))
-        for some in _batches(patches, _bytes):
-            self._send_existing(namespace, _patch_body(some, has_keywords=self._has_keywords))
-        for ids in _batches(deletes, lambda _: ROW_OVERHEAD_BYTES):
-            self._send_existing(namespace, {"deletes": [str(id_) for id_ in ids]})
+        keywords = self._has_keywords
+        self._each(
+            upserts,
+            lambda row: _bytes(row) + dimensions * 4 * 4 // 3,
+            lambda rows: self._send(namespace, _upsert_body(rows, dimensions, has_keywords=keywords)),
+        )
+        self._each(
+            patches, _bytes, lambda some: self._send_existing(namespace, _patch_body(some, has_keywords=keywords))
+        )
+        self._each(
+            deletes,
+            lambda _: ROW_OVERHEAD_BYTES,
+            lambda ids: self._send_existing(namespace, {"deletes": [str(id_) for id_ in ids]}),
+        )
         with self._lock:
             self._old.pop(namespace, None)
 
@@ -190,6 +211,27 @@ class TurbopufferStore:
         )
         return {} if answer is None else {UUID(str(row.id)): _decoded(row.vector) for row in answer.rows or ()}
 
+    def _each(self, items: Sequence[T], size: Callable[[T], int], send: Callable[[Sequence[T]], None]) -> None:
+        """Send items in batches. One that times out is not repeated here, as only the caller knows if it is wanted."""
+        with self._lock:
+            if time.monotonic() > self._small_until:
+                self._most_bytes = MAX_BYTES
+            most = self._most_bytes
+        for batch in _batches(items, size, most):
+            try:
+                send(batch)
+            except StoreUnavailable as error:
+                if error.data.get("timed_out"):
+                    self._shrink(sum(map(size, batch)))
+                raise
+
+    def _shrink(self, number: int) -> None:
+        """Make requests half as large as one of so many bytes that timed out."""
+        with self._lock:
+            self._most_bytes = max(MIN_BYTES, min(self._most_bytes, number // 2))
+            self._small_until = time.monotonic() + SMALL_S
+            log.warning("a write timed out; requests become smaller", bytes=number, most=self._most_bytes)
+
     def _send(self, namespace: str, body: dict[str, Any]) -> None:
         with _mapped():
             self._namespace(namespace).write(**body)
@@ -224,16 +266,16 @@ class TurbopufferStore:
             api_key=self._api_key,
             region=region,
             base_url=base_url or "https://{region}.turbopuffer.com",
-            timeout=TIMEOUT_S,
+            timeout=self._timeout,
             max_retries=0,
         )
 
 
-def _batches(items: Sequence[T], size: Callable[[T], int]) -> Iterator[Sequence[T]]:
+def _batches(items: Sequence[T], size: Callable[[T], int], most: int) -> Iterator[Sequence[T]]:
     start = total = 0
     for number, item in enumerate(items):
         total += size(item)
-        if number > start and (total > MAX_BYTES or number - start >= MAX_ROWS):
+        if number > start and (total > most or number - start >= MAX_ROWS):
             yield items[start:number]
             start, total = number, size(item)
     if start < len(items):
@@ -333,12 +375,14 @@ def _below(name: str, value: str | int | bool | None) -> tuple[tuple[Any, ...], 
 @contextmanager
 def _mapped() -> Iterator[None]:
     """Turn the client's errors into StoreErrors."""
-    from turbopuffer import APIStatusError, TurbopufferError
+    from turbopuffer import APIStatusError, APITimeoutError, TurbopufferError
 
     try:
         yield
     except APIStatusError as error:
         raise _by_status(error) from error
+    except APITimeoutError as error:
+        raise StoreUnavailable("Turbopuffer did not answer in time; try again later.", timed_out=True) from error
     except TurbopufferError as error:
         raise StoreUnavailable(
             f"Turbopuffer did not answer ({error}); check TURBOPUFFER_REGION and the network."
