@@ -14,6 +14,7 @@ from tests.integration.stores.ground import WELL, Ground
 from tests.service import TOOLS, eventually
 from worker.fsck import Report, differences
 from worker.keywords import Keywords
+from worker.state.tools import Index
 from worker.vectors import Row
 
 
@@ -209,6 +210,67 @@ def test_what_is_left_of_a_namespace_keeps_no_task_waiting(ground: Ground) -> No
     eventually(lambda: len(ground.stored(index)) == 16, 30, ground.service.logs)
     ground.settle(tool, index)
     assert ground.paid() == 1
+
+
+#: Tables of one index, with what their rows are found by; those that refer to others come first.
+ROWS_OF_INDEX = {
+    "symbol": "index_id",
+    "symbol_reference": "index_id",
+    "chunk": "index_id",
+    "chunk_tombstone": "index_id",
+    "search_index_file": "index_id",
+    "search_index_task": "index_id",
+}
+
+
+def save_rows(ground: Ground, index: Index) -> None:
+    """Copy the rows as a standby has them that is behind."""
+    ground.execute("CREATE SCHEMA behind")
+    for table, column in ROWS_OF_INDEX.items():
+        ground.execute(f"CREATE TABLE behind.{table} AS SELECT * FROM {table} WHERE {column} = '{index.id}'")
+    ground.execute("CREATE TABLE behind.embedding_cache AS SELECT * FROM embedding_cache")
+    ground.execute(f"CREATE TABLE behind.search_index AS SELECT * FROM search_index WHERE id = '{index.id}'")
+
+
+def fail_over(ground: Ground, index: Index) -> None:
+    """Put the copied rows in the place of the present ones."""
+    with ground.resources.pool.connection() as connection:
+        for table, column in ROWS_OF_INDEX.items():
+            connection.execute(f"DELETE FROM {table} WHERE {column} = %s".encode(), [index.id])
+        connection.execute("DELETE FROM embedding_cache")
+        for table in [*reversed(ROWS_OF_INDEX), "embedding_cache"]:
+            connection.execute(f"INSERT INTO {table} SELECT * FROM behind.{table}".encode())
+        connection.execute("UPDATE search_index i SET epoch = b.epoch FROM behind.search_index b WHERE b.id = i.id")
+        connection.execute("DROP SCHEMA behind CASCADE")
+
+
+def test_rows_of_a_standby_that_was_behind_are_mended(ground: Ground) -> None:
+    tool, index = ground.indexed("behind")
+    folder, texts = ground.root / "behind", ground.texts(tool)
+    with ground.without_sweep():
+        save_rows(ground, index)
+    (folder / "0.md").write_text((folder / "0.md").read_text().replace("About apples", "No longer about apples"))
+    (folder / "1.md").unlink()
+    (folder / "3.md").rename(folder / "moved.md")
+    (folder / "new.md").write_text("# new\n\nA text that the standby never heard of.\n")
+    ground.service.local_tool(folder)
+    ground.settle(tool, index)
+    ground.follow_up(index)
+    newer = ground.texts(tool)
+    with ground.without_sweep():
+        fail_over(ground, index)
+        # the vectors of what was edited, deleted and renamed are gone, and those that took their place have no rows
+        assert ground.differs(index) == {"missing": 1 + 3 + 3, "stray": 1 + 3 + 1}
+        code, out = ground.command("--all", "--repair")
+        assert (code, "deleted 5 vectors" in out, "7 vectors to be written again" in out) == (0, True, True), out
+    ground.settle(tool, index)
+    assert ground.texts(tool) == texts
+    found = ground.service.query(tool, "apples behind file 1", mode="vector", top_k=50)
+    assert (len(found), "1.md" in {hit["file_path"] for hit in found}) == (18, True)
+    # and the folder says the rest
+    ground.service.local_tool(folder)
+    ground.settle(tool, index)
+    assert ground.texts(tool) == newer
 
 
 def test_what_fsck_cannot_do(ground: Ground) -> None:
