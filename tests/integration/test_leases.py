@@ -218,6 +218,35 @@ def test_a_clock_that_is_set_back_keeps_no_dead_owner_s_files_and_no_task(pool: 
     assert tasks.bring_back(pool) == 0
 
 
+CLOCK = """
+CREATE SCHEMA set_back;
+CREATE FUNCTION set_back.now() RETURNS timestamptz STABLE RETURN pg_catalog.now() - interval '5 h';
+CREATE FUNCTION set_back.clock_timestamp() RETURNS timestamptz RETURN pg_catalog.clock_timestamp() - interval '5 h';
+"""
+
+
+@pytest.fixture
+def behind(pool: Pool, database_url: str) -> Iterator[Pool]:
+    """Connections that see Postgres' clock set back to before it started."""
+    do(pool, CLOCK)
+    with open_pool(f"{database_url}?options=-c%20search_path%3Dset_back%2Cpublic%2Cpg_catalog") as opened:
+        yield opened
+    do(pool, "DROP SCHEMA set_back CASCADE")
+
+
+def test_a_clock_set_back_to_before_the_server_started_keeps_no_dead_owner_s_work(
+    pool: Pool, behind: Pool, task: UUID
+) -> None:
+    assert do(behind, "SELECT now() < pg_postmaster_start_time()") == [(True,)]
+    lost = claimed(pool, task, uuid4())
+    assert returned(behind) == lost
+    listing = "UPDATE search_index_task SET listing = true, plan_owner = gen_random_uuid(), plan_until = now()"
+    do(pool, f"{listing} WHERE id = %s", task)
+    assert tasks.bring_back(behind) > 0
+    do(behind, "SELECT pg_sleep(0.01)")
+    assert tasks.begin_plan(behind, task, uuid4()) is not None
+
+
 def test_the_newest_task_is_the_last_one_also_behind_a_clock_that_was_set_back(pool: Pool, task: UUID) -> None:
     ((tool,),) = do(pool, "SELECT tool_id FROM search_index_task WHERE id = %s", task)
     do(pool, "UPDATE search_index_task SET created_at = now() + interval '1 h' WHERE id = %s", task)

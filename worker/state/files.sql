@@ -174,8 +174,8 @@ UPDATE search_index_file SET parsing = 0 WHERE lease_owner = %(owner)s AND statu
 -- unless that goes on and on: then it is tried alone, and each further death counts
 WITH alive AS (
     -- ends of leases that hold: none lasts twice its time, unless Postgres' clock was set back; of a server that just
-    -- started all do, as nobody could renew his
-    SELECT CASE WHEN pg_postmaster_start_time() < now() - interval '10 s'
+    -- started all do, as nobody could renew his; one that starts in the future had its clock set back
+    SELECT CASE WHEN now() NOT BETWEEN pg_postmaster_start_time() AND pg_postmaster_start_time() + interval '10 s'
                 THEN tstzrange(now(), now() + 2 * %(lease)s, '[]') ELSE tstzrange(NULL, NULL) END AS ends
 ), forgotten AS (
     DELETE FROM file_lease WHERE owner IN (

@@ -68,7 +68,8 @@ SET plan_owner = %(owner)s, plan_until = now() + %(lease)s, status = 'indexing',
     plan_dead = CASE WHEN plan_owner IS NOT NULL AND plan_until - %(lease)s > pg_postmaster_start_time()
                      THEN array_append(plan_dead, plan_owner) ELSE plan_dead END
 WHERE id = %(task_id)s AND status IN ('pending', 'indexing') AND listing
-  AND (plan_until IS NULL OR plan_until < now() AND pg_postmaster_start_time() < now() - interval '10 s')
+  AND (plan_until IS NULL OR plan_until < now()
+       AND now() NOT BETWEEN pg_postmaster_start_time() AND pg_postmaster_start_time() + interval '10 s')
 RETURNING id, index_id, tool_id, list_cursor, epoch, allow_removals,
           cardinality(plan_dead) AS deaths, fault
 
