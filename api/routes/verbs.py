@@ -42,7 +42,8 @@ def patch_tool(body: ToolPatch, tool: ToolDep, resources: ResourcesDep) -> Tool:
     """
     tool_id = tool["tool_id"]
     if body.config is not None:
-        changed = {**tool["config"], **body.config.model_dump(exclude_unset=True)}
+        # left out fields stay what the change before asked for, though its index is not ready yet
+        changed = {**(tool["next_config"] or tool["config"]), **body.config.model_dump(exclude_unset=True)}
         config = ToolConfig.model_validate(changed)
         wanted, _ = wanted_index(tool["project_id"], _SOURCE.validate_python(tool["source"]), config, resources)
         task_id = verbs.change_config(resources.pool, tool_id, config, wanted)

@@ -173,6 +173,19 @@ def test_a_second_change_takes_the_first_ones_place(
     assert updated(running, tool)["index"] == second["index"]
 
 
+def test_a_second_change_keeps_what_the_first_one_asked_for(
+    running: Service, provider: EmbeddingsFake, tool: str, folder: Path
+) -> None:
+    build, hold = held_build(running, provider, tool, folder)
+    # what says nothing of the index leaves the build alone
+    following = patch(running, tool, config={"watch": True})["updating"]
+    assert (following["task_id"], following["config"]["watch"]) == (build["task_id"], True)
+    patch(running, tool, config={"exclude": ["*.log"], "watch": False})
+    hold.release()
+    config = updated(running, tool)["config"]
+    assert (config["dimensions"], config["exclude"]) == (64, ["*.log"])
+
+
 def test_cancel_gives_the_build_up(running: Service, provider: EmbeddingsFake, tool: str, folder: Path) -> None:
     before = get(running, tool)
     build, hold = held_build(running, provider, tool, folder)
