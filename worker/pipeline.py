@@ -283,8 +283,10 @@ def _code(run: Run, made: Draft, placed: Placed) -> str | None:
 
 
 def _patches(run: Run, made: Draft) -> Iterator[Patch]:
+    # another name may tell another type of the same text
+    attributes = _place_of(made.claim) | {"file_type": made.type}
     for id_, context, text in chunks.of_file(run.pool, made.claim.id, unembedded=run.store.has_keywords):
-        yield Patch(id_, _place_of(made.claim), keywords=_keywords(run, made.claim, context, text))
+        yield Patch(id_, attributes, keywords=_keywords(run, made.claim, context, text))
 
 
 def _dimensions(settings: IndexSettings) -> int:

@@ -73,3 +73,13 @@ def test_a_new_name_and_a_new_content_go_together(running: Service, folder: str)
     assert (answer["type"], answer["content"]) == ("markdown", "# Run\n")
     answer = patched(running, node, name="data.json", content={"run": 2})
     assert (answer["type"], answer["content"]) == ("json", {"run": 2})
+
+
+def test_filters_know_the_type_that_a_new_name_tells(running: Service, folder: str) -> None:
+    """The text is the same, and so are its chunks."""
+    node = upload(running, folder, "guide.md", "Nothing but a line.\n")
+    tool = running.tool(node_id=folder)
+    running.wait(tool)
+    patched(running, node, name="guide.txt")
+    assert [file[:2] for file in reindexed(running, tool)] == [("guide.txt", "text")]
+    assert [hit["file_path"] for hit in running.query(tool, "line", filters={"types": ["text"]})] == ["guide.txt"]
