@@ -1,0 +1,103 @@
+"""A machine with all that it stands on: a folder of some kind, a store, a provider, and Foldex in this process."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from uuid import uuid4
+
+import httpx
+
+from tests.fakes.embeddings import EmbeddingsFake
+from tests.fakes.turbopuffer import FakeTurbopuffer
+from tests.model.content import MOST_BYTES
+from tests.model.folders import Bucket, Disk, Folder, Tree
+from tests.model.machine import Machine
+from tests.model.proof import Proof
+from tests.model.workshop import Sizes, workshop
+from tests.service import environment, new_database, next_broker
+from worker.objects import s3_client
+
+Kind = Literal["local", "nodes", "s3"]
+Store = Literal["lancedb", "turbopuffer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """What a whole test run shares; `s3` is what a service needs to use buckets, if there are any."""
+
+    postgres_url: str
+    template_url: str
+    redis_url: str
+    s3: Mapping[str, str]
+
+
+@contextmanager
+def machine(
+    servers: Servers,
+    home: Path,
+    kind: Kind,
+    store: Store,
+    seed: int,
+    *,
+    hands: int = 1,
+    losses: float = 0.0,
+    deaths: float = 0.0,
+) -> Iterator[Machine]:
+    """A machine over an empty folder, at thresholds that the seed chooses."""
+    by = random.Random(seed)
+    root = home / "root"
+    root.mkdir(parents=True)
+    with ExitStack() as stack:
+        provider = stack.enter_context(EmbeddingsFake())
+        fake = stack.enter_context(FakeTurbopuffer()) if store == "turbopuffer" else None
+        url = stack.enter_context(new_database(servers.postgres_url, servers.template_url))
+        env = environment(
+            home / "home", url, next_broker(servers.redis_url), **settings(root, provider, store, fake), **servers.s3
+        )
+        sizes = Sizes.chosen(by)
+        here = stack.enter_context(workshop(env, by, sizes, hands=hands, losses=losses, deaths=deaths))
+        made = Machine(here, folder_of(kind, root, here.client, servers.s3, 1), Proof(here, fake), seed)
+        made.steps.append(f"{kind}, {store}, seed {seed}, {sizes}")
+        yield made
+
+
+def settings(root: Path, provider: EmbeddingsFake, store: Store, fake: FakeTurbopuffer | None) -> dict[str, str]:
+    """What a service is given; files of few parts have several chunks, and vectors are short."""
+    return {
+        **provider.env,
+        **(fake.env if fake else {}),
+        "LOCAL_SOURCE_ROOTS": str(root),
+        "VECTOR_STORE": store,
+        "KEYWORD_INDEX": "postgres" if fake else "store",
+        "EMBEDDING_DIMENSIONS": "16",
+        "CHUNK_SIZE_TOKENS": "64",
+        "CHUNK_OVERLAP_TOKENS": "0",
+        "MAX_FILE_BYTES": str(MOST_BYTES),
+    }
+
+
+def folder_of(kind: Kind, root: Path, client: httpx.Client, s3: Mapping[str, str], number: int) -> Folder:
+    """An empty folder."""
+    if kind == "local":
+        (root / f"{number}").mkdir()
+        return Disk(root / f"{number}")
+    if kind == "nodes":
+        return Tree(client, number)
+    url, bucket = s3["S3_ENDPOINT_URL"], f"bucket-{uuid4().hex}"
+    s3_client(url).create_bucket(Bucket=bucket)
+    return Bucket(url, bucket, "docs")
+
+
+@contextmanager
+def told(made: Machine) -> Iterator[None]:
+    """Add to a failure all that was done, so that it can be read and repeated."""
+    try:
+        yield
+    except AssertionError as error:
+        error.add_note("\n".join([f"MODEL_SEED={made.seed}", *made.steps]))
+        raise

@@ -1,0 +1,304 @@
+"""Foldex in this process: the API, and its Celery tasks as messages that are handled in any order, lost and doubled.
+
+Postgres, the store and the provider are real, or fakes behind their own protocols; time passes by moving the rows'
+times into the past. So hundreds of tasks run in seconds, at thresholds of a few files.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+from psycopg.sql import SQL, Identifier
+from starlette.testclient import TestClient
+
+from api.main import create_app
+from worker import app, draft, fsck, pipeline, sweep, tasks
+from worker.resources import Resources
+from worker.settings import Settings
+from worker.sources.local import LocalFolder
+from worker.sources.nodes import NodeTree
+from worker.sources.s3 import S3Prefix
+
+#: Seconds that pass between two looks while nothing is left to do: more than a message is waited for.
+PAUSE = 4.0
+#: Looks in a row at which nothing was left to do and a task was open all the same: it is open for good.
+IDLE = 10
+#: Messages that the work on one change takes, at most; far more than it should.
+MOST_MESSAGES = 5_000
+#: Of these tables no time decides anything, or it is a stamp of content.
+TIMELESS = {"content_node", "search_index_file", "api_key", "embedding_cache"}
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A Celery task by name, with its argument."""
+
+    name: str
+    args: tuple[str, ...]
+    queue: str
+
+
+class Killed(BaseException):
+    """The process dies: nothing of ours catches it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The thresholds of the code, made small."""
+
+    small_task: int
+    claim_files: int
+    files_per_slice: int
+    page: int
+    rows: int
+    draft_chunks: int
+    deletes: int
+
+    @classmethod
+    def chosen(cls, by: random.Random) -> Sizes:
+        return cls(
+            small_task=by.choice([2, 4, 8]),
+            claim_files=by.choice([1, 2, 3, 5]),
+            files_per_slice=by.choice([1, 2, 4]),
+            page=by.choice([1, 2, 3, 7]),
+            rows=by.choice([1, 3, 100]),
+            draft_chunks=by.choice([0, 3, 100]),
+            deletes=by.choice([1, 5, 100]),
+        )
+
+    def apply(self, patch: pytest.MonkeyPatch) -> None:
+        for module in (app, tasks):
+            patch.setattr(module, "SMALL_TASK", self.small_task)
+        patch.setattr(tasks, "CLAIM_FILES", self.claim_files)
+        patch.setattr(tasks, "MIN_CLAIM_FILES", self.claim_files)
+        patch.setattr(tasks, "FILES_PER_SLICE", self.files_per_slice)
+        for source in (LocalFolder, NodeTree, S3Prefix):
+            patch.setitem(source.__init__.__kwdefaults__ or {}, "page_size", self.page)
+        patch.setattr(pipeline, "ROWS", self.rows)
+        patch.setattr(draft, "DRAFT_CHUNKS", self.draft_chunks)
+        patch.setattr(sweep, "MAX_TOMBSTONES", self.deletes)
+        patch.setattr(fsck, "SAMPLE", self.deletes + 1)
+
+
+@dataclass
+class Workshop:
+    """All of Foldex in one process. `hands`: messages that are handled at the same time."""
+
+    client: httpx.Client
+    resources: Resources
+    by: random.Random
+    hands: int = 1
+    #: how often a message is lost or doubled, and a process killed in the middle of one
+    losses: float = 0.0
+    deaths: float = 0.0
+    inbox: list[Message] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    handled: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _mortal: threading.local = field(default_factory=threading.local)
+
+    # ---- what takes the place of Celery
+
+    def send(self, name: str, args: list[str] | None = None, *, queue: str, **_: Any) -> None:
+        """As the method of a Celery application."""
+        with self._lock:
+            copies = 1
+            if self.by.random() < self.losses:
+                copies = self.by.choice([0, 2])
+            self.inbox += [Message(name, tuple(args or ()), queue)] * copies
+
+    def queued(self, queue: str) -> int:
+        with self._lock:
+            return sum(message.queue == queue for message in self.inbox)
+
+    def work(self, messages: int = 1) -> bool:
+        """Handle some messages, as many at a time as there are hands; whether there were any."""
+        with self._lock:
+            self.by.shuffle(self.inbox)
+            taken = [self.inbox.pop() for _ in range(min(messages, len(self.inbox)))]
+        if self.hands > 1:
+            with ThreadPoolExecutor(self.hands) as hands:
+                list(hands.map(self._handle, taken))
+        else:
+            for message in taken:
+                self._handle(message)
+        self.handled += len(taken)
+        return bool(taken)
+
+    def sweep(self) -> None:
+        """What the clock sends."""
+        self._handle(Message("foldex.sweep", (), app.FAST))
+
+    def rest(self, seconds: float) -> None:
+        """Let time pass."""
+        with self.resources.pool.connection() as connection:
+            for statement in _shifts(connection):
+                connection.execute(statement, {"seconds": seconds})
+
+    def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        with self.resources.pool.connection() as connection:
+            return connection.execute(query.encode(), values or None).fetchall()
+
+    def _handle(self, message: Message) -> None:
+        task = app.app.tasks[message.name]
+        self._mortal.left = self.by.randint(0, 30) if self.by.random() < self.deaths else None
+        # a slice is over at once, or when nothing is left
+        patched = {queue: self.by.choice([0.0, 20.0]) for queue in (app.FAST, app.BULK)}
+        tasks.SLICE_SECONDS.update(patched)
+        try:
+            done = task.apply(args=message.args, throw=True, routing_key=message.queue).result
+        except Killed:
+            return
+        finally:
+            self._mortal.left = None
+        if _is_wrong(message, done):
+            self.failures.append(f"{message}: {done}")
+
+    def live_on(self) -> None:
+        """Called where a process may die."""
+        left = getattr(self._mortal, "left", None)
+        if left is None:
+            return
+        if left == 0:
+            raise Killed
+        self._mortal.left = left - 1
+
+    # ---- what the machine asks for
+
+    def settle(self) -> None:
+        """Work until nothing is open and nothing left to do; fails where a task stays open for good."""
+        idle = handled = 0
+        while self.is_open() or self.inbox:
+            if self.work(self.hands):
+                handled += 1
+                idle = 0
+                assert handled < MOST_MESSAGES, f"it goes on and on: {self.inbox} {self._open()}"
+            else:
+                idle += 1
+                assert idle < IDLE, f"open for good: {self._open()}"
+                self.rest(PAUSE)
+                self.sweep()
+        assert not self.failures, self.failures
+
+    def outlive(self) -> None:
+        """Wait until no late write is possible any more, and all that follows is done."""
+        losses, self.losses = self.losses, 0.0
+        deaths, self.deaths = self.deaths, 0.0
+        for _ in range(2):
+            self.rest(7_200)
+            while self._due():
+                self.sweep()
+            self.settle()
+        self.losses, self.deaths = losses, deaths
+
+    def is_open(self) -> bool:
+        """Whether a task is open, or a change waits for one."""
+        return bool(self._open()) or bool(self.rows("SELECT FROM search_index_change WHERE due_at IS NOT NULL LIMIT 1"))
+
+    def _open(self) -> list[tuple[Any, ...]]:
+        return self.rows(
+            """
+            SELECT t.id, t.kind, t.status, t.listing, t.warning, t.total_files, t.indexed_files, (
+                SELECT array_agg(DISTINCT concat_ws(' ', f.status, f.work)) FROM search_index_file f
+                WHERE f.index_id = t.index_id)
+            FROM search_index_task t WHERE t.status IN ('pending', 'indexing')
+            """
+        )
+
+    def _due(self) -> bool:
+        due = """
+            SELECT FROM chunk_tombstone WHERE created_at < now() - interval '1 h'
+            UNION ALL SELECT FROM search_index WHERE deleted_at < now() - interval '1 h'
+            """
+        return bool(self.rows(due))
+
+
+def _is_wrong(message: Message, done: dict[str, Any]) -> bool:
+    """Whether a task met a mistake of ours, which it only logs, or the sweep had to raise the alarm."""
+    if message.name == "foldex.sweep":
+        return bool(done.get("stalled")) or (
+            "skipped" not in done and any(isinstance(one, str) for one in done.values())
+        )
+    return "error" in done or done.get("waiting") == "memory"
+
+
+def _shifts(connection: psycopg.Connection[Any]) -> Iterator[Any]:
+    """A statement for each table that moves its times into the past."""
+    found = connection.execute(
+        """
+        SELECT table_name, array_agg(column_name::text) FROM information_schema.columns
+        JOIN information_schema.tables USING (table_schema, table_name)
+        WHERE table_schema = current_schema() AND data_type = 'timestamp with time zone' AND table_type = 'BASE TABLE'
+        GROUP BY table_name
+        """
+    ).fetchall()
+    for table, columns in found:
+        if table not in TIMELESS and not table.startswith(("_yoyo", "yoyo")):
+            moved = [SQL("{0} = {0} - make_interval(secs => %(seconds)s)").format(Identifier(name)) for name in columns]
+            yield SQL("UPDATE {} SET {}").format(Identifier(table), SQL(", ").join(moved))
+
+
+class Mortal:
+    """A part whose every call may be a process's last, before or after it is done."""
+
+    def __init__(self, part: Any, live_on: Callable[[], None]) -> None:
+        self._part, self._live_on = part, live_on
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._part, name)
+        if not callable(found):
+            return found
+
+        def called(*args: Any, **options: Any) -> Any:
+            self._live_on()
+            result = found(*args, **options)
+            self._live_on()
+            return result
+
+        return called
+
+
+class MortalResources(Resources):
+    """Resources of a worker that may die at any call."""
+
+    live_on: Callable[[], None] = staticmethod(lambda: None)
+
+    def source(self, *args: Any, **options: Any) -> Any:
+        return Mortal(super().source(*args, **options), self.live_on)
+
+    def store(self, *args: Any, **options: Any) -> Any:
+        return Mortal(super().store(*args, **options), self.live_on)
+
+    def embedder(self, *args: Any, **options: Any) -> Any:
+        return Mortal(super().embedder(*args, **options), self.live_on)
+
+
+@contextmanager
+def workshop(env: Mapping[str, str], by: random.Random, sizes: Sizes, **options: Any) -> Iterator[Workshop]:
+    """Foldex with these settings and thresholds."""
+    settings = Settings.model_validate({name.lower(): value for name, value in env.items() if value})
+    resources = MortalResources(settings, pool_size=10)
+    api = create_app(settings)
+    with pytest.MonkeyPatch.context() as patch, closing(resources.pool), closing(api.state.resources.pool):
+        client: Any = TestClient(api, "http://127.0.0.1", client=("127.0.0.1", 1))
+        made = Workshop(client, resources, by, **options)
+        resources.live_on = made.live_on
+        sizes.apply(patch)
+        patch.setattr(tasks, "SLICE_SECONDS", dict(tasks.SLICE_SECONDS))
+        patch.setattr(tasks, "resources", lambda: resources)
+        patch.setattr(app.app, "send_task", made.send)
+        for module in (app, sweep):
+            patch.setattr(module, "queued", made.queued)
+        yield made
+        with suppress(IndexError):
+            while True:
+                made.inbox.pop()
