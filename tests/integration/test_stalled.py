@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 import pytest
 import structlog
 
+from api.metrics import Backlog
 from tests.integration.test_leases import FILES, new_task
 from worker import sweep
 from worker.app import MAX_SLICES
@@ -145,3 +146,19 @@ def _alarm(pool: Pool, sent: list[tuple[UUID, int, int]]) -> int:
         sent.append((task_id, most, least))
 
     return sweep._send_afresh(cast("Resources", cast("Any", SimpleNamespace(pool=pool))), wake)
+
+
+def test_removals_are_files_that_wait(pool: Pool, task: UUID) -> None:
+    index_id = _index_of(pool, task)
+    done = "UPDATE search_index_file SET status = 'indexed' WHERE index_id = %s"
+    _execute(pool, done, index_id)
+    assert _waiting(pool) == 0
+    one = "SELECT id FROM search_index_file WHERE index_id = %s LIMIT 1"
+    _execute(pool, f"UPDATE search_index_file SET status = 'pending', work = 'remove' WHERE id IN ({one})", index_id)
+    tasks.refresh(pool, task, index_id)
+    assert _waiting(pool) == 1
+
+
+def _waiting(pool: Pool) -> float:
+    found = {metric.name: metric.samples for metric in Backlog(pool).collect()}
+    return found["foldex_files_pending"][0].value
