@@ -99,5 +99,7 @@ def told(made: Machine) -> Iterator[None]:
     try:
         yield
     except AssertionError as error:
-        error.add_note("\n".join([f"MODEL_SEED={made.seed}", *made.steps]))
+        error.add_note(
+            "\n".join([f"to repeat: MODEL_SEED={made.seed} or, of the chaos suite, SEED={made.seed}", *made.steps])
+        )
         raise

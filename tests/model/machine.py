@@ -114,6 +114,7 @@ class Machine:
         self.here.settle()
         for tool in self.tools:
             self.let_go(tool)
+            self.proof.prove_deletes(tool)
         self.here.outlive()
         for tool in self.tools:
             shown = checked(self.here.client.get(f"{TOOLS}/{tool}"), 200)

@@ -106,6 +106,13 @@ class Proof:
         paths = kept(folder.files, settings.exclude, use_ignore_files=settings.use_ignore_files)
         return {path: self._becomes(index, path, folder.files[path], folder.known(path)) for path in paths}
 
+    def prove_deletes(self, tool: str) -> None:
+        """What is confirmed as deleted is so at once, and not when the sweep repeats it after an hour."""
+        index = self.index(tool)
+        query = "SELECT id::text FROM chunk_tombstone WHERE index_id = %s AND deleted_at IS NOT NULL"
+        confirmed = {id_ for (id_,) in self._running.rows(query, index.id)}
+        _equal(confirmed & {*self._stored(index)}, set(), "vectors confirmed as deleted")
+
     def prove_nothing_is_left(self) -> None:
         """Of tasks, of listings, of what was deleted, and in the metrics."""
         for table in ("search_index_listing", "chunk_tombstone", "search_index WHERE deleted_at IS NOT NULL"):
