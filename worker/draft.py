@@ -105,10 +105,11 @@ class Draft:
     def moved(self) -> bool:
         """Whether the places and words kept of what is live are written anew.
 
-        So it is where the file moved, where all is read again, and where its words are an earlier release's.
+        So it is where the file moved, where all is read again, and where its words are an earlier release's. A file
+        that moved back is patched too if a claim between may have patched it.
         """
         claim = self.claim
-        moved = (claim.path, claim.id_path) != (claim.live_path, claim.live_id_path)
+        moved = claim.patch_pending or (claim.path, claim.id_path) != (claim.live_path, claim.live_id_path)
         is_old = not (claim.live_fingerprint or "").endswith(f" {keywords.VERSION}")
         return claim.live_chunks > 0 and (moved or is_old or claim.work == "full")
 
@@ -277,9 +278,9 @@ def _of_placed(placed: Placed) -> tuple[object, ...]:
 def outcome(made: Draft) -> Outcome:
     """What the file's row records."""
     claim, failure = made.claim, made.failure
-    base = {"id": claim.id, "status": made.status, "type": made.type, "stamp": made.stamp, "timings": made.timings}
-    base |= {"mime": made.mime, "is_binary": made.is_binary, "language": made.language}
-    base |= {"embedded_chunks": len(made.paid), "tokens": made.paid_tokens}
+    base = {"id": claim.id, "generation": claim.generation, "status": made.status, "type": made.type}
+    base |= {"stamp": made.stamp, "timings": made.timings, "mime": made.mime, "is_binary": made.is_binary}
+    base |= {"language": made.language, "embedded_chunks": len(made.paid), "tokens": made.paid_tokens}
     if failure:
         return Outcome(**base, reason=failure.reason, message=failure.message)  # type: ignore[arg-type] # typed above
     number = claim.live_chunks if made.unchanged else len(made.placed)

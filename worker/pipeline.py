@@ -43,7 +43,7 @@ def index_files(run: Run, claims: Sequence[Claim], waiting: Sequence[Draft] = ()
     all_drafted = len(new) == len(claims)
     match_live(run, new)
     restore(run, new)
-    everyone = [*waiting, *new]
+    everyone = [*_wanted(run, waiting), *new]
     try:
         stopped = embed(run, everyone, more=more and all_drafted)
         _record(run, [made for made in everyone if made.whole])
@@ -57,8 +57,16 @@ def index_files(run: Run, claims: Sequence[Claim], waiting: Sequence[Draft] = ()
     return [made for made in everyone if not made.whole]
 
 
+def _wanted(run: Run, drafts: Sequence[Draft]) -> list[Draft]:
+    """The drafts whose claims still hold. The others' files are, or will be, drafted anew by a later claim."""
+    held = files.held(run.pool, run.lease.owner, [made.claim for made in drafts]) if drafts else set()
+    record_paid(run, [made for made in drafts if made.claim.id not in held])
+    return [made for made in drafts if made.claim.id in held]
+
+
 def _record(run: Run, drafts: Sequence[Draft]) -> None:
     run.lease.check()
+    drafts = _wanted(run, drafts)
     write(run, drafts)
     run.lease.check()
     buried = finish(run, drafts)

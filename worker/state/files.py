@@ -52,7 +52,11 @@ class Searchable(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A file row this worker holds a lease on."""
+    """A file row this worker holds a lease on.
+
+    `generation` is the claim's own number, greater than those of all earlier claims of any file. `patch_pending`: an
+    earlier claim may have patched the store's rows to a place that never became the live one.
+    """
 
     id: UUID
     key: bytes
@@ -72,16 +76,19 @@ class Claim:
     live_tokens: int
     live_embedded: bool
     lost: bool
+    generation: int = 0
+    patch_pending: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """How the work on one claimed file ended. `stamp` is None where it was too young to be trusted.
 
-    `embedded` is false for a file that is found by its words only.
+    `generation` is the claim's. `embedded` is false for a file that is found by its words only.
     """
 
     id: UUID
+    generation: int
     status: FileStatus
     reason: Reason | None = None
     message: str | None = None
@@ -219,16 +226,23 @@ def release(pool: Pool, owner: UUID) -> None:
         connection.execute(_SQL["release"], {"owner": owner})
 
 
+def held(pool: Pool, owner: UUID, claims: Sequence[Claim]) -> set[UUID]:
+    """Ids of the files whose claims still hold: not listed, released or claimed again since."""
+    values = {"ids": [claim.id for claim in claims], "generations": [claim.generation for claim in claims]}
+    with reading(pool) as connection:
+        return {row[0] for row in connection.execute(_SQL["held"], {**values, "owner": owner}).fetchall()}
+
+
 def finish(connection: Connection[Any], owner: UUID, outcomes: Iterable[Outcome]) -> set[UUID]:
-    """Record outcomes; the ids of the files that were still leased to `owner`, the others are left alone."""
+    """Record outcomes; the ids of the files whose claims still hold, the others are left alone."""
     connection.execute(_SQL["stage_outcomes"])
     with connection.cursor().copy(_SQL["copy_outcomes"]) as copy:
         for o in outcomes:
             copy.write_row(
                 (
-                    *(o.id, o.status, o.reason, o.message, o.type, o.stamp, o.fingerprint, o.chunks, o.live_tokens),
-                    *(o.embedded, o.embedded_chunks, o.reused_chunks, o.tokens, orjson.dumps(o.timings or {}).decode()),
-                    *(o.mime, o.is_binary, o.language),
+                    *(o.id, o.generation, o.status, o.reason, o.message, o.type, o.stamp, o.fingerprint, o.chunks),
+                    *(o.live_tokens, o.embedded, o.embedded_chunks, o.reused_chunks, o.tokens),
+                    *(orjson.dumps(o.timings or {}).decode(), o.mime, o.is_binary, o.language),
                 )
             )
     return {row[0] for row in connection.execute(_SQL["finish"], {"owner": owner}).fetchall()}

@@ -73,17 +73,21 @@ WITH held AS (
     INSERT INTO file_lease (owner, until) VALUES (%(owner)s, now() + %(lease)s)
     ON CONFLICT (owner) DO UPDATE SET until = excluded.until
 ), locked AS (
-    SELECT id, size_bytes, suspect FROM search_index_file
+    SELECT id, size_bytes, suspect, patch_pending FROM search_index_file
     WHERE index_id = %(index_id)s AND status = 'pending'
     ORDER BY id LIMIT %(files)s FOR UPDATE SKIP LOCKED
 ), summed AS (
-    SELECT id, suspect, row_number() OVER w AS place, sum(size_bytes) OVER w - size_bytes AS before
+    SELECT id, suspect, patch_pending, row_number() OVER w AS place, sum(size_bytes) OVER w - size_bytes AS before
     FROM locked WINDOW w AS (ORDER BY suspect, id)
 ), chosen AS (
-    SELECT id, count(*) OVER () AS together FROM summed WHERE place = 1 OR NOT suspect AND before < %(bytes)s
+    SELECT id, patch_pending, count(*) OVER () AS together
+    FROM summed WHERE place = 1 OR NOT suspect AND before < %(bytes)s
 )
 UPDATE search_index_file f
 SET status = 'indexing', lease_owner = %(owner)s, lease_until = NULL, attempts = attempts + 1,
+    generation = nextval('claim_generation'),
+    patch_pending = f.patch_pending
+        OR f.live_chunks > 0 AND (f.path, f.id_path) IS DISTINCT FROM (f.live_path, f.live_id_path),
     -- what another task paid is not this one's
     embedded_chunks = CASE WHEN f.task_id = %(task_id)s THEN f.embedded_chunks ELSE 0 END,
     tokens = CASE WHEN f.task_id = %(task_id)s THEN f.tokens ELSE 0 END,
@@ -93,7 +97,9 @@ WHERE f.id = s.id
   AND t.id = %(task_id)s AND t.status = 'indexing' AND i.id = t.index_id AND i.epoch = t.epoch
 RETURNING f.id, f.key, f.path, f.id_path, f.node_id, f.type, f.size_bytes, f.stamp, f.code_version, f.listed_reason, f.work,
           f.live_fingerprint, f.live_path, f.live_id_path, f.live_chunks, f.live_tokens,
-          f.live_embedded, f.lost
+          f.live_embedded, f.lost, f.generation,
+          -- as it was before this claim
+          s.patch_pending
 
 -- name: fairest
 -- of all tasks with waiting files, which do not wait for a provider themselves: one of the project with the fewest slices
@@ -124,23 +130,32 @@ WHERE id IN (
 -- name: hold_index
 SELECT epoch FROM search_index WHERE id = %(index_id)s AND deleted_at IS NULL FOR SHARE
 
+-- name: held
+-- files whose claim of this generation still holds
+SELECT f.id FROM unnest(%(ids)s::uuid[], %(generations)s::bigint[]) AS c (id, generation)
+JOIN search_index_file f ON f.id = c.id AND f.generation = c.generation
+WHERE f.lease_owner = %(owner)s AND f.status = 'indexing'
+
 -- name: stage_outcomes
 CREATE TEMP TABLE IF NOT EXISTS staged_outcome (
-    id uuid, status text, reason text, message text, type text, stamp text, fingerprint text, chunks integer,
+    id uuid, generation bigint, status text, reason text, message text, type text, stamp text, fingerprint text, chunks integer,
     live_tokens bigint, embedded boolean, embedded_chunks integer, reused_chunks integer, tokens bigint, timings jsonb,
     mime text, is_binary boolean, language text
 ) ON COMMIT DELETE ROWS
 
 -- name: copy_outcomes
-COPY staged_outcome (id, status, reason, message, type, stamp, fingerprint, chunks, live_tokens, embedded,
+COPY staged_outcome (id, generation, status, reason, message, type, stamp, fingerprint, chunks, live_tokens, embedded,
     embedded_chunks, reused_chunks, tokens, timings, mime, is_binary, language) FROM STDIN
 
 -- name: finish
--- a failed file keeps what is live of it; every other outcome replaces it
+-- a failed file keeps what is live of it; every other outcome replaces it. A draft of an earlier claim by the same owner is
+-- outdated: the file was listed again, and claimed again, while it waited for its request
 UPDATE search_index_file f
 SET status = o.status, reason = o.reason, message = o.message, type = coalesce(o.type, f.type),
     stamp = coalesce(o.stamp, ''), work = 'read', lease_owner = NULL,
     suspect = false, crashes = 0, parsing = 0,
+    -- of a failed file, a patch that an earlier claim sent may still arrive
+    patch_pending = f.patch_pending AND o.status = 'failed',
     live_fingerprint = CASE WHEN o.status = 'failed' THEN f.live_fingerprint ELSE o.fingerprint END,
     live_path = CASE WHEN o.status = 'failed' THEN f.live_path ELSE f.path END,
     live_id_path = CASE WHEN o.status = 'failed' THEN f.live_id_path ELSE f.id_path END,
@@ -153,7 +168,7 @@ SET status = o.status, reason = o.reason, message = o.message, type = coalesce(o
     mime = coalesce(o.mime, f.mime), is_binary = coalesce(o.is_binary, f.is_binary),
     language = coalesce(o.language, f.language), updated_at = now()
 FROM staged_outcome o
-WHERE f.id = o.id AND f.lease_owner = %(owner)s AND f.status = 'indexing'
+WHERE f.id = o.id AND f.generation = o.generation AND f.lease_owner = %(owner)s AND f.status = 'indexing'
 RETURNING f.id
 
 -- name: add_paid

@@ -1,0 +1,200 @@
+"""Files whose tasks a test takes step by step: real rows and vectors, and no process but the test's own."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID, uuid4
+
+import numpy as np
+
+from schemas.document import Content, Entry, Page
+from schemas.source import ChunkSettings, EmbedderProfile, NodesSource
+from schemas.tool import IndexSettings, ToolConfig
+from worker import catalog, pipeline
+from worker.draft import Draft, Run, draft_all, match_live
+from worker.embed import Vectors
+from worker.lease import Lease
+from worker.parse import Limits
+from worker.resources import Resources
+from worker.state import Pool, files, tasks, tools, verbs
+from worker.state.files import Claim
+from worker.state.tools import Index
+from worker.tokens import cl100k
+from worker.vectors import VectorStore
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """An embedder: each text has a direction of its own."""
+
+    profile: EmbedderProfile
+    max_inputs: int = 100
+    max_request_tokens: int = 100_000
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        seeds = [int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) for text in texts]
+        rows = [np.random.default_rng(seed).standard_normal(self.profile.dimensions) for seed in seeds]
+        return np.array([row / np.linalg.norm(row) for row in rows], dtype=np.float32)
+
+
+@dataclass
+class Shelf:
+    """A tool over files that a test moves and edits; `files` are (path, text) by key. `task` was started last."""
+
+    resources: Resources
+    vector_store: str = "lancedb"
+    keyword_index: str = "store"
+    files: dict[str, tuple[str, str]] = field(default_factory=dict)
+    project: str = field(default_factory=lambda: f"p-{uuid4().hex}")
+    tool: UUID = field(init=False)
+    task: UUID = field(init=False)
+
+    # ---- the source, of which nothing but `read` is asked
+
+    def check(self) -> None:
+        """It is there."""
+
+    def list(self, cursor: str | None) -> Page:
+        raise NotImplementedError
+
+    def leaves_out(self, key: bytes) -> bool:
+        raise NotImplementedError
+
+    def read(self, key: bytes, limit: int) -> Content:
+        data = self.files[key.decode()][1].encode()
+        assert len(data) <= limit
+        return Content(data, self.stamp(key.decode()))
+
+    def stamp(self, key: str) -> str:
+        return hashlib.sha256(self.files[key][1].encode()).hexdigest()
+
+    def move(self, key: str, path: str) -> None:
+        self.files[key] = path, self.files[key][1]
+
+    def edit(self, key: str, text: str) -> None:
+        self.files[key] = self.files[key][0], text
+
+    # ---- tool and tasks
+
+    @property
+    def pool(self) -> Pool:
+        return self.resources.pool
+
+    @property
+    def index(self) -> Index:
+        found = tools.index_of_tool(self.pool, self.tool)
+        assert found is not None
+        return found
+
+    @property
+    def store(self) -> VectorStore:
+        return self.resources.store(self.vector_store, self.keyword_index)
+
+    def wanted(self, dimensions: int = 8) -> tools.NewIndex:
+        profile = EmbedderProfile(model="m", dimensions=dimensions)
+        settings = IndexSettings(embedder=profile, chunks=ChunkSettings(size=64, overlap=0), max_file_bytes=10**6)
+        source = NodesSource(kind="nodes", node_id="folder")
+        return tools.NewIndex(self.project, source, "folder", settings, self.vector_store, self.keyword_index)
+
+    def create(self, dimensions: int = 8) -> UUID:
+        """Create the tool and its first task."""
+        self.tool, task = tools.create(self.pool, self.wanted(dimensions), name="", config=ToolConfig())
+        assert task is not None
+        self.task = task
+        return self.tool
+
+    def start(self) -> None:
+        """Start the next task."""
+        task = verbs.reindex(self.pool, self.tool, full=False, allow_removals=True)
+        assert task is not None
+        self.task = task
+
+    def cancel(self) -> None:
+        verbs.cancel(self.pool, self.tool)
+
+    def delete(self) -> None:
+        """Delete the tool as if so long ago that no write can still be under way."""
+        index_id = self.index.id
+        tools.delete(self.pool, self.tool)
+        self.do("UPDATE search_index SET deleted_at = now() - interval '1 h' WHERE id = %s", index_id)
+
+    def list_page(self, owner: UUID, *keys: str, last: bool = False) -> None:
+        """Record a page of the listing, of all files or of some."""
+        tasks.begin_plan(self.pool, self.task, owner)
+        listed = [catalog._listed(self.index, self._entry(key)) for key in keys or self.files]
+        values = {"task_id": self.task, "index_id": self.index.id, "owner": owner}
+        files.record_page(self.pool, **values, listed=listed, cursor="c", unlisted=(), ignored={}, first=False)
+        if last:
+            files.end_listing(self.pool, **values, hold=False, left_out=0, warning=None)
+
+    def _entry(self, key: str) -> Entry:
+        path, text = self.files[key]
+        return Entry(key.encode(), path, f"/folder/{path}", key, len(text), self.stamp(key))
+
+    def index_all(self) -> None:
+        """List everything, and index it as one worker does without any fault."""
+        self.list_page(uuid4(), last=True)
+        run = self.run()
+        while claims := self.claim(run):
+            pipeline.index_files(run, claims)
+        assert tasks.refresh(self.pool, self.task, self.index.id) is not None
+
+    # ---- workers
+
+    def run(self, owner: UUID | None = None, store: VectorStore | None = None) -> Run:
+        """A worker at the open task, whose lease lasts until a test ends it."""
+        task = tasks.running(self.pool, self.task)
+        assert task is not None
+        lease = Lease()
+        lease.owner = owner or lease.owner
+        lease._renewed = math.inf
+        index = self.index
+        embedder = Numbers(index.settings.embedder)
+        given = (index, task.epoch, self, cl100k(), embedder, store or self.store, self.pool, lease)
+        return Run(*given, concurrency=1, limits=Limits())
+
+    def claim(self, run: Run, most: int = 1000) -> Sequence[Claim]:
+        values = {"task_id": self.task, "index_id": run.index.id, "owner": run.lease.owner}
+        return files.claim(self.pool, **values, max_files=most, max_bytes=1 << 40)
+
+    def drafts(self, run: Run) -> Sequence[Draft]:
+        """Claimed files with their vectors, not written yet."""
+        made = draft_all(run, self.claim(run))
+        match_live(run, made)
+        assert pipeline.embed(run, made, more=False) is None
+        return made
+
+    def expire(self, run: Run) -> None:
+        """Let a worker's lease run out, which it notices only when it looks."""
+        self.do("DELETE FROM file_lease WHERE owner = %s", run.lease.owner)
+        self.do(
+            "UPDATE search_index_file SET status = 'pending', lease_owner = NULL WHERE lease_owner = %s",
+            run.lease.owner,
+        )
+        run.lease._renewed = -math.inf
+
+    # ---- looking
+
+    def do(self, statement: str, *values: object) -> Sequence[tuple[Any, ...]]:
+        with self.pool.connection() as connection:
+            cursor = connection.execute(statement.encode(), values or None)
+            return cursor.fetchall() if cursor.description else []
+
+    def texts(self) -> dict[str, str]:
+        """What is live of each file, by path."""
+        query = """
+            SELECT f.path, string_agg(c.chunk_text, '' ORDER BY c.chunk_index)
+            FROM chunk c JOIN search_index_file f ON f.id = c.file_id WHERE c.index_id = %s AND c.live GROUP BY f.path
+            """
+        return dict(self.do(query, self.index.id))
+
+    def live(self) -> set[UUID]:
+        return {id_ for (id_,) in self.do("SELECT id FROM chunk WHERE index_id = %s AND live", self.index.id)}
+
+    def vectors(self) -> set[UUID]:
+        index = self.index
+        return set(self.store.ids(index.namespace, None, 10_000))
