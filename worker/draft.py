@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import time
 from collections import Counter, defaultdict
@@ -105,11 +106,12 @@ class Draft:
     def moved(self) -> bool:
         """Whether the places and words kept of what is live are written anew.
 
-        So it is where the file moved, where all is read again, and where its words are an earlier release's. A file
-        that moved back is patched too if a claim between may have patched it.
+        So it is where the file moved or is of another type now, where all is read again, and where its words are an
+        earlier release's. A file that moved back is patched too if a claim between may have patched it.
         """
         claim = self.claim
         moved = claim.patch_pending or (claim.path, claim.id_path) != (claim.live_path, claim.live_id_path)
+        moved |= self.type is not None and self.type != claim.type
         is_old = not (claim.live_fingerprint or "").endswith(f" {keywords.VERSION}")
         return claim.live_chunks > 0 and (moved or is_old or claim.work == "full")
 
@@ -223,7 +225,7 @@ def place(run: Run, made: Draft, pieces: Sequence[Chunk], text: str, language: s
     placed, end = [], 0
     for number, piece in enumerate(pieces):
         content_hash = text_hash(piece.embedded_text)
-        id_ = chunk_id(made.claim.id, content_hash, seen[content_hash], run.epoch, embedded=made.embedded)
+        id_ = chunk_id(made, piece, content_hash, seen[content_hash], run.epoch, language)
         seen[content_hash] += 1
         lead, end = text[end : piece.start_char], max(end, piece.end_char)
         trail = text[end:] if number == len(pieces) - 1 else ""
@@ -231,12 +233,16 @@ def place(run: Run, made: Draft, pieces: Sequence[Chunk], text: str, language: s
     return placed
 
 
-def chunk_id(file_id: UUID, content_hash: str, ordinal: int, epoch: int, *, embedded: bool) -> UUID:
+def chunk_id(made: Draft, piece: Chunk, content_hash: str, ordinal: int, epoch: int, language: str | None) -> UUID:
     """The same when a slice is repeated, and never one that an earlier epoch may have deleted.
 
-    A file's id holds its index's already. A row that was written without a vector is never taken for one that has it.
+    A file's id holds its index's already. Everything that the store keeps of a row goes into its id, so that two
+    writers of one id always write the same. A row that was written without a vector is never taken for one that has it.
     """
-    return uuid5(file_id, f"{content_hash} {ordinal} {epoch}{'' if embedded else ' unembedded'}")
+    claim = made.claim
+    file = [claim.path, claim.id_path, made.type, language, made.embedded]
+    place = [piece.json_pointer, piece.symbol, piece.node_type, piece.scope, piece.level]
+    return uuid5(claim.id, json.dumps([content_hash, ordinal, epoch, file, place]))
 
 
 def match_live(run: Run, drafts: Sequence[Draft]) -> None:

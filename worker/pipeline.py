@@ -257,8 +257,7 @@ def forget(run: Run, buried: Sequence[UUID]) -> None:
 def _row(run: Run, made: Draft, placed: Placed, vector: Vector | None) -> Row:
     c = placed.chunk
     attributes: dict[str, Value] = {
-        **_place_of(made.claim),
-        "file_type": made.type,
+        **_file_of(made),
         "json_pointer": c.json_pointer,
         "content_hash": placed.content_hash,
         "chunk_id": str(placed.id),
@@ -269,14 +268,16 @@ def _row(run: Run, made: Draft, placed: Placed, vector: Vector | None) -> Row:
         "level": c.level,
         "embedded": placed.embedded,
     }
-    return Row(placed.id, vector, attributes, _keywords(run, made.claim, c.context, c.text))
+    return Row(placed.id, vector, attributes, _keywords(run, made.claim, c.context, c.text), made.claim.generation)
 
 
-def _place_of(claim: Claim) -> dict[str, Value]:
+def _file_of(made: Draft) -> dict[str, Value]:
+    claim = made.claim
     return {
         "file_node_id": claim.node_id or str(claim.id),
         "file_id_path": claim.id_path,
         "file_name": claim.path.rsplit("/", 1)[-1],
+        "file_type": made.type,
     }
 
 
@@ -291,10 +292,8 @@ def _code(run: Run, made: Draft, placed: Placed) -> str | None:
 
 
 def _patches(run: Run, made: Draft) -> Iterator[Patch]:
-    # another name may tell another type of the same text
-    attributes = _place_of(made.claim) | {"file_type": made.type}
     for id_, context, text in chunks.of_file(run.pool, made.claim.id, unembedded=run.store.has_keywords):
-        yield Patch(id_, attributes, keywords=_keywords(run, made.claim, context, text))
+        yield Patch(id_, _file_of(made), _keywords(run, made.claim, context, text), made.claim.generation)
 
 
 def _dimensions(settings: IndexSettings) -> int:

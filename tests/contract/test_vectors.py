@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
+import lancedb
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from schemas.errors import StoreRefused
 from tests.contract.stores import WITHOUT_KEYWORDS, D, about, axis, near, numbers, row, words
+from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker.vectors import Condition, Leg, Patch, Row, Vector, VectorStore, cut
+from worker.vectors.lance import LanceStore
 
 
 def test_nearest_first_by_cosine(store: VectorStore, space: str) -> None:
@@ -61,6 +67,65 @@ def test_a_patch_leaves_the_rest_alone(store: VectorStore, space: str) -> None:
     assert store.ids(space, None, 10) == [UUID(int=1), UUID(int=2)]
     if store.has_keywords:
         assert about(store, space, "apple") == [1]
+
+
+def named(store: VectorStore, space: str, name: str) -> list[int]:
+    return near(store, space, axis(0), Condition("file_name", "in", [name]))
+
+
+def test_a_patch_applies_to_no_row_of_a_greater_generation(store: VectorStore, space: str) -> None:
+    rows = [replace(row(number, axis(0), "apples"), generation=number) for number in (4, 5, 6)]
+    store.write(space, D, rows)
+
+    def patch(name: str, generation: int) -> None:
+        ids = [UUID(int=number) for number in (4, 5, 6, 7)]
+        store.write(space, D, patches=[Patch(id_, {"file_name": name}, words(name), generation) for id_ in ids])
+
+    patch("five", 5)
+    assert (sorted(named(store, space, "five")), named(store, space, "6.md")) == ([4, 5], [6])
+    patch("four", 4)
+    assert (sorted(named(store, space, "five")), named(store, space, "four")) == ([4, 5], [])
+    patch("seven", 7)
+    patch("seven", 7)
+    assert sorted(named(store, space, "seven")) == [4, 5, 6]
+    if store.has_keywords:
+        assert sorted(about(store, space, "seven")) == [4, 5, 6]
+        assert about(store, space, "five four apples") == []
+
+
+def test_an_upsert_replaces_no_row_of_a_greater_generation(store: VectorStore, space: str) -> None:
+    store.write(space, D, [replace(row(number, axis(0)), generation=number) for number in (4, 5, 6)])
+    late = [replace(row(number, axis(1), file_name="late"), generation=5) for number in (4, 5, 6, 7)]
+    for _ in range(2):
+        store.write(space, D, late)
+        assert sorted(named(store, space, "late")) == [4, 5, 7]
+        assert near(store, space, axis(0))[0] == 6
+        assert store.ids(space, None, 10) == [UUID(int=number) for number in (4, 5, 6, 7)]
+
+
+def test_rows_of_an_earlier_release_have_no_generation_until_they_are_written_again(
+    store: VectorStore, space: str, tmp_path: Path, fake: FakeTurbopuffer
+) -> None:
+    store.write(space, D, [row(number, axis(0)) for number in range(1, 5)])
+    if isinstance(store, LanceStore):
+        table = lancedb.connect(tmp_path).open_table(space)
+        table.drop_columns(["generation"])
+        # that release patched some columns only
+        fields = [table.schema.field(name) for name in ("id", "file_name")]
+        moved = pa.table({"id": [str(UUID(int=2))], "file_name": ["moved"]}, schema=pa.schema(fields))
+        table.merge_insert("id").when_matched_update_all().execute(moved)
+    else:
+        old = fake.namespaces.get(space)
+        if old is None:
+            pytest.skip("the real service has no such namespace")
+        del old.schema["generation"]
+        for document in old.rows.values():
+            document.values.pop("generation")
+    assert sorted(near(store, space, axis(0))) == [1, 2, 3, 4]
+    store.write(space, D, patches=[Patch(UUID(int=number), {"file_name": "new"}, None, 7) for number in (1, 2)])
+    store.write(space, D, [replace(row(3, axis(0), file_name="new"), generation=7)])
+    store.write(space, D, patches=[Patch(UUID(int=number), {"file_name": "old"}, None, 6) for number in (1, 2, 3, 4)])
+    assert (sorted(named(store, space, "new")), named(store, space, "old")) == ([1, 2, 3], [4])
 
 
 @pytest.mark.parametrize("store", WITHOUT_KEYWORDS, indirect=True)

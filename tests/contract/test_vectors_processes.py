@@ -15,7 +15,8 @@ import pytest
 
 from tests.contract.stores import D, about, axis, near, row
 from tests.fakes.turbopuffer import FakeTurbopuffer
-from worker.vectors import Condition, Patch, VectorStore
+from worker.keywords import Keywords
+from worker.vectors import Condition, Patch, Value, VectorStore
 from worker.vectors.lance import LanceStore
 from worker.vectors.turbopuffer import TurbopufferStore
 
@@ -61,6 +62,25 @@ def test_processes_writing_the_same_rows_make_no_duplicates(tmp_path: Path) -> N
     assert sorted(about(store, "shared", "common", limit=999)) == list(range(60))
     assert sorted(near(store, "shared", axis(0), Condition("symbol", "in", ["patched"]), limit=999)) == list(range(60))
     assert [path.name for path in tmp_path.iterdir()] == ["shared.lance"]
+
+
+def patch_same_rows(process: int, directory: Path) -> None:
+    store = LanceStore(directory, has_keywords=True)
+    for turn in range(8):
+        generation = 1 + 3 * turn + (process + turn) % 3
+        values: dict[str, Value] = {"symbol": str(generation)}
+        rows = [Patch(UUID(int=n), values, Keywords(f"word{generation}", "w"), generation) for n in range(20)]
+        store.write("patched", D, patches=rows)
+
+
+def test_of_patches_by_several_processes_the_latest_generation_stays(tmp_path: Path) -> None:
+    store = LanceStore(tmp_path, has_keywords=True)
+    store.write("patched", D, [row(n, axis(n % D), "old") for n in range(20)])
+    in_processes(patch_same_rows, tmp_path, count=3)
+    latest = Condition("symbol", "in", ["24"])
+    assert sorted(near(store, "patched", axis(0), latest, limit=99)) == list(range(20))
+    assert sorted(about(store, "patched", "word24", limit=99)) == list(range(20))
+    assert store.ids("patched", None, 99) == [UUID(int=n) for n in range(20)]
 
 
 def write_one(process: int, directory: Path) -> None:

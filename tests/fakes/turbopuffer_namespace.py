@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from itertools import compress
 from typing import Any
 from uuid import UUID
 
@@ -28,6 +29,7 @@ SCALARS: dict[str, type] = {"string": str, "int": int, "uint": int, "float": flo
 TYPE = re.compile(r"(\[\])?(string|int|uint|float|uuid|datetime|bool)|\[(\d+)\]f(32|16)")
 WRITE_KEYS = {"upsert_rows", "upsert_columns", "patch_rows", "patch_columns", "deletes"}
 WRITE_OPTIONS = {"distance_metric", "schema", "create_namespace", "disable_backpressure"}
+WRITE_OPTIONS |= {"upsert_condition", "patch_condition"}
 QUERY_KEYS = {"rank_by", "limit", "top_k", "filters", "include_attributes", "consistency", "vector_encoding"}
 ATTRIBUTE_OPTIONS = {"type", "filterable", "full_text_search", "ann"}
 TEXT_OPTIONS = {"tokenizer", "language", "case_sensitive", "stemming", "remove_stopwords", "ascii_folding"}
@@ -89,11 +91,15 @@ def write(space: Namespace, body: Json) -> Json:
     documents = [document(changed, row) for row in upserts]
     require(all("vector" not in row for row in patches), "vectors cannot be patched")
     merges = [values(changed, row) for row in patches]
+    upserted = [meets(changed, body.get("upsert_condition"), id_, row) for id_, row in zip(ids, upserts, strict=False)]
+    rest = zip(ids[len(upserts) :], patches, strict=True)
+    patched = [id_ in space.rows and meets(changed, body.get("patch_condition"), id_, row) for id_, row in rest]
     space.schema, space.dimensions, space.metric = changed.schema, changed.dimensions, changed.metric
-    space.rows.update(zip(ids, documents, strict=False))
-    patched = [merge(space, id_, new) for id_, new in zip(ids[len(upserts) :], merges, strict=True)]
+    space.rows.update(compress(zip(ids, documents, strict=False), upserted))
+    for id_, new in compress(zip(ids[len(upserts) :], merges, strict=True), patched):
+        merge(space, id_, new)
     deleted = [space.rows.pop(id_, None) is not None for id_ in gone]
-    counts = {"rows_upserted": len(upserts), "rows_patched": sum(patched), "rows_deleted": sum(deleted)}
+    counts = {"rows_upserted": sum(upserted), "rows_patched": sum(patched), "rows_deleted": sum(deleted)}
     answer = {"status": "OK", "message": "", "rows_affected": sum(counts.values()), **counts}
     return answer | {"billing": {"billable_logical_bytes_written": 0}, "performance": {"server_total_ms": 1}}
 
@@ -225,11 +231,23 @@ def indexed(space: Namespace, row: Document) -> Document:
     return row
 
 
-def merge(space: Namespace, id_: Any, new: Json) -> bool:
-    if id_ in space.rows:
-        old = space.rows[id_]
-        space.rows[id_] = indexed(space, Document(old.values | new, old.vector))
-    return id_ in space.rows
+def merge(space: Namespace, id_: Any, new: Json) -> None:
+    old = space.rows[id_]
+    space.rows[id_] = indexed(space, Document(old.values | new, old.vector))
+
+
+def meets(space: Namespace, condition: Any, id_: Any, new: Json) -> bool:
+    """Whether the stored row, if there is one, meets a write's condition, which may name values of the new row."""
+    holds = predicate(space, resolved(condition, new))
+    return id_ not in space.rows or holds(id_, space.rows[id_])
+
+
+def resolved(node: Any, new: Json) -> Any:
+    """A condition with `{"$ref_new": attribute}` replaced by the new row's value."""
+    if isinstance(node, dict):
+        require(node.keys() == {"$ref_new"}, "only `$ref_new` may stand in a condition", 422)
+        return new.get(node["$ref_new"])
+    return [resolved(part, new) for part in node] if isinstance(node, list) else node
 
 
 # ---- reading

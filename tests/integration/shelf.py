@@ -24,7 +24,7 @@ from worker.state import Pool, files, tasks, tools, verbs
 from worker.state.files import Claim
 from worker.state.tools import Index
 from worker.tokens import cl100k
-from worker.vectors import VectorStore
+from worker.vectors import Condition, Leg, Patch, Row, VectorStore
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,36 @@ class Numbers:
         seeds = [int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) for text in texts]
         rows = [np.random.default_rng(seed).standard_normal(self.profile.dimensions) for seed in seeds]
         return np.array([row / np.linalg.norm(row) for row in rows], dtype=np.float32)
+
+
+@dataclass
+class Late:
+    """A store whose writes arrive when a test lets them, as those of a process that was stopped."""
+
+    store: VectorStore
+    waiting: list[tuple[Any, ...]] = field(default_factory=list)
+
+    @property
+    def has_keywords(self) -> bool:
+        return self.store.has_keywords
+
+    def write(
+        self,
+        namespace: str,
+        dimensions: int,
+        upserts: Sequence[Row] = (),
+        patches: Sequence[Patch] = (),
+        deletes: Sequence[UUID] = (),
+    ) -> None:
+        self.waiting.append((namespace, dimensions, upserts, patches, deletes))
+
+    def arrive(self) -> None:
+        for write in self.waiting:
+            self.store.write(*write)
+        self.waiting.clear()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
 
 
 @dataclass
@@ -194,6 +224,14 @@ class Shelf:
 
     def live(self) -> set[UUID]:
         return {id_ for (id_,) in self.do("SELECT id FROM chunk WHERE index_id = %s AND live", self.index.id)}
+
+    def at(self, path: str) -> set[UUID]:
+        """Ids of the rows that the store has at a path."""
+        here = [Condition("file_id_path", "in", [f"/folder/{path}"])]
+        index = self.index
+        anything = np.ones(index.settings.embedder.dimensions, dtype=np.float32)
+        (found,) = self.store.search(index.namespace, [Leg(1000, vector=anything, conditions=here)])
+        return {UUID(hit.id) for hit in found}
 
     def vectors(self) -> set[UUID]:
         index = self.index

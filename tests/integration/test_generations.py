@@ -9,12 +9,12 @@ from uuid import uuid4
 import pytest
 
 from tests.fakes.turbopuffer import FakeTurbopuffer
-from tests.integration.shelf import Shelf
+from tests.integration.shelf import Late, Shelf
 from worker import pipeline
 from worker.draft import outcome
 from worker.resources import Resources
 from worker.settings import Settings
-from worker.state import files
+from worker.state import files, tasks
 
 
 @pytest.fixture(scope="module")
@@ -100,3 +100,79 @@ def test_a_claim_of_the_release_before_is_finished_by_itself_alone(shelf: Shelf)
     with shelf.pool.connection() as connection:
         assert files.finish(connection, ours.lease.owner, [outcome(made) for made in old]) == set()
         assert len(files.finish(connection, theirs, [outcome(made) for made in old])) == 3
+
+
+def stopped_over_a_move(shelf: Shelf, path: str) -> Late:
+    """A worker that moves a file, and is stopped as it patches the store; its task is cancelled meanwhile."""
+    late = Late(shelf.store)
+    shelf.index_all()
+    shelf.move("1", path)
+    shelf.start()
+    shelf.list_page(uuid4(), last=True)
+    run = shelf.run(store=late)
+    pipeline.write(run, shelf.drafts(run))
+    assert len(late.waiting) == 1
+    shelf.cancel()
+    return late
+
+
+@pytest.mark.parametrize("after", [True, False])
+def test_a_late_patch_does_not_replace_that_of_a_later_claim(shelf: Shelf, after: bool) -> None:
+    late = stopped_over_a_move(shelf, "a/1.md")
+    if not after:
+        late.arrive()
+    shelf.move("1", "b/1.md")
+    shelf.start()
+    shelf.index_all()
+    late.arrive()
+    assert (shelf.at("a/1.md"), len(shelf.at("b/1.md"))) == (set(), 1)
+    assert shelf.live() == shelf.vectors()
+
+
+@pytest.mark.parametrize("after", [True, False])
+def test_a_file_that_moved_back_is_where_it_was_whatever_arrives_late(shelf: Shelf, after: bool) -> None:
+    late = stopped_over_a_move(shelf, "a/1.md")
+    if not after:
+        late.arrive()
+    shelf.move("1", "1.md")
+    shelf.start()
+    shelf.index_all()
+    late.arrive()
+    assert (shelf.at("a/1.md"), len(shelf.at("1.md"))) == (set(), 1)
+    assert shelf.do("SELECT FROM search_index_file WHERE index_id = %s AND patch_pending", shelf.index.id) == []
+
+
+def test_a_late_upsert_does_not_take_a_row_back_to_where_its_file_was(shelf: Shelf) -> None:
+    late = Late(shelf.store)
+    shelf.list_page(uuid4(), last=True)
+    run = shelf.run(store=late)
+    pipeline.write(run, shelf.drafts(run))
+    shelf.expire(run)
+    # the same epoch, and so the same ids
+    other = shelf.run()
+    pipeline.index_files(other, list(shelf.claim(other)))
+    assert {row.id for write in late.waiting for row in write[2]} == shelf.live()
+    assert tasks.refresh(shelf.pool, shelf.task, shelf.index.id) is not None
+    shelf.move("1", "b/1.md")
+    shelf.start()
+    shelf.index_all()
+    late.arrive()
+    assert (shelf.at("1.md"), len(shelf.at("b/1.md"))) == (set(), 1)
+
+
+def test_a_row_written_under_an_old_path_has_an_id_of_its_own(shelf: Shelf) -> None:
+    """Within one epoch: the file is listed again, under another path, while its first claim's upsert is under way."""
+    late, lister = Late(shelf.store), uuid4()
+    shelf.list_page(lister)
+    run = shelf.run(store=late)
+    pipeline.write(run, shelf.drafts(run))
+    shelf.move("1", "b/1.md")
+    shelf.list_page(lister, last=True)
+    shelf.expire(run)
+    other = shelf.run()
+    pipeline.index_files(other, list(shelf.claim(other)))
+    late.arrive()
+    assert len(shelf.at("b/1.md")) == 1
+    stray = shelf.vectors() - shelf.live()
+    assert stray == shelf.at("1.md")
+    assert {id_ for (id_,) in shelf.do("SELECT id FROM chunk_tombstone WHERE index_id = %s", shelf.index.id)} == stray

@@ -92,6 +92,30 @@ def test_less_than_holds_for_missing_values(fake: FakeTurbopuffer) -> None:
     assert (status, [row["id"] for row in answer["rows"]]) == (200, ["b"])
 
 
+NEWER = ["version", "Lt", {"$ref_new": "version"}]
+
+
+@pytest.mark.parametrize(("version", "name"), [(1, "x"), (2, "x"), (3, "y")])
+def test_a_condition_decides_for_rows_that_are_there(fake: FakeTurbopuffer, version: int, name: str) -> None:
+    call(fake, "", {"patch_rows": [{"id": "a", "version": 2}]})
+    patches = [{"id": id_, "name": "y", "version": version} for id_ in ("a", "c")]
+    _, answer = call(fake, "", {"patch_rows": patches, "patch_condition": NEWER})
+    held = fake.namespaces["space"].rows
+    assert (held["a"].values["name"], answer["rows_patched"], "c" in held) == (name, int(name == "y"), False)
+    # a missing value is less than any, and an upsert brings a row that is not there
+    changes = [{"id": id_, "name": "z", "version": version} for id_ in ("a", "b", "c")]
+    _, answer = call(fake, "", rows(*changes) | {"upsert_condition": NEWER})
+    names = [held[id_].values["name"] for id_ in "abc"]
+    assert (names, answer["rows_upserted"]) == ([name, "z", "z"], 2)
+
+
+@pytest.mark.parametrize("condition", [["colour", "Lt", 1], ["version", "Lt", "x"], ["version", "Lt"]])
+def test_a_condition_is_checked_as_a_filter(fake: FakeTurbopuffer, condition: Any) -> None:
+    call(fake, "", {"patch_rows": [{"id": "a", "version": 2}]})
+    status, _ = call(fake, "", {"patch_rows": [{"id": "a", "version": 3}], "patch_condition": condition})
+    assert (status >= 400, fake.namespaces["space"].rows["a"].values["version"]) == (True, 2)
+
+
 def test_missing_namespaces_are_not_found_and_can_be_listed(fake: FakeTurbopuffer) -> None:
     assert call(fake, "", {}, "DELETE")[0] == 200
     for path, method in (("", "DELETE"), ("/query", "POST"), ("/metadata", "GET")):

@@ -15,7 +15,7 @@ from worker.keywords import Keywords
 Vector = NDArray[np.float32]
 Value = str | int | bool | None
 
-#: Filterable string attributes of every row; besides them stand `level` (int) and `embedded` (bool).
+#: Filterable string attributes of every row; besides them stand `level` and `generation` (int) and `embedded` (bool).
 STRING_ATTRIBUTES = (
     "file_node_id",
     "file_id_path",
@@ -36,24 +36,30 @@ MAX_FILTERABLE_BYTES = 1024
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One chunk in the store. `vector` is None for a row that is only found by keywords (`embedded: false`)."""
+    """One chunk in the store. `vector` is None for a row that is only found by keywords (`embedded: false`).
+
+    A row that is there already with a greater `generation` stays as it is.
+    """
 
     id: UUID
     vector: Vector | None
     attributes: dict[str, Value]
     keywords: Keywords | None = None
+    generation: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
     """New attribute values of an existing row, and new keywords: None leaves them as they are.
 
-    An unknown id is ignored.
+    An unknown id is ignored, and so is a row with a greater `generation`: whatever a late writer still sends, the row
+    says what the latest claim of its file found.
     """
 
     id: UUID
     attributes: dict[str, Value]
     keywords: Keywords | None = None
+    generation: int = 0
 
 
 @dataclass(frozen=True, slots=True)

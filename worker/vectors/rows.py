@@ -54,7 +54,8 @@ def matrix(rows: Sequence[Row], dimensions: int) -> NDArray[np.float32]:
 def attributes(row: Row) -> dict[str, Value]:
     """Return every attribute of the schema, in its order, strings cut; None where the row has none."""
     values: dict[str, Value] = {name: storable(row.attributes.get(name)) for name in STRING_ATTRIBUTES}
-    return values | {"level": row.attributes.get("level"), "embedded": row.vector is not None}
+    values |= {"level": row.attributes.get("level"), "embedded": row.vector is not None}
+    return values | {"generation": row.generation}
 
 
 def storable(value: Value) -> Value:

@@ -69,6 +69,11 @@ KEYWORDS_SCHEMA: dict[str, Any] = {
     "chunk_code": {"type": "[]string", "filterable": False, "full_text_search": CODE},
 }
 
+#: A namespace of an earlier release lacks it, and is given it by the next write.
+GENERATION_SCHEMA: dict[str, Any] = {"generation": "int"}
+#: Holds for rows without a generation, too.
+OLDER = ("generation", "Lte", {"$ref_new": "generation"})
+
 
 class TurbopufferStore:
     """The vector store for installations with a Turbopuffer key.
@@ -294,6 +299,7 @@ def _bytes(row: Row | Patch) -> int:
 def _schema(dimensions: int, *, has_keywords: bool) -> dict[str, Any]:
     schema: dict[str, Any] = {name: {"type": "string", "filterable": True} for name in STRING_ATTRIBUTES}
     schema |= {"id": "uuid", "vector": {"type": f"[{dimensions}]f32", "ann": True}, "level": "int", "embedded": "bool"}
+    schema |= GENERATION_SCHEMA
     return schema | KEYWORDS_SCHEMA if has_keywords else schema
 
 
@@ -308,6 +314,7 @@ def _upsert_body(rows: Sequence[Row], dimensions: int, *, has_keywords: bool) ->
         columns |= {name: [values[name] for values in fields] for name in KEYWORDS_SCHEMA}
     return {
         "upsert_columns": columns,
+        "upsert_condition": OLDER,
         "distance_metric": "cosine_distance",
         "schema": _schema(dimensions, has_keywords=has_keywords),
     }
@@ -321,13 +328,15 @@ def _decoded(value: object) -> Vector:
 
 
 def _patch_body(patches: Sequence[Patch], *, has_keywords: bool) -> dict[str, Any]:
-    body: dict[str, Any] = {"patch_rows": [_patch_row(patch, has_keywords=has_keywords) for patch in patches]}
+    rows = [_patch_row(patch, has_keywords=has_keywords) for patch in patches]
     # a namespace of an earlier release would take a new attribute for one to be filtered by
-    return body | {"schema": KEYWORDS_SCHEMA} if has_keywords else body
+    schema = GENERATION_SCHEMA | (KEYWORDS_SCHEMA if has_keywords else {})
+    return {"patch_rows": rows, "patch_condition": OLDER, "schema": schema}
 
 
 def _patch_row(patch: Patch, *, has_keywords: bool) -> dict[str, Any]:
-    row = {"id": str(patch.id)} | {name: storable(value) for name, value in patch.attributes.items()}
+    row = {"id": str(patch.id), "generation": patch.generation}
+    row |= {name: storable(value) for name, value in patch.attributes.items()}
     return row | _fields(patch.keywords) if has_keywords and patch.keywords is not None else row
 
 

@@ -18,7 +18,6 @@ import re
 import shutil
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -93,14 +92,13 @@ class LanceStore:
         with self._table(namespace) as table:
             if table is None:
                 return
-            if self._has_keywords:
-                _commit(partial(_add_code, table))
+            if upserts or patches:
+                _commit(partial(_add_columns, table))
             if data is not None:
                 _require_dimensions(table, dimensions)
-                merge = table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
-                _commit(partial(merge.execute, data))
-            for some in _patch_tables(patches, table.schema, has_keywords=self._has_keywords):
-                _commit(partial(table.merge_insert("id").when_matched_update_all().execute, some))
+                _commit(partial(_update_older(table).when_not_matched_insert_all().execute, data))
+            for some in _patched(table, patches, has_keywords=self._has_keywords):
+                _commit(partial(_update_older(table).execute, some))
             for start in range(0, len(deletes), MAX_IDS):
                 gone = is_in("id", [str(id_) for id_ in deletes[start : start + MAX_IDS]])
                 _commit(partial(table.delete, gone))
@@ -233,12 +231,21 @@ def _build(directory: Path, namespace: str, schema: Any) -> None:
     indexes.add_missing(table)
 
 
-def _add_code(table: Any) -> None:
-    """Give a table of an earlier release the field it lacks; until it is indexed, its rows are read one by one."""
+def _add_columns(table: Any) -> None:
+    """Give a table of an earlier release the columns it lacks; words not indexed yet are read row by row."""
     import pyarrow as pa
 
-    if "keywords" in table.schema.names and "code" not in table.schema.names:
+    names = table.schema.names
+    if "keywords" in names and "code" not in names:
         table.add_columns(pa.field("code", pa.string()))
+    if "generation" not in names:
+        table.add_columns(pa.field("generation", pa.int64()))
+
+
+def _update_older(table: Any) -> Any:
+    """A merge that leaves rows of a greater generation alone."""
+    older = "target.generation IS NULL OR target.generation <= source.generation"
+    return table.merge_insert("id").when_matched_update_all(where=older)
 
 
 def _schema(dimensions: int, *, has_keywords: bool) -> Any:
@@ -248,7 +255,7 @@ def _schema(dimensions: int, *, has_keywords: bool) -> Any:
     fields = [pa.field("id", pa.string(), nullable=False, metadata=key)]
     fields += [pa.field("vector", pa.list_(pa.float32(), dimensions))]
     fields += [pa.field(name, pa.string()) for name in STRING_ATTRIBUTES]
-    fields += [pa.field("level", pa.int64()), pa.field("embedded", pa.bool_())]
+    fields += [pa.field("level", pa.int64()), pa.field("embedded", pa.bool_()), pa.field("generation", pa.int64())]
     return pa.schema([*fields, *(pa.field(name, pa.string()) for name in FIELDS)] if has_keywords else fields)
 
 
@@ -264,18 +271,32 @@ def _upsert_table(rows: Sequence[Row], dimensions: int, *, has_keywords: bool) -
     return pa.table({name: columns[name] for name in schema.names}, schema=schema)
 
 
-def _patch_tables(patches: Sequence[Patch], schema: Any, *, has_keywords: bool) -> Iterator[Any]:
-    """Yield a table for each set of columns that is patched: a merge changes the columns it is given."""
+def _patched(table: Any, patches: Sequence[Patch], *, has_keywords: bool) -> Iterator[Any]:
+    """Yield the rows that are there, whole, as the patches make them.
+
+    A merge with a condition crashes the process' runtime where it is given some columns only, and rows that were
+    patched before. Who writes a row between this reading and the merge has the same generation, and so the same values,
+    or another, which the condition tells.
+    """
     import pyarrow as pa
 
-    groups: dict[tuple[str, ...], list[dict[str, Value]]] = defaultdict(list)
-    for patch in patches:
-        row = {name: storable(value) for name, value in patch.attributes.items()}
-        if has_keywords and patch.keywords is not None:
-            row |= {name: _field(patch.keywords, name) for name in FIELDS}
-        groups[tuple(sorted(row))].append({"id": str(patch.id), **row})
-    for names, rows in groups.items():
-        yield pa.Table.from_pylist(rows, schema=pa.schema([schema.field(name) for name in ("id", *names)]))
+    for start in range(0, len(patches), MAX_IDS):
+        values = {str(patch.id): _values(patch, has_keywords=has_keywords) for patch in patches[start:][:MAX_IDS]}
+        found = table.search().where(is_in("id", list(values))).limit(MAX_IDS).to_arrow().select(table.schema.names)
+        rows = [values[id_] for id_ in found["id"].to_pylist()]
+        for name in {name for row in rows for name in row}:
+            old, field = found[name].to_pylist(), table.schema.field(name)
+            new = pa.array([row.get(name, value) for row, value in zip(rows, old, strict=True)], field.type)
+            found = found.set_column(table.schema.get_field_index(name), field, new)
+        if rows:
+            yield found
+
+
+def _values(patch: Patch, *, has_keywords: bool) -> dict[str, Value]:
+    values = {name: storable(value) for name, value in patch.attributes.items()} | {"generation": patch.generation}
+    if has_keywords and patch.keywords is not None:
+        values |= {name: _field(patch.keywords, name) for name in FIELDS}
+    return values
 
 
 def _field(keywords: Keywords | None, name: str) -> str | None:
