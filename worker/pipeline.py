@@ -6,6 +6,7 @@ import functools
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from uuid import UUID
 
@@ -68,8 +69,9 @@ def _record(run: Run, drafts: Sequence[Draft]) -> None:
     run.lease.check()
     drafts = _wanted(run, drafts)
     write(run, drafts)
-    run.lease.check()
-    buried = finish(run, drafts)
+    with _taken_back(run, drafts):
+        run.lease.check()
+        buried = finish(run, drafts)
     record_paid(run, drafts)
     forget(run, buried)
 
@@ -157,8 +159,29 @@ def write(run: Run, drafts: Sequence[Draft]) -> None:
     started = time.monotonic()
     shares = [(made, len(made.new)) for made in drafts]
     chunks.insert(run.pool, run.lease.owner, run.epoch, ((p, _code(run, d, p)) for d in drafts for p in d.new))
-    upsert(run, drafts)
+    with _taken_back(run, drafts):
+        upsert(run, drafts)
     _share(shares, "write", time.monotonic() - started)
+
+
+@contextmanager
+def _taken_back(run: Run, drafts: Sequence[Draft]) -> Iterator[None]:
+    """Take back what was written if the work ends here: the write may have come minutes after the last check.
+
+    By then, the rows and even the tombstones of its chunks may be gone, or the index with its namespace, which the
+    write made anew. To drop it is safe, as no other index ever has its name.
+    """
+    try:
+        yield
+    except FoldexError:
+        ids = [p.id for made in drafts for p in made.placed if p.id not in made.kept]
+        try:
+            if not chunks.bury_strays(run.pool, run.index.id, ids) and run.store.drop(run.index.namespace):
+                log.warning("written after the index was deleted; dropped", namespace=run.index.namespace)
+        except (FoldexError, psycopg.OperationalError) as error:
+            # the scan of names finds the namespace, and that of ids the vectors
+            log.warning("late vectors not taken back", namespace=run.index.namespace, error=str(error))
+        raise
 
 
 def upsert(run: Run, drafts: Sequence[Draft]) -> None:

@@ -12,12 +12,13 @@ from uuid import UUID
 
 import psycopg
 import structlog
+from psycopg import Connection
 from psycopg.errors import DeadlockDetected, LockNotAvailable, QueryCanceled
 
 from schemas.errors import FoldexError
 from worker.app import BULK, FAST, MAX_SLICES, crowded, queued, send, send_plan
 from worker.resources import STORES, Resources
-from worker.state import alone, cache, chunks, drift, files, strays, tasks, tools, upkeep, watch
+from worker.state import cache, chunks, drift, files, lone, names, strays, tasks, tools, upkeep, watch
 from worker.state.chunks import Tombstones
 from worker.state.tools import Buried
 
@@ -48,8 +49,8 @@ class Wake(Protocol):
 
 def sweep(resources: Resources, refresh: Callable[[UUID, UUID], bool], wake: Wake) -> dict[str, Any]:
     """One round; does nothing while another process is at it. `refresh` and `wake` are those of the tasks."""
-    with alone(resources.settings.database_url, SWEEP, seconds=SWEEP_SECONDS) as free:
-        if not free:
+    with lone(resources.settings.database_url, SWEEP, seconds=SWEEP_SECONDS) as lock:
+        if lock is None:
             return {"skipped": "another worker sweeps"}
         steps: dict[str, Callable[[Resources], int]] = {
             "expired": _return_expired,
@@ -59,13 +60,16 @@ def sweep(resources: Resources, refresh: Callable[[UUID, UUID], bool], wake: Wak
             "checks": _send_checks,
             "deleted": _delete_vectors,
             "purged": _purge_indexes,
+            "names": _check_names,
             "strays": _send_strays,
             "evictions": _send_eviction,
         }
-        return {name: _attempt(name, step, resources) for name, step in steps.items()}
+        return {name: _attempt(lock, name, step, resources) for name, step in steps.items()}
 
 
-def _attempt(name: str, step: Callable[[Resources], int], resources: Resources) -> int | str:
+def _attempt(lock: Connection[Any], name: str, step: Callable[[Resources], int], resources: Resources) -> int | str:
+    # whoever took so long that another sweeps by now ends here
+    lock.execute("SELECT")
     try:
         return step(resources)
     except psycopg.OperationalError:
@@ -233,3 +237,22 @@ def _look_after(resources: Resources, index_id: UUID, namespace: str, work: Call
         log.exception("vectors not deleted yet", namespace=namespace)
     record(resources.pool, index_id)
     return record is not upkeep.put_off
+
+
+def _check_names(resources: Resources) -> int:
+    """Drop what a late writer brought back of an index that is gone. Its name is nobody else's, ever."""
+    due = names.take_due(resources.pool)
+    down: set[str] = set()
+    for retired in due:
+        if retired.vector_store in down:
+            continue
+        try:
+            came_back = resources.store(retired.vector_store, retired.keyword_index).drop(retired.name)
+        except FoldexError as error:
+            down.add(retired.vector_store)
+            log.warning("name not looked at", namespace=retired.name, code=error.code, reason=error.message)
+            continue
+        if came_back:
+            log.warning("a late writer brought a deleted namespace back; it is dropped", namespace=retired.name)
+        names.checked(resources.pool, retired.name)
+    return len(due)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -14,12 +16,14 @@ import numpy as np
 from schemas.document import Content, Entry, Page
 from schemas.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.tool import IndexSettings, ToolConfig
+from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker import catalog, pipeline
 from worker.draft import Draft, Run, draft_all, match_live
 from worker.embed import Vectors
 from worker.lease import Lease
 from worker.parse import Limits
 from worker.resources import Resources
+from worker.settings import Settings
 from worker.state import Pool, files, tasks, tools, verbs
 from worker.state.files import Claim
 from worker.state.tools import Index
@@ -41,11 +45,23 @@ class Numbers:
         return np.array([row / np.linalg.norm(row) for row in rows], dtype=np.float32)
 
 
+@contextmanager
+def both_stores(home: Path, database_url: str) -> Iterator[Resources]:
+    """What a worker holds open, with LanceDB and a Turbopuffer."""
+    with FakeTurbopuffer() as fake:
+        env = {name.lower(): value for name, value in fake.env.items()}
+        made = Resources(Settings.model_validate({"foldex_home": home, "database_url": database_url, **env}))
+        with closing(made.pool):
+            yield made
+
+
 @dataclass
 class Late:
     """A store whose writes arrive when a test lets them, as those of a process that was stopped."""
 
     store: VectorStore
+    #: what happens while a writer sleeps; without it, writes arrive when a test says so
+    meanwhile: Callable[[], None] | None = None
     waiting: list[tuple[Any, ...]] = field(default_factory=list)
 
     @property
@@ -61,6 +77,9 @@ class Late:
         deletes: Sequence[UUID] = (),
     ) -> None:
         self.waiting.append((namespace, dimensions, upserts, patches, deletes))
+        if self.meanwhile:
+            self.meanwhile()
+            self.arrive()
 
     def arrive(self) -> None:
         for write in self.waiting:

@@ -3,34 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from uuid import uuid4
 
 import pytest
 
-from tests.fakes.turbopuffer import FakeTurbopuffer
-from tests.integration.shelf import Late, Shelf
+from tests.integration.shelf import Late, Shelf, both_stores
 from worker import pipeline
 from worker.draft import outcome
 from worker.resources import Resources
-from worker.settings import Settings
 from worker.state import files, tasks
 
 
 @pytest.fixture(scope="module")
-def fake() -> Iterator[FakeTurbopuffer]:
-    with FakeTurbopuffer() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def resources(
-    tmp_path_factory: pytest.TempPathFactory, database_url: str, fake: FakeTurbopuffer
-) -> Iterator[Resources]:
-    home = tmp_path_factory.mktemp("generations")
-    env = {name.lower(): value for name, value in fake.env.items()}
-    made = Resources(Settings.model_validate({"foldex_home": home, "database_url": database_url, **env}))
-    with closing(made.pool):
+def resources(tmp_path_factory: pytest.TempPathFactory, database_url: str) -> Iterator[Resources]:
+    with both_stores(tmp_path_factory.mktemp("generations"), database_url) as made:
         yield made
 
 

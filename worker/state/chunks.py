@@ -133,6 +133,16 @@ def replace(
     return buried
 
 
+def bury_strays(pool: Pool, index_id: UUID, ids: Sequence[UUID]) -> bool:
+    """Have vectors that no chunk row names deleted; False if the index is deleted, with its whole namespace."""
+    values = {"index_id": index_id, "ids": list(ids)}
+    with pool.connection() as connection:
+        if connection.execute(_SQL["is_there"], values).fetchone() is None:
+            return False
+        connection.execute(_SQL["bury_strays"], values)
+        return True
+
+
 def move_keywords(connection: Connection[Any], paths: Mapping[UUID, str]) -> None:
     """Write the keyword fields of moved files' chunks anew: the path is part of them.
 

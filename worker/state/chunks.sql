@@ -59,6 +59,16 @@ WITH gone AS (
 )
 SELECT id FROM gone
 
+-- name: bury_strays
+-- of vectors that were written late, those that no chunk row names; they get the full time, whatever was before
+INSERT INTO chunk_tombstone (id, index_id)
+SELECT s.id, i.id FROM unnest(%(ids)s::uuid[]) AS s (id) JOIN search_index i ON i.id = %(index_id)s
+WHERE NOT EXISTS (SELECT FROM chunk c WHERE c.id = s.id)
+ON CONFLICT (id) DO UPDATE SET created_at = now(), deleted_at = NULL
+
+-- name: is_there
+SELECT FROM search_index WHERE id = %(index_id)s AND (deleted_at IS NULL OR deleted_at > now()) FOR KEY SHARE
+
 -- name: make_live
 UPDATE chunk SET live = true WHERE file_id = ANY (%(files)s) AND NOT live
 

@@ -19,7 +19,7 @@ from psycopg.types.json import Jsonb
 from schemas.source import AnySource, NodesSource
 from schemas.status import TaskKind
 from schemas.tool import IndexSettings, ToolConfig
-from worker.state import Pool, handover, load, reading, tasks
+from worker.state import Pool, handover, load, names, reading, tasks
 from worker.state.chunks import LATE_WRITE
 from worker.state.upkeep import LONGEST_PAUSE
 
@@ -99,7 +99,7 @@ def hashed(text: str) -> str:
 
 
 def namespace(wanted: NewIndex, suffix: UUID | None = None) -> str:
-    """The namespace's name: plain for a folder's first index, with the index's id where the plain one is taken."""
+    """The namespace's name: plain for a folder's first index ever, with the index's id for all later ones."""
     target = wanted.source.node_id if isinstance(wanted.source, NodesSource) else wanted.folder_node_id or ""
     kind = "node" if wanted.folder_node_id is None else "folder"
     ids = [i if _PLAIN.fullmatch(i) else hashed(i) for i in (wanted.project_id, target)]
@@ -238,7 +238,7 @@ def buried(pool: Pool, vector_store: str, limit: int) -> list[Buried]:
 
 
 def purge(pool: Pool, index_id: UUID, *, final: bool) -> bool:
-    """Delete the rows of a buried index, its own (which keeps the namespace's name) only when `final`.
+    """Delete the rows of a buried index, its own only when `final`; the namespace's name is looked after from then on.
 
     A large index takes several rounds; True after the last.
     """
@@ -246,6 +246,6 @@ def purge(pool: Pool, index_id: UUID, *, final: bool) -> bool:
     deadline = time.monotonic() + PURGE_SECONDS
     while steps and time.monotonic() < deadline:
         with pool.connection() as connection:
-            if not connection.execute(_SQL[steps[0]], {"index_id": index_id}).rowcount:
+            if not connection.execute(_SQL[steps[0]], {"index_id": index_id, "pause": names.FIRST_PAUSE}).rowcount:
                 steps.pop(0)
     return not steps

@@ -1,7 +1,14 @@
 -- name: insert_index
+-- a name is given once and for all: whatever a late writer or a late drop still does to it concerns its own index alone
+WITH named AS (
+    INSERT INTO namespace_name (name, index_id, vector_store, keyword_index)
+    VALUES (%(namespace)s, %(id)s, %(vector_store)s, %(keyword_index)s)
+    ON CONFLICT DO NOTHING RETURNING name
+)
 INSERT INTO search_index (id, project_id, identity, source, folder_node_id, settings, vector_store, keyword_index, namespace)
-VALUES (%(id)s, %(project_id)s, %(identity)s, %(source)s, %(folder_node_id)s, %(settings)s, %(vector_store)s,
-        %(keyword_index)s, %(namespace)s)
+SELECT %(id)s, %(project_id)s, %(identity)s, %(source)s, %(folder_node_id)s, %(settings)s, %(vector_store)s,
+       %(keyword_index)s, name
+FROM named
 ON CONFLICT DO NOTHING
 
 -- name: lock_index
@@ -108,4 +115,8 @@ DELETE FROM search_index_file
 WHERE id IN (SELECT id FROM search_index_file WHERE index_id = %(index_id)s LIMIT 5000)
 
 -- name: purge_index
-DELETE FROM search_index WHERE id = %(index_id)s
+-- its namespace's name stays, to be looked after; an index of the release before has none yet
+WITH gone AS (DELETE FROM search_index WHERE id = %(index_id)s RETURNING id, namespace, vector_store, keyword_index)
+INSERT INTO namespace_name AS n (name, index_id, vector_store, keyword_index, retired_at, next_check_at)
+SELECT namespace, id, vector_store, keyword_index, now(), now() + %(pause)s FROM gone
+ON CONFLICT (name) DO UPDATE SET retired_at = excluded.retired_at, next_check_at = excluded.next_check_at

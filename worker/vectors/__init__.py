@@ -136,8 +136,8 @@ class VectorStore(Protocol):
         """The vectors of those of the ids that are there and have one, read only: what was paid for is not lost."""
         ...
 
-    def drop(self, namespace: str) -> None:
-        """Delete the namespace with all its rows."""
+    def drop(self, namespace: str) -> bool:
+        """Delete the namespace with all its rows; whether it was there."""
         ...
 
     def optimize(self, namespace: str) -> None:

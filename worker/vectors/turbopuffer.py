@@ -159,9 +159,9 @@ class TurbopufferStore:
             found |= self._vectors(namespace, ("And", [("id", "In", some), ("embedded", "Eq", True)]))
         return found
 
-    def drop(self, namespace: str) -> None:
-        """Delete the namespace with all its rows. Raises as `write`."""
-        self._ask(namespace, lambda ns: ns.delete_all())
+    def drop(self, namespace: str) -> bool:
+        """Delete the namespace with all its rows; whether it was there. Raises as `write`."""
+        return self._ask(namespace, lambda ns: ns.delete_all()) is not None
 
     def optimize(self, namespace: str) -> None:
         """Nothing: the store compacts and indexes by itself, and its API has no such call."""

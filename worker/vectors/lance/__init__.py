@@ -135,12 +135,16 @@ class LanceStore:
                 found |= {UUID(id_): cell for id_, cell in zip(rows["id"].to_pylist(), cells, strict=True)}
         return found
 
-    def drop(self, namespace: str) -> None:
-        """Delete the namespace with all its rows, and whatever a late writer left of it. Raises StoreUnavailable."""
-        path = self._path(namespace)
+    def drop(self, namespace: str) -> bool:
+        """Delete the namespace with all its rows, and whatever a late writer left of it; whether it was there.
+
+        Raises StoreUnavailable.
+        """
+        path, was_there = self._path(namespace), False
         with _mapped(path):
             with suppress(FileNotFoundError):
                 path.rename(self._directory / f".dropped-{uuid4().hex}")
+                was_there = True
             # with those of processes that died over it
             for dropped in self._directory.glob(".dropped-*"):
                 shutil.rmtree(dropped, ignore_errors=True)
@@ -148,6 +152,7 @@ class LanceStore:
                 with suppress(FileNotFoundError):
                     if time.time() - begun.stat().st_mtime > ABANDONED_S:
                         shutil.rmtree(begun, ignore_errors=True)
+        return was_there
 
     def optimize(self, namespace: str) -> None:
         """Merge small files, index new rows, remove old versions. Raises StoreUnavailable while writers always win."""
