@@ -18,6 +18,7 @@ from worker.state.tools import Index
 WORDS = {
     "missing": "chunks without a vector",
     "stray": "vectors without a chunk",
+    "misplaced": "vectors with wrong attributes",
     "miscounted": "files with a wrong number of chunks",
     "bare": "indexed files without chunks",
     "unfinished": "chunks that never became live",
@@ -71,6 +72,8 @@ def _found(report: Report) -> str:
 def _mended(mended: Mended) -> Iterator[str]:
     if mended.deleted:
         yield f"deleted {mended.deleted:,} vectors"
+    if mended.patched:
+        yield f"wrote the attributes of {mended.patched:,} vectors anew"
     if mended.buried:
         yield f"deleted {mended.buried:,} unfinished chunks"
     if mended.recounted:

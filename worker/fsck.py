@@ -18,15 +18,20 @@ from uuid import UUID
 import structlog
 
 from schemas.errors import StoreError
+from worker.keywords import keywords_of
 from worker.state import Pool, chunks, drift
 from worker.state.cache import Owner
 from worker.state.tools import Index
-from worker.vectors import VectorStore
+from worker.vectors import Patch, Value, VectorStore
+from worker.vectors.rows import storable
 
 #: Ids compared at a time.
 PAGE = 20_000
-#: Ids are hashes, so the first ones are a random sample: it misses the loss of one vector in a hundred once in 20,000.
+#: Ids are hashes, so a range of them is a random sample: it misses the loss of one vector in a hundred once in 20,000.
+#: Checks go through the ranges in turn.
 SAMPLE = 1000
+#: Rows whose attributes are compared at a time.
+ATTRIBUTES_PAGE = 5000
 #: Vectors deleted by one request.
 MAX_DELETES = 5000
 
@@ -39,7 +44,8 @@ class Report:
 
     missing: live chunks without a vector. stray: vectors without a row or tombstone. miscounted: files with another
     number of live chunks than their row says. bare: files that are indexed and have none. unfinished: rows of an idle
-    index that never became live. overdue: tombstones the sweep should have seen to. `busy`: a task is open.
+    index that never became live. overdue: tombstones the sweep should have seen to. `busy`: a task is open. misplaced:
+    vectors whose attributes, such as the path, differ from their rows.
     """
 
     live: int
@@ -50,11 +56,12 @@ class Report:
     unfinished: int
     overdue: int
     busy: bool
+    misplaced: int = 0
 
     @property
     def drift(self) -> dict[str, int]:
         """What is wrong, by name."""
-        names = ("missing", "stray", "miscounted", "bare", "unfinished", "overdue")
+        names = ("missing", "stray", "misplaced", "miscounted", "bare", "unfinished", "overdue")
         return {name: number for name in names if (number := getattr(self, name))}
 
 
@@ -68,6 +75,7 @@ class Mended:
     lost: int
     texts: int
     task_id: UUID | None
+    patched: int = 0
 
 
 def inspect(pool: Pool, store: VectorStore, index: Index) -> Report:
@@ -77,9 +85,10 @@ def inspect(pool: Pool, store: VectorStore, index: Index) -> Report:
     missing = stray = 0
     for lost, unknown in differences(pool, store, index):
         missing, stray = missing + len(lost), stray + len(unknown)
+    wrong = sum(len(ids) for ids in misplaced(pool, store, index))
     busy = was_busy or drift.is_busy(pool, index.id)
     unfinished = 0 if busy else rows.unfinished
-    return Report(rows.live, missing, stray, miscounted, bare, unfinished, rows.overdue, busy)
+    return Report(rows.live, missing, stray, miscounted, bare, unfinished, rows.overdue, busy, wrong)
 
 
 def repair(pool: Pool, store: VectorStore, index: Index) -> Mended:
@@ -92,12 +101,13 @@ def repair(pool: Pool, store: VectorStore, index: Index) -> Mended:
         drift.mark_lost(pool, index.id, missing, None)
         _delete(store, index, stray)
         lost, deleted = lost + len(missing), deleted + len(stray)
+    patched = sum(_patch(pool, store, index, ids) for ids in misplaced(pool, store, index))
     recounted = drift.recount(pool, index.id)
     buried = drift.bury_unfinished(pool, index.id)
     deleted += _delete_overdue(pool, store, index)
     task_id = drift.start(pool, index.id) if lost or recounted else None
     texts = drift.count_unpaid(pool, index.id, Owner(index.project_id, index.settings.embedder)) if lost else 0
-    return Mended(deleted, recounted, buried, lost, texts, task_id)
+    return Mended(deleted, recounted, buried, lost, texts, task_id, patched)
 
 
 def before_listing(pool: Pool, store: VectorStore, index: Index, task_id: UUID) -> None:
@@ -121,12 +131,12 @@ def before_listing(pool: Pool, store: VectorStore, index: Index, task_id: UUID) 
 def check(pool: Pool, store: VectorStore, index: Index) -> UUID | None:
     """Start a task over an idle index whose namespace has lost vectors; its id. Raises `StoreError`.
 
-    Raises `LeaseLost` if another task begins meanwhile, which looks for itself.
+    Each call compares the next ids, and mends what else is wrong there. Raises `LeaseLost` if another task begins
+    meanwhile, which looks for itself.
     """
     if drift.is_busy(pool, index.id):
         return None
-    lost_some = _has_lost_some(pool, store, index)
-    drift.compared(pool, index.id)
+    lost_some = _look_further(pool, store, index, SAMPLE)
     if not lost_some:
         return None
     log.warning("the namespace has lost vectors; a task writes them again", namespace=index.namespace)
@@ -160,6 +170,69 @@ def _window(
     end = min((page[-1] for page in (live, stored) if len(page) == limit), default=None)
     live, stored = ([id_ for id_ in page if end is None or id_ <= end] for page in (live, stored))
     return sorted(set(live).difference(stored)), sorted(set(stored).difference(live)), end
+
+
+def _look_further(pool: Pool, store: VectorStore, index: Index, limit: int) -> bool:
+    """Compare the ids behind those of the call before; whether vectors are lost that nobody knows of.
+
+    Strays are deleted, and wrong attributes written anew. Raises `StoreError` and `LeaseLost`.
+    """
+    after = drift.cursor(pool, index.id)
+    lost_some = False
+    # the end of all ids is followed by their beginning, so that every call sees some
+    for start in [after] if after is None else [after, None]:
+        missing, stray, end = _window(pool, store, index, start, limit)
+        lost_some |= bool(missing) and bool(drift.still_live(pool, index.id, missing, known=False))
+        if strays := drift.unknown(pool, index.id, stray) if stray else []:
+            log.warning("vectors without a row deleted", namespace=index.namespace, vectors=len(strays))
+            _delete(store, index, strays)
+        if wrong := _wrong(pool, store, index, start, limit):
+            log.warning("vectors had wrong attributes", namespace=index.namespace, vectors=len(wrong))
+            _patch(pool, store, index, wrong)
+        drift.compared(pool, index.id, end)
+        if end is not None:
+            break
+    return lost_some
+
+
+def misplaced(pool: Pool, store: VectorStore, index: Index, page: int = ATTRIBUTES_PAGE) -> Iterator[list[UUID]]:
+    """Vectors whose attributes differ from their rows, in ranges of up to `page` ids. Raises `StoreError`."""
+    after: UUID | None = None
+    while ids := list(store.attributes(index.namespace, after, page)):
+        yield _wrong(pool, store, index, after, page)
+        after = ids[-1]
+
+
+def _wrong(pool: Pool, store: VectorStore, index: Index, after: UUID | None, limit: int) -> list[UUID]:
+    """Rows of a range that say in the store what they said neither before nor after it was read.
+
+    The store is patched before the rows change: one look at each could meet a file between the two.
+    """
+    stored = store.attributes(index.namespace, after, limit)
+    before = drift.expected(pool, index.id, list(stored))
+    if not _unequal(stored, before):
+        return []
+    stored = store.attributes(index.namespace, after, limit)
+    now = drift.expected(pool, index.id, list(stored))
+    return sorted(_unequal(stored, before) & _unequal(stored, now))
+
+
+def _unequal(stored: dict[UUID, dict[str, Value]], expected: dict[UUID, dict[str, Value]]) -> set[UUID]:
+    wanted = {id_: {name: storable(value) for name, value in row.items()} for id_, row in expected.items()}
+    return {id_ for id_, row in wanted.items() if id_ in stored and stored[id_] != row}
+
+
+def _patch(pool: Pool, store: VectorStore, index: Index, ids: list[UUID]) -> int:
+    """Write the attributes and words of an idle index's rows anew; how many."""
+    if not ids:
+        return 0
+    generation, rows, words = drift.rewrite(pool, index.id, ids)
+    patches = [
+        Patch(id_, row, keywords_of(*words[id_]) if store.has_keywords else None, generation)
+        for id_, row in rows.items()
+    ]
+    store.write(index.namespace, index.settings.embedder.dimensions, patches=patches)
+    return len(patches)
 
 
 def _has_lost_some(pool: Pool, store: VectorStore, index: Index) -> bool:

@@ -22,3 +22,6 @@ CREATE TABLE namespace_name (
 CREATE INDEX namespace_name_check ON namespace_name (next_check_at) WHERE next_check_at IS NOT NULL;
 INSERT INTO namespace_name (name, index_id, vector_store, keyword_index)
 SELECT namespace, id, vector_store, keyword_index FROM search_index;
+
+-- Checks of a namespace go on where the one before ended.
+ALTER TABLE search_index ADD COLUMN check_cursor uuid;

@@ -15,7 +15,7 @@ import pytest
 from schemas.errors import StoreRefused
 from tests.contract.stores import WITHOUT_KEYWORDS, D, about, axis, near, numbers, row, words
 from tests.fakes.turbopuffer import FakeTurbopuffer
-from worker.vectors import Condition, Leg, Patch, Row, Vector, VectorStore, cut
+from worker.vectors import CHECKED_ATTRIBUTES, Condition, Leg, Patch, Row, Value, Vector, VectorStore, cut
 from worker.vectors.lance import LanceStore
 
 
@@ -164,6 +164,17 @@ def test_ids_come_in_pages(store: VectorStore, space: str) -> None:
     while page := store.ids(space, found[-1] if found else None, 10):
         found += page
     assert found == wanted
+
+
+def test_attributes_come_in_pages_and_say_what_is_missing(store: VectorStore, space: str) -> None:
+    store.write(space, D, [row(number, axis(0), symbol="x" if number % 2 else None) for number in range(1, 6)])
+    found: dict[UUID, dict[str, Value]] = {}
+    while page := store.attributes(space, next(reversed(found), None), 2):
+        found |= page
+    assert [id_.int for id_ in found] == [1, 2, 3, 4, 5]
+    expected = dict.fromkeys(CHECKED_ATTRIBUTES) | {"file_name": "1.md", "symbol": "x", "level": 0}
+    assert (found[UUID(int=1)], found[UUID(int=2)]["symbol"]) == (expected, None)
+    assert store.attributes("nothing", None, 2) == {}
 
 
 def test_vectors_can_be_read_back(store: VectorStore, space: str) -> None:

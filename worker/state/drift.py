@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from psycopg import Connection
-from psycopg.rows import class_row
+from psycopg.rows import class_row, dict_row
 
 from schemas.errors import LeaseLost
 from worker.state import Pool, handover, load, reading, tasks
@@ -134,10 +134,44 @@ def start(pool: Pool, index_id: UUID) -> UUID | None:
         return started.id if started else None
 
 
-def compared(pool: Pool, index_id: UUID) -> None:
-    """Note that a namespace was looked at just now."""
+def expected(pool: Pool, index_id: UUID, ids: Sequence[UUID]) -> dict[UUID, dict[str, Any]]:
+    """What the store should say of those of `ids` that are live and belong to files nobody works on."""
+    with reading(pool) as connection:
+        return _expected(connection, index_id, ids)
+
+
+def _expected(connection: Connection[Any], index_id: UUID, ids: Sequence[UUID]) -> dict[UUID, dict[str, Any]]:
+    cursor = connection.cursor(row_factory=dict_row)
+    rows = cursor.execute(_SQL["expected"], {"index_id": index_id, "ids": list(ids)}).fetchall()
+    return {row.pop("id"): row for row in rows}
+
+
+def rewrite(
+    pool: Pool, index_id: UUID, ids: Sequence[UUID]
+) -> tuple[int, dict[UUID, dict[str, Any]], dict[UUID, tuple[str, str, str]]]:
+    """A generation, and what the store should say under it of chunks of an idle index, with (path, context, text).
+
+    A claim that comes after this has a greater generation, so that its writes stay. Raises as `_hold`.
+    """
     with pool.connection() as connection:
-        connection.execute(_SQL["compared"], {"index_id": index_id})
+        _hold(connection, index_id, None)
+        connection.execute(_SQL["lock_generations"])
+        (generation,) = connection.execute(_SQL["next_generation"]).fetchone() or (0,)
+        words = connection.execute(_SQL["words"], {"ids": list(ids)}).fetchall()
+        return generation, _expected(connection, index_id, ids), {id_: (path, *rest) for id_, path, *rest in words}
+
+
+def cursor(pool: Pool, index_id: UUID) -> UUID | None:
+    """Where the last check of a namespace ended; None at its beginning."""
+    with reading(pool) as connection:
+        row = connection.execute(_SQL["cursor"], {"index_id": index_id}).fetchone()
+        return row[0] if row else None
+
+
+def compared(pool: Pool, index_id: UUID, cursor: UUID | None = None) -> None:
+    """Note that a namespace was looked at just now, up to an id; None: up to its end."""
+    with pool.connection() as connection:
+        connection.execute(_SQL["compared"], {"index_id": index_id, "cursor": cursor})
 
 
 def due(pool: Pool, limit: int = MAX_CHECKS) -> list[UUID]:

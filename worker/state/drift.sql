@@ -92,8 +92,30 @@ WHERE index_id = %(index_id)s AND created_at < now() - %(overdue)s ORDER BY crea
 SELECT s.id, i.folder_node_id FROM search_tool s, search_index i
 WHERE i.id = %(index_id)s AND %(index_id)s IN (s.index_id, s.next_index_id) ORDER BY s.created_at, s.id LIMIT 1
 
+-- name: expected
+-- what the store should say of live chunks whose files nobody works on
+SELECT c.id, coalesce(f.node_id, f.id::text) AS file_node_id, f.live_id_path AS file_id_path,
+       substring(f.live_path FROM '[^/]*$') AS file_name, f.type AS file_type, c.json_pointer, c.content_hash,
+       c.id::text AS chunk_id, c.language, c.symbol, c.node_type, c.scope, c.level
+FROM chunk c JOIN search_index_file f ON f.id = c.file_id
+WHERE c.id = ANY (%(ids)s) AND c.index_id = %(index_id)s AND c.live AND NOT c.lost AND f.status = 'indexed'
+
+-- name: words
+SELECT c.id, f.live_path, c.context, c.chunk_text
+FROM chunk c JOIN search_index_file f ON f.id = c.file_id WHERE c.id = ANY (%(ids)s)
+
+-- name: lock_generations
+SELECT pg_advisory_xact_lock(hashtext('claim_generation'))
+
+-- name: next_generation
+-- far ahead: a standby that took over may have forgotten the latest numbers, which the store remembers
+SELECT setval('claim_generation', nextval('claim_generation') + 1000000)
+
+-- name: cursor
+SELECT check_cursor FROM search_index WHERE id = %(index_id)s
+
 -- name: compared
-UPDATE search_index SET checked_at = now() WHERE id = %(index_id)s
+UPDATE search_index SET checked_at = now(), check_cursor = %(cursor)s WHERE id = %(index_id)s
 
 -- name: due
 UPDATE search_index SET checked_at = now()

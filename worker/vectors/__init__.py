@@ -30,6 +30,9 @@ STRING_ATTRIBUTES = (
     "scope",
 )
 
+#: What a row says of its file and chunk.
+CHECKED_ATTRIBUTES = (*STRING_ATTRIBUTES, "level")
+
 #: Filterable values are cut at this many UTF-8 bytes: the store takes 4 KiB, an index needs far fewer.
 MAX_FILTERABLE_BYTES = 1024
 
@@ -130,6 +133,10 @@ class VectorStore(Protocol):
 
     def ids(self, namespace: str, after: UUID | None, limit: int) -> list[UUID]:
         """The next ids in ascending order, for reconciliation."""
+        ...
+
+    def attributes(self, namespace: str, after: UUID | None, limit: int) -> dict[UUID, dict[str, Value]]:
+        """The filterable strings and the level of the next rows, in ascending order of their ids."""
         ...
 
     def vectors(self, namespace: str, ids: Sequence[UUID]) -> dict[UUID, Vector]:

@@ -20,7 +20,18 @@ from cachetools import TTLCache
 
 from schemas.errors import StoreError, StoreRefused, StoreUnauthorized, StoreUnavailable
 from worker.keywords import Keywords
-from worker.vectors import STRING_ATTRIBUTES, Condition, Found, Leg, Patch, Row, Vector, cut
+from worker.vectors import (
+    CHECKED_ATTRIBUTES,
+    STRING_ATTRIBUTES,
+    Condition,
+    Found,
+    Leg,
+    Patch,
+    Row,
+    Value,
+    Vector,
+    cut,
+)
 from worker.vectors.rows import attributes, can_match, check, clean, matrix, ranked, storable, words
 
 if TYPE_CHECKING:
@@ -151,6 +162,20 @@ class TurbopufferStore:
                 break
         return found
 
+    def attributes(self, namespace: str, after: UUID | None, limit: int) -> dict[UUID, dict[str, Value]]:
+        """Return the attributes of the next `limit` rows, in ascending order of their ids. Raises as `write`."""
+        found: dict[UUID, dict[str, Value]] = {}
+        while len(found) < limit:
+            most = min(limit - len(found), MAX_LIMIT)
+            rows = self._rows(namespace, next(reversed(found), after), most, include_attributes=[*CHECKED_ATTRIBUTES])
+            # the store leaves nulls out
+            found |= {
+                UUID(str(row.id)): {name: getattr(row, name, None) for name in CHECKED_ATTRIBUTES} for row in rows
+            }
+            if len(rows) < most:
+                break
+        return found
+
     def vectors(self, namespace: str, ids: Sequence[UUID]) -> dict[UUID, Vector]:
         """Return the vectors of those ids that have one, in answers of at most `MAX_VECTORS`. Raises as `write`."""
         found: dict[UUID, Vector] = {}
@@ -205,9 +230,12 @@ class TurbopufferStore:
         return "chunk_code" in (self._ask(namespace, lambda ns: ns.schema()) or {})
 
     def _page(self, namespace: str, after: UUID | None, limit: int) -> list[UUID]:
+        return [UUID(str(row.id)) for row in self._rows(namespace, after, limit)]
+
+    def _rows(self, namespace: str, after: UUID | None, limit: int, **wanted: Any) -> Sequence[Any]:
         beyond: dict[str, Any] = {} if after is None else {"filters": ("id", "Gt", str(after))}
-        answer = self._ask(namespace, lambda ns: ns.query(rank_by=("id", "asc"), limit=limit, **beyond))
-        return [] if answer is None else [UUID(str(row.id)) for row in answer.rows or ()]
+        answer = self._ask(namespace, lambda ns: ns.query(rank_by=("id", "asc"), limit=limit, **beyond, **wanted))
+        return () if answer is None else answer.rows or ()
 
     def _vectors(self, namespace: str, filters: Any) -> dict[UUID, Vector]:
         wanted: dict[str, Any] = {"include_attributes": ["vector"], "vector_encoding": "base64"}

@@ -31,7 +31,7 @@ import structlog
 
 from schemas.errors import StoreError, StoreRefused, StoreUnavailable
 from worker.keywords import Keywords
-from worker.vectors import STRING_ATTRIBUTES, Found, Leg, Patch, Row, Value, Vector
+from worker.vectors import CHECKED_ATTRIBUTES, STRING_ATTRIBUTES, Found, Leg, Patch, Row, Value, Vector
 from worker.vectors.lance import indexes
 from worker.vectors.lance.indexes import FIELDS
 from worker.vectors.lance.repair import is_lost, lacks_file
@@ -115,14 +115,23 @@ class LanceStore:
 
     def ids(self, namespace: str, after: UUID | None, limit: int) -> list[UUID]:
         """Return the next `limit` ids in ascending order; fewer only at the end. Raises StoreUnavailable."""
+        return [UUID(row["id"]) for row in self._rows(namespace, after, limit, ())]
+
+    def attributes(self, namespace: str, after: UUID | None, limit: int) -> dict[UUID, dict[str, Value]]:
+        """Return the attributes of the next `limit` rows, in ascending order of their ids. Raises StoreUnavailable."""
+        rows = self._rows(namespace, after, limit, CHECKED_ATTRIBUTES)
+        return {UUID(row.pop("id")): row for row in rows}
+
+    def _rows(self, namespace: str, after: UUID | None, limit: int, columns: Sequence[str]) -> list[dict[str, Any]]:
         from lancedb.query import ColumnOrdering
 
         with self._table(namespace) as table:
             if table is None:
                 return []
-            query = table.search().select(["id"]).order_by([ColumnOrdering(column_name="id")]).limit(limit)
+            query = table.search().select(["id", *columns]).order_by([ColumnOrdering(column_name="id")]).limit(limit)
             query = query if after is None else query.where(f"id > '{after}'")
-            return [UUID(id_) for id_ in query.to_arrow()["id"].to_pylist()]
+            rows: list[dict[str, Any]] = query.to_arrow().to_pylist()
+            return rows
 
     def vectors(self, namespace: str, ids: Sequence[UUID]) -> dict[UUID, Vector]:
         """Return the vectors of those ids that have one. Raises StoreUnavailable."""
