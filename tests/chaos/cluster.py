@@ -99,6 +99,15 @@ class Cluster:
             space = self.vectors.namespaces.get(namespace)
             return set(space.rows) if space else set()
 
+    def attributes(self, namespace: str, *, lance: bool = False) -> dict[str, dict[str, Any]]:
+        """What the store says of every row, by id; a missing value is None, or left out."""
+        if lance:
+            store = LanceStore(self.home / "lancedb", has_keywords=True)
+            return {str(id_): dict(row) for id_, row in store.attributes(namespace, None, 1_000_000).items()}
+        with self.vectors.lock:
+            space = self.vectors.namespaces.get(namespace)
+            return {str(id_): dict(row.values) for id_, row in space.rows.items()} if space else {}
+
     def logs(self) -> str:
         logs = sorted((self.home / "log").glob("*.log"))
         tails = (f"--- {log.stem}\n{log.read_text(errors='replace')[-3000:]}" for log in logs)

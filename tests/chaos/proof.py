@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.chaos import corpus
 from tests.chaos.cluster import PAID_IN_VAIN, Cluster
-from tests.service import eventually
+from tests.service import TOOLS, checked, eventually
 
 Chunks = list[tuple[str, int, str]]
 Outcomes = list[tuple[str, str, str | None]]
@@ -22,6 +22,17 @@ WHERE c.index_id = {INDEX} AND c.live ORDER BY 1, 2, 3
 """
 OUTCOMES = f"""
 SELECT path, status, reason FROM search_index_file WHERE index_id = {INDEX} AND status <> 'removed' ORDER BY 1
+"""
+
+#: What the store should say of live chunks; no query of the product's own.
+ATTRIBUTES = f"""
+SELECT c.id::text, jsonb_build_object(
+    'chunk_id', c.id, 'content_hash', c.content_hash, 'json_pointer', c.json_pointer, 'language', c.language,
+    'symbol', c.symbol, 'node_type', c.node_type, 'scope', c.scope, 'level', c.level,
+    'file_node_id', coalesce(f.node_id, f.id::text), 'file_id_path', f.id_path,
+    'file_name', regexp_replace(f.path, '^.*/', ''), 'file_type', f.type)
+FROM chunk c JOIN search_index_file f ON f.id = c.file_id
+WHERE c.index_id = {INDEX} AND c.live AND f.status = 'indexed'
 """
 
 
@@ -85,12 +96,16 @@ def prove(made: Case, expected: Result, *, in_vain: int = PAID_IN_VAIN, seconds:
     counts = (status["indexed_files"], status["skipped_files"], status["failed_files"], status["total_files"])
     assert counts == (outcomes["indexed"], outcomes["skipped"], outcomes["failed"], len(found.outcomes))
     prove_vectors(here, made.tool, lance=made.lance)
+    prove_answers(made, expected)
     assert paid_twice(here, made.tool) <= in_vain
     return status
 
 
 def prove_vectors(here: Cluster, tool: str, *, lance: bool = False) -> None:
-    """Chunk rows, all of them live, and vectors are the same set, soon: the sweep may have to delete first."""
+    """Chunk rows, all of them live, and vectors are the same set, soon: the sweep may have to delete first.
+
+    What the store says of each is what its rows say.
+    """
     ((namespace,),) = here.rows(f"SELECT namespace FROM search_index WHERE id = {INDEX}", tool)
     seen: list[set[str]] = []
 
@@ -98,18 +113,38 @@ def prove_vectors(here: Cluster, tool: str, *, lance: bool = False) -> None:
         rows = dict(here.rows(f"SELECT id::text, live FROM chunk WHERE index_id = {INDEX}", tool))
         live = {id_ for id_, is_live in rows.items() if is_live}
         vectors = here.vector_ids(namespace, lance=lance)
-        seen[:] = [rows.keys() - live, live - vectors, vectors - live]
+        seen[:] = [rows.keys() - live, live - vectors, vectors - live, wrong(here, tool, namespace, lance=lance)]
         return not any(seen)
 
     def what() -> str:
-        half, lost, stray = seen
+        half, lost, stray, misplaced = seen
         graves = {id_ for (id_,) in here.rows(f"SELECT id::text FROM chunk_tombstone WHERE index_id = {INDEX}", tool)}
         return (
-            f"{namespace}: {len(half)} half written, {len(lost)} lost, {len(stray)} stray, {len(stray & graves)} buried"
+            f"{namespace}: {len(half)} half written, {len(lost)} lost, {len(stray)} stray, "
+            f"{len(stray & graves)} buried, {len(misplaced)} with wrong attributes"
         )
 
     make_late_writes_impossible(here)
     eventually(equal, 30, what)
+
+
+def wrong(here: Cluster, tool: str, namespace: str, *, lance: bool) -> set[str]:
+    """Live chunks of which the store says something else than their rows."""
+    stored = here.attributes(namespace, lance=lance)
+    expected = here.rows(ATTRIBUTES, tool)
+    return {id_ for id_, row in expected if id_ in stored and any(stored[id_].get(k) != v for k, v in row.items())}
+
+
+def prove_answers(made: Case, expected: Result) -> None:
+    """Searches find what a run without faults made of the folder: by words, by vectors and below a path."""
+    client = made.here.lance if made.lance else made.here.client
+    below = {(path, place) for path, place, _ in expected.chunks if path.startswith("note-1")}
+    asked = {"top_k": len(below) + 1, "filters": {"path": "note-1*.md"}}
+    birds = {(path, place) for path, place, text in expected.chunks if (path, place) in below and "birds" in text}
+    for mode, query, wanted in (("vector", "apples", below), ("keyword", "birds", birds)):
+        body = {"query": query, "mode": mode, **asked}
+        found = checked(client.post(f"{TOOLS}/{made.tool}/query", json=body), 200)["results"]
+        assert {(hit["file_path"], hit["chunk_index"]) for hit in found} == wanted, mode
 
 
 def make_late_writes_impossible(here: Cluster) -> None:

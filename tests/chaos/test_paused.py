@@ -99,6 +99,29 @@ def test_a_new_index_is_safe_from_a_process_that_slept_through_the_end_of_the_ol
     eventually(lambda: len(namespaces(here, made.project)) == 1, 30, lambda: f"{namespaces(here, made.project)}")
 
 
+def test_a_process_that_slept_through_the_purge_of_its_index_leaves_no_namespace(
+    here: Cluster, new_case: NewCase
+) -> None:
+    made = new_case("purged")
+    hold = here.vectors.holds.add("upsert", made.project)
+    tool = made.start()
+    eventually(lambda: bool(hold.arrived), 20, here.logs)
+    pid = client_of(hold.arrived[0], here.vectors.url)
+    os.kill(pid, SIGSTOP)
+    here.delete(tool)
+
+    def purged() -> bool:
+        make_late_writes_impossible(here)
+        return not here.rows("SELECT id FROM search_index WHERE project_id = %s", made.project)
+
+    eventually(purged, 40, here.logs)
+    assert namespaces(here, made.project) == []
+    hold.release()
+    eventually(lambda: namespaces(here, made.project) != [], 10)
+    os.kill(pid, SIGCONT)
+    eventually(lambda: namespaces(here, made.project) == [], 30, here.logs)
+
+
 def test_a_process_that_slept_through_a_cancel_writes_nothing(here: Cluster, new_case: NewCase, calm: Result) -> None:
     made = new_case("cancelled")
     hold = here.embeddings.holds.add("embeddings", made.mark, after=True)

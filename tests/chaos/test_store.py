@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from tests.chaos import corpus
 from tests.chaos.cluster import Cluster
 from tests.chaos.proof import Case, Result, prove, prove_vectors
 from tests.service import eventually
+from worker.state.tasks import LEASE
 
 NewCase = Callable[..., Case]
 
@@ -28,6 +30,17 @@ def test_writes_fail_in_every_way(here: Cluster, new_case: NewCase, calm: Result
         hold.release()
     for made in cases:
         prove(made, calm)
+
+
+def test_a_store_that_takes_longer_than_a_lease_lasts(here: Cluster, new_case: NewCase, calm: Result) -> None:
+    made = new_case("store-slow")
+    hold = here.vectors.holds.add("upsert", made.project)
+    made.start()
+    eventually(lambda: bool(hold.arrived), 20, here.logs)
+    began = time.monotonic()
+    eventually(lambda: time.monotonic() - began > LEASE.total_seconds() + 1, 20)
+    hold.release()
+    prove(made, calm)
 
 
 def test_deletes_fail(here: Cluster, new_case: NewCase, calm_edited: Result) -> None:
