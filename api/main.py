@@ -18,6 +18,7 @@ from api.search import rerank
 from schemas.errors import FoldexError
 from worker.resources import Resources, preload_store
 from worker.settings import Settings
+from worker.state import REQUEST
 
 log = structlog.get_logger()
 
@@ -30,7 +31,7 @@ Errors are `application/problem+json` with a stable `code` and a `detail` that n
 
 def create_app(settings: Settings) -> FastAPI:
     """The application over the given settings; connections are opened on first use."""
-    resources = Resources(settings, pool_size=20)
+    resources = Resources(settings, pool_size=20, limits=REQUEST)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

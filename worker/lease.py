@@ -14,7 +14,7 @@ import psycopg
 import structlog
 
 from schemas.errors import LeaseLost
-from worker.state import tasks
+from worker.state import BRIEF, Bounded, tasks
 
 #: Seconds between renewals: whoever cancels is heard within 2 s, however busy Postgres is.
 BEAT = tasks.LEASE.total_seconds() / 8
@@ -25,7 +25,9 @@ _BUSY = 10
 
 #: No renewal waits for the disk: while that is slow all leases would run out at once, and a server that dies with the
 #: latest ones gives everybody time when it is back.
-_OPTIONS = "-c statement_timeout=4000 -c synchronous_commit=off"
+_OPTION = "synchronous_commit=off"
+#: Seconds that the work waits for its last renewal to end; a thread that hears nothing from Postgres ends by itself.
+_LAST = 5.0
 
 log = structlog.get_logger()
 
@@ -68,16 +70,14 @@ class Lease:
 
     def keep(self, database_url: str, task_id: UUID) -> None:
         """Renew until `end`; run in a thread, because the work may be busy for longer than a lease lasts."""
-        connection: psycopg.Connection | None = None
+        connection: Bounded | None = None
         while not self._done.wait(BEAT):
             self._end_endless_parsing()
             if self._expired():
                 # others have the files by now, though the task is still wanted: to renew would be to go on for nothing
                 continue
             try:
-                connection = connection or psycopg.connect(
-                    database_url, autocommit=True, connect_timeout=3, options=_OPTIONS
-                )
+                connection = connection or Bounded.open(database_url, BRIEF, _OPTION)
                 asked = time.monotonic()
                 if tasks.beat(connection, task_id, self.owner, parsing=self._parsing_since is not None):
                     self._renewed = asked
@@ -113,4 +113,4 @@ def leased(database_url: str, task_id: UUID) -> Iterator[Lease]:
         yield lease
     finally:
         lease.end()
-        thread.join()
+        thread.join(_LAST)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from copy import copy
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -21,7 +22,7 @@ from worker.ignore import EVERYTHING, Rules, rules_of
 from worker.objects import Objects, open_objects
 from worker.settings import LOCAL_MODEL, Settings
 from worker.sources import Source
-from worker.state import Pool, open_pool
+from worker.state import SWEEP, WORK, Limits, Pool, open_pool
 from worker.state.tools import Index
 from worker.tokens import Tokenizer, cl100k
 from worker.vectors import VectorStore
@@ -35,9 +36,9 @@ _SOURCE: TypeAdapter[AnySource] = TypeAdapter(AnySource)
 class Resources:
     """The one place that knows settings and implementations; it only constructs."""
 
-    def __init__(self, settings: Settings, *, pool_size: int = 4) -> None:
+    def __init__(self, settings: Settings, *, pool_size: int = 4, limits: Limits = WORK) -> None:
         self.settings = settings
-        self._pool_size = pool_size
+        self._pool_size, self._limits = pool_size, limits
         self._lock = Lock()
         self._embedders: dict[EmbedderProfile, Embedder] = {}
         self._budgets: dict[str, Budget] = {}
@@ -46,7 +47,14 @@ class Resources:
     @cached_property
     def pool(self) -> Pool:
         """Connections to Postgres."""
-        return open_pool(self.settings.database_url, max_size=self._pool_size)
+        return open_pool(self.settings.database_url, max_size=self._pool_size, limits=self._limits)
+
+    @cached_property
+    def sweeping(self) -> Resources:
+        """The same with one connection of its own, which waits for no lock for long."""
+        own = copy(self)
+        own.__dict__["pool"] = open_pool(self.settings.database_url, max_size=1, limits=SWEEP)
+        return own
 
     @cached_property
     def objects(self) -> Objects:

@@ -18,11 +18,9 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable, QueryCanceled
 from schemas.errors import FoldexError
 from worker.app import BULK, FAST, MAX_SLICES, crowded, queued, send, send_plan
 from worker.resources import STORES, Resources
-from worker.state import cache, chunks, drift, files, lone, names, strays, tasks, tools, upkeep, watch
+from worker.state import backends, cache, chunks, drift, files, lone, names, strays, tasks, tools, upkeep, watch
 from worker.state.chunks import Tombstones
 from worker.state.tools import Buried
-
-T = TypeVar("T")
 
 #: What only one process does at a time, in all.
 SWEEP = "sweep"
@@ -37,6 +35,8 @@ HELD = (LockNotAvailable, DeadlockDetected, QueryCanceled)
 #: A folder whose run could not be started is tried again after so long.
 FOLLOW_PAUSE = timedelta(minutes=1)
 
+T = TypeVar("T")
+
 log = structlog.get_logger()
 
 
@@ -48,11 +48,16 @@ class Wake(Protocol):
 
 
 def sweep(resources: Resources, refresh: Callable[[UUID, UUID], bool], wake: Wake) -> dict[str, Any]:
-    """One round; does nothing while another process is at it. `refresh` and `wake` are those of the tasks."""
+    """One round; does nothing while another process is at it. `refresh` and `wake` are those of the tasks.
+
+    Nothing here waits for a lock for long: see `worker.state`. `resources` are those of `Resources.sweeping`.
+    """
     with lone(resources.settings.database_url, SWEEP, seconds=SWEEP_SECONDS) as lock:
         if lock is None:
             return {"skipped": "another worker sweeps"}
         steps: dict[str, Callable[[Resources], int]] = {
+            # first, as it frees what the others may meet
+            "silent": _end_silent,
             "expired": _return_expired,
             "followed": _follow_folders,
             "woken": partial(_wake_tasks, refresh=refresh, wake=wake),
@@ -72,11 +77,30 @@ def _attempt(lock: Connection[Any], name: str, step: Callable[[Resources], int],
     lock.execute("SELECT")
     try:
         return step(resources)
+    except LockNotAvailable as error:
+        log.warning("a step of the sweep met a lock; the next round goes on", step=name, error=str(error))
+        return "held"
     except psycopg.OperationalError:
         raise
     except Exception as error:  # a mistake in one step must not keep the others from their work
         log.exception("a step of the sweep failed", step=name)
         return type(error).__name__
+
+
+def _unless_held(work: Callable[[], T]) -> T | None:
+    """None for a task or index that another transaction holds: the next round comes to it again."""
+    try:
+        return work()
+    except LockNotAvailable as error:
+        log.warning("left to the next sweep, as it is locked", error=str(error))
+        return None
+
+
+def _end_silent(resources: Resources) -> int:
+    ended = backends.reap(resources.pool)
+    if ended:
+        log.warning("connections of silent processes ended", backends=ended)
+    return len(ended)
 
 
 def _return_expired(resources: Resources) -> int:
@@ -100,16 +124,16 @@ def _wake_tasks(resources: Resources, refresh: Callable[[UUID, UUID], bool], wak
     tasks.bring_back(resources.pool)
     unplanned = tasks.unplanned(resources.pool)
     for task_id, tool_id in [] if unplanned and crowded(FAST) else unplanned:
-        tasks.sent(resources.pool, task_id)
-        send_plan(task_id, tool_id)
-        woken += 1
+        if tasks.sent_unless_held(resources.pool, task_id):
+            send_plan(task_id, tool_id)
+            woken += 1
     # a message serves whatever task the rows choose: one that waits for a free worker is as good as a new one
     untaken = functools.cache(partial(queued, BULK))
     for task in tasks.open_tasks(resources.pool):
-        closed = refresh(task.id, task.index_id)
+        closed = _unless_held(partial(refresh, task.id, task.index_id))
         if not closed and task.waiting and task.quiet and task.slices < MAX_SLICES:
             room = max(0, MAX_SLICES - task.slices - untaken())
-            wake(task.id, room, least=min(1, room))
+            _unless_held(partial(wake, task.id, room, least=min(1, room)))
             woken += 1
     return woken
 

@@ -27,7 +27,7 @@ from worker.parse import Limits
 from worker.pipeline import index_files
 from worker.resources import Resources, preload
 from worker.settings import Settings
-from worker.state import alone, cache, files, tasks, tools
+from worker.state import Pool, alone, cache, files, tasks, tools
 from worker.state.tasks import Running
 from worker.strays import delete_strays
 from worker.sweep import sweep as run_sweep
@@ -103,7 +103,13 @@ class Sweep(Task):  # type: ignore[misc] # Celery has no types
 @app.task(name="foldex.sweep", base=Sweep)
 def sweep() -> dict[str, Any]:
     """Put right what crashes and lost messages left behind."""
-    return _or_skipped("sweep skipped", lambda: run_sweep(resources(), _refresh, wake))
+    return _or_skipped("sweep skipped", _sweep)
+
+
+def _sweep() -> dict[str, Any]:
+    swept = resources().sweeping
+    refresh = functools.partial(_refresh, pool=swept.pool, wait=False)
+    return run_sweep(swept, refresh, functools.partial(wake, pool=swept.pool))
 
 
 @app.task(name="foldex.evict")
@@ -397,11 +403,11 @@ def _failed(task: tasks.Plan | Running, error: FoldexError, again: Callable[[flo
     return {"error": error.code}
 
 
-def _refresh(task_id: UUID, index_id: UUID) -> bool:
-    r = resources()
-    closed = tasks.refresh(r.pool, task_id, index_id)
+def _refresh(task_id: UUID, index_id: UUID, *, pool: Pool | None = None, wait: bool = True) -> bool:
+    closed = tasks.refresh(pool or resources().pool, task_id, index_id, wait=wait)
     if closed:
-        log.info("task closed")
+        # the sweep closes tasks, too
+        log.info("task closed", task_id=str(task_id))
         send("foldex.optimize", index_id, queue=BULK, shown=f"index {index_id}")
     _follow(closed)
     return closed is not None
@@ -412,13 +418,13 @@ def _follow(closed: tasks.Closed | None) -> None:
         send_plan(closed.next_task_id, closed.tool_id)
 
 
-def wake(task_id: UUID, most: int = MAX_SLICES, *, least: int = 0) -> None:
+def wake(task_id: UUID, most: int = MAX_SLICES, *, least: int = 0, pool: Pool | None = None) -> None:
     """Send messages to index a task's files: a small task's to the fast queue too.
 
     The bulk queue gets `least` to `most` messages, by the number of pending rows. Removals are rows like any other. The
     sweep asks for at least one message, so that a wrong count can delay a task but never leaves it without any.
     """
-    pool = resources().pool
+    pool = pool or resources().pool
     task = tasks.running(pool, task_id)
     if task is None:
         return

@@ -10,8 +10,8 @@ router = APIRouter(tags=["health"])
 
 
 @router.get("/healthz")
-def healthz() -> dict[str, str]:
-    """The process answers."""
+async def healthz() -> dict[str, str]:
+    """The process answers, also while all its threads wait for Postgres."""
     return {"status": "ok"}
 
 

@@ -93,7 +93,8 @@ WHERE c.file_id = s.file_id AND c.keywords IS NOT NULL
 SELECT id, context, chunk_text FROM chunk WHERE file_id = %(file_id)s AND live AND (embedded OR %(unembedded)s)
 
 -- name: confirm_deleted
-UPDATE chunk_tombstone SET deleted_at = now() WHERE id = ANY (%(ids)s) AND deleted_at IS NULL
+UPDATE chunk_tombstone SET deleted_at = now()
+WHERE id IN (SELECT id FROM chunk_tombstone WHERE id = ANY (%(ids)s) AND deleted_at IS NULL FOR UPDATE SKIP LOCKED)
 
 -- name: due_tombstones
 -- the recursion skips from one index that has tombstones to the next: most have none
@@ -127,7 +128,8 @@ FROM chosen n CROSS JOIN LATERAL (
 ORDER BY n.since
 
 -- name: purge_tombstones
-DELETE FROM chunk_tombstone WHERE id = ANY (%(ids)s)
+DELETE FROM chunk_tombstone
+WHERE id IN (SELECT id FROM chunk_tombstone WHERE id = ANY (%(ids)s) FOR UPDATE SKIP LOCKED)
 
 -- name: text
 SELECT chunk_text, lead, trail, start_char, end_char, json_pointer FROM chunk

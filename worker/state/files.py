@@ -16,7 +16,7 @@ from psycopg.types.json import Jsonb
 from schemas.document import Entry
 from schemas.errors import LeaseLost
 from schemas.status import FileStatus, Reason
-from worker.state import Pool, load, reading
+from worker.state import Pool, backends, load, reading
 from worker.state.tasks import LEASE
 
 #: Processes that a file may end before it is given up.
@@ -169,6 +169,7 @@ def too_many_vanished(pool: Pool, *, task_id: UUID, index_id: UUID) -> bool:
 def vanished(pool: Pool, *, task_id: UUID, index_id: UUID) -> Iterator[bytes]:
     """Keys of the known files that are missing from a whole listing, in order."""
     with pool.connection() as connection, connection.cursor(name="vanished") as cursor:
+        backends.take_time(connection)
         for (key,) in cursor.execute(_SQL["vanished"], {"task_id": task_id, "index_id": index_id}):
             yield key
 

@@ -11,7 +11,7 @@ from psycopg import Connection
 from psycopg.rows import class_row
 
 from schemas.status import TaskStatus
-from worker.state import load
+from worker.state import be_patient, load
 
 #: What a query that began before the switch still reads of the old index: the longest an answer may take, and more.
 LINGER = timedelta(seconds=30)
@@ -50,17 +50,27 @@ def lock_project(connection: Connection[Any], project_id: str) -> None:
 
     Several indexes or changes are locked by ascending id.
     """
+    be_patient(connection)
     connection.execute(_SQL["lock_project"], {"project_id": project_id})
 
 
 def lock_index(connection: Connection[Any], index_id: UUID) -> None:
     """Lock an index's project, and the index itself against finishing files and a new epoch."""
+    be_patient(connection)
     connection.execute(_SQL["lock_project_of_index"], {"index_id": index_id})
     connection.execute(_SQL["lock_indexes"], {"index_ids": [index_id]})
 
 
+def try_lock_index(connection: Connection[Any], index_id: UUID) -> bool:
+    """As `lock_index`, without waiting; False where others hold the project or the index, or the index is gone."""
+    values = {"index_id": index_id}
+    row = connection.execute(_SQL["try_lock_project_of_index"], values).fetchone()
+    return row is not None and row[0] and connection.execute(_SQL["try_lock_index"], values).rowcount > 0
+
+
 def lock_tool(connection: Connection[Any], tool_id: UUID) -> Held | None:
     """Lock a tool's project, the tool and its indexes; None if the tool is gone."""
+    be_patient(connection)
     values = {"tool_id": tool_id}
     connection.execute(_SQL["lock_project_of_tool"], values)
     held = connection.cursor(row_factory=class_row(Held)).execute(_SQL["held"], values).fetchone()

@@ -5,12 +5,18 @@ SELECT pg_advisory_xact_lock(hashtextextended(%(project_id)s, 0))
 -- name: lock_project_of_index
 SELECT pg_advisory_xact_lock(hashtextextended(project_id, 0)) FROM search_index WHERE id = %(index_id)s
 
+-- name: try_lock_project_of_index
+SELECT pg_try_advisory_xact_lock(hashtextextended(project_id, 0)) FROM search_index WHERE id = %(index_id)s
+
 -- name: lock_project_of_tool
 SELECT pg_advisory_xact_lock(hashtextextended(project_id, 0)) FROM search_tool WHERE id = %(tool_id)s
 
 -- name: lock_indexes
 -- everybody locks an index before its tasks; NO KEY lets a listing that holds its task add files meanwhile
 SELECT FROM search_index WHERE id = ANY (%(index_ids)s) ORDER BY id FOR NO KEY UPDATE
+
+-- name: try_lock_index
+SELECT FROM search_index WHERE id = %(index_id)s FOR NO KEY UPDATE SKIP LOCKED
 
 -- name: held
 -- with the tool's row, which a schedule that is due locks before it notes a change of the index

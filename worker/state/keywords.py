@@ -35,8 +35,8 @@ MAX_COUNT, SAMPLE = 2_000, 1_000
 #: Seconds for which a process remembers which share of an index' chunks hold a lexeme, if so many do; of an index with
 #: fewer chunks than the sample nothing is remembered, as it may be one that is only beginning to fill.
 REMEMBERED_S, MIN_REMEMBERED = 600, 50
-#: Seconds a statement may take.
-TIMEOUT_S = 5
+#: Seconds a statement may take: less than a caller's connection waits for an answer.
+TIMEOUT_S = 3
 
 _SQL, _FILTERS = load("keywords"), load("filters")
 _COLUMNS = {"text": Identifier("keywords"), "code": Identifier("code")}

@@ -194,6 +194,7 @@ def begin_plan(pool: Pool, task_id: UUID, owner: UUID) -> Plan | None:
     with pool.connection() as connection:
         cursor = connection.cursor(row_factory=class_row(Plan))
         values = {"task_id": task_id, "owner": owner, "lease": LEASE}
+        connection.execute(_SQL["hurry"])
         connection.execute(_SQL["lock_index"], values)
         plan = cursor.execute(_SQL["begin_plan"], values).fetchone()
         if plan is not None and plan.epoch is None:
@@ -234,14 +235,19 @@ def beat(connection: Connection[Any], task_id: UUID, owner: UUID, *, parsing: bo
     return connection.execute(_SQL["beat"], values).fetchone() is not None
 
 
-def refresh(pool: Pool, task_id: UUID, index_id: UUID) -> Closed | None:
-    """Count the file rows into the task's row, and close the task if nothing is left to do; None while it goes on."""
+def refresh(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = True) -> Closed | None:
+    """Count the file rows into the task's row, and close the task if nothing is left to do; None while it goes on.
+
+    Unless it may `wait`, a task is left alone whose project or index is locked.
+    """
     values = {"task_id": task_id, "index_id": index_id}
     with pool.connection() as connection:
         # asked before the counting: outcomes that come between the two would be in the task's end and not in its counts
         complete = connection.execute(_SQL["complete"], values).fetchone() is not None
-        if complete:
+        if complete and wait:
             handover.lock_index(connection, index_id)
+        elif complete and not handover.try_lock_index(connection, index_id):
+            return None
         if complete or connection.execute(_SQL["due"], values).fetchone() is not None:
             connection.execute(_SQL["refresh"], values)
         return _closed(connection, _SQL["close"], values) if complete else None
@@ -314,6 +320,12 @@ def sent(pool: Pool, task_id: UUID, seconds: float = 0) -> None:
     """Note that a message went out, to arrive in so many seconds, so that the sweep gives it time."""
     with pool.connection() as connection:
         connection.execute(_SQL["sent"], {"task_id": task_id, "delay": timedelta(seconds=seconds)})
+
+
+def sent_unless_held(pool: Pool, task_id: UUID) -> bool:
+    """As `sent`; False, and nothing is noted, where another transaction holds the task: it is in hand."""
+    with pool.connection() as connection:
+        return connection.execute(_SQL["sent_unless_held"], {"task_id": task_id}).rowcount > 0
 
 
 def bring_back(pool: Pool) -> int:

@@ -61,6 +61,10 @@ ORDER BY t.created_at DESC, t.id DESC LIMIT %(limit)s
 SELECT FROM search_index i JOIN search_index_task t ON t.index_id = i.id
 WHERE t.id = %(task_id)s AND t.epoch IS NULL FOR NO KEY UPDATE OF i
 
+-- name: hurry
+-- who holds the task lists it, or will be ended: no worker is to wait for that
+SELECT set_config('lock_timeout', '1s', true)
+
 -- name: begin_plan
 UPDATE search_index_task t
 SET plan_owner = %(owner)s, plan_until = now() + %(lease)s, status = 'indexing', started_at = coalesce(started_at, now()),
@@ -269,13 +273,20 @@ WHERE id = %(task_id)s AND status = 'indexing' AND (faults > 0 OR held_removals 
 -- name: sent
 UPDATE search_index_task SET sent_at = now() + %(delay)s WHERE id = %(task_id)s
 
+-- name: sent_unless_held
+UPDATE search_index_task SET sent_at = now()
+WHERE id IN (SELECT id FROM search_index_task WHERE id = %(task_id)s FOR NO KEY UPDATE SKIP LOCKED)
+
 -- name: bring_back
 -- what lies further ahead than it is ever put: Postgres' clock was set back, and nobody would wait for it to come there
 UPDATE search_index_task
 SET plan_until = least(plan_until, now()), refreshed_at = least(refreshed_at, now()), sent_at = least(sent_at, now()),
     moved_at = least(moved_at, now())
-WHERE status IN ('pending', 'indexing')
-  AND greatest(plan_until, refreshed_at, sent_at - %(longest)s, moved_at) > now() + interval '1 min'
+WHERE id IN (
+    SELECT id FROM search_index_task
+    WHERE status IN ('pending', 'indexing')
+      AND greatest(plan_until, refreshed_at, sent_at - %(longest)s, moved_at) > now() + interval '1 min'
+    FOR NO KEY UPDATE SKIP LOCKED)
 
 -- name: unplanned
 -- pending or half-listed tasks nobody works on, whose message may be lost
@@ -291,6 +302,8 @@ SELECT t.id, t.index_id,
        coalesce(t.sent_at, t.created_at) < now() - %(patience)s AS quiet
 FROM search_index_task t JOIN search_index i ON i.id = t.index_id
 WHERE t.status = 'indexing' AND i.epoch = t.epoch
+-- a round that is cut short begins with others the next time
+ORDER BY random()
 
 -- name: note_work
 -- written every ten seconds at most, as it is asked every second

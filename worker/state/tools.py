@@ -6,6 +6,7 @@ import hashlib
 import re
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,13 +14,14 @@ from uuid import UUID, uuid4
 
 import orjson
 from psycopg import Connection
+from psycopg.errors import LockNotAvailable
 from psycopg.rows import class_row, dict_row
 from psycopg.types.json import Jsonb
 
 from schemas.source import AnySource, NodesSource
 from schemas.status import TaskKind
 from schemas.tool import IndexSettings, ToolConfig
-from worker.state import Pool, handover, load, names, reading, tasks
+from worker.state import Pool, be_patient, handover, load, names, reading, tasks
 from worker.state.chunks import LATE_WRITE
 from worker.state.upkeep import LONGEST_PAUSE
 
@@ -218,6 +220,7 @@ def delete_project(pool: Pool, project_id: str) -> list[str]:
     for (tool_id,) in found:
         delete(pool, tool_id)
     with pool.connection() as connection:
+        be_patient(connection)
         connection.execute(_SQL["wait_for_vectors"], values)
         rows = connection.execute(_SQL["delete_project_rows"], values).fetchall()
         return [key for (key,) in rows]
@@ -240,12 +243,12 @@ def buried(pool: Pool, vector_store: str, limit: int) -> list[Buried]:
 def purge(pool: Pool, index_id: UUID, *, final: bool) -> bool:
     """Delete the rows of a buried index, its own only when `final`; the namespace's name is looked after from then on.
 
-    A large index takes several rounds; True after the last.
+    A large index takes several rounds, and so does one with rows that somebody still holds; True after the last.
     """
     steps = ["purge_tombstones", "purge_listing", "purge_chunks", "purge_files", *(["purge_index"] if final else [])]
     deadline = time.monotonic() + PURGE_SECONDS
     while steps and time.monotonic() < deadline:
-        with pool.connection() as connection:
+        with suppress(LockNotAvailable), pool.connection() as connection:
             if not connection.execute(_SQL[steps[0]], {"index_id": index_id, "pause": names.FIRST_PAUSE}).rowcount:
                 steps.pop(0)
     return not steps

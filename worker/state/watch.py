@@ -106,11 +106,12 @@ def put_off(pool: Pool, index_id: UUID, pause: timedelta) -> None:
 def start(pool: Pool, index_id: UUID, rest: timedelta) -> Started | None:
     """Take up what changed of an index: a task, or one further after the one that is open; then None.
 
-    For so long a `rest` no watch starts the next one.
+    For so long a `rest` no watch starts the next one. An index that others hold stays due.
     """
     values = {"index_id": index_id, "rest": rest}
     with pool.connection() as connection:
-        handover.lock_index(connection, index_id)
+        if not handover.try_lock_index(connection, index_id):
+            return None
         if not connection.execute(_SQL["take"], values).rowcount:
             return None
         owner = connection.execute(_SQL["owner"], values).fetchone()

@@ -1,0 +1,77 @@
+"""A TCP proxy that can fall silent: connections stay, new ones are made, and nothing passes."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+
+class Silence:
+    """Forwards to a server on this machine until it is frozen, and goes on with what waited once it is thawed."""
+
+    def __init__(self, port: int) -> None:
+        self._server = ("127.0.0.1", port)
+        self._passes = threading.Event()
+        self._passes.set()
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self._sockets: list[socket.socket] = []
+        #: Connections that were made.
+        self.made = 0
+
+    @property
+    def port(self) -> int:
+        """Where clients connect."""
+        port: int = self._listener.getsockname()[1]
+        return port
+
+    def freeze(self) -> None:
+        """Pass nothing on; the kernel goes on taking what is sent."""
+        self._passes.clear()
+
+    def thaw(self) -> None:
+        """Pass on what waited, and all that comes."""
+        self._passes.set()
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self.thaw()
+        for one in [self._listener, *self._sockets]:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                self.made += 1
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        self._passes.wait()
+        try:
+            server = socket.create_connection(self._server)
+        except OSError:
+            client.close()
+            return
+        self._sockets += [client, server]
+        for source, target in ((client, server), (server, client)):
+            threading.Thread(target=self._forward, args=(source, target), daemon=True).start()
+
+    def _forward(self, source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                self._passes.wait()
+                target.sendall(data)
+        self._passes.wait()
+        for one in (source, target):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
