@@ -16,12 +16,15 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 from psycopg_pool import PoolTimeout
+from redis import RedisError
 
 from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.fakes.silence import Silence
 from tests.service import eventually
+from worker import app as queue
 from worker import sweep as sweeps
+from worker.embed.ledger import Rate, Shared
 from worker.lease import leased
 from worker.resources import Resources
 from worker.settings import Settings
@@ -395,3 +398,33 @@ def test_a_transaction_that_does_nothing_is_ended_unless_it_only_reads(database_
         shown = reader.execute("SHOW idle_in_transaction_session_timeout").fetchone()
     assert shown == ("5min",)
     assert do(pool, "SHOW idle_in_transaction_session_timeout") == [("8s",)]
+
+
+def test_a_silent_broker_keeps_no_request_waiting(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    port = urlsplit(redis_url).port or 6379
+    ended: list[bool] = []
+
+    def post() -> None:
+        queue.post(lambda: ended.append(queue.send_plan(uuid4(), uuid4())))
+
+    with Silence(port) as proxy:
+        monkeypatch.setattr(queue, "app", queue.make_app(redis_url.replace(f":{port}", f":{proxy.port}")))
+        post()
+        eventually(lambda: ended == [True], 20)
+        proxy.freeze()
+        with at_most(1):
+            for _ in range(50):
+                post()
+        assert len(ended) == 1
+        proxy.thaw()
+        eventually(lambda: len(ended) == 51, 60)
+
+
+def test_a_silent_ledger_is_given_up_soon(redis_url: str) -> None:
+    port = urlsplit(redis_url).port or 6379
+    with Silence(port) as proxy:
+        ledger = Shared(redis_url.replace(f":{port}", f":{proxy.port}"), "model", Rate.per_minute(10, None))
+        ledger.ask("project", "token")
+        proxy.freeze()
+        with at_most(3), pytest.raises(RedisError):
+            ledger.ask("project", "token")

@@ -21,6 +21,7 @@ from limits.storage import RedisStorage, Storage
 from limits.strategies import MovingWindowRateLimiter, SlidingWindowCounterRateLimiter
 from redis import Redis
 from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as LostConnection
 from redis.retry import Retry
 
 #: Failures in a row, of all workers, after which nobody asks but one at a time.
@@ -178,8 +179,9 @@ class Shared:
     """The ledger of the whole fleet. Every method raises `RedisError` if Redis does not answer."""
 
     def __init__(self, url: str, name: str, rate: Rate) -> None:
-        # one repeat for a connection that a restart of the server broke; a Redis that is away must not cost seconds
-        redis = Redis.from_url(url, socket_timeout=2, socket_connect_timeout=1, retry=Retry(NoBackoff(), 1))
+        # one repeat for a connection that a restart of the server broke, and none for a server that is silent
+        retry = Retry(NoBackoff(), 1, supported_errors=(LostConnection,))
+        redis = Redis.from_url(url, socket_timeout=2, socket_connect_timeout=1, retry=retry)
         self._spending = Spending(RedisStorage("redis://", redis.connection_pool, key_prefix="foldex:rate"), name, rate)
         self._keys = [f"foldex:{{{name}}}:{part}" for part in ("asking", "blocked", "failures", "probe", "sharing")]
         self._process = uuid4().hex
