@@ -12,7 +12,7 @@ from tests.chaos.cluster import Cluster, cluster
 from tests.chaos.proof import Case, Result, case
 
 #: Modules that take minutes; the others fill the gaps behind them.
-LONG = ["test_boundaries", "test_processes", "test_monkey", "test_paused"]
+LONG = ["test_boundaries", "test_processes", "test_monkey", "test_paused", "test_stopped", "test_frozen"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
