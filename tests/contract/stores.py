@@ -14,9 +14,12 @@ from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker.keywords import Keywords, code_words
 from worker.vectors import Condition, Found, Leg, Row, Value, Vector, VectorStore
 from worker.vectors.lance import LanceStore
+from worker.vectors.lance.compaction import Thresholds
 from worker.vectors.turbopuffer import TurbopufferStore
 
 D = 8
+#: Every call of `optimize` compacts.
+ALWAYS = Thresholds(min_fragments=0, max_fragments=0)
 REAL_KEY = os.environ.get("TURBOPUFFER_API_KEY", "")
 HAS_KEY = REAL_KEY.startswith("tpuf_") and not os.environ.get("TURBOPUFFER_BASE_URL")
 live = pytest.mark.skipif(not HAS_KEY, reason="set TURBOPUFFER_API_KEY to a key of the real service to run")
@@ -41,9 +44,9 @@ class SearchedTwice(LanceStore):
 def make(kind: str, directory: Path, fake: FakeTurbopuffer) -> VectorStore:
     name, _, keywords = kind.partition("-")
     if name == "lance":
-        return LanceStore(directory, has_keywords=bool(keywords))
+        return LanceStore(directory, has_keywords=bool(keywords), thresholds=ALWAYS)
     if name == "held":
-        return SearchedTwice(directory, has_keywords=bool(keywords))
+        return SearchedTwice(directory, has_keywords=bool(keywords), thresholds=ALWAYS)
     if name == "fake":
         return TurbopufferStore(fake.api_key, region="nowhere", base_url=fake.url, has_keywords=bool(keywords))
     region = os.environ.get("TURBOPUFFER_REGION", "gcp-us-central1")

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from schemas.errors import StoreUnavailable
-from tests.contract.stores import D, about, axis, near, row
+from tests.contract.stores import ALWAYS, D, about, axis, near, row
 from worker.vectors.lance import LanceStore
 
 SPACE = "space"
@@ -18,7 +18,7 @@ SPACE = "space"
 
 @pytest.fixture
 def store(tmp_path: Path) -> LanceStore:
-    made = LanceStore(tmp_path, has_keywords=True)
+    made = LanceStore(tmp_path, has_keywords=True, thresholds=ALWAYS)
     made.write(SPACE, D, [row(number, axis(number), "word") for number in range(1, 5)])
     made.optimize(SPACE)
     return made

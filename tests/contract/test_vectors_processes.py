@@ -13,7 +13,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.contract.stores import D, about, axis, near, row
+from tests.contract.stores import ALWAYS, D, about, axis, near, row
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker.keywords import Keywords
 from worker.vectors import Condition, Patch, Value, VectorStore
@@ -45,7 +45,7 @@ def _report(errors: Any, work: Any, *arguments: Any) -> None:
 
 
 def write_same_rows(process: int, directory: Path) -> None:
-    store = LanceStore(directory, has_keywords=True)
+    store = LanceStore(directory, has_keywords=True, thresholds=ALWAYS)
     for turn in range(10):
         numbers_ = [(turn % 3) * 20 + n for n in range(20)]
         store.write("shared", D, [row(n, axis(n % D), f"common by{process}") for n in numbers_])

@@ -4,6 +4,7 @@ Six rules hold here; each was seen to lose or double rows, or to crash, when bro
 concurrent merges duplicate rows silently. Nothing is opened before a fork. A write is one commit for all its rows. Only
 `optimize` compacts, from one place, and is repeated on a conflict. A table appears whole, with its indexes, or not at
 all. Every call opens the table anew (under 1 ms), so that it sees what other processes wrote, dropped and made again.
+A seventh keeps the disk from filling: `optimize` compacts only a table that is due for it (see `compaction`).
 
 Vectors are compared one by one: exact, 24 ms for 100,000 rows of 384 dimensions that are not held in memory. An
 approximate index would take 40 s to build at that size and loses 2 % of the hits; larger folders have Turbopuffer.
@@ -33,6 +34,7 @@ from schemas.errors import StoreError, StoreRefused, StoreUnavailable
 from worker.keywords import Keywords
 from worker.vectors import CHECKED_ATTRIBUTES, STRING_ATTRIBUTES, Found, Leg, Patch, Row, Value, Vector
 from worker.vectors.lance import indexes
+from worker.vectors.lance.compaction import Thresholds, clean, committing, is_due
 from worker.vectors.lance.indexes import FIELDS
 from worker.vectors.lance.repair import is_lost, lacks_file
 from worker.vectors.lance.sql import is_in
@@ -50,12 +52,11 @@ os.environ.setdefault("LANCEDB_LOG", "warn,lance::dataset::optimize=error")
 
 #: Commits that lose a race are tried this often, with pauses of up to so many seconds (doubling from the first).
 ATTEMPTS, FIRST_PAUSE_S, LONGEST_PAUSE_S = 10, 0.02, 1.0
-#: Versions of a table that may still be read by someone are kept so long.
-KEEP_VERSIONS = timedelta(minutes=10)
 #: Seconds after which whoever began to make a table is taken for dead: it takes less than one.
 ABANDONED_S = 3600
-#: Bytes of what a process that writes keeps of tables: of each commit something else, up to a gigabyte unless bounded.
-METADATA_BYTES = 32 * 1024**2
+#: Bytes of what a process that writes keeps of indexes and of tables: of each commit something else, up to gigabytes
+#: unless bounded.
+INDEX_BYTES, METADATA_BYTES = 64 * 1024**2, 32 * 1024**2
 #: Ids in one expression, whose text is parsed.
 MAX_IDS = 4_000
 
@@ -63,9 +64,10 @@ MAX_IDS = 4_000
 class LanceStore:
     """The vector store that needs no account. Threads may share one; a process opens its own after any fork."""
 
-    def __init__(self, directory: Path, *, has_keywords: bool) -> None:
+    def __init__(self, directory: Path, *, has_keywords: bool, thresholds: Thresholds | None = None) -> None:
         self._directory = directory
         self._has_keywords = has_keywords
+        self._thresholds = thresholds or Thresholds()
         self._lock = threading.Lock()
         self._process: int | None = None
         self._connection: Any = None
@@ -89,7 +91,7 @@ class LanceStore:
         data = _upsert_table(upserts, dimensions, has_keywords=self._has_keywords) if upserts else None
         if data is not None and not self._path(namespace).exists():
             self._create(namespace, data.schema)
-        with self._table(namespace) as table:
+        with committing(self._path(namespace)), self._table(namespace) as table:
             if table is None:
                 return
             if upserts or patches:
@@ -110,7 +112,7 @@ class LanceStore:
         if not any(asked) or not path.exists():
             return [[] for _ in legs]
         with self._whole(namespace):
-            found = iter(self._searcher().search(namespace, list(compress(legs, asked))))
+            found = iter(_read(partial(self._searcher().search, namespace, list(compress(legs, asked)))))
         return [next(found) if ask else [] for ask in asked]
 
     def ids(self, namespace: str, after: UUID | None, limit: int) -> list[UUID]:
@@ -130,7 +132,7 @@ class LanceStore:
                 return []
             query = table.search().select(["id", *columns]).order_by([ColumnOrdering(column_name="id")]).limit(limit)
             query = query if after is None else query.where(f"id > '{after}'")
-            rows: list[dict[str, Any]] = query.to_arrow().to_pylist()
+            rows: list[dict[str, Any]] = _read(query.to_arrow).to_pylist()
             return rows
 
     def vectors(self, namespace: str, ids: Sequence[UUID]) -> dict[UUID, Vector]:
@@ -139,7 +141,8 @@ class LanceStore:
         with self._table(namespace) as table:
             for start in range(0, len(ids) if table is not None else 0, MAX_IDS):
                 some = is_in("id", [str(id_) for id_ in ids[start : start + MAX_IDS]])
-                rows = table.search().where(f"{some} AND embedded").select(["id", "vector"]).limit(MAX_IDS).to_arrow()
+                query = table.search().where(f"{some} AND embedded").select(["id", "vector"]).limit(MAX_IDS)
+                rows = _read(query.to_arrow)
                 cells = rows["vector"].combine_chunks().flatten().to_numpy().reshape(len(rows), -1)
                 found |= {UUID(id_): cell for id_, cell in zip(rows["id"].to_pylist(), cells, strict=True)}
         return found
@@ -164,16 +167,28 @@ class LanceStore:
         return was_there
 
     def optimize(self, namespace: str) -> None:
-        """Merge small files, index new rows, remove old versions. Raises StoreUnavailable while writers always win."""
-        with self._table(namespace) as table:
-            if table is not None:
+        """If it is due, merge small files, index new rows and remove old versions. Returns quickly if not.
+
+        Raises StoreUnavailable while writers always win.
+        """
+        path = self._path(namespace)
+        # a connection of its own, because it keeps files of indexes open that are deleted here
+        with self._table(namespace, _open) as table:
+            if table is None:
+                return
+            with committing(path):
                 indexes.add_missing(table)
-                _commit(partial(table.optimize, cleanup_older_than=KEEP_VERSIONS))
+            if is_due(table, path, self._thresholds):
+                with committing(path):
+                    _commit(table.optimize)
+                _commit(partial(clean, table, path))
 
     @contextmanager
-    def _table(self, namespace: str) -> Iterator[Any]:
+    def _table(self, namespace: str, connect: Callable[[Path], Any] | None = None) -> Iterator[Any]:
         """Yield the table, or None where there is none."""
-        connection = self._connect() if self._path(namespace).exists() else None
+        connection = None
+        if self._path(namespace).exists():
+            connection = self._connect() if connect is None else connect(self._directory)
         with self._whole(namespace):
             yield connection.open_table(namespace) if connection is not None else None
 
@@ -236,7 +251,7 @@ class LanceStore:
 def _open(directory: Path) -> Any:
     import lancedb
 
-    session = lancedb.Session(metadata_cache_size_bytes=METADATA_BYTES)
+    session = lancedb.Session(INDEX_BYTES, METADATA_BYTES)
     return lancedb.connect(directory, read_consistency_interval=timedelta(0), session=session)
 
 
@@ -335,6 +350,16 @@ def _commit(action: Callable[[], T]) -> T:
             # LanceDB has no class of its own for a lost race, nor is any other error of a commit known to be final
             time.sleep(random.uniform(0, pause))  # noqa: S311 - spreads writers out, hides nothing
             pause = min(2 * pause, LONGEST_PAUSE_S)
+    return action()
+
+
+def _read(action: Callable[[], T]) -> T:
+    """Do `action`, and once more if it misses a file: a compaction has deleted those of older versions."""
+    try:
+        return action()
+    except (RuntimeError, ValueError) as error:
+        if not lacks_file(error):
+            raise
     return action()
 
 

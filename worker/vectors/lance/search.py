@@ -10,16 +10,15 @@ import asyncio
 import threading
 import time
 from collections.abc import Coroutine, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
-import lancedb
 from lancedb.query import MatchQuery
 
 from worker.vectors import Found, Leg
 from worker.vectors.lance.held import MAX_BYTES, TIES, Latest, Rankings, Rows, State, rows
+from worker.vectors.lance.spaces import Opened, Spaces
 from worker.vectors.lance.sql import where
 from worker.vectors.rows import ranked, words
 
@@ -27,21 +26,10 @@ T = TypeVar("T")
 
 #: Seconds since its last commit after which a table rests: clocks of files are too coarse to tell two commits apart.
 RESTS = 1.0
-#: Tables at rest that are kept open, and those of which the searches are counted.
-OPEN_TABLES, SEARCHED = 128, 1024
-#: Bytes that a process keeps of indexes, and of what else it read of tables: LanceDB's own bounds are 7 GB together.
-INDEX_BYTES, METADATA_BYTES = 512 * 1024**2, 128 * 1024**2
+#: Tables of which the searches are counted.
+SEARCHED = 1024
 #: Of the searches of a table at rest, the second reads all rows; should others take their place, a later one.
 READ_FIRST, READ_EVERY = 2, 16
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A table as it was when it was opened, whatever is written meanwhile; one that does not rest has no `state`."""
-
-    table: Any
-    columns: frozenset[str]
-    state: State
 
 
 class Searcher:
@@ -49,14 +37,12 @@ class Searcher:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._tables: Latest[Opened] = Latest(OPEN_TABLES)
+        self._spaces = Spaces(directory)
         self._searches: Latest[Iterator[int]] = Latest(SEARCHED)
         self._held: Latest[Rows] = Latest(MAX_BYTES, lambda held: held.unit.nbytes)
         self._rankings = Rankings()
         self._loop = _new_loop()
         threading.Thread(target=self._loop.run_forever, name="lancedb", daemon=True).start()
-        session = lancedb.Session(INDEX_BYTES, METADATA_BYTES)
-        self._connection = self._run(lancedb.connect_async(directory, session=session))
 
     def search(self, namespace: str, legs: Sequence[Leg]) -> list[list[Found]]:
         """One ranking per leg, equal values by id. Raises what LanceDB raises."""
@@ -71,17 +57,11 @@ class Searcher:
 
     def _opened(self, namespace: str) -> Opened:
         """The table as it is now."""
-        state = _at_rest(self._directory / f"{namespace}.lance")
-        opened = self._tables.get(namespace, state)
-        if opened is None:
-            opened = self._run(self._open(namespace, state))
-            self._tables.put(namespace, state, opened)
-        return opened
-
-    async def _open(self, namespace: str, state: State) -> Opened:
-        table = await self._connection.open_table(namespace)
-        # a commit may come between: who opens the table a moment later would see another state
-        return Opened(table, frozenset((await table.schema()).names), state and (*state, await table.version()))
+        space = self._spaces.get(namespace) or self._spaces.put(namespace, self._run(self._spaces.connect(namespace)))
+        state = _at_rest(space.path)
+        if state is None or space.rested is None or space.rested[0] != state:
+            space.rested = state, self._run(_open(space.connection, namespace, state))
+        return space.rested[1]
 
     def _found(self, namespace: str, opened: Opened, legs: Sequence[Leg]) -> list[list[Found]]:
         held = self._rows(namespace, opened)
@@ -107,6 +87,12 @@ class Searcher:
         searches = self._searches.get(namespace, state) or count(1)
         self._searches.put(namespace, state, searches)
         return state is not None and next(searches) % READ_EVERY == READ_FIRST
+
+
+async def _open(connection: Any, namespace: str, state: State) -> Opened:
+    table = await connection.open_table(namespace)
+    # a commit may come between: who opens the table a moment later would see another state
+    return Opened(table, frozenset((await table.schema()).names), state and (*state, await table.version()))
 
 
 def _at_rest(path: Path) -> State:

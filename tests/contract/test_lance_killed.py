@@ -1,0 +1,111 @@
+"""LanceDB in a process that is killed amid a commit: nothing is lost or doubled, and nothing stays on the disk."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from tests.contract.stores import ALWAYS, D, about, axis, near, row
+from worker.vectors import Patch
+from worker.vectors.lance import LanceStore
+from worker.vectors.lance.compaction import COARSE_S
+
+SPACE = "space"
+#: Rows of a write; each replaces half of those of the write before.
+STEP = 10
+
+
+def _store(place: Path) -> LanceStore:
+    return LanceStore(place, has_keywords=True, thresholds=ALWAYS)
+
+
+def _write(store: LanceStore, turn: int) -> None:
+    """Three commits: upserts, patches and deletes."""
+    numbers = range(turn * STEP, (turn + 1) * STEP)
+    upserts = [row(number, axis(number % D), f"common word{number}") for number in numbers]
+    last = range((turn - 1) * STEP, turn * STEP) if turn else range(0)
+    patches = [Patch(UUID(int=number), {"symbol": f"seen{turn}"}) for number in last if number % 2]
+    store.write(SPACE, D, upserts, patches, [UUID(int=number) for number in last if number % 2 == 0])
+
+
+def _expected(turn: int) -> list[int]:
+    return [number for number in range((turn + 1) * STEP) if number % 2 or number >= turn * STEP]
+
+
+def _work(place: Path, first: int, said: Connection) -> None:
+    store = _store(place)
+    store.ids(SPACE, None, 1)
+    for turn in range(first, first + 1000):
+        said.send(turn)
+        _write(store, turn)
+        store.optimize(SPACE)
+
+
+def _killed_at(place: Path, first: int, seconds: float) -> int:
+    """Kill a process that writes and compacts; return the write it was at."""
+    context = multiprocessing.get_context("spawn")
+    heard, said = context.Pipe(duplex=False)
+    process = context.Process(target=_work, args=(place, first, said), daemon=True)
+    process.start()
+    assert heard.poll(60)
+    time.sleep(seconds)
+    process.kill()
+    process.join()
+    turn = first
+    while heard.poll():
+        turn = heard.recv()
+    return turn
+
+
+@pytest.mark.timeout(120)
+def test_a_process_killed_amid_writes_and_compactions_leaves_a_whole_table(tmp_path: Path) -> None:
+    store, rng, turn = _store(tmp_path), random.Random(20261123), 0
+    _write(store, turn)
+    for _ in range(6):
+        turn = _killed_at(tmp_path, turn + 1, rng.uniform(0, 0.6))
+        # what was written before is whole, and nothing of it is there twice
+        kept = [UUID(int=number) for number in _expected(turn - 1) if number % 2]
+        found = store.ids(SPACE, None, 10_000)
+        assert len(set(found)) == len(found)
+        assert set(kept) <= set(found)
+        # the caller repeats what was not confirmed
+        _write(store, turn)
+        expected = _expected(turn)
+        assert store.ids(SPACE, None, 10_000) == [UUID(int=number) for number in expected]
+        assert sorted(about(store, SPACE, "common", limit=10_000)) == expected
+        assert sorted(near(store, SPACE, axis(0), limit=10_000)) == expected
+        time.sleep(2 * COARSE_S)
+        store.optimize(SPACE)
+        _prove_clean(tmp_path, store)
+        assert sorted(about(store, SPACE, "common", limit=10_000)) == expected
+
+
+def test_what_a_killed_process_had_not_renamed_yet_goes(tmp_path: Path) -> None:
+    store = _store(tmp_path)
+    _write(store, 0)
+    left = tmp_path / f"{SPACE}.lance" / "data" / ".tmpKilled"
+    left.write_bytes(b"half a file")
+    time.sleep(2 * COARSE_S)
+    _write(store, 1)
+    store.optimize(SPACE)
+    _prove_clean(tmp_path, store)
+    assert not left.exists()
+
+
+def _prove_clean(place: Path, store: LanceStore) -> None:
+    """Of files that a commit writes there are just those of the newest version."""
+    with store._table(SPACE) as table:
+        fragments = table.stats()["fragment_stats"]["num_fragments"]
+        indexes = {index.index_uuid for index in table.list_indices()}
+    table_place = place / f"{SPACE}.lance"
+    names = sorted(str(path.relative_to(table_place)) for path in table_place.rglob("*") if path.is_file())
+    assert len([name for name in names if name.startswith("data/")]) == fragments, names
+    assert {name.split("/")[1] for name in names if name.startswith("_indices/")} == indexes, names
+    assert len([name for name in names if name.startswith("_versions/")]) <= 2, names
+    assert len(names) < 40, names
