@@ -44,6 +44,14 @@ async def _resources(request: Request) -> Resources:
 ResourcesDep = Annotated[Resources, Depends(_resources)]
 
 
+async def _has_space(resources: ResourcesDep) -> None:
+    resources.space.check()
+
+
+#: For calls that add something: they are refused while the disk is full. Reading, cancelling and deleting go on.
+needs_space = Depends(_has_space)
+
+
 async def _known(request: Request) -> Known:
     found: Known = request.app.state.known
     return found

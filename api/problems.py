@@ -15,8 +15,9 @@ from psycopg.errors import ProgramLimitExceeded
 from starlette.exceptions import HTTPException
 
 from api.leaving import CallerLeft
-from schemas.errors import FoldexError
+from schemas.errors import DiskFull, FoldexError
 from schemas.search import Problem
+from worker.space import means_full
 
 log = structlog.get_logger()
 
@@ -44,6 +45,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(DataError, _data)
     app.add_exception_handler(OperationalError, _database)
+    app.add_exception_handler(OSError, _disk)
     app.add_exception_handler(ProgramLimitExceeded, _too_long)
     app.add_exception_handler(CallerLeft, _left)
     app.add_exception_handler(Exception, _unexpected)
@@ -57,6 +59,8 @@ def _problem(status: int, code: str, detail: str, headers: dict[str, str] | None
 def _foldex(_: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, FoldexError):
         raise error
+    if means_full(error) and not isinstance(error, DiskFull):
+        return _full(error)
     headers = {"WWW-Authenticate": "Bearer"} if error.status == HTTPStatus.UNAUTHORIZED else {}
     if error.retryable:
         headers["Retry-After"] = str(math.ceil(error.data.get("retry_after") or 5))
@@ -95,10 +99,33 @@ def _too_long(_: Request, error: Exception) -> JSONResponse:
     return _problem(422, "invalid_request", "The request holds a name or a path that is too long; shorten it.")
 
 
-def _database(_: Request, error: Exception) -> JSONResponse:
+def _full(error: Exception) -> JSONResponse:
+    log.warning("a disk is full", error=str(error))
+    detail = "A disk of this installation is full; free some space, or delete tools, then try again."
+    return _problem(DiskFull.status, DiskFull.code, detail, {"Retry-After": "5"})
+
+
+def _disk(_: Request, error: Exception) -> JSONResponse:
+    if not means_full(error):
+        raise error
+    return _full(error)
+
+
+def _database(request: Request, error: Exception) -> JSONResponse:
+    if means_full(error) or not _has_space(request):
+        # a Postgres whose disk is full ends itself, and then does not answer
+        return _full(error)
     log.warning("Postgres does not answer", error=str(error))
     detail = "The database does not answer; try again shortly, or check DATABASE_URL."
     return _problem(503, "database_unavailable", detail, {"Retry-After": "5"})
+
+
+def _has_space(request: Request) -> bool:
+    try:
+        request.app.state.resources.space.check()
+    except DiskFull:
+        return False
+    return True
 
 
 def _left(_: Request, _error: Exception) -> Response:

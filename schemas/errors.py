@@ -27,6 +27,7 @@ FoldexError
 ├── TaskCrashed           (its workers die, or meet what nobody expected, again and again)
 │   ├── PlanCrashed
 │   └── SliceCrashed
+├── DiskFull              (of FOLDEX_HOME, or of Postgres)
 ├── SearchSlow            (none of several tools answered in time)
 ├── LeaseLost             (another worker, a cancel or a delete took over)
 └── SliceOver             (the slice's time is spent; the next one goes on)
@@ -218,6 +219,14 @@ class StoreUnavailable(StoreError):
     """Back-pressure, time-out, connection or server error. `data["retry_after"]` is seconds, where given."""
 
     code = "store_unavailable"
+    status = 503
+    retryable = True
+
+
+class DiskFull(FoldexError):
+    """A disk that is needed has no space left; it may have later."""
+
+    code = "disk_full"
     status = 503
     retryable = True
 

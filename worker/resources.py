@@ -22,6 +22,7 @@ from worker.ignore import EVERYTHING, Rules, rules_of
 from worker.objects import Objects, open_objects
 from worker.settings import LOCAL_MODEL, Settings
 from worker.sources import Source
+from worker.space import Space
 from worker.state import SWEEP, WORK, Limits, Pool, open_pool
 from worker.state.tools import Index
 from worker.tokens import Tokenizer, cl100k
@@ -66,6 +67,11 @@ class Resources:
     def home(self) -> Path:
         """Directory of everything the installation keeps."""
         return self.settings.foldex_home.absolute()
+
+    @property
+    def space(self) -> Space:
+        """The disk of `home`."""
+        return Space(self.home, self.settings.disk_reserve_mb << 20)
 
     def source(self, project_id: str, source: AnySource, rules: Rules = EVERYTHING) -> Source:
         """The content behind a tool. Raises `SourceRefused` for the places where every project's content lies."""

@@ -125,6 +125,9 @@ class Settings(BaseSettings):
     stray_seconds: int = Field(
         86_400, ge=1, description="An upload that is not complete by then is given up, and what it stored deleted."
     )
+    disk_reserve_mb: int = Field(
+        512, ge=0, description="MiB on the disk of FOLDEX_HOME below which it warns, and refuses below a quarter."
+    )
     watch_rest_seconds: float = Field(60.0, ge=0, description="Seconds between two runs that a watch starts.")
 
     ranking: Literal["measured", "simple"] = Field(

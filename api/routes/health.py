@@ -17,7 +17,11 @@ async def healthz() -> dict[str, str]:
 
 @router.get("/readyz")
 def readyz(resources: ResourcesDep) -> dict[str, str]:
-    """The process can work: Postgres answers. A broker that is down delays tasks and stops nothing."""
+    """The process can work: Postgres answers. A broker that is down delays tasks and stops nothing.
+
+    `warning` says that the disk has little space left.
+    """
     with resources.pool.connection() as connection:
         connection.execute("SELECT 1")
-    return {"status": "ready"}
+    warning = resources.space.warning()
+    return {"status": "ready", **({} if warning is None else {"warning": warning})}

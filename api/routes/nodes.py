@@ -14,7 +14,7 @@ from fastapi import APIRouter, Path
 from psycopg.types.json import Json
 from pydantic_core import PydanticSerializationError, to_json
 
-from api.deps import CallerDep, ResourcesDep
+from api.deps import CallerDep, ResourcesDep, needs_space
 from api.problems import RESPONSES
 from schemas.errors import FileError, Invalid, SourceError
 from schemas.node import NewNode, Node, NodePatch
@@ -31,7 +31,7 @@ ProjectId = Annotated[str, Path(max_length=200)]
 MAX_CONTENT = 1_000_000_000
 
 
-@router.post("", status_code=201)
+@router.post("", status_code=201, dependencies=[needs_space])
 def create_node(project_id: ProjectId, body: NewNode, caller: CallerDep, resources: ResourcesDep) -> Node:
     """Add a folder, or a file with its content."""
     caller.check(project_id)
@@ -54,7 +54,7 @@ def get_node(project_id: ProjectId, node_id: str, caller: CallerDep, resources: 
     return Node(**{**row, "content": _load(resources, row)})
 
 
-@router.patch("/{node_id}")
+@router.patch("/{node_id}", dependencies=[needs_space])
 def patch_node(
     project_id: ProjectId, node_id: str, body: NodePatch, caller: CallerDep, resources: ResourcesDep
 ) -> Node:

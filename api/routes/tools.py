@@ -9,7 +9,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Query
 
-from api.deps import CallerDep, IndexDep, KnownDep, ResourcesDep, ToolDep, from_cursor, of_tool, to_cursor
+from api.deps import CallerDep, IndexDep, KnownDep, ResourcesDep, ToolDep, from_cursor, needs_space, of_tool, to_cursor
 from api.problems import RESPONSES
 from api.text import file_text
 from schemas.errors import Invalid, NotFound, SourceError
@@ -44,7 +44,7 @@ OUTSIDE_REMEDY = "Change min_token_count or max_token_count of the tool's config
 Limit = Annotated[int, Query(ge=1, le=1000)]
 
 
-@router.post("", status_code=202)
+@router.post("", status_code=202, dependencies=[needs_space])
 def create_tool(body: NewTool, caller: CallerDep, resources: ResourcesDep) -> Tool:
     """Create a tool over a folder and start indexing it; poll its status, and query it meanwhile."""
     caller.check(body.project_id)

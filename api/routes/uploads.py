@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
-from api.deps import CallerDep, ResourcesDep
+from api.deps import CallerDep, ResourcesDep, needs_space
 from api.multipart import MAX_LINE, Multipart
 from api.names import MAX_DEPTH, clean_path
 from api.problems import RESPONSES
@@ -46,6 +46,7 @@ _BODY = {"type": "object", "required": ["files"], "properties": {"files": _FILES
 
 @router.post(
     "",
+    dependencies=[needs_space],
     openapi_extra={"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": _BODY}}}},
 )
 async def upload_files(

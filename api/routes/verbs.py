@@ -14,7 +14,7 @@ from fastapi.responses import StreamingResponse
 from psycopg import OperationalError
 from pydantic import TypeAdapter
 
-from api.deps import ResourcesDep, ToolDep
+from api.deps import ResourcesDep, ToolDep, needs_space
 from api.problems import RESPONSES
 from api.routes.tools import found, shown_status, shown_tool, wanted_index
 from schemas.source import AnySource
@@ -33,7 +33,7 @@ QUIET_POLLS = 20
 _SOURCE: TypeAdapter[AnySource] = TypeAdapter(AnySource)
 
 
-@router.patch("/{tool_id}", status_code=202)
+@router.patch("/{tool_id}", status_code=202, dependencies=[needs_space])
 def patch_tool(body: ToolPatch, tool: ToolDep, resources: ResourcesDep) -> Tool:
     """Rename a tool, or change how its folder is indexed.
 
@@ -54,7 +54,7 @@ def patch_tool(body: ToolPatch, tool: ToolDep, resources: ResourcesDep) -> Tool:
     return shown_tool(found(tools.get(resources.pool, tool_id)))
 
 
-@router.post("/{tool_id}/reindex", status_code=202)
+@router.post("/{tool_id}/reindex", status_code=202, dependencies=[needs_space])
 def reindex_tool(tool: ToolDep, resources: ResourcesDep, body: Reindex | None = None) -> Status:
     """Take up what changed in the folder.
 
@@ -77,7 +77,7 @@ def cancel_tool(tool: ToolDep, resources: ResourcesDep) -> Status:
     return _status(resources.pool, tool["tool_id"])
 
 
-@router.post("/{tool_id}/retry", status_code=202)
+@router.post("/{tool_id}/retry", status_code=202, dependencies=[needs_space])
 def retry_tool(tool: ToolDep, resources: ResourcesDep) -> Status:
     """Try failed and unfinished files again, without listing the folder unless the last task did not get to its end.
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from api.stack import postgres, programs, redis
 from api.stack.processes import (
+    NEEDED,
     Program,
     Server,
     StackError,
@@ -24,6 +25,7 @@ from api.stack.processes import (
 )
 from api.stack.supervisor import Supervisor
 from worker.settings import LOCAL_MODEL, Settings
+from worker.space import Space, full_message, means_full
 
 __all__ = ["Running", "StackError", "Urls", "environment", "services", "stack", "up"]
 
@@ -89,7 +91,7 @@ def stack(settings: Settings, say: Say = print) -> Iterator[Running]:
     SIGTERM and SIGHUP become KeyboardInterrupt, so they end the block as Ctrl-C does. Main thread only.
     """
     home = settings.foldex_home.resolve()
-    with _only_one(home), _as_interrupt(signal.SIGTERM, signal.SIGHUP):
+    with _full_disk(home), _only_one(home), _as_interrupt(signal.SIGTERM, signal.SIGHUP):
         say(f"Starting Foldex; its data and logs are in {home}")
         for name in NAMES:
             end_orphan(home, name)
@@ -110,7 +112,12 @@ def up(settings: Settings, say: Say = print) -> None:
     """Run everything until Ctrl-C or SIGTERM. Raises StackError."""
     with suppress(KeyboardInterrupt), stack(settings, say) as running:
         say(f"\nFoldex  {running.api_url}\nFlower  {running.flower_url}\nCtrl-C stops everything.\n")
+        space, told = Space(settings.foldex_home.resolve(), settings.disk_reserve_mb << 20), False
         while running.supervisor.alive():
+            warning = space.warning()
+            if warning and not told:
+                say(f"  Warning: {warning}")
+            told = warning is not None
             time.sleep(1)
         raise StackError("The supervisor ended; please report the lines above.")
 
@@ -131,6 +138,17 @@ def _record(home: Path) -> Path:
 
 def _lock_file(home: Path) -> Path:
     return home / "run" / "stack.lock"
+
+
+@contextmanager
+def _full_disk(home: Path) -> Iterator[None]:
+    """Raise StackError, which names the place and the bytes needed, for a disk that is full."""
+    try:
+        yield
+    except (OSError, StackError) as error:
+        if not means_full(error):
+            raise
+        raise StackError(full_message(home, NEEDED)) from error
 
 
 @contextmanager

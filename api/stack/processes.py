@@ -36,6 +36,10 @@ TICK = 0.05
 SERVER_PORTS = range(20_000, 32_000)
 
 
+#: Bytes of free space that starting takes, with a segment of Postgres' log.
+NEEDED = 64 * 1024**2
+
+
 class StackError(RuntimeError):
     """The embedded stack cannot do what was asked; the message names the remedy or the log to read."""
 
@@ -141,9 +145,13 @@ def _error_of(line: str) -> str:
 def write_private(path: Path, text: str) -> None:
     """Write a file that only its owner can read, whole or not at all."""
     beside = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
-    with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:  # noqa: PTH123 - takes the descriptor
-        file.write(text)
-    beside.replace(path)
+    try:
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:  # noqa: PTH123 - takes the descriptor
+            file.write(text)
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
 
 
 def _pid_file(home: Path, name: str) -> Path:
@@ -169,8 +177,16 @@ def start(program: Program, home: Path) -> Process:
             start_new_session=True,
             pass_fds=(lock,),
         )
-    _pid_file(home, program.name).write_text(f"{child.pid}\n")
-    return Process(program, home, child)
+    process = Process(program, home, child)
+    try:
+        # whole or not at all: an empty one, on a full disk, would name no process
+        write_private(_pid_file(home, program.name), f"{child.pid}\n")
+    except OSError:
+        # without a file nobody would know of it, and it would hold the program's lock
+        process.signal(SIGKILL)
+        child.wait()
+        raise
+    return process
 
 
 def _leashed(command: tuple[str, ...], account: Account | None, orphaned: Signals) -> list[str]:
@@ -220,7 +236,8 @@ def try_lock(descriptor: int) -> bool:
 
 def _which(home: Path, name: str) -> str:
     with suppress(OSError):
-        return f" as pid {_pid_file(home, name).read_text().strip()}"
+        pid = _pid_file(home, name).read_text().strip()
+        return f" as pid {pid}" if pid else ""
     return ""
 
 

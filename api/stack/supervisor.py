@@ -11,6 +11,7 @@ from threading import Thread
 
 from api.stack import processes
 from api.stack.processes import Process, Program, StackError
+from worker.space import free_bytes, full_message, means_full
 
 #: Wait before a dead program is started again, seconds: the first time, and at most.
 FIRST_WAIT, LONGEST_WAIT = 0.2, 5.0
@@ -20,6 +21,9 @@ SETTLED = 10.0
 
 #: Deaths in a row that are called a crash loop.
 LOOP = 3
+
+#: What keeps programs from starting when the disk is full.
+FULL = "full"
 
 #: Between two rounds, seconds.
 ROUND = 0.1
@@ -35,6 +39,8 @@ class _Slot:
     due: float = 0.0
     code: int | None = None
     ready: bool = False
+    #: Why it could not be started last.
+    obstacle: str = ""
 
 
 class Supervisor:
@@ -115,9 +121,18 @@ class Supervisor:
     def _begin(self, slot: _Slot) -> None:
         try:
             slot.process = processes.start(slot.program, self._home)
+            slot.obstacle = ""
         except (StackError, OSError) as error:  # a full disk, say, may have room again later
-            self._say(f"  {error}")
+            self._tell(slot, FULL if means_full(error) else str(error))
             self._postpone(slot)
+
+    def _tell(self, slot: _Slot, obstacle: str) -> None:
+        """Say once why a program does not start; of a full disk once for all programs."""
+        told = {other.obstacle for other in self._slots} if obstacle == FULL else {slot.obstacle}
+        slot.obstacle = obstacle
+        if obstacle not in told:
+            full = f"{full_message(self._home, processes.NEEDED)} Waiting for space."
+            self._say(f"  {full if obstacle == FULL else obstacle}")
 
     def _died(self, slot: _Slot, process: Process) -> None:
         settled = time.monotonic() - process.started > SETTLED
@@ -125,7 +140,9 @@ class Supervisor:
         name, code = slot.program.name, process.child.returncode
         slot.process, slot.code = None, code
         self._postpone(slot)
-        if slot.deaths < LOOP:
+        if free_bytes(self._home) < processes.NEEDED:
+            self._tell(slot, FULL)
+        elif slot.deaths < LOOP:
             self._say(f"  {name} ended with {code}; starting it again")
         elif slot.deaths == LOOP:
             why, log = processes.cause(self._home, name, code), processes.log_file(self._home, name)

@@ -32,6 +32,7 @@ import structlog
 
 from schemas.errors import StoreError, StoreRefused, StoreUnavailable
 from worker.keywords import Keywords
+from worker.space import means_full
 from worker.vectors import CHECKED_ATTRIBUTES, STRING_ATTRIBUTES, Found, Leg, Patch, Row, Value, Vector
 from worker.vectors.lance import indexes
 from worker.vectors.lance.compaction import Thresholds, clean, committing, is_due
@@ -376,4 +377,6 @@ def _mapped(path: Path) -> Iterator[None]:
             raise StoreUnavailable("The namespace was dropped meanwhile; try again.") from error
         raise StoreRefused("LanceDB refuses these rows or this filter; the log has its reason.") from error
     except (OSError, RuntimeError) as error:
+        if means_full(error):
+            raise StoreUnavailable("The disk of LanceDB's directory is full; free some space.") from error
         raise StoreUnavailable("LanceDB failed; check space and rights of its directory, then try again.") from error

@@ -1,0 +1,185 @@
+"""A disk without space: said once, where and how much is needed, and everything goes on when there is some."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from api.main import create_app
+from api.stack import StackError, stack
+from api.stack.processes import NEEDED, end_orphan, start, stop, try_lock, wait_until
+from api.stack.supervisor import Supervisor
+from schemas.errors import SourceUnavailable, StoreUnavailable
+from tests.integration.test_stack import lives, pid, toy
+from worker.settings import Settings
+from worker.space import LAST_SHARE, Space, free_bytes
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of one MiB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place], capture_output=True, check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip(f"run as root where a small tmpfs may be mounted: {mounted.stderr.decode().strip()}")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", place], check=True)
+
+
+def fill(place: Path) -> Path:
+    """Take all space that is left."""
+    ballast = place / "ballast"
+    with ballast.open("wb", buffering=0) as file:
+
+        def write_on() -> None:
+            while True:
+                file.write(bytes(4096))
+
+        with pytest.raises(OSError, match="No space left on device"):
+            write_on()
+    return ballast
+
+
+def test_a_full_disk_is_said_once_and_programs_start_when_it_has_space(small_disk: Path) -> None:
+    said: list[str] = []
+    (small_disk / "run").mkdir()
+    (small_disk / "log").mkdir()
+    ballast = fill(small_disk)
+    supervisor = Supervisor([[toy(small_disk, "one"), toy(small_disk, "two")]], small_disk, said.append)
+    starting = threading.Thread(target=supervisor.start, args=(60,))
+    starting.start()
+    try:
+        assert wait_until(lambda: len(said) > 0, 10)
+        assert not wait_until(lambda: len(said) > 1, 2)
+        assert said == [
+            f"  The disk of {small_disk} is full: {NEEDED // MIB} MiB are needed, 0 MiB are left. Waiting for space."
+        ]
+        ballast.unlink()
+        assert wait_until(lambda: any("two" in line and "ready" in line for line in said), 20), said
+        assert lives(pid(small_disk, "one"))
+    finally:
+        supervisor.stop()
+        starting.join()
+
+
+def test_a_program_whose_pid_cannot_be_written_does_not_run_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, text: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("api.stack.processes.write_private", full)
+        with pytest.raises(OSError, match="No space"):
+            start(toy(tmp_path, "one"), tmp_path)
+    with (tmp_path / "run" / "one.lock").open("ab") as lock:
+        assert try_lock(lock.fileno())
+    stop([start(toy(tmp_path, "one"), tmp_path)])
+
+
+def test_an_empty_pid_file_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("api.stack.processes.HANDOVER", 0.1)
+    first = start(toy(tmp_path, "one"), tmp_path)
+    try:
+        (tmp_path / "run" / "one.pid").write_text("")
+        end_orphan(tmp_path, "one")
+        with pytest.raises(StackError, match="one of an earlier run still runs: end it"):
+            start(toy(tmp_path, "one"), tmp_path)
+    finally:
+        stop([first])
+
+
+def test_a_stack_does_not_start_on_a_full_disk(small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(small_disk)
+    monkeypatch.setenv("FOLDEX_HOME", str(small_disk))
+    sentence = f"^The disk of {small_disk} is full: {NEEDED // MIB} MiB are needed, 0 MiB are left.$"
+    with pytest.raises(StackError, match=sentence), stack(Settings(), lambda _: None):
+        pass
+
+
+def test_below_the_reserve_it_warns_and_below_a_quarter_it_refuses(tmp_path: Path) -> None:
+    free = free_bytes(tmp_path)
+    assert Space(tmp_path / "not there yet", free // 2).warning() is None
+    warned = Space(tmp_path, 2 * free)
+    assert str(tmp_path) in str(warned.warning())
+    warned.check()
+    with pytest.raises(Exception, match="are needed: free some") as raised:
+        Space(tmp_path, 2 * LAST_SHARE * free).check()
+    assert getattr(raised.value, "code", None) == "disk_full"
+
+
+def _app(reserve_mb: int = 0) -> FastAPI:
+    return create_app(Settings(database_url="postgresql://127.0.0.1:1/none", disk_reserve_mb=reserve_mb, auth="off"))
+
+
+def _full() -> OSError:
+    return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "reserve", "code"),
+    [
+        (psycopg.errors.DiskFull("could not extend file"), 0, "disk_full"),
+        (_full(), 0, "disk_full"),
+        (_caused(SourceUnavailable("objects"), _full()), 0, "disk_full"),
+        (
+            _caused(StoreUnavailable("lance"), RuntimeError("lance: No space left on device (os error 28)")),
+            0,
+            "disk_full",
+        ),
+        (psycopg.OperationalError("connection refused"), sys.maxsize >> 24, "disk_full"),
+        (psycopg.OperationalError("connection refused"), 0, "database_unavailable"),
+        (StoreUnavailable("lance"), 0, "store_unavailable"),
+        (OSError(errno.EIO, "I/O error"), 0, "internal"),
+    ],
+    ids=str,
+)
+def test_errors_of_a_full_disk_have_a_code_of_their_own(error: Exception, reserve: int, code: str) -> None:
+    app = _app(reserve)
+
+    @app.get("/fails")
+    def fails() -> None:
+        raise error
+
+    answer = TestClient(app, raise_server_exceptions=False).get("/fails")
+    assert answer.json()["code"] == code
+    assert answer.status_code == (500 if code == "internal" else 503)
+    assert (answer.headers.get("Retry-After") is None) == (code == "internal")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/api/tools/search"),
+        ("PATCH", "/api/tools/search/00000000-0000-0000-0000-000000000000"),
+        ("POST", "/api/tools/search/00000000-0000-0000-0000-000000000000/reindex"),
+        ("POST", "/api/tools/search/00000000-0000-0000-0000-000000000000/retry"),
+        ("POST", "/api/projects/p/nodes"),
+        ("PATCH", "/api/projects/p/nodes/n"),
+        ("POST", "/api/projects/p/uploads"),
+    ],
+)
+def test_what_adds_something_is_refused_at_once_while_the_disk_is_full(method: str, path: str) -> None:
+    answer = TestClient(_app(sys.maxsize >> 24)).request(method, path, json={})
+    assert answer.status_code == 503
+    assert answer.json()["code"] == "disk_full"
