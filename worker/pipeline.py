@@ -184,14 +184,14 @@ def _taken_back(run: Run, drafts: Sequence[Draft]) -> Iterator[None]:
         raise
 
 
-def upsert(run: Run, drafts: Sequence[Draft]) -> None:
+def upsert(run: Run, drafts: Sequence[Draft], *, rows: int = ROWS) -> None:
     """Write new rows and the new places of moved files; rows the store refuses fail their files.
 
     A chunk that is not embedded needs a row only where the store has the keywords.
     """
     stored = [made for made in drafts if made.embedded or run.store.has_keywords]
     placed = ((made, p) for made in stored for p in made.new)
-    while some := list(islice(placed, ROWS)):
+    while some := list(islice(placed, rows)):
         _upsert(run, [(made, _row(run, made, p, made.vectors.get(p.id))) for made, p in some])
     patches = [patch for made in drafts if made.moved and not made.failure for patch in _patches(run, made)]
     if patches:

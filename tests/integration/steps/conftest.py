@@ -1,0 +1,30 @@
+"""What a worker holds open, and a folder for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+
+from tests.integration.steps.site import FILES, Site, resources_in, write
+from worker.resources import Resources
+
+
+@pytest.fixture(scope="module")
+def resources(tmp_path_factory: pytest.TempPathFactory, database_url: str) -> Iterator[Resources]:
+    made = resources_in(tmp_path_factory.mktemp("steps") / "home", database_url)
+    yield made
+    made.pool.close()
+
+
+@pytest.fixture
+def site(resources: Resources) -> Site:
+    """A folder that is listed and not indexed yet."""
+    folder = resources.home.parent / uuid4().hex
+    folder.mkdir()
+    for number in range(FILES):
+        write(folder, number, f"Before anything else, file {number} tells of apples.")
+    made = Site(resources, folder)
+    made.list_folder()
+    return made

@@ -1,0 +1,215 @@
+"""A folder with a tool over it, whose tasks a test takes step by step: real rows and vectors, and no other process.
+
+Every call of `worker.state` that these tests make of claims and tasks is here, so that its arguments are in one place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+from schemas.errors import LeaseLost
+from schemas.source import AnySource, LocalSource
+from schemas.tool import IndexSettings, ToolConfig
+from worker.catalog import Listing
+from worker.catalog import list_folder as list_all
+from worker.draft import Draft, Run, draft_all, match_live
+from worker.lease import Lease
+from worker.parse import Limits
+from worker.pipeline import embed, index_files
+from worker.resources import Resources
+from worker.settings import LOCAL_MODEL, Settings
+from worker.state import Pool, files, tasks, tools, verbs
+from worker.state.chunks import Placed
+from worker.state.files import Claim
+from worker.state.tools import Index, NewIndex
+
+#: Files of a folder.
+FILES = 4
+
+
+class Killed(BaseException):
+    """A process ends here. No handler of the product catches it, as none would run."""
+
+
+def resources_in(home: Path, database_url: str, **given: Any) -> Resources:
+    """What a worker holds open, with the local model and LanceDB."""
+    settings = Settings(
+        foldex_home=home,
+        database_url=database_url,
+        default_embedding_model=LOCAL_MODEL,
+        vector_store="lancedb",
+        keyword_index="store",
+        local_source_roots=[home.parent],
+        **given,
+    )
+    return Resources(settings)
+
+
+@dataclass
+class Site:
+    """A tool over a folder; `task` is the one that was started last."""
+
+    resources: Resources
+    folder: Path
+    project: str = field(default_factory=lambda: f"p-{uuid4().hex}")
+    source: AnySource | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    tool: UUID = field(init=False)
+    task: UUID = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tool, task = tools.create(self.pool, self.wanted(), name="", config=ToolConfig())
+        assert task is not None
+        self.task = task
+
+    @property
+    def pool(self) -> Pool:
+        return self.resources.pool
+
+    @property
+    def index(self) -> Index:
+        found = tools.index_of_tool(self.pool, self.tool)
+        assert found is not None
+        return found
+
+    def wanted(self, **changed: Any) -> NewIndex:
+        """What the tool asks for, or would ask for with other settings."""
+        profile, _ = self.resources.profile(None, None)
+        given = {"embedder": profile, "chunks": {"size": 64, "overlap": 0}, "max_file_bytes": 1_000_000}
+        given |= self.settings | changed
+        source = self.source or LocalSource(kind="local", path=str(self.folder))
+        return NewIndex(self.project, source, "h.1", IndexSettings.model_validate(given), "lancedb", "store")
+
+    # ---- tasks
+
+    def list_folder(self, owner: UUID | None = None) -> None:
+        """List the folder for the open task."""
+        lease = lease_of(owner)
+        plan = tasks.begin_plan(self.pool, self.task, lease.owner)
+        assert plan is not None
+        listing = Listing(plan, self.index, self.resources.source_of(self.index), self.pool, lease)
+        assert list_all(listing, seconds=math.inf, started=lambda: None)
+
+    def start(self) -> UUID:
+        """Start the next task."""
+        task = verbs.reindex(self.pool, self.tool, full=False, allow_removals=True)
+        assert task is not None
+        self.task = task
+        return task
+
+    def again(self) -> None:
+        """Start and list the next task."""
+        self.start()
+        self.list_folder()
+
+    def cancel(self) -> None:
+        verbs.cancel(self.pool, self.tool)
+
+    def refresh(self) -> bool:
+        """Count the files into the task; whether it ended with that."""
+        return tasks.refresh(self.pool, self.task, self.index.id) is not None
+
+    def finish_all(self) -> None:
+        """Index all that is left, as one worker does without any fault."""
+        run = self.worker()
+        while claims := self.claim(run):
+            index_files(run, claims)
+        assert self.refresh()
+
+    # ---- workers
+
+    def worker(self, owner: UUID | None = None) -> Run:
+        """A worker at the open task, whose lease lasts until a test ends it."""
+        task = tasks.running(self.pool, self.task)
+        assert task is not None
+        r, index = self.resources, self.index
+        settings = index.settings
+        return Run(
+            index=index,
+            epoch=task.epoch,
+            source=r.source_of(index),
+            tokenizer=r.tokenizer(settings.embedder),
+            embedder=r.embedder(settings.embedder, explicit_dimensions=False),
+            store=r.store(index.vector_store, index.keyword_index),
+            pool=self.pool,
+            lease=lease_of(owner),
+            concurrency=1,
+            limits=Limits(),
+        )
+
+    def claim(self, run: Run, most: int = 1000, *, task: UUID | None = None) -> list[Claim]:
+        values = {"task_id": task or self.task, "index_id": run.index.id, "owner": run.lease.owner}
+        return files.claim(self.pool, **values, max_files=most, max_bytes=1 << 40)
+
+    def expire(self, run: Run) -> list[tuple[UUID, str, int]]:
+        """Let the leases of a worker run out, of which it does not know yet; what the sweep gives back."""
+        self.do("DELETE FROM file_lease WHERE owner = %s", run.lease.owner)
+        return files.return_expired(self.pool)
+
+    # ---- looking
+
+    def do(self, statement: str, *values: object) -> Sequence[tuple[Any, ...]]:
+        with self.pool.connection() as connection:
+            cursor = connection.execute(statement.encode(), values or None)
+            return cursor.fetchall() if cursor.description else []
+
+    def outcomes(self) -> dict[str, str]:
+        """Status of the files, by path."""
+        return dict(self.do("SELECT path, status FROM search_index_file WHERE index_id = %s", self.index.id))
+
+    def chunks(self, *, live: bool) -> set[UUID]:
+        query = "SELECT id FROM chunk WHERE index_id = %s AND live = %s"
+        return {id_ for (id_,) in self.do(query, self.index.id, live)}
+
+    def tombstones(self) -> set[UUID]:
+        return {id_ for (id_,) in self.do("SELECT id FROM chunk_tombstone WHERE index_id = %s", self.index.id)}
+
+    def vectors(self) -> set[UUID]:
+        """Every id in the store."""
+        index = self.index
+        store = self.resources.store(index.vector_store, index.keyword_index)
+        return set(store.ids(index.namespace, None, 1_000_000))
+
+    def prove(self) -> None:
+        """What is live has its vectors, and every vector has a row or a tombstone that names it."""
+        live, held = self.chunks(live=True), self.vectors()
+        assert live <= held
+        assert held <= live | self.chunks(live=False) | self.tombstones()
+
+
+def lease_of(owner: UUID | None = None) -> Lease:
+    """A lease that nobody renews and that lasts until a test ends it."""
+    lease = Lease()
+    lease.owner = owner or lease.owner
+    lease._renewed = math.inf
+    return lease
+
+
+def refused(action: Any) -> bool:
+    """Whether a fence stops the caller."""
+    with suppress(LeaseLost):
+        action()
+        return False
+    return True
+
+
+def write(folder: Path, number: int, text: str) -> None:
+    (folder / f"{number}.md").write_text(f"# File {number}\n\n{text}\n")
+
+
+def drafted(site: Site, run: Run) -> list[Draft]:
+    """Claimed files with their vectors, not written yet."""
+    made = draft_all(run, site.claim(run))
+    match_live(run, made)
+    assert embed(run, made, more=False) is None
+    return made
+
+
+def rows_of(made: Sequence[Draft]) -> list[tuple[Placed, str | None]]:
+    return [(placed, None) for draft in made for placed in draft.new]

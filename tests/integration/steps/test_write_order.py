@@ -1,0 +1,182 @@
+"""The order of writes: whatever a process ends between, no vector is unknown and no live text lacks its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from schemas.errors import LeaseLost, StoreUnavailable
+from tests.integration.steps.site import FILES, Killed, Site, drafted, rows_of, write
+from worker import pipeline
+from worker.draft import Run
+from worker.pipeline import index_files
+from worker.state import chunks, drift
+from worker.vectors import Patch, Row, VectorStore
+
+
+class Store:
+    """A store that does `then` before or after its write of a kind, and notes what was written."""
+
+    def __init__(self, store: VectorStore, kind: str, then: Callable[[], None], *, after: bool) -> None:
+        self._store, self._kind, self._then, self._after = store, kind, then, after
+        self.kinds: list[str] = []
+
+    @property
+    def has_keywords(self) -> bool:
+        return self._store.has_keywords
+
+    def write(
+        self,
+        namespace: str,
+        dimensions: int,
+        upserts: Sequence[Row] = (),
+        patches: Sequence[Patch] = (),
+        deletes: Sequence[UUID] = (),
+    ) -> None:
+        kind = "upsert" if upserts else "patch" if patches else "delete"
+        if kind == self._kind and not self._after:
+            self._then()
+        self._store.write(namespace, dimensions, upserts, patches, deletes)
+        self.kinds.append(kind)
+        if kind == self._kind and self._after:
+            self._then()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+def with_store(run: Run, kind: str, then: Callable[[], None], *, after: bool) -> tuple[Run, Store]:
+    store = Store(run.store, kind, then, after=after)
+    return replace(run, store=store), store
+
+
+def nothing() -> None:
+    """No fault."""
+
+
+@pytest.mark.parametrize("held", ["insert", "upsert"])
+def test_a_lease_that_ends_between_two_writes_ends_the_work(
+    site: Site, monkeypatch: pytest.MonkeyPatch, held: str
+) -> None:
+    run = site.worker()
+    run, store = with_store(run, held, run.lease._lost.set, after=True)
+    if held == "insert":
+        insert = chunks.insert
+
+        def then_lost(*given: Any) -> None:
+            insert(*given)
+            run.lease._lost.set()
+
+        monkeypatch.setattr(chunks, "insert", then_lost)
+    with pytest.raises(LeaseLost):
+        index_files(run, site.claim(run))
+    assert store.kinds == ([] if held == "insert" else ["upsert"])
+    assert site.chunks(live=True) == set()
+    assert set(site.outcomes().values()) == {"indexing"}
+
+
+def test_a_lease_that_ended_sends_no_patch(site: Site) -> None:
+    site.finish_all()
+    (site.folder / "0.md").rename(site.folder / "moved.md")
+    (site.folder / "1.md").write_text("# File 1\n\nAnother text altogether.\n")
+    site.again()
+    run = site.worker()
+    # the patch of the moved file follows the rows of the edited one
+    run, store = with_store(run, "upsert", run.lease._lost.set, after=True)
+    with pytest.raises(LeaseLost):
+        index_files(run, site.claim(run))
+    assert store.kinds == ["upsert"]
+
+
+# --- a process that ends between two writes
+
+
+def die() -> None:
+    raise Killed
+
+
+def edit(site: Site) -> None:
+    """One file is edited, one is moved, one goes, one comes."""
+    write(site.folder, 0, "Afterwards this file tells of pears.")
+    (site.folder / "1.md").rename(site.folder / "moved.md")
+    (site.folder / "2.md").unlink()
+    write(site.folder, FILES, "A new file tells of plums.")
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize(("is_first", "kind"), [(True, "upsert"), (False, "upsert"), (False, "delete")])
+@pytest.mark.parametrize("cancelled", [True, False])
+def test_a_process_that_ends_beside_a_write_leaves_nothing_unknown(
+    site: Site, is_first: bool, kind: str, after: bool, cancelled: bool
+) -> None:
+    if not is_first:
+        site.finish_all()
+        edit(site)
+        site.again()
+    run = site.worker()
+    dying, store = with_store(run, kind, die, after=after)
+    with pytest.raises(Killed):
+        index_files(dying, site.claim(run))
+    assert (kind in store.kinds) is after
+    site.prove()
+    site.expire(run)
+    if cancelled:
+        site.cancel()
+        site.prove()
+        site.again()
+    site.finish_all()
+    site.prove()
+    assert site.chunks(live=False) == set()
+    assert drift.unknown(site.pool, site.index.id, list(site.vectors())) == []
+
+
+def test_vectors_that_nothing_refers_to_go_at_once(site: Site) -> None:
+    site.finish_all()
+    before = site.vectors()
+    edit(site)
+    site.again()
+    run = site.worker()
+    run, store = with_store(run, "", nothing, after=True)
+    index_files(run, site.claim(run))
+    assert store.kinds.count("delete") == 1
+    assert site.vectors() == site.chunks(live=True)
+    gone = before - site.vectors()
+    assert gone
+    # and again, once no late write can bring them back
+    assert site.tombstones() == gone
+    assert site.do("SELECT id FROM chunk_tombstone WHERE index_id = %s AND deleted_at IS NULL", site.index.id) == []
+
+
+def test_a_delete_that_failed_is_not_taken_for_done(site: Site) -> None:
+    site.finish_all()
+    write(site.folder, 0, "Afterwards this file tells of pears.")
+    site.again()
+    run = site.worker()
+
+    def fail_() -> None:
+        raise StoreUnavailable("away")
+
+    run, _ = with_store(run, "delete", fail_, after=False)
+    with pytest.raises(StoreUnavailable):
+        index_files(run, site.claim(run))
+    assert site.do("SELECT id FROM chunk_tombstone WHERE index_id = %s AND deleted_at IS NOT NULL", site.index.id) == []
+    assert len(site.tombstones()) == len(site.vectors() - site.chunks(live=True)) > 0
+
+
+# --- rows beyond one write
+
+
+@pytest.mark.parametrize("rows", [FILES - 1, FILES, FILES + 1, 1])
+def test_every_row_is_written_however_many_a_write_takes(site: Site, rows: int) -> None:
+    run = site.worker()
+    run, store = with_store(run, "", nothing, after=True)
+    made = drafted(site, run)
+    assert len(rows_of(made)) == FILES
+    chunks.insert(site.pool, run.lease.owner, run.epoch, rows_of(made))
+    pipeline.upsert(run, made, rows=rows)
+    assert len(store.kinds) == -(-FILES // rows)
+    assert site.vectors() == {placed.id for placed, _ in rows_of(made)}
