@@ -1,0 +1,234 @@
+"""Amounts on both sides of what one step takes: searches, filters, callers, purges and repairs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from uuid import UUID, uuid4
+
+import numpy as np
+import pytest
+
+from api.leaving import Left
+from api.metrics import Backlog
+from api.search import search
+from api.search.chosen import MAX_IDS, choose
+from schemas.search import Answer, Filters, Query
+from schemas.status import TaskStatus
+from schemas.tool import ToolConfig
+from tests.integration.steps.site import FILES, Site, drafted, write
+from tests.service import eventually
+from worker import fsck, pipeline
+from worker.draft import draft_all
+from worker.resources import Resources
+from worker.state import calls, handover, tools, verbs
+
+#: More than the candidates that are ranked by their features, and than the least depth of a search.
+MANY = 130
+
+
+def new_site(resources: Resources, number: int, **settings: object) -> Site:
+    folder = resources.home.parent / uuid4().hex
+    folder.mkdir()
+    for name in range(number):
+        write(folder, name, f"The pineapple of file {name} has {name * 7919} leaves.")
+    made = Site(resources, folder, settings=settings)
+    made.list_folder()
+    return made
+
+
+def answer(site: Site, **asked: object) -> Answer:
+    query = Query.model_validate({"query": "pineapple", **asked})
+    return search(site.resources, site.tool, site.index, query, left=Left())
+
+
+# --- searches
+
+
+@pytest.fixture(scope="module")
+def many(resources: Resources) -> Site:
+    """Vectors are made up: to compute them would take most of this module's time."""
+    site = new_site(resources, MANY)
+    run = site.worker()
+    made = draft_all(run, site.claim(run))
+    chance = np.random.default_rng(7)
+    for draft in made:
+        for placed in draft.placed:
+            vector = chance.normal(size=run.index.settings.embedder.dimensions).astype(np.float32)
+            draft.vectors[placed.id] = vector / np.linalg.norm(vector)
+    pipeline.write(run, made)
+    pipeline.finish(run, made)
+    assert site.refresh()
+    return site
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "vector", "keyword"])
+@pytest.mark.parametrize("top_k", [63, 64, 65, 100, 101, MANY, MANY + 1])
+def test_as_many_hits_come_as_are_asked_for(many: Site, mode: str, top_k: int) -> None:
+    results = answer(many, mode=mode, top_k=top_k).results
+    assert len({hit.chunk_id for hit in results}) == len(results) == min(top_k, MANY)
+    scores = [hit.score for hit in results]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_a_level_is_filtered_by(site: Site) -> None:
+    run = site.worker()
+    made = drafted(site, run)
+    raised = made[0]
+    raised.placed = [replace(placed, chunk=placed.chunk._replace(level=1)) for placed in raised.placed]
+    pipeline.write(run, made)
+    pipeline.finish(run, made)
+    for mode in ("hybrid", "vector", "keyword"):
+        found = [
+            {hit.file_path for hit in answer(site, query="apples", mode=mode, filters={"level": level}).results}
+            for level in (0, 1)
+        ]
+        assert found == [site.outcomes().keys() - {raised.claim.path}, {raised.claim.path}], mode
+
+
+@pytest.mark.parametrize(("number", "is_told_shortly"), [(MAX_IDS, False), (MAX_IDS + 1, True)])
+def test_many_chosen_files_are_told_by_their_folder(site: Site, number: int, is_told_shortly: bool) -> None:
+    site.do(
+        "INSERT INTO search_index_file (id, index_id, key, path, id_path, size_bytes, task_id, stamp, code_version,"
+        " status, live_chunks, type) SELECT gen_random_uuid(), %s, n::text::bytea, 'sub/' || n || '.md',"
+        " '/sub/' || n || '.md', 1, %s, 's', '1', 'indexed', 1, 'markdown' FROM generate_series(1, %s::int) n",
+        *(site.index.id, site.task, number),
+    )
+    chosen = choose(site.pool, site.index, Filters(path="sub/**"), None)
+    assert chosen is not None
+    assert (chosen.folders, len(chosen.ids or ())) == ((["/sub"], 0) if is_told_shortly else (None, number))
+
+
+@pytest.mark.parametrize(("number", "is_cut"), [(500, False), (501, True)])
+def test_callers_are_told_up_to_a_bound(resources: Resources, number: int, is_cut: bool) -> None:
+    # found by their words only, so that nothing is embedded
+    site = new_site(resources, 0, max_token_count=1)
+    text = "def target():\n    return 1\n\n\n" + "".join(f"def c{n}():\n    target()\n\n\n" for n in range(number))
+    (site.folder / "a.py").write_text(text)
+    site.cancel()
+    site.again()
+    site.finish_all()
+    index_id = site.index.id
+    found, cut = calls.callers(site.pool, index_id, calls.start(site.pool, index_id, "target"), 1)
+    assert (len({row["name"] for row in found}), cut) == (min(number, calls.MAX_CALLS), is_cut)
+
+
+# --- what waits
+
+
+def gauges(resources: Resources) -> dict[str, float]:
+    return {sample.name: sample.value for metric in Backlog(resources.pool).collect() for sample in metric.samples}
+
+
+def test_files_that_wait_are_counted(resources: Resources) -> None:
+    resources.pool.wait()
+    before = gauges(resources)
+    site = new_site(resources, FILES)
+    site.refresh()
+    assert gauges(resources)["foldex_files_pending"] == before["foldex_files_pending"] + FILES
+    assert gauges(resources)["foldex_oldest_task_seconds"] > 0
+    run = site.worker()
+    pipeline.index_files(run, site.claim(run, 1))
+
+    def counted() -> bool:
+        # counting costs something, and so is not done each time
+        site.refresh()
+        return gauges(resources)["foldex_files_pending"] == before["foldex_files_pending"] + FILES - 1
+
+    eventually(counted, 10)
+    site.finish_all()
+    assert gauges(resources)["foldex_files_pending"] == before["foldex_files_pending"]
+
+
+# --- what goes
+
+
+CHUNKS = (
+    "INSERT INTO chunk (id, index_id, file_id, live, chunk_index, chunk_text, context, lead, trail, content_hash,"
+    " tokens_estimate, start_line, end_line, start_char, end_char)"
+    " SELECT gen_random_uuid(), index_id, id, true, n, 't', '', '', '', 'h', 1, 1, 1, 0, 1"
+    " FROM search_index_file, generate_series(1, %s::int) n WHERE index_id = %s AND path = '0.md'"
+)
+
+
+@pytest.mark.parametrize("final", [False, True])
+def test_an_index_of_any_size_goes_whole(site: Site, final: bool) -> None:
+    index_id = site.index.id
+    site.do(CHUNKS, 5_001, index_id)
+    tools.delete(site.pool, site.tool)
+    tools.purge(site.pool, index_id, final=final)
+    for table in ("chunk", "search_index_file"):
+        assert site.do(f"SELECT id FROM {table} WHERE index_id = %s LIMIT 1", index_id) == []
+    # its row keeps the namespace's name from others until the end
+    assert len(site.do("SELECT id FROM search_index WHERE id = %s", index_id)) == (0 if final else 1)
+
+
+def test_forgotten_tombstones_of_any_number_are_seen_to(site: Site) -> None:
+    site.finish_all()
+    index = site.index
+    site.do(
+        "INSERT INTO chunk_tombstone (id, index_id, created_at)"
+        " SELECT gen_random_uuid(), %s, now() - interval '1 h' FROM generate_series(1, %s::int)",
+        *(index.id, fsck.MAX_DELETES + 1),
+    )
+    mended = fsck.repair(site.pool, site.resources.store(index.vector_store, index.keyword_index), index)
+    assert mended.deleted == fsck.MAX_DELETES + 1
+    assert site.tombstones() == set()
+    site.prove()
+
+
+# --- one index takes another's place
+
+
+@pytest.fixture
+def moving(site: Site) -> tuple[Site, UUID, UUID]:
+    """A tool on its way from one index to another, whose folder is listed."""
+    site.finish_all()
+    old = site.index.id
+    wanted = site.wanted(chunks={"size": 128, "overlap": 0})
+    task = verbs.change_config(site.pool, site.tool, ToolConfig(), wanted)
+    assert task is not None
+    ((new,),) = site.do("SELECT next_index_id FROM search_tool WHERE id = %s", site.tool)
+    return site, old, new
+
+
+def ends(site: Site, index_id: UUID, status: str) -> bool:
+    """End the task over an index."""
+    with site.pool.connection() as connection:
+        handover.lock_index(connection, index_id)
+        return handover.settle(connection, index_id, TaskStatus(status), None)
+
+
+def test_an_index_that_is_left_lingers_for_the_queries_that_read_it(moving: tuple[Site, UUID, UUID]) -> None:
+    site, old, new = moving
+    assert tools.index(site.pool, new) is not None
+    assert ends(site, new, "ready")
+    assert site.index.id == new
+    deleted = "SELECT deleted_at - now() FROM search_index WHERE id = %s"
+    ((left,),) = site.do(deleted, old)
+    assert timedelta(0) < handover.LINGER - left < timedelta(seconds=5)
+    assert timedelta(seconds=30) <= handover.LINGER
+    assert old not in {each.id for each in tools.buried(site.pool, "lancedb", 100)}
+    site.do("UPDATE search_index SET deleted_at = deleted_at - %s WHERE id = %s", handover.LINGER, old)
+    assert [each.final for each in tools.buried(site.pool, "lancedb", 100) if each.id == old] == [False]
+
+
+@pytest.mark.parametrize("status", ["error", "cancelled"])
+def test_an_index_that_was_never_ready_takes_no_place(moving: tuple[Site, UUID, UUID], status: str) -> None:
+    site, old, new = moving
+    assert not ends(site, new, status)
+    assert site.index.id == old
+    assert site.do("SELECT next_index_id, update_error IS NULL FROM search_tool WHERE id = %s", site.tool) == [
+        (None, False)
+    ]
+    assert new in {each.id for each in tools.buried(site.pool, "lancedb", 100)} or tools.index(site.pool, new) is None
+
+
+def test_an_index_stays_as_long_as_a_tool_refers_to_it(site: Site) -> None:
+    index_id = site.index.id
+    other, _ = tools.create(site.pool, site.wanted(), name="", config=ToolConfig())
+    tools.delete(site.pool, site.tool)
+    assert tools.index(site.pool, index_id) is not None
+    tools.delete(site.pool, other)
+    assert tools.index(site.pool, index_id) is None
+    assert site.do("SELECT status FROM search_index_task WHERE id = %s", site.task) == [("cancelled",)]
