@@ -176,6 +176,21 @@ def test_a_huge_picture_is_refused_before_it_is_made() -> None:
     assert "50,000 by 50,000" in failure.message
 
 
+def test_what_is_exactly_at_a_limit_is_read() -> None:
+    text = b"text " * 100
+    assert parse("a.txt", text, Limits(max_characters=len(text))).text == text.decode()
+    assert "MAX_CHARACTERS" in refused("a.txt", text, Limits(max_characters=len(text) - 1)).message
+    slides, pages = of("pptx/lighthouse.pptx"), of("pdf/tides.pdf")
+    for name, data in (("a.pptx", slides), ("a.pdf", pages)):
+        number = len(parse(name, data, LIMITS).pages)
+        assert len(parse(name, data, Limits(max_pages=number)).pages) == number
+        assert "MAX_PAGES" in refused(name, data, Limits(max_pages=number - 1)).message
+    docx = of("docx/handbook.docx")
+    length = len(parse("a.docx", docx, LIMITS).text)
+    assert parse("a.docx", docx, Limits(max_characters=length)).text
+    assert "MAX_CHARACTERS" in refused("a.docx", docx, Limits(max_characters=length - 1)).message
+
+
 def test_limits_name_their_setting() -> None:
     docx = of("docx/handbook.docx")
     assert "MAX_CHARACTERS" in refused("a.docx", docx, Limits(max_characters=100)).message

@@ -22,7 +22,7 @@ from worker.objects import DirectoryObjects
 from worker.sources import Source
 from worker.sources.nodes import SLASH_IN_NAME, NodeTree
 from worker.sources.s3 import S3Prefix
-from worker.state import open_pool
+from worker.state import Pool, open_pool
 
 LIMIT = 1_000_000
 TREE = {
@@ -354,3 +354,25 @@ def closed_port() -> int:
         listener.bind(("127.0.0.1", 0))
         port: int = listener.getsockname()[1]
     return port
+
+
+def test_equal_ids_of_two_projects_are_kept_apart(pool: Pool, tmp_path: Path) -> None:
+    """Callers choose the ids of nodes."""
+    trees = [Tree(pool, tmp_path / name) for name in ("one", "two")]
+    for number, tree in enumerate(trees):
+        tree.ids |= {"sub": tree.add("sub", tree.root, f"sub-{number}", "folder")}
+        tree.ids["sub/same.json"] = tree.add("same", "sub", "same.json", "json")
+        tree.write("sub/same.json", f'{{"project": {number}}}'.encode())
+        tree.ids["hidden.md"] = tree.add("hidden", tree.root, "hidden.md", "markdown")
+        tree.write("hidden.md", b"# Hidden")
+    trees[0].ids[".gitignore"] = trees[0].add("ignore", trees[0].root, ".gitignore", "text")
+    trees[0].write(".gitignore", b"hidden.md")
+    sources = [tree.source(rules=Rules()) for tree in trees]
+    paths = [{entry.path for entry in listed(source)} - {".gitignore"} for source in sources]
+    assert paths == [{"sub-0/same.json"}, {"hidden.md", "sub-1/same.json"}]
+    assert [source.leaves_out(b"hidden") for source in sources] == [True, False]
+    assert [json.loads(source.read(b"same", LIMIT).data) for source in sources] == [{"project": 0}, {"project": 1}]
+    trees[1].destroy()
+    with pytest.raises(FolderGone):
+        sources[1].check()
+    sources[0].check()

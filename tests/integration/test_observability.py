@@ -104,6 +104,20 @@ def test_metrics_count_requests_while_postgres_is_away() -> None:
     assert "foldex_files_pending" not in answer.text
 
 
+def test_an_exception_that_nobody_expected_is_counted() -> None:
+    app = create_app(Settings(database_url="postgresql://127.0.0.1:1/none"))
+
+    @app.get("/breaks")
+    def breaks() -> None:
+        raise RuntimeError("a mistake of ours")
+
+    client = TestClient(app, raise_server_exceptions=False)
+    assert client.get("/breaks").status_code == 500
+    text = client.get("/metrics").text
+    assert 'foldex_requests_total{method="GET",route="/breaks",status="500"} 1.0' in text
+    assert 'foldex_request_seconds_count{method="GET",route="/breaks"} 1.0' in text
+
+
 def test_health(running: Service) -> None:
     assert running.get("/healthz") == {"status": "ok"}
     assert running.get("/readyz") == {"status": "ready"}

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from api.pointer import span
 from schemas.document import Chunk
 from schemas.errors import NotFound
 from schemas.source import ChunkSettings
@@ -177,3 +178,20 @@ def scalars_of(value: Any) -> list[Any]:
     if isinstance(value, list):
         return [scalar for inner in value for scalar in scalars_of(inner)]
     return [value]
+
+
+@pytest.mark.parametrize(
+    ("key", "pointer"), [("a/b", "/a~1b"), ("~1", "/~01"), ("~01", "/~001"), ("/", "/~1"), ("~", "/~0"), ("~0", "/~00")]
+)
+def test_a_key_of_signs_that_pointers_escape_has_its_own_pointer(key: str, pointer: str) -> None:
+    keys = ["a/b", "a~1b", "~1", "~01", "/", "~", "~0"]
+    value = {each: {"text": "words " * 20 + each} for each in keys}
+    found = {chunk.json_pointer: chunk.text for chunk in js(value)}
+    assert len(found) == len(keys)
+    assert found[pointer].endswith(f"{json.dumps('words ' * 20 + key)[1:]}\n  }}")
+    (named,) = js(value, pointer)
+    assert (named.json_pointer, named.text) == (pointer, found[pointer])
+    assert resolve(value, pointer) == value[key]
+    text = json.dumps(value, indent=2)
+    start, end = span(text, pointer)
+    assert text[start:end] == found[pointer]

@@ -395,6 +395,23 @@ def age(path: Path, seconds: float) -> None:
     os.utime(path, ns=(then, then))
 
 
+def test_a_file_that_becomes_a_link_between_the_look_and_the_opening_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, secret = tmp_path / "root", tmp_path / "secret.md"
+    fill(root, "a.md")
+    secret.write_text("secret")
+    look = local._refuse_special
+
+    def look_and_swap(info: os.stat_result) -> None:
+        look(info)
+        (root / "a.md").unlink(missing_ok=True)
+        (root / "a.md").symlink_to(secret)
+
+    monkeypatch.setattr(local, "_refuse_special", look_and_swap)
+    assert reason_of(source(root), b"a.md") is Reason.SYMLINK
+
+
 def test_a_young_file_is_read_without_a_stamp(tmp_path: Path) -> None:
     fill(tmp_path, "a.md")
     assert source(tmp_path).read(b"a.md", LIMIT).stamp is None
@@ -437,3 +454,31 @@ def test_a_file_that_grows_while_it_is_read_keeps_the_limit_or_has_no_stamp(tmp_
     finally:
         stop.set()
         writer.join()
+
+
+@pytest.mark.parametrize(("changes", "is_trusted"), [(0, True), (1, True), (2, False)])
+def test_a_file_that_changes_while_it_is_read_is_read_again_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: int, is_trusted: bool
+) -> None:
+    path, left = tmp_path / "a.md", changes
+    path.write_text("text 0")
+    age(path, 3600)
+    read = local._bytes
+
+    def read_and_change(handle: int, limit: int) -> bytes:
+        nonlocal left
+        data = read(handle, limit)
+        if left:
+            path.write_text(f"text {changes - left + 1}")
+            # old again, so that nothing but the comparison tells it
+            age(path, 3600)
+            left -= 1
+        return data
+
+    monkeypatch.setattr(local, "_bytes", read_and_change)
+    content = source(tmp_path).read(b"a.md", LIMIT)
+    if is_trusted:
+        assert content.data.decode() == path.read_text() == f"text {changes}"
+        assert content.stamp == source(tmp_path).list(None).entries[0].stamp
+    else:
+        assert content.stamp is None

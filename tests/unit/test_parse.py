@@ -141,6 +141,13 @@ def test_bytes_become_a_document_or_a_refusal(data: bytes, name: str) -> None:
     assert "\0" not in text
 
 
+@settings(deadline=None)
+@given(st.text("abc äß漢🧀\t\n", min_size=1).filter(str.strip), st.sampled_from(["a.md", "a.py", "a.txt"]))
+def test_text_is_never_refused_and_never_changed(text: str, name: str) -> None:
+    """The test above holds as well for a parser that refuses everything."""
+    assert parse(name, text.encode()).text == text
+
+
 def _is_utf8(data: bytes) -> bool:
     try:
         return "\0" not in data.decode() and b"\x1b$" not in data

@@ -140,6 +140,12 @@ def test_any_bytes_become_storable_text_or_a_refusal(data: bytes) -> None:
     text.encode()
 
 
+@given(st.text("abc äß漢🧀\t\n", min_size=1).filter(str.strip))
+@settings(deadline=None)
+def test_text_in_utf_8_is_read_as_it_is(text: str) -> None:
+    assert decode(text.encode()) == text
+
+
 def test_html_becomes_markdown() -> None:
     document = html.read(
         b"""<!DOCTYPE html><html><head><title> My  page &amp; more</title><style>x{}</style></head><body>

@@ -13,6 +13,7 @@ from api.leaving import Left
 from api.metrics import Backlog
 from api.search import search
 from api.search.chosen import MAX_IDS, choose
+from api.search.filters import narrow
 from schemas.search import Answer, Filters, Query
 from schemas.status import TaskStatus
 from schemas.tool import ToolConfig
@@ -21,7 +22,7 @@ from tests.service import eventually
 from worker import fsck, pipeline
 from worker.draft import draft_all
 from worker.resources import Resources
-from worker.state import calls, handover, tools, verbs
+from worker.state import calls, chunks, handover, tools, verbs
 
 #: More than the candidates that are ranked by their features, and than the least depth of a search.
 MANY = 130
@@ -84,6 +85,10 @@ def test_a_level_is_filtered_by(site: Site) -> None:
             for level in (0, 1)
         ]
         assert found == [site.outcomes().keys() - {raised.claim.path}, {raised.claim.path}], mode
+    # where Postgres has the keywords, it is asked as well
+    everything = [str(id_) for id_ in site.chunks(live=True)]
+    values = narrow(site.pool, site.index, Filters(level=1)).values
+    assert chunks.passing(site.pool, everything, values) == [str(placed.id) for placed in raised.placed]
 
 
 @pytest.mark.parametrize(("number", "is_told_shortly"), [(MAX_IDS, False), (MAX_IDS + 1, True)])
