@@ -27,6 +27,12 @@ from worker.state import calls, chunks, handover, tools, verbs
 #: More than the candidates that are ranked by their features, and than the least depth of a search.
 MANY = 130
 
+MORE_FILES = (
+    "INSERT INTO search_index_file (id, index_id, key, path, id_path, size_bytes, task_id, stamp, code_version,"
+    " status, live_chunks, type) SELECT gen_random_uuid(), %s, n::text::bytea, 'sub/' || n || '.md',"
+    " '/sub/' || n || '.md', 1, %s, 's', '1', 'indexed', 1, 'markdown' FROM generate_series(1, %s::int) n"
+)
+
 
 def new_site(resources: Resources, number: int, **settings: object) -> Site:
     folder = resources.home.parent / uuid4().hex
@@ -93,12 +99,7 @@ def test_a_level_is_filtered_by(site: Site) -> None:
 
 @pytest.mark.parametrize(("number", "is_told_shortly"), [(MAX_IDS, False), (MAX_IDS + 1, True)])
 def test_many_chosen_files_are_told_by_their_folder(site: Site, number: int, is_told_shortly: bool) -> None:
-    site.do(
-        "INSERT INTO search_index_file (id, index_id, key, path, id_path, size_bytes, task_id, stamp, code_version,"
-        " status, live_chunks, type) SELECT gen_random_uuid(), %s, n::text::bytea, 'sub/' || n || '.md',"
-        " '/sub/' || n || '.md', 1, %s, 's', '1', 'indexed', 1, 'markdown' FROM generate_series(1, %s::int) n",
-        *(site.index.id, site.task, number),
-    )
+    site.do(MORE_FILES, site.index.id, site.task, number)
     chosen = choose(site.pool, site.index, Filters(path="sub/**"), None)
     assert chosen is not None
     assert (chosen.folders, len(chosen.ids or ())) == ((["/sub"], 0) if is_told_shortly else (None, number))
@@ -148,18 +149,10 @@ def test_files_that_wait_are_counted(resources: Resources) -> None:
 # --- what goes
 
 
-CHUNKS = (
-    "INSERT INTO chunk (id, index_id, file_id, live, chunk_index, chunk_text, context, lead, trail, content_hash,"
-    " tokens_estimate, start_line, end_line, start_char, end_char)"
-    " SELECT gen_random_uuid(), index_id, id, true, n, 't', '', '', '', 'h', 1, 1, 1, 0, 1"
-    " FROM search_index_file, generate_series(1, %s::int) n WHERE index_id = %s AND path = '0.md'"
-)
-
-
 @pytest.mark.parametrize("final", [False, True])
 def test_an_index_of_any_size_goes_whole(site: Site, final: bool) -> None:
     index_id = site.index.id
-    site.do(CHUNKS, 5_001, index_id)
+    site.do(MORE_FILES, index_id, site.task, 5_001)
     tools.delete(site.pool, site.tool)
     tools.purge(site.pool, index_id, final=final)
     for table in ("chunk", "search_index_file"):

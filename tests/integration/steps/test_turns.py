@@ -76,6 +76,9 @@ def test_the_preferred_task_is_served_unless_another_waits_more(resources: Resou
     assert files.fairest(resources.pool, preferred=one.task) == one.task
     other.claim(other.worker(), 1)
     assert files.fairest(resources.pool, preferred=other.task) == one.task
+    # one that waits for its provider takes no turn
+    tasks.sent(resources.pool, one.task, 60)
+    assert files.fairest(resources.pool, preferred=one.task) == other.task
 
 
 def test_a_task_without_waiting_files_has_no_turn(resources: Resources) -> None:
