@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -11,7 +12,8 @@ import pytest
 
 from schemas.errors import FolderGone, LeaseLost
 from tests.integration.steps.site import FILES, Site, drafted, lease_of, refused, rows_of, write
-from worker import pipeline
+from tests.service import eventually
+from worker import lease, pipeline
 from worker.draft import Run
 from worker.lease import Lease
 from worker.pipeline import index_files
@@ -272,16 +274,51 @@ def test_what_is_parsed_is_told_of_its_own_files_only(site: Site) -> None:
 @pytest.mark.parametrize(("age", "is_over"), [(-1.0, False), (1.0, True)])
 def test_a_lease_is_over_when_its_time_is(age: float, is_over: bool) -> None:
     """Without an answer of Postgres: who was stopped for so long must not go on before the first beat."""
-    lease = Lease()
-    lease._renewed = time.monotonic() - tasks.LEASE.total_seconds() - age
-    assert refused(lease.check) is is_over
+    held = Lease()
+    held._renewed = time.monotonic() - tasks.LEASE.total_seconds() - age
+    assert refused(held.check) is is_over
 
 
 def test_a_lease_that_was_taken_is_over_at_once() -> None:
-    lease = lease_of()
-    lease.check()
-    lease._lost.set()
-    assert refused(lease.check)
+    held = lease_of()
+    held.check()
+    held._lost.set()
+    assert refused(held.check)
+
+
+def test_whoever_renews_a_lease_hears_that_it_was_taken(
+    site: Site, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "BEAT", 0.05)
+    with lease.leased(database_url, site.task) as held:
+        held.check()
+        site.cancel()
+        eventually(lambda: refused(held.check), 20)
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_a_lease_that_is_over_is_not_renewed(
+    site: Site, database_url: str, monkeypatch: pytest.MonkeyPatch, is_over: bool
+) -> None:
+    monkeypatch.setattr(lease, "BEAT", 0.05)
+    run = site.worker()
+    site.claim(run)
+    if is_over:
+        run.lease._renewed = time.monotonic() - tasks.LEASE.total_seconds() - 1
+    until = "SELECT until FROM file_lease WHERE owner = %s"
+    before = site.do(until, run.lease.owner)
+    with ThreadPoolExecutor(1) as other:
+        kept = other.submit(run.lease.keep, database_url, site.task)
+        try:
+            if is_over:
+                time.sleep(0.5)
+                assert site.do(until, run.lease.owner) == before
+            else:
+                eventually(lambda: site.do(until, run.lease.owner) != before, 20)
+        finally:
+            run.lease.end()
+        kept.result(20)
+    assert refused(run.lease.check) is is_over
 
 
 # --- a file that ends its process
