@@ -117,7 +117,7 @@ def test_rows_of_an_earlier_release_have_no_generation_until_they_are_written_ag
     else:
         old = fake.namespaces.get(space)
         if old is None:
-            pytest.skip("the real service has no such namespace")
+            pytest.skip("run with the fake: the real service has no such namespace")
         del old.schema["generation"]
         for document in old.rows.values():
             document.values.pop("generation")
