@@ -5,6 +5,7 @@ FoldexError
 ├── NotFound
 ├── Invalid
 │   ├── FilterMatchesNothing
+│   ├── ModelNotAllowed
 │   ├── ModelRefused
 │   └── TooLarge
 ├── Conflict
@@ -94,6 +95,12 @@ class ModelRefused(Invalid):
     """The embedding model is missing, unknown, or has other dimensions than asked for."""
 
     code = "embedding_model_refused"
+
+
+class ModelNotAllowed(Invalid):
+    """The embedding model is none of those that the operator allows."""
+
+    code = "model_not_allowed"
 
 
 class TooLarge(Invalid):

@@ -16,7 +16,15 @@ from schemas.source import AnySource, ChunkSettings, EmbedderProfile, LocalSourc
 from worker.embed import Embedder
 from worker.embed.budget import Budget
 from worker.embed.ledger import Rate
-from worker.embed.models import LOCAL_PREFIX, open_embedder, resolve, tokenizer_for
+from worker.embed.models import (
+    Access,
+    check_allowed,
+    is_local,
+    open_embedder,
+    resolve,
+    same_provider,
+    tokenizer_for,
+)
 from worker.garbage import uncollected
 from worker.ignore import EVERYTHING, Rules, rules_of
 from worker.objects import Objects, open_objects
@@ -97,22 +105,32 @@ class Resources:
         source = _SOURCE.validate_python(index.source)
         return self.source(index.project_id, source, rules_of(index.settings))
 
-    def profile(self, model: str | None, dimensions: int | None) -> tuple[EmbedderProfile, bool]:
+    def profile(
+        self, model: str | None, dimensions: int | None, *, in_use: str | None = None
+    ) -> tuple[EmbedderProfile, bool]:
         """The profile of a model, checked against its provider, and whether its dimensions were asked for.
 
-        Raises `ModelRefused`, or `EmbeddingUnavailable` where the provider does not answer.
+        A tool keeps the model that it has `in_use`, also where it is no longer allowed.
+        Raises `ModelNotAllowed`, `ModelRefused`, or `EmbeddingUnavailable` where the provider does not answer.
         """
         s = self.settings
         name = model or s.default_embedding_model
+        if name != in_use:
+            check_allowed(name, default=s.default_embedding_model, patterns=s.allowed_models)
         explicit = dimensions if dimensions is not None else (s.embedding_dimensions if model is None else None)
-        profile = resolve(
-            name,
-            explicit,
-            api_base=s.embedding_api_base,
-            api_key=s.embedding_api_key,
-            local_model_dir=s.local_model_dir,
-        )
+        profile = resolve(name, explicit, self._access(name), local_model_dir=s.local_model_dir)
         return profile, explicit is not None
+
+    def _access(self, model: str) -> Access:
+        """The address and key that were set, for the provider they were set for; no other provider gets them.
+
+        That is the default model's or, where this is local, that of the first other model that is allowed.
+        """
+        s = self.settings
+        remote = (name for name in (s.default_embedding_model, *(s.allowed_models or ())) if not is_local(name))
+        if same_provider(model, next(remote, s.default_embedding_model)):
+            return Access(s.embedding_api_base, s.embedding_api_key)
+        return Access()
 
     def embedder(self, profile: EmbedderProfile, *, explicit_dimensions: bool) -> Embedder:
         """The model of an index, opened once per process."""
@@ -121,8 +139,7 @@ class Resources:
             if profile not in self._embedders:
                 self._embedders[profile] = open_embedder(
                     profile,
-                    api_base=s.embedding_api_base,
-                    api_key=s.embedding_api_key,
+                    self._access(profile.model),
                     batch_size=s.embedding_batch_size,
                     explicit_dimensions=explicit_dimensions,
                     local_model_dir=s.local_model_dir,
@@ -132,7 +149,7 @@ class Resources:
     def budget(self, profile: EmbedderProfile) -> Budget | None:
         """What all workers together may ask of a model, opened once per process; None for a local one."""
         s = self.settings
-        if profile.model.startswith(LOCAL_PREFIX):
+        if is_local(profile.model):
             return None
         with self._lock:
             if profile.model not in self._budgets:

@@ -85,6 +85,11 @@ class Settings(BaseSettings):
     default_embedding_model: str = Field(
         "openrouter/qwen/qwen3-embedding-8b", description="Model of tools that name none."
     )
+    allowed_models: Annotated[list[str] | None, NoDecode] = Field(
+        None,
+        description="Models that tools may name, as patterns separated by blanks; "
+        "unset: the default model and local/*.",
+    )
     embedding_dimensions: int | None = Field(None, ge=1, description="Unset: the model's own.")
     embedding_batch_size: int | None = Field(None, ge=1, description="Texts a request; unset: the model's limit.")
     embedding_api_base: str | None = Field(None, description="Address of an OpenAI-compatible provider.")
@@ -183,6 +188,11 @@ class Settings(BaseSettings):
     @classmethod
     def _parsed(cls, value: object) -> object:
         return from_json(value) if isinstance(value, str) else value
+
+    @field_validator("allowed_models", mode="before")
+    @classmethod
+    def _split_at_blanks(cls, value: object) -> object:
+        return value.split() if isinstance(value, str) else value
 
     @field_validator("local_source_roots", mode="before")
     @classmethod

@@ -150,14 +150,16 @@ def get_file(
     return file_text(resources.pool, file, start_line, end_line, pointer)
 
 
-def wanted_index(project_id: str, source: AnySource, config: ToolConfig, resources: Resources) -> tuple[NewIndex, str]:
+def wanted_index(
+    project_id: str, source: AnySource, config: ToolConfig, resources: Resources, *, model_in_use: str | None = None
+) -> tuple[NewIndex, str]:
     """The index a tool asks for, everything checked that can be, and the tool's name if it is given none."""
     settings = resources.settings
     _check_following(source, config)
     folder_node_id, name = _target(project_id, source, resources)
     Rules(config.include, config.exclude)
     _check_bounds(config)
-    profile, explicit = resources.profile(config.embedding_model, config.dimensions)
+    profile, explicit = resources.profile(config.embedding_model, config.dimensions, in_use=model_in_use)
     store = store_name(settings)
     resources.store(store, keyword_index(settings))
     index = IndexSettings(

@@ -45,7 +45,8 @@ def patch_tool(body: ToolPatch, tool: ToolDep, resources: ResourcesDep) -> Tool:
         # left out fields stay what the change before asked for, though its index is not ready yet
         changed = {**(tool["next_config"] or tool["config"]), **body.config.model_dump(exclude_unset=True)}
         config = ToolConfig.model_validate(changed)
-        wanted, _ = wanted_index(tool["project_id"], _SOURCE.validate_python(tool["source"]), config, resources)
+        source, in_use = _SOURCE.validate_python(tool["source"]), tool["config"].get("embedding_model")
+        wanted, _ = wanted_index(tool["project_id"], source, config, resources, model_in_use=in_use)
         task_id = verbs.change_config(resources.pool, tool_id, config, wanted)
         if task_id is not None:
             queue.post(partial(queue.send_plan, task_id, tool_id))

@@ -12,14 +12,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import structlog
 
-from schemas.errors import EmbeddingError, EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable, ModelRefused
+from schemas.errors import (
+    EmbeddingError,
+    EmbeddingRefused,
+    EmbeddingUnauthorized,
+    EmbeddingUnavailable,
+    ModelNotAllowed,
+    ModelRefused,
+)
 from schemas.source import EmbedderProfile
 from tests.fakes.embeddings import EmbeddingsFake, sha
 from worker.embed import Embedder, local
 from worker.embed.local import LocalEmbedder
-from worker.embed.models import limits, open_embedder, resolve, tokenizer_for
+from worker.embed.models import Access, check_allowed, limits, open_embedder, resolve, same_provider, tokenizer_for
 from worker.embed.pack import embed_all
+from worker.resources import Resources
+from worker.settings import Settings
 
 PROVIDERS = ["openai", "openrouter", "hosted_vllm"]
 SMALL = 64
@@ -45,7 +55,7 @@ def remote(fake: EmbeddingsFake) -> MakeRemote:
         model: str = "openai/m", *, api_key: str | None = "k", dimensions: int = SMALL, explicit: bool = False
     ) -> Embedder:
         profile = EmbedderProfile(model=model, dimensions=dimensions)
-        return open_embedder(profile, api_base=fake.url, api_key=api_key, explicit_dimensions=explicit)
+        return open_embedder(profile, Access(fake.url, api_key), explicit_dimensions=explicit)
 
     return make
 
@@ -53,6 +63,59 @@ def remote(fake: EmbeddingsFake) -> MakeRemote:
 @pytest.fixture(params=["local", *PROVIDERS])
 def embedder(request: pytest.FixtureRequest, remote: MakeRemote) -> Embedder:
     return LocalEmbedder() if request.param == "local" else remote(f"{request.param}/m")
+
+
+@pytest.mark.parametrize(
+    ("model", "patterns", "allowed"),
+    [
+        ("openai/default", None, True),
+        ("local/all-minilm-l6-v2", None, True),
+        ("openai/other", None, False),
+        ("openai/other", [], False),
+        ("local/all-minilm-l6-v2", [], False),
+        ("openai/other", ["openai/*"], True),
+        ("openai/other", ["OpenAI/*"], False),
+        ("huggingface/http://127.0.0.1:9/x", ["*"], False),
+        ("huggingface/http://127.0.0.1:9/x", ["huggingface/*", "huggingface/http://127.0.0.1:9/x"], True),
+    ],
+)
+def test_a_model_is_used_only_where_the_operator_allows_it(
+    model: str, patterns: list[str] | None, allowed: bool
+) -> None:
+    if allowed:
+        check_allowed(model, default="openai/default", patterns=patterns)
+    else:
+        with pytest.raises(ModelNotAllowed, match="openai/default"):
+            check_allowed(model, default="openai/default", patterns=patterns)
+
+
+@pytest.mark.parametrize(
+    ("model", "other", "same"),
+    [
+        ("openai/a", "openai/b", True),
+        ("openai/a", "openrouter/openai/a", False),
+        ("text-embedding-3-small", "text-embedding-3-small", True),
+        ("embed-english-v3.0", "text-embedding-3-small", False),
+        ("openai", "openai/a", False),
+        ("openai/a", "openai", False),
+    ],
+)
+def test_a_key_belongs_to_the_provider_it_was_set_for(model: str, other: str, same: bool) -> None:
+    assert same_provider(model, other) is same
+    settings = Settings(default_embedding_model=other, embedding_api_base="http://127.0.0.1:9", embedding_api_key="k")
+    access = Resources(settings)._access(model)
+    assert access == (Access("http://127.0.0.1:9", "k") if same else Access())
+
+
+def test_what_a_provider_says_is_no_part_of_an_error(remote: MakeRemote, fake: EmbeddingsFake) -> None:
+    embedder = remote()
+    embedder.embed(["settled"])
+    for status in (400, 401, 404, 429, 503):
+        fake.fail_next(status)
+        with pytest.raises(EmbeddingError) as caught:
+            embedder.embed(["a"])
+        assert "told to answer" not in caught.value.message
+        assert str(status) in caught.value.message
 
 
 TEXTS = ["how to renew a certificate", "renewing the TLS certificates", "a recipe for apple cake", "déjà vu 東京"]
@@ -140,8 +203,8 @@ def test_the_fake_runs_in_a_process_of_its_own() -> None:
             with urllib.request.urlopen(url.replace("/v1", "/_fail"), failure):
                 pass
             with pytest.raises(EmbeddingUnavailable):
-                resolve("openai/m", None, api_base=url, api_key="k")
-            assert resolve("openai/m", None, api_base=url, api_key="k").dimensions == 32
+                resolve("openai/m", None, Access(url, "k"))
+            assert resolve("openai/m", None, Access(url, "k")).dimensions == 32
             with urllib.request.urlopen(url.replace("/v1", "/_audit")) as answer:
                 audit = json.load(answer)
         finally:
@@ -175,8 +238,9 @@ print({"litellm", "openai", "tokenizers"} & set(sys.modules))
 def test_a_request_is_silent(fake: EmbeddingsFake, capfd: pytest.CaptureFixture[str], remote: MakeRemote) -> None:
     remote().embed(TEXTS)
     fake.fail_next(500)
-    with pytest.raises(EmbeddingUnavailable):
+    with structlog.testing.capture_logs() as logs, pytest.raises(EmbeddingUnavailable):
         remote().embed(TEXTS)
+    assert [(entry["status"], entry["said"]) for entry in logs] == [(500, "told to answer 500")]
     assert capfd.readouterr() == ("", "")
 
 
@@ -214,7 +278,7 @@ def test_retry_after_is_told(fake: EmbeddingsFake, remote: MakeRemote, provider:
 def test_no_server_is_unavailable(remote: MakeRemote) -> None:
     profile = EmbedderProfile(model="openai/m", dimensions=SMALL)
     with pytest.raises(EmbeddingUnavailable):
-        open_embedder(profile, api_base="http://127.0.0.1:9/v1", api_key="k").embed(["a"])
+        open_embedder(profile, Access("http://127.0.0.1:9/v1", "k")).embed(["a"])
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -282,10 +346,10 @@ def test_dimensions_are_sent_only_if_asked_for(remote: MakeRemote) -> None:
 def test_probing_finds_the_dimensions_for_one_word(fake: EmbeddingsFake, provider: str) -> None:
     model = f"{provider}/probe"
     for _ in range(2):
-        profile = resolve(model, None, api_base=fake.url, api_key="k")
+        profile = resolve(model, None, Access(fake.url, "k"))
     assert (profile.model, profile.dimensions, profile.precision) == (model, SMALL, "float32")
     assert [(request.inputs, request.tokens) for request in fake.audit.requests] == [(1, 2)]
-    assert resolve(model, 16, api_base=fake.url, api_key="k").dimensions == 16
+    assert resolve(model, 16, Access(fake.url, "k")).dimensions == 16
 
 
 @pytest.mark.parametrize(
@@ -308,7 +372,7 @@ def test_a_model_that_cannot_work_is_refused_with_a_remedy(
     fake: EmbeddingsFake, model: str, dimensions: int | None, api_key: str | None, remedy: str
 ) -> None:
     with pytest.raises(ModelRefused, match=remedy):
-        resolve(model, dimensions, api_base=fake.url, api_key=api_key)
+        resolve(model, dimensions, Access(fake.url, api_key))
 
 
 @pytest.mark.parametrize("provider", ["openai", "openrouter"])
@@ -320,8 +384,8 @@ def test_a_missing_key_is_told_before_anything_is_sent(provider: str) -> None:
 def test_a_busy_provider_refuses_no_model(fake: EmbeddingsFake) -> None:
     fake.fail_next(429, retry_after=1)
     with pytest.raises(EmbeddingUnavailable):
-        resolve("openai/busy", None, api_base=fake.url, api_key="k")
-    assert resolve("openai/busy", None, api_base=fake.url, api_key="k").dimensions == SMALL
+        resolve("openai/busy", None, Access(fake.url, "k"))
+    assert resolve("openai/busy", None, Access(fake.url, "k")).dimensions == SMALL
 
 
 def test_the_local_model_needs_no_account() -> None:
@@ -341,7 +405,7 @@ def test_limits_follow_the_provider() -> None:
 
 def test_input_tokens_keep_a_margin_where_tokens_are_counted_by_another_tokenizer(fake: EmbeddingsFake) -> None:
     def tokens(model: str) -> int:
-        return resolve(model, None, api_base=fake.url, api_key="k").max_input_tokens
+        return resolve(model, None, Access(fake.url, "k")).max_input_tokens
 
     assert tokens("openai/text-embedding-3-small") == 8191
     assert tokens("openrouter/qwen/qwen3-embedding-8b") == 8000

@@ -180,7 +180,12 @@ class EmbeddingsFake:
     @property
     def env(self) -> dict[str, str]:
         """What a service needs to have this provider's model as its default."""
-        return {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_API_BASE": self.url, "EMBEDDING_API_KEY": "k"}
+        return {
+            "DEFAULT_EMBEDDING_MODEL": "openai/m",
+            "ALLOWED_MODELS": "openai/* nobody/* local/*",
+            "EMBEDDING_API_BASE": self.url,
+            "EMBEDDING_API_KEY": "k",
+        }
 
     def __enter__(self) -> Self:
         threading.Thread(target=self.serve, daemon=True).start()

@@ -90,6 +90,9 @@ CREATE: list[tuple[dict[str, Any], int, str, str]] = [
     ({**SMALL, **of_model("openai/no-such-model")}, 422, "embedding_model_refused", "no-such-model"),
     ({**SMALL, **of_model("openai/bad-dims", dimensions=32)}, 422, "embedding_model_refused", "31 dimensions"),
     ({**SMALL, **of_model("nobody/knows-this")}, 422, "embedding_model_refused", "nobody/knows-this"),
+    ({**SMALL, **of_model("openai/http://127.0.0.1:9/x")}, 422, "model_not_allowed", "openai/*"),
+    ({**SMALL, **of_model("huggingface/http://127.0.0.1:9/x")}, 422, "model_not_allowed", "ALLOWED_MODELS"),
+    ({**SMALL, **of_model("bedrock/amazon.titan-embed-text-v2:0")}, 422, "model_not_allowed", LOCAL_MODEL),
     ({**SMALL, **of_model("local/other")}, 422, "embedding_model_refused", LOCAL_MODEL),
     ({**SMALL, **of_model(LOCAL_MODEL, dimensions=5)}, 422, "embedding_model_refused", "384"),
 ]
@@ -417,6 +420,13 @@ def idle(
 def test_a_wrong_key_of_the_provider_is_told_at_once(idle: Service, tool: str, root: Path) -> None:
     body = placed({"project_id": PROJECT, **SMALL}, root)
     refused(idle, "POST", TOOLS, 422, "embedding_model_refused", "EMBEDDING_API_KEY", json=body)
+
+
+def test_no_model_but_the_default_and_local_ones_may_be_named_unless_allowed(
+    idle: Service, tool: str, root: Path
+) -> None:
+    body = placed({"project_id": PROJECT, **SMALL, **of_model("openai/other")}, root)
+    refused(idle, "POST", TOOLS, 422, "model_not_allowed", "openai/m, local/*", json=body)
 
 
 def test_a_folder_that_is_gone_before_it_is_listed_is_an_error_with_the_reason(idle: Service, root: Path) -> None:

@@ -33,7 +33,8 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def resources(provider: EmbeddingsFake, redis_url: str) -> Resources:
     provider.audit.requests.clear()
-    return Resources(Settings(embedding_api_base=provider.url, embedding_api_key="k", redis_url=redis_url))
+    given = {"default_embedding_model": "openai/m", "embedding_api_base": provider.url, "embedding_api_key": "k"}
+    return Resources(Settings(**given, redis_url=redis_url))
 
 
 def index(model: str = "openai/m", **profile: int) -> Index:

@@ -19,6 +19,7 @@ from http import HTTPStatus
 from typing import Any
 
 import numpy as np
+import structlog
 
 from schemas.errors import EmbeddingError, EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable
 from schemas.source import EmbedderProfile
@@ -28,6 +29,8 @@ from worker.garbage import uncollected
 #: Seconds without a byte from the provider after which a request counts as lost.
 TIMEOUT = 60.0
 
+log = structlog.get_logger()
+
 _REFUSED = {400, 413, 422}
 _UNAVAILABLE = {408, 409, 425, 429}
 _KEY_REMEDY = "Set EMBEDDING_API_KEY to a valid key of the provider, and EMBEDDING_API_BASE if it is not the usual one."
@@ -36,6 +39,8 @@ _REMEDIES = {
     402: "Add credit to the provider's account.",
     404: f"{_MODEL_REMEDY} Check EMBEDDING_API_BASE, if it is set.",
 }
+#: Characters of a provider's words that a log keeps.
+_SAID = 300
 #: Providers whose client refuses to start without a key, which servers on one's own machines do not ask for.
 _NEED_KEY = {"openai", "openrouter"}
 
@@ -131,7 +136,8 @@ class Call:
             raise mapped(self._model, error) from error
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             # it lets such errors of its own out when an answer is not of the form it expects
-            raise EmbeddingRefused(f"The answer of {self._model} cannot be read: {error!r}") from error
+            log.warning("a provider's answer cannot be read", model=self._model, error=repr(error)[:_SAID])
+            raise EmbeddingRefused(f"The answer of {self._model} cannot be read.") from error
         return list(answer.data or [])
 
     def _dimensions_asked(self) -> dict[str, Any]:
@@ -225,7 +231,9 @@ def mapped(model: str, error: Exception) -> EmbeddingError:
     if not isinstance(status, int):
         # a connection that failed, or an error in a body with a code of the provider's own making
         status = HTTPStatus.INTERNAL_SERVER_ERROR.value
-    said = f"{model} failed with {status}: {provider_text(error)}"
+    # an address may hold a service that answers with what its owner alone should read
+    log.warning("a provider refused a request", model=model, status=status, said=provider_text(error))
+    said = f"{model} failed with {status}."
     if isinstance(error, warm().exceptions.LiteLLMUnknownProvider):
         return EmbeddingUnauthorized(f"The provider of {model} has no embeddings. {_MODEL_REMEDY}")
     if status in _REFUSED:
@@ -237,10 +245,10 @@ def mapped(model: str, error: Exception) -> EmbeddingError:
 
 
 def provider_text(error: Exception) -> str:
-    """What the provider said, at most 300 characters, out of the JSON that LiteLLM quotes."""
+    """What the provider said, out of the JSON that LiteLLM quotes; for the log alone, as it is foreign text."""
     text = str(error)
     quoted = re.search(r"""["']message["']: ?["'](.+?)["'](?:,|})""", text)
-    return (quoted[1] if quoted else text.partition("Exception - ")[2] or text)[:300].strip()
+    return (quoted[1] if quoted else text.partition("Exception - ")[2] or text)[:_SAID].strip()
 
 
 def _retry_after(error: Exception) -> float | None:
@@ -267,7 +275,8 @@ def _decode(data: Sequence[Any], count: int) -> Vectors:
         cells = [_cell(row["embedding"]) for row in rows]
         vectors = np.stack(cells)
     except (LookupError, TypeError, ValueError) as error:
-        raise EmbeddingRefused(f"The provider's vectors cannot be read: {error}") from error
+        log.warning("a provider's vectors cannot be read", error=str(error)[:_SAID])
+        raise EmbeddingRefused("The provider's vectors cannot be read.") from error
     if [row["index"] for row in rows] != list(range(count)):
         raise EmbeddingRefused("The provider's answer does not say which vector belongs to which text.")
     return vectors

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 
-from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, ModelRefused
+from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, ModelNotAllowed, ModelRefused
 from schemas.source import EmbedderProfile
 from worker.embed import Embedder, litellm, local
 from worker.embed.wordpieces import WordPieces
 from worker.tokens import Tokenizer, cl100k
-
-LOCAL_PREFIX = "local/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +50,42 @@ def limits(model: str) -> ModelLimits:
     return _LIMITS.get(provider if slash else "", _CAUTIOUS)
 
 
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The address and key of a provider; None leaves either to LiteLLM, which knows each provider's own variable."""
+
+    api_base: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+
+
+def is_local(model: str) -> bool:
+    """Whether a model runs in our own processes, so that nobody is asked and nothing is paid."""
+    return model.startswith("local/")
+
+
+def same_provider(model: str, other: str) -> bool:
+    """Whether what was set for one model may be sent for the other.
+
+    LiteLLM guesses the provider of a name without a prefix, so such a name is like no other.
+    """
+    provider, slash, _ = model.partition("/")
+    return model == other or (bool(slash) and provider == other.partition("/")[0] and "/" in other)
+
+
+def check_allowed(model: str, *, default: str, patterns: Sequence[str] | None) -> None:
+    """Raise `ModelNotAllowed` unless the operator allows a model: LiteLLM reads some names as an address.
+
+    A name that holds an address is allowed only if it is listed letter by letter, whatever patterns match it.
+    """
+    allowed = [default, *(["local/*"] if patterns is None else patterns)]
+    if model in allowed or ("://" not in model and any(fnmatchcase(model, pattern) for pattern in allowed)):
+        return
+    raise ModelNotAllowed(
+        f"The embedding model {model!r} is not allowed here; choose one of {', '.join(dict.fromkeys(allowed))}, "
+        "or have the operator add it to ALLOWED_MODELS."
+    )
+
+
 _found: dict[Hashable, EmbedderProfile] = {}
 _probing = threading.Lock()
 
@@ -58,9 +93,8 @@ _probing = threading.Lock()
 def resolve(
     model: str,
     dimensions: int | None,
+    access: Access | None = None,
     *,
-    api_base: str | None = None,
-    api_key: str | None = None,
     local_model_dir: Path | None = None,
 ) -> EmbedderProfile:
     """The profile of a model that answers: asked with one word, once a process for each combination of arguments.
@@ -68,21 +102,20 @@ def resolve(
     Raises `ModelRefused` if it does not exist, refuses the key, or has other dimensions than asked for, and
     `EmbeddingUnavailable` if the provider does not answer now.
     """
-    key = (model, dimensions, api_base, api_key, local_model_dir)
+    access = access or Access()
+    key = (model, dimensions, access, local_model_dir)
     if key not in _found:
         with _probing:
             if key not in _found:
-                _found[key] = _probe(model, dimensions, api_base, api_key, local_model_dir)
+                _found[key] = _probe(model, dimensions, access, local_model_dir)
     return _found[key]
 
 
-def _probe(
-    model: str, dimensions: int | None, api_base: str | None, api_key: str | None, local_model_dir: Path | None
-) -> EmbedderProfile:
-    if model.startswith(LOCAL_PREFIX):
+def _probe(model: str, dimensions: int | None, access: Access, local_model_dir: Path | None) -> EmbedderProfile:
+    if is_local(model):
         return _probe_local(model, dimensions, local_model_dir)
     try:
-        answered = litellm.native_dimensions(model, dimensions, api_base, api_key)
+        answered = litellm.native_dimensions(model, dimensions, access.api_base, access.api_key)
     except (EmbeddingRefused, EmbeddingUnauthorized) as error:
         raise ModelRefused(error.message) from error
     if dimensions is not None and answered != dimensions:
@@ -110,21 +143,20 @@ def _input_tokens(model: str) -> int:
 
 def open_embedder(
     profile: EmbedderProfile,
+    access: Access | None = None,
     *,
-    api_base: str | None = None,
-    api_key: str | None = None,
     batch_size: int | None = None,
     explicit_dimensions: bool = False,
     local_model_dir: Path | None = None,
 ) -> Embedder:
     """The embedder of a profile, without asking anybody. `batch_size` replaces the model's limit of texts a request."""
-    if profile.model.startswith(LOCAL_PREFIX):
+    if is_local(profile.model):
         return local.LocalEmbedder(local_model_dir)
-    known = limits(profile.model)
+    known, access = limits(profile.model), access or Access()
     return litellm.LiteLLMEmbedder(
         profile,
-        api_base=api_base,
-        api_key=api_key,
+        api_base=access.api_base,
+        api_key=access.api_key,
         max_inputs=batch_size or known.max_inputs,
         max_request_tokens=known.max_request_tokens,
         explicit_dimensions=explicit_dimensions,
@@ -133,6 +165,6 @@ def open_embedder(
 
 def tokenizer_for(profile: EmbedderProfile, local_model_dir: Path | None = None) -> Tokenizer:
     """The model's own tokenizer for the local model, else cl100k, for which `max_input_tokens` holds a margin."""
-    if profile.model.startswith(LOCAL_PREFIX):
+    if is_local(profile.model):
         return WordPieces(local.model_directory(local_model_dir))
     return cl100k()

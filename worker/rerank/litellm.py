@@ -138,7 +138,8 @@ def _said(provider: Provider, error: Exception) -> str:
         # what LiteLLM cannot read it quotes at length, as an error 500 of its own
         return f"{provider.model} failed, or answered what cannot be read. Check {provider.variables} if it stays so."
     remedy = "" if status == HTTPStatus.TOO_MANY_REQUESTS else f" Check {provider.variables}."
-    return f"{provider.model} failed with {status}: {provider_text(error)}{remedy}"
+    log.warning("a provider refused a request", model=provider.model, status=status, said=provider_text(error))
+    return f"{provider.model} failed with {status}.{remedy}"
 
 
 def _in_order(provider: Provider, answer: Any, count: int) -> list[float]:
