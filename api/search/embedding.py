@@ -26,7 +26,8 @@ _OVERHEAD = 256
 #: Seconds that a query waits for a provider; keywords answer in less, and its request holds one of few threads.
 QUERY_SECONDS = 4.0
 
-_Key = tuple[EmbedderProfile, str | None, bytes]
+#: Project, model, its address, text. Without the project, the time of an answer would tell what others asked.
+_Key = tuple[str, EmbedderProfile, str | None, bytes]
 
 
 class _Model(NamedTuple):
@@ -35,7 +36,7 @@ class _Model(NamedTuple):
 
 
 class KeptVectors:
-    """The vectors used last, by model, its address and text. Thread-safe."""
+    """The vectors used last, by project, model, its address and text. Thread-safe."""
 
     def __init__(self, size: int = KEPT_BYTES) -> None:
         self._lock = Lock()
@@ -105,7 +106,7 @@ def _added(resources: Resources, kept: KeptVectors, model: _Model, missing: Mapp
 
 def _key(resources: Resources, index: Index, text: str) -> _Key:
     digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
-    return index.settings.embedder, resources.settings.embedding_api_base, digest
+    return index.project_id, index.settings.embedder, resources.settings.embedding_api_base, digest
 
 
 def _embedded(resources: Resources, model: _Model, texts: Sequence[str]) -> list[Vector]:

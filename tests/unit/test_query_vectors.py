@@ -37,13 +37,13 @@ def resources(provider: EmbeddingsFake, redis_url: str) -> Resources:
     return Resources(Settings(**given, redis_url=redis_url))
 
 
-def index(model: str = "openai/m", **profile: int) -> Index:
+def index(model: str = "openai/m", project_id: str = "p", **profile: int) -> Index:
     settings = IndexSettings(
         embedder=EmbedderProfile(model=model, dimensions=8, **profile),
         chunks=ChunkSettings(),
         max_file_bytes=1,
     )
-    return Index(uuid4(), "p", {"kind": "nodes"}, None, settings, "lancedb", "store", "n", 1)
+    return Index(uuid4(), project_id, {"kind": "nodes"}, None, settings, "lancedb", "store", "n", 1)
 
 
 def test_what_is_missing_goes_in_one_request(resources: Resources, provider: EmbeddingsFake) -> None:
@@ -63,6 +63,13 @@ def test_no_vector_of_another_model(resources: Resources, provider: EmbeddingsFa
     embed_queries(resources, index(), ["one"], kept)
     embed_queries(resources, index("openai/other"), ["one"], kept)
     assert [request.model for request in provider.audit.requests] == ["m", "other"]
+
+
+def test_no_project_can_tell_by_the_time_what_another_asked(resources: Resources, provider: EmbeddingsFake) -> None:
+    kept = KeptVectors()
+    for project in ("p", "q", "p", "q"):
+        embed_queries(resources, index(project_id=project), ["one"], kept)
+    assert len(provider.audit.requests) == 2
 
 
 def test_texts_are_cut_to_what_the_model_takes(resources: Resources) -> None:
