@@ -32,6 +32,7 @@ def serve() -> None:
     """
     import uvicorn
 
+    from api.gate import TimedProtocol
     from api.main import create_app
     from worker.state.migrate import migrate
 
@@ -45,6 +46,7 @@ def serve() -> None:
         app,
         host=settings.api_host,
         port=settings.api_port,
+        http=TimedProtocol,
         log_config=None,
         access_log=False,
         # events may be listened to for hours; their readers connect again

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import ipaddress
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -11,10 +10,10 @@ from uuid import UUID
 
 import orjson
 from fastapi import Depends, Request
-from fastapi.concurrency import run_in_threadpool
 
-from api.known import Kept, Key, Known, Value
-from schemas.errors import Invalid, NotFound, NotLoopback, Unauthorized
+from api.gate import looked_up, sent_key, unauthorized
+from api.known import Known
+from schemas.errors import Invalid, NotFound
 from worker.resources import Resources
 from worker.state import Pool, keys, tools
 from worker.state.tools import Index
@@ -70,51 +69,19 @@ async def _known_caller(request: Request, resources: ResourcesDep, known: KnownD
     key = _sent_key(request, resources)
     if key is None:
         return Caller(None)
-    project_id = await _looked_up(known.projects, keys.hashed(key))
+    project_id = await looked_up(known.projects, keys.hashed(key))
     return _owner(project_id)
 
 
 def _sent_key(request: Request, resources: Resources) -> str | None:
-    """The key that was sent; None where none is needed. Raises `NotLoopback`."""
-    if resources.settings.auth == "off":
-        if not _is_loopback(request):
-            raise NotLoopback(
-                "AUTH=off answers this machine only; set AUTH=on and make a key with `foldex keys create`."
-            )
-        return None
-    scheme, _, key = request.headers.get("authorization", "").partition(" ")
-    return key.strip() if scheme.lower() == "bearer" else ""
+    """The key that was sent; None where none is needed, as whoever asks was admitted before."""
+    return None if resources.settings.auth == "off" else sent_key(request)
 
 
 def _owner(project_id: str | None) -> Caller:
     if project_id is None:
-        raise Unauthorized("Send `Authorization: Bearer <key>` with a key that `foldex keys create` made.")
+        raise unauthorized()
     return Caller(project_id)
-
-
-async def _looked_up(values: Kept[Key, Value], key: Key) -> Value | None:
-    """A value looked up, in a thread only where it is not kept: each change of threads costs a busy process much."""
-    kept = values.kept(key)
-    return await run_in_threadpool(values.get, key) if kept is None else kept
-
-
-def _is_loopback(request: Request) -> bool:
-    """Whether a program of this machine asks, and by this machine's name.
-
-    A page in a browser here may have come from anywhere; that it calls us by its own site's name gives it away.
-    """
-    return all(host is not None and _names_loopback(host) for host in (request.url.hostname, _client(request)))
-
-
-def _client(request: Request) -> str | None:
-    return request.client.host if request.client else None
-
-
-def _names_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 CallerDep = Annotated[Caller, Depends(_caller)]
@@ -162,7 +129,7 @@ IndexDep = Annotated[Index, Depends(_index)]
 
 async def _known_index(tool_id: str, caller: KnownCallerDep, known: KnownDep) -> Index:
     try:
-        found = await _looked_up(known.indexes, UUID(tool_id))
+        found = await looked_up(known.indexes, UUID(tool_id))
     except ValueError:
         found = None
     if found is None or not caller.sees(found.project_id):

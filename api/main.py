@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 
 from api import metrics, problems
+from api.gate import Gate
 from api.known import Known
 from api.routes import across, chunks, grep, health, nodes, projects, queries, symbols, tools, uploads, verbs
 from api.search import rerank
@@ -41,12 +42,15 @@ def create_app(settings: Settings) -> FastAPI:
         yield
         resources.pool.close()
 
-    app = FastAPIOffline(title="Foldex", version="0.1.0", description=DESCRIPTION, lifespan=lifespan)
+    app = FastAPIOffline(
+        title="Foldex", version="0.1.0", description=DESCRIPTION, lifespan=lifespan, redirect_slashes=False
+    )
     app.state.resources = resources
     app.state.known = Known(lambda: resources.pool)
     problems.install(app)
     for module in (tools, verbs, queries, grep, symbols, chunks, across, nodes, uploads, projects, health):
         app.include_router(module.router)
+    app.add_middleware(Gate, settings=settings, known=app.state.known)
     metrics.install(app, resources.pool)
     return app
 

@@ -56,6 +56,11 @@ def _problem(status: int, code: str, detail: str, headers: dict[str, str] | None
     return JSONResponse({**body, **more}, status, headers, media_type="application/problem+json")
 
 
+def answered(request: Request, error: FoldexError | OperationalError) -> JSONResponse:
+    """The answer to an error that is met before the application."""
+    return _foldex(request, error) if isinstance(error, FoldexError) else _database(request, error)
+
+
 def _foldex(_: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, FoldexError):
         raise error

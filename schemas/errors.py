@@ -1,13 +1,14 @@
 """The one error tree. Every error knows its `code`, its HTTP status and whether trying again can help.
 
 FoldexError
-├── Unauthorized · NotLoopback
+├── Unauthorized · NotLoopback · CrossSite
 ├── NotFound
 ├── Invalid
 │   ├── FilterMatchesNothing
 │   ├── ModelNotAllowed
 │   ├── ModelRefused
-│   └── TooLarge
+│   ├── TooLarge
+│   └── BodyTooSlow
 ├── Conflict
 ├── SourceError
 │   ├── FolderGone
@@ -30,6 +31,7 @@ FoldexError
 │   └── SliceCrashed
 ├── DiskFull              (of FOLDEX_HOME, or of Postgres)
 ├── SearchSlow            (none of several tools answered in time)
+├── SearchBusy            (too many large answers are made at once)
 ├── LeaseLost             (another worker, a cancel or a delete took over)
 └── SliceOver             (the slice's time is spent; the next one goes on)
 
@@ -71,6 +73,13 @@ class NotLoopback(FoldexError):
     status = 403
 
 
+class CrossSite(FoldexError):
+    """A page of another site asks while `AUTH=off`."""
+
+    code = "cross_site"
+    status = 403
+
+
 class NotFound(FoldexError):
     """The thing does not exist, or belongs to a project that the key does not see."""
 
@@ -108,6 +117,13 @@ class TooLarge(Invalid):
 
     code = "too_large"
     status = 413
+
+
+class BodyTooSlow(Invalid):
+    """The body did not come in in time."""
+
+    code = "body_too_slow"
+    status = 408
 
 
 class Conflict(FoldexError):
@@ -262,6 +278,14 @@ class SliceCrashed(TaskCrashed):
     """Workers that index files meet unexpected errors, and no file ends."""
 
     code = "slice_crashed"
+
+
+class SearchBusy(FoldexError):
+    """Too many large answers are made at once; the next one has to wait for its turn."""
+
+    code = "search_busy"
+    status = 503
+    retryable = True
 
 
 class LeaseLost(FoldexError):

@@ -9,8 +9,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 
 #: What is left out, null too, is empty.
 _OR_EMPTY = BeforeValidator(lambda value: {} if value is None else value)
-Names = list[Annotated[str, StringConstraints(min_length=1, max_length=1024)]]
-Kinds = list[Annotated[str, StringConstraints(min_length=1, max_length=1024, to_lower=True)]]
+#: Entries of a list in a request: each costs time, and is repeated where it matches nothing.
+MAX_NAMES = 1000
+
+Names = Annotated[list[Annotated[str, StringConstraints(min_length=1, max_length=1024)]], Field(max_length=MAX_NAMES)]
+Kinds = Annotated[
+    list[Annotated[str, StringConstraints(min_length=1, max_length=1024, to_lower=True)]], Field(max_length=MAX_NAMES)
+]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=10_000)]
 Mode = Literal["hybrid", "vector", "keyword"]
 Rerank = Literal["none", "boost", "model", "llm"]
@@ -26,7 +31,10 @@ class Filters(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     path: str | None = Field(
-        default=None, min_length=1, description="Glob over file_path; ** crosses folders; with `!` all but those."
+        default=None,
+        min_length=1,
+        max_length=4096,
+        description="Glob over file_path; ** crosses folders; with `!` all but those.",
     )
     file_ids: Names | None = Field(default=None, min_length=1, description="file_id or file_node_id values.")
     types: Kinds | None = Field(
@@ -37,8 +45,10 @@ class Filters(BaseModel):
     languages: Kinds | None = Field(default=None, min_length=1)
     symbols: Names | None = Field(default=None, min_length=1)
     node_types: Names | None = Field(default=None, min_length=1)
-    scope: str | None = Field(default=None, min_length=1)
-    json_pointer: str | None = Field(default=None, min_length=1, description="A pointer, with everything below it.")
+    scope: str | None = Field(default=None, min_length=1, max_length=4096)
+    json_pointer: str | None = Field(
+        default=None, min_length=1, max_length=10_000, description="A pointer, with everything below it."
+    )
     level: int | None = Field(default=None, ge=0, le=1000)
 
 

@@ -122,6 +122,9 @@ class Settings(BaseSettings):
         "eng", pattern=r"^\w+(\+\w+)*$", description="Languages of text in pictures, by Tesseract's names: deu+eng."
     )
 
+    max_body_bytes: int = Field(
+        10_000_000, ge=1, description="Bytes of a request's body, at most; uploads have bounds of their own."
+    )
     max_upload_files: int = Field(1000, ge=1, description="Files of one upload; further ones are refused.")
     max_upload_bytes: int = Field(1_000_000_000, ge=1, description="Bytes of one upload; what is beyond is refused.")
     upload_refused_types: str = Field(

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Response
 from api.deps import KnownIndexDep, ResourcesDep
 from api.leaving import LeftDep
 from api.problems import RESPONSES
-from api.search import search
+from api.search import room, search
 from api.written import written
 from schemas.search import Answer, Query
 
@@ -19,5 +19,5 @@ router = APIRouter(prefix="/api/tools/search", tags=["search"], responses=RESPON
 @router.post("/{tool_id}/query", response_model=Answer)
 def query(body: Query, tool_id: str, index: KnownIndexDep, resources: ResourcesDep, left: LeftDep) -> Response:
     """Find chunks by meaning and by words; works from the first indexed file on."""
-    answer = search(resources, UUID(tool_id), index, body, left=left)
-    return written(answer)
+    with room.answer(body.top_k):
+        return written(search(resources, UUID(tool_id), index, body, left=left))

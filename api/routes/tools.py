@@ -13,6 +13,7 @@ from api.deps import CallerDep, IndexDep, KnownDep, ResourcesDep, ToolDep, from_
 from api.problems import RESPONSES
 from api.text import file_text
 from schemas.errors import Invalid, NotFound, SourceError
+from schemas.search import MAX_NAMES
 from schemas.source import AnySource, LocalSource, NodesSource, S3Source
 from schemas.status import FileStatus, Reason
 from schemas.tool import (
@@ -35,6 +36,8 @@ from worker.state.tools import NewIndex, hashed
 
 router = APIRouter(prefix="/api/tools/search", tags=["search tools"], responses=RESPONSES)
 
+#: Characters of a pattern, at most.
+MAX_PATTERN = 4096
 #: A progress below this says too little about the speed for a guess at the end.
 ETA_FROM = 0.02
 
@@ -156,9 +159,9 @@ def wanted_index(
     """The index a tool asks for, everything checked that can be, and the tool's name if it is given none."""
     settings = resources.settings
     _check_following(source, config)
+    _check_bounds(config)
     folder_node_id, name = _target(project_id, source, resources)
     Rules(config.include, config.exclude)
-    _check_bounds(config)
     profile, explicit = resources.profile(config.embedding_model, config.dimensions, in_use=model_in_use)
     store = store_name(settings)
     resources.store(store, keyword_index(settings))
@@ -183,6 +186,10 @@ def wanted_index(
 def _check_bounds(config: ToolConfig) -> None:
     if config.max_token_count is not None and config.max_token_count < config.min_token_count:
         raise Invalid("max_token_count is below min_token_count: no file has such a length; exchange them.")
+    for name in ("include", "exclude", "types"):
+        values = getattr(config, name)
+        if len(values) > MAX_NAMES or any(len(value) > MAX_PATTERN for value in values):
+            raise Invalid(f"{name} takes at most {MAX_NAMES:,} patterns of {MAX_PATTERN:,} characters; give fewer.")
 
 
 def _check_following(source: AnySource, config: ToolConfig) -> None:

@@ -15,7 +15,7 @@ from psycopg import DataError
 from api.leaving import CallerLeft, Left
 from api.search import search
 from api.search.embedding import embed_queries
-from api.search.filters import Within
+from api.search.filters import Within, said_of
 from api.search.merge import Part, merged
 from api.search.places import Place, Route, before_ids, routed
 from api.search.uncovered import file_id, uncovered_hits
@@ -175,7 +175,7 @@ def check_answered(jobs: Sequence[Job], ends: Sequence[End], asked: Asked) -> No
     slow = SearchSlow("Nothing answered within SEARCH_SECONDS; try again, or raise it.")
     failed = [end or slow for end in ends if not isinstance(end, Found | FilterMatchesNothing)]
     if not failed:
-        said = asked.filters.model_dump_json(exclude_none=True)
+        said = said_of(asked.filters.model_dump(exclude_none=True))
         hints = "".join(dict.fromkeys(_hint(end) for end in ends))
         raise FilterMatchesNothing(f"No indexed file of any tool matches the filters {said}; widen them.{hints}")
     ours = [error for error in failed if isinstance(error, FoldexError)]

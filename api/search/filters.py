@@ -16,6 +16,8 @@ from worker.vectors import MAX_FILTERABLE_BYTES, Condition
 
 #: Types and languages that a refusal names.
 SHOWN = 30
+#: Characters of a filter's value that an error repeats.
+MOST_SAID = 200
 
 
 class Within(Filters):
@@ -110,10 +112,16 @@ def check_some(pool: Pool, index: Index, narrowed: Narrowed) -> None:
 
 
 def _refuse(pool: Pool, index: Index, filters: Filters) -> None:
-    said = ", ".join(f"{name}={value!r}" for name, value in filters.model_dump(exclude_none=True).items())
+    said = ", ".join(f"{name}={said_of(value)}" for name, value in filters.model_dump(exclude_none=True).items())
     hint = _hint(pool, index, filters)
     message = f"No indexed file matches the filters {said}; widen them, or list the tool's files.{hint}"
     raise FilterMatchesNothing(message, hint=hint)
+
+
+def said_of(value: object) -> str:
+    """A value of a filter as an error repeats it: its beginning, as it may be a megabyte long."""
+    text = repr(value)
+    return text if len(text) <= MOST_SAID else f"{text[:MOST_SAID]}…"
 
 
 def _hint(pool: Pool, index: Index, filters: Filters) -> str:

@@ -180,6 +180,8 @@ def test_errors_of_a_full_disk_have_a_code_of_their_own(error: Exception, reserv
     ],
 )
 def test_what_adds_something_is_refused_at_once_while_the_disk_is_full(method: str, path: str) -> None:
-    answer = TestClient(_app(sys.maxsize >> 24)).request(method, path, json={})
+    answer = TestClient(_app(sys.maxsize >> 24), base_url="http://127.0.0.1", client=("127.0.0.1", 1)).request(
+        method, path, json={}
+    )
     assert answer.status_code == 503
     assert answer.json()["code"] == "disk_full"

@@ -33,7 +33,8 @@ def provider() -> Iterator[EmbeddingsFake]:
 
 @pytest.fixture
 def resources(provider: EmbeddingsFake, redis_url: str) -> Resources:
-    return Resources(Settings(embedding_api_base=provider.url, embedding_api_key="k", redis_url=redis_url))
+    given = {"default_embedding_model": "openai/m", "embedding_api_base": provider.url, "embedding_api_key": "k"}
+    return Resources(Settings(**given, redis_url=redis_url))
 
 
 def index(embedder: EmbedderProfile) -> Index:

@@ -1,0 +1,195 @@
+"""What every request passes before anything of it is parsed: who calls, from where, and how much they send.
+
+Plain ASGI, as FastAPI parses a body before it asks for the key. Bodies of JSON are read here as a whole, within bounds
+of bytes and time; uploads are a stream with bounds of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import re
+from typing import Any
+from urllib.parse import urlsplit
+
+from fastapi import Request
+from fastapi.concurrency import run_in_threadpool
+from psycopg import OperationalError
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from api import problems
+from api.known import Kept, Key, Known, Value
+from schemas.errors import BodyTooSlow, CrossSite, FoldexError, NotLoopback, TooLarge, Unauthorized
+from worker.settings import Settings
+from worker.state import keys
+
+#: Seconds in which the headers of a request must have come in, and its body unless it is an upload.
+HEADER_SECONDS, BODY_SECONDS = 20.0, 60.0
+
+_SAFE = {"GET", "HEAD", "OPTIONS"}
+_UPLOADS = re.compile(r"/api/projects/[^/]+/uploads")
+
+
+class Gate:
+    """Admits requests below `/api`, and bounds the bodies of all."""
+
+    def __init__(self, app: ASGIApp, settings: Settings, known: Known) -> None:
+        self._app = app
+        self._is_open = settings.auth == "off"
+        self._max_bytes = settings.max_body_bytes
+        self._known = known
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        try:
+            await self._admit(request)
+            if request.method not in _SAFE and not _UPLOADS.fullmatch(request.url.path):
+                receive = await self._read(request, receive)
+        except (FoldexError, OperationalError) as error:
+            answer = problems.answered(request, error)
+            if not isinstance(error, Unauthorized | CrossSite):
+                # what is left of the body must not be taken for the next request
+                answer.headers["Connection"] = "close"
+            await answer(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    async def _admit(self, request: Request) -> None:
+        """Raise `NotLoopback`, `CrossSite` or `Unauthorized` unless the caller may ask."""
+        if not request.url.path.startswith("/api/"):
+            return
+        if self._is_open:
+            check_loopback(request)
+            _check_same_site(request)
+            return
+        key = sent_key(request)
+        if not key or await looked_up(self._known.projects, keys.hashed(key)) is None:
+            raise unauthorized()
+
+    async def _read(self, request: Request, receive: Receive) -> Receive:
+        """A `receive` that gives the whole body at once. Raises `TooLarge` and `BodyTooSlow`."""
+        length = request.headers.get("content-length", "")
+        if length.isdecimal() and int(length) > self._max_bytes:
+            raise self._too_large()
+        body, more = bytearray(), True
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                while more:
+                    message = await receive()
+                    if message["type"] != "http.request":
+                        return _replayed(message, receive)
+                    body += message.get("body", b"")
+                    if len(body) > self._max_bytes:
+                        raise self._too_large()
+                    more = message.get("more_body", False)
+        except TimeoutError as error:
+            raise BodyTooSlow(f"The body did not come in within {BODY_SECONDS:g} s; send it again.") from error
+        return _replayed({"type": "http.request", "body": bytes(body), "more_body": False}, receive)
+
+    def _too_large(self) -> TooLarge:
+        return TooLarge(
+            f"The body has more than MAX_BODY_BYTES ({self._max_bytes:,}) bytes; send less, or upload it as a file."
+        )
+
+
+def _replayed(message: Message, receive: Receive) -> Receive:
+    waiting = [message]
+
+    async def replay() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return replay
+
+
+def sent_key(request: Request) -> str:
+    """The key that was sent; "" for none."""
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else ""
+
+
+def unauthorized() -> Unauthorized:
+    """The error for a key that is missing, unknown or revoked."""
+    return Unauthorized("Send `Authorization: Bearer <key>` with a key that `foldex keys create` made.")
+
+
+async def looked_up(values: Kept[Key, Value], key: Key) -> Value | None:
+    """A value looked up, in a thread only where it is not kept: each change of threads costs a busy process much."""
+    kept = values.kept(key)
+    return await run_in_threadpool(values.get, key) if kept is None else kept
+
+
+def check_loopback(request: Request) -> None:
+    """Raise `NotLoopback` unless a program of this machine asks, and by this machine's name.
+
+    A page in a browser here may have come from anywhere; that it calls us by its own site's name gives it away.
+    """
+    client = request.client.host if request.client else None
+    if not all(host is not None and _names_loopback(host) for host in (request.url.hostname, client)):
+        raise NotLoopback("AUTH=off answers this machine only; set AUTH=on and make a key with `foldex keys create`.")
+
+
+def _names_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _check_same_site(request: Request) -> None:
+    """Raise `CrossSite` for a request that changes something and that a page from elsewhere sent.
+
+    A browser sends forms and uploads to any address without asking; it always says from where, and other programs do
+    not.
+    """
+    if request.method in _SAFE:
+        return
+    origin = request.headers.get("origin")
+    foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("host")
+    if foreign or request.headers.get("sec-fetch-site") in {"cross-site", "same-site"}:
+        raise CrossSite(
+            "A page of another site sent this request; call from a program, or from a page of this address."
+        )
+
+
+class TimedProtocol(HttpToolsProtocol):
+    """Uvicorn's protocol, with an end to connections that never complete their headers; uvicorn waits for ever."""
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """See asyncio."""
+        super().connection_made(transport)
+        self._wait_for_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        """See httptools."""
+        super().on_message_begin()
+        if self._deadline is None:
+            self._wait_for_headers()
+
+    def on_headers_complete(self) -> None:
+        """See httptools."""
+        self._stop_waiting()
+        super().on_headers_complete()
+
+    def _wait_for_headers(self) -> None:
+        self._deadline = self.loop.call_later(HEADER_SECONDS, self._give_up)
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _give_up(self) -> None:
+        self._deadline = None
+        self.transport.close()
