@@ -179,6 +179,63 @@ def revoke_key(key_id: UUID) -> None:
     click.echo(f"Key {key_id} is revoked.")
 
 
+@main.group()
+def grants() -> None:
+    """Folders and buckets that a project may read.
+
+    Its own nodes need none, and with AUTH=off nothing does.
+    """
+
+
+@grants.command("add")
+@click.argument("project_id")
+@click.argument("place")
+def add_grant(project_id: str, place: str) -> None:
+    """Let PROJECT_ID read PLACE and all below it.
+
+    PLACE is an absolute path or s3://bucket/prefix. A path must also lie below LOCAL_SOURCE_ROOTS.
+    """
+    from worker.state import grants as rows
+
+    with _database() as pool, _place():
+        added = rows.add(pool, project_id, place)
+    click.echo(f"Project {project_id} may {'now' if added else 'already'} read {place}.")
+
+
+@grants.command("list")
+@click.argument("project_id", required=False)
+def list_grants(project_id: str | None) -> None:
+    """List the grants of PROJECT_ID, or of all projects."""
+    from worker.state import grants as rows
+
+    with _database() as pool:
+        for row in rows.page(pool, project_id):
+            click.echo(f"{row['project_id']}  {row['place']}  {row['created_at']:%Y-%m-%d}")
+
+
+@grants.command("remove")
+@click.argument("project_id")
+@click.argument("place")
+def remove_grant(project_id: str, place: str) -> None:
+    """Take PLACE from PROJECT_ID; what is indexed of it stays searchable until its tools are deleted."""
+    from worker.state import grants as rows
+
+    with _database() as pool, _place():
+        if not rows.remove(pool, project_id, place):
+            raise click.ClickException(
+                f"Project {project_id} has no grant of {place}; `foldex grants list` shows them."
+            )
+    click.echo(f"Project {project_id} may no longer read {place}.")
+
+
+@contextmanager
+def _place() -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise click.UsageError("PLACE is an absolute path, or s3://bucket/prefix.") from error
+
+
 @contextmanager
 def _database() -> Iterator[Pool]:
     """The database, brought up to date: the first key may be made before anything else ran."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Sequence
 from copy import copy
 from functools import cached_property
 from hashlib import sha256
@@ -11,7 +13,7 @@ from threading import Lock
 
 from pydantic import TypeAdapter
 
-from schemas.errors import Invalid, SourceRefused
+from schemas.errors import FolderGone, Invalid, SourceRefused
 from schemas.source import AnySource, ChunkSettings, EmbedderProfile, LocalSource, S3Source
 from worker.embed import Embedder
 from worker.embed.budget import Budget
@@ -31,13 +33,16 @@ from worker.objects import Objects, open_objects
 from worker.settings import LOCAL_MODEL, Settings
 from worker.sources import Source
 from worker.space import Space
-from worker.state import SWEEP, WORK, Limits, Pool, open_pool
+from worker.state import SWEEP, WORK, Limits, Pool, grants, open_pool
 from worker.state.tools import Index
 from worker.tokens import Tokenizer, cl100k
 from worker.vectors import VectorStore
 
 #: Every vector store that an index can be in.
 STORES = ("turbopuffer", "lancedb")
+#: A bucket's name, and how aliases end that stand for access points.
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_ALIASES = ("-s3alias", "--ol-s3")
 
 _SOURCE: TypeAdapter[AnySource] = TypeAdapter(AnySource)
 
@@ -82,23 +87,45 @@ class Resources:
         return Space(self.home, self.settings.disk_reserve_mb << 20)
 
     def source(self, project_id: str, source: AnySource, rules: Rules = EVERYTHING) -> Source:
-        """The content behind a tool. Raises `SourceRefused` for the places where every project's content lies."""
+        """The content behind a tool.
+
+        Raises `SourceRefused` for the places where every project's content lies, and `FolderGone` for one that the
+        project was not granted, as if it did not exist.
+        """
         if isinstance(source, LocalSource):
             from worker.sources.local import LocalFolder
 
+            roots = self._local_roots(project_id, source)
             # `Path.resolve` fails at a link that leads to itself
             if Path(os.path.realpath(source.path)).is_relative_to(os.path.realpath(self.home)):
                 raise SourceRefused("FOLDEX_HOME holds every project's content and is no folder to index.")
-            return LocalFolder(source.path, self.settings.local_source_roots, rules, closed=self.home)
+            return LocalFolder(source.path, roots, rules, closed=self.home)
         if isinstance(source, S3Source):
             from worker.sources.s3 import S3Prefix
 
-            if source.bucket == self.settings.s3_bucket:
-                raise SourceRefused("S3_BUCKET holds every project's content and is no folder to index.")
+            self._check_objects(project_id, source)
             return S3Prefix(source.bucket, source.prefix, self.settings.s3_endpoint_url, rules)
         from worker.sources.nodes import NodeTree
 
         return NodeTree(self.pool, self.objects, project_id, source.node_id, rules)
+
+    def _local_roots(self, project_id: str, source: LocalSource) -> Sequence[Path]:
+        """The roots below which a project may read. Raises `FolderGone` where the source lies below none."""
+        roots: Sequence[Path] = self.settings.local_source_roots
+        if self.settings.auth == "on":
+            roots = grants.folders(self.pool, project_id, roots)
+            if not grants.is_below(source.path, roots):
+                raise _not_granted(project_id, source.path)
+        return roots
+
+    def _check_objects(self, project_id: str, source: S3Source) -> None:
+        """Raise `SourceRefused` or `FolderGone` unless a project may read a bucket's prefix."""
+        if self.settings.auth == "on" and not grants.may_read_objects(self.pool, project_id, source):
+            raise _not_granted(project_id, f"s3://{source.bucket}/{source.prefix}")
+        if source.bucket == self.settings.s3_bucket:
+            raise SourceRefused("S3_BUCKET holds every project's content and is no folder to index.")
+        if not _BUCKET.fullmatch(source.bucket) or source.bucket.endswith(_ALIASES):
+            raise SourceRefused("Name a bucket itself; an access point could be another name of S3_BUCKET.")
 
     def source_of(self, index: Index) -> Source:
         """The content behind an index."""
@@ -194,6 +221,13 @@ class Resources:
             base_url=s.turbopuffer_base_url,
             has_keywords=has_keywords,
         )
+
+
+def _not_granted(project_id: str, place: str) -> FolderGone:
+    return FolderGone(
+        f"There is no {place!r} that project {project_id!r} may read; check the place, or have the operator grant it "
+        "with `foldex grants add`."
+    )
 
 
 def store_name(settings: Settings) -> str:

@@ -57,7 +57,7 @@ def _stored(service: Service, folder: Path, size: int) -> None:
         service.client.post(path, data={"parent_id": parent}, files=files).raise_for_status()
     tool = service.tool(node_id=parent)
     service.wait(tool, seconds=600)
-    resources = Resources(Settings(database_url=service.database_url, foldex_home=service.home))
+    resources = Resources(Settings(auth="off", database_url=service.database_url, foldex_home=service.home))
     index = tools.index_of_tool(resources.pool, UUID(tool))
     assert index is not None
     seconds = statistics.median(_timed(lambda: grep(resources, index, Grep(pattern="zzqqzz"))) for _ in range(5))

@@ -50,7 +50,9 @@ def both_stores(home: Path, database_url: str) -> Iterator[Resources]:
     """What a worker holds open, with LanceDB and a Turbopuffer."""
     with FakeTurbopuffer() as fake:
         env = {name.lower(): value for name, value in fake.env.items()}
-        made = Resources(Settings.model_validate({"foldex_home": home, "database_url": database_url, **env}))
+        made = Resources(
+            Settings.model_validate({"auth": "off", "foldex_home": home, "database_url": database_url, **env})
+        )
         with closing(made.pool):
             yield made
 

@@ -34,7 +34,9 @@ def resources(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """What tasks of this process use; messages go nowhere, as if lost."""
     root = tmp_path / "root"
     root.mkdir()
-    made = Resources(Settings(database_url=database_url, foldex_home=tmp_path / "home", local_source_roots=[root]))
+    made = Resources(
+        Settings(auth="off", database_url=database_url, foldex_home=tmp_path / "home", local_source_roots=[root])
+    )
     monkeypatch.setattr(work, "resources", lambda: made)
     for name in ("send", "send_plan"):
         monkeypatch.setattr(work, name, lambda *_, **__: True)

@@ -26,7 +26,7 @@ def watched(folder: Path, home: Path) -> Iterator[LocalWatch]:
     profile = EmbedderProfile(model="m", dimensions=8)
     settings = IndexSettings(embedder=profile, chunks=ChunkSettings(), max_file_bytes=1000)
     index = Watched(uuid4(), "p", {"kind": "local", "path": str(folder)}, settings)
-    made = LocalWatch(Resources(Settings(local_source_roots=[folder], foldex_home=home)), index)
+    made = LocalWatch(Resources(Settings(auth="off", local_source_roots=[folder], foldex_home=home)), index)
     assert told(made) == timedelta(0)
     yield made
     made.close()

@@ -37,7 +37,7 @@ watch.BLIND = 0.2
 profile = EmbedderProfile.model_validate_json(sys.argv[3])
 settings = IndexSettings(embedder=profile, chunks=ChunkSettings(), max_file_bytes=1000)
 index = Watched(uuid4(), "p", {"kind": "local", "path": str(folder)}, settings)
-watched = watch.LocalWatch(Resources(Settings(local_source_roots=[folder])), index)
+watched = watch.LocalWatch(Resources(Settings(auth="off", local_source_roots=[folder])), index)
 
 def told(wanted, seconds=20):
     until = time.monotonic() + seconds

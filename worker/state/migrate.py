@@ -5,10 +5,19 @@ from __future__ import annotations
 from importlib.resources import as_file, files
 
 import psycopg
+import structlog
 import yoyo
+
+from worker.state import load
 
 #: Any number that no other user of the database takes for an advisory lock.
 MIGRATION_LOCK = 0x466F6C64
+#: The migration that grants projects what their tools use.
+GRANTS = "0016_grants"
+
+_SQL = load("grants")
+
+log = structlog.get_logger()
 
 
 def migrate(database_url: str) -> None:
@@ -21,6 +30,10 @@ def migrate(database_url: str) -> None:
         scheme, rest = database_url.split("://", 1)
         backend = yoyo.get_backend(f"{scheme.split('+')[0]}+psycopg://{rest}")
         try:
-            backend.apply_migrations(backend.to_apply(yoyo.read_migrations(str(directory))))
+            missing = backend.to_apply(yoyo.read_migrations(str(directory)))
+            backend.apply_migrations(missing)
+            if any(migration.id == GRANTS for migration in missing):
+                for project_id, place, _ in lock.execute(_SQL["list"], {"project_id": None}).fetchall():
+                    log.warning("granted, as a tool uses it already", project_id=project_id, place=place)
         finally:
             backend.connection.close()

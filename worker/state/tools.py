@@ -213,7 +213,7 @@ def delete(pool: Pool, tool_id: UUID) -> None:
 
 
 def delete_project(pool: Pool, project_id: str) -> list[str]:
-    """Delete a project's tools, nodes, keys and cached vectors; the object keys its nodes leave behind."""
+    """Delete a project's tools, nodes, keys, grants and cached vectors; the object keys its nodes leave behind."""
     values = {"project_id": project_id}
     with pool.connection() as connection:
         found = connection.execute(_SQL["project_tools"], values).fetchall()

@@ -295,7 +295,9 @@ def test_a_stranger_sees_nothing(running: Service) -> None:
 @pytest.fixture(scope="module")
 def resources(running: Service) -> Iterator[Resources]:
     roots = [Path(running.env["LOCAL_SOURCE_ROOTS"])]
-    opened = Resources(Settings(database_url=running.database_url, foldex_home=running.home, local_source_roots=roots))
+    opened = Resources(
+        Settings(auth="off", database_url=running.database_url, foldex_home=running.home, local_source_roots=roots)
+    )
     yield opened
     opened.pool.close()
 

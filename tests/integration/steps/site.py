@@ -40,6 +40,7 @@ class Killed(BaseException):
 def resources_in(home: Path, database_url: str, **given: Any) -> Resources:
     """What a worker holds open, with the local model and LanceDB."""
     settings = Settings(
+        auth="off",
         foldex_home=home,
         database_url=database_url,
         default_embedding_model=LOCAL_MODEL,

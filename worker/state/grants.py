@@ -1,0 +1,78 @@
+"""Rows of `source_grant`: which folders and buckets a project may read. Its own nodes need no grant."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from psycopg.rows import dict_row
+
+from schemas.source import S3Source
+from worker.state import Pool, load, reading
+
+S3 = "s3://"
+
+_SQL = load("grants")
+
+
+def add(pool: Pool, project_id: str, place: str) -> bool:
+    """Let a project read a place; False if it may already."""
+    return _change(pool, "add", project_id, place)
+
+
+def remove(pool: Pool, project_id: str, place: str) -> bool:
+    """Take a grant back; False if there is none of that place."""
+    return _change(pool, "remove", project_id, place)
+
+
+def page(pool: Pool, project_id: str | None = None) -> list[dict[str, Any]]:
+    """Grants of a project (None: of all)."""
+    with reading(pool) as connection:
+        return connection.cursor(row_factory=dict_row).execute(_SQL["list"], {"project_id": project_id}).fetchall()
+
+
+def may_read_objects(pool: Pool, project_id: str, source: S3Source) -> bool:
+    """Whether a project was granted a bucket's prefix, or one above it."""
+    address = f"{S3}{source.bucket}/{source.prefix}"
+    return any(place.startswith(S3) and address.startswith(place) for place in _places(pool, project_id))
+
+
+def folders(pool: Pool, project_id: str, roots: Sequence[Path]) -> list[Path]:
+    """Where a project may read below the installation's roots; links are resolved on both sides."""
+    granted = [place for place in _places(pool, project_id) if not place.startswith(S3)]
+    pairs = ((place, str(root)) for place in granted for root in roots)
+    return [Path(place if is_below(place, [root]) else root) for place, root in pairs if _meet(place, root)]
+
+
+def is_below(path: str, folders: Iterable[str | Path]) -> bool:
+    """Whether a path is one of the folders or lies in one, once links are resolved."""
+    real = os.path.realpath(path)
+    places = (os.path.realpath(folder) for folder in folders)
+    return any(real == place or real.startswith(f"{place.rstrip('/')}/") for place in places)
+
+
+def _meet(one: str, other: str) -> bool:
+    return is_below(one, [other]) or is_below(other, [one])
+
+
+def _places(pool: Pool, project_id: str) -> list[str]:
+    return [row["place"] for row in page(pool, project_id)]
+
+
+def normal(place: str) -> str:
+    """The one spelling of a place: `/srv/docs`, or `s3://bucket/prefix/`. Raises `ValueError` for anything else."""
+    if place.startswith(S3):
+        bucket, _, prefix = place.removeprefix(S3).partition("/")
+        source = S3Source(kind="s3", bucket=bucket, prefix=prefix)
+        return f"{S3}{source.bucket}/{source.prefix}"
+    if not Path(place).is_absolute():
+        raise ValueError("a place is an absolute path, or s3://bucket/prefix")
+    return os.path.normpath(place)
+
+
+def _change(pool: Pool, query: str, project_id: str, place: str) -> bool:
+    with pool.connection() as connection:
+        values = {"project_id": project_id, "place": normal(place)}
+        return bool(connection.execute(_SQL[query], values).rowcount)
