@@ -22,6 +22,9 @@ _FIRST = re.compile(r"^(?P<indent>[ ]*(?:- +)*)[^\s#]", re.MULTILINE)
 _Around = list[tuple[int, str]]
 _SECTION_COLUMN = -1
 
+#: Characters before a line's text, at most, where a piece may end amid them.
+_INDENT = 1000
+
 #: Names in a context; it is cut to a length anyway.
 _MOST = 16
 
@@ -29,15 +32,24 @@ _MOST = 16
 def cut(measure: Measure, document: Document) -> Iterator[Piece]:
     """Pieces with the names of the keys or of the section they begin in."""
     text = measure.text
-    seen, around = 0, _Around()
+    seen, around, before, known, without, searched = 0, _Around(), 0, -1, -1, 0
     for start, end in lines.cut(measure, 0, len(text)):
-        line = text.rfind("\n", 0, start) + 1
-        first = _FIRST.search(text, line, end)
-        column = len(first["indent"]) if first else 0
-        # keys at the column of an earlier piece may be around this one, too
-        around = [] if first and _is_section(text, first) else _around(text[seen:line], column, around)
-        seen = line
+        line = max(seen, text.rfind("\n", before, start) + 1)
+        # pieces of one line are in the same place: to look at a long line for each of them takes quadratic time
+        if line != known:
+            first = _FIRST.search(text, _last_line(text, line, searched) if line == without else line, end)
+            column = len(first["indent"]) if first else 0
+            # keys at the column of an earlier piece may be around this one, too
+            around = [] if first and _is_section(text, first) else _around(text[seen:line], column, around)
+            known, without = (line, -1) if first else (-1, line)
+        seen, before, searched = line, start, end
         yield Piece(start, end, tuple(name for _, name in around[-_MOST:]), title=document.title)
+
+
+def _last_line(text: str, line: int, searched: int) -> int:
+    """Where to look on for a line that is no comment: none begins from `line` up to the one that holds `searched`."""
+    begin = text.rfind("\n", max(line, searched - _INDENT), searched) + 1
+    return begin or searched
 
 
 def _is_section(text: str, first: re.Match[str]) -> bool:
