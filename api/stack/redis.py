@@ -30,6 +30,7 @@ requirepass {password}
 dir {directory}
 appendonly yes
 appendfsync everysec
+auto-aof-rewrite-min-size 8mb
 save ""
 maxmemory-policy noeviction
 """

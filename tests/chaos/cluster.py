@@ -237,11 +237,14 @@ def client_of(port: int, server: str) -> int:
 
 
 @contextmanager
-def cluster(home: Path, root: Path, broker: Server | None = None) -> Iterator[Cluster]:
-    """Everything up inside, everything stopped after it; folders to index lie in `root`. Redis is the usual broker."""
+def cluster(home: Path, root: Path, broker: Server | None = None, **more: str) -> Iterator[Cluster]:
+    """Everything up inside, everything stopped after it; folders to index lie in `root`, `more` are settings.
+
+    Redis is the usual broker.
+    """
     with EmbeddingsFake() as embeddings, FakeTurbopuffer() as vectors, ExitStack() as stack:
         servers = [postgres.prepare(home), redis.prepare(home), *([broker] if broker else [])]
-        env = _environment(home, root, embeddings, vectors, servers[0].url, servers[1].url)
+        env = _environment(home, root, embeddings, vectors, servers[0].url, servers[1].url) | more
         env["CELERY_BROKER_URL"] = servers[-1].url
         lance_env = {**env, "API_PORT": str(server_port()), "VECTOR_STORE": "lancedb", "KEYWORD_INDEX": "store"}
         workers = [programs.worker("fast", FAST, env), programs.worker("bulk", BULK, env), programs.beat(env)]

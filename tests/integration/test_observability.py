@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from schemas.node import NewNode, NodePatch
 from schemas.search import Query
 from schemas.tool import NewTool
 from tests.service import TOOLS, NewService, Service, service
+from worker.app import make_app
 from worker.settings import LOCAL_MODEL, Settings
 
 FILES = 60
@@ -116,6 +118,25 @@ def test_an_exception_that_nobody_expected_is_counted() -> None:
     text = client.get("/metrics").text
     assert 'foldex_requests_total{method="GET",route="/breaks",status="500"} 1.0' in text
     assert 'foldex_request_seconds_count{method="GET",route="/breaks"} 1.0' in text
+
+
+def test_flower_is_told_of_tasks_and_of_no_sweep(running: Service, tool: str) -> None:
+    seen: list[dict[str, Any]] = []
+    with make_app(running.env["CELERY_BROKER_URL"]) as app, app.connection() as connection:
+        receiver = app.events.Receiver(connection, handlers={"*": seen.append})
+        # sweeps come each second; silence ends the wait, too
+        with suppress(TimeoutError):
+            receiver.capture(limit=1, timeout=10, wakeup=True)
+        running.post(f"{TOOLS}/{tool}/reindex", {})
+        for _ in range(5):
+            with suppress(TimeoutError):
+                receiver.capture(limit=3, timeout=2, wakeup=False)
+    assert _tasks(seen), seen
+    assert "foldex.sweep" not in _tasks(seen)
+
+
+def _tasks(events: list[dict[str, Any]]) -> set[str]:
+    return {event["name"] for event in events if event["type"].startswith("task-") and event.get("name")}
 
 
 def test_health(running: Service) -> None:
