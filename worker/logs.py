@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
+from typing import Any
 
 import structlog
+
+#: Control characters, which could forge lines or drive a terminal; line breaks are escaped by the renderer.
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 
 
 def configure(level: str) -> None:
@@ -22,6 +27,7 @@ def configure(level: str) -> None:
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 structlog.processors.format_exc_info,
+                _escape,
                 structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], bool_as_flag=False),
             ],
         )
@@ -37,3 +43,11 @@ def configure(level: str) -> None:
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )
+
+
+def _escape(_: Any, _name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Write control characters of foreign text, such as a file's name, as escapes."""
+    return {
+        key: _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", value) if isinstance(value, str) else value
+        for key, value in event.items()
+    }

@@ -165,6 +165,12 @@ class Settings(BaseSettings):
     turbopuffer_region: str = Field("gcp-us-central1", description="Region of Turbopuffer.")
     turbopuffer_base_url: str | None = Field(None, description="Another address; the region is not used then.")
 
+    namespace_prefix: str = Field(
+        "",
+        pattern=r"^([A-Za-z0-9_-][A-Za-z0-9_.-]{0,31})?$",
+        description="In front of new namespaces, where installations share an account of the vector store.",
+    )
+
     rerank_model: str | None = Field(None, description="Rerank model of LiteLLM; unset: no rerank: model.")
     rerank_api_base: str | None = Field(None, description="Its address; unset: the provider's own.")
     rerank_api_key: str | None = Field(None, description="Its key; unset: the provider's own variable.")

@@ -180,7 +180,11 @@ def wanted_index(
         max_pages=settings.max_pages,
         max_characters=settings.max_characters,
     )
-    return NewIndex(project_id, source, folder_node_id, index, store, keyword_index(settings)), name
+    wanted = NewIndex(
+        *(project_id, source, folder_node_id, index, store, keyword_index(settings)),
+        namespace_prefix=settings.namespace_prefix,
+    )
+    return wanted, name
 
 
 def _check_bounds(config: ToolConfig) -> None:

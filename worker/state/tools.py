@@ -27,6 +27,8 @@ from worker.state.upkeep import LONGEST_PAUSE
 
 #: Turbopuffer's limit for the name of a namespace.
 MAX_NAMESPACE = 128
+#: What a namespace of summaries has behind the name of its index's namespace.
+TREE = ".tree"
 #: Seconds after which a purge leaves the rest to the next sweep, for which others wait.
 PURGE_SECONDS = 0.5
 
@@ -77,6 +79,7 @@ class NewIndex:
     settings: IndexSettings
     vector_store: str
     keyword_index: str
+    namespace_prefix: str = ""
 
     @property
     def identity(self) -> str:
@@ -106,10 +109,14 @@ def namespace(wanted: NewIndex, suffix: UUID | None = None) -> str:
     kind = "node" if wanted.folder_node_id is None else "folder"
     ids = [i if _PLAIN.fullmatch(i) else hashed(i) for i in (wanted.project_id, target)]
     tail = f"_{suffix}" if suffix else ""
-    name = f"project_{ids[0]}_{kind}_{ids[1]}{tail}"
-    if len(name) > MAX_NAMESPACE:
-        name = f"project_{hashed(wanted.project_id)}_{kind}_{hashed(target)}{tail}"
-    return name
+    project, prefix = hashed(wanted.project_id), wanted.namespace_prefix
+    # the index's id is enough to tell two folders apart
+    names = (
+        f"{prefix}project_{ids[0]}_{kind}_{ids[1]}{tail}",
+        f"{prefix}project_{project}_{kind}_{hashed(target)}{tail}",
+        f"{prefix}project_{project}_{kind}{tail}",
+    )
+    return next(name for name in names if len(name) <= MAX_NAMESPACE - len(TREE))
 
 
 def create(pool: Pool, wanted: NewIndex, *, name: str, config: ToolConfig) -> tuple[UUID, UUID | None]:

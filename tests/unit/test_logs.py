@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+LOG = """
+import structlog
+from worker import logs
+logs.configure("INFO")
+structlog.get_logger().info("read", path="a\\x1b[31m\\rb\\x9b.md", files=3)
+structlog.get_logger().info("two\\nlines")
+"""
+
+
+def test_control_characters_of_foreign_text_are_escaped() -> None:
+    root = Path(__file__).parents[2]
+    run = subprocess.run([sys.executable, "-c", LOG], cwd=root, capture_output=True, check=True)
+    first, second = run.stderr.splitlines()
+    assert b"\\x1b[31m\\x0db\\x9b.md" in first
+    assert b"files=3" in first
+    assert b"two\\nlines" in second
