@@ -24,7 +24,8 @@ from schemas.errors import (
 )
 from schemas.source import EmbedderProfile
 from tests.fakes.embeddings import EmbeddingsFake, sha
-from worker.embed import Embedder, local
+from tests.service import eventually
+from worker.embed import Embedder, local, models
 from worker.embed.local import LocalEmbedder
 from worker.embed.models import Access, check_allowed, limits, open_embedder, resolve, same_provider, tokenizer_for
 from worker.embed.pack import embed_all
@@ -285,6 +286,20 @@ def test_no_server_is_unavailable(remote: MakeRemote) -> None:
 def test_base64_is_asked_for(fake: EmbeddingsFake, remote: MakeRemote, provider: str) -> None:
     remote(f"{provider}/m").embed(TEXTS)
     assert [request.encoding for request in fake.audit.requests] == ["base64"]
+
+
+def test_slow_models_take_up_few_threads(fake: EmbeddingsFake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "_TURN", 0.2)
+    hold = fake.holds.add("embeddings", "word")
+    with ThreadPoolExecutor(12) as pool:
+        asked = [pool.submit(resolve, f"openai/slow-{number}", None, Access(fake.url, "k")) for number in range(12)]
+        eventually(lambda: sum(each.done() for each in asked) == 12 - models._PROBES, 30)
+        eventually(lambda: len(hold.arrived) == models._PROBES, 30)
+        fake.holds.release()
+    errors = [each.exception() for each in asked]
+    assert errors.count(None) == models._PROBES
+    assert all(isinstance(error, EmbeddingUnavailable) for error in errors if error is not None)
+    assert resolve("openai/slow-11", None, Access(fake.url, "k")).dimensions == SMALL
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

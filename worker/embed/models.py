@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, ModelNotAllowed, ModelRefused
+from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable, ModelNotAllowed, ModelRefused
 from schemas.source import EmbedderProfile
 from worker.embed import Embedder, litellm, local
 from worker.embed.wordpieces import WordPieces
@@ -87,7 +87,9 @@ def check_allowed(model: str, *, default: str, patterns: Sequence[str] | None) -
 
 
 _found: dict[Hashable, EmbedderProfile] = {}
-_probing = threading.Lock()
+#: Models that are asked at the same time, and seconds that a further caller waits for his turn: each takes up a thread.
+_PROBES, _TURN = 4, 5.0
+_probing = threading.BoundedSemaphore(_PROBES)
 
 
 def resolve(
@@ -97,17 +99,21 @@ def resolve(
     *,
     local_model_dir: Path | None = None,
 ) -> EmbedderProfile:
-    """The profile of a model that answers: asked with one word, once a process for each combination of arguments.
+    """The profile of a model that answers: asked with one word, and known to the process then.
 
     Raises `ModelRefused` if it does not exist, refuses the key, or has other dimensions than asked for, and
-    `EmbeddingUnavailable` if the provider does not answer now.
+    `EmbeddingUnavailable` if the provider does not answer now, or too many models are being asked.
     """
     access = access or Access()
     key = (model, dimensions, access, local_model_dir)
     if key not in _found:
-        with _probing:
+        if not _probing.acquire(timeout=_TURN):
+            raise EmbeddingUnavailable(f"{_PROBES} models are asked for their dimensions just now; try again shortly.")
+        try:
             if key not in _found:
                 _found[key] = _probe(model, dimensions, access, local_model_dir)
+        finally:
+            _probing.release()
     return _found[key]
 
 
