@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 
 from tests.integration.steps.site import Site, write
+from worker.app import SMALL_TASK
 from worker.resources import Resources
 from worker.state import files, tasks
 
@@ -82,3 +83,18 @@ def test_what_is_ignored_is_counted_once(listing: Any) -> None:
 @pytest.mark.parametrize(("known", "gone", "held"), [(39, 20, True), (40, 20, False), (37, 19, False), (41, 21, True)])
 def test_half_of_the_files_are_too_many(known: int, gone: int, held: bool) -> None:
     assert files._too_many(gone, known) is held
+
+
+def test_a_folder_is_small_only_once_all_of_it_is_listed(resources: Resources) -> None:
+    folder = resources.home.parent / uuid4().hex
+    folder.mkdir()
+    write(folder, 1, "one of very many")
+    site = Site(resources, folder)
+    site.list_folder()
+    small: dict[str, Any] = {"preferred": site.task, "most_files": SMALL_TASK}
+    listing = "UPDATE search_index_task SET listing = %s WHERE id = %s"
+    site.do(listing, True, site.task)
+    assert files.fairest(site.pool, preferred=site.task) == site.task
+    assert files.fairest(site.pool, **small) != site.task
+    site.do(listing, False, site.task)
+    assert files.fairest(site.pool, **small) == site.task
