@@ -257,7 +257,7 @@ def _look_after(resources: Resources, index_id: UUID, namespace: str, work: Call
         log.warning("vectors not deleted yet", namespace=namespace, error=str(error))
     except psycopg.OperationalError:
         raise
-    except Exception:
+    except Exception:  # a mistake over one index must not starve the others
         log.exception("vectors not deleted yet", namespace=namespace)
     record(resources.pool, index_id)
     return record is not upkeep.put_off

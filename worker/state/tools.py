@@ -111,12 +111,12 @@ def namespace(wanted: NewIndex, suffix: UUID | None = None) -> str:
     tail = f"_{suffix}" if suffix else ""
     project, prefix = hashed(wanted.project_id), wanted.namespace_prefix
     # the index's id is enough to tell two folders apart
-    names = (
+    spellings = (
         f"{prefix}project_{ids[0]}_{kind}_{ids[1]}{tail}",
         f"{prefix}project_{project}_{kind}_{hashed(target)}{tail}",
         f"{prefix}project_{project}_{kind}{tail}",
     )
-    return next(name for name in names if len(name) <= MAX_NAMESPACE - len(TREE))
+    return next(name for name in spellings if len(name) <= MAX_NAMESPACE - len(TREE))
 
 
 def create(pool: Pool, wanted: NewIndex, *, name: str, config: ToolConfig) -> tuple[UUID, UUID | None]:
