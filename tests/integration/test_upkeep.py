@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 from schemas.errors import StoreUnavailable
 from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings, ToolConfig
-from worker import sweep
+from worker import state, sweep
 from worker.keywords import Keywords
 from worker.resources import Resources
 from worker.settings import Settings
@@ -309,3 +309,21 @@ def test_tools_and_checks_beyond_a_sweeps_number_come_next(resources: Resources,
         assert do(resources.pool, taken) == [(expected,)]
     assert len(watch.due(resources.pool, 2)) == 2
     assert len(watch.due(resources.pool, number)) == len(made)
+
+
+#: Leaves Postgres little but a nested loop that runs its inner side once for each outer row.
+NESTED_LOOPS = " ".join(f"-c enable_{plan}=off" for plan in ("hashjoin", "hashagg", "sort", "material"))
+
+
+def test_a_batch_keeps_its_limit_under_any_plan(resources: Resources, database_url: str) -> None:
+    """A subquery with LIMIT and SKIP LOCKED that runs twice locks other rows the second time."""
+    for _ in range(5):
+        index(resources)
+    do(resources.pool, "UPDATE search_index_task SET status = 'ready'")
+    do(resources.pool, "UPDATE search_index SET checked_at = NULL")
+    do(resources.pool, "UPDATE namespace_name SET next_check_at = now()")
+    do(resources.pool, "ANALYZE")
+    values = {"every": timedelta(hours=1), "limit": 2, "pause": timedelta(hours=1)}
+    with psycopg.connect(database_url, options=NESTED_LOOPS) as connection:
+        for file, name in (("drift", "due"), ("names", "take_due")):
+            assert connection.execute(state.load(file)[name], values).rowcount == 2

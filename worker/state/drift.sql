@@ -119,13 +119,13 @@ UPDATE search_index SET checked_at = now(), check_cursor = %(cursor)s WHERE id =
 
 -- name: due
 UPDATE search_index SET checked_at = now()
-WHERE id IN (
+WHERE id = ANY (ARRAY (
     SELECT i.id FROM search_index i
     WHERE i.deleted_at IS NULL AND (i.checked_at IS NULL OR i.checked_at < now() - %(every)s)
       AND NOT EXISTS (
           SELECT FROM search_index_task t WHERE t.index_id = i.id AND t.status IN ('pending', 'indexing'))
     ORDER BY i.checked_at NULLS FIRST LIMIT %(limit)s
-    FOR NO KEY UPDATE SKIP LOCKED)
+    FOR NO KEY UPDATE SKIP LOCKED))
 RETURNING id
 
 -- name: ask

@@ -3,9 +3,9 @@
 -- name: take_due
 -- the pause grows with the time since the index went; a check that fails, or whose process dies, is repeated after the first
 UPDATE namespace_name SET next_check_at = now() + %(pause)s
-WHERE name IN (
+WHERE name = ANY (ARRAY (
     SELECT name FROM namespace_name WHERE next_check_at <= now()
-    ORDER BY next_check_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
+    ORDER BY next_check_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED))
 RETURNING name, vector_store, keyword_index
 
 -- name: checked

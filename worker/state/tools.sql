@@ -102,7 +102,8 @@ WHERE vector_store = %(vector_store)s AND deleted_at <= now()
 ORDER BY coalesce(u.after, deleted_at) LIMIT %(limit)s
 
 -- name: purge_chunks
-DELETE FROM chunk WHERE id IN (SELECT id FROM chunk WHERE index_id = %(index_id)s LIMIT 5000 FOR UPDATE SKIP LOCKED)
+DELETE FROM chunk
+WHERE id = ANY (ARRAY (SELECT id FROM chunk WHERE index_id = %(index_id)s LIMIT 5000 FOR UPDATE SKIP LOCKED))
 
 -- name: purge_tombstones
 -- what stood in the namespace went with it
@@ -113,7 +114,7 @@ DELETE FROM search_index_listing WHERE task_id IN (SELECT id FROM search_index_t
 
 -- name: purge_files
 DELETE FROM search_index_file
-WHERE id IN (SELECT id FROM search_index_file WHERE index_id = %(index_id)s LIMIT 5000 FOR UPDATE SKIP LOCKED)
+WHERE id = ANY (ARRAY (SELECT id FROM search_index_file WHERE index_id = %(index_id)s LIMIT 5000 FOR UPDATE SKIP LOCKED))
 
 -- name: purge_index
 -- its namespace's name stays, to be looked after; an index of the release before has none yet
