@@ -1,18 +1,25 @@
 """The random user of `tests/model`, with messages lost and doubled, and workers killed, one or several at a time.
 
-A few seconds for each case; `make chaos SECONDS=… SEED=…` for more.
+A few seconds for each case; `make chaos SECONDS=… SEED=…` for more, and for real processes at their real thresholds.
 """
 
 from __future__ import annotations
 
 import os
 import random
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.model.ground import Kind, Servers, Store, machine, told
-from tests.service import eventually
+from tests.fakes.embeddings import EmbeddingsFake
+from tests.fakes.turbopuffer import FakeTurbopuffer
+from tests.model.ground import Kind, Servers, Store, folder_of, machine, settings, told
+from tests.model.machine import Machine
+from tests.model.proof import Proof
+from tests.model.served import served
+from tests.service import NewService, eventually, service
+from worker.app import SMALL_TASK
 
 #: Of each case.
 SECONDS = float(os.environ.get("CHAOS_SECONDS") or 12) / 6
@@ -39,3 +46,17 @@ def test_lost_messages_and_dead_workers_change_nothing(
         eventually(lambda: bool(made.here.rows(old)), 20)
         made.begin(made.by.choice([0, 3, 5, 12]))
         made.run(SECONDS)
+
+
+@pytest.mark.skipif("CHAOS_SECONDS" not in os.environ, reason="run make chaos for it")
+@pytest.mark.timeout(SECONDS + 600)
+@pytest.mark.parametrize("kind", ["local", "nodes"])
+def test_an_index_equals_its_folder_at_real_thresholds(new_service: NewService, tmp_path: Path, kind: Kind) -> None:
+    """Edits while slices run, in folders on both sides of the size up to which one slice does all."""
+    with EmbeddingsFake() as provider, FakeTurbopuffer() as fake:
+        env = settings(tmp_path, provider, "turbopuffer", fake)
+        with new_service(partial(service, bulk=2), **env) as running, served(running) as here:
+            made = Machine(here, folder_of(kind, tmp_path, here.client, {}, 1), Proof(here, fake), SEED, most=30)
+            with told(made):
+                made.begin(made.by.choice([SMALL_TASK - 1, SMALL_TASK, SMALL_TASK + 1, SMALL_TASK + 60]))
+                made.run(SECONDS)

@@ -42,17 +42,23 @@ CONNECTIONS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_dat
 
 @dataclass
 class Samples:
-    """What was seen, in order; `memory` by process."""
+    """What was seen, in order; `memory` is that of the largest process of each kind.
+
+    A process that was idle grows when it is first used, up to what others of its kind have.
+    """
 
     files: list[int] = field(default_factory=list)
     connections: list[int] = field(default_factory=list)
     memory: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
 
     def take(self, here: Cluster) -> None:
+        largest: dict[str, int] = {}
         for name, process in _processes(here):
             with suppress(psutil.NoSuchProcess):
                 self.files.append(process.num_fds())
-                self.memory[name].append(process.memory_info().rss)
+                largest[name] = max(largest.get(name, 0), process.memory_info().rss)
+        for name, size in largest.items():
+            self.memory[name].append(size)
         self.connections.append(int(here.rows(CONNECTIONS)[0][0]))
 
 
@@ -62,7 +68,7 @@ def _processes(here: Cluster) -> Iterator[tuple[str, psutil.Process]]:
     for name in WORKERS:
         for pid in [here.pid(name), *here.children(name)]:
             with suppress(psutil.NoSuchProcess):
-                yield f"{name} {pid}", psutil.Process(pid)
+                yield name, psutil.Process(pid)
 
 
 def _disk(place: Path) -> int:

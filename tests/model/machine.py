@@ -117,7 +117,7 @@ class Machine:
             self.proof.prove_deletes(tool)
         self.here.outlive()
         for tool in self.tools:
-            shown = checked(self.here.client.get(f"{TOOLS}/{tool}"), 200)
+            shown = self.shown(tool)
             assert shown["updating"] is None, shown
             wanted = {name: value for name, value in self.configs[tool].items() if value not in (None, [], False)}
             if self.configs[tool].get("use_ignore_files") is False:
@@ -139,6 +139,9 @@ class Machine:
 
     def ask(self, tool: str, verb: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         return checked(self.here.client.post(f"{TOOLS}/{tool}/{verb}", json=body), 202)
+
+    def shown(self, tool: str) -> dict[str, Any]:
+        return checked(self.here.client.get(f"{TOOLS}/{tool}"), 200)
 
     # ---- names and texts
 
@@ -302,11 +305,16 @@ class Machine:
         return ""
 
     def cancel(self) -> str:
+        """Cancel a tool's task, and with it the change of every tool that waits for that index."""
         tool = self.a_tool()
+        index = self.shown(tool)["index"]["index_id"]
+        before = {one: self.shown(one)["updating"] for one in self.tools}
+        waiting = [one for one, update in before.items() if update and update["index"]["index_id"] == index]
         self.ask(tool, "cancel")
-        shown = checked(self.here.client.get(f"{TOOLS}/{tool}"), 200)["config"]
+        for one in waiting:
+            self.configs[one] = self.shown(one)["config"]
         # nothing follows by itself what was cancelled, until it changes again
-        self.configs[tool] = {**shown, "auto_reindex": False}
+        self.configs[tool] = {**self.shown(tool)["config"], "auto_reindex": False}
         return ""
 
     def patch(self) -> str:

@@ -1,0 +1,65 @@
+"""Foldex as real processes, at its real thresholds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from tests.service import Service, eventually
+from worker.resources import Resources
+from worker.settings import Settings
+
+#: Seconds in which everything must have come to rest.
+PATIENCE = 90.0
+
+
+@dataclass
+class Served:
+    """A running service; `resources` look behind its back."""
+
+    service: Service
+    client: httpx.Client
+    resources: Resources
+
+    def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        return self.service.rows(query, *values)
+
+    def work(self, messages: int = 1) -> bool:
+        """Give it so many moments."""
+        time.sleep(0.05 * messages)
+        return True
+
+    def settle(self) -> None:
+        """Wait until nothing is open."""
+        eventually(lambda: not self._open(), PATIENCE, lambda: f"{self._open()}\n{self.service.logs()}")
+
+    def outlive(self) -> None:
+        """Let the time pass after which no late write is possible, and wait for what follows."""
+        for table, column in (("chunk_tombstone", "created_at"), ("search_index", "deleted_at")):
+            with self.resources.pool.connection() as connection:
+                connection.execute(f"UPDATE {table} SET {column} = {column} - interval '2 h'".encode())
+        left = "SELECT FROM chunk_tombstone UNION ALL SELECT FROM search_index WHERE deleted_at IS NOT NULL"
+        eventually(lambda: not self.rows(left), PATIENCE, self.service.logs)
+
+    def _open(self) -> list[tuple[Any, ...]]:
+        return self.rows(
+            """
+            SELECT t.id::text, t.status, t.total_files, t.indexed_files, t.warning FROM search_index_task t
+            WHERE t.status IN ('pending', 'indexing')
+            UNION ALL SELECT index_id::text, 'change', 0, 0, '' FROM search_index_change WHERE due_at IS NOT NULL
+            """
+        )
+
+
+@contextmanager
+def served(service: Service) -> Iterator[Served]:
+    """A driver of a running service."""
+    settings = {name.lower(): value for name, value in service.env.items() if value}
+    resources = Resources(Settings.model_validate(settings))
+    with closing(resources.pool):
+        yield Served(service, service.client, resources)
