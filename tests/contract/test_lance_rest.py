@@ -100,3 +100,13 @@ def test_a_table_made_again_is_not_taken_for_the_old_one(store: LanceStore, tmp_
             assert [_ids(found) for found in store.search(SPACE, [Leg(10, vector=_vector(_row(1)))])] == [[number]]
         store.drop(SPACE)
         assert store.search(SPACE, [Leg(10, vector=_vector(_row(1)))]) == [[]]
+
+
+def test_a_table_that_was_emptied_answers_with_nothing(store: LanceStore, tmp_path: Path) -> None:
+    numbers = range(20)
+    store.write(SPACE, DIMENSIONS, [_row(number) for number in numbers])
+    store.write(SPACE, DIMENSIONS, deletes=[UUID(int=number) for number in numbers])
+    _rest(tmp_path)
+    for _ in range(SEARCHES):
+        assert store.search(SPACE, _legs()) == [[] for _ in _legs()]
+    assert store.vectors(SPACE, [UUID(int=1)]) == {}

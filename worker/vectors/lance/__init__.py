@@ -36,6 +36,7 @@ from worker.space import means_full
 from worker.vectors import CHECKED_ATTRIBUTES, STRING_ATTRIBUTES, Found, Leg, Patch, Row, Value, Vector
 from worker.vectors.lance import indexes
 from worker.vectors.lance.compaction import Thresholds, clean, committing, is_due
+from worker.vectors.lance.held import unpack_vectors
 from worker.vectors.lance.indexes import FIELDS
 from worker.vectors.lance.repair import is_lost, lacks_file
 from worker.vectors.lance.sql import is_in
@@ -144,8 +145,8 @@ class LanceStore:
                 some = is_in("id", [str(id_) for id_ in ids[start : start + MAX_IDS]])
                 query = table.search().where(f"{some} AND embedded").select(["id", "vector"]).limit(MAX_IDS)
                 rows = _read(query.to_arrow)
-                cells = rows["vector"].combine_chunks().flatten().to_numpy().reshape(len(rows), -1)
-                found |= {UUID(id_): cell for id_, cell in zip(rows["id"].to_pylist(), cells, strict=True)}
+                cells = zip(rows["id"].to_pylist(), unpack_vectors(rows["vector"]), strict=True)
+                found |= {UUID(id_): cell for id_, cell in cells}
         return found
 
     def drop(self, namespace: str) -> bool:

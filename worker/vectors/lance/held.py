@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from hashlib import blake2b
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from cachetools import LRUCache
@@ -55,6 +55,12 @@ class Rows:
     def at(self, places: Places) -> list[str]:
         """Return the ids of the rows that are kept there."""
         return [self.ids[number] for number in np.searchsorted(self.places, places).tolist()]
+
+
+def unpack_vectors(column: Any) -> Vector:
+    """Return a column of vectors as an array of one row each, also where there are no rows."""
+    unpacked: Vector = column.combine_chunks().flatten().to_numpy().reshape(len(column), column.type.list_size)
+    return unpacked
 
 
 def rows(ids: list[str], places: Places, vectors: Vector, *, embedded: NDArray[np.bool_]) -> Rows:

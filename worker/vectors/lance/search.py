@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from lancedb.query import MatchQuery
 
 from worker.vectors import Found, Leg
-from worker.vectors.lance.held import MAX_BYTES, TIES, Latest, Rankings, Rows, State, rows
+from worker.vectors.lance.held import MAX_BYTES, TIES, Latest, Rankings, Rows, State, rows, unpack_vectors
 from worker.vectors.lance.spaces import Opened, Spaces
 from worker.vectors.lance.sql import where
 from worker.vectors.rows import ranked, words
@@ -123,9 +123,8 @@ async def _read(table: Any) -> Rows | None:
 
 
 def _held(found: Any) -> Rows:
-    vectors = found["vector"].combine_chunks().flatten().to_numpy().reshape(len(found), -1)
     embedded = found["embedded"].to_numpy()
-    return rows(found["id"].to_pylist(), found["_rowid"].to_numpy(), vectors, embedded=embedded)
+    return rows(found["id"].to_pylist(), found["_rowid"].to_numpy(), unpack_vectors(found["vector"]), embedded=embedded)
 
 
 async def _answers(opened: Opened, legs: Sequence[Leg], held: Rows | None) -> list[Any]:
