@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from copy import copy
@@ -30,6 +29,7 @@ from worker.embed.models import (
 from worker.garbage import uncollected
 from worker.ignore import EVERYTHING, Rules, rules_of
 from worker.objects import Objects, open_objects
+from worker.paths import real_path
 from worker.settings import LOCAL_MODEL, Settings
 from worker.sources import Source
 from worker.space import Space
@@ -97,7 +97,7 @@ class Resources:
 
             roots = self._local_roots(project_id, source)
             # `Path.resolve` fails at a link that leads to itself
-            if Path(os.path.realpath(source.path)).is_relative_to(os.path.realpath(self.home)):
+            if Path(real_path(source.path)).is_relative_to(real_path(self.home)):
                 raise SourceRefused("FOLDEX_HOME holds every project's content and is no folder to index.")
             return LocalFolder(source.path, roots, rules, closed=self.home)
         if isinstance(source, S3Source):

@@ -28,6 +28,7 @@ from watchfiles import watch as changes_in
 from schemas.errors import SourceError, SourceUnavailable
 from schemas.source import LocalSource
 from worker.ignore import IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail, rules_of
+from worker.paths import real_path
 from worker.resources import Resources
 from worker.settings import Settings
 from worker.state import lone, watch
@@ -160,7 +161,7 @@ class LocalWatch:
             self.close()
         if self._folder is None:
             if time.monotonic() >= self._due:
-                self._folder = Folder(place, self._rules, os.path.realpath(self._resources.home))
+                self._folder = Folder(place, self._rules, real_path(self._resources.home))
             return None
         return self._hear(self._folder)
 
@@ -194,7 +195,7 @@ class LocalWatch:
     def _place(self) -> Place | None:
         try:
             self._resources.source(self._project_id, self._source).check()
-            path = os.path.realpath(self._source.path)
+            path = real_path(self._source.path)
             info = os.stat(path)  # noqa: PTH116 - a Path is of no use here
         except SourceUnavailable:
             raise

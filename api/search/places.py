@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from schemas.errors import FileError, FilterMatchesNothing, SourceError
 from schemas.source import AnySource, LocalSource, NodesSource, S3Source
 from schemas.status import Reason
+from worker.paths import real_path
 from worker.resources import Resources
 from worker.sources.nodes import SLASH_IN_NAME
 from worker.state import chunks, content, files
@@ -92,7 +93,7 @@ def before_ids(index: Index) -> str:
     """What makes an address of the id path of an index's file."""
     source = index.source
     if source["kind"] == "local":
-        return os.path.realpath(str(source["path"])).rstrip("/")
+        return real_path(str(source["path"])).rstrip("/")
     return NODES if source["kind"] == "nodes" else f"{S3}{source['bucket']}/{source['prefix']}".rstrip("/")
 
 
@@ -149,8 +150,8 @@ def _local(resources: Resources, project_id: str, path: str) -> list[Place]:
     if not path.startswith("/"):
         return []
     # by the path without links, `check` finds out what is outside of the roots
-    real = os.path.realpath(path)
     try:
+        real = real_path(path)
         folder, name = os.path.split(real) if stat.S_ISREG(Path(real).stat().st_mode) else (real, "")
         source = LocalSource(kind="local", path=folder)
         resources.source(project_id, source).check()

@@ -21,6 +21,7 @@ from schemas.document import Content, Entry, Page
 from schemas.errors import FileError, FolderGone, SourceRefused, SourceUnavailable
 from schemas.status import Reason
 from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
+from worker.paths import real_path
 from worker.sources.sift import DIRECTORIES
 
 PAGE_SIZE = 1000
@@ -79,7 +80,7 @@ class LocalFolder:
     ) -> None:
         self._path = path
         self._roots = roots
-        self._closed = None if closed is None else os.fsencode(os.path.realpath(closed))
+        self._closed = None if closed is None else os.fsencode(real_path(closed))
         self._trail: Trail[bytes] = Trail(rules, os.fsdecode, self._ignore_files)
         self._page_size = page_size
         self._place: tuple[str, Parts] | None = None
@@ -257,10 +258,10 @@ class LocalFolder:
 def _placed(path: str, roots: Sequence[Path]) -> tuple[str, Parts]:
     """The root that holds the directory, and the way from it: names without any link among them."""
     try:
-        real = os.path.realpath(path) if path.startswith("/") else ""
+        real = real_path(path) if path.startswith("/") else ""
     except ValueError:
         real = ""
-    for root in map(os.path.realpath, roots):
+    for root in map(real_path, roots):
         if real == root or real.startswith(root.rstrip("/") + "/"):
             return root, tuple(part for part in os.fsencode(real[len(root) :]).split(b"/") if part)
     raise SourceRefused(

@@ -9,7 +9,9 @@ from typing import Any
 
 from psycopg.rows import dict_row
 
+from schemas.errors import FolderGone
 from schemas.source import S3Source
+from worker.paths import real_path
 from worker.state import Pool, load, reading
 
 S3 = "s3://"
@@ -48,8 +50,10 @@ def folders(pool: Pool, project_id: str, roots: Sequence[Path]) -> list[Path]:
 
 def is_below(path: str, folders: Iterable[str | Path]) -> bool:
     """Whether a path is one of the folders or lies in one, once links are resolved."""
-    real = os.path.realpath(path)
-    places = (os.path.realpath(folder) for folder in folders)
+    try:
+        real, places = real_path(path), [real_path(folder) for folder in folders]
+    except FolderGone:
+        return False
     return any(real == place or real.startswith(f"{place.rstrip('/')}/") for place in places)
 
 
