@@ -23,7 +23,7 @@ from worker.app import BULK, FAST, MAX_SLICES, SMALL_TASK, app, crowded, send, s
 from worker.catalog import Listing, list_folder
 from worker.draft import Draft, Run
 from worker.lease import Lease, leased
-from worker.parse import Limits
+from worker.parse import Limits, isolated
 from worker.pipeline import index_files
 from worker.resources import Resources, preload
 from worker.settings import Settings
@@ -71,6 +71,18 @@ def _check_semaphores(**_: Any) -> None:
     except OSError as error:
         place = "/dev/shm" if sys.platform == "linux" else "the place of semaphores"  # noqa: S108 - where Linux keeps them
         raise SystemExit(f"{place} is not writable ({error.strerror}); worker processes need it") from None
+
+
+@signals.celeryd_after_setup.connect
+def _prepare_parsing(**_: Any) -> None:
+    refused = isolated.prepare()
+    if refused:
+        log.warning("files are parsed with less protection: the system refuses some of it", refused=refused)
+
+
+@signals.worker_process_shutdown.connect
+def _stop_parsing(**_: Any) -> None:
+    isolated.stop(wait=False)
 
 
 @signals.worker_init.connect

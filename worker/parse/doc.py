@@ -113,7 +113,9 @@ def _text(output: Path, limits: Limits) -> str:
 
 
 def _bound(limits: Limits, *, is_office: bool) -> None:
+    _, allowed = resource.getrlimit(resource.RLIMIT_FSIZE)
     most = max(_LEAST_OUTPUT, _CHARACTER * limits.max_characters)
+    most = most if allowed == resource.RLIM_INFINITY else min(most, allowed)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
     if is_office:
         resource.setrlimit(resource.RLIMIT_AS, (_OFFICE_SPACE * limits.memory_bytes, resource.RLIM_INFINITY))
@@ -131,6 +133,7 @@ _COMMANDS = {
     "catdoc": ("-w", "-s", "cp1252", "-d", "utf-8", "{file}"),
 }
 _OFFICE = (
-    *("-env:UserInstallation=file://{folder}/profile", "--headless", "--norestore"),
+    # its sockets lie in /tmp else, which is closed to it
+    *("-env:UserInstallation=file://{folder}/profile", "-env:OSL_SOCKET_PATH={folder}", "--headless", "--norestore"),
     *("--convert-to", "txt:Text (encoded):UTF8", "--outdir", "{folder}", "{file}"),
 )

@@ -2,7 +2,7 @@
 
 A request is two lengths (4 bytes of its head, 8 of its data, big-endian), a head in JSON and the file's bytes; an
 answer is two lengths of 8 bytes, JSON, and the document's text in UTF-8, which JSON could make six times as long. It
-knows no settings, no database and no network.
+knows no settings, no database and no network. What its libraries are led to do stays within `worker.parse.confine`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sys
 import tempfile
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
+from functools import cache
 from typing import Any, BinaryIO
 
 import orjson
@@ -26,6 +26,7 @@ from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.formats import BY_TYPE
+from worker.parse.confine import confine
 from worker.parse.content import PACKAGE
 from worker.parse.limits import Limits
 from worker.parse.reading import read
@@ -41,6 +42,9 @@ _NEARLY = 0.7
 
 def main(parent: int, memory_bytes: int) -> None:
     """Serve until the parent closes the pipe; without a parent, or with too much memory held, end at once."""
+    _status_file()
+    confine(tempfile.gettempdir(), memory_bytes, {name for format_ in BY_TYPE.values() for name in format_.programs})
+    # last, as a change of rights may undo it
     _die_with(parent)
     with suppress(ValueError, OSError):  # not every system bounds the address space
         resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, resource.RLIM_INFINITY))
@@ -67,8 +71,6 @@ def _answer(requests: BinaryIO, memory_bytes: int, head_bytes: int, data_bytes: 
             from worker.parse.syntax import syntax
 
             return {"syntax": syntax(requests.read(data_bytes), head["language"])}
-        # what a file leaves behind goes with it, however this process ends
-        tempfile.tempdir = head["directory"]
         format_ = PACKAGE if head["type"] == PACKAGE.type else BY_TYPE[head["type"]]
         return {"document": read(format_, requests.read(data_bytes), limits)}
     except FileError as failure:
@@ -115,9 +117,18 @@ def _status(name: str) -> int:
 
     `ru_maxrss` would begin with the parent's.
     """
-    with suppress(OSError), Path("/proc/self/status").open() as lines:
-        return next((int(line.split()[1]) << 10 for line in lines if line.startswith(name)), 0)
-    return 0
+    handle = _status_file()
+    lines = os.pread(handle, 1 << 16, 0).decode().splitlines() if handle is not None else []
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith(name)), 0)
+
+
+@cache
+def _status_file() -> int | None:
+    """What the system tells of this process, opened while it may be."""
+    try:
+        return os.open("/proc/self/status", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
 
 
 def _die_with(parent: int) -> None:

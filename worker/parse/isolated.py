@@ -7,15 +7,18 @@ for many files; one that dies, or takes too much, is replaced.
 from __future__ import annotations
 
 import atexit
+import compileall
 import os
 import resource
 import select
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -27,6 +30,7 @@ from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.formats import Format
+from worker.parse import confine
 from worker.parse.helper import ANSWER, REQUEST
 from worker.parse.limits import BUSY, Limits, too_large
 
@@ -58,10 +62,12 @@ class _LateError(Exception):
 class _Helper:
     """A running helper; `used` once it has read a file, whose leavings might weigh on the next.
 
-    `inherited` are bytes of memory that the system counts as the helper's though they were this process's.
+    `inherited` are bytes of memory that the system counts as the helper's though they were this process's. `directory`
+    is the only one it may write to.
     """
 
     process: subprocess.Popen[bytes]
+    directory: str
     memory_bytes: int
     inherited: int
     used: bool = False
@@ -73,8 +79,8 @@ _helper: _Helper | None = None
 
 def read(format_: Format, data: bytes, limits: Limits) -> Document:
     """The document in `data`. Raises `FileError` as the format's reader does, and `crashed` or `too_large`."""
-    with _lock, tempfile.TemporaryDirectory(prefix="foldex-parse-", ignore_cleanup_errors=True) as directory:
-        request = _request({"type": format_.type, "limits": limits, "directory": directory}, data)
+    request = _request({"type": format_.type, "limits": limits}, data)
+    with _lock, _cleared():
         for _ in range(ATTEMPTS):
             answer = _attempt(request, limits)
             if answer is not None:
@@ -98,10 +104,40 @@ def longest(limits: Limits) -> float:
     return ATTEMPTS * _patience(limits) + _PATIENCE
 
 
-def stop() -> None:
-    """End the helper; the next file starts another."""
-    with _lock:
-        _end()
+def prepare() -> str:
+    """Compile what helpers import, as they may not write it. Answers what the system refuses of their confinement."""
+    if not sys.dont_write_bytecode:
+        compileall.compile_dir(Path(__file__).parent, quiet=2)
+    command = [sys.executable, "-I", "-S", confine.__file__]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def stop(*, wait: bool = True) -> None:
+    """End the helper; the next file starts another. Without `wait`, only one that reads no file for a thread."""
+    if _lock.acquire(blocking=wait):
+        try:
+            _end()
+        finally:
+            _lock.release()
+
+
+@contextmanager
+def _cleared() -> Iterator[None]:
+    """What a file leaves on the disk goes with it."""
+    try:
+        yield
+    finally:
+        if _helper:
+            _clear(_helper.directory)
+
+
+def _clear(directory: str) -> None:
+    with suppress(OSError):
+        for entry in os.scandir(directory):
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
+            else:
+                os.unlink(entry.path)  # noqa: PTH108 - a string
 
 
 def _request(head: dict[str, Any], data: bytes) -> tuple[bytes, ...]:
@@ -167,20 +203,21 @@ def _ready(limits: Limits) -> _Helper:
 
 def _start(memory_bytes: int) -> _Helper:
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    directory = tempfile.mkdtemp(prefix="foldex-parse-")
     process = subprocess.Popen(
         [sys.executable, "-m", "worker.parse.helper", str(os.getpid()), str(memory_bytes)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         cwd=_ROOT,
-        env={**kept, **_ONE_THREAD},
+        env={**kept, **_ONE_THREAD, "TMPDIR": directory},
         bufsize=0,
         # its own children end with it
         start_new_session=True,
     )
     for pipe in (process.stdin, process.stdout):
         os.set_blocking(_open(pipe).fileno(), False)
-    return _Helper(process, memory_bytes, _peak_of(resource.getrusage(resource.RUSAGE_SELF)))
+    return _Helper(process, directory, memory_bytes, _peak_of(resource.getrusage(resource.RUSAGE_SELF)))
 
 
 def _end() -> tuple[int, int]:
@@ -193,6 +230,7 @@ def _end() -> tuple[int, int]:
     code, peak = _reap(process)
     for pipe in (process.stdin, process.stdout):
         _open(pipe).close()
+    shutil.rmtree(helper.directory, ignore_errors=True)
     return code, peak
 
 
