@@ -14,6 +14,7 @@ from psycopg import OperationalError
 
 from schemas.errors import FoldexError
 from worker import logs
+from worker.privacy import close_home, keep_private
 from worker.settings import Settings
 from worker.state import Pool
 
@@ -39,6 +40,8 @@ def serve() -> None:
     settings = Settings()
     if settings.auth == "off" and settings.api_host not in {"127.0.0.1", "localhost", "::1"}:
         raise click.ClickException("AUTH=off is for this machine only: set AUTH=on, or API_HOST=127.0.0.1.")
+    keep_private()
+    close_home(settings.foldex_home)
     logs.configure(settings.log_level)
     migrate(settings.database_url)
     app = create_app(settings)
@@ -70,6 +73,7 @@ def watch() -> None:
     from worker.watch import run as watch_folders
 
     settings, stop = Settings(), Event()
+    keep_private()
     logs.configure(settings.log_level)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -85,6 +89,7 @@ def up() -> None:
     from api.stack import StackError
     from api.stack import up as run
 
+    keep_private()
     try:
         run(Settings(), click.echo)
     except StackError as error:
@@ -102,6 +107,7 @@ def demo(folder: Path | None, queries: tuple[str, ...]) -> None:
     from api.demo import run
     from api.stack import StackError
 
+    keep_private()
     try:
         sys.exit(run(Settings(), folder, queries))
     except StackError as error:

@@ -11,10 +11,11 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 import structlog
-from celery import Celery
+from celery import Celery, signals
 from kombu import Connection, Exchange, Queue
 from kombu.exceptions import OperationalError
 
+from worker.privacy import keep_private
 from worker.settings import Settings
 
 #: Planning, the sweep and small tasks have processes of their own, so that no large folder keeps them waiting.
@@ -123,6 +124,12 @@ class _Silence:
         self._until = 0.0
 
 
+def _close_beat(**_: object) -> None:
+    keep_private()
+
+
+# workers do it in their tasks' module
+signals.beat_init.connect(_close_beat)
 _silence = _Silence()
 _outbox = ThreadPoolExecutor(1, thread_name_prefix="outbox")
 _settings = Settings()

@@ -25,6 +25,7 @@ from worker.draft import Draft, Run
 from worker.lease import Lease, leased
 from worker.parse import Limits, isolated
 from worker.pipeline import index_files
+from worker.privacy import close_home, keep_private
 from worker.resources import Resources, preload
 from worker.settings import Settings
 from worker.state import Pool, alone, cache, files, tasks, tools
@@ -71,6 +72,13 @@ def _check_semaphores(**_: Any) -> None:
     except OSError as error:
         place = "/dev/shm" if sys.platform == "linux" else "the place of semaphores"  # noqa: S108 - where Linux keeps them
         raise SystemExit(f"{place} is not writable ({error.strerror}); worker processes need it") from None
+
+
+@signals.worker_init.connect
+def _keep_private(**_: Any) -> None:
+    """Processes of the pool inherit it."""
+    keep_private()
+    close_home(Settings().foldex_home)
 
 
 @signals.celeryd_after_setup.connect

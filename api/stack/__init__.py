@@ -24,6 +24,7 @@ from api.stack.processes import (
     write_private,
 )
 from api.stack.supervisor import Supervisor
+from worker.privacy import close_home
 from worker.settings import LOCAL_MODEL, Settings
 from worker.space import Space, full_message, means_full
 
@@ -156,6 +157,7 @@ def _only_one(home: Path) -> Iterator[None]:
     path = _lock_file(home)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        close_home(home)
         lock = path.open("a+")
     except OSError as error:
         raise StackError(f"{home} cannot be used ({error.strerror}): run as its owner, or set FOLDEX_HOME.") from error

@@ -17,6 +17,7 @@ import psycopg
 from psycopg import sql
 
 from api.stack.processes import Account, Program, Server, StackError, run_once, running, server_port, write_private
+from worker.privacy import passable
 
 #: Name of the owner and of the database.
 NAME = "foldex"
@@ -52,6 +53,7 @@ def prepare(home: Path) -> Server:
     binaries, data = _binaries(), place / "data"
     try:
         place.mkdir(parents=True, exist_ok=True)
+        place.chmod(passable())
         account = _account(binaries / "postgres", place)
         password = _password(place, account)
         if not data.exists():

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from signal import SIGKILL, SIGTERM, Signals
 
+from worker.privacy import OTHERS
+
 LEASH = Path(__file__).with_name("leash.py")
 
 #: A log that is larger when its program starts becomes NAME.log.1; bytes.
@@ -164,7 +166,7 @@ def start(program: Program, home: Path) -> Process:
     Raises StackError if a process of that name still lives here.
     """
     for directory in ("run", "log"):
-        (home / directory).mkdir(parents=True, exist_ok=True)
+        (home / directory).mkdir(mode=0o700, parents=True, exist_ok=True)
     with _log(log_file(home, program.name)) as log, _lock(home, program.name) as lock:
         # a session of its own keeps the terminal's Ctrl-C from it; only we decide in which order programs end
         child = subprocess.Popen(
@@ -176,6 +178,7 @@ def start(program: Program, home: Path) -> Process:
             stderr=subprocess.STDOUT,
             start_new_session=True,
             pass_fds=(lock,),
+            umask=OTHERS,
         )
     process = Process(program, home, child)
     try:
@@ -212,17 +215,27 @@ def run_once(command: tuple[str, ...], account: Account | None, cwd: Path) -> su
 def _log(path: Path) -> Iterator[int]:
     if path.exists() and path.stat().st_size > LOG_LIMIT:
         path.replace(path.with_suffix(".log.1"))
-    with path.open("ab") as log:
-        yield log.fileno()
+    with _private(path) as log:
+        yield log
 
 
 @contextmanager
 def _lock(home: Path, name: str) -> Iterator[int]:
     """Hold the program's lock, which its processes inherit: it is free when the last of them is gone, however."""
-    with (home / "run" / f"{name}.lock").open("ab") as lock:
-        if not wait_until(lambda: try_lock(lock.fileno()), HANDOVER):
+    with _private(home / "run" / f"{name}.lock") as lock:
+        if not wait_until(lambda: try_lock(lock), HANDOVER):
             raise StackError(f"{name} of an earlier run still runs{_which(home, name)}: end it, then start again.")
-        yield lock.fileno()
+        yield lock
+
+
+@contextmanager
+def _private(path: Path) -> Iterator[int]:
+    """A file that only its owner can read, open for appending."""
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
 
 
 def try_lock(descriptor: int) -> bool:

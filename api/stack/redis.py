@@ -47,7 +47,7 @@ def redis(home: Path) -> Iterator[str]:
 def prepare(home: Path, binary: str | None = None) -> Server:
     """Say how to run Redis; `binary` is one to take instead of the first that is found."""
     place = home / "redis"
-    place.mkdir(parents=True, exist_ok=True)
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
     port = server_port()
     found = binary or which("redis-server", "valkey-server") or _wheel()
     return _real(found, place, port) if found else _fake(place, port)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from structlog.processors import LogfmtRenderer
 from api.stack import StackError, environment, postgres, redis, services, stack
 from api.stack.processes import Program, free_port, log_file, running, server_port, start, stop, wait_until
 from api.stack.supervisor import Supervisor
+from worker.privacy import passable
 from worker.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -247,10 +249,19 @@ def test_only_one_stack_runs_in_a_home_and_tells_others_where_it_is(
     monkeypatch.setattr("api.stack._own", lambda settings, env: [[toy(tmp_path, "api")], [toy(tmp_path, "beat")]])
     settings = Settings()
     assert environment(tmp_path) == {}
+    (tmp_path / "log").mkdir()
+    for place in (tmp_path, tmp_path / "log"):
+        place.chmod(0o755)
     with stack(settings, say=lambda _: None) as up:
         with pytest.raises(StackError, match=f"already running in {tmp_path}, as pid {os.getpid()}"), stack(settings):
             pass
         assert environment(tmp_path) == up.env
+        # Postgres passes through the first two where it runs as another user
+        passed = {tmp_path: passable(), tmp_path / "postgres": passable()}
+        for path in (tmp_path, *tmp_path.rglob("*")):
+            if path.is_dir() or path.suffix == ".log":
+                mode = stat.S_IMODE(path.stat().st_mode)
+                assert mode == passed[path] if path in passed else not mode & 0o077, path
         with psycopg.connect(up.env["DATABASE_URL"]) as connection:
             assert connection.execute("SELECT 1").fetchone() == (1,)
     assert environment(tmp_path) == {}

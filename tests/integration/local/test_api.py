@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -62,6 +63,13 @@ def test_a_new_tool_shows_everything_of_the_contract(running: Service, tool: str
     assert (shown["index"]["model"], shown["index"]["dimensions"], shown["task"]) == (LOCAL_MODEL, 384, "ready")
     assert shown["namespace"].startswith(f"project_{PROJECT}_folder_h.")
     assert running.rows("SELECT count(*) FROM search_tool WHERE id = %s", tool) == [(1,)]
+
+
+def test_no_other_user_may_read_what_is_kept(running: Service, tool: str) -> None:
+    running.node("kept.md", "markdown", "# Kept\n\nSomething.\n")
+    kept = [path for path in running.home.rglob("*") if stat.S_IMODE(path.lstat().st_mode) & 0o077]
+    assert kept == []
+    assert {path.suffix for path in running.home.rglob("*")} >= {".lance", ".log"}
 
 
 def test_tools_are_listed_by_pages_oldest_first(running: Service, root: Path) -> None:
