@@ -45,7 +45,7 @@ def run(settings: Settings, folder: Path | None, queries: Sequence[str]) -> int:
     with ExitStack() as started:
         running = started.enter_context(stack(Settings(), print))
         client = started.enter_context(httpx.Client(base_url=running.api_url, timeout=120, trust_env=False))
-        console.print(f"Flower  {running.flower_url}    API  {running.api_url}/docs\n")
+        console.print(f"Flower  {running.flower_note}    API  {running.api_url}/docs\n")
         tool = _create(client, root)
         status = _watch(console, client, tool, root)
         _report(console, client, tool, status)

@@ -7,7 +7,6 @@ of bytes and time; uploads are a stream with bounds of their own.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import re
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,6 +20,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from api import problems
 from api.known import Kept, Key, Known, Value
 from schemas.errors import BodyTooSlow, CrossSite, FoldexError, NotLoopback, TooLarge, Unauthorized
+from worker.privacy import names_loopback
 from worker.settings import Settings
 from worker.state import keys
 
@@ -129,15 +129,8 @@ def check_loopback(request: Request) -> None:
     A page in a browser here may have come from anywhere; that it calls us by its own site's name gives it away.
     """
     client = request.client.host if request.client else None
-    if not all(host is not None and _names_loopback(host) for host in (request.url.hostname, client)):
+    if not all(host is not None and names_loopback(host) for host in (request.url.hostname, client)):
         raise NotLoopback("AUTH=off answers this machine only; set AUTH=on and make a key with `foldex keys create`.")
-
-
-def _names_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _check_same_site(request: Request) -> None:

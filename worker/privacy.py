@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import ipaddress
 import os
 import stat
 import sys
@@ -45,3 +46,11 @@ def _change(place: Path, mode: int) -> None:
     with suppress(OSError):
         if stat.S_IMODE(place.stat().st_mode) != mode:
             place.chmod(mode)
+
+
+def names_loopback(host: str) -> bool:
+    """Whether a host's name or address is this machine's own, for programs on it alone."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from api.stack import postgres, programs, redis
+from api.stack import flower, postgres, programs, redis
 from api.stack.processes import (
     NEEDED,
     Program,
@@ -73,6 +73,7 @@ class Running:
 
     env: dict[str, str]
     supervisor: Supervisor
+    flower_login: str
 
     @property
     def api_url(self) -> str:
@@ -83,6 +84,12 @@ class Running:
     def flower_url(self) -> str:
         """Address of Flower, without a slash at its end."""
         return f"http://127.0.0.1:{self.env['FLOWER_PORT']}"
+
+    @property
+    def flower_note(self) -> str:
+        """Flower's address, and the user and password that it asks for."""
+        user, _, password = self.flower_login.partition(":")
+        return f"{self.flower_url}  user {user}, password {password}" if user else self.flower_url
 
 
 @contextmanager
@@ -98,11 +105,12 @@ def stack(settings: Settings, say: Say = print) -> Iterator[Running]:
             end_orphan(home, name)
         servers, urls = _servers(settings, home, say)
         env = _environment(settings, home, urls)
+        login = flower.login(home, env)
         write_private(_record(home), json.dumps(env))
-        supervisor = Supervisor([[server.program for server in servers], *_own(settings, env)], home, say)
+        supervisor = Supervisor([[server.program for server in servers], *_own(settings, env, login)], home, say)
         try:
             supervisor.start(PATIENCE)
-            yield Running(env, supervisor)
+            yield Running(env, supervisor, login)
         finally:
             say("Stopping (Ctrl-C hastens) …")
             supervisor.stop()
@@ -112,7 +120,7 @@ def stack(settings: Settings, say: Say = print) -> Iterator[Running]:
 def up(settings: Settings, say: Say = print) -> None:
     """Run everything until Ctrl-C or SIGTERM. Raises StackError."""
     with suppress(KeyboardInterrupt), stack(settings, say) as running:
-        say(f"\nFoldex  {running.api_url}\nFlower  {running.flower_url}\nCtrl-C stops everything.\n")
+        say(f"\nFoldex  {running.api_url}\nFlower  {running.flower_note}\nCtrl-C stops everything.\n")
         space, told = Space(settings.foldex_home.resolve(), settings.disk_reserve_mb << 20), False
         while running.supervisor.alive():
             warning = space.warning()
@@ -221,11 +229,12 @@ def _environment(settings: Settings, home: Path, urls: Urls) -> dict[str, str]:
     return env
 
 
-def _own(settings: Settings, env: dict[str, str]) -> list[list[Program]]:
+def _own(settings: Settings, env: dict[str, str], login: str = "") -> list[list[Program]]:
     """Foldex's own processes in stages: the API first, because it migrates the database."""
     workers = [
         programs.fast_worker(env),
         programs.worker("bulk", settings.worker_concurrency, env),
     ]
-    others = [programs.beat(env), programs.watch(env), programs.flower(int(env["FLOWER_PORT"]), env)]
+    page = programs.flower(int(env["FLOWER_PORT"]), {**env, **({flower.VARIABLE: login} if login else {})})
+    others = [programs.beat(env), programs.watch(env), page]
     return [[programs.api(env)], [*workers, *others]]

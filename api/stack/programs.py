@@ -54,14 +54,18 @@ def watch(env: Mapping[str, str]) -> Program:
 
 
 def flower(port: int, env: Mapping[str, str]) -> Program:
-    """Celery's web page, on this machine only."""
+    """Celery's web page, on this machine only. It asks for the password that FLOWER_BASIC_AUTH names, if any."""
     # the arguments tell files done, tool and task; the result tells the files a slice claimed
     columns = "--tasks_columns=name,state,args,result,received,runtime,worker,uuid"
     # a task takes some 14 kB, and Flower's own bound is ten times as many
     bounds = ("--purge_offline_workers=300", "--max_tasks=10000")
     options = ("--address=127.0.0.1", f"--port={port}", *bounds, columns)
-    command = (*_celery("flower"), *options)
-    return _python("flower", command, env, lambda: answers("127.0.0.1", port, "/healthcheck"))
+    return _python(
+        "flower",
+        ("-c", "from api.stack.flower import main; main()", *options),
+        env,
+        lambda: answers("127.0.0.1", port, "/healthcheck"),
+    )
 
 
 def _celery(command: str) -> tuple[str, ...]:

@@ -246,7 +246,9 @@ def test_only_one_stack_runs_in_a_home_and_tells_others_where_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FOLDEX_HOME", str(tmp_path))
-    monkeypatch.setattr("api.stack._own", lambda settings, env: [[toy(tmp_path, "api")], [toy(tmp_path, "beat")]])
+    monkeypatch.setattr(
+        "api.stack._own", lambda settings, env, login: [[toy(tmp_path, "api")], [toy(tmp_path, "beat")]]
+    )
     settings = Settings()
     assert environment(tmp_path) == {}
     (tmp_path / "log").mkdir()
