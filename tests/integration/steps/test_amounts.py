@@ -11,9 +11,10 @@ import pytest
 
 from api.leaving import Left
 from api.metrics import Backlog
-from api.search import search
+from api.search import MAX_DEPTH, search
 from api.search.chosen import MAX_IDS, choose
 from api.search.filters import narrow
+from schemas.errors import FolderGone
 from schemas.search import Answer, Filters, Query
 from schemas.status import TaskStatus
 from schemas.tool import ToolConfig
@@ -22,7 +23,8 @@ from tests.service import eventually
 from worker import fsck, pipeline
 from worker.draft import draft_all
 from worker.resources import Resources
-from worker.state import calls, chunks, handover, tools, verbs
+from worker.state import calls, chunks, handover, tasks, tools, verbs
+from worker.vectors.turbopuffer import MAX_LIMIT
 
 #: More than the candidates that are ranked by their features, and than the least depth of a search.
 MANY = 130
@@ -76,6 +78,20 @@ def test_as_many_hits_come_as_are_asked_for(many: Site, mode: str, top_k: int) -
     assert len({hit.chunk_id for hit in results}) == len(results) == min(top_k, MANY)
     scores = [hit.score for hit in results]
     assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize("deepest", [MANY - 1, MANY, MANY + 1])
+def test_a_search_looks_no_deeper_than_its_bound(many: Site, monkeypatch: pytest.MonkeyPatch, deepest: int) -> None:
+    monkeypatch.setattr("api.search.MAX_DEPTH", deepest)
+    for mode in ("vector", "keyword"):
+        assert len(answer(many, mode=mode, top_k=MANY + 1).results) == min(deepest, MANY), mode
+
+
+@pytest.mark.parametrize("top_k", [MAX_DEPTH // 2, MAX_DEPTH // 2 + 1, MAX_DEPTH])
+def test_a_store_takes_the_deepest_search(many: Site, top_k: int) -> None:
+    assert len(answer(many, mode="vector", top_k=top_k).results) == MANY
+    # a deeper one would be cut there
+    assert MAX_DEPTH <= MAX_LIMIT
 
 
 def test_a_level_is_filtered_by(site: Site) -> None:
@@ -220,6 +236,18 @@ def test_an_index_that_was_never_ready_takes_no_place(moving: tuple[Site, UUID, 
         (None, False)
     ]
     assert new in {each.id for each in tools.buried(site.pool, "lancedb", 100)} or tools.index(site.pool, new) is None
+
+
+def test_no_run_follows_over_an_index_that_was_given_up(moving: tuple[Site, UUID, UUID]) -> None:
+    site, _, new = moving
+    verbs.reindex(site.pool, site.tool, full=False, allow_removals=False)
+    asked = "SELECT id, rerun FROM search_index_task WHERE index_id = %s"
+    ((task, rerun),) = site.do(asked, new)
+    assert rerun
+    closed = tasks.fail(site.pool, task, new, FolderGone("it is gone"))
+    assert closed is not None
+    assert closed.next_task_id is None
+    assert len(site.do(asked, new)) == 1
 
 
 def test_an_index_stays_as_long_as_a_tool_refers_to_it(site: Site) -> None:

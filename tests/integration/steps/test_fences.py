@@ -121,6 +121,13 @@ def test_one_worker_lists_at_a_time(site: Site) -> None:
     assert tasks.begin_plan(site.pool, task, uuid4()) is None
 
 
+def test_a_folder_that_was_listed_is_not_listed_again(site: Site) -> None:
+    """A message may come twice."""
+    assert tasks.begin_plan(site.pool, site.task, uuid4()) is None
+    site.finish_all()
+    assert tasks.begin_plan(site.pool, site.task, uuid4()) is None
+
+
 @pytest.mark.parametrize("event", ["", EPOCH, DELETED])
 def test_an_index_is_held_for_its_present_epoch_only(site: Site, event: str) -> None:
     run = site.worker()

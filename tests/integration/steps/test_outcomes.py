@@ -1,0 +1,238 @@
+"""What the end of a file's work, and the end of a task, leave in the rows."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from api.leaving import Left
+from api.search import search
+from schemas.errors import FileError, FolderGone
+from schemas.search import Query
+from schemas.status import FileStatus, Reason
+from tests.integration.steps.site import FILES, Site, drafted, write
+from worker import pipeline
+from worker.draft import Draft, Run
+from worker.pipeline import index_files
+from worker.state import drift, files, tasks, verbs
+from worker.state.files import Outcome
+
+#: A time of a file that is trusted: it is not from the moment of the listing.
+LONG_AGO = 1_000_000_000
+
+
+@pytest.fixture
+def settled(site: Site) -> Site:
+    """A folder that is indexed and whose files are old, so that an unchanged one is not read again."""
+    for number in range(FILES):
+        os.utime(site.folder / f"{number}.md", (LONG_AGO, LONG_AGO))
+    site.finish_all()
+    site.again()
+    site.finish_all()
+    assert "" not in {stamp for (stamp,) in column(site, "stamp")}
+    return site
+
+
+def column(site: Site, names: str) -> list[tuple[Any, ...]]:
+    return list(site.do(f"SELECT {names} FROM search_index_file WHERE index_id = %s ORDER BY path", site.index.id))
+
+
+def edit(site: Site, text: str) -> None:
+    """Edit the first file, with a time that is trusted."""
+    write(site.folder, 0, text)
+    os.utime(site.folder / "0.md", (LONG_AGO + 1, LONG_AGO + 1))
+
+
+def work_on(site: Site) -> tuple[Run, Draft]:
+    """A worker with the only file that is to be worked on, drafted and half written."""
+    run = site.worker()
+    (made,) = drafted(site, run)
+    pipeline.write(run, [made])
+    return run, made
+
+
+def fail(made: Draft) -> Draft:
+    made.fail(FileError(Reason.STORE_REFUSED, "The store refused a row of it."))
+    return made
+
+
+def status(site: Site) -> tuple[Any, ...]:
+    columns = "status, error_code, indexed_files, failed_files, total_chunks"
+    return tuple(site.do(f"SELECT {columns} FROM search_index_task WHERE id = %s", site.task)[0])
+
+
+# --- files
+
+
+def test_a_failed_update_keeps_the_old_text(settled: Site) -> None:
+    live = settled.chunks(live=True)
+    edit(settled, "Afterwards this file tells of pears.")
+    settled.again()
+    run, made = work_on(settled)
+    pipeline.finish(run, [fail(made)])
+    assert settled.refresh()
+    assert settled.chunks(live=True) == live
+    assert settled.tombstones() == {placed.id for placed in made.placed}
+    assert column(settled, "status, live_chunks, live_path")[0] == ("failed", 1, "0.md")
+    assert status(settled) == ("ready", None, FILES - 1, 1, FILES)
+    answer = search(settled.resources, settled.tool, settled.index, Query(query="apples", mode="vector"), left=Left())
+    assert {(hit.file_path, hit.stale, hit.total_chunks) for hit in answer.results if hit.file_path == "0.md"} == {
+        ("0.md", True, 1)
+    }
+
+
+def test_an_outcome_without_a_stamp_has_the_file_read_again(settled: Site) -> None:
+    """Its time was too young to be trusted when it was read."""
+    edit(settled, "Afterwards this file tells of pears.")
+    settled.again()
+    run = settled.worker()
+    (claim,) = settled.claim(run)
+    with settled.pool.connection() as connection:
+        files.finish(connection, run.lease.owner, [Outcome(claim.id, claim.generation, FileStatus.SKIPPED)])
+    assert settled.refresh()
+    settled.again()
+    assert settled.outcomes()["0.md"] == "pending"
+
+
+def test_what_an_attempt_paid_is_added_to_what_the_one_before_paid(site: Site) -> None:
+    run = site.worker()
+    (first, *_) = site.claim(run)
+    files.add_paid(site.pool, run.epoch, [(first.id, 2, 20)])
+    outcome = Outcome(
+        first.id, first.generation, FileStatus.INDEXED, chunks=5, reused_chunks=4, embedded_chunks=1, tokens=10
+    )
+    with site.pool.connection() as connection:
+        assert files.finish(connection, run.lease.owner, [outcome]) == {first.id}
+    paid = "SELECT embedded_chunks, reused_chunks, tokens FROM search_index_file WHERE id = %s"
+    assert site.do(paid, first.id) == [(3, 2, 30)]
+
+
+def test_a_file_that_was_finished_is_suspect_no_more(site: Site) -> None:
+    died = site.worker()
+    assert len(site.claim(died)) == FILES
+    site.expire(died)
+    assert column(site, "suspect") == [(True,)] * FILES
+    run = site.worker()
+    for _ in range(FILES):
+        (claim,) = site.claim(run)
+        # what fails is claimed again by a retry
+        pipeline.finish(run, [fail(Draft(claim))])
+    assert site.refresh()
+    assert column(site, "suspect, crashes, parsing") == [(False, 0, 0)] * FILES
+    assert retry(site) == FILES
+    assert len(site.claim(site.worker())) == FILES
+
+
+def test_the_chunks_of_an_edited_file_are_in_its_order(settled: Site) -> None:
+    sections = [f"# Part {number}\n\n{f'Part {number} tells of fruit. ' * 12}\n\n" for number in range(4)]
+    (settled.folder / "0.md").write_text("".join(sections[1:]))
+    settled.again()
+    settled.finish_all()
+    kept = settled.chunks(live=True)
+    (settled.folder / "0.md").write_text("".join(sections))
+    settled.again()
+    settled.finish_all()
+    assert len(kept & settled.chunks(live=True)) >= len(sections) - 1
+    order = (
+        "SELECT chunk_index, start_line FROM chunk c JOIN search_index_file f ON f.id = c.file_id"
+        " WHERE f.index_id = %s AND f.path = '0.md' AND c.live ORDER BY c.start_char"
+    )
+    found = settled.do(order, settled.index.id)
+    assert [index for index, _ in found] == list(range(len(found)))
+    assert len({line for _, line in found}) == len(found) >= len(sections)
+
+
+def lose(site: Site) -> None:
+    """Have the store lose a vector of the first file, and note it."""
+    found = (
+        "SELECT c.id FROM chunk c JOIN search_index_file f ON f.id = c.file_id"
+        " WHERE f.index_id = %s AND f.path = '0.md' AND c.live"
+    )
+    ((lost,),) = site.do(found, site.index.id)
+    index = site.index
+    store = site.resources.store(index.vector_store, index.keyword_index)
+    store.write(index.namespace, index.settings.embedder.dimensions, deletes=[lost])
+    drift.mark_lost(site.pool, index.id, [lost], None)
+    assert lost in site.chunks(live=True) - site.vectors()
+
+
+def test_a_lost_vector_of_an_edited_file_is_written_again(settled: Site) -> None:
+    text = (settled.folder / "0.md").read_text()
+    lose(settled)
+    more = f"# More\n\n{'More of another fruit altogether. ' * 12}\n"
+    (settled.folder / "0.md").write_text(f"{text}\n{more}")
+    settled.again()
+    settled.finish_all()
+    assert len(settled.chunks(live=True)) > FILES
+    settled.prove()
+
+
+# --- tasks
+
+
+@pytest.mark.parametrize(("failing", "ended"), [(1, "ready"), (FILES, "error")])
+def test_a_task_ends_with_an_error_only_if_nothing_is_live(site: Site, failing: int, ended: str) -> None:
+    run = site.worker()
+    for made in drafted(site, run)[:failing]:
+        pipeline.finish(run, [fail(made)])
+    files.release(site.pool, run.lease.owner)
+    index_files(run, site.claim(run))
+    assert site.refresh()
+    code = "no_file_indexed" if ended == "error" else None
+    assert status(site) == (ended, code, FILES - failing, failing, FILES - failing)
+
+
+def retry(site: Site) -> int:
+    """Take up what failed; how many files."""
+    started = verbs.retry(site.pool, site.tool)
+    if started is None:
+        return 0
+    assert not started.listing
+    site.task = started.id
+    return started.files
+
+
+def test_a_retry_takes_up_what_failed_or_was_lost_and_nothing_else(settled: Site) -> None:
+    assert retry(settled) == 0
+    lose(settled)
+    assert retry(settled) == 1
+    settled.finish_all()
+    settled.prove()
+    edit(settled, "Afterwards this file tells of pears.")
+    settled.again()
+    run, made = work_on(settled)
+    pipeline.finish(run, [fail(made)])
+    assert settled.refresh()
+    assert retry(settled) == 1
+    settled.finish_all()
+    assert set(settled.outcomes().values()) == {"indexed"}
+
+
+@pytest.mark.parametrize("claimed", [False, True])
+def test_an_edit_whose_task_was_cancelled_is_indexed_by_the_next(settled: Site, claimed: bool) -> None:
+    live = settled.chunks(live=True)
+    edit(settled, "Afterwards this file tells of pears.")
+    settled.again()
+    if claimed:
+        settled.claim(settled.worker())
+    settled.cancel()
+    assert settled.outcomes()["0.md"] == "indexed"
+    assert settled.chunks(live=True) == live
+    settled.again()
+    settled.finish_all()
+    assert len(live - settled.chunks(live=True)) == 1
+
+
+@pytest.mark.parametrize("cancelled", [True, False])
+def test_a_run_that_was_asked_for_meanwhile_follows_unless_all_is_cancelled(site: Site, cancelled: bool) -> None:
+    assert verbs.reindex(site.pool, site.tool, full=False, allow_removals=False) is None
+    if cancelled:
+        site.cancel()
+    else:
+        closed = tasks.fail(site.pool, site.task, site.index.id, FolderGone("it is gone"))
+        assert closed is not None
+        assert closed.next_task_id is not None
+    open_ = "SELECT count(*) FROM search_index_task WHERE index_id = %s AND status IN ('pending', 'indexing')"
+    assert site.do(open_, site.index.id) == [(0 if cancelled else 1,)]
