@@ -1,0 +1,104 @@
+"""Uploads exactly at their bounds, and one beyond."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from fastapi.testclient import TestClient
+
+from api.main import create_app
+from api.multipart import MAX_LINE
+from api.names import MAX_DEPTH
+from api.routes.uploads import MAX_FIELD, PATIENCE
+from worker.settings import LOCAL_MODEL, Settings
+
+#: Bytes of a file, bytes and files of an upload.
+FILE, TOTAL, FILES = 1000, 1500, 3
+HEAD = 'Content-Disposition: form-data; name="files"; filename="a.txt"'
+
+
+@pytest.fixture(scope="module")
+def client(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    settings = Settings(
+        database_url=database_url,
+        foldex_home=tmp_path_factory.mktemp("home"),
+        default_embedding_model=LOCAL_MODEL,
+        auth="off",
+        max_file_bytes=FILE,
+        max_upload_bytes=TOTAL,
+        max_upload_files=FILES,
+    )
+    with TestClient(create_app(settings), base_url="http://127.0.0.1", client=("127.0.0.1", 50000)) as made:
+        yield made
+
+
+@pytest.fixture
+def project() -> str:
+    """A project of its own for each test."""
+    return f"p-{uuid4().hex}"
+
+
+def reasons(client: TestClient, project: str, *files: tuple[str, int]) -> list[str | None]:
+    """Why each file of an upload was refused; what was not has all its bytes."""
+    parts = [("files", (name, b"x" * size)) for name, size in files]
+    answer = client.post(f"/api/projects/{project}/uploads", files=parts)
+    assert answer.status_code == 200, answer.text
+    items: list[dict[str, Any]] = answer.json()["items"]
+    for item, (_, size) in zip(items, files, strict=True):
+        if item["reason"] is None:
+            node = client.get(f"/api/projects/{project}/nodes/{item['file_id']}").json()
+            assert (node["size"], node["content"]) == (size, "x" * size)
+    return [item["reason"] for item in items]
+
+
+@pytest.mark.parametrize(("size", "reason"), [(FILE, None), (FILE + 1, "too_large")])
+def test_a_file_may_be_so_long(client: TestClient, project: str, size: int, reason: str | None) -> None:
+    assert reasons(client, project, ("a.txt", size)) == [reason]
+
+
+@pytest.mark.parametrize(("size", "reason"), [(TOTAL - FILE, None), (TOTAL - FILE + 1, "too_much")])
+def test_the_files_of_an_upload_may_be_so_long_together(
+    client: TestClient, project: str, size: int, reason: str | None
+) -> None:
+    assert reasons(client, project, ("a.txt", FILE), ("b.txt", size)) == [None, reason]
+
+
+def test_a_refused_file_counts_for_nothing(client: TestClient, project: str) -> None:
+    sent = [("large.txt", FILE + 1), ("a.txt", FILE), ("b.txt", TOTAL - FILE)]
+    assert reasons(client, project, *sent) == ["too_large", None, None]
+
+
+@pytest.mark.parametrize("number", [FILES, FILES + 1])
+def test_an_upload_may_have_so_many_files(client: TestClient, project: str, number: int) -> None:
+    sent = [(f"{n}.txt", 1) for n in range(number)]
+    assert reasons(client, project, *sent) == ([None] * FILES + ["too_many"])[:number]
+
+
+@pytest.mark.parametrize(("number", "status"), [(2 * PATIENCE * FILES, 200), (2 * PATIENCE * FILES + 1, 413)])
+def test_a_request_with_far_too_many_files_is_ended(client: TestClient, project: str, number: int, status: int) -> None:
+    parts = [("files", (f"{n}.txt", b"x")) for n in range(number)]
+    assert client.post(f"/api/projects/{project}/uploads", files=parts).status_code == status
+
+
+@pytest.mark.parametrize(("beyond", "status"), [(0, 200), (1, 413)])
+def test_a_request_with_far_too_many_bytes_is_ended(client: TestClient, project: str, beyond: int, status: int) -> None:
+    body = f"--b\r\n{HEAD}\r\n\r\ntext\r\n--b--\r\n".encode()
+    body += b"e" * (PATIENCE * (TOTAL + FILES * MAX_LINE) + beyond - len(body))
+    headers = {"content-type": "multipart/form-data; boundary=b"}
+    assert client.post(f"/api/projects/{project}/uploads", content=body, headers=headers).status_code == status
+
+
+@pytest.mark.parametrize(("depth", "reason"), [(MAX_DEPTH, None), (MAX_DEPTH + 1, "too_deep")])
+def test_a_file_may_lie_so_deep(client: TestClient, project: str, depth: int, reason: str | None) -> None:
+    assert reasons(client, project, ("d/" * (depth - 1) + "a.txt", 1)) == [reason]
+
+
+@pytest.mark.parametrize(("length", "status"), [(MAX_FIELD, 404), (MAX_FIELD + 1, 422)])
+def test_a_field_may_be_so_long(client: TestClient, project: str, length: int, status: int) -> None:
+    answer = client.post(
+        f"/api/projects/{project}/uploads", files={"files": ("a.txt", b"x")}, data={"parent_id": "p" * length}
+    )
+    assert answer.status_code == status
