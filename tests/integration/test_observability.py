@@ -19,7 +19,7 @@ from api.stack.processes import log_file
 from schemas.node import NewNode, NodePatch
 from schemas.search import Query
 from schemas.tool import NewTool
-from tests.service import TOOLS, NewService, Service, service
+from tests.service import TOOLS, NewService, Service, eventually, service
 from worker.app import make_app
 from worker.settings import LOCAL_MODEL, Settings
 
@@ -44,8 +44,8 @@ def tool(running: Service, root: Path) -> str:
 
 
 def lines(running: Service, level: str) -> list[str]:
-    """Lines of the workers' and the API's logs at a level."""
-    names = ("worker-fast", "worker-bulk", "api")
+    """Lines of all logs at a level."""
+    names = ("worker-fast", "worker-bulk", "beat", "api")
     texts = [log_file(running.home, name).read_text(errors="replace") for name in names]
     return [line for text in texts for line in text.splitlines() if f" level={level} " in line]
 
@@ -69,6 +69,14 @@ def test_every_file_is_logged_at_debug(running: Service, tool: str) -> None:
 
 
 def test_what_comes_every_two_seconds_is_not_logged_at_info(running: Service, tool: str) -> None:
+    with make_app(running.env["CELERY_BROKER_URL"]) as app:
+        workers = app.control.inspect(timeout=5, limit=2)
+
+        def both_swept() -> bool:
+            told = (workers.stats() or {}).values()
+            return [bool(worker["total"].get("foldex.sweep")) for worker in told] == [True, True]
+
+        eventually(both_swept, 60, running.logs)
     assert not [line for line in lines(running, "info") if "foldex.sweep" in line]
 
 

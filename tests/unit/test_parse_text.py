@@ -17,18 +17,14 @@ from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.parse import (
-    asciidoc,
     csv,
     email,
     html,
     jsonl,
     markdown,
     notebook,
-    org,
     parse,
-    rst,
     rtf,
-    tex,
     toml,
     xml,
     yaml,
@@ -38,8 +34,6 @@ from worker.parse.limits import Limits
 from worker.parse.text import decode
 
 LIMITS = Limits()
-READERS = [csv.read, email.read, html.read, json_.read, jsonl.read, markdown.read, notebook.read, rtf.read, toml.read]
-READERS += [asciidoc.read, org.read, rst.read, tex.read, xml.read, yaml.read]
 
 FRENCH = "Le café est près de la forêt, où l'été dure déjà. Ça va très bien, merci à vous. "
 LANGUAGES = [
@@ -468,16 +462,3 @@ def test_ten_megabytes_take_bounded_memory(case: str) -> None:
 def test_a_json_pointer_of_ten_kilobytes_is_found() -> None:
     text = json.dumps({"k" * 10_000: {"x" * 100: {"a": "words " * 3000}}})
     assert json_.read(text.encode(), LIMITS).text == text
-
-
-@pytest.mark.parametrize("read", READERS, ids=lambda read: read.__module__.rpartition(".")[2])
-@given(data=st.one_of(st.binary(max_size=200), st.text(max_size=200).map(lambda text: text.encode("utf-8", "replace"))))
-@settings(deadline=None, max_examples=60)
-def test_no_bytes_are_a_crash(read: object, data: bytes) -> None:
-    assert callable(read)
-    try:
-        document = read(data, LIMITS)
-    except (FileError, ValueError):
-        # what a library says of damage, the caller turns into an outcome
-        return
-    assert isinstance(document, Document)

@@ -1,0 +1,64 @@
+"""Damaged files of formats that are text: each is an outcome, or a document that Postgres takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from schemas.document import Document
+from schemas.errors import FileError
+from schemas.status import Reason
+from worker.formats import FORMATS
+from worker.parse import asciidoc, csv, email, html, jsonl, markdown, notebook, org, rst, rtf, tex, toml, xml, yaml
+from worker.parse import json as json_
+from worker.parse.limits import Limits
+from worker.parse.reading import read as read_as
+
+LIMITS = Limits()
+READERS = [csv.read, email.read, html.read, json_.read, jsonl.read, markdown.read, notebook.read, rtf.read, toml.read]
+READERS += [asciidoc.read, org.read, rst.read, tex.read, xml.read, yaml.read]
+
+#: Signs of all these formats: bytes made of nothing but chance hardly ever get past the first one.
+SIGNS = b"""
+{ } [ ] " : , null 1e999 \\ud800 \\u0000 # --- ``` | :: == +++ *** <!-- --> </p <p> <table><td> &#xd800; &#0; &
+{\\rtf1 \\u-10240? \\'e9 \\par \\footnote \\begin{a} \\end{b} \\section{ $$ % #+begin_src #+end [[ ]] .. ---- |===
+From:a Subject: =?utf-8?b?4oKs?= Content-Type:multipart/mixed;boundary=b --b --b-- Content-Transfer-Encoding:base64
+"cells": "source": "cell_type":"code" !!binary &a *a ? - key: <![CDATA[ ]]> <?xml <a:b = :a:
+""".split()
+SIGNS += [b"\n", b"\n\n", b" ", b"\t", b"\r\n", b"\0", b"\xff", b"\xed\xa0\x80", b"word", b"\xe2\x82\xac"]
+BEGINNINGS = [b"", b"{\\rtf1 ", b'{"cells": [', b"From: a\nContent-Type: multipart/mixed; boundary=b\n\n--b\n", b"<p>"]
+SIGNED = st.builds(
+    bytes.__add__, st.sampled_from(BEGINNINGS), st.lists(st.sampled_from(SIGNS), max_size=30).map(b"".join)
+)
+
+
+def outcome(module: str, data: bytes) -> Document | FileError:
+    format_ = next(format_ for format_ in FORMATS if format_.module == module)
+    try:
+        return read_as(format_, data, LIMITS)
+    except FileError as failure:
+        return failure
+
+
+@pytest.mark.parametrize("read", READERS, ids=lambda read: read.__module__.rpartition(".")[2])
+@given(data=SIGNED | st.binary(max_size=200))
+@example(data=b"{\\rtf1 a \\u0? b}")
+@example(data=b" \n\t")
+@settings(deadline=None, max_examples=60)
+def test_damage_is_an_outcome_and_what_is_left_is_text(read: Callable[[bytes, Limits], Document], data: bytes) -> None:
+    # a library may say so of damage; any other exception is a mistake of the reader
+    with suppress(FileError, ValueError):
+        read(data, LIMITS)
+    came = outcome(read.__module__.rpartition(".")[2], data)
+    if isinstance(came, FileError):
+        assert came.reason in {Reason.PARSE_FAILED, Reason.NO_TEXT, Reason.BINARY, Reason.NOT_UTF8}
+        assert came.message.endswith(".")
+        return
+    assert came.text.strip()
+    for text in (came.text, came.header, came.title or ""):
+        assert "\0" not in text
+        assert text.encode().decode() == text
