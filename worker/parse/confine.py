@@ -32,6 +32,9 @@ _TRUNCATE, _IOCTL = 1 << 14, 1 << 15
 _ON_FILES = _EXECUTE | _WRITE | _READ | _TRUNCATE | _IOCTL
 #: Devices are not made by any reader.
 _MAKE_DEVICES = 1 << 6 | 1 << 11
+#: LibreOffice makes a socket in /tmp, wherever its other files are, and does not start without it.
+_OFFICE = {"soffice", "libreoffice"}
+_REMOVE_FILES, _MAKE_SOCKETS = 1 << 5, 1 << 9
 #: How many rights over files each version of Landlock knows, the newest for all later ones.
 _RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
 #: Versions from which on Landlock refuses TCP, and signals and abstract sockets.
@@ -42,7 +45,8 @@ _ROOT = Path(__file__).resolve().parents[2]
 #: Where systems keep programs, libraries, fonts and their settings, and no secret.
 _SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store", "/home/linuxbrew/.linuxbrew", "/snap"),
-    *("/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/alternatives", "/etc/fonts", "/etc/libreoffice", "/etc/catdocrc"),
+    *("/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/alternatives", "/etc/fonts", "/etc/catdocrc"),
+    *("/etc/libreoffice", "/var/spool/libreoffice", "/var/lib/libreoffice", "/etc/locale.alias"),
     *("/etc/localtime", "/etc/mime.types", "/etc/nsswitch.conf", "/etc/passwd", "/etc/group"),
     *("/dev/urandom", "/dev/random", "/dev/zero", "/sys/devices/system/cpu"),
 )
@@ -138,6 +142,8 @@ def _leave_disk(libc: ctypes.CDLL, writable: str, programs: Iterable[str]) -> li
         _allow(libc, rules, place, _EXECUTE | _READ | _LIST)
     _allow(libc, rules, "/dev/null", _READ | _WRITE | rights & (_TRUNCATE | _IOCTL))
     _allow(libc, rules, writable, rights & ~_MAKE_DEVICES & ~_IOCTL)
+    if any(map(shutil.which, _OFFICE & {*programs})):
+        _allow(libc, rules, "/tmp", _REMOVE_FILES | _MAKE_SOCKETS)  # noqa: S108 - no file of ours
     bound = libc.syscall(_RESTRICT_SELF, rules, 0) == 0
     os.close(rules)
     if not bound:

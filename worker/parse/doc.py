@@ -133,7 +133,6 @@ _COMMANDS = {
     "catdoc": ("-w", "-s", "cp1252", "-d", "utf-8", "{file}"),
 }
 _OFFICE = (
-    # its sockets lie in /tmp else, which is closed to it
-    *("-env:UserInstallation=file://{folder}/profile", "-env:OSL_SOCKET_PATH={folder}", "--headless", "--norestore"),
+    *("-env:UserInstallation=file://{folder}/profile", "--headless", "--norestore"),
     *("--convert-to", "txt:Text (encoded):UTF8", "--outdir", "{folder}", "{file}"),
 )
