@@ -10,14 +10,15 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from uuid import UUID, uuid5
 
 import structlog
 
-from schemas.document import Chunk, Definition, Reference, text_hash
+from schemas.document import Chunk, Content, Definition, Reference, text_hash
 from schemas.errors import FileError
 from schemas.status import FileStatus, Reason
-from worker import keywords, parse, types
+from worker import keywords, parse, processor, types
 from worker.catalog import parsed_name
 from worker.chunk import chunk
 from worker.embed import Embedder
@@ -131,7 +132,7 @@ def draft_all(run: Run, claims: Sequence[Claim]) -> list[Draft]:
     for claim in claims:
         if drafts and (time.monotonic() > until or held > DRAFT_CHUNKS):
             break
-        run.lease.parsing()
+        run.lease.parsing(run.limits.seconds)
         drafts.append(draft(run, claim))
         held += len(drafts[-1].placed)
     run.lease.parsed()
@@ -188,6 +189,12 @@ def _read(run: Run, made: Draft) -> None:
     claim, settings = made.claim, run.index.settings
     with _timed(made, "read"):
         content = run.source.read(claim.key, settings.max_file_bytes)
+    processor.limited(run.limits.seconds, partial(_cut, run, made, content))
+
+
+def _cut(run: Run, made: Draft, content: Content) -> None:
+    """Parse and chunk what was read."""
+    claim, settings = made.claim, run.index.settings
     # not what the row says, which is what the file was when it was last read
     name = parsed_name(claim.path, content.type)
     made.stamp = content.stamp or ""
@@ -201,7 +208,7 @@ def _read(run: Run, made: Draft) -> None:
         reason = parse.by_a_tool(name, content.data)
         if reason and reason.value not in settings.keep:
             raise FileError(reason)
-        run.lease.parsing(parse.longest(name, content.data, run.limits))
+        run.lease.parsing(run.limits.seconds, parse.longest(name, content.data, run.limits))
         document = parse.parse(name, content.data, run.limits, binaries="binaries" in settings.keep)
         made.type, made.language = document.type, document.language or made.language
         made.definitions, made.references = document.definitions, document.references

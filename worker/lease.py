@@ -18,9 +18,9 @@ from worker.state import BRIEF, Bounded, tasks
 
 #: Seconds between renewals: whoever cancels is heard within 2 s, however busy Postgres is.
 BEAT = tasks.LEASE.total_seconds() / 8
-#: Seconds of processor time that reading, parsing and cutting one file may take before its process is ended: nothing
-#: else stops an endless loop. By the clock it may take so many times as long: a machine may be busy with other things.
-PARSE_SECONDS = 120.0
+#: So many times the processor time that a file may take its process is ended, for what no signal interrupts. By the
+#: clock it may take so many times as long again: a machine may be busy with other things.
+BEYOND = 2.0
 _BUSY = 10
 
 #: No renewal waits for the disk: while that is slow all leases would run out at once, and a server that dies with the
@@ -42,7 +42,8 @@ class Lease:
         self._renewed = time.monotonic()
         self._parsing_since: float | None = None
         self._worked_before = 0.0
-        self._parsing_seconds: float | None = None
+        self._allowed = 0.0
+        self._longest = 0.0
 
     def check(self) -> None:
         """Raise `LeaseLost` once the task's writes are not wanted any more, or could not be renewed in time.
@@ -55,13 +56,15 @@ class Lease:
     def _expired(self) -> bool:
         return time.monotonic() - self._renewed > tasks.LEASE.total_seconds()
 
-    def parsing(self, seconds: float | None = None) -> None:
+    def parsing(self, seconds: float, longest: float | None = None) -> None:
         """Note that a file begins to be parsed: a process that dies from here on, or takes too long, died of it.
 
-        `seconds` is what that may take by the clock where it is bounded elsewhere.
+        `seconds` of processor time are allowed; `longest` is what that may take by the clock where it is bounded
+        elsewhere.
         """
         self._worked_before = time.process_time()
-        self._parsing_seconds = seconds
+        self._allowed = BEYOND * seconds
+        self._longest = max(self._allowed * _BUSY, longest or 0.0)
         self._parsing_since = time.monotonic()
 
     def parsed(self) -> None:
@@ -94,7 +97,7 @@ class Lease:
         if since is None:
             return
         worked, passed = time.process_time() - self._worked_before, time.monotonic() - since
-        if worked > PARSE_SECONDS or passed > max(PARSE_SECONDS * _BUSY, self._parsing_seconds or 0.0):
+        if worked > self._allowed or passed > self._longest:
             log.error("a file takes too long; its process ends", processor_seconds=worked, seconds=passed)
             os.kill(os.getpid(), signal.SIGKILL)
 

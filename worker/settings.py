@@ -111,9 +111,7 @@ class Settings(BaseSettings):
     max_file_bytes: int = Field(50_000_000, ge=1, description="Larger files are skipped as too_large.")
     max_pages: int = Field(5_000, ge=1, description="Documents of more pages, slides or sheets are too_large.")
     max_characters: int = Field(50_000_000, ge=1, description="Files whose text is longer are too_large.")
-    parse_seconds: float = Field(
-        60.0, ge=1, description="Processor time to read one PDF, office document, book, page or image."
-    )
+    parse_seconds: float = Field(60.0, ge=1, description="Processor time to read one file, and to cut its text.")
     parse_memory_mb: int = Field(
         1024, ge=256, description="Memory to read one of them, and to cut a file of any kind, in MiB."
     )

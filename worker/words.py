@@ -179,8 +179,13 @@ class Words:
         inner = np.array([sum(1 << start for start in starts[i]) for i in short.tolist()], dtype="<u2")
         pair = (numbers[0][short], numbers[1][short])
         with self._lock:
-            # one after the other, so that of two in one slot all is the last's
-            self._inner[self._learned.put(pair)] = inner
+            try:
+                # one after the other, so that of two in one slot all is the last's
+                self._inner[self._learned.put(pair)] = inner
+            except BaseException:
+                # a signal came in between: a word without its own tokens would be cut wrongly from now on
+                self._learned.clear()
+                raise
 
     def _starts_in(self, word: bytes) -> list[int]:
         """Where the tokens of a word start."""
@@ -214,6 +219,10 @@ class _Table:
         """Which of the pairs are in the table, given their slots."""
         found: Flags = (self._first[slots] == pair[0]) & (self._second[slots] == pair[1])
         return found
+
+    def clear(self) -> None:
+        """Forget all pairs; no word is two zeros."""
+        self._first[:] = self._second[:] = 0
 
     def put(self, pair: Pair) -> Offsets:
         """The slots that the pairs have now."""

@@ -7,11 +7,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench import folder, formats, grep, incremental, keywords, parallel, queries, scale, small
+from tests.bench import folder, formats, fuzz, grep, incremental, keywords, parallel, queries, scale, small
 
 BENCHES = {
     "small": small.run,
     "formats": formats.run,
+    "fuzz": fuzz.run,
     "folder": folder.run,
     "incremental": incremental.run,
     "parallel": parallel.run,

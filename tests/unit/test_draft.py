@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,10 +19,12 @@ from uuid import uuid4
 import pytest
 
 from api.stack.programs import ROOT
+from schemas.document import Document
 from schemas.source import ChunkSettings, EmbedderProfile
 from schemas.status import Reason
 from schemas.tool import IndexSettings
-from worker import draft, lease, memory, parse
+from worker import chunk, draft, lease, memory, parse, processor
+from worker.chunk.measure import Measure, Piece
 from worker.draft import Run, draft_all
 from worker.keywords import VERSION
 from worker.lease import Lease
@@ -75,19 +81,19 @@ def test_a_slice_that_holds_very_much_begins_no_further_file(tmp_path: Path, mon
 
 
 def test_a_file_may_take_its_processor_time_however_busy_the_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lease, "PARSE_SECONDS", 0.2)
+    monkeypatch.setattr(lease, "BEYOND", 2)
     monkeypatch.setattr(lease, "_BUSY", 1000)
     child = os.fork()
     if not child:
         held = Lease()
-        held.parsing()
+        held.parsing(0.1)
         time.sleep(0.4)
         held._end_endless_parsing()
         while True:
             held._end_endless_parsing()
     _, status, usage = os.wait4(child, 0)
     assert os.WTERMSIG(status) == signal.SIGKILL
-    assert usage.ru_utime + usage.ru_stime >= lease.PARSE_SECONDS
+    assert usage.ru_utime + usage.ru_stime >= 0.2
 
 
 @pytest.mark.parametrize(("version", "anew"), [(f"markdown-2 {VERSION}", False), ("markdown-2", True)])
@@ -132,6 +138,7 @@ CUTTER = """
 import sys
 from schemas.document import Document
 from schemas.errors import FileError
+from schemas.document import Document
 from schemas.source import ChunkSettings
 from worker.chunk import chunk
 from worker.memory import Bounded
@@ -191,3 +198,67 @@ def test_a_text_is_not_counted_before_its_memory_is_bounded(tmp_path: Path, monk
     made = draft.draft(run, claim("a.txt"))
     assert made.failure is not None
     assert (made.failure.reason, "PARSE_MEMORY_MB" in made.failure.message) == (Reason.TOO_LARGE, True)
+
+
+def endless(text: str) -> None:
+    """What never ends, whatever of its errors it swallows once."""
+    with suppress(BaseException):
+        for _ in iter(int, 1):
+            pass
+    for _ in iter(int, 1):
+        pass
+
+
+def backtracking(text: str) -> None:
+    """A pattern whose time doubles with each character."""
+    re.match(r"(a+)+$", "a" * 60 + "b")
+
+
+@pytest.mark.parametrize("cut", [endless, backtracking])
+def test_cutting_ends_with_its_processor_time_and_costs_no_other_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: Callable[[str], None]
+) -> None:
+    def slow(limits: Measure, document: Document) -> Iterator[Piece]:
+        if "slow" in document.text:
+            cut(document.text)
+        yield from chunk._lines(limits, document)
+
+    monkeypatch.setitem(chunk._CUTTERS, "lines", slow)
+    cl100k()
+    names = ["a.txt", "b.txt", "c.txt"]
+    for name in names:
+        (tmp_path / name).write_text("slow\n" if name == "b.txt" else "text\n")
+    before = signal.getsignal(signal.SIGPROF)
+    first, late, last = draft_all(run_over(tmp_path, Limits(seconds=0.5)), [claim(name) for name in names])
+    assert first.placed
+    assert last.placed
+    assert late.failure is not None
+    assert (late.failure.reason, late.placed) == (Reason.TOO_LARGE, [])
+    assert "PARSE_SECONDS (0.5 s); split it or raise that setting." in late.failure.message
+    assert signal.getsignal(signal.SIGPROF) is before
+    assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
+
+
+def test_work_has_all_its_time_beside_threads_that_are_busy() -> None:
+    done = threading.Event()
+
+    def busy() -> None:
+        while not done.is_set():
+            pass
+
+    others = [threading.Thread(target=busy, daemon=True) for _ in range(3)]
+    for other in others:
+        other.start()
+
+    def work() -> float:
+        began = time.thread_time()
+        while time.thread_time() - began < 0.3:
+            pass
+        return time.thread_time() - began
+
+    try:
+        assert processor.limited(0.6, work) >= 0.3
+    finally:
+        done.set()
+        for other in others:
+            other.join()

@@ -16,8 +16,9 @@ class Limits:
     """Bounds of one file.
 
     `seconds` and `memory_bytes` hold for isolated formats, which are read in a process of their own: the seconds are of
-    processor time, of that process and again of Tesseract; of converters of .doc they are by the clock. `ocr_languages`
-    are those of text in pictures, as Tesseract calls them, joined by "+".
+    processor time, of that process and again of Tesseract; of converters of .doc they are by the clock. The worker's
+    own reading and cutting has so many seconds, too. `ocr_languages` are those of text in pictures, as Tesseract calls
+    them, joined by "+".
     """
 
     max_pages: int = 5_000

@@ -18,7 +18,7 @@ from worker.state import files
 
 _parse = parse.parse
 _embed = LocalEmbedder.embed
-lease.PARSE_SECONDS = 1.5
+lease.BEYOND = 1.5 / 60
 files.MAX_DEATHS = 1
 
 
