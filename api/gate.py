@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from fastapi import Request
@@ -26,6 +26,10 @@ from worker.state import keys
 
 #: Seconds in which the headers of a request must have come in, and its body unless it is an upload.
 HEADER_SECONDS, BODY_SECONDS = 20.0, 60.0
+#: Seconds in which a client that is behind must take so many bytes of its answer, or all of it.
+STALLED_SECONDS, STALLED_BYTES = 20.0, 1 << 16
+#: Bytes of answers that a process holds for clients that are behind, at most; who has been so for longest is dropped.
+MOST_UNSENT = 256 << 20
 
 _SAFE = {"GET", "HEAD", "OPTIONS"}
 _UPLOADS = re.compile(r"/api/projects/[^/]+/uploads")
@@ -150,9 +154,15 @@ def _check_same_site(request: Request) -> None:
 
 
 class TimedProtocol(HttpToolsProtocol):
-    """Uvicorn's protocol, with an end to connections that never complete their headers; uvicorn waits for ever."""
+    """Uvicorn's protocol, with an end to connections that never complete their headers or never read their answers.
 
+    Uvicorn waits for ever, and holds whatever was not sent.
+    """
+
+    #: Those whose client is behind, and the bytes that were unsent when that was last looked at.
+    _behind: ClassVar[dict[TimedProtocol, int]] = {}
     _deadline: asyncio.TimerHandle | None = None
+    _look: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         """See asyncio."""
@@ -162,7 +172,43 @@ class TimedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio."""
         self._stop_waiting()
+        self._caught_up()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """See asyncio."""
+        super().pause_writing()
+        self._behind[self] = self.transport.get_write_buffer_size()
+        self._look = self.loop.call_later(STALLED_SECONDS, self._look_at_reader)
+        # a transport that is being aborted may still pause another, so no iteration over the table itself
+        for protocol in list(self._behind):
+            if sum(other.transport.get_write_buffer_size() for other in self._behind) <= MOST_UNSENT:
+                break
+            protocol.drop()
+
+    def resume_writing(self) -> None:
+        """See asyncio."""
+        self._caught_up()
+        super().resume_writing()
+
+    def drop(self) -> None:
+        """Close the connection without sending the rest."""
+        self._caught_up()
+        self.transport.abort()
+
+    def _look_at_reader(self) -> None:
+        before, left = self._behind[self], self.transport.get_write_buffer_size()
+        if before - left < STALLED_BYTES:
+            self.drop()
+            return
+        self._behind[self] = left
+        self._look = self.loop.call_later(STALLED_SECONDS, self._look_at_reader)
+
+    def _caught_up(self) -> None:
+        self._behind.pop(self, None)
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
 
     def on_message_begin(self) -> None:
         """See httptools."""
