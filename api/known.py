@@ -41,6 +41,12 @@ class Kept(Generic[Key, Value]):
             kept, forgotten = self._values.get(key), self._forgotten
         return self._look(key, forgotten) if kept is None else kept
 
+    def anew(self, key: Key) -> Value | None:
+        """The value as it is now."""
+        with self._lock:
+            forgotten = self._forgotten
+        return self._look(key, forgotten)
+
     def forget(self) -> None:
         """Look everything up again, what is being looked up at this moment too."""
         with self._lock:

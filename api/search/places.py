@@ -152,7 +152,8 @@ def _local(resources: Resources, project_id: str, path: str) -> list[Place]:
     # by the path without links, `check` finds out what is outside of the roots
     try:
         real = real_path(path)
-        folder, name = os.path.split(real) if stat.S_ISREG(Path(real).stat().st_mode) else (real, "")
+        # what is missing is looked up like what was not granted, so that the time does not tell one from the other
+        folder, name = os.path.split(real) if _is_file(real) else (real, "")
         source = LocalSource(kind="local", path=folder)
         resources.source(project_id, source).check()
     except OSError:
@@ -161,6 +162,13 @@ def _local(resources: Resources, project_id: str, path: str) -> list[Place]:
         _pass_on(error)
         return []
     return [Place(path, real.rstrip("/"), source, os.fsencode(name) or None)]
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return stat.S_ISREG(Path(path).stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return False
 
 
 def _nodes(resources: Resources, project_id: str, path: str) -> list[Place]:

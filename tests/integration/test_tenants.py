@@ -1,0 +1,243 @@
+"""What a project's key, and no key, is answered for what belongs to another: the same as for what does not exist."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import psycopg
+import pytest
+from fastapi.testclient import TestClient
+
+from api.known import Kept
+from api.main import create_app
+from tests.integration.test_keys import call, foldex, new_key
+from tests.service import TOOLS, NewService, Service, checked, eventually, service
+from worker.settings import LOCAL_MODEL, Settings
+
+Ids = dict[str, str]
+Call = dict[str, Any]
+
+PROJECTS, TOOL = "/api/projects/{project_id}", f"{TOOLS}/{{tool_id}}"
+NODES = f"{PROJECTS}/nodes"
+FILES = {"files": ("a.md", b"# text")}
+#: Answered to everybody, of no project.
+OPEN = {("GET", path) for path in ("/healthz", "/readyz", "/metrics")}
+#: How each route is called; `{…}` in a body or a parameter is an id. A further call is one more way in.
+CALLS: dict[tuple[str, str], list[Call]] = {
+    ("POST", TOOLS): [
+        {"json": {"project_id": "{project_id}", "node_id": "{node_id}"}},
+        {"json": {"project_id": "{project_id}", "source": {"kind": "local", "path": "{place}"}}},
+        {"json": {"project_id": "{project_id}", "source": {"kind": "s3", "bucket": "{bucket}", "prefix": ""}}},
+    ],
+    ("GET", TOOLS): [{"params": {"project_id": "{project_id}"}}],
+    ("GET", TOOL): [{}],
+    ("DELETE", TOOL): [{}],
+    ("PATCH", TOOL): [{"json": {"name": "x"}}],
+    ("GET", f"{TOOL}/status"): [{}],
+    ("GET", f"{TOOL}/tasks"): [{}],
+    ("GET", f"{TOOL}/files"): [{}],
+    ("GET", f"{TOOL}/files/{{file_id}}"): [{}],
+    ("POST", f"{TOOL}/reindex"): [{}, {"json": {"paths": ["a.py"]}}],
+    ("POST", f"{TOOL}/cancel"): [{}],
+    ("POST", f"{TOOL}/retry"): [{}],
+    ("GET", f"{TOOL}/events"): [{}],
+    ("POST", f"{TOOL}/query"): [
+        {"json": {"query": "x", "mode": "keyword"}},
+        {"json": {"query": "x", "mode": "keyword", "filters": {"file_ids": ["{file_id}"]}}},
+    ],
+    ("POST", f"{TOOL}/grep"): [{"json": {"pattern": "x"}}],
+    ("GET", f"{TOOL}/symbols"): [{"params": {"name": "ledger"}}],
+    ("GET", f"{TOOL}/references"): [{"params": {"name": "ledger"}}, {"params": {"file_id": "{file_id}"}}],
+    ("GET", f"{TOOL}/symbols/callers"): [{"params": {"name": "ledger"}}],
+    ("GET", f"{TOOL}/symbols/callees"): [{"params": {"name": "ledger", "file_id": "{file_id}"}}],
+    ("GET", f"{TOOL}/chunks/{{chunk_id}}"): [{}],
+    ("POST", "/api/search"): [
+        {"json": {"project_id": "{project_id}", "query": "x", "mode": "keyword", "tool_ids": ["{tool_id}"]}},
+        {"json": {"project_id": "{project_id}", "query": "x", "mode": "keyword", "paths": ["{place}"]}},
+        {"json": {"project_id": "{project_id}", "query": "x", "mode": "keyword", "paths": ["s3://{bucket}/a"]}},
+    ],
+    ("POST", NODES): [{"json": {"name": "x", "type": "folder", "parent_id": "{node_id}"}}],
+    ("GET", f"{NODES}/{{node_id}}"): [{}],
+    ("PATCH", f"{NODES}/{{node_id}}"): [{"json": {"name": "x"}}],
+    ("DELETE", f"{NODES}/{{node_id}}"): [{}],
+    ("POST", f"{PROJECTS}/uploads"): [
+        {"params": {"parent_id": "{node_id}"}, "files": FILES},
+        {"data": {"parent_id": "{node_id}"}, "files": FILES},
+    ],
+    ("DELETE", PROJECTS): [{}],
+}
+#: What a caller cannot be told about by an own project's or tool's answer.
+PARTS = ("{file_id}", "{chunk_id}", "{node_id}", "{place}", "{bucket}", "['{tool_id}']")
+
+
+@pytest.fixture(scope="module")
+def running(new_service: NewService, root: Path, s3: dict[str, str]) -> Iterator[Service]:
+    env = {**s3, "DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(root), "AUTH": "on"}
+    with new_service(partial(service), **env, S3_BUCKET="contents") as started:
+        yield started
+
+
+def indexed(running: Service, root: Path, project: str) -> tuple[str, Ids]:
+    """A project's key, and ids of all that it has."""
+    key, place = new_key(running, project), root / project
+    place.mkdir()
+    (place / "a.py").write_text("def ledger():\n    return entry()\n")
+    assert foldex(running, "grants", "add", project, str(place)).returncode == 0
+    source = {"kind": "local", "path": str(place)}
+    tool = checked(call(running, "POST", TOOLS, key, project_id=project, source=source), 202)["tool_id"]
+    folder = checked(call(running, "POST", f"/api/projects/{project}/nodes", key, name="f", type="folder"), 201)["id"]
+    eventually(
+        lambda: call(running, "GET", f"{TOOLS}/{tool}/status", key).json()["status"] == "ready", 60, running.logs
+    )
+    (file,) = call(running, "GET", f"{TOOLS}/{tool}/files", key).json()["items"]
+    (hit,) = call(running, "POST", f"{TOOLS}/{tool}/query", key, query="ledger", mode="keyword").json()["results"]
+    ids = {"project_id": project, "tool_id": tool, "node_id": folder, "place": str(place), "bucket": f"of-{project}"}
+    return key, {**ids, "file_id": file["file_id"], "chunk_id": hit["chunk_id"]}
+
+
+@pytest.fixture(scope="module")
+def theirs(running: Service, root: Path, s3: dict[str, str]) -> Ids:
+    import boto3
+
+    boto3.client("s3", endpoint_url=s3["S3_ENDPOINT_URL"]).create_bucket(Bucket="of-first")
+    return indexed(running, root, "first")[1]
+
+
+@pytest.fixture(scope="module")
+def mine(running: Service, root: Path) -> tuple[str, Ids]:
+    return indexed(running, root, "second")
+
+
+@pytest.fixture(scope="module")
+def client(running: Service) -> Iterator[TestClient]:
+    """An API of this process over the service's database."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in running.env.items():
+            patch.setenv(name, value)
+        app = create_app(Settings())
+        # what is kept stays so, lest statements depend on the clock
+        known = app.state.known
+        known.indexes, known.projects = Kept(known.indexes._read, 3600), Kept(known.projects._read, 3600)
+        yield TestClient(app)
+
+
+def routes(running: Service) -> list[tuple[str, str]]:
+    """All routes, as the application itself tells them."""
+    paths = running.get("/openapi.json")["paths"]
+    return [(method.upper(), path) for path, methods in paths.items() for method in methods]
+
+
+def nobodys(root: Path) -> Ids:
+    ids = {name: str(uuid4()) for name in ("tool_id", "node_id", "file_id", "chunk_id")}
+    return {**ids, "project_id": "nobody", "place": str(root / "nobody"), "bucket": "of-nobody"}
+
+
+def filled(value: Any, ids: Ids) -> Any:
+    """A call with ids in place of their names."""
+    if isinstance(value, str):
+        for name, id_ in ids.items():
+            value = value.replace(f"{{{name}}}", id_)
+        return value
+    if isinstance(value, dict):
+        return {name: filled(inner, ids) for name, inner in value.items()}
+    return [filled(inner, ids) for inner in value] if isinstance(value, list) else value
+
+
+@contextmanager
+def counted() -> Iterator[list[str]]:
+    """Statements that this process sends to Postgres meanwhile."""
+    sent: list[str] = []
+    execute = psycopg.Cursor.execute
+
+    def counting(self: Any, query: Any, *args: Any, **options: Any) -> Any:
+        # connections are set up and tested whenever the pool likes
+        if not any(part in str(query)[:40] for part in ("SET ", "'SELECT 1'", "SHOW ")) and query != "SELECT 1":
+            sent.append(str(query)[:200])
+        return execute(self, query, *args, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(psycopg.Cursor, "execute", counting)
+        yield sent
+
+
+def answered(client: TestClient, key: str, route: tuple[str, str], asked: Call, ids: Ids) -> tuple[int, str, list[str]]:
+    """Status, text with the ids' names, and the statements sent, for it twice: the first answer may be kept."""
+    method, path = route
+    headers = {"Authorization": f"Bearer {key}"}
+    with counted() as sent:
+        for _ in range(2):
+            answer = client.request(method, filled(path, ids), headers=headers, **filled(asked, ids))
+    text = answer.text
+    for name, id_ in ids.items():
+        text = text.replace(id_, f"{{{name}}}")
+    return answer.status_code, text, sent
+
+
+def test_every_route_is_walked(running: Service) -> None:
+    assert set(routes(running)) == set(CALLS) | OPEN
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("route", CALLS, ids=" ".join)
+def test_what_is_anothers_is_answered_as_what_does_not_exist(
+    client: TestClient, root: Path, theirs: Ids, mine: tuple[str, Ids], route: tuple[str, str], own: bool
+) -> None:
+    """With `own`, parts of another's are asked for through the caller's own project and tool."""
+    key, ids = mine
+    # the caller's own key and tool are kept from here on
+    body = {"query": "x", "mode": "keyword"}
+    client.post(f"{TOOLS}/{ids['tool_id']}/query", json=body, headers={"Authorization": f"Bearer {key}"})
+    for asked in CALLS[route]:
+        held = {name: ids[name] for name in ("project_id", "tool_id")} if own else {}
+        if own and "tool_ids" in str(asked):
+            held.pop("tool_id")
+        if own and not any(part in f"{route}{asked}" for part in PARTS):
+            continue
+        there, missing = ({**some, **held} for some in (theirs, nobodys(root)))
+        found, not_found = (answered(client, key, route, asked, some) for some in (there, missing))
+        assert found[:2] == not_found[:2]
+        assert found[2] == not_found[2]
+        assert own or found[0] in {404, 422}
+
+
+@pytest.mark.parametrize("route", CALLS, ids=" ".join)
+def test_without_a_valid_key_all_is_unauthorized_alike(
+    running: Service, root: Path, theirs: Ids, route: tuple[str, str], revoked: str
+) -> None:
+    said = set()
+    for ids in (theirs, nobodys(root)):
+        for asked in CALLS[route]:
+            for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Bearer {revoked}"}):
+                method, path = route
+                answer = running.client.request(method, filled(path, ids), headers=headers, **filled(asked, ids))
+                said.add((answer.status_code, answer.text, answer.headers["www-authenticate"]))
+    assert {status for status, *_ in said} == {401}
+    assert len(said) == 1
+
+
+@pytest.fixture(scope="module")
+def revoked(running: Service) -> str:
+    key = new_key(running, "first")
+    listed = foldex(running, "keys", "list", "first").stdout.splitlines()
+    assert foldex(running, "keys", "revoke", listed[-1].split()[0]).returncode == 0
+    eventually(lambda: call(running, "GET", TOOLS, key).status_code == httpx.codes.UNAUTHORIZED, 20)
+    return key
+
+
+@pytest.mark.parametrize("route", [route for route in CALLS if route[0] != "GET"], ids=" ".join)
+def test_a_revoked_key_is_refused_before_the_body_is_read(
+    running: Service, theirs: Ids, revoked: str, route: tuple[str, str]
+) -> None:
+    host, port = running.client.base_url.host, running.client.base_url.port
+    for sent in ("", f"Authorization: Bearer {revoked}\r\n"):
+        with socket.create_connection((host, port), timeout=20) as caller:
+            head = f"{route[0]} {filled(route[1], theirs)} HTTP/1.1\r\nHost: {host}:{port}\r\n{sent}"
+            caller.sendall(f"{head}Content-Length: 99999\r\n\r\n[".encode())
+            assert caller.recv(65536).startswith(b"HTTP/1.1 401 ")
