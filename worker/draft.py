@@ -18,11 +18,12 @@ import structlog
 from schemas.document import Chunk, Content, Definition, Reference, text_hash
 from schemas.errors import FileError
 from schemas.status import FileStatus, Reason
-from worker import keywords, parse, processor, types
+from worker import keywords, parse, processor
 from worker.catalog import parsed_name
 from worker.chunk import chunk
 from worker.embed import Embedder
 from worker.embed.budget import Budget
+from worker.formats import by_name
 from worker.lease import Lease
 from worker.memory import Bounded
 from worker.sources import Source
@@ -182,7 +183,7 @@ def _listed(run: Run, claim: Claim, reason: Reason) -> FileError:
 
 def _renamed(claim: Claim) -> bool:
     """Whether the file's name tells another format or language than the one it was indexed under."""
-    return claim.live_path is not None and types.of(claim.live_path) != types.of(claim.path)
+    return claim.live_path is not None and by_name.of(claim.live_path) != by_name.of(claim.path)
 
 
 def _read(run: Run, made: Draft) -> None:

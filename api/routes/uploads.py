@@ -18,8 +18,8 @@ from api.problems import RESPONSES
 from api.routes.nodes import ProjectId, announced
 from schemas.document import extension, told_type
 from schemas.errors import Invalid, SourceError, TooLarge
-from schemas.magic import HEAD, kind_of
 from schemas.node import Refused, Upload, Uploaded
+from worker.formats.magic import HEAD, kind_of
 from worker.objects import Writer
 from worker.resources import Resources
 from worker.state import content, uploads

@@ -12,11 +12,11 @@ from api.leaving import Left
 from schemas.errors import SourceError
 from schemas.search import Note, Refresh
 from worker import app as queue
+from worker.formats.by_name import is_of
 from worker.resources import Resources
 from worker.sources import pages
 from worker.state import freshness, tasks, verbs
 from worker.state.tools import Index
-from worker.types import is_of
 
 #: Seconds that the comparing of a folder takes, at most: some ten thousand files.
 COMPARE_SECONDS = 2.0

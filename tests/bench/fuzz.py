@@ -13,8 +13,8 @@ from pathlib import Path
 from schemas.errors import FileError
 from schemas.source import ChunkSettings
 from worker.chunk import chunk
+from worker.formats.by_content import detect
 from worker.parse import Limits, isolated
-from worker.parse.content import detect
 from worker.parse.reading import read
 from worker.tokens import cl100k
 

@@ -21,8 +21,9 @@ from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
 from tests.contract.samples import DATA, LIMITS, PACKAGES, SAMPLES, expected, helper, of, refused, zipped
-from worker.formats import BY_EXTENSION, FORMATS, Format
-from worker.parse import Limits, parse, refusal, type_of, types, version
+from worker.formats import unsupported
+from worker.formats.registry import BY_EXTENSION, FORMATS, Format
+from worker.parse import Limits, parse, refusal, type_of, version
 
 __all__ = ["helper"]
 FUZZ_SECONDS = 4.0
@@ -32,7 +33,7 @@ BINARY = [path for path in SAMPLES if (found := BY_EXTENSION.get(path.suffix[1:]
 def can_read(path: Path) -> bool:
     """Whether this machine has what the sample's format needs."""
     needed = BY_EXTENSION.get(path.suffix[1:])
-    return needed is None or needed.type not in {"doc", "image"} or bool(types.programs(needed.programs))
+    return needed is None or needed.type not in {"doc", "image"} or bool(unsupported.programs(needed.programs))
 
 
 # samples
@@ -42,7 +43,7 @@ def can_read(path: Path) -> bool:
 def test_a_sample_becomes_what_is_expected(path: Path) -> None:
     head, text = expected(path)
     if "reason" in head:
-        if head["reason"] == Reason.NEEDS_OCR and types.programs(("tesseract",)):
+        if head["reason"] == Reason.NEEDS_OCR and unsupported.programs(("tesseract",)):
             assert parse(path.name, path.read_bytes(), LIMITS).text
         else:
             assert refused(path.name, path.read_bytes()).reason == head["reason"]

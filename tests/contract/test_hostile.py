@@ -32,7 +32,8 @@ from tests.contract.samples import (
     with_member,
     zipped,
 )
-from worker.parse import Limits, isolated, longest, parse, types, version
+from worker.formats import unsupported
+from worker.parse import Limits, isolated, longest, parse, version
 from worker.sources.local import LocalFolder
 
 __all__ = ["helper"]
@@ -409,9 +410,9 @@ def tesseract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     isolated.stop()
-    types.programs.cache_clear()
+    unsupported.programs.cache_clear()
     yield
-    types.programs.cache_clear()
+    unsupported.programs.cache_clear()
     isolated.stop()
 
 

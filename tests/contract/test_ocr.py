@@ -20,7 +20,8 @@ import pytest
 from schemas.document import Document
 from schemas.status import Reason
 from tests.contract.samples import DATA, LIMITS, ROOT, helper, of, refused
-from worker.parse import Limits, doc, image, isolated, parse, pdf, types
+from worker.formats import unsupported
+from worker.parse import Limits, doc, image, isolated, parse, pdf
 
 __all__ = ["helper"]
 PILLOW = "install pillow (extra `ocr`) to run"
@@ -30,7 +31,7 @@ ImageFont = pytest.importorskip("PIL.ImageFont", reason=PILLOW)
 WORDS = "The ferry leaves the harbour at noon.\nPassengers with bicycles board first,\nthen those on foot."
 WHITE, BLACK, NOTHING = (255, 255, 255, 255), (0, 0, 0, 255), (0, 0, 0, 0)
 
-needs_tesseract = pytest.mark.skipif(not types.programs(("tesseract",)), reason="install tesseract-ocr to run")
+needs_tesseract = pytest.mark.skipif(not unsupported.programs(("tesseract",)), reason="install tesseract-ocr to run")
 
 
 def drawn(text: str = WORDS, *, ink: object = 0, ground: object = 255, mode: str = "L", size: int = 30) -> Any:
@@ -175,7 +176,7 @@ esac
 
 def _forget() -> None:
     """What is known of the programs of this machine, here and in the helper."""
-    types.programs.cache_clear()
+    unsupported.programs.cache_clear()
     image._data.cache_clear()
     isolated.stop()
 
@@ -227,7 +228,7 @@ def test_the_processor_time_of_all_pages_counts() -> None:
 
 @pytest.mark.parametrize("program", ["catdoc", "antiword"])
 def test_each_converter_reads_the_sample_each_time(program: str, tmp_path: Path) -> None:
-    if not types.programs((program,)):
+    if not unsupported.programs((program,)):
         pytest.skip(f"install {program} to run")
     wanted = of("doc/diary.doc.expected").decode().partition("\n\n")[2].split()
     file = tmp_path / "file.doc"
@@ -239,7 +240,7 @@ def test_each_converter_reads_the_sample_each_time(program: str, tmp_path: Path)
 
 
 def test_text_before_pictures_comments_and_breaks_of_columns_is_read_by_catdoc() -> None:
-    if "catdoc" not in types.programs(("catdoc",)):
+    if "catdoc" not in unsupported.programs(("catdoc",)):
         pytest.skip("install catdoc to run")
     lines = [" ".join(line.split()) for line in doc.read(of("pier.doc"), LIMITS).text.split("\n")]
     assert lines[1] == "In winter the lower planks are under water at high tide, and boats keep away. Żółw says: wait."

@@ -11,7 +11,8 @@ from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
 from tests.contract.test_ocr import needs_tesseract, saved
-from worker.parse import Limits, parse, pdf, types
+from worker.formats import unsupported
+from worker.parse import Limits, parse, pdf
 
 LIMITS = Limits(seconds=60)
 
@@ -92,7 +93,7 @@ def test_a_page_with_a_picture_keeps_its_own_text(pictures: list[Any], text: str
 
 
 def without_tesseract(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(types, "programs", lambda _: ())
+    monkeypatch.setattr(unsupported, "programs", lambda _: ())
 
 
 def test_a_scan_that_only_has_stamps_is_never_indexed_by_them(monkeypatch: pytest.MonkeyPatch) -> None:

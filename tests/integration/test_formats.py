@@ -11,7 +11,7 @@ import pytest
 from schemas.status import Reason
 from tests.contract.samples import SAMPLES, expected
 from tests.service import NewService, Service
-from worker.parse import types
+from worker.formats import unsupported
 from worker.settings import LOCAL_MODEL
 
 
@@ -35,9 +35,9 @@ def running(new_service: NewService, folder: Path) -> Iterator[Service]:
 def wanted(sample: Path) -> set[tuple[str, str | None]]:
     """The outcomes a sample may have on this machine."""
     reason = expected(sample)[0].get("reason")
-    if sample.suffix == ".doc" and not types.programs(("catdoc", "antiword", "soffice", "libreoffice")):
+    if sample.suffix == ".doc" and not unsupported.programs(("catdoc", "antiword", "soffice", "libreoffice")):
         return {("skipped", Reason.UNSUPPORTED_TYPE)}
-    if reason == Reason.NEEDS_OCR and types.programs(("tesseract",)):
+    if reason == Reason.NEEDS_OCR and unsupported.programs(("tesseract",)):
         # its version and its languages tell whether it finds words
         return {("indexed", None), ("skipped", Reason.NO_TEXT)}
     return {("skipped", str(reason)) if reason else ("indexed", None)}

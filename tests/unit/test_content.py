@@ -9,8 +9,8 @@ import zipfile
 import pytest
 
 from schemas.status import Reason
-from worker.parse.mime import mime_of
-from worker.parse.tooled import by_a_tool
+from worker.formats.mime import mime_of
+from worker.ignore.generated import by_a_tool
 
 OFFICE = "application/vnd.openxmlformats-officedocument"
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from worker.formats import BY_TYPE
+from worker.formats.registry import BY_TYPE
 from worker.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]

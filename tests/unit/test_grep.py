@@ -31,13 +31,13 @@ from schemas.document import AS_WRITTEN, Content, Entry, Page
 from schemas.errors import Invalid, SourceError
 from schemas.grep import MAX_SPAN, Grep
 from schemas.search import Filters
-from worker.formats import BY_EXTENSION, BY_TYPE
+from worker.formats.by_name import _LANGUAGE_OF
+from worker.formats.registry import BY_EXTENSION, BY_TYPE
 from worker.ignore import Rules
 from worker.parse import Limits, parse
 from worker.parse.text import decode
 from worker.sources.local import LocalFolder
 from worker.sources.names import Names, walk
-from worker.types import _LANGUAGE_OF
 
 DATA = Path(__file__).parents[1] / "data"
 TEXT = "Éa b-1\r\n\n[x]&&~y\tz_9\r\nend é-\nª٣ \rfin <w> (m) a{,5}"

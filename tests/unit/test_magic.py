@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from schemas.magic import HEAD, kind_of
 from tests.contract.samples import SAMPLES
+from worker.formats.magic import HEAD, kind_of
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from schemas.errors import FileError
 from schemas.source import ChunkSettings
 from schemas.status import Reason
 from worker import parse as parsers
-from worker.formats import BY_TYPE
+from worker.formats.registry import BY_TYPE
 from worker.memory import Bounded
 from worker.parse import Limits, version
 from worker.parse.grammar import is_known

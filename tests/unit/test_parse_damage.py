@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.formats import FORMATS
+from worker.formats.registry import FORMATS
 from worker.parse import asciidoc, csv, email, html, jsonl, markdown, notebook, org, rst, rtf, tex, toml, xml, yaml
 from worker.parse import json as json_
 from worker.parse.limits import Limits

@@ -5,14 +5,15 @@ from __future__ import annotations
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker import types as names
-from worker.parse import isolated, types
-from worker.parse.content import detect
+from worker.formats import by_name as names
+from worker.formats import unsupported
+from worker.formats.by_content import detect
+from worker.formats.mime import mime_of
+from worker.ignore.generated import by_a_tool
+from worker.parse import isolated
 from worker.parse.grammar import is_known
 from worker.parse.limits import Limits
-from worker.parse.mime import mime_of
 from worker.parse.reading import read
-from worker.parse.tooled import by_a_tool
 
 __all__ = ["Limits", "by_a_tool", "language_of", "longest", "mime_of", "parse", "refusal", "type_of", "version"]
 
@@ -68,7 +69,7 @@ def longest(name: str, data: bytes, limits: Limits) -> float | None:
 
 def refusal(name: str) -> FileError | None:
     """The outcome of a file whose name alone tells that it is not read, so that nobody reads its bytes."""
-    sentence = types.unsupported(name)
+    sentence = unsupported.unsupported(name)
     return FileError(Reason.UNSUPPORTED_TYPE, sentence) if sentence else None
 
 
@@ -89,4 +90,4 @@ def version(name: str) -> str:
     """
     format_, language = names.of(name)
     grammar = ["grammar"] if language and is_known(language) else []
-    return " ".join([f"{format_.type}-{format_.version}", *types.programs(format_.programs), *grammar])
+    return " ".join([f"{format_.type}-{format_.version}", *unsupported.programs(format_.programs), *grammar])

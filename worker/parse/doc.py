@@ -16,8 +16,8 @@ from pathlib import Path
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.formats import BY_TYPE
-from worker.parse import types
+from worker.formats import unsupported
+from worker.formats.registry import BY_TYPE
 from worker.parse.compound import without_signs
 from worker.parse.limits import Limits, too_large
 
@@ -36,7 +36,7 @@ _LEAST_OUTPUT = 64 << 20
 
 def read(data: bytes, limits: Limits) -> Document:
     """The text of the document. Raises `FileError`: `unsupported_type` without a converter, `parse_failed`."""
-    programs = types.programs(BY_TYPE["doc"].programs)
+    programs = unsupported.programs(BY_TYPE["doc"].programs)
     if not programs:
         raise FileError(Reason.UNSUPPORTED_TYPE, MISSING)
     with tempfile.TemporaryDirectory() as folder:

@@ -25,9 +25,9 @@ import orjson
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.formats import BY_TYPE
+from worker.formats.by_content import PACKAGE
+from worker.formats.registry import BY_TYPE
 from worker.parse.confine import confine
-from worker.parse.content import PACKAGE
 from worker.parse.limits import Limits
 from worker.parse.reading import read
 

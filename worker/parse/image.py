@@ -12,7 +12,7 @@ from typing import Any
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.parse import types
+from worker.formats import unsupported
 from worker.parse.blocks import laid_out
 from worker.parse.limits import BUSY, Limits, too_large
 from worker.parse.skew import skew, turned
@@ -38,7 +38,7 @@ NOTHING = "Tesseract finds no text in the picture; if it shows some, save it lar
 
 def read(data: bytes, limits: Limits) -> Document:
     """The text in a picture, page by page. Raises `FileError`: `too_large`, `needs_ocr`, `no_text`, `parse_failed`."""
-    if not types.has_ocr():
+    if not unsupported.has_ocr():
         raise FileError(Reason.NEEDS_OCR)
     from PIL import Image
 
@@ -47,7 +47,7 @@ def read(data: bytes, limits: Limits) -> Document:
         frames = getattr(image, "n_frames", 1) if image.format in _PAGED else 1
         limits.check_pages(frames)
         _check_size(image)
-        if not types.programs(("tesseract",)):
+        if not unsupported.programs(("tesseract",)):
             raise FileError(Reason.NEEDS_OCR)
         text, pages = laid_out(_frames(image, frames, limits), limits)
     if not text.strip():

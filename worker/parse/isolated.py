@@ -29,7 +29,7 @@ import orjson
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.formats import Format
+from worker.formats.registry import Format
 from worker.parse import confine
 from worker.parse.helper import ANSWER, REQUEST
 from worker.parse.limits import BUSY, Limits, too_large

@@ -14,7 +14,8 @@ from pypdfium2 import raw
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.parse import outline, remarks, scan, types
+from worker.formats import unsupported
+from worker.parse import outline, remarks, scan
 from worker.parse.blocks import laid_out
 from worker.parse.image import NOTHING, recognise, spent
 from worker.parse.limits import Limits
@@ -88,7 +89,7 @@ def _texts(pdf: pypdfium2.PdfDocument, limits: Limits) -> Iterator[str]:
 
 def _shown(page: pypdfium2.PdfPage, text: str, until: float, limits: Limits) -> tuple[str, FileError | None]:
     """What Tesseract reads in a page's pictures, or why it is not asked or, where there is text besides, has failed."""
-    if not types.programs(("tesseract",)):
+    if not unsupported.programs(("tesseract",)):
         return "", FileError(Reason.NEEDS_OCR)
     try:
         return _recognised(scan.bare(page), until, limits), None

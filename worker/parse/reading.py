@@ -10,7 +10,7 @@ from importlib import import_module
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.formats import Format
+from worker.formats.registry import Format
 from worker.parse.limits import Limits
 from worker.parse.text import decode
 

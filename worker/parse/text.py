@@ -11,8 +11,8 @@ from unicodedata import category
 
 from schemas.document import Document
 from schemas.errors import FileError
-from schemas.magic import any_kind_of
 from schemas.status import Reason
+from worker.formats.magic import any_kind_of
 from worker.parse.limits import Limits
 
 #: Byte order marks, the longer ones first: that of UTF-16 begins that of UTF-32.

@@ -17,12 +17,12 @@ from schemas.document import AS_WRITTEN, Entry
 from schemas.errors import FileError, NotFound, SourceError
 from schemas.search import Note
 from schemas.status import FileStatus
+from worker.formats.by_name import is_of
 from worker.sources import Source, pages
 from worker.sources.local import LocalFolder
 from worker.state import chunks, texts
 from worker.state.files import file_id
 from worker.state.texts import Known, Stored
-from worker.types import is_of
 
 #: Seconds between two looks at whether anybody still waits.
 _PATIENCE = 0.1

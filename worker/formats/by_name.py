@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 
-from worker.formats import BY_EXTENSION, BY_TYPE, Format
+from worker.formats.registry import BY_EXTENSION, BY_TYPE, Format
 
 _LANGUAGES = {
     "bash": "sh bash zsh ksh",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schemas.magic import any_kind_of
-from worker import types
+from worker.formats import by_name
+from worker.formats.magic import any_kind_of
 
 #: Of what is no plain text, by its kind.
 _BINARY = {
@@ -109,7 +109,7 @@ def _of_zip(data: bytes) -> str:
 def _of_text(name: str, data: bytes) -> str:
     start = data[:256].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     begun = next((type_ for beginning, type_ in _BEGINNINGS.items() if start.startswith(beginning)), None)
-    format_, language = types.of(name)
+    format_, language = by_name.of(name)
     if begun and format_.type not in {"markdown", "code", "email", begun}:
         return _TEXT[begun] if not (begun == "xml" and b"<svg" in data[:_SAMPLE]) else "image/svg+xml"
     if format_.type == "xml" and b"<svg" in data[:_SAMPLE]:

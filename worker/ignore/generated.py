@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from schemas.status import Reason
-from worker import types
+from worker.formats import by_name
 
 #: Bytes a line has on average in scripts and styles that were packed; people stay below a hundred.
 _PACKED_LINE = 300
@@ -25,7 +25,7 @@ _SAYS_SO = re.compile(
 
 def by_a_tool(name: str, data: bytes) -> Reason | None:
     """`minified` or `generated` for code that no person wrote, by the length of its lines or what its head says."""
-    format_, language = types.of(name)
+    format_, language = by_name.of(name)
     if format_.type != "code":
         # documents may speak of such files, and data is as it is
         return None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from schemas.errors import FileError
-from schemas.magic import any_kind_of
 from schemas.status import Reason
-from worker import types
-from worker.formats import BY_EXTENSION, BY_TYPE, Format
+from worker.formats import by_name
+from worker.formats.magic import any_kind_of
+from worker.formats.registry import BY_EXTENSION, BY_TYPE, Format
 
 #: A document in a ZIP container; which one, its members tell, and they are only looked at in the helper process.
 PACKAGE = Format("package", "", "package", isolated=True)
@@ -21,7 +21,7 @@ def detect(name: str, data: bytes) -> tuple[Format, str | None]:
 
     Raises `FileError` (`unsupported_type`, `encrypted`) for what is known and not read.
     """
-    told = types.of(name)
+    told = by_name.of(name)
     found = _by_magic(data) or (_by_guess(told[0], data) if told[0].binary else None)
     return (found, None) if found else told
 

@@ -16,7 +16,7 @@ class Format:
     `read(text: str, language: str | None, limits: Limits)`. `version` is raised when parsing or chunking of the type
     changes: the next run parses its files again, in place. `isolated` formats have libraries that may crash or balloon:
     they are read in a helper process, except files of at most `harmless` bytes. A `binary` format that lacks what it
-    should begin with (`schemas.magic`) is text under a wrong name. `programs` can do more where one is on PATH.
+    should begin with (`worker.formats.magic`) is text under a wrong name. `programs` can do more where one is on PATH.
     """
 
     type: str

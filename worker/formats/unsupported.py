@@ -6,7 +6,7 @@ from functools import cache
 from importlib.util import find_spec
 from shutil import which
 
-from worker.types import split
+from worker.formats.by_name import split
 
 #: Types that hold no text, or none that is read, by what their owner can do about it.
 _UNSUPPORTED = {
