@@ -23,7 +23,8 @@ from worker.app import BULK, FAST, MAX_SLICES, SMALL_TASK, app, crowded, send, s
 from worker.catalog import Listing, list_folder
 from worker.draft import Draft, Run
 from worker.lease import Lease, leased
-from worker.parse import Limits, isolated
+from worker.parse import Limits
+from worker.parse.sandbox import client as sandbox
 from worker.pipeline import index_files
 from worker.privacy import close_home, keep_private
 from worker.resources import Resources, preload
@@ -83,14 +84,14 @@ def _keep_private(**_: Any) -> None:
 
 @signals.celeryd_after_setup.connect
 def _prepare_parsing(**_: Any) -> None:
-    refused = isolated.prepare()
+    refused = sandbox.prepare()
     if refused:
         log.warning("files are parsed with less protection: the system refuses some of it", refused=refused)
 
 
 @signals.worker_process_shutdown.connect
 def _stop_parsing(**_: Any) -> None:
-    isolated.stop(wait=False)
+    sandbox.stop(wait=False)
 
 
 @signals.worker_init.connect

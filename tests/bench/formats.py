@@ -16,8 +16,8 @@ from schemas.source import ChunkSettings
 from tests.bench.running import running
 from worker import parse
 from worker.chunk import chunk
-from worker.parse import isolated
-from worker.parse.grammar import grammar
+from worker.parse.code.grammar import grammar
+from worker.parse.sandbox import client as sandbox
 from worker.tokens import cl100k
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _languages() -> None:
             print(f"{path.name:12} no grammar is installed")
             continue
         print(f"{language:12}{''.join(_whole(path, known.parser, length) for length in LENGTHS)}")
-    isolated.stop()
+    sandbox.stop()
     print(
         "parse: tree-sitter alone, whole: parse, definitions, references, tokens and chunks, both in MB/CPU-s of this"
     )
@@ -113,7 +113,7 @@ def _whole(path: Path, parser: Parser, length: int) -> str:
 
 def _both() -> float:
     """Seconds of processor time of this process and the helper, as Linux counts them."""
-    helper = isolated._helper
+    helper = sandbox._helper
     # how the number of a process becomes that of its clock
     return time.process_time() + (time.clock_gettime(~helper.process.pid << 3 | 2) if helper else 0.0)
 

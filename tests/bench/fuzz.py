@@ -14,8 +14,9 @@ from schemas.errors import FileError
 from schemas.source import ChunkSettings
 from worker.chunk import chunk
 from worker.formats.by_content import detect
-from worker.parse import Limits, isolated
-from worker.parse.reading import read
+from worker.parse import Limits
+from worker.parse.sandbox import client as sandbox
+from worker.parse.sandbox.read import read
 from worker.tokens import cl100k
 
 #: The formats that people write by hand, and languages of code, whose syntax trees are made in the helper process.
@@ -74,6 +75,6 @@ def run(_: Path) -> None:
     print(f"{len(TOKENS)} tokens and {PAIRS} pairs, {SIZE:,} bytes of each; processor time of reading and cutting")
     for name in (*FORMATS, *LANGUAGES):
         seconds(f"a.{name}", "a b\n", 1000)
-        isolated.stop()
+        sandbox.stop()
         took, token = slowest(f"a.{name}", [*TOKENS, *pairs], SIZE)
         print(f"{name:6} {took * 1e6 / SIZE:5.2f} s/MB at most, of {token!r}", flush=True)

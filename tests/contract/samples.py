@@ -13,7 +13,8 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import pytest
 
 from schemas.errors import FileError
-from worker.parse import Limits, isolated, parse
+from worker.parse import Limits, parse
+from worker.parse.sandbox import client as sandbox
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data"
@@ -26,7 +27,7 @@ LIMITS = Limits()
 def helper() -> Iterator[None]:
     """No helper process outlives the tests of a module."""
     yield
-    isolated.stop()
+    sandbox.stop()
 
 
 def of(path: str) -> bytes:

@@ -17,7 +17,8 @@ import pytest
 
 from api.stack.processes import LEASH, Account, run_once
 from tests.contract.samples import DATA, LIMITS, ROOT, helper, of
-from worker.parse import isolated, parse
+from worker.parse import parse
+from worker.parse.sandbox import client as sandbox
 
 __all__ = ["helper"]
 linux = pytest.mark.skipif(sys.platform != "linux", reason="run on Linux: other systems confine no process")
@@ -50,7 +51,7 @@ tries = {{
     "read a file": lambda: open(place + "/secret").read(),
     "list a folder": lambda: os.listdir(place),
     "write a file": lambda: open(place + "/written", "w").close(),
-    "write to the code": lambda: open({str(ROOT / "worker/parse/confine.py")!r}, "ab").close(),
+    "write to the code": lambda: open({str(ROOT / "worker/parse/sandbox/confine.py")!r}, "ab").close(),
     "write a large file": large,
     "write a small file": small,
 }}
@@ -145,7 +146,7 @@ def needs_reach(user: int | None) -> bool:
 
 
 def refused_here() -> str:
-    command = [sys.executable, "-I", "-S", "worker/parse/confine.py"]
+    command = [sys.executable, "-I", "-S", "worker/parse/sandbox/confine.py"]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
@@ -174,32 +175,32 @@ def test_files_are_read_where_the_kernel_confines_nothing(place: Path, port: int
     # the control: without these measures, that is what could be done
     assert {"connect", "send a datagram", "read a file"} <= {*answer["done"]}
     assert "write a large file" not in answer["done"]
-    code = WITHOUT + "import runpy; runpy.run_path('worker/parse/confine.py', run_name='__main__')"
+    code = WITHOUT + "import runpy; runpy.run_path('worker/parse/sandbox/confine.py', run_name='__main__')"
     said = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert said.strip() == "a network namespace, Landlock"
 
 
 @linux
 def test_the_helper_inherits_no_socket() -> None:
-    isolated.stop()
+    sandbox.stop()
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.set_inheritable(True)
         parse("a.docx", of("docx/handbook.docx"), LIMITS)
-        assert isolated._helper is not None
-        handles = Path(f"/proc/{isolated._helper.process.pid}/fd").iterdir()
+        assert sandbox._helper is not None
+        handles = Path(f"/proc/{sandbox._helper.process.pid}/fd").iterdir()
         assert not [handle for handle in handles if str(handle.readlink()).startswith("socket")]
 
 
 def test_what_a_file_leaves_on_the_disk_goes_with_it_and_the_folder_with_the_helper() -> None:
-    isolated.stop()
+    sandbox.stop()
     parse("a.docx", of("docx/handbook.docx"), LIMITS)
-    assert isolated._helper is not None
-    left = Path(isolated._helper.directory)
-    assert psutil.Process(isolated._helper.process.pid).is_running()
+    assert sandbox._helper is not None
+    left = Path(sandbox._helper.directory)
+    assert psutil.Process(sandbox._helper.process.pid).is_running()
     (left / "folder").mkdir()
     (left / "folder" / "file").touch()
     (left / "link").symlink_to("/")
     parse("a.docx", of("docx/handbook.docx"), LIMITS)
     assert [*left.iterdir()] == []
-    isolated.stop()
+    sandbox.stop()
     assert not left.exists()

@@ -33,7 +33,8 @@ from tests.contract.samples import (
     zipped,
 )
 from worker.formats import unsupported
-from worker.parse import Limits, isolated, longest, parse, version
+from worker.parse import Limits, longest, parse, version
+from worker.parse.sandbox import client as sandbox
 from worker.sources.local import LocalFolder
 
 __all__ = ["helper"]
@@ -57,7 +58,7 @@ import psutil, sys, time
 parent, killed = psutil.Process(int(sys.argv[1])), 0
 while killed < 3:
     for child in parent.children():
-        if "worker.parse.helper" in child.cmdline() and child.cpu_times().user > 0.5:
+        if "worker.parse.sandbox.child" in child.cmdline() and child.cpu_times().user > 0.5:
             child.kill()
             killed += 1
     time.sleep(0.02)
@@ -230,8 +231,9 @@ def test_what_postgres_refuses_never_leaves_a_parser() -> None:
 READER = """
 import sys
 from schemas.errors import FileError
-from worker.parse import Limits, isolated, parse
-import worker.parse.json, worker.parse.markdown, worker.parse.csv, worker.parse.xml
+from worker.parse import Limits, parse
+from worker.parse.sandbox import client as sandbox
+import worker.parse.text.json, worker.parse.text.markdown, worker.parse.text.csv, worker.parse.text.xml
 
 def most():
     with open("/proc/self/status") as lines:
@@ -245,7 +247,7 @@ try:
     said = parse(name, data, Limits()).type
 except FileError as failure:
     said = failure.reason + " " + failure.message
-isolated.stop()
+sandbox.stop()
 print(most() - before, said)
 """
 
@@ -299,7 +301,7 @@ def test_a_gigabyte_in_one_line_is_listed_and_refused_without_being_read(tmp_pat
 
 
 def helpers() -> list[psutil.Process]:
-    return [p for p in psutil.Process().children() if "worker.parse.helper" in p.cmdline()]
+    return [p for p in psutil.Process().children() if "worker.parse.sandbox.child" in p.cmdline()]
 
 
 def test_one_helper_reads_many_files_and_is_replaced_when_it_dies() -> None:
@@ -316,7 +318,7 @@ def test_one_helper_reads_many_files_and_is_replaced_when_it_dies() -> None:
 def test_a_helper_that_dies_three_times_is_an_outcome() -> None:
     """The sheet would keep it busy for ever."""
     killer = subprocess.Popen([sys.executable, "-c", KILLER, str(os.getpid())])
-    isolated.stop()
+    sandbox.stop()
     try:
         assert refused("a.xlsx", endless_sheet(), Limits(seconds=30)).reason is Reason.CRASHED
     finally:
@@ -326,10 +328,10 @@ def test_a_helper_that_dies_three_times_is_an_outcome() -> None:
 
 
 def test_a_helper_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    isolated.stop()
+    sandbox.stop()
     with monkeypatch.context() as patched:
-        patched.setattr(isolated, "BUSY", 0)
-        patched.setattr(isolated, "_PATIENCE", 0.5)
+        patched.setattr(sandbox, "BUSY", 0)
+        patched.setattr(sandbox, "_PATIENCE", 0.5)
         failure = refused("a.xlsx", endless_sheet(), Limits(seconds=30))
     assert (failure.reason, "does not come to an end" in failure.message) == (Reason.CRASHED, True)
     assert helpers() == []
@@ -341,7 +343,7 @@ def test_an_answer_that_nobody_took_is_not_the_next_files(monkeypatch: pytest.Mo
 
     parse("a.pdf", of("pdf/tides.pdf"), LIMITS)
     with monkeypatch.context() as patched:
-        patched.setattr(isolated, "_read", interrupted)
+        patched.setattr(sandbox, "_read", interrupted)
         with pytest.raises(KeyboardInterrupt):
             parse("a.pdf", of("pdf/tides.pdf"), LIMITS)
     assert parse("a.odt", of("odt/garden.odt"), LIMITS).type == "odt"
@@ -349,7 +351,7 @@ def test_an_answer_that_nobody_took_is_not_the_next_files(monkeypatch: pytest.Mo
 
 def test_the_helper_has_no_sockets_no_secrets_and_no_heavy_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EMBEDDING_API_KEY", "made-up")
-    isolated.stop()
+    sandbox.stop()
     parse("a.docx", of("docx/handbook.docx"), LIMITS)
     (process,) = helpers()
     assert process.net_connections() == []
@@ -358,16 +360,16 @@ def test_the_helper_has_no_sockets_no_secrets_and_no_heavy_libraries(monkeypatch
     assert not [handle for handle in handles if handle.startswith("socket")]
     maps = Path(f"/proc/{process.pid}/maps").read_text()
     assert "psycopg" not in maps
-    modules = "import worker.parse.helper, sys; print(*sys.modules)"
+    modules = "import worker.parse.sandbox.child, sys; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", modules], cwd=ROOT, capture_output=True, text=True, check=True)
     assert not {"litellm", "psycopg", "celery", "numpy"} & set(loaded.stdout.split())
 
 
 def test_the_helper_dies_with_its_parent() -> None:
     code = (
-        "import os, sys, time; from worker.parse import Limits, isolated, parse\n"
+        "import os, sys, time; from worker.parse import Limits, parse; from worker.parse.sandbox import client\n"
         "parse('a.pdf', open(sys.argv[1], 'rb').read(), Limits())\n"
-        "print(isolated._helper.process.pid, flush=True); time.sleep(600)\n"
+        "print(client._helper.process.pid, flush=True); time.sleep(600)\n"
     )
     command = [sys.executable, "-c", code, str(DATA / "pdf" / "tides.pdf")]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as parent:
@@ -386,7 +388,7 @@ def test_a_fork_has_a_helper_of_its_own() -> None:
     child = os.fork()
     if child == 0:
         good = parse("a.pdf", of("pdf/tides.pdf"), LIMITS).type == "pdf" and helpers() != [first]
-        isolated.stop()
+        sandbox.stop()
         os._exit(0 if good else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert parse("a.pdf", of("pdf/tides.pdf"), LIMITS).type == "pdf"
@@ -409,11 +411,11 @@ def tesseract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     program.write_text(TESSERACT)
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    isolated.stop()
+    sandbox.stop()
     unsupported.programs.cache_clear()
     yield
     unsupported.programs.cache_clear()
-    isolated.stop()
+    sandbox.stop()
 
 
 @pytest.mark.usefixtures("tesseract")

@@ -21,7 +21,11 @@ from schemas.document import Document
 from schemas.status import Reason
 from tests.contract.samples import DATA, LIMITS, ROOT, helper, of, refused
 from worker.formats import unsupported
-from worker.parse import Limits, doc, image, isolated, parse, pdf
+from worker.parse import Limits, parse
+from worker.parse.ocr import image
+from worker.parse.office import doc
+from worker.parse.pdf import pdf
+from worker.parse.sandbox import client as sandbox
 
 __all__ = ["helper"]
 PILLOW = "install pillow (extra `ocr`) to run"
@@ -178,7 +182,7 @@ def _forget() -> None:
     """What is known of the programs of this machine, here and in the helper."""
     unsupported.programs.cache_clear()
     image._data.cache_clear()
-    isolated.stop()
+    sandbox.stop()
 
 
 @pytest.fixture
@@ -263,7 +267,8 @@ LAUNCHER = "#!/bin/sh\nsleep 600 &\necho $! > {mark}.new\nmv {mark}.new {mark}\n
 CONVERTS = """
 import sys
 from pathlib import Path
-from worker.parse import Limits, doc
+from worker.parse import Limits
+from worker.parse.office import doc
 doc._converted("soffice", Path(sys.argv[1]), Limits(seconds=600, memory_bytes=1 << 40))
 """
 

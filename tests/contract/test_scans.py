@@ -12,7 +12,8 @@ from schemas.errors import FileError
 from schemas.status import Reason
 from tests.contract.test_ocr import needs_tesseract, saved
 from worker.formats import unsupported
-from worker.parse import Limits, parse, pdf
+from worker.parse import Limits, parse
+from worker.parse.pdf import pdf
 
 LIMITS = Limits(seconds=60)
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from worker.parse import isolated
+from worker.parse.sandbox import client as sandbox
 
 
 @pytest.fixture(scope="module")
 def helper() -> Iterator[None]:
     """No helper process outlives the tests of a module."""
     yield
-    isolated.stop()
+    sandbox.stop()

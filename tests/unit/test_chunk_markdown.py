@@ -8,7 +8,7 @@ from schemas.document import Chunk
 from schemas.source import ChunkSettings
 from tests.unit.chunking import cut, new, uncovered
 from worker.parse import Limits
-from worker.parse.blocks import table
+from worker.parse.text.markdown_blocks import table
 from worker.tokens import cl100k
 
 

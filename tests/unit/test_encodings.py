@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from worker.parse import email
 from worker.parse.limits import Limits
-from worker.parse.text import decode
+from worker.parse.mail import email
+from worker.parse.text.encodings import decode
 
 #: A paragraph and a note by language.
 TEXTS: dict[str, tuple[str, str]] = json.loads(Path(__file__).with_name("encodings.json").read_text())

@@ -35,7 +35,7 @@ from worker.formats.by_name import _LANGUAGE_OF
 from worker.formats.registry import BY_EXTENSION, BY_TYPE
 from worker.ignore import Rules
 from worker.parse import Limits, parse
-from worker.parse.text import decode
+from worker.parse.text.encodings import decode
 from worker.sources.local import LocalFolder
 from worker.sources.names import Names, walk
 

@@ -12,7 +12,7 @@ from worker import parse as parsers
 from worker.formats.registry import BY_TYPE
 from worker.memory import Bounded
 from worker.parse import Limits, version
-from worker.parse.grammar import is_known
+from worker.parse.code.grammar import is_known
 from worker.tokens import cl100k
 
 

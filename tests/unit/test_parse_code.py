@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from schemas.document import Document
-from worker.parse import Limits, mending, parse
-from worker.parse.grammar import GRAMMARS, grammar
-from worker.parse.syntax import syntax
+from worker.parse import Limits, parse
+from worker.parse.code import error_recovery
+from worker.parse.code.grammar import GRAMMARS, grammar
+from worker.parse.code.syntax import syntax
 
 SAMPLES = Path(__file__).resolve().parents[1] / "data" / "code"
 
@@ -245,7 +246,7 @@ def test_a_broken_part_that_little_is_above_has_its_place() -> None:
     data = head + part + b"".join(b"\n\n  m%d = [1, 2, 3, 4, 5, 6, 7, 8];" % i for i in range(40)) + b"\n}\n"
     known = grammar("javascript")
     assert known
-    ((start, _, tree),) = mending.broken(data, "javascript", known.parser, known.parser.parse(data))
+    ((start, _, tree),) = error_recovery.broken(data, "javascript", known.parser, known.parser.parse(data))
     name = tree.root_node.descendant_for_byte_range(len(head) + 2, len(head) + 3)
     assert name
     assert (start, name.byte_range, name.is_named) == (len(head), (len(head) + 2, len(head) + 3), True)
@@ -267,7 +268,7 @@ def test_a_header_is_read_in_the_language_that_it_is_in(text: str, language: str
 
 @pytest.mark.parametrize("errors", ["THIS_IS(a b) THAT_IS(c) *x;\n", "typedef struct { A_MACRO B_MACRO int c } d\n\n"])
 def test_a_header_of_macros_is_not_mended(monkeypatch: pytest.MonkeyPatch, errors: str) -> None:
-    monkeypatch.delattr(mending, "broken")
+    monkeypatch.delattr(error_recovery, "broken")
     header = f"int first(void);\n\nint second(void) {{\n  return 1;\n}}\n\n{errors * 20}"
     found = syntax(header.encode(), "c")
     assert found

@@ -13,10 +13,13 @@ from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.formats.registry import FORMATS
-from worker.parse import asciidoc, csv, email, html, jsonl, markdown, notebook, org, rst, rtf, tex, toml, xml, yaml
-from worker.parse import json as json_
 from worker.parse.limits import Limits
-from worker.parse.reading import read as read_as
+from worker.parse.mail import email
+from worker.parse.office import rtf
+from worker.parse.sandbox.read import read as read_as
+from worker.parse.text import asciidoc, csv, jsonl, markdown, notebook, org, rst, tex, toml, xml, yaml
+from worker.parse.text import json as json_
+from worker.parse.web import html
 
 LIMITS = Limits()
 READERS = [csv.read, email.read, html.read, json_.read, jsonl.read, markdown.read, notebook.read, rtf.read, toml.read]

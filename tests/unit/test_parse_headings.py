@@ -8,7 +8,7 @@ from schemas.source import ChunkSettings
 from tests.contract.samples import of
 from tests.unit.chunking import cut
 from worker.parse import Limits, parse
-from worker.parse.rst import headings
+from worker.parse.text.rst import headings
 
 SECTIONS = {
     "rst/tides.rst": ("Tides", ["Tides", "Why", "Spring tides", "Neap tides", "Where"], "Tides > Why"),

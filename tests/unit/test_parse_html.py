@@ -6,8 +6,9 @@ import pytest
 
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.parse import Limits, isolated, parse
-from worker.parse.html import to_markdown
+from worker.parse import Limits, parse
+from worker.parse.sandbox import client as sandbox
+from worker.parse.web.html import to_markdown
 
 
 def text(page: str) -> str:
@@ -91,7 +92,7 @@ def test_a_page_made_by_a_script_has_no_text_but_what_it_says_without() -> None:
     with pytest.raises(FileError) as caught:
         parse("a.html", b"<html><body><script>let words = 1</script></body></html>", Limits())
     assert caught.value.reason is Reason.NO_TEXT
-    isolated.stop()
+    sandbox.stop()
 
 
 KATEX = (

@@ -7,8 +7,8 @@ from email.message import EmailMessage
 import pytest
 
 from schemas.document import Document
-from worker.parse import email
 from worker.parse.limits import Limits
+from worker.parse.mail import email
 
 EVENT = "BEGIN:VCALENDAR\nBEGIN:VEVENT\nSUMMARY:Mend the pier\nLOCATION:Room 5\nEND:VEVENT\nEND:VCALENDAR\n"
 

@@ -11,9 +11,10 @@ import pytest
 
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.parse import drawing, parse
-from worker.parse.blocks import comment, edges, joined
+from worker.parse import parse
 from worker.parse.limits import Limits
+from worker.parse.office import drawing
+from worker.parse.text.markdown_blocks import comment, edges, joined
 
 LIMITS = Limits()
 CHART = "http://schemas.openxmlformats.org/drawingml/2006/chart"

@@ -15,8 +15,9 @@ from pptx.opc.package import Part
 from pptx.opc.packuri import PackURI
 
 from tests.contract.samples import of, zipped
-from worker.parse import Limits, drawing, parse
-from worker.parse.blocks import joined, table
+from worker.parse import Limits, parse
+from worker.parse.office import drawing
+from worker.parse.text.markdown_blocks import joined, table
 
 LIMITS = Limits()
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"

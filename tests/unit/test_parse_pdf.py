@@ -7,7 +7,8 @@ import pytest
 from schemas.document import Document
 from schemas.source import ChunkSettings
 from worker.chunk import chunk
-from worker.parse import Limits, outline, parse
+from worker.parse import Limits, parse
+from worker.parse.pdf import outline
 from worker.tokens import cl100k
 
 FONT = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding<</Differences[128/hyphentwo]>>>>"

@@ -16,22 +16,14 @@ from hypothesis import strategies as st
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.parse import (
-    csv,
-    email,
-    html,
-    jsonl,
-    markdown,
-    notebook,
-    parse,
-    rtf,
-    toml,
-    xml,
-    yaml,
-)
-from worker.parse import json as json_
+from worker.parse import parse
 from worker.parse.limits import Limits
-from worker.parse.text import decode
+from worker.parse.mail import email
+from worker.parse.office import rtf
+from worker.parse.text import csv, jsonl, markdown, notebook, toml, xml, yaml
+from worker.parse.text import json as json_
+from worker.parse.text.encodings import decode
+from worker.parse.web import html
 
 LIMITS = Limits()
 

@@ -17,7 +17,10 @@ from api.search import names
 from schemas import jsonc
 from worker.chunk import table
 from worker.ignore.patterns import Patterns
-from worker.parse import csv, html, markdown, mending, rst, rtf
+from worker.parse.code import error_recovery as errors
+from worker.parse.office import rtf
+from worker.parse.text import csv, markdown, rst
+from worker.parse.web import html
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(path for top in ("api", "schemas", "worker") for path in (ROOT / top).rglob("*.py"))
@@ -54,7 +57,7 @@ def test_no_pattern_is_possessive_or_atomic() -> None:
         for line, text in texts(path)
         if is_refused(text)
     ]
-    assert not found, "write X*+ as X*(?!X), or match runs of pieces with worker.parse.runs.end_of_run"
+    assert not found, "write X*+ as X*(?!X), or match runs of pieces with worker.parse.text.runs.end_of_run"
     assert len(SOURCES) > 100
 
 
@@ -106,9 +109,9 @@ HOSTILE: list[tuple[str, Callable[[str], object], str]] = [
     ("rows below dashes", lambda text: list(markdown.blocks(text, 0, len(text))), "a|b\n-|-\n" + "a|\n" * (LONG // 3)),
     ("a long cell", lambda text: list(markdown.blocks(text, 0, len(text))), "a" * LONG + "|"),
     ("many cells", lambda text: list(markdown.blocks(text, 0, len(text))), "a|" * (LONG // 2) + "\n"),
-    ("blanks behind an end", lambda text: mending._LEFT_OUT["c"].search(text.encode()), "#endif" + " " * LONG + "\nx"),
-    ("lines behind an end", lambda text: mending._LEFT_OUT["c"].search(text.encode()), "#endif\n" * (LONG // 7) + "x"),
-    ("blanks behind a brace", lambda text: mending._closing(text.encode(), 0, len(text), b""), f"\n}}{' ' * LONG}\n.x"),
+    ("blanks behind an end", lambda text: errors._LEFT_OUT["c"].search(text.encode()), "#endif" + " " * LONG + "\nx"),
+    ("lines behind an end", lambda text: errors._LEFT_OUT["c"].search(text.encode()), "#endif\n" * (LONG // 7) + "x"),
+    ("blanks behind a brace", lambda text: errors._closing(text.encode(), 0, len(text), b""), f"\n}}{' ' * LONG}\n.x"),
     ("words in a query", names.asked_names, "a" * LONG),
 ]  # fmt: skip # a text a line
 

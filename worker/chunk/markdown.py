@@ -15,8 +15,8 @@ import numpy as np
 from schemas.document import Document
 from worker.chunk import lines
 from worker.chunk.measure import Measure, Piece, Span, made_piece
-from worker.parse import asciidoc, org, rst, tex
-from worker.parse.markdown import Heading, blocks, columns, headings
+from worker.parse.text import asciidoc, org, rst, tex
+from worker.parse.text.markdown import Heading, blocks, columns, headings
 from worker.tokens import Offsets
 
 #: Sections of a text; one with more is no document that anybody wrote, and is cut as if it had none.

@@ -10,7 +10,7 @@ import numpy as np
 from schemas.document import Document
 from worker.chunk import lines
 from worker.chunk.measure import Measure, Piece
-from worker.parse.runs import end_of_run
+from worker.parse.text.runs import end_of_run
 from worker.tokens import Offsets
 
 #: A quoted field over several lines: it begins behind a delimiter and ends before one, its own quotes are doubled. One

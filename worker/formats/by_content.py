@@ -9,7 +9,7 @@ from worker.formats.magic import any_kind_of
 from worker.formats.registry import BY_EXTENSION, BY_TYPE, Format
 
 #: A document in a ZIP container; which one, its members tell, and they are only looked at in the helper process.
-PACKAGE = Format("package", "", "package", isolated=True)
+PACKAGE = Format("package", "", "office.zip_container", isolated=True)
 
 #: PDF readers find the header behind what mail and web servers put in front of it.
 _PDF_HEADER_WITHIN = 1024

@@ -10,10 +10,10 @@ from worker.formats import unsupported
 from worker.formats.by_content import detect
 from worker.formats.mime import mime_of
 from worker.ignore.generated import by_a_tool
-from worker.parse import isolated
-from worker.parse.grammar import is_known
+from worker.parse.code.grammar import is_known
 from worker.parse.limits import Limits
-from worker.parse.reading import read
+from worker.parse.sandbox import client as sandbox
+from worker.parse.sandbox.read import read
 
 __all__ = ["Limits", "by_a_tool", "language_of", "longest", "mime_of", "parse", "refusal", "type_of", "version"]
 
@@ -47,7 +47,7 @@ def parse(name: str, data: bytes, limits: Limits, *, binaries: bool = False) -> 
 def _parsed(name: str, data: bytes, limits: Limits) -> Document:
     format_, language = detect(name, data)
     if format_.is_isolated(len(data)):
-        return isolated.read(format_, data, limits)
+        return sandbox.read(format_, data, limits)
     return read(format_, data, limits, language)
 
 
@@ -62,7 +62,7 @@ def _is_utf8(data: bytes) -> bool:
 def longest(name: str, data: bytes, limits: Limits) -> float | None:
     """Seconds until reading an isolated file is given up, in all; None where nothing ends it."""
     try:
-        return isolated.longest(limits) if detect(name, data)[0].is_isolated(len(data)) else None
+        return sandbox.longest(limits) if detect(name, data)[0].is_isolated(len(data)) else None
     except FileError:
         return None
 

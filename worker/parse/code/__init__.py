@@ -1,0 +1,1 @@
+"""Syntax trees of source code: definitions, references and errors."""

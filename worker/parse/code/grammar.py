@@ -1,0 +1,68 @@
+"""The grammars that code is parsed by, each imported at its first use; none is fetched from anywhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module, resources
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from worker.parse.code.definition_names import Fields, fields_of
+
+if TYPE_CHECKING:
+    from tree_sitter import Parser, Query
+
+#: Language: module and function that give its grammar, and the queries (`grammars/*.scm`) that are run over its trees.
+GRAMMARS = {
+    "bash": ("tree_sitter_bash", "language", "bash"),
+    "c": ("tree_sitter_c", "language", "c"),
+    "cpp": ("tree_sitter_cpp", "language", "c cpp"),
+    "csharp": ("tree_sitter_c_sharp", "language", "csharp"),
+    "go": ("tree_sitter_go", "language", "go"),
+    "java": ("tree_sitter_java", "language", "java"),
+    "javascript": ("tree_sitter_javascript", "language", "javascript jsx heritage"),
+    "php": ("tree_sitter_php", "language_php", "php"),
+    "python": ("tree_sitter_python", "language", "python"),
+    "ruby": ("tree_sitter_ruby", "language", "ruby"),
+    "rust": ("tree_sitter_rust", "language", "rust"),
+    "tsx": ("tree_sitter_typescript", "language_tsx", "javascript jsx typescript"),
+    "typescript": ("tree_sitter_typescript", "language_typescript", "javascript typescript"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """A parser, the query that finds definitions and references in its trees, and the fields that names are in.
+
+    `top` is for what counts right below the root only: a pattern that begins at the root slows down all of a query.
+    """
+
+    parser: Parser
+    query: Query
+    top: Query | None
+    fields: Fields
+
+
+@cache
+def is_known(language: str) -> bool:
+    """Whether there is a grammar of a language, and its package is installed (extra `code`)."""
+    return language in GRAMMARS and all(find_spec(name) for name in ("tree_sitter", GRAMMARS[language][0]))
+
+
+@cache
+def grammar(language: str) -> Grammar | None:
+    """The grammar of a language, None if it is not known here."""
+    if not is_known(language):
+        return None
+    from tree_sitter import Language, Parser, Query
+
+    module, function, queries = GRAMMARS[language]
+    made = Language(getattr(import_module(module), function)())
+    query, top = (_patterns(queries, suffix) for suffix in (".scm", ".top.scm"))
+    return Grammar(Parser(made), Query(made, query), Query(made, top) if top else None, fields_of(made))
+
+
+def _patterns(queries: str, suffix: str) -> str:
+    files = (resources.files("worker.parse.code").joinpath("grammars", f"{name}{suffix}") for name in queries.split())
+    return "\n".join(file.read_text() for file in files if file.is_file())

@@ -1,0 +1,416 @@
+"""What a syntax tree (tree-sitter) tells of code: what is defined where, and which names are used from where.
+
+It runs in the helper process: on made-up code the library may crash, or take gigabytes and minutes.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypedDict, get_args
+
+import numpy as np
+
+from schemas.document import Kind, UseKind
+from worker.garbage import uncollected
+from worker.parse.code import error_recovery
+from worker.parse.code.definition_names import Fields, body_of, name_of
+from worker.parse.code.grammar import Grammar, grammar
+from worker.tokens import Offsets, char_offsets
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Query, Tree
+
+#: Names around a definition, at most; what is nested deeper is a part of the innermost.
+_MAX_DEPTH = 32
+
+#: Characters of a name; longer ones were written by a program.
+_MAX_NAME = 200
+
+_MAX_SIGNATURE = 300
+
+#: References of one file; those behind them are left out.
+_MAX_REFERENCES = 50_000
+
+#: Languages whose macros are errors to a parser: what is missing for them alone, and errors that are not one sign's
+#: doing any more. Not C++, where a stray brace in a class looks the same.
+_MACROS = {"c": (frozenset({";", "#endif", "identifier", "type_identifier"}), 16)}
+_NO_MACROS: tuple[frozenset[str], float] = (frozenset(), math.inf)
+
+#: Share of a text that may be errors outside of sound definitions.
+_MAX_ERRORS = 0.7
+
+#: Depth of the tree below which nothing is looked for; depths beyond 32,767 are too much for tree-sitter's queries.
+_MAX_TREE_DEPTH = 1000
+
+#: Bytes of an error that harms nothing but what it is in.
+_SMALL_ERROR = 200
+
+_NONE: frozenset[str] = frozenset()
+
+#: A definition that begins and ends behind every text, and is in none.
+_LAST = np.array([(2**62, 2**62, 2**62, -1)], dtype=np.int64)
+
+_LINE_BREAK = ord("\n")
+
+#: Children of one error, at most: a query's time is quadratic in them.
+_MAX_ERROR_CHILDREN = 3000
+
+#: Captures that are definitions. Of two over the same text the first is meant.
+_KINDS: tuple[str, ...] = get_args(Kind)
+
+#: Captures (`use.…`) that are references. Of two over the same name the first, which says more, is meant.
+_USES: tuple[str, ...] = get_args(UseKind)
+
+#: A function that stands directly in one of these is a method.
+_WITH_METHODS = frozenset({"class", "interface", "struct", "enum", "trait", "impl"})
+
+#: C has `typedef struct a { … } a`, which defines one thing.
+_TYPES = frozenset({"class", "interface", "struct", "enum", "type"})
+
+#: Types that a language comes with, where its syntax does not tell them from others.
+_BUILTIN = {
+    "go": "any bool byte complex64 complex128 error float32 float64 int int8 int16 int32 int64 rune string "
+    "uint uint8 uint16 uint32 uint64 uintptr",
+    "php": "self static",
+    "python": "bool bytes dict float frozenset int list None object set str tuple type",
+    "rust": "Self",
+}
+
+Captures = dict[str, "list[Node]"]
+Span = tuple[int, int]
+_range: Callable[[Node], Span] = attrgetter("byte_range")
+_Looked = tuple["list[_Found]", set[int], Captures]
+Columns = Sequence[Sequence[Any]]
+
+
+@dataclass(slots=True)
+class _Found:
+    """A definition by bytes; its signature begins at `head`, behind decorators. `parent` is an index, or -1.
+
+    Its `path` is its scope and itself.
+    """
+
+    start: int
+    end: int
+    head: int
+    body: int
+    kind: str
+    name: str
+    around: tuple[str, ...]
+    scope: tuple[str, ...] = ()
+    path: tuple[str, ...] = ()
+    parent: int = -1
+
+
+class Syntax(TypedDict):
+    """Columns: those of definitions are as `Definition` has them, those of references as `Reference` has them.
+
+    In place of its scope a reference has the index of the definition it is in (-1: none).
+    """
+
+    definitions: Columns
+    references: Columns
+
+
+def syntax(data: bytes, language: str) -> Syntax | None:
+    """Definitions and references in UTF-8 source code; None if there is no grammar or the text is mostly errors."""
+    known = grammar(language)
+    # of thousands of nodes, collections would take as long as all else
+    with uncollected():
+        return None if known is None else _syntax(data, language, known)
+
+
+def _syntax(data: bytes, language: str, known: Grammar) -> Syntax | None:
+    text = _by_bytes(data)
+    looked_at = _looked_at(data, text, language, known)
+    if looked_at is None:
+        return None
+    found, names, captures = looked_at
+    breaks = (np.frombuffer(data, dtype=np.uint8) == _LINE_BREAK).nonzero()[0]
+    # of tuples, numpy takes several times as long to make one
+    columns = chain.from_iterable(map(attrgetter(column), found) for column in ("start", "body", "end", "parent"))
+    table = np.fromiter(columns, dtype=np.int64, count=4 * len(found)).reshape(4, -1).T
+    uses = _uses(text, captures, names, frozenset(_BUILTIN.get(language, "").split()))
+    return {"definitions": _placed(data, text, breaks, found, table), "references": _referred(breaks, table, uses)}
+
+
+def _looked_at(data: bytes, text: str, language: str, known: Grammar) -> _Looked | None:
+    """Definitions, starts of their names and captures; of a broken text those of its sound parts and each broken one.
+
+    None if it is mostly errors.
+    """
+    tree = known.parser.parse(data)
+    whole = _sound([(0, len(data), tree)], text, known)
+    if not tree.root_node.has_error or (whole and not _is_harmed(tree, language)):
+        return whole
+    parts = error_recovery.broken(data, language, known.parser, tree)
+    if not parts:
+        return whole
+    spans = [(start, end) for start, end, _ in parts]
+    rest = known.parser.parse(error_recovery.without(data, spans))
+    mended = _sound([(0, len(data), rest), *parts], text, known)
+    sound = not rest.root_node.has_error
+    if mended and (not whole or _is_better(mended[0], whole[0], spans, sound=sound)):
+        return mended
+    return whole
+
+
+def _is_harmed(tree: Tree, language: str) -> bool:
+    """Whether an error is so long, or so much of a kind with a lost brace, that more than its place suffers."""
+    harmless, most = _MACROS.get(language, _NO_MACROS)
+    cursor = tree.walk()
+    errors, end, is_harmed = 0, -1, False
+    while (node := cursor.node) is not None and errors <= most:
+        if node.start_byte >= end and cursor.depth and (node.is_error or node.is_missing):
+            # what is within another error is that one's doing
+            errors, end = errors + 1, node.end_byte
+        is_long = node.is_error and node.end_byte - node.start_byte > _SMALL_ERROR
+        is_harmed = is_harmed or is_long or (node.is_missing and node.type not in harmless)
+        if is_harmed and not harmless:
+            return True
+        if node.has_error and cursor.goto_first_child():
+            continue
+        while not cursor.goto_next_sibling():
+            if not cursor.goto_parent():
+                return is_harmed
+    return False
+
+
+def _is_better(mended: list[_Found], whole: list[_Found], broken: list[Span], *, sound: bool) -> bool:
+    """Whether errors did harm elsewhere that is undone, and no more was lost, as of a namespace without its braces.
+
+    Where the rest is `sound`, what was found before beyond it was an error's doing.
+    """
+    known = {(one.start, one.end, one.path) for one in whole}
+    new = [one.start for one in mended if (one.start, one.end, one.path) not in known]
+    elsewhere = any(all(not start <= place < end for start, end in broken) for place in new)
+    return elsewhere and (sound or len(mended) >= len(whole))
+
+
+def _by_bytes(data: bytes) -> str:
+    """A text with one character for each byte: slices of it by bytes are quicker than decoding slices of bytes."""
+    return data.decode("latin-1")
+
+
+def _decoded(part: str) -> str:
+    """What a slice of such a text says."""
+    return part if part.isascii() else part.encode("latin-1").decode(errors="ignore")
+
+
+def _sound(trees: list[tuple[int, int, Tree]], text: str, known: Grammar) -> _Looked | None:
+    """What is in trees, each between two bytes, that one text has been parsed as; None if that is mostly errors."""
+    errors: list[Span] = []
+    captures: Captures = {}
+    for start, end, tree in trees:
+        of_tree = _errors(tree)
+        if of_tree is None:
+            return None
+        errors += of_tree
+        for name, nodes in _captures(tree, known).items():
+            kept = (
+                [node for node in nodes if start <= node.start_byte and node.end_byte <= end]
+                if len(trees) > 1
+                else nodes
+            )
+            captures.setdefault(name, []).extend(kept)
+    names: set[int] = set()
+    found = _nested(_definitions(text, captures, known.fields, names))
+    if _unsound(errors, found) > _MAX_ERRORS * len(text) or (errors and not found):
+        return None
+    return found, names, captures
+
+
+def _captures(tree: Tree, known: Grammar) -> Captures:
+    found = _matched(tree, known.query, _MAX_TREE_DEPTH)
+    # where the root is an error, nothing is known to be at the top
+    if known.top is not None and not tree.root_node.is_error:
+        for name, nodes in _matched(tree, known.top, 1).items():
+            found.setdefault(name, []).extend(nodes)
+    return found
+
+
+def _matched(tree: Tree, query: Query, depth: int) -> Captures:
+    """What a query captures with patterns that begin at most so deep."""
+    from tree_sitter import QueryCursor
+
+    cursor = QueryCursor(query)
+    cursor.set_max_start_depth(depth)
+    found: Captures = cursor.captures(tree.root_node)
+    return found
+
+
+def _errors(tree: Tree) -> list[Span] | None:
+    """Spans (bytes) of the outermost errors but for the root, None if a query would take too long over one of them."""
+    errors: list[Span] = []
+    if not tree.root_node.has_error:
+        return errors
+    cursor = tree.walk()
+    end = -1
+    while (node := cursor.node) is not None:
+        if node.is_error:
+            if node.child_count > _MAX_ERROR_CHILDREN:
+                return None
+            if node.start_byte >= end and cursor.depth:
+                end = node.end_byte
+                errors.append((node.start_byte, end))
+        if node.has_error and cursor.goto_first_child():
+            continue
+        while not cursor.goto_next_sibling():
+            if not cursor.goto_parent():
+                return errors
+    return errors
+
+
+def _definitions(text: str, captures: Captures, fields: Fields, names: set[int]) -> list[_Found]:
+    """Definitions by their start, outer ones first; the starts of their names are added to `names`."""
+    outer = {_range(inner): node for node in captures.get("outer", ()) if (inner := _last(node)) is not None}
+    found: dict[Span, _Found] = {}
+    for kind in _KINDS:
+        for node in captures.get(kind, ()):
+            span = _range(node)
+            named, around = name_of(node, fields) if span not in found else (None, ())
+            if named is None:
+                continue
+            name_start, name_end = _range(named)
+            name = _name(_decoded(text[name_start:name_end]))
+            if not name or len(name) > _MAX_NAME:
+                continue
+            names.add(name_start)
+            start, head, end = _widened(outer, span)
+            body = body_of(node, fields)
+            if body is None:
+                body = _line_end(text, *span)
+            found[span] = _Found(start, end, head, min(body, end), kind, name, around)
+    return sorted(sorted(found.values(), key=attrgetter("end"), reverse=True), key=attrgetter("start"))
+
+
+def _name(text: str) -> str:
+    # most are a word, with nothing to be taken away
+    return text if text.isidentifier() else " ".join(text.split()).strip("\"'")
+
+
+def _line_end(text: str, start: int, end: int) -> int:
+    """Where the first line of a span ends."""
+    found = text.find("\n", start, end)
+    return end if found < 0 else found
+
+
+def _last(node: Node) -> Node | None:
+    count = node.named_child_count
+    return node.named_child(count - 1) if count else None
+
+
+def _widened(outer: dict[Span, Node], span: Span) -> tuple[int, int, int]:
+    """Start, start of the signature, and end of a definition with what encloses nothing but it."""
+    start, end = span
+    head = start
+    while (around := outer.get((start, end))) is not None and _range(around) != (start, end):
+        start, end = _range(around)
+        head = head if around.type == "decorated_definition" else start
+    return start, head, end
+
+
+def _nested(found: list[_Found]) -> list[_Found]:
+    """The definitions with their scopes; those that are no more than a second name or too deep left out."""
+    kept: list[_Found] = []
+    open_: list[int] = []
+    for one in found:
+        while open_ and kept[open_[-1]].end <= one.start:
+            open_.pop()
+        above = kept[open_[-1]] if open_ else None
+        if above and above.name == one.name and {above.kind, one.kind} <= _TYPES and not one.around:
+            continue
+        one.scope = (*(above.path if above else ()), *one.around)
+        if len(one.scope) > _MAX_DEPTH:
+            continue
+        one.path = (*one.scope, one.name)
+        one.kind = _kind(one, above)
+        one.parent = open_[-1] if open_ else -1
+        open_.append(len(kept))
+        kept.append(one)
+    return kept
+
+
+def _kind(one: _Found, above: _Found | None) -> str:
+    """A function of a class is a method, a method of nothing a function, a variable in capitals a constant."""
+    kind = one.kind
+    if kind == "function":
+        return "method" if one.around or (above and above.kind in _WITH_METHODS) else kind
+    if kind == "method":
+        return kind if one.scope else "function"
+    return "constant" if kind == "variable" and one.name.isupper() else kind
+
+
+def _unsound(errors: list[Span], found: list[_Found]) -> int:
+    """Bytes of errors, without the outermost definitions in them."""
+    sound = [(one.start, one.end) for one in found if one.parent < 0]
+    starts = [start for start, _ in sound]
+    total = 0
+    for start, end in errors:
+        inside = sound[bisect_left(starts, start) : bisect_left(starts, end)]
+        total += end - start - sum(b - a for a, b in inside)
+    return total
+
+
+def _placed(data: bytes, text: str, breaks: Offsets, found: list[_Found], table: Offsets) -> Columns:
+    """The definitions by characters and lines; `table` has their start, body and end in bytes."""
+    places = table[:, :3] if data.isascii() else _characters(data, table[:, :3])
+    lines = breaks.searchsorted(table[:, ::2] - (0, 1)) + 1
+    named = ([one.name for one in found], [one.kind for one in found], [one.scope for one in found])
+    return (*named, *places.T.tolist(), *lines.T.tolist(), [_signature(text, one) for one in found])
+
+
+def _characters(data: bytes, table: Offsets) -> Offsets:
+    # a byte more, for what ends with the text
+    raw = np.frombuffer(data + b"\n", dtype=np.uint8)
+    offsets, inverse = np.unique(table, return_inverse=True)
+    characters: Offsets = char_offsets(raw, offsets)[inverse.reshape(table.shape)]
+    return characters
+
+
+def _signature(text: str, one: _Found) -> str:
+    """The head in one line, without what opens the body."""
+    head = _decoded(text[one.head : min(one.body, one.head + 4 * _MAX_SIGNATURE)])
+    return " ".join(head.split())[:_MAX_SIGNATURE].removesuffix("{").removesuffix("=>").rstrip(" :")
+
+
+def _uses(text: str, captures: Captures, names: set[int], builtin: frozenset[str]) -> list[tuple[int, str, str]]:
+    """Start (byte), name and kind of each reference, in order."""
+    uses: dict[int, tuple[int, str, str] | None] = dict.fromkeys(names)
+    for kind in _USES:
+        skipped = builtin if kind == "type" else _NONE
+        # captures come in no order, and of those that begin together one is taken
+        for start, end in sorted(map(_range, captures.get(f"use.{kind}", ()))):
+            if start in uses or end - start > _MAX_NAME:
+                continue
+            name = text[start:end]
+            if not name.isascii():
+                name = _decoded(name)
+            if name not in skipped:
+                uses[start] = (start, name.strip("<>") if kind == "import" else name, kind)
+    return sorted(filter(None, uses.values()))[:_MAX_REFERENCES]
+
+
+def _referred(breaks: Offsets, table: Offsets, uses: list[tuple[int, str, str]]) -> Columns:
+    """The references, each once for a line."""
+    if not uses:
+        return ((), (), (), ())
+    starts, names, kinds = zip(*uses, strict=True)
+    at = np.array(starts, dtype=np.int64)
+    lines = (breaks.searchsorted(at) + 1).tolist()
+    return tuple(zip(*dict.fromkeys(zip(names, kinds, _within(table, at).tolist(), lines, strict=True)), strict=True))
+
+
+def _within(table: Offsets, at: Offsets) -> Offsets:
+    """Index of the innermost definition around each of the bytes `at`, or -1; `table` has start, end and parent."""
+    # the last row is that of -1, which no place is behind
+    starts, _, ends, parents = np.concatenate([table, _LAST]).T
+    within: Offsets = starts.searchsorted(at, side="right") - 1
+    while (behind := (ends[within] <= at).nonzero()[0]).size:
+        within[behind] = parents[within[behind]]
+    return within

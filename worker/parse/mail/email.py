@@ -1,0 +1,167 @@
+"""E-mail messages: a short head, the text, else the page, and the names of what is attached.
+
+Pages that a browser saves as one file (MHTML) are messages, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from email import message_from_bytes
+from email.errors import HeaderParseError
+from email.header import decode_header
+from email.message import Message
+from email.policy import Compat32
+from itertools import chain
+
+from schemas.document import Document
+from worker.parse.limits import Limits
+from worker.parse.text.encodings import decode, decoded
+from worker.parse.text.markdown_blocks import paragraph
+from worker.parse.web import html
+
+_HEAD = ("Subject", "From", "To", "Cc", "Date")
+
+#: Characters of one line of the head: lists of hundreds of recipients say little.
+_LONGEST_HEADER = 1000
+#: Names of attachments that are listed.
+_MOST_ATTACHMENTS = 100
+
+
+#: The markup of a text and the text, as they are shown one below the other.
+_Shown = list[tuple[str, str]]
+#: Parts that are text and not to be read.
+_NO_TEXT = {"text/css", "text/javascript"}
+
+
+class _Readable(Compat32):
+    """Headers that hold bytes beyond ASCII, which a standard of its own allows, are text like others.
+
+    The compatible policy, as the newer one's parser of addresses fails on some that are in use.
+    """
+
+    def header_fetch_parse(self, name: str, value: str) -> str:  # noqa: ARG002 - as the base class has it
+        return _guessed(value.encode("utf-8", "surrogateescape"))
+
+
+def read(data: bytes, _limits: Limits) -> Document:
+    """The document of a message, its subject the title. Attachments are named, not read.
+
+    Characters count in the text made here, not in the file.
+    """
+    message: Message = message_from_bytes(data.lstrip(b"\xef\xbb\xbf\r\n"), policy=_Readable())
+    head = "\n".join([*_head(message), *_attachments(message)])
+    shown = _shown(message)
+    markup = "markdown" if any(markup == "markdown" for markup, _ in shown) else "lines"
+    body = "\n\n".join(text if markup in ("lines", own) else paragraph(text) for own, text in shown)
+    return Document(f"{head}\n\n{body}".strip(), "email", None, _header(message, "Subject") or None, markup=markup)
+
+
+def _shown(part: Message) -> _Shown:
+    """What is read of a part, in order; of alternatives the first plain one, else the last page, which is the best."""
+    inner = [shown for each in _inner(part) if (shown := _shown(each))]
+    if inner and part.get_content_type() == "multipart/alternative":
+        # the same again for a calendar may be there, too
+        kinds = {shown[0][0]: shown for shown in inner if shown[0][0] != "lines"}
+        return next((shown for shown in inner if shown[0][0] == "lines"), kinds.get("markdown", inner[-1]))
+    if part.get_content_type() == "message/rfc822":
+        # forwarded, or sent back: who wrote it and about what is not said elsewhere
+        inner = [[("lines", "\n".join(_head(each))) for each in _inner(part) if any(_head(each))], *inner]
+    return [*chain.from_iterable(inner), *_own(part)]
+
+
+def _own(part: Message) -> _Shown:
+    kind = "" if part.is_multipart() or _is_attached(part) else part.get_content_type()
+    if kind == "text/plain":
+        found = "lines", _text(part).strip()
+    elif kind == "text/html":
+        found = "markdown", html.to_markdown(_text(part))[0]
+    elif kind.startswith("text/") and kind not in _NO_TEXT:
+        found = "markdown" if kind == "text/markdown" else "other", _text(part).strip()
+    else:
+        return []
+    return [found] if found[1] else []
+
+
+def _inner(part: Message) -> list[Message]:
+    """The parts of a part; an attached message is not gone into."""
+    inner = part.get_payload() if part.is_multipart() and not _is_attached(part) else []
+    return [each for each in inner if isinstance(each, Message)]
+
+
+def _head(message: Message) -> Iterator[str]:
+    for name in _HEAD:
+        value = _header(message, name)
+        if value:
+            yield f"{name}: {value}"
+
+
+def _header(message: Message, name: str) -> str:
+    return _unfolded(str(message.get(name, "")))
+
+
+def _unfolded(raw: str) -> str:
+    """A header's text on one line; words in encodings that nobody knows stay encoded."""
+    try:
+        parts = decode_header(raw)
+    except HeaderParseError:
+        parts = [(raw, None)]
+    return " ".join("".join(_word(part, charset) for part, charset in parts).split())[:_LONGEST_HEADER]
+
+
+def _word(part: str | bytes, charset: str | None) -> str:
+    if isinstance(part, str):
+        return part
+    try:
+        if charset is None:
+            # what stands between encoded words comes in Python's own spelling
+            return part.decode("raw-unicode-escape")
+        return decoded(part, charset) or part.decode(charset, "replace")
+    except (LookupError, UnicodeDecodeError):
+        return _guessed(part)
+
+
+def _guessed(text: bytes) -> str:
+    """Text of a header that names no encoding."""
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return text.decode("latin-1")
+
+
+def _attachments(message: Message) -> Iterator[str]:
+    names = [_name(part) for part in _attached(message)]
+    if names:
+        more = f" and {len(names) - _MOST_ATTACHMENTS} more" if len(names) > _MOST_ATTACHMENTS else ""
+        yield f"Attachments: {', '.join(names[:_MOST_ATTACHMENTS])}{more}"
+
+
+def _name(part: Message) -> str:
+    """The name of what is attached; that of a message is its subject."""
+    within = part.get_payload() if part.get_content_type() == "message/rfc822" else []
+    subjects = [_header(each, "Subject") for each in within if isinstance(each, Message)]
+    return _unfolded(str(part.get_filename() or "")) or " ".join(subjects) or "(unnamed)"
+
+
+def _attached(part: Message) -> Iterator[Message]:
+    if _is_attached(part):
+        yield part
+    for each in _inner(part):
+        yield from _attached(each)
+
+
+def _is_attached(part: Message) -> bool:
+    """Whether a part is a file of its own; what only holds other parts is none, whatever it says."""
+    is_file = bool(part.get_filename()) or part.get_content_disposition() == "attachment"
+    return is_file and part.get_content_maintype() != "multipart"
+
+
+def _text(part: Message) -> str:
+    """A part's text in the encoding it names; in the likeliest one if there is no such."""
+    payload = part.get_payload(decode=True)
+    if not isinstance(payload, bytes) or not payload.strip():
+        return ""
+    charset = str(part.get_content_charset() or "utf-8")
+    try:
+        return decoded(payload, charset) or payload.decode(charset)
+    except (LookupError, UnicodeDecodeError):
+        return decode(payload)

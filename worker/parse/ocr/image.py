@@ -1,0 +1,154 @@
+"""Text in pictures, by Tesseract where that is installed."""
+
+from __future__ import annotations
+
+import resource
+import signal
+from collections.abc import Iterator
+from functools import cache
+from io import BytesIO
+from typing import Any
+
+from schemas.document import Document
+from schemas.errors import FileError
+from schemas.status import Reason
+from worker.formats import unsupported
+from worker.parse.limits import BUSY, Limits, too_large
+from worker.parse.ocr.deskew import skew, turned
+from worker.parse.text.markdown_blocks import laid_out
+
+#: A picture is refused by the size it declares, before its pixels are made: one byte each, and more while converting.
+_MAX_PIXELS = 60_000_000
+#: Tesseract takes no picture with a longer side.
+_MAX_SIDE = 32_767
+#: A smaller picture is most likely of a screen, whose letters are half as high as those of a scan.
+_SMALL_PIXELS = 1_000_000
+_ENLARGED = 2
+#: Files whose frames are pages; those of other kinds are moments of a film, and the first will do.
+_PAGED = ("TIFF",)
+#: Half of what a shade or an opacity can be.
+_MIDDLE = 128
+#: Layouts as Tesseract numbers them: what it finds, turned as it stands or, with the data for that, upright.
+_AS_IT_STANDS, _UPRIGHT = "--psm 3", "--psm 1"
+#: Share of the letters read askew that the straightened picture must have: fewer of them are wrong there.
+_MOST_OF_IT = 0.8
+#: Said of pictures without text.
+NOTHING = "Tesseract finds no text in the picture; if it shows some, save it larger, upright and with more contrast."
+
+
+def read(data: bytes, limits: Limits) -> Document:
+    """The text in a picture, page by page. Raises `FileError`: `too_large`, `needs_ocr`, `no_text`, `parse_failed`."""
+    if not unsupported.has_ocr():
+        raise FileError(Reason.NEEDS_OCR)
+    from PIL import Image
+
+    Image.MAX_IMAGE_PIXELS = None  # the bound is our own
+    with Image.open(BytesIO(data)) as image:
+        frames = getattr(image, "n_frames", 1) if image.format in _PAGED else 1
+        limits.check_pages(frames)
+        _check_size(image)
+        if not unsupported.programs(("tesseract",)):
+            raise FileError(Reason.NEEDS_OCR)
+        text, pages = laid_out(_frames(image, frames, limits), limits)
+    if not text.strip():
+        raise FileError(Reason.NO_TEXT, NOTHING)
+    return Document(text, "image", pages=pages if frames > 1 else ())
+
+
+def spent() -> float:
+    """Seconds of processor time that the programs this process started and saw the end of have taken."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _frames(image: Any, count: int, limits: Limits) -> Iterator[str]:
+    until = spent() + limits.seconds
+    for number in range(count):
+        image.seek(number)
+        _check_size(image)
+        yield recognise(_prepared(image), until, limits)
+
+
+def _check_size(image: Any) -> None:
+    width, height = image.size
+    if width * height > _MAX_PIXELS or max(width, height) > _MAX_SIDE:
+        most = f"{_MAX_PIXELS:,} in all or {_MAX_SIDE:,} along a side"
+        message = f"The picture has {width:,} by {height:,} pixels, more than {most}; scale it down or divide it."
+        raise FileError(Reason.TOO_LARGE, message)
+
+
+def _prepared(image: Any) -> Any:
+    """The picture in shades of grey, upright as its camera says, on a ground that its text stands out from."""
+    from PIL import Image, ImageOps
+
+    upright = ImageOps.exif_transpose(image)
+    grey = _opaque(upright) if upright.has_transparency_data else upright.convert("L")
+    if grey.width * grey.height > _SMALL_PIXELS or _ENLARGED * max(grey.size) > _MAX_SIDE:
+        return grey
+    return grey.resize((grey.width * _ENLARGED, grey.height * _ENLARGED), Image.Resampling.LANCZOS)
+
+
+def _opaque(image: Any) -> Any:
+    """What is drawn on nothing, on white; on black if it is light itself."""
+    from PIL import Image, ImageStat
+
+    grey, drawn = image.convert("LA").split()
+    seen = drawn.point(lambda alpha: 255 * (alpha >= _MIDDLE))
+    least, most = seen.getextrema()
+    is_light = least < most and ImageStat.Stat(grey, seen).mean[0] > _MIDDLE
+    ground = Image.new("L", image.size, 0 if is_light else 255)
+    ground.paste(grey, mask=drawn)
+    return ground
+
+
+def recognise(image: Any, until: float, limits: Limits) -> str:
+    """What Tesseract reads in a picture, whichever way it is turned; one that lies askew is read straightened, too.
+
+    Raises `FileError`: `too_large` if it is not done when `until` is `spent`, `needs_ocr` without its data.
+    """
+    text = _recognised(image, until, limits)
+    angle = skew(image)
+    if not angle:
+        return text
+    straight = _recognised(turned(image, angle, expand=True), until, limits)
+    return straight if _letters(straight) >= _letters(text) * _MOST_OF_IT else text
+
+
+def _letters(text: str) -> int:
+    return sum(map(str.isalnum, text))
+
+
+def _recognised(image: Any, until: float, limits: Limits) -> str:
+    import pytesseract
+
+    language, layout = _data(limits.ocr_languages)
+    late = too_large(f"Reading the pictures takes longer than PARSE_SECONDS ({limits.seconds:g} s)")
+    seconds = until - spent()
+    if seconds <= 0:
+        raise late
+    try:
+        text: str = pytesseract.image_to_string(image, language, layout, timeout=BUSY * seconds)
+    except pytesseract.TesseractError as error:
+        # the bound on this process's own time holds for each program that it starts
+        if error.status != -signal.SIGXCPU:
+            raise
+        raise late from None
+    except RuntimeError:  # pytesseract's way to tell a time-out
+        raise late from None
+    return text.strip()
+
+
+@cache
+def _data(wanted: str) -> tuple[str, str]:
+    """The languages, and the layout that Tesseract has the data for. Raises `FileError` (`needs_ocr`)."""
+    import pytesseract
+
+    there = set(pytesseract.get_languages())
+    missing = sorted(set(wanted.split("+")) - there)
+    if missing:
+        message = (
+            f"Tesseract has no data for {', '.join(missing)} (OCR_LANGUAGES); install it on the workers, restart them "
+            'and reindex with {"full": true}.'
+        )
+        raise FileError(Reason.NEEDS_OCR, message)
+    return wanted, _UPRIGHT if "osd" in there else _AS_IT_STANDS

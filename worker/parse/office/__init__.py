@@ -1,0 +1,1 @@
+"""Documents, presentations and spreadsheets."""

@@ -1,0 +1,138 @@
+"""Word documents of before 2007, by the first converter that the machine has."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from schemas.document import Document
+from schemas.errors import FileError
+from schemas.status import Reason
+from worker.formats import unsupported
+from worker.formats.registry import BY_TYPE
+from worker.parse.limits import Limits, too_large
+from worker.parse.office.compound import without_signs
+
+MISSING = (
+    "A .doc document is only read where catdoc, antiword or LibreOffice is installed; install one or save it as .docx."
+)
+#: The office suite reserves far more address space than it uses.
+_OFFICE_SPACE = 4
+#: antiword ends by a segmentation fault now and then, and reads the same file the next time.
+_ATTEMPTS = 8
+#: Bytes that a character takes at most.
+_CHARACTER = 4
+#: Bytes that any file of a converter may have: the office suite writes its own settings, too.
+_LEAST_OUTPUT = 64 << 20
+
+
+def read(data: bytes, limits: Limits) -> Document:
+    """The text of the document. Raises `FileError`: `unsupported_type` without a converter, `parse_failed`."""
+    programs = unsupported.programs(BY_TYPE["doc"].programs)
+    if not programs:
+        raise FileError(Reason.UNSUPPORTED_TYPE, MISSING)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "file.doc"
+        # one may fail where the next does not
+        texts = (_text_by(program, data, path, limits) for program in programs)
+        text = next((text for text in texts if text is not None), None)
+    if text is None:
+        message = f"The document is damaged: {' and '.join(programs)} cannot read it; save it as .docx."
+        raise FileError(Reason.PARSE_FAILED, message)
+    return Document(text.replace("\r\n", "\n").strip(), "doc")
+
+
+def _text_by(program: str, data: bytes, path: Path, limits: Limits) -> str | None:
+    path.write_bytes(without_signs(data) if program == "catdoc" else data)
+    return _converted(program, path, limits)
+
+
+def _converted(program: str, path: Path, limits: Limits) -> str | None:
+    """The text, None if the program fails."""
+    output = path.with_suffix(".txt")
+    until = time.monotonic() + limits.seconds
+    for _ in range(_ATTEMPTS):
+        code = _run(program, path, output, limits, until)
+        if code >= 0:
+            return None if code or not output.exists() else _text(output, limits)
+        if code == -signal.SIGXFSZ:
+            limits.check_characters(limits.max_characters + 1)
+    return None
+
+
+def _run(program: str, path: Path, output: Path, limits: Limits, until: float) -> int:
+    """The code that the program ends with, minus the signal that ended it."""
+    command = _COMMANDS.get(program, _OFFICE)
+    with output.open("wb") as stream:
+        process = subprocess.Popen(
+            [program, *(part.format(file=path, folder=path.parent) for part in command)],
+            stdin=subprocess.DEVNULL,
+            # the office suite writes the file itself, under the same name
+            stdout=subprocess.DEVNULL if command is _OFFICE else stream,
+            stderr=subprocess.DEVNULL,
+            # the office suite's launcher leaves a child behind when it is ended alone
+            process_group=0,
+            preexec_fn=lambda: _bound(limits, is_office=command is _OFFICE),  # noqa: PLW1509 - this process has one thread
+        )
+        with _ended(process):
+            try:
+                return process.wait(max(0.01, until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                raise too_large(f"Converting the file takes longer than PARSE_SECONDS ({limits.seconds:g} s)") from None
+
+
+@contextmanager
+def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Has a process end with its group when the block does, and also when this process is killed meanwhile.
+
+    Then a guard's input ends, whose group is another, as nothing else of this process's children would tell.
+    """
+    try:
+        with subprocess.Popen([*_GUARD, str(process.pid)], stdin=subprocess.PIPE, process_group=0) as guard:
+            yield
+            guard.kill()
+    finally:
+        if process.returncode is None:
+            # of processes that have ended already, systems say one or the other
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _text(output: Path, limits: Limits) -> str:
+    limits.check_characters(output.stat().st_size // _CHARACTER)
+    return _FIELD.sub("", output.read_bytes().decode("utf-8-sig", "replace"))
+
+
+def _bound(limits: Limits, *, is_office: bool) -> None:
+    _, allowed = resource.getrlimit(resource.RLIMIT_FSIZE)
+    most = max(_LEAST_OUTPUT, _CHARACTER * limits.max_characters)
+    most = most if allowed == resource.RLIM_INFINITY else min(most, allowed)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    if is_office:
+        resource.setrlimit(resource.RLIMIT_AS, (_OFFICE_SPACE * limits.memory_bytes, resource.RLIM_INFINITY))
+
+
+#: What fields are told to show, which catdoc writes in front of what they show.
+_FIELD = re.compile(
+    r'HYPERLINK(?: +\\[a-z])* +"[^"\n]*"(?: +\\[a-z](?: +"[^"\n]*")?)* ?|(?:PAGE)?REF +_\w+(?: +\\[a-z*])* ?'
+    r'|TOC(?: +\\[a-z](?: +"[^"\n]*")?)+ ?|(?:PAGE|NUMPAGES|SEQ +\w+)(?: +\\\* +\w+)+ ?'
+)
+#: Kills the group named when there is nothing more to read.
+_GUARD = ("sh", "-c", 'read -r _; kill -s KILL -- "-$0"')
+_COMMANDS = {
+    "antiword": ("-m", "UTF-8.txt", "-w", "0", "{file}"),
+    "catdoc": ("-w", "-s", "cp1252", "-d", "utf-8", "{file}"),
+}
+_OFFICE = (
+    *("-env:UserInstallation=file://{folder}/profile", "--headless", "--norestore"),
+    *("--convert-to", "txt:Text (encoded):UTF8", "--outdir", "{folder}", "{file}"),
+)

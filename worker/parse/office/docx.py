@@ -1,0 +1,204 @@
+"""Word documents by python-docx: body in document order, headings, lists and tables as Markdown.
+
+Comments and charts follow the paragraph or table they belong to; footnotes, headers and footers are last.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from io import BytesIO
+from itertools import chain
+from typing import Any
+
+import docx
+from docx.oxml import parse_xml
+from docx.oxml.ns import qn
+
+from schemas.document import Document
+from worker.parse.limits import Limits
+from worker.parse.office import drawing
+from worker.parse.office.zip_container import opened
+from worker.parse.text.markdown import title_of
+from worker.parse.text.markdown_blocks import code, comment, edges, heading, item, joined, paragraph, table
+
+_HEADING = re.compile(r"heading (\d)$", re.IGNORECASE)
+#: Styles of code, of Word and of what makes documents of pages and Markdown.
+_CODE = re.compile(r"(?:source )?code(?: ?block)?|html preformatted|preformatted(?: text)?", re.IGNORECASE)
+_LIST = re.compile(r"list\b(?:.*? (\d)$)?", re.IGNORECASE)
+#: Parts that hold text beside the body.
+_NOTES = ("/footnotes", "/endnotes")
+_EDGES = ("header", "footer")
+#: Notes that are only the line above the notes.
+_SEPARATORS = ("separator", "continuationSeparator", "continuationNotice")
+
+_P, _TBL, _TR, _TC = qn("w:p"), qn("w:tbl"), qn("w:tr"), qn("w:tc")
+_T, _TAB, _BR, _CR = qn("w:t"), qn("w:tab"), qn("w:br"), qn("w:cr")
+_HYPHEN, _PROPERTIES, _VALUE = qn("w:noBreakHyphen"), qn("w:pPr"), qn("w:val")
+_MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
+_FORMULA, _FORMULAS = f"{_MATH}oMath", f"{_MATH}oMathPara"
+_BLOCKS = (_P, _TBL, _FORMULAS)
+#: Columns that Word's tables have at most.
+_MAX_COLUMNS = 63
+_FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
+#: What is drawn otherwise as well, and what tracked changes took away from its place.
+_LEFT_OUT = (_PROPERTIES, _FALLBACK, qn("w:moveFrom"), qn("w:del"))
+_COMMENTED, _ID = qn("w:commentReference"), qn("w:id")
+Styles = dict[str, Any]
+
+#: What stands around blocks, rows and cells without being one.
+_WRAPPERS = frozenset(qn(f"w:{name}") for name in ("sdt", "sdtContent", "customXml", "ins", "moveTo", "smartTag"))
+_MARKS = {_TAB: "\t", qn("w:ptab"): "\t", _BR: "\n", _CR: "\n", _HYPHEN: "-"}
+
+
+def read(data: bytes, limits: Limits) -> Document:
+    """The document as Markdown. Raises `FileError` as `package.opened` does."""
+    opened(data, limits, declarations=False).close()
+    document = docx.Document(BytesIO(data))
+    styles = _styles(document)
+    text = joined(_blocks(document, styles, limits), limits)
+    title = (document.core_properties.title or "").strip()
+    return Document(text, "docx", title=title or title_of(text), markup="markdown")
+
+
+def _blocks(document: Any, styles: Styles, limits: Limits) -> Iterator[str]:
+    body, part = document.element.body, document.part
+    beside = _beside(part)
+    for block in _within(body, _BLOCKS):
+        yield _block(block, styles, limits)
+        if beside:
+            yield from _belonging(block, beside, limits)
+    for note in chain.from_iterable(_parts(part, *_NOTES)):
+        if note.get(qn("w:type")) not in _SEPARATORS:
+            yield from _content(note, styles, limits)
+    for kind in _EDGES:
+        yield from edges(kind, map(_text, _parts(part, f"/{kind}")))
+
+
+def _parts(part: Any, *kinds: str) -> Iterator[Any]:
+    """Roots of the parts that a part refers to as one of the kinds."""
+    for relation in part.rels.values():
+        if not relation.is_external and relation.reltype.endswith(kinds):
+            yield parse_xml(relation.target_part.blob)
+
+
+#: Elements that refer to what is drawn, and what its part is called.
+_DRAWN = ((drawing.CHART, "/chart"), (drawing.CHART_EX, "/chartEx"), (drawing.DIAGRAM, "/diagramData"))
+
+
+def _beside(part: Any) -> dict[tuple[str, str | None], Any]:
+    """Comments, charts and diagrams by the tag and the id that refer to them."""
+    comments = chain.from_iterable(_parts(part, "/comments"))
+    found: dict[tuple[str, str | None], Any] = {(_COMMENTED, one.get(_ID)): one for one in comments}
+    for name, relation in part.rels.items():
+        for tag, kind in _DRAWN:
+            if not relation.is_external and relation.reltype.endswith(kind):
+                found[tag, name] = relation.target_part.blob
+    return found
+
+
+def _belonging(block: Any, beside: dict[tuple[str, str | None], Any], limits: Limits) -> Iterator[str]:
+    """What a block refers to, each once: what is drawn in two ways refers twice."""
+    for mark in block.iter(_COMMENTED, *drawing.REFERENCES):
+        found = beside.pop((mark.tag, mark.get(drawing.REFERENCES.get(mark.tag, _ID))), None)
+        if mark.tag != _COMMENTED and found:
+            yield from drawing.read(mark.tag, found, limits)
+        elif found is not None:
+            yield comment(found.get(qn("w:author"), ""), _text(found))
+
+
+def _styles(document: Any) -> Styles:
+    """Definitions of styles by id: python-docx's own objects of them would take longer than all the rest."""
+    return {style.get(qn("w:styleId")): style for style in document.styles.element.iterchildren(qn("w:style"))}
+
+
+def _kind(style: Any) -> tuple[str, int]:
+    """("heading", level), ("list", depth), ("code", 0) or ("text", 0); built-in names are English in every language."""
+    named = style.find(qn("w:name")) if style is not None else None
+    name = named.get(_VALUE, "") if named is not None else ""
+    found = _HEADING.match(name)
+    if found or name == "Title":
+        return "heading", int(found[1]) if found else 1
+    outline = style.find(f"{_PROPERTIES}/{qn('w:outlineLvl')}") if style is not None else None
+    if outline is not None and outline.get(_VALUE, "9") < "6":
+        return "heading", int(outline.get(_VALUE)) + 1
+    if _CODE.fullmatch(name):
+        return "code", 0
+    listed = _LIST.match(name)
+    return ("list", int(listed[1] or 1) - 1) if listed else ("text", 0)
+
+
+def _content(element: Any, styles: Styles, limits: Limits) -> Iterator[str]:
+    return (_block(block, styles, limits) for block in _within(element, _BLOCKS))
+
+
+def _block(block: Any, styles: Styles, limits: Limits) -> str:
+    if block.tag == _FORMULAS:
+        return paragraph(drawing.formula(block))
+    return _paragraph(block, styles) if block.tag == _P else _table(block, styles, limits)
+
+
+def _within(element: Any, tags: tuple[str, ...]) -> Iterator[Any]:
+    """Children with one of the tags, also inside what only wraps them."""
+    for child in element.iterchildren():
+        if child.tag in tags:
+            yield child
+        elif child.tag in _WRAPPERS:
+            yield from _within(child, tags)
+
+
+def _paragraph(element: Any, styles: Styles) -> str:
+    text = _text(element)
+    properties = element.find(_PROPERTIES)
+    if properties is None:
+        return paragraph(text)
+    style = properties.find(qn("w:pStyle"))
+    kind, level = _kind(styles.get(style.get(_VALUE)) if style is not None else None)
+    outline = properties.find(qn("w:outlineLvl"))
+    if kind == "text" and outline is not None and outline.get(_VALUE, "9") < "6":
+        kind, level = "heading", int(outline.get(_VALUE)) + 1
+    if kind == "heading":
+        return heading(level, text)
+    if kind == "code":
+        return code(text)
+    depth = properties.find(f"{qn('w:numPr')}/{qn('w:ilvl')}")
+    if kind == "list" or depth is not None:
+        return item(int(depth.get(_VALUE, 0)) if depth is not None else level, text)
+    return paragraph(text)
+
+
+def _text(element: Any) -> str:
+    """Text of a paragraph, with that of boxes anchored in it."""
+    parts: list[str] = []
+    for child in element.iterchildren():
+        if child.tag == _T:
+            parts.append(child.text or "")
+        elif child.tag in _MARKS:
+            parts.append(_MARKS[child.tag])
+        elif child.tag == _FORMULA:
+            parts.append(drawing.formula(child))
+        elif child.tag not in _LEFT_OUT:
+            parts.append(_text(child) + ("\n" if child.tag == _P else ""))
+    return "".join(parts)
+
+
+def _table(element: Any, styles: Styles, limits: Limits) -> str:
+    rows = list(_within(element, (_TR,)))
+    cells = list(_within(rows[0], (_TC,))) if len(rows) == 1 else []
+    if len(cells) == 1:
+        # a frame around text, not a table
+        return joined(_content(cells[0], styles, limits), limits)
+    return table(map(_cells, rows), limits)
+
+
+def _cells(row: Any) -> list[str]:
+    """The cells of a row, each in its column: what is over several leaves the others empty."""
+    texts = [""] * _columns(row.find(f"{qn('w:trPr')}/{qn('w:gridBefore')}"), 0)
+    for cell in _within(row, (_TC,)):
+        texts += [_text(cell), *[""] * (_columns(cell.find(f"{qn('w:tcPr')}/{qn('w:gridSpan')}"), 1) - 1)]
+    return texts
+
+
+def _columns(element: Any, usual: int) -> int:
+    value = element.get(_VALUE, "") if element is not None else ""
+    return min(int(value), _MAX_COLUMNS) if value.isascii() and value.isdigit() else usual

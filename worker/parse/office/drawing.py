@@ -1,0 +1,152 @@
+"""What charts and diagrams of Office Open XML say (ECMA-376, part 1, 21.2 and 21.4), from their own parts.
+
+Charts of newer kinds (waterfalls, funnels, trees) have an XML of their own ([MS-ODRAWXML], 2.24.3); formulas are those
+of part 1, 22.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from xml.etree.ElementTree import Element
+
+from defusedxml.ElementTree import fromstring
+
+from worker.parse.limits import Limits
+from worker.parse.text.markdown_blocks import item, named, table
+
+_MAIN = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
+_CHART_EX = "{http://schemas.microsoft.com/office/drawing/2014/chartex}"
+_MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
+_DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
+
+#: Elements that refer to a chart by `r:id`, or to a diagram by `r:dm`, and the attributes.
+CHART, CHART_EX, DIAGRAM = f"{_CHART}chart", f"{_CHART_EX}chart", f"{_DIAGRAM}relIds"
+_RELATIONS = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+REFERENCES = {CHART: f"{_RELATIONS}id", CHART_EX: f"{_RELATIONS}id", DIAGRAM: f"{_RELATIONS}dm"}
+
+#: A chart of more points is a picture of data that nobody reads point by point.
+_MAX_POINTS = 200
+#: Points of a diagram that stand in one another.
+_MAX_DEPTH = 50
+_CONTENT = (None, "node", "asst")
+#: What stands between the parts of a formula.
+_SIGNS = {f"{_MATH}{name}": sign for name, sign in (("den", "/"), ("sup", "^"), ("sub", "_"))}
+
+
+def read(tag: str, part: bytes, limits: Limits) -> Iterator[str]:
+    """Blocks of what an element of the tag refers to."""
+    yield from diagram(part) if tag == DIAGRAM else chart(part, limits)
+
+
+def chart(part: bytes, limits: Limits, *, values: bool = True) -> Iterator[str]:
+    """Blocks of a chart: titles and names of its series; with `values`, a table of them all if they are few."""
+    root = fromstring(part)
+    if root.tag.startswith(_CHART_EX):
+        yield from _chart_ex(root, limits, values=values)
+        return
+    titles = [written(title) for title in root.iter(f"{_CHART}title")]
+    series = list(root.iter(f"{_CHART}ser"))
+    names = [" ".join(_points(one, "tx").values()) for one in series]
+    yield named("Chart", "; ".join(filter(None, titles)))
+    if values and 0 < sum(1 for _ in root.iter(f"{_CHART}pt")) <= _MAX_POINTS:
+        yield table(_rows(series, names), limits)
+    else:
+        yield named("Series", ", ".join(filter(None, names)))
+
+
+def _chart_ex(root: Element, limits: Limits, *, values: bool) -> Iterator[str]:
+    titles = [written(title) for title in root.iter(f"{_CHART_EX}title")]
+    yield named("Chart", "; ".join(filter(None, titles)))
+    names = [series.findtext(f".//{_CHART_EX}v", "") for series in root.iter(f"{_CHART_EX}series")]
+    yield named("Series", ", ".join(filter(None, names)))
+    if values and sum(1 for _ in root.iter(f"{_CHART_EX}pt")) <= _MAX_POINTS:
+        for data in root.iter(f"{_CHART_EX}data"):
+            yield table(_rows_ex(data), limits)
+
+
+def _rows_ex(data: Element) -> Iterator[list[str]]:
+    """A row for each point, its names first and the outermost first of these."""
+    levels = [*data.iterfind(f"{_CHART_EX}strDim/{_CHART_EX}lvl")][::-1]
+    levels += data.iterfind(f"{_CHART_EX}numDim/{_CHART_EX}lvl")
+    columns = [{_number(point.get("idx")): _shown((point.text or "").strip()) for point in level} for level in levels]
+    for at in sorted(set(chain.from_iterable(columns))):
+        yield [column.get(at, "") for column in columns]
+
+
+def formula(element: Element) -> str:
+    """A formula in one line."""
+    parts = [element.text or ""] if element.tag == f"{_MATH}t" else []
+    for child in element:
+        text = formula(child)
+        parts.append(_SIGNS.get(child.tag, "") + text if text else "")
+    return "".join(parts)
+
+
+def diagram(part: bytes) -> Iterator[str]:
+    """Blocks of a diagram: a list of its points, those below another indented."""
+    root = fromstring(part)
+    points = {point.get("modelId"): point for point in root.iter(f"{_DIAGRAM}pt")}
+    below: dict[str | None, list[tuple[int, str | None]]] = {}
+    for link in root.iter(f"{_DIAGRAM}cxn"):
+        if link.get("type", "parOf") == "parOf":
+            below.setdefault(link.get("srcId"), []).append((_number(link.get("srcOrd")), link.get("destId")))
+    roots = [name for name, point in points.items() if point.get("type") == "doc"]
+    open_ = [(name, 0) for name in reversed(roots)]
+    while open_:
+        name, depth = open_.pop()
+        # each once, as a damaged diagram may go in circles
+        point = points.pop(name, None)
+        if point is None or depth > _MAX_DEPTH:
+            continue
+        if point.get("type") in _CONTENT:
+            yield item(depth - 1, written(point))
+        further = sorted(below.get(name, ()), key=lambda link: link[0], reverse=True)
+        open_ += [(child, depth + 1) for _, child in further]
+
+
+def written(element: Element) -> str:
+    """The text of a drawing's element, its paragraphs parted by blanks."""
+    return " ".join("".join(text.text or "" for text in p.iter(f"{_MAIN}t")) for p in element.iter(f"{_MAIN}p"))
+
+
+def _rows(series: list[Element], names: list[str]) -> Iterator[list[str]]:
+    """A row for each category or x, a column for each series."""
+    categories = [_points(one, "cat", "xVal") for one in series]
+    values = [_points(one, "val", "yVal") for one in series]
+    yield ["", *names]
+    first: dict[int, str] = {}
+    for one in categories:
+        first = {**one, **first}
+    for at in sorted({*first, *chain.from_iterable(values)}):
+        yield [first.get(at, ""), *(column.get(at, "") for column in values)]
+
+
+def _points(series: Element, *tags: str) -> dict[int, str]:
+    """Texts of a series by their number; those of several levels are one, the outermost first."""
+    found: dict[int, str] = {}
+    for point in chain.from_iterable(_named(series, tag) for tag in tags):
+        at, value = _number(point.get("idx")), _shown(point.findtext(f"{_CHART}v", "").strip())
+        found[at] = f"{value} {found[at]}" if at in found else value
+    return found
+
+
+def _named(series: Element, tag: str) -> Iterable[Element]:
+    holder = series.find(f"{_CHART}{tag}")
+    if holder is None:
+        return ()
+    # a name may stand there without a table that it is taken from
+    return holder.iter(f"{_CHART}pt") if holder.find(f"{_CHART}v") is None else (holder,)
+
+
+def _shown(value: str) -> str:
+    """Numbers without what binary fractions leave behind."""
+    try:
+        return f"{float(value):.15g}" if "." in value else value
+    except ValueError:
+        return value
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else 0  # noqa: PLR2004 - 32 bits

@@ -1,0 +1,284 @@
+"""OpenDocument texts, presentations and spreadsheets, read from their XML (OASIS OpenDocument 1.3, part 3).
+
+Comments follow the paragraph, list or table they belong to; what stands at the pages' edges is last.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from xml.etree.ElementTree import Element
+from zipfile import ZipFile
+
+from defusedxml.ElementTree import fromstring
+
+from schemas.document import Document
+from schemas.errors import FileError
+from schemas.status import Reason
+from worker.parse.limits import Limits
+from worker.parse.office.zip_container import member, opened
+from worker.parse.text.markdown import title_of
+from worker.parse.text.markdown_blocks import (
+    code,
+    comment,
+    edges,
+    heading,
+    item,
+    joined,
+    laid_out,
+    named,
+    paragraph,
+    table,
+    tables,
+)
+
+_OASIS = "{urn:oasis:names:tc:opendocument:xmlns:"
+_OFFICE, _TEXT, _TABLE = (f"{_OASIS}{name}:1.0}}" for name in ("office", "text", "table"))
+_STYLE, _CHART = (f"{_OASIS}{name}:1.0}}" for name in ("style", "chart"))
+_DRAW, _PRESENTATION = f"{_OASIS}drawing:1.0}}", f"{_OASIS}presentation:1.0}}"
+_MANIFEST = f"{_OASIS}manifest:1.0}}"
+_DUBLIN = "{http://purl.org/dc/elements/1.1/}"
+_HREF = "{http://www.w3.org/1999/xlink}href"
+
+_REMARK, _DIAGRAM = f"{_OFFICE}annotation", f"{_CHART}chart"
+#: Not of the text: what stands beside it, what was deleted, the fields of forms, and a name that every sheet puts in.
+_LEFT_OUT = {_REMARK, _DIAGRAM, f"{_OFFICE}forms"}
+_LEFT_OUT |= {f"{_TEXT}{name}" for name in ("tracked-changes", "sequence-decls", "sheet-name")}
+_MARKS = {f"{_TEXT}tab": "\t", f"{_TEXT}line-break": "\n", f"{_DRAW}text-box": "\n"}
+_H, _P, _LIST, _GRID = f"{_TEXT}h", f"{_TEXT}p", f"{_TEXT}list", f"{_TABLE}table"
+_EDGES = {f"{_STYLE}{kind}{pages}": kind for kind in ("header", "footer") for pages in ("", "-left", "-first")}
+#: Of a table that is a spreadsheet's.
+_OF_SHEETS = f"{_TABLE}of-sheets"
+#: Of a paragraph of code, and the styles of such.
+_IS_CODE = f"{_TEXT}is-code"
+_CODE = re.compile(r"Preformatted(?:_20_Text)?|Source_20_Code|Code", re.IGNORECASE)
+_NAME, _PARENT = f"{_STYLE}name", f"{_STYLE}parent-style-name"
+_MATH = "{http://www.w3.org/1998/Math/MathML}"
+_ROW, _CELL, _COVERED = f"{_TABLE}table-row", f"{_TABLE}table-cell", f"{_TABLE}covered-table-cell"
+#: Equal cells or rows side by side are written once, with their number, which a hostile file may choose freely.
+_MAX_REPEATED = 1000
+_MAX_SPACES = 100
+#: Cells of a spreadsheet along a side, at most.
+_MAX_CELLS = 1 << 20
+#: A chart of more rows is a picture of data that nobody reads point by point.
+_MAX_POINTS = 100
+
+
+def read(data: bytes, limits: Limits) -> Document:
+    """The document as Markdown; slides are pages. Raises `FileError` as `package.opened` does."""
+    with opened(data, limits) as archive:
+        names = set(archive.namelist())
+        if "META-INF/manifest.xml" in names:
+            _refuse_encrypted(archive.read("META-INF/manifest.xml"))
+        root = fromstring(member(archive, "content.xml"))
+        _graft(root, archive, names)
+        styles = fromstring(archive.read("styles.xml")) if "styles.xml" in names else None
+        meta = fromstring(archive.read("meta.xml")) if "meta.xml" in names else None
+    _mark_code(root)
+    body = root.find(f"{_OFFICE}body")
+    kind = next(iter(body), None) if body is not None else None
+    if kind is None:
+        raise FileError(Reason.NO_TEXT)
+    title = ((meta.findtext(f".//{_DUBLIN}title") if meta is not None else "") or "").strip() or None
+    if kind.tag == f"{_OFFICE}presentation":
+        slides = kind.findall(f"{_DRAW}page")
+        limits.check_pages(len(slides), "slides")
+        text, pages = laid_out((joined(_slide(s, n, limits), limits) for n, s in enumerate(slides, 1)), limits)
+        return Document(text, "odt", title=title or title_of(text), markup="markdown", pages=pages)
+    sheets = kind.findall(_GRID) if kind.tag == f"{_OFFICE}spreadsheet" else []
+    for sheet in sheets:
+        sheet.set(_OF_SHEETS, "true")
+    text = joined(chain(_blocks(kind, limits), _edges(styles)), limits)
+    return Document(text, "odt", title=title or (None if sheets else title_of(text)), markup="markdown")
+
+
+def _mark_code(root: Element) -> None:
+    """Tell the paragraphs that are code, by a style or by that which it is made of."""
+    styles = {style.get(_NAME): style.get(_PARENT, "") for style in root.iter(f"{_STYLE}style")}
+    for one in root.iter(_P):
+        name = one.get(f"{_TEXT}style-name", "")
+        if _CODE.fullmatch(name) or _CODE.fullmatch(styles.get(name, "")):
+            one.set(_IS_CODE, "true")
+
+
+def _refuse_encrypted(manifest: bytes) -> None:
+    if fromstring(manifest).find(f".//{_MANIFEST}encryption-data") is not None:
+        raise FileError(Reason.ENCRYPTED)
+
+
+def _graft(root: Element, archive: ZipFile, names: set[str]) -> None:
+    """Put charts and formulas, which have members of their own, where they are shown; each once."""
+    for frame in root.iter(f"{_DRAW}object"):
+        name = posixpath.normpath(f"{frame.get(_HREF, '')}/content.xml")
+        if name in names:
+            names.remove(name)
+            content = fromstring(archive.read(name))
+            frame.extend([_formula(content)] if content.tag == f"{_MATH}math" else list(content.iter(_DIAGRAM)))
+
+
+def _formula(content: Element) -> Element:
+    """A formula as it was typed, else what is written in it."""
+    text = content.findtext(f".//{_MATH}annotation", "") or "".join(content.itertext())
+    span = Element(f"{_TEXT}span")
+    span.text = " ".join(text.split())
+    return span
+
+
+def _edges(styles: Element | None) -> Iterator[str]:
+    """What stands at the edges of pages."""
+    texts: dict[str, list[str]] = {"header": [], "footer": []}
+    for element in styles.iter() if styles is not None else ():
+        if element.tag in _EDGES and element.get(f"{_STYLE}display") != "false":
+            texts[_EDGES[element.tag]].append(_text(element))
+    for kind, found in texts.items():
+        yield from edges(kind, found)
+
+
+def _blocks(parent: Iterable[Element], limits: Limits) -> Iterator[str]:
+    """Blocks in document order, also from what only groups them."""
+    for element in parent:
+        if element.tag in (_H, _P, _LIST, _GRID):
+            yield from _block(element, limits)
+            yield from _beside(element, limits)
+        elif element.tag == _REMARK:
+            yield _comment(element)
+        elif element.tag == _DIAGRAM:
+            yield from _chart(element, limits)
+        elif element.tag not in _LEFT_OUT and element.tag != f"{_PRESENTATION}notes":
+            yield from _blocks(element, limits)
+
+
+def _block(element: Element, limits: Limits) -> Iterator[str]:
+    if element.tag == _H:
+        yield heading(_number(element, f"{_TEXT}outline-level", 6), _text(element))
+    elif element.tag == _P:
+        yield code(_text(element)) if element.get(_IS_CODE) else paragraph(_text(element))
+    elif element.tag == _LIST:
+        yield from _items(element, 0)
+    else:
+        yield from _sheet(element, limits)
+
+
+def _beside(element: Element, limits: Limits) -> Iterator[str]:
+    """Comments and charts within a block; the values of a sheet's charts are those of its cells."""
+    is_sheet = element.tag == _GRID and _is_sheet(element)
+    if is_sheet:
+        yield from _remarks(element)
+    else:
+        yield from map(_comment, element.iter(_REMARK))
+    for chart in element.iter(_DIAGRAM):
+        yield from _chart(chart, limits, values=not is_sheet)
+
+
+def _comment(element: Element, at: str = "") -> str:
+    return comment(element.findtext(f"{_DUBLIN}creator", ""), " ".join(map(_text, element.iter(_P))), at)
+
+
+def _remarks(sheet: Element) -> Iterator[str]:
+    """Comments with the cells that they stand on."""
+    down = 1
+    for row in _row_elements(sheet):
+        across = 1
+        for cell in row:
+            for remark in cell.findall(_REMARK):
+                yield _comment(remark, f"{_letters(across)}{down}")
+            across += _number(cell, f"{_TABLE}number-columns-repeated", _MAX_CELLS)
+        down += _number(row, f"{_TABLE}number-rows-repeated", _MAX_CELLS)
+
+
+def _letters(column: int) -> str:
+    """The name of a column that is counted from 1: A to Z, then AA."""
+    name = ""
+    while column:
+        column, letter = divmod(column - 1, 26)
+        name = chr(ord("A") + letter) + name
+    return name
+
+
+def _chart(element: Element, limits: Limits, *, values: bool = True) -> Iterator[str]:
+    titles = [_text(title).strip() for title in element.iter(f"{_CHART}title")]
+    yield named("Chart", "; ".join(filter(None, titles)))
+    grid = element.find(_GRID)
+    if values and grid is not None and sum(1 for _ in grid.iter(_ROW)) <= _MAX_POINTS:
+        yield table(_rows(grid), limits)
+
+
+def _slide(page: Element, number: int, limits: Limits) -> Iterator[str]:
+    titles = [frame for frame in page if frame.get(f"{_PRESENTATION}class") == "title"]
+    name = " ".join(_text(frame) for frame in titles)
+    content = [b for b in _blocks([frame for frame in page if frame not in titles], limits) if b]
+    notes = page.find(f"{_PRESENTATION}notes")
+    said = joined(_blocks(notes, limits), limits) if notes is not None else ""
+    if name.strip() or content or said:
+        yield heading(1, name) or heading(1, f"Slide {number}")
+    yield from content
+    if said:
+        yield f"Notes: {said}"
+
+
+def _items(element: Element, depth: int) -> Iterator[str]:
+    for entry in element:
+        for child in entry:
+            if child.tag == _LIST:
+                yield from _items(child, depth + 1)
+            elif child.tag == _H:
+                yield heading(_number(child, f"{_TEXT}outline-level", 6), _text(child))
+            else:
+                yield item(depth, _text(child))
+
+
+def _sheet(element: Element, limits: Limits) -> Iterator[str]:
+    if not _is_sheet(element):
+        yield table(_rows(element), limits)
+        return
+    content = list(tables(_rows(element), limits))
+    # the tables of a text have made-up names, those of a spreadsheet are what people call them
+    yield heading(1, element.get(f"{_TABLE}name", "") if content else "")
+    yield from content
+
+
+def _is_sheet(element: Element) -> bool:
+    return element.get(_OF_SHEETS) is not None
+
+
+def _rows(parent: Element) -> Iterator[list[str]]:
+    for element in _row_elements(parent):
+        row = [text for cell in element for text in _cell(cell)]
+        for _ in range(_number(element, f"{_TABLE}number-rows-repeated", _MAX_REPEATED) if any(row) else 1):
+            yield row
+
+
+def _row_elements(parent: Element) -> Iterator[Element]:
+    for element in parent:
+        if element.tag == _ROW:
+            yield element
+        elif element.tag not in _LEFT_OUT:
+            yield from _row_elements(element)
+
+
+def _cell(element: Element) -> list[str]:
+    if element.tag not in (_CELL, _COVERED):
+        return []
+    text = " ".join(_text(child) for child in element)
+    return [text] * _number(element, f"{_TABLE}number-columns-repeated", _MAX_REPEATED)
+
+
+def _text(element: Element) -> str:
+    """Text with what stands between and inside its spans; a note's text stands where it is referred to."""
+    if element.tag in _LEFT_OUT:
+        return ""
+    if element.tag == f"{_TEXT}s":
+        return " " * _number(element, f"{_TEXT}c", _MAX_SPACES)
+    parts = [_MARKS.get(element.tag, ""), element.text or ""]
+    for child in element:
+        parts += (_text(child), "\n" if child.tag == _P else "", child.tail or "")
+    if element.tag == f"{_TEXT}note-citation":
+        return ""
+    return f" ({''.join(parts).strip()})" if element.tag == f"{_TEXT}note" else "".join(parts)
+
+
+def _number(element: Element, attribute: str, most: int) -> int:
+    value = element.get(attribute, "1")
+    return min(int(value), most) if value.isascii() and value.isdigit() else 1

@@ -1,0 +1,123 @@
+"""Presentations by python-pptx: each slide's title as a heading, its text, tables, charts, and the speaker's notes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from io import BytesIO
+from itertools import chain
+from typing import Any
+
+from defusedxml.ElementTree import fromstring
+from pptx import Presentation
+from pptx.oxml import parse_xml
+from pptx.oxml.ns import nsdecls, qn
+
+from schemas.document import Document
+from worker.parse.limits import Limits
+from worker.parse.office import drawing
+from worker.parse.office.zip_container import opened
+from worker.parse.text.markdown import title_of
+from worker.parse.text.markdown_blocks import comment, heading, item, joined, laid_out, paragraph, table
+
+#: Of a formula within text.
+_FORMULA = "{http://schemas.microsoft.com/office/drawing/2010/main}m"
+_COMPATIBLE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
+
+
+def read(data: bytes, limits: Limits) -> Document:
+    """The slides as Markdown, each a page. Raises `FileError` as `package.opened` does."""
+    opened(data, limits, declarations=False).close()
+    presentation = Presentation(BytesIO(data))
+    slides = presentation.slides
+    limits.check_pages(len(slides), "slides")
+    people = _people(presentation.part)
+    text, pages = laid_out((joined(_slide(s, n, people, limits), limits) for n, s in enumerate(slides, 1)), limits)
+    title = (presentation.core_properties.title or "").strip()
+    return Document(text, "pptx", title=title or title_of(text), markup="markdown", pages=pages)
+
+
+def _parts(part: Any, kind: str) -> Iterator[Any]:
+    """Roots of the parts that a part refers to as of the kind."""
+    for relation in part.rels.values():
+        if not relation.is_external and relation.reltype.endswith(kind):
+            yield fromstring(relation.target_part.blob)
+
+
+def _people(part: Any) -> dict[str, str]:
+    """Names of those who comment by their ids."""
+    authors = chain(*_parts(part, "/commentAuthors"), *_parts(part, "/authors"))
+    return {author.get("id", ""): author.get("name", "") for author in authors}
+
+
+def _comments(slide: Any, people: dict[str, str]) -> Iterator[str]:
+    """Comments and what is replied to them, as programs write them since 2018 and wrote them before."""
+    for element in chain.from_iterable(root.iter() for root in _parts(slide.part, "/comments")):
+        kind = element.tag.rpartition("}")[2]
+        if kind in ("cm", "reply"):
+            plain = element.findtext(qn("p:text"), "")
+            written = " ".join(drawing.written(body) for body in element if body.tag.endswith("}txBody"))
+            yield comment(people.get(element.get("authorId", ""), ""), plain or written)
+
+
+def _slide(slide: Any, number: int, people: dict[str, str], limits: Limits) -> Iterator[str]:
+    _choose(slide.shapes.element)
+    title = slide.shapes.title
+    content = [block for block in _shapes(slide.shapes, title, limits) if block]
+    frame = slide.notes_slide.notes_text_frame if slide.has_notes_slide else None
+    notes = paragraph(frame.text) if frame is not None else ""
+    name = title.text_frame.text if title is not None else ""
+    beside = [f"Notes: {notes}"] if notes else []
+    beside += _comments(slide, people)
+    if name.strip() or content or beside:
+        yield heading(1, name) or heading(1, f"Slide {number}")
+    yield from content
+    yield from beside
+
+
+def _choose(tree: Any) -> None:
+    """Put the first choice of what is drawn in several ways, such as text with formulas, where the library looks."""
+    for group in [tree, *tree.iter(qn("p:grpSp"))]:
+        for several in group.findall(f"{_COMPATIBLE}AlternateContent"):
+            at = group.index(several)
+            group[at : at + 1] = [shape for choice in several[:1] for shape in choice]
+    for found in list(tree.iter(_FORMULA)):
+        found.getparent().replace(found, _run(drawing.formula(found)))
+
+
+def _run(text: str) -> Any:
+    run = parse_xml(f"<a:r {nsdecls('a')}><a:t/></a:r>")
+    run.text = text
+    return run
+
+
+def _shapes(shapes: Iterable[Any], title: Any, limits: Limits) -> Iterator[str]:
+    for shape in shapes:
+        if title is not None and shape.shape_id == title.shape_id:
+            continue
+        if hasattr(shape, "shapes"):
+            yield from _shapes(shape.shapes, title, limits)
+        elif getattr(shape, "has_table", False):
+            yield table(([cell.text for cell in row.cells] for row in shape.table.rows), limits)
+        elif shape.has_text_frame and not _is_number(shape):
+            yield from _lines(shape.text_frame)
+        else:
+            yield from _drawn(shape, limits)
+
+
+def _is_number(shape: Any) -> bool:
+    return any(place.get("type") == "sldNum" for place in shape.element.iter(qn("p:ph")))
+
+
+def _drawn(shape: Any, limits: Limits) -> Iterator[str]:
+    """What a chart or a diagram says."""
+    for mark in shape.element.iter(*drawing.REFERENCES):
+        relation = shape.part.rels.get(mark.get(drawing.REFERENCES[mark.tag]))
+        if relation is not None and not relation.is_external:
+            yield from drawing.read(mark.tag, relation.target_part.blob, limits)
+
+
+def _lines(frame: Any) -> Iterator[str]:
+    """Several paragraphs of one shape are a list, as slides show them."""
+    paragraphs = [p for p in frame.paragraphs if p.text.strip()]
+    for one in paragraphs:
+        yield item(one.level, one.text) if len(paragraphs) > 1 else paragraph(one.text)

@@ -1,0 +1,187 @@
+"""Rich text: its text by striprtf, without styles but for the levels of headings.
+
+What the library leaves out is put where it does not: notes, texts in boxes, and what is printed at the edges of pages.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from schemas.document import Document
+from schemas.errors import FileError
+from schemas.status import Reason
+from worker.parse.limits import Limits
+from worker.parse.text.markdown_blocks import edges, heading, paragraph
+
+_TITLE = re.compile(r"\{\\title\s+([^{}\\]{1,500})\}")
+_CODE_PAGE = re.compile(r"\\ansicpg(\d{1,5})")
+#: Code pages that Python has no number for; and what a document without any says instead.
+_PAGES = {"10000": "mac_roman", "10001": "shift_jis", "10006": "mac_greek", "10007": "mac_cyrillic"}
+_PAGES |= {"10029": "mac_latin2", "10079": "mac_iceland", "10081": "mac_turkish"}
+_CHARACTERS = re.compile(r"\{\\rtf\d?\s*\\(mac|pca?)(?![a-z])")
+_OF_CHARACTERS = {"mac": "mac_roman", "pc": "cp437", "pca": "cp850"}
+#: Characters of a footnote with all that it looks like, of the list of fonts, or of a shape.
+_LONGEST_GROUP = 100_000
+#: Between words, and unknown to the library.
+_BREAKS = {"column": "\n"}
+#: Encodings of the Macintosh's fonts, by the number that a font gives: the library names some that Python lacks.
+_OF_FONTS = {
+    78: "shift_jis",
+    79: "big5",
+    80: "euc_kr",
+    82: "cp1255",
+    85: "gb2312",
+    86: "mac_romanian",
+    87: "mac_cyrillic",
+}
+_OF_FONTS |= {88: "cp874", 89: "mac_latin2"}
+_FONTS = re.compile(r"\{\s*\\fonttbl(?![a-z])")
+_FONT = re.compile(r"\\f(\d+)([^;]*);")
+_CHARSET = re.compile(r"\\fcharset(\d+)")
+#: The set of characters of a font that names none: that of the document.
+_DEFAULT = "1"
+_NOTE = re.compile(r"\{\s*(?:\\\*\s*)?\\footnote(?![a-z])")
+#: A shape, or several in a group; and the text in one.
+_SHAPE = re.compile(r"\{\s*\\shp(?:grp)?(?![a-z])")
+_BOX = re.compile(r"\{\s*\\shptxt(?![a-z])")
+#: What is printed at the edges of pages: a group each for left, right and first pages. Signs for where one begins.
+_EDGE = re.compile(r"\{\s*\\(header|footer)[lrf]?(?![a-z])")
+_EDGES, _SAYS = "\x03", "\x04"
+#: What somebody has proposed to leave out. The bound on the words in front of it also bounds the memory `re` takes.
+_DELETED = re.compile(r"\{(?:\\(?!deleted)[a-z]+-?\d* ?){0,1000}\\deleted(?![a-z0-9])")
+#: The level of a paragraph in the document's outline, which stands in front of its text; and a sign for it there.
+_OUTLINE = re.compile(r"\\outlinelevel([0-8])(?!\d) ?")
+_HEADING = re.compile("\x01([0-8])\x02")
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
+_WESTERN = "cp1252"
+#: Lines end anywhere and mean nothing, also within the bytes of a character.
+_WITHIN_BYTES = re.compile(r"(?<=\\'[0-9a-fA-F]{2})[\r\n]+(?=\\')")
+#: Pictures and embedded objects, in hexadecimal digits: most of a file's bytes and none of its text.
+_BINARY = re.compile(rb"[0-9a-fA-F\s]{1000,}")
+
+
+def read(data: bytes, _limits: Limits) -> Document:
+    """The document of a rich text; `FileError` (`parse_failed`) if it is none. Characters count in the plain text."""
+    from striprtf.striprtf import charset_map, rtf_to_text, specialchars
+
+    charset_map.update(_OF_FONTS)
+    specialchars.update(_BREAKS)
+    if not data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{\\rtf"):
+        raise FileError(Reason.PARSE_FAILED, "The file is no rich text; save it as .rtf again, or rename it to .txt.")
+    source, encoding = _without_code_page(_WITHIN_BYTES.sub("", _BINARY.sub(b"", data).decode("latin-1")))
+    source = _with_edges_last(_with_boxes(_without_deleted(_with_charsets(source))))
+    source = _OUTLINE.sub("\\g<0> \x01\\1\x02", _with_notes(source))
+    text: str = rtf_to_text(source, encoding=encoding, errors=_ERRORS if encoding == "utf-8" else "replace")
+    named = _TITLE.search(source, 0, 65_536)
+    title = named[1].strip() if named else None
+    # characters beyond 16 bits are written as two halves
+    text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    text, *printed = text.split(_EDGES)
+    text = "\n\n".join(filter(None, [text.strip("\n"), *_edges(printed)]))
+    if _HEADING.search(text):
+        return Document("\n".join(map(_marked, text.split("\n"))).strip("\n"), "rtf", title=title, markup="markdown")
+    return Document(text, "rtf", title=title)
+
+
+def _edges(printed: Sequence[str]) -> Iterator[str]:
+    said = [_HEADING.sub("", text).partition(_SAYS) for text in printed]
+    for kind in ("header", "footer"):
+        yield from edges(kind, (text for of, _, text in said if of == kind))
+
+
+def _marked(line: str) -> str:
+    """A line as Markdown."""
+    level, plain = _HEADING.search(line), _HEADING.sub("", line)
+    return f"\n{heading(int(level[1]) + 1, plain)}\n" if level and plain.strip() else paragraph(plain)
+
+
+def _with_charsets(source: str) -> str:
+    """The source with a set of characters for each font: where one has none, the library gives it the next one's."""
+    fonts = _FONTS.search(source)
+    end = _end_of_group(source, fonts.end()) if fonts else None
+    if fonts is None or end is None:
+        return source
+    found = ((font[1], _CHARSET.search(font[2])) for font in _FONT.finditer(source, fonts.end(), end))
+    named = "".join(f"{{\\f{number}\\fcharset{said[1] if said else _DEFAULT} -;}}" for number, said in found)
+    return f"{source[: fonts.end()]}{named}{source[end:]}"
+
+
+def _with_notes(source: str) -> str:
+    """The source with its footnotes in brackets where they are referred to: the library leaves them out."""
+    return _replaced(source, _NOTE, lambda note: f"{{ ({note.lstrip()})}}")
+
+
+def _with_boxes(source: str) -> str:
+    """The source with the texts of boxes in place of the shapes that hold them: the library leaves shapes out."""
+    return _replaced(
+        source, _SHAPE, lambda shape: "".join(f"{{\\par {box}\\par }}" for _, box, _ in _groups(shape, _BOX))
+    )
+
+
+def _without_deleted(source: str) -> str:
+    return _replaced(source, _DELETED, lambda _: "")
+
+
+def _with_edges_last(source: str) -> str:
+    """The source with the edges of pages behind its text, too: where they stand the library leaves them out."""
+    said = [f"{{{_EDGES}{edge[1]}{_SAYS} {text}}}" for edge, text, _ in _groups(source, _EDGE)]
+    last = source.rfind("}")
+    return f"{source[:last]}{''.join(said)}{source[last:]}" if said else source
+
+
+def _replaced(source: str, opening: re.Pattern[str], by: Callable[[str], str]) -> str:
+    """The source with something made of what they hold in place of groups; those within another one are its own."""
+    parts, done = [], 0
+    for found, inside, end in _groups(source, opening):
+        if found.start() >= done:
+            parts += [source[done : found.start()], by(inside)]
+            done = end
+    return "".join([*parts, source[done:]])
+
+
+def _groups(source: str, opening: re.Pattern[str]) -> Iterator[tuple[re.Match[str], str, int]]:
+    """How each group begins, what it holds, and where it ends; one without an end is none."""
+    for found in opening.finditer(source):
+        end = _end_of_group(source, found.end())
+        if end is not None:
+            yield found, source[found.end() : end], end + 1
+
+
+def _end_of_group(source: str, at: int) -> int | None:
+    """Where the brace stands that closes the group which a character is in."""
+    depth = 1
+    for brace in _BRACE.finditer(source, at, at + _LONGEST_GROUP):
+        depth += {"{": 1, "}": -1}.get(brace[0], 0)
+        if not depth:
+            return brace.start()
+    return None
+
+
+def _without_code_page(source: str) -> tuple[str, str]:
+    """The source without the name of its code page, which the library takes for UTF-8 if it is not known, and that."""
+    found = _CODE_PAGE.search(source, 0, 4096)
+    if found is None:
+        said = _CHARACTERS.match(source)
+        return source, _OF_CHARACTERS[said[1]] if said else _WESTERN
+    # another word in its place keeps apart what is around it
+    return rf"{source[: found.start()]}\ansi{source[found.end() :]}", _encoding(found[1])
+
+
+def _encoding(page: str) -> str:
+    try:
+        return _PAGES.get(page) or codecs.lookup(f"cp{page}").name
+    except LookupError:
+        return _WESTERN
+
+
+def _as_western(error: UnicodeError) -> tuple[str, int]:
+    """What is no UTF-8 though a document says so: its writer asked the system, and not its text."""
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return error.object[error.start : error.end].decode(_WESTERN, "replace"), error.end
+
+
+_ERRORS = "foldex.western"
+codecs.register_error(_ERRORS, _as_western)

@@ -1,0 +1,162 @@
+"""Spreadsheets by openpyxl: each sheet a heading and a table of its values; formulas as their last results.
+
+Comments and what is drawn on a sheet, which openpyxl does not read while it streams, follow its table; what is printed
+at the edges of pages is last.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Container, Iterable, Iterator
+from datetime import date, datetime, time
+from io import BytesIO
+from itertools import chain
+from typing import Any
+from xml.etree.ElementTree import Element
+from zipfile import ZipFile
+
+from defusedxml.ElementTree import fromstring
+from openpyxl.reader.excel import ExcelReader
+
+from schemas.document import Document
+from worker.parse.limits import Limits
+from worker.parse.office import drawing
+from worker.parse.office.zip_container import opened, related
+from worker.parse.text.markdown_blocks import comment, edges, heading, joined, paragraph, tables
+
+_MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
+_SHEETS = "{http://schemas.openxmlformats.org/drawingml/2006/spreadsheetDrawing}"
+_ID = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
+#: What is printed at the edges of a sheet's pages, which its member says near its end: so many bytes at most.
+_EDGE = re.compile(r"<(?:\w+:)?(?:odd|even|first)(Header|Footer)(?: [^<>]*)?>([^<]*)<")
+_NEAR_END = 1 << 16
+#: In there: where a part of the line begins, a sign for itself, and how it looks or what each page fills in.
+_CODE = re.compile(r'&(?:([LCR])|(&)|"[^"]*"|K(?:[0-9A-Fa-f]{6}|\d\d[+-]\d{3})|\d+|.?)', re.DOTALL)
+_THREADS = "{http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomments}"
+
+
+def read(data: bytes, limits: Limits) -> Document:
+    """The sheets as Markdown. Raises `FileError` as `package.opened` does."""
+    with opened(data, limits, declarations=False) as archive:
+        book = _loaded(data)
+        try:
+            limits.check_pages(len(book.worksheets), "sheets")
+            places, people = _places(archive)
+            sheets = _sheets(book, archive, places, people, limits)
+            text = joined(chain(sheets, _edges(archive, places.values())), limits)
+            title = (book.properties.title or "").strip()
+        finally:
+            book.close()
+    return Document(text, "xlsx", title=title or None, markup="markdown")
+
+
+def _loaded(data: bytes) -> Any:
+    reader = ExcelReader(BytesIO(data), read_only=True, data_only=True, keep_links=False)
+    # it fails on some sheets that hold nothing but a chart, and makes objects of the others that nobody asks for
+    reader.read_chartsheet = lambda *_: None
+    reader.read()
+    return reader.wb
+
+
+def _sheets(
+    book: Any, archive: ZipFile, places: dict[str, str], people: dict[str, str], limits: Limits
+) -> Iterator[str]:
+    sheets = {sheet.title: sheet for sheet in book.worksheets}
+    # sheets of a chart only are not the book's
+    for title in [*places, *(title for title in sheets if title not in places)]:
+        content = _content(sheets.get(title), limits)
+        place = places.get(title)
+        beside = [block for block in _beside(archive, place, people, limits) if block] if place else []
+        if content or beside:
+            yield heading(1, title)
+            yield from content
+            yield from beside
+
+
+def _content(sheet: Any, limits: Limits) -> list[str]:
+    if sheet is None:
+        return []
+    # what a sheet says of its size is often wrong
+    sheet.reset_dimensions()
+    return list(tables(_rows(sheet), limits))
+
+
+def _places(archive: ZipFile) -> tuple[dict[str, str], dict[str, str]]:
+    """Members of the sheets by their titles, and names of those who comment by their ids."""
+    book = next((name for _, kind, name in related(archive, "") if kind == "officeDocument"), None)
+    if book is None:
+        return {}, {}
+    members = {key: name for key, _, name in related(archive, book)}
+    sheets = fromstring(archive.read(book)).iter(f"{_MAIN}sheet")
+    lists = [fromstring(archive.read(name)) for _, kind, name in related(archive, book) if kind == "person"]
+    people = {one.get("id", ""): one.get("displayName", "") for each in lists for one in each}
+    return {s.get("name", ""): members[s.get(_ID, "")] for s in sheets if s.get(_ID, "") in members}, people
+
+
+def _beside(archive: ZipFile, sheet: str, people: dict[str, str], limits: Limits) -> Iterator[str]:
+    """Blocks of what belongs to the sheet in a member: comments on its cells, then boxes of text, then charts."""
+    parts = {kind: name for _, kind, name in related(archive, sheet)}
+    threads = fromstring(archive.read(parts["threadedComment"])) if "threadedComment" in parts else ()
+    # for programs that know no threads, the first of each cell stands there as a plain one, too
+    threaded = {one.get("ref") for one in threads}
+    if "comments" in parts:
+        yield from _comments(fromstring(archive.read(parts["comments"])), threaded)
+    for one in threads:
+        text = one.findtext(f"{_THREADS}text", "")
+        yield comment(people.get(one.get("personId", ""), ""), text, one.get("ref", ""))
+    if "drawing" in parts:
+        for box in fromstring(archive.read(parts["drawing"])).iter(f"{_SHEETS}txBody"):
+            yield paragraph(drawing.written(box))
+        for _, kind, name in related(archive, parts["drawing"]):
+            if kind in ("chart", "chartEx"):
+                # its values are those of cells
+                yield from drawing.chart(archive.read(name), limits, values=False)
+
+
+def _comments(root: Element, left_out: Container[str | None]) -> Iterator[str]:
+    authors = [author.text or "" for author in root.iter(f"{_MAIN}author")]
+    for one in root.iter(f"{_MAIN}comment"):
+        by, at = one.get("authorId", ""), one.get("ref", "")
+        author = authors[int(by)] if by.isdecimal() and int(by) < len(authors) else ""
+        # readings of Chinese letters are no text of their own
+        runs = [*one.iterfind(f"{_MAIN}text/{_MAIN}t"), *one.iterfind(f"{_MAIN}text/{_MAIN}r/{_MAIN}t")]
+        if at not in left_out:
+            yield comment(author, "".join(run.text or "" for run in runs).removeprefix(f"{author}:"), at)
+
+
+def _edges(archive: ZipFile, sheets: Iterable[str]) -> Iterator[str]:
+    texts: dict[str, list[str]] = {"header": [], "footer": []}
+    for sheet in sheets:
+        for kind, line in _EDGE.findall(_end_of(archive, sheet)):
+            plain = _CODE.sub(lambda code: " " if code[1] else code[2] or "", html.unescape(line))
+            texts[kind.lower()].append(plain)
+    for kind, found in texts.items():
+        yield from edges(kind, found)
+
+
+def _end_of(archive: ZipFile, member: str) -> str:
+    end = b""
+    with archive.open(member) as stream:
+        while piece := stream.read(1 << 20):
+            end = (end + piece)[-_NEAR_END:]
+    return end.decode(errors="replace")
+
+
+def _rows(sheet: Any) -> Iterator[list[str]]:
+    for row in sheet.iter_rows(values_only=True):
+        yield [_shown(value) for value in row]
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, float):
+        return f"{value:.15g}"
+    if isinstance(value, datetime):
+        return value.date().isoformat() if value.time() == time() else value.isoformat(" ", "seconds")
+    if isinstance(value, date | time):
+        return value.isoformat()
+    return str(value)

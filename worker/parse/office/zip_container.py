@@ -1,0 +1,135 @@
+"""Documents in ZIP containers: opened with bounds on what they inflate to, and told apart by their members."""
+
+from __future__ import annotations
+
+import posixpath
+import zlib
+from collections.abc import Iterator
+from importlib import import_module
+from io import BytesIO
+from zipfile import BadZipFile, ZipFile, ZipInfo
+
+from defusedxml.ElementTree import fromstring
+
+from schemas.document import Document
+from schemas.errors import FileError
+from schemas.status import Reason
+from worker.formats.registry import BY_TYPE
+from worker.parse.limits import Limits, too_large
+
+#: What each entry of the directory begins with (PKWARE's APPNOTE, 4.3.12).
+_ENTRY = b"PK\1\2"
+_MAX_MEMBERS = 20_000
+#: A container may hold more than this only if that is not also more than `_MAX_RATIO` times its own size.
+_UNSUSPECTED = 64 << 20
+_MAX_RATIO = 200
+_PIECE = 1 << 16
+_IS_ENCRYPTED = 0x1
+#: Documents of Office Open XML hold no such declaration; entities that call each other would grow without end.
+_DECLARATIONS = (b"<!DOCTYPE", b"<!ENTITY")
+_FOLDERS = {"word/": "docx", "ppt/": "pptx", "xl/": "xlsx"}
+_MEDIA_TYPES = {b"application/epub+zip": "epub", b"application/vnd.oasis.opendocument.": "odt"}
+
+
+def read(data: bytes, limits: Limits) -> Document:
+    """The document in a container, by what it is. Raises `FileError`: `unsupported_type` for any other archive."""
+    with opened(data, limits) as archive:
+        kind = _kind(archive)
+    document: Document = import_module(f"worker.parse.{BY_TYPE[kind].module}").read(data, limits)
+    return document
+
+
+def opened(data: bytes, limits: Limits, *, declarations: bool = True) -> ZipFile:
+    """The container, after every member was inflated once and counted. Without `declarations` XML may hold none.
+
+    Raises `FileError`: `too_large` (a bomb), `encrypted`, `parse_failed`.
+    """
+    _check_members(data)
+    archive = ZipFile(BytesIO(data))
+    members = archive.infolist()
+    if any(member.flag_bits & _IS_ENCRYPTED for member in members):
+        raise FileError(Reason.ENCRYPTED)
+    usual = max(_UNSUSPECTED, _MAX_RATIO * len(data))
+    bomb = _bomb(usual) if usual < limits.memory_bytes else _over_memory(limits)
+    left = min(usual, limits.memory_bytes)
+    if sum(member.file_size for member in members) > left:
+        raise bomb
+    for member in members:
+        left -= _inflated(archive, member, left, bomb, declarations=declarations)
+    return archive
+
+
+def member(archive: ZipFile, name: str) -> bytes:
+    """The bytes of a member. Raises `FileError` (`parse_failed`) if there is none of the name."""
+    try:
+        return archive.read(name)
+    except KeyError:
+        raise FileError(Reason.PARSE_FAILED, f"The document is damaged: {name} is missing; save it again.") from None
+
+
+def related(archive: ZipFile, name: str) -> Iterator[tuple[str, str, str]]:
+    """Id, kind and name of each member that the member `name` of an Office Open XML container refers to."""
+    folder, _, last = name.rpartition("/")
+    place = f"{folder}/_rels/{last}.rels".lstrip("/")
+    members = set(archive.namelist())
+    for relation in fromstring(archive.read(place)) if place in members else ():
+        target = posixpath.normpath(posixpath.join("/", folder, relation.get("Target", ""))).lstrip("/")
+        if relation.get("TargetMode") != "External" and target in members:
+            yield relation.get("Id", ""), relation.get("Type", "").rpartition("/")[2], target
+
+
+def _kind(archive: ZipFile) -> str:
+    names = archive.namelist()
+    if "mimetype" in names:
+        media = archive.read("mimetype")[:100].strip()
+        for start, kind in _MEDIA_TYPES.items():
+            if media.startswith(start):
+                return kind
+    if "META-INF/container.xml" in names:
+        return "epub"
+    if "[Content_Types].xml" in names:
+        for folder, kind in _FOLDERS.items():
+            if any(name.startswith(folder) for name in names):
+                return kind
+    raise FileError(Reason.UNSUPPORTED_TYPE, "An archive is not read; unpack it beside itself.")
+
+
+def _check_members(data: bytes) -> None:
+    """Refuse very many members before objects are made of them; what the records say of their number may be a lie."""
+    if data.count(_ENTRY) > _MAX_MEMBERS:
+        message = f"The container has more than {_MAX_MEMBERS:,} members; unpack it or split it."
+        raise FileError(Reason.TOO_LARGE, message)
+
+
+def _inflated(archive: ZipFile, info: ZipInfo, left: int, bomb: FileError, *, declarations: bool) -> int:
+    """Bytes of a member, counted piece by piece: what it declares may be a lie."""
+    size, tail = 0, b""
+    checked = not declarations and info.filename.endswith((".xml", ".rels"))
+    try:
+        with archive.open(info) as stream:
+            while piece := stream.read(_PIECE):
+                if checked:
+                    tail = _checked(info, tail + piece)
+                size += len(piece)
+                if size > left:
+                    raise bomb
+    except (zlib.error, EOFError) as error:
+        raise BadZipFile(f"{info.filename} cannot be inflated") from error
+    return size
+
+
+def _checked(info: ZipInfo, piece: bytes) -> bytes:
+    """The end of the piece, in which a mark may begin. Raises `FileError` where one stands."""
+    if any(mark in piece for mark in _DECLARATIONS):
+        message = f"{info.filename} declares entities, which no office document does; save it again."
+        raise FileError(Reason.PARSE_FAILED, message)
+    return piece[1 - max(map(len, _DECLARATIONS)) :]
+
+
+def _bomb(most: int) -> FileError:
+    message = f"The file would inflate to more than {most >> 20:,} MB, as no document does; save it again, or split it."
+    return FileError(Reason.TOO_LARGE, message)
+
+
+def _over_memory(limits: Limits) -> FileError:
+    return too_large(f"The file would inflate to more than PARSE_MEMORY_MB ({limits.memory_bytes >> 20:,} MB)")

@@ -1,0 +1,113 @@
+"""PDF by PDFium: the text of each page, and what Tesseract reads where a page is only a picture.
+
+Lines that the outline names are headings; comments stand behind the text of their page.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pypdfium2
+from pypdfium2 import raw
+
+from schemas.document import Document
+from schemas.errors import FileError
+from schemas.status import Reason
+from worker.formats import unsupported
+from worker.parse.limits import Limits
+from worker.parse.ocr import scans
+from worker.parse.ocr.image import NOTHING, recognise, spent
+from worker.parse.pdf import outline, page_annotations
+from worker.parse.text.markdown_blocks import laid_out
+
+#: Dots per inch at which pages are given to Tesseract, and pixels of one page at most.
+_DPI = 200
+_MAX_PIXELS = 25_000_000
+#: PDFium's marks of a hyphen at a line's end, and the hyphens that it does not mark.
+_HYPHEN = re.compile(r"[\x02\ufffe]\n?|(?<=\w)[\xad\u2010]\n(?=\w)")
+#: What programs write in front of a title or in place of it.
+_NO_TITLE = re.compile(r"(?:Microsoft \w+ - |untitled(?: document)?$|\(?anonymous\)?$)", re.IGNORECASE)
+
+
+def read(data: bytes, limits: Limits) -> Document:
+    """The text of all pages. Raises `FileError`: `encrypted`, `needs_ocr`, `too_large`, `parse_failed`."""
+    with _opened(data) as pdf:
+        limits.check_pages(len(pdf))
+        title = _NO_TITLE.sub("", pdf.get_metadata_dict().get("Title", "").strip()) or None
+        begin = outline.entries(pdf)
+        texts = _texts(pdf, limits)
+        if begin:
+            texts = (outline.marked(text, begin.get(number, [])) for number, text in enumerate(texts))
+        text, pages = laid_out(texts, limits)
+    return Document(text, "pdf", title=title, markup="markdown" if begin else "lines", pages=pages)
+
+
+def _opened(data: bytes) -> pypdfium2.PdfDocument:
+    try:
+        return pypdfium2.PdfDocument(data)
+    except pypdfium2.PdfiumError as error:
+        if error.err_code in (raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY):
+            raise FileError(Reason.ENCRYPTED) from None
+        raise
+
+
+def _texts(pdf: pypdfium2.PdfDocument, limits: Limits) -> Iterator[str]:
+    """The text of each page, "" of a damaged one; behind what is printed on a scan, what Tesseract reads in it.
+
+    If none has text, the last is followed by `needs_ocr` or `no_text` where one has a picture, or by what is damaged.
+    """
+    until = spent() + limits.seconds
+    found, written, scanned, damage, hindrance = False, False, [], None, None
+    for number in range(len(pdf)):
+        try:
+            page = pdf[number]
+            comments = "\n".join(page_annotations.beside(page))
+            page = page_annotations.drawn(pdf, number, page)
+            text = _text(page)
+            is_scan = scans.is_scan(page, text)
+        except pypdfium2.PdfiumError as error:
+            damage = error
+            yield ""
+            continue
+        shown = ""
+        if is_scan:
+            scanned.append(text)
+            shown, missed = _shown(page, text, until, limits)
+            hindrance = hindrance or missed
+        written = written or bool(text and not is_scan)
+        text = "\n\n".join(filter(None, (text, shown, comments)))
+        found = found or bool(text)
+        yield text
+        page.close()
+    if hindrance and (not found or (scans.are_stamps(scanned) and not written)):
+        raise hindrance
+    if scanned and not found:
+        raise FileError(Reason.NO_TEXT, NOTHING)
+    if damage and not found:
+        raise damage
+
+
+def _shown(page: pypdfium2.PdfPage, text: str, until: float, limits: Limits) -> tuple[str, FileError | None]:
+    """What Tesseract reads in a page's pictures, or why it is not asked or, where there is text besides, has failed."""
+    if not unsupported.programs(("tesseract",)):
+        return "", FileError(Reason.NEEDS_OCR)
+    try:
+        return _recognised(scans.bare(page), until, limits), None
+    except FileError as error:
+        if not text:
+            raise
+        return "", error
+
+
+def _text(page: pypdfium2.PdfPage) -> str:
+    layer = page.get_textpage()
+    text = layer.get_text_range().replace("\r\n", "\n").replace("\r", "\n")
+    layer.close()
+    return _HYPHEN.sub("", text).strip()
+
+
+def _recognised(page: pypdfium2.PdfPage, until: float, limits: Limits) -> str:
+    width, height = page.get_size()
+    scale = min(_DPI / 72, (_MAX_PIXELS / max(1.0, width * height)) ** 0.5)
+    return recognise(page.render(scale=scale, grayscale=True).to_pil(), until, limits)

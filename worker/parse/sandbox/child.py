@@ -1,0 +1,142 @@
+"""The helper process: reads the files it is sent, one after the other, and dies with its parent or of a file.
+
+A request is two lengths (4 bytes of its head, 8 of its data, big-endian), a head in JSON and the file's bytes; an
+answer is two lengths of 8 bytes, JSON, and the document's text in UTF-8, which JSON could make six times as long. It
+knows no settings, no database and no network. `worker.parse.sandbox.confine` bounds its libraries.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import resource
+import signal
+import struct
+import sys
+import tempfile
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
+from typing import Any, BinaryIO
+
+import orjson
+
+from schemas.document import Document
+from schemas.errors import FileError
+from schemas.status import Reason
+from worker.formats.by_content import PACKAGE
+from worker.formats.registry import BY_TYPE
+from worker.parse.limits import Limits
+from worker.parse.sandbox.confine import confine
+from worker.parse.sandbox.read import read
+
+REQUEST = struct.Struct(">IQ")
+ANSWER = struct.Struct(">QQ")
+_PR_SET_PDEATHSIG = 1
+#: Seconds of processor time between two files.
+_BETWEEN = 60.0
+#: Share of the addresses that were used when a failure is put down to their end.
+_NEARLY = 0.7
+
+
+def main(parent: int, memory_bytes: int) -> None:
+    """Serve until the parent closes the pipe; without a parent, or with too much memory held, end at once."""
+    _status_file()
+    confine(tempfile.gettempdir(), memory_bytes, {name for format_ in BY_TYPE.values() for name in format_.programs})
+    # last, as a change of rights may undo it
+    _die_with(parent)
+    with suppress(ValueError, OSError):  # not every system bounds the address space
+        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, resource.RLIM_INFINITY))
+    with os.fdopen(os.dup(0), "rb") as requests, os.fdopen(os.dup(1), "wb") as answers:
+        # libraries that print, or ask, must not meet the pipes
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nowhere, 0)
+        os.dup2(nowhere, 1)
+        last = False
+        while not last and (lengths := requests.read(REQUEST.size)):
+            answer = _answer(requests, memory_bytes, *REQUEST.unpack(lengths))
+            last = answer["last"] = "memory" in answer or _is_swollen(memory_bytes)
+            _allow(_BETWEEN)
+            _send(answers, answer)
+
+
+def _answer(requests: BinaryIO, memory_bytes: int, head_bytes: int, data_bytes: int) -> dict[str, Any]:
+    """The document, the reason why there is none, or that memory ran out."""
+    try:
+        head = orjson.loads(requests.read(head_bytes))
+        limits = Limits(**head["limits"])
+        _allow(limits.seconds)
+        if "language" in head:
+            from worker.parse.code.syntax import syntax
+
+            return {"syntax": syntax(requests.read(data_bytes), head["language"])}
+        format_ = PACKAGE if head["type"] == PACKAGE.type else BY_TYPE[head["type"]]
+        return {"document": read(format_, requests.read(data_bytes), limits)}
+    except FileError as failure:
+        if failure.reason is Reason.PARSE_FAILED and _status("VmPeak") > memory_bytes * _NEARLY:
+            # what libraries make of an allocation that fails, they seldom call so
+            return {"memory": True}
+        return {"reason": failure.reason, "message": failure.message}
+    except MemoryError:
+        return {"memory": True}
+
+
+def _send(answers: BinaryIO, answer: dict[str, Any]) -> None:
+    text = b""
+    try:
+        if "document" in answer:
+            document: Document = answer["document"]
+            text = document.text.encode()
+            answer["document"] = replace(document, text="")
+        head = orjson.dumps(answer)
+    except MemoryError:
+        head, text = orjson.dumps({"memory": True, "last": True}), b""
+    # all at once where there is no text: each write may wake the parent
+    answers.write(ANSWER.pack(len(head), len(text)) + head)
+    answers.write(text)
+    answers.flush()
+
+
+def _allow(seconds: float) -> None:
+    """Have the system end this process after so much more processor time."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    until = math.ceil(usage.ru_utime + usage.ru_stime + seconds)
+    resource.setrlimit(resource.RLIMIT_CPU, (until, resource.RLIM_INFINITY))
+
+
+def _is_swollen(memory_bytes: int) -> bool:
+    """Whether this process has held more than half of its memory."""
+    # what is counted with the parent's is never less, and quickly asked for
+    counted = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    return counted > memory_bytes // 2 and _status("VmHWM") > memory_bytes // 2
+
+
+def _status(name: str) -> int:
+    """Bytes of memory (`VmHWM`) or addresses (`VmPeak`) held at most so far, 0 where the system does not tell.
+
+    `ru_maxrss` would begin with the parent's.
+    """
+    handle = _status_file()
+    lines = os.pread(handle, 1 << 16, 0).decode().splitlines() if handle is not None else []
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith(name)), 0)
+
+
+@cache
+def _status_file() -> int | None:
+    """What the system tells of this process, opened while it may be."""
+    try:
+        return os.open("/proc/self/status", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+
+
+def _die_with(parent: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        raise SystemExit
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,318 @@
+"""Files read in a helper process, whose libraries may crash, hang or balloon: the worker outlives every one of them.
+
+A plain subprocess, because children of Celery's pool are daemonic and may have no `multiprocessing` ones. It is kept
+for many files; one that dies, or takes too much, is replaced.
+"""
+
+from __future__ import annotations
+
+import atexit
+import compileall
+import os
+import resource
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import IO, TYPE_CHECKING, Any
+
+import orjson
+
+from schemas.document import Document
+from schemas.errors import FileError
+from schemas.status import Reason
+from worker.formats.registry import Format
+from worker.parse.limits import BUSY, Limits, too_large
+from worker.parse.sandbox import confine
+from worker.parse.sandbox.child import ANSWER, REQUEST
+
+if TYPE_CHECKING:
+    from worker.parse.code.syntax import Syntax
+
+ATTEMPTS = 3
+#: Seconds for what is no processor time: starting, and pipes.
+_PATIENCE = 5.0
+#: Bytes that an answer may have beside its text, and those that a character of that takes at most.
+_BESIDE_TEXT = 64 << 20
+_CHARACTER = 4
+_PIECE = 1 << 20
+_ROOT = Path(__file__).resolve().parents[4]
+#: The rest of the environment, keys above all, is nothing that a file's reader may see.
+_KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "TESSDATA_PREFIX")
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OMP_THREAD_LIMIT", "OPENBLAS_NUM_THREADS"), "1")
+
+
+class _DiedError(Exception):
+    """The helper ended without an answer."""
+
+
+class _LateError(Exception):
+    """The helper did not answer in time."""
+
+
+@dataclass
+class _Helper:
+    """A running helper; `used` once it has read a file, whose leavings might weigh on the next.
+
+    `inherited` are bytes of memory that the system counts as the helper's though they were this process's. `directory`
+    is the only one it may write to.
+    """
+
+    process: subprocess.Popen[bytes]
+    directory: str
+    memory_bytes: int
+    inherited: int
+    used: bool = False
+
+
+_lock = Lock()
+_helper: _Helper | None = None
+
+
+def read(format_: Format, data: bytes, limits: Limits) -> Document:
+    """The document in `data`. Raises `FileError` as the format's reader does, and `crashed` or `too_large`."""
+    request = _request({"type": format_.type, "limits": limits}, data)
+    with _lock, _cleared():
+        for _ in range(ATTEMPTS):
+            answer = _attempt(request, limits)
+            if answer is not None:
+                return _document(answer)
+    raise FileError(Reason.CRASHED)
+
+
+def syntax(data: bytes, language: str, limits: Limits) -> Syntax | None:
+    """What the syntax tree of UTF-8 source code tells; None where there is none, or it is more than may be had."""
+    request = _request({"language": language, "limits": limits}, data)
+    with _lock, suppress(FileError):
+        # a helper that died of what it read before is not this text's doing
+        answer = _attempt(request, limits) or _attempt(request, limits)
+        found: Syntax | None = answer.get("syntax") if answer else None
+        return found
+    return None
+
+
+def longest(limits: Limits) -> float:
+    """Seconds by the clock until `read` gives up, in all."""
+    return ATTEMPTS * _patience(limits) + _PATIENCE
+
+
+def prepare() -> str:
+    """Compile what helpers import, as they may not write it. Answers what the system refuses of their confinement."""
+    if not sys.dont_write_bytecode:
+        compileall.compile_dir(Path(__file__).parent, quiet=2)
+    command = [sys.executable, "-I", "-S", confine.__file__]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def stop(*, wait: bool = True) -> None:
+    """End the helper; the next file starts another. Without `wait`, only one that reads no file for a thread."""
+    if _lock.acquire(blocking=wait):
+        try:
+            _end()
+        finally:
+            _lock.release()
+
+
+@contextmanager
+def _cleared() -> Iterator[None]:
+    """What a file leaves on the disk goes with it."""
+    try:
+        yield
+    finally:
+        if _helper:
+            _clear(_helper.directory)
+
+
+def _clear(directory: str) -> None:
+    with suppress(OSError):
+        for entry in os.scandir(directory):
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
+            else:
+                os.unlink(entry.path)  # noqa: PTH108 - a string
+
+
+def _request(head: dict[str, Any], data: bytes) -> tuple[bytes, ...]:
+    packed = orjson.dumps(head)
+    packed = REQUEST.pack(len(packed), len(data)) + packed
+    # one write for what is small, no copy of what is large
+    return (packed + data,) if len(data) < _PIECE else (packed, data)
+
+
+def _attempt(request: tuple[bytes, ...], limits: Limits) -> dict[str, Any] | None:
+    """The helper's answer; None where another attempt may tell more. Raises `too_large` where none will."""
+    helper = _ready(limits)
+    fresh, helper.used = not helper.used, True
+    answer: dict[str, Any] | None
+    try:
+        answer = _exchange(helper, request, limits)
+    except _LateError:
+        _end()
+        if not fresh:
+            return None
+        raise FileError(Reason.CRASHED, "Reading the file does not come to an end; exclude it or convert it.") from None
+    except _DiedError:
+        code, peak = _end()
+        if code == -signal.SIGXCPU:
+            raise too_large(f"Reading the file takes longer than PARSE_SECONDS ({limits.seconds:g} s)") from None
+        answer = {"memory": True} if peak > max(helper.inherited, limits.memory_bytes // 2) else None
+    except BaseException:
+        # what it answers to this file would be taken for the next one's
+        _end()
+        raise
+    if answer and answer.get("last"):
+        _end()
+    if answer and "memory" in answer:
+        if not fresh:
+            return None
+        megabytes = limits.memory_bytes >> 20
+        raise too_large(f"Reading the file takes more memory than PARSE_MEMORY_MB ({megabytes:,} MB)")
+    return answer
+
+
+def _document(answer: dict[str, Any]) -> Document:
+    if "reason" in answer:
+        raise FileError(Reason(answer["reason"]), answer["message"])
+    fields = answer["document"]
+    lists = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
+    return Document(**{**fields, **lists})
+
+
+def _patience(limits: Limits) -> float:
+    """Seconds by the clock for one attempt: what works so long is ended by its processor time."""
+    return BUSY * limits.seconds + _PATIENCE
+
+
+def _ready(limits: Limits) -> _Helper:
+    """A living helper with the memory that is allowed."""
+    global _helper  # noqa: PLW0603 - one helper for each process, kept between files
+    if _helper and (_helper.process.poll() is not None or _helper.memory_bytes != limits.memory_bytes):
+        _end()
+    if _helper is None:
+        _helper = _start(limits.memory_bytes)
+    return _helper
+
+
+def _start(memory_bytes: int) -> _Helper:
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    directory = tempfile.mkdtemp(prefix="foldex-parse-")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "worker.parse.sandbox.child", str(os.getpid()), str(memory_bytes)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=_ROOT,
+        env={**kept, **_ONE_THREAD, "TMPDIR": directory},
+        bufsize=0,
+        # its own children end with it
+        start_new_session=True,
+    )
+    for pipe in (process.stdin, process.stdout):
+        os.set_blocking(_open(pipe).fileno(), False)
+    return _Helper(process, directory, memory_bytes, _peak_of(resource.getrusage(resource.RUSAGE_SELF)))
+
+
+def _end() -> tuple[int, int]:
+    """End the helper and its children: the code it ended with, and the bytes of memory it held at most."""
+    global _helper
+    if _helper is None:
+        return 0, 0
+    helper, _helper = _helper, None
+    process = helper.process
+    code, peak = _reap(process)
+    for pipe in (process.stdin, process.stdout):
+        _open(pipe).close()
+    shutil.rmtree(helper.directory, ignore_errors=True)
+    return code, peak
+
+
+def _reap(process: subprocess.Popen[bytes]) -> tuple[int, int]:
+    if process.returncode is not None:
+        return process.returncode, 0
+    with suppress(ProcessLookupError):
+        # it is a zombie at least, so that the group is still its own
+        os.killpg(process.pid, signal.SIGKILL)
+    try:
+        _, status, usage = os.wait4(process.pid, 0)
+    except ChildProcessError:  # somebody collects every child of this process
+        process.returncode = 0
+        return 0, 0
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode, _peak_of(usage)
+
+
+def _peak_of(usage: resource.struct_rusage) -> int:
+    return usage.ru_maxrss << 10
+
+
+def _exchange(helper: _Helper, request: tuple[bytes, ...], limits: Limits) -> dict[str, Any]:
+    deadline = time.monotonic() + _patience(limits)
+    for part in request:
+        _write(_open(helper.process.stdin).fileno(), part, deadline)
+    source = _open(helper.process.stdout).fileno()
+    head, text = ANSWER.unpack(_read(source, ANSWER.size, deadline))
+    if head > _BESIDE_TEXT or text > _CHARACTER * limits.max_characters:
+        raise _DiedError
+    answer: dict[str, Any] = orjson.loads(_read(source, head, deadline))
+    if "document" in answer:
+        answer["document"]["text"] = _read(source, text, deadline).decode()
+    return answer
+
+
+def _write(handle: int, data: bytes, deadline: float) -> None:
+    rest = memoryview(data)
+    while rest:
+        _wait(handle, select.POLLOUT, deadline)
+        try:
+            rest = rest[os.write(handle, rest[:_PIECE]) :]
+        except BlockingIOError:
+            continue
+        except BrokenPipeError:
+            raise _DiedError from None
+
+
+def _read(handle: int, length: int, deadline: float) -> bytearray:
+    data = bytearray(length)
+    rest = memoryview(data)
+    while rest:
+        _wait(handle, select.POLLIN, deadline)
+        count = os.readv(handle, [rest[:_PIECE]])
+        if not count:
+            raise _DiedError
+        rest = rest[count:]
+    return data
+
+
+def _wait(handle: int, event: int, deadline: float) -> None:
+    poll = select.poll()
+    poll.register(handle, event)
+    if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+        raise _LateError
+
+
+def _open(pipe: IO[bytes] | None) -> IO[bytes]:
+    if pipe is None:  # pragma: no cover - both are pipes, which the types do not tell
+        raise _DiedError
+    return pipe
+
+
+def _forget() -> None:
+    """After a fork the helper is the parent's; this process starts its own."""
+    global _helper, _lock
+    if _helper:
+        _helper.process.returncode = 0
+        for pipe in (_helper.process.stdin, _helper.process.stdout):
+            _open(pipe).close()
+    _helper, _lock = None, Lock()
+
+
+os.register_at_fork(after_in_child=_forget)
+atexit.register(stop)

@@ -1,0 +1,75 @@
+"""One file read by its format's module, in this process: a text that Postgres takes comes out, or an outcome."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from dataclasses import replace
+from importlib import import_module
+
+from schemas.document import Document
+from schemas.errors import FileError
+from schemas.status import Reason
+from worker.formats.registry import Format
+from worker.parse.limits import Limits
+from worker.parse.text.encodings import decode
+
+#: NUL, and halves of surrogate pairs, which are no characters.
+_REFUSED = re.compile("[\0\ud800-\udfff]")
+#: Bytes of a character, at most, that are none of UTF-8's marks for the middle of one; marked UTF-16 and 32 have more.
+_STARTS = 2
+_CONTINUED = bytes(range(0x80, 0xC0))
+_WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
+_PIECE = 1 << 20
+
+
+def read(format_: Format, data: bytes, limits: Limits, language: str | None = None) -> Document:
+    """The document in `data`. Raises `FileError`; what a library raises beside that becomes `parse_failed`."""
+    if not format_.isolated:
+        _check_length(data, limits)
+    module = import_module(f"worker.parse.{format_.module}")
+    try:
+        arguments = (decode(data), language, limits) if format_.type == "code" else (data, limits)
+        document: Document = module.read(*arguments)
+    except (FileError, MemoryError):
+        raise
+    except RecursionError:
+        raise FileError(Reason.PARSE_FAILED, "The file is nested too deep to be read; flatten or convert it.") from None
+    except Exception as error:  # libraries raise what they like over damaged files
+        message = f"The file is damaged ({type(error).__name__}: {error})"
+        raise FileError(Reason.PARSE_FAILED, _clean(message[:400]) + "; mend or convert it.") from error
+    limits.check_characters(len(document.text))
+    if not document.text or document.text.isspace():
+        raise FileError(Reason.NO_TEXT)
+    return _cleaned(document)
+
+
+def _check_length(data: bytes, limits: Limits) -> None:
+    """Refuse what is surely too long before it is decoded, which may take four times its bytes."""
+    most = _STARTS * limits.max_characters
+    if len(data) > most and not data.startswith(_WIDE):
+        pieces = (data[start : start + _PIECE] for start in range(0, len(data), _PIECE))
+        if sum(len(piece.translate(None, _CONTINUED)) for piece in pieces) > most:
+            limits.check_characters(most)
+
+
+def _cleaned(document: Document) -> Document:
+    """The document without what Postgres refuses; each such character is replaced, so that positions stay."""
+    return replace(
+        document,
+        text=_clean(document.text),
+        header=_clean(document.header),
+        title=None if document.title is None else _clean(document.title),
+    )
+
+
+def _clean(text: str) -> str:
+    return _REFUSED.sub("\ufffd", text) if "\0" in text or not _is_encodable(text) else text
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,64 @@
+"""Code: its text as it stands, with what its syntax tree tells of it where its language has a grammar."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+from schemas.document import Definition, Document, Reference
+from worker.garbage import uncollected
+from worker.parse.code.grammar import is_known
+from worker.parse.code.syntax import Syntax
+from worker.parse.limits import Limits
+from worker.parse.sandbox import client as sandbox
+
+T = TypeVar("T", bound=tuple[Any, ...])
+
+#: Bytes above which code is cut at lines: a tree takes up to 80 bytes for each of them.
+MAX_BYTES = 4_000_000
+
+#: Seconds of processor time for one tree: many times what real code of that length takes.
+_SECONDS = 5.0
+
+#: What tells a header of C++ from one of C, as both are called `.h`; most of C has none of the words.
+_CPP_WORDS = ("class ", "namespace", "template", "public:")
+_CPP = re.compile(
+    r"^[ \t]*(?:(?:inline[ ]+)?namespace\b[^;(]*\{|template[ ]*<|(?:public|private|protected)[ ]*:[ \t]*$"
+    r"|class[ ]+\w[\w ]*(?:[:;{]|$))",
+    re.MULTILINE,
+)
+
+
+def read(text: str, language: str | None, limits: Limits) -> Document:
+    """The document of a source text, with definitions and references where its language has a grammar.
+
+    Where it has none, or the text is too long, mostly errors, or too much for its parser, it is to be cut at lines.
+    """
+    if language == "c" and any(word in text for word in _CPP_WORDS) and _CPP.search(text):
+        language = "cpp"
+    plain = Document(text, "code", language)
+    data = text.encode(errors="replace")
+    if language is None or len(data) > MAX_BYTES or not is_known(language):
+        return plain
+    found = sandbox.syntax(data, language, replace(limits, seconds=min(limits.seconds, _SECONDS)))
+    with uncollected():
+        return plain if found is None else _structured(plain, found)
+
+
+def _structured(plain: Document, found: Syntax) -> Document:
+    names, kinds, scopes, *places = found["definitions"]
+    scopes = list(map(tuple, scopes))
+    definitions = _made(Definition, names, kinds, scopes, *places)
+    paths = [*((*scope, name) for scope, name in zip(scopes, names, strict=True)), ()]
+    used, as_, within, lines = found["references"]
+    # -1 is the last of them
+    references = _made(Reference, used, as_, map(paths.__getitem__, within), lines)
+    return replace(plain, markup="code", definitions=definitions, references=references)
+
+
+def _made(type_: type[T], *columns: Iterable[Any]) -> tuple[T, ...]:
+    # what a named tuple is usually made by takes twice as long
+    return tuple(map(partial(tuple.__new__, type_), zip(*columns, strict=True)))

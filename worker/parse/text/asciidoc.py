@@ -1,0 +1,34 @@
+"""AsciiDoc is kept as it stands; its headings begin with equals signs, or number signs as in Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from schemas.document import Document
+from worker.parse.limits import Limits
+from worker.parse.text.encodings import decode
+from worker.parse.text.markdown import Heading, first_title
+
+_MARKS = re.compile(
+    r"^(?:(?P<level>={1,6}|\#{1,6})[ \t]+(?P<title>\S[^\n]*)"
+    r"|(?P<fence>-{4,}|\.{4,}|\+{4,}|/{4,}|`{3,}(?=[^`\n]*$))[^\n]*)$",
+    re.MULTILINE,
+)
+
+
+def read(data: bytes, _limits: Limits) -> Document:
+    """The document of the text, its title the first heading. Raises what `text.decode` does."""
+    text = decode(data)
+    return Document(text, "asciidoc", None, first_title(headings(text)), markup="markdown")
+
+
+def headings(text: str) -> Iterator[Heading]:
+    """Headings in order, outside of blocks that are shown as they stand, and of remarks."""
+    fence = ""
+    for found in _MARKS.finditer(text):
+        if found["fence"]:
+            fence = "" if found["fence"] == fence else fence or found["fence"]
+        elif not fence:
+            title = found["title"].strip().removesuffix(f" {found['level']}").rstrip()
+            yield Heading(found.start(), found.end(), len(found["level"]), title)

@@ -1,0 +1,91 @@
+"""Tables as text are kept as they stand; their first record, made short, stands in front of every chunk."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import islice
+
+from schemas.document import Document
+from worker.parse.limits import Limits
+from worker.parse.text.encodings import decode
+
+#: Characters that the header is looked for in, and that a header has.
+_LOOKED_AT = 65_536
+_LONGEST_HEADER = 4096
+_LONGEST_NAME = 300
+
+#: Lines by which the delimiter is told.
+_LINES = 20
+_DELIMITERS = ",\t;|"
+#: What spreadsheets write above a table for each other.
+_SAID = re.compile(r"sep=(?P<delimiter>[^\w\s]|\t)\r?\n", re.IGNORECASE)
+_YEAR = re.compile(r"(?:1[89]|20)\d\d")
+_NUMBER = re.compile(r"[-+]?[\d.,]*\d%?")
+#: A quoted field; one that is never closed is none.
+_QUOTED = re.compile(r'"[^"]*(?:""[^"]*)*"(?!")')
+
+
+def read(data: bytes, _limits: Limits) -> Document:
+    """The document of a table; rows that are shorter or longer than others are no matter. Raises as `text.decode`."""
+    text = decode(data)
+    return Document(text, "csv", markup="table", header=_header(text[:_LOOKED_AT]))
+
+
+def _header(start: str) -> str:
+    """The names of the columns, "" if the first record is one of data, or half of it is nothing.
+
+    A column without a name is usual: of row numbers, in front, and empty ones at the end. Names may be years.
+    """
+    said = _SAID.match(start)
+    delimiter = said["delimiter"] if said else _delimiter(start)
+    cells = _first(start[said.end() if said else 0 :], delimiter)
+    names = [cell for cell in cells if cell]
+    years = [name for name in names if _YEAR.fullmatch(name)]
+    words = [name for name in names if name not in years] if _are_years(years) else names
+    if 2 * len(names) < len(cells) or is_data(words, _LONGEST_NAME):
+        return ""
+    return ", ".join(names)[:_LONGEST_HEADER].removeprefix("#").lstrip()
+
+
+def _first(start: str, delimiter: str) -> list[str]:
+    """The cells of the first record that is none of the title or the remarks above the table."""
+    records = []
+    with suppress(csv.Error):
+        for record in islice(csv.reader(start.splitlines(keepends=True), delimiter=delimiter), _LINES):
+            cells = [" ".join(cell.split()) for cell in record]
+            while cells and not cells[-1]:
+                cells.pop()
+            records += [cells] if cells else []
+    widths = [len(cells) for cells in records if not cells[0].startswith("#")]
+    usual = max(set(widths), key=widths.count, default=0)
+    return next((cells for cells in records if not _is_above(cells, usual)), [])
+
+
+def _is_above(cells: list[str], usual: int) -> bool:
+    is_remark = cells[0].startswith("#") and len(cells) != usual
+    return is_remark or (usual > 1 and sum(map(bool, cells)) == 1)
+
+
+def _are_years(cells: list[str]) -> bool:
+    return len(cells) > 1 and cells == sorted(set(cells))
+
+
+def is_data(cells: Sequence[str], longest: int) -> bool:
+    """Whether any of the first cells of columns is a number, or longer than a name is."""
+    return any(_NUMBER.fullmatch(cell) or len(cell) > longest for cell in cells)
+
+
+def _delimiter(start: str) -> str:
+    """What parts most lines most evenly, by the first lines; quoted text does not count."""
+    lines = [line for line in _QUOTED.sub("", start).splitlines() if line.strip() and not line.startswith("#")][:_LINES]
+    counts = {delimiter: [line.count(delimiter) for line in lines] for delimiter in _DELIMITERS}
+
+    def quality(delimiter: str) -> tuple[int, int]:
+        column = counts[delimiter]
+        usual = max(set(column), key=column.count, default=0)
+        return (column.count(usual) if usual else 0, usual)
+
+    return max(_DELIMITERS, key=quality)

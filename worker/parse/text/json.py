@@ -1,0 +1,78 @@
+"""JSON is checked, never rewritten: its document is the text as it stands.
+
+Comments and commas behind the last member, as editors and compilers take them in their settings, are no fault. Several
+values one below the other are JSON Lines, whatever the file is called.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from schemas.document import Document
+from schemas.errors import FileError
+from schemas.jsonc import plain
+from schemas.status import Reason
+from worker.parse.limits import Limits
+from worker.parse.text.encodings import decode
+
+_CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|(-?Infinity|NaN)', re.DOTALL)
+
+
+class _NotJsonError(ValueError):
+    """A constant that Python's parser takes and RFC 8259 does not know."""
+
+
+def read(data: bytes, _limits: Limits) -> Document:
+    """The document of a JSON text; `FileError` with reason `parse_failed`, line and column if it is none.
+
+    Duplicate keys and escapes of lone surrogates are legal and stay as they are. Raises what `text.decode` does, too.
+    """
+    text = decode(data)
+    try:
+        _check(text)
+    except json.JSONDecodeError as error:
+        if _is_of_lines(error):
+            return Document(text, "jsonl", "json")
+        if not _is_well_formed(plain(text)):
+            raise _failure(error.lineno, error.colno, error.msg) from None
+    except _NotJsonError as error:
+        raise _failure(*_place_of_constant(text), f"{error} is no JSON value") from None
+    except RecursionError:
+        message = "The JSON is nested too deep to be read; flatten it, or rename it to .txt to index it as plain text."
+        raise FileError(Reason.PARSE_FAILED, message) from None
+    return Document(text, "json", "json", markup="json")
+
+
+def _check(text: str) -> None:
+    # numbers are not built: Python refuses integers of more than 4,300 digits, JSON does not; nor are objects kept
+    json.loads(text, object_pairs_hook=len, parse_int=len, parse_float=len, parse_constant=_refuse)
+
+
+def _is_well_formed(text: str) -> bool:
+    try:
+        _check(text)
+    except (json.JSONDecodeError, _NotJsonError):
+        return False
+    return True
+
+
+def _is_of_lines(error: json.JSONDecodeError) -> bool:
+    """Whether what is too much is a second value, which begins a line."""
+    before, after = error.doc[: error.pos], error.doc[error.pos : error.pos + 1]
+    return error.msg == "Extra data" and after in '{["' and before.rstrip(" \t").endswith("\n")
+
+
+def _refuse(constant: str) -> None:
+    raise _NotJsonError(constant)
+
+
+def _place_of_constant(text: str) -> tuple[int, int]:
+    """Line and column, from 1, of the first constant outside a string."""
+    at = next((found.start(1) for found in _CONSTANT.finditer(text) if found[1]), 0)
+    return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+
+
+def _failure(line: int, column: int, what: str) -> FileError:
+    message = f"Not well-formed JSON at line {line}, column {column}: {what}; mend it, or rename it to .txt."
+    return FileError(Reason.PARSE_FAILED, message)

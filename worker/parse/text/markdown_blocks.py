@@ -1,0 +1,193 @@
+"""Markdown made of what office documents hold: headings, paragraphs, list items and tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, islice, tee, zip_longest
+from typing import TypeVar
+
+from worker.parse.limits import Limits
+from worker.parse.text.markdown import fenced
+
+#: What would begin a heading or a fence, which a paragraph is not.
+_MARK = re.compile(r"(?=#{1,6}(?:\s|$)|`{3}|~{3})")
+#: How a block of code begins and ends, where nothing in it does.
+_CODE, _END_OF_CODE = "```\n", "\n```"
+_BLANKS = re.compile(r"\s+")
+_WORD = re.compile(r"[^\W\d_]+")
+#: Words at the edge of a page that only counts pages, beside Roman numbers.
+_COUNTING_WORDS = (
+    "page of p pg pp seite von s de du sur sida av side pagina di van página pág strona z stránka sivu стр страница из "
+    "第 页 頁 页共 頁共 共 ページ 쪽 페이지"
+)
+#: Empty cells side by side from which on only one is written: behind so many nobody counts columns.
+_EMPTY = 64
+_COUNTING = frozenset(_COUNTING_WORDS.split())
+_ROMAN = re.compile(r"[ivxlc]+")
+#: Numbers, amounts, dates, times and the like, as cells show them.
+_VALUE = re.compile(r"[-+]?[$€£¥]?[\d.,:/ -]*\d ?[%$€£¥]?|TRUE|FALSE")
+
+Row = TypeVar("Row")
+
+
+def heading(level: int, text: str) -> str:
+    """A heading of level 1 to 6 in one line; "" for an empty one."""
+    line = _line(text)
+    return f"{'#' * max(1, min(level, 6))} {line}" if line else ""
+
+
+def paragraph(text: str) -> str:
+    """A paragraph; its own lines stay."""
+    lines = [line.rstrip() for line in text.strip().splitlines()]
+    return "\n".join("\\" + line if _MARK.match(line) else line for line in lines)
+
+
+def item(depth: int, text: str) -> str:
+    """A list item, indented by its depth from 0."""
+    line = _line(text)
+    return f"{'  ' * max(0, min(depth, 8))}- {line}" if line else ""
+
+
+def code(text: str) -> str:
+    """A line of code, or several; `joined` puts those that follow one another in one block."""
+    text = text.strip("\n")
+    return fenced(text) if text.strip() else ""
+
+
+def named(name: str, text: str) -> str:
+    """A line of what stands beside the text, behind what it is; "" without text."""
+    line = _line(text)
+    return f"{name}: {line}" if line else ""
+
+
+def comment(author: str, text: str, at: str = "") -> str:
+    """A reader's comment, where it is not said on the cell `at`."""
+    by = _line(author)
+    return named(f"Comment{at and f' on {at}'}{by and f' by {by}'}", text)
+
+
+def edges(kind: str, texts: Iterable[str]) -> Iterator[str]:
+    """What stands at the edges of pages, each text once; page numbers are left out."""
+    for line in dict.fromkeys(map(_line, texts)):
+        if not all(word in _COUNTING or _ROMAN.fullmatch(word) for word in _WORD.findall(line.lower())):
+            yield named(f"Page {kind}", line)
+
+
+def table(rows: Iterable[Sequence[str]], limits: Limits) -> str:
+    """A pipe table, the first row its header; rows without text are left out, and no row is cut."""
+    lines: list[str] = []
+    size = 0
+    for cells in filter(None, map(_cells, rows)):
+        lines += _lines(cells, is_first=not lines)
+        size += len(lines[-1])
+        limits.check_characters(size)
+    return "\n".join(lines)
+
+
+def tables(rows: Iterable[Sequence[str]], limits: Limits) -> Iterator[str]:
+    """The tables of a sheet, where one begins below an empty row with names above values; titles are paragraphs."""
+    lines: list[str] = []
+    size, below_gap = 0, False
+    for cells, below, further in _with_next(map(_cells, rows)):
+        if lines and below_gap and _begins(cells, below, further):
+            yield "\n".join(lines)
+            lines = []
+        below_gap = not cells
+        if not lines and _is_title(cells, below):
+            yield paragraph("".join(cells).replace("\\|", "|"))
+        elif cells:
+            lines += _lines(cells, is_first=not lines)
+            size += len(lines[-1])
+            limits.check_characters(size)
+    if lines:
+        yield "\n".join(lines)
+
+
+def _lines(cells: Sequence[str], *, is_first: bool) -> list[str]:
+    line = f"| {' | '.join(cells)} |"
+    return [line, "|" + " --- |" * len(cells)] if is_first else [line]
+
+
+def _with_next(rows: Iterable[Row]) -> Iterator[tuple[Row, Row | None, Row | None]]:
+    """Each row with the two below it."""
+    one, below, further = tee(rows, 3)
+    return zip_longest(one, islice(below, 1, None), islice(further, 2, None))
+
+
+def _begins(cells: Sequence[str], below: Sequence[str] | None, further: Sequence[str] | None) -> bool:
+    return _is_header(cells, below) or (_is_title(cells, below) and _is_header(below, further))
+
+
+def _is_header(cells: Sequence[str] | None, below: Sequence[str] | None) -> bool:
+    return _filled(cells) > 1 and not _has_values(cells) and _has_values(below)
+
+
+def _is_title(cells: Sequence[str], below: Sequence[str] | None) -> bool:
+    """Whether the only text of a row stands above a row of several, or apart."""
+    return _filled(cells) == 1 and below is not None and _filled(below) != 1
+
+
+def _filled(cells: Sequence[str] | None) -> int:
+    return sum(map(bool, cells or ()))
+
+
+def _has_values(cells: Sequence[str] | None) -> bool:
+    return any(map(_VALUE.fullmatch, cells or ()))
+
+
+def joined(blocks: Iterable[str], limits: Limits) -> str:
+    """The blocks that hold text as one document; list items stand together. Raises `too_large` beyond the limit."""
+    parts: list[str] = []
+    size = 0
+    before = ""
+    for block in blocks:
+        if not block.strip():
+            continue
+        gap = "" if not parts else "\n" if _is_item(before) and _is_item(block) else "\n\n"
+        if before.endswith(_END_OF_CODE) and block.startswith(_CODE):
+            parts[-1] = parts[-1].removesuffix(_END_OF_CODE)
+            parts += ("\n", block.removeprefix(_CODE))
+        else:
+            parts += (gap, block)
+        size += len(gap) + len(block)
+        limits.check_characters(size)
+        before = block
+    return "".join(parts)
+
+
+def laid_out(pages: Iterable[str], limits: Limits) -> tuple[str, tuple[int, ...]]:
+    """All pages in one text with a blank line between them, and the characters where they begin."""
+    parts: list[str] = []
+    starts: list[int] = []
+    size = 0
+    for page in pages:
+        if page and size:
+            parts.append("\n\n")
+            size += 2
+        starts.append(size)
+        parts.append(page)
+        size += len(page)
+        limits.check_characters(size)
+    return "".join(parts), tuple(starts)
+
+
+def _is_item(block: str) -> bool:
+    return block.lstrip(" ").startswith("- ") and "\n" not in block
+
+
+def _cells(row: Sequence[str]) -> list[str]:
+    cells = [_line(cell).replace("|", "\\|") for cell in row]
+    while cells and not cells[-1]:
+        cells.pop()
+    return cells if len(cells) <= _EMPTY else list(_closer(cells))
+
+
+def _closer(cells: list[str]) -> Iterator[str]:
+    for text, same in groupby(cells):
+        number = sum(1 for _ in same)
+        yield from [text] * (1 if not text and number >= _EMPTY else number)
+
+
+def _line(text: str) -> str:
+    return _BLANKS.sub(" ", text).strip()

@@ -1,0 +1,33 @@
+"""Org is kept as it stands; its headings begin with asterisks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from schemas.document import Document
+from worker.parse.limits import Limits
+from worker.parse.text.encodings import decode
+from worker.parse.text.markdown import Heading, first_title
+
+_HEADING = re.compile(
+    r"^(?P<level>\*+)[ \t]+(?:(?:TODO|DONE)[ \t]+)?(?P<title>[^\s][^\n]*?)(?:[ \t]+:[\w@#%:]+:)?[ \t]*\r?$",
+    re.MULTILINE,
+)
+_TITLE = re.compile(r"^#\+title:[ \t]*(\S[^\r\n]{0,500})", re.MULTILINE | re.IGNORECASE)
+#: Characters within which a title is looked for.
+_TITLE_WITHIN = 10_000
+
+
+def read(data: bytes, _limits: Limits) -> Document:
+    """The document of the text, its title what it says, else the first heading. Raises what `text.decode` does."""
+    text = decode(data)
+    said = _TITLE.search(text, 0, _TITLE_WITHIN)
+    title = said[1].strip() if said else first_title(headings(text))
+    return Document(text, "org", None, title, markup="markdown")
+
+
+def headings(text: str) -> Iterator[Heading]:
+    """Headings in order, without what is to be done and their tags."""
+    for found in _HEADING.finditer(text):
+        yield Heading(found.start(), found.end(), len(found["level"]), found["title"])

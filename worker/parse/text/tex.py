@@ -1,0 +1,39 @@
+"""LaTeX is kept as it stands; its commands for chapters and sections are headings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from schemas.document import Document
+from worker.parse.limits import Limits
+from worker.parse.text.encodings import decode
+from worker.parse.text.markdown import Heading, first_title
+
+_LEVELS = ("part", "chapter", "section", "subsection", "subsubsection", "paragraph")
+#: What is between braces, which may hold further ones.
+_BRACES = r"\{(?P<title>(?:[^{}\n]|\{[^{}\n]*\}|\n(?!\s*\n)){1,500})\}"
+_HEADING = re.compile(rf"^[ \t]*\\(?P<level>{'|'.join(_LEVELS)})\*?(?:\[[^\]\n]*\])?\s?{_BRACES}", re.MULTILINE)
+_TITLE = re.compile(rf"^[ \t]*\\title(?:\[[^\]\n]*\])?{_BRACES}", re.MULTILINE)
+#: Characters within which a title is looked for.
+_TITLE_WITHIN = 100_000
+_SILENT = re.compile(r"\\(?:label|thanks|footnote|index)\{[^{}]*\}")
+_COMMAND = re.compile(r"\\[a-zA-Z]+\*?[ \t]*|[{}~]")
+
+
+def read(data: bytes, _limits: Limits) -> Document:
+    """The document of the text, its title what it says, else the first heading. Raises what `text.decode` does."""
+    text = decode(data)
+    said = _TITLE.search(text, 0, _TITLE_WITHIN)
+    title = _plain(said["title"]) if said else first_title(headings(text))
+    return Document(text, "tex", None, title or None, markup="markdown")
+
+
+def headings(text: str) -> Iterator[Heading]:
+    """Headings in order, without commands."""
+    for found in _HEADING.finditer(text):
+        yield Heading(found.start(), found.end(), _LEVELS.index(found["level"]) + 1, _plain(found["title"]))
+
+
+def _plain(title: str) -> str:
+    return " ".join(_COMMAND.sub(" ", _SILENT.sub("", title)).split())

@@ -1,0 +1,69 @@
+"""XML is kept as it stands, so that positions are the file's own and names of elements and attributes are found.
+
+In configuration and data they say as much as the text between them; documents with little markup lose nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+from defusedxml import DefusedXmlException, EntitiesForbidden
+from defusedxml.ElementTree import DefusedXMLParser, ParseError
+
+from schemas.document import Document
+from schemas.errors import FileError
+from schemas.status import Reason
+from worker.parse.limits import Limits
+from worker.parse.text.encodings import decode
+
+#: Characters within which a document's own title is looked for.
+_TITLE_WITHIN = 10_000
+_TITLE = re.compile(r"<(?:\w+:)?title(?:\s[^<>]*)?>\s*([^<>]{1,500}?)\s*</(?:\w+:)?title>")
+
+#: Characters of an entity's value; declared abbreviations are shorter, and cannot be made to grow.
+_LONGEST_ENTITY = 1000
+
+
+class _Root(Exception):
+    """The first element: entities are declared above it, and what is below is never parsed."""
+
+
+class _UpToRoot:
+    def start(self, _tag: str, _attributes: dict[str, str]) -> None:
+        raise _Root
+
+
+class _Parser(DefusedXMLParser):  # type: ignore[misc] # defusedxml has no types
+    def defused_entity_decl(
+        self, name: str, is_parameter_entity: bool, value: str | None, base: str, sysid: str, pubid: str, notation: str
+    ) -> None:
+        """Refuse entities that are elsewhere, or that grow: those made of other entities, and long ones."""
+        if value is None or is_parameter_entity or len(value) > _LONGEST_ENTITY or "&" in value or "%" in value:
+            raise EntitiesForbidden(name, value, base, sysid, pubid, notation)
+
+
+def read(data: bytes, _limits: Limits) -> Document:
+    """The document of an XML text; if it is not well-formed, it is text all the same.
+
+    Raises what `text.decode` does, and `FileError` (`parse_failed`) for declarations made to harm whoever reads on.
+    """
+    text = decode(data)
+    if "<!ENTITY" in text:
+        _refuse_harmful(text)
+    title = _TITLE.search(text, 0, _TITLE_WITHIN)
+    return Document(text, "xml", "xml", unescape(title[1]) if title else None)
+
+
+def _refuse_harmful(text: str) -> None:
+    try:
+        _Parser(target=_UpToRoot(), forbid_entities=True).feed(text)
+    except (_Root, ParseError):
+        return
+    except DefusedXmlException as refused:
+        name = getattr(refused, "name", "")
+        message = (
+            f'The XML declares the entity "{name}", which grows or comes from elsewhere; '
+            "remove its <!ENTITY> declarations, or rename it to .txt."
+        )
+        raise FileError(Reason.PARSE_FAILED, message) from None

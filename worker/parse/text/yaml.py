@@ -1,0 +1,12 @@
+"""YAML is kept as it stands: comments are worth finding, and files that a template language has marked are common."""
+
+from __future__ import annotations
+
+from schemas.document import Document
+from worker.parse.limits import Limits
+from worker.parse.text.encodings import decode
+
+
+def read(data: bytes, _limits: Limits) -> Document:
+    """The document of a YAML text, which is not checked. Raises what `text.decode` does."""
+    return Document(decode(data), "yaml", "yaml", markup="keys")

@@ -1,0 +1,1 @@
+"""HTML, and e-books, which are made of it."""

@@ -1,0 +1,80 @@
+"""E-books: the chapters in the order of the spine (EPUB 3.3), each through the reader of HTML."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+from urllib.parse import unquote, urlsplit
+from xml.etree.ElementTree import Element
+from zipfile import ZipFile
+
+from defusedxml.ElementTree import fromstring
+
+from schemas.document import Document
+from schemas.errors import FileError
+from schemas.status import Reason
+from worker.parse.limits import Limits
+from worker.parse.office.zip_container import member, opened
+from worker.parse.text.encodings import decode
+from worker.parse.text.markdown_blocks import joined
+from worker.parse.web import html
+
+_CONTAINER = "{urn:oasis:names:tc:opendocument:xmlns:container}"
+_PACKAGE = "{http://www.idpf.org/2007/opf}"
+_TITLE = "{http://purl.org/dc/elements/1.1/}title"
+_REFERENCE = "{http://www.w3.org/2001/04/xmlenc#}CipherReference"
+_MARKUP = ("application/xhtml+xml", "text/html")
+
+
+def read(data: bytes, limits: Limits) -> Document:
+    """The chapters as Markdown. Raises `FileError`: `encrypted` for a book with a lock, else as `package.opened`."""
+    with opened(data, limits) as archive:
+        container = fromstring(member(archive, "META-INF/container.xml"))
+        place = container.find(f".//{_CONTAINER}rootfile")
+        path = place.get("full-path", "") if place is not None else ""
+        # the path of an address; many books have it as it is
+        path = path if path in archive.namelist() else unquote(path)
+        package = fromstring(member(archive, path))
+        chapters = _chapters(package, posixpath.dirname(path))
+        _refuse_locked(archive, chapters)
+        limits.check_pages(len(chapters), "chapters")
+        text = joined(_texts(archive, chapters), limits)
+    title = (package.findtext(f".//{_TITLE}") or "").strip()
+    return Document(text, "epub", title=title or None, markup="markdown")
+
+
+def _chapters(package: Element, folder: str) -> list[str]:
+    """Members with text in reading order, each once."""
+    items = {i.get("id"): i for i in package.iter(f"{_PACKAGE}item") if i.get("media-type") in _MARKUP}
+    references = [items.get(i.get("idref")) for i in package.iter(f"{_PACKAGE}itemref")]
+    paths = [unquote(urlsplit(i.get("href", "")).path) for i in references if i is not None]
+    return list(dict.fromkeys(posixpath.normpath(posixpath.join(folder, path)) for path in paths))
+
+
+def _refuse_locked(archive: ZipFile, chapters: list[str]) -> None:
+    """Fonts may be scrambled in any book; chapters are in a locked one only."""
+    if "META-INF/encryption.xml" not in archive.namelist():
+        return
+    root = fromstring(archive.read("META-INF/encryption.xml"))
+    scrambled = {unquote(reference.get("URI", "")) for reference in root.iter(_REFERENCE)}
+    if not scrambled.isdisjoint(chapters):
+        raise FileError(Reason.ENCRYPTED, "The book has a lock (DRM); index a copy without one.")
+
+
+def _texts(archive: ZipFile, chapters: list[str]) -> Iterator[str]:
+    """Chapters that can be read; where there are none, raises what is wrong with the first of them."""
+    names = set(archive.namelist())
+    read, failure = False, None
+    for path in chapters:
+        markup = archive.read(path) if path in names else b""
+        if not markup.strip():
+            continue
+        try:
+            text = html.to_markdown(decode(markup))[0]
+        except FileError as error:
+            failure = failure or error
+            continue
+        read = True
+        yield text
+    if failure and not read:
+        raise failure

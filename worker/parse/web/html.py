@@ -1,0 +1,349 @@
+"""HTML becomes Markdown: the main text with its headings, lists, tables and code, without navigation and scripts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from schemas.document import Document
+from schemas.errors import FileError
+from schemas.status import Reason
+from worker.parse.limits import Limits
+from worker.parse.text.encodings import decode
+from worker.parse.text.markdown import fenced
+
+#: What is never text.
+_NO_TEXT = "script, style, template, head"
+#: What is no text of the page, and what every page of a site repeats; also marks of a heading's address and numbers of
+#: lines, as makers of documentation write them, and pictures of formulas that stand there as such, too.
+_DROPPED = (
+    f"{_NO_TEXT}, noscript, nav, svg, iframe, object, canvas, audio, video, select, button, textarea, body > footer, "
+    '[hidden]:not([hidden="until-found"]), [aria-hidden="true"], [role="navigation"], [role="contentinfo"], '
+    '[role="dialog"], [role="alertdialog"], dialog:not([open]), '
+    "a.headerlink, a.header-anchor, a.hash-link, a.anchor-link, td.linenos, td.gutter, [class*=mwe-math-fallback]"
+)
+#: Tables that say themselves that they lay out a page, and what stands in the cells of those that do not.
+_LAYOUT = 'table[role="presentation"], table[role="none"]'
+_LAID_OUT = "table table, td h1, td h2, td h3, td h4, td h5, td h6, td pre"
+#: Where words may be broken, and are not; scripts without blanks have the second between words.
+_BREAKS = re.compile("\xad|(?<=[!-\u024f])\u200b(?=[!-\u024f])")
+_WIDE = ", ".join(f"{cell}[{side}span]" for cell in ("td", "th") for side in ("col", "row"))
+#: Columns that a cell goes over, at most.
+_WIDEST = 64
+_MAIN = "main, [role=main]"
+
+_HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
+_INLINE_TAGS = (
+    "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark output q rp rt ruby s samp small "
+    "span strike strong sub sup time tt u var wbr img br slot picture"
+)
+_INLINE = frozenset(_INLINE_TAGS.split())
+
+#: Blocks that follow the one before without an empty line.
+_TIGHT = frozenset(("li", "dt", "dd", "tr", "thead", "tbody", "tfoot"))
+
+#: Digits of a number that is not looked at any more.
+_DIGITS = 6
+#: Levels of nested lists that are indented: an indent of thousands would outgrow the text.
+_DEEPEST = 8
+
+#: Beginnings of a line that would be a heading or a fence if they were not escaped.
+_MARKS = re.compile(r"#{1,6}(?:\s|$)|`{3}|~{3}|(?:=+|-+)\s*$|\+{3}$")
+_LANGUAGE = re.compile(r"(?:language|lang|highlight-source)-([\w+#-]{1,20})")
+
+_XHTML = re.compile(r"\s*(?:<\?xml|[^>]{0,1000}<html[^>]*xmlns)")
+_VOID = "area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr"
+#: Void elements, and those whose end a page may leave out: however many there are, they do not stand in one another.
+_NOT_NESTED = frozenset(
+    f"{_VOID}|p|li|dt|dd|tr|td|th|thead|tbody|tfoot|caption|colgroup|option|optgroup|rb|rt|rtc|rp".split("|")
+)
+_TAG = re.compile(r"<(/?)([A-Za-z][^\s/<>]*)(?:[\s/][^<>]*)?>")
+#: Elements that may stand in one another: the parser's time grows with their square, 0.5 s for so many.
+_DEEPEST_ELEMENT = 20_000
+_CLOSED = re.compile(rf"<(?!(?:{_VOID})\b)([A-Za-z][\w:-]*)((?:\s[^<>]*)?)/>")
+
+
+def read(data: bytes, _limits: Limits) -> Document:
+    """The document of a page, as Markdown. Characters count in the text made here, not in the file."""
+    text, title = to_markdown(decode(data))
+    return Document(text, "html", None, title, markup="markdown")
+
+
+def to_markdown(markup: str) -> tuple[str, str | None]:
+    """The main text of a page as Markdown, and its title: that of the head, else its first heading of the first level.
+
+    Takes HTML as browsers do, which accept everything, and XHTML, whose empty elements HTML does not know. Raises
+    `FileError` (`parse_failed`) for a page that is nested as no page is.
+    """
+    from selectolax.lexbor import LexborHTMLParser
+
+    if _XHTML.match(markup):
+        markup = _CLOSED.sub(r"<\1\2></\1>", markup)
+    _check_depth(markup)
+    tree = LexborHTMLParser(markup.encode("utf-8", "replace"))
+    # a picture in the page may have a title as well
+    titles = (" ".join(node.text().split()) for kind in ("head > title", "h1") for node in tree.css(kind))
+    title = next(filter(None, titles), "")[:500]
+    return _rendered(tree), title or None
+
+
+def _check_depth(markup: str) -> None:
+    if markup.count("<") <= _DEEPEST_ELEMENT:
+        return
+    depth = 0
+    for tag in _TAG.finditer(markup):
+        if tag[2].lower() in _NOT_NESTED or markup[tag.end() - 2] == "/":
+            continue
+        depth = max(0, depth - 1) if tag[1] else depth + 1
+        if depth > _DEEPEST_ELEMENT:
+            message = f"More than {_DEEPEST_ELEMENT:,} elements stand in one another; flatten or convert the page."
+            raise FileError(Reason.PARSE_FAILED, message)
+
+
+class _Told(NamedTuple):
+    """Numbers of nodes that are no text, and of tables that lay out a page; columns and rows of cells over several."""
+
+    dropped: set[int]
+    layout: set[int]
+    wide: dict[int, tuple[int, int]]
+
+
+def _rendered(tree: Any) -> str:
+    """The page's main part; all of it where no part is marked as that, or none of it is text."""
+    body = tree.body or tree.root
+    if body is None:
+        return ""
+    told = _Told({node.mem_id for node in tree.css(_DROPPED)}, _layout(tree), _wide(tree))
+    text = "\n\n".join(filter(None, (_markdown(part, told) for part in _outermost(tree.css(_MAIN)))))
+    text = text or _markdown(body, told)
+    text = text or _markdown(body, told._replace(dropped={node.mem_id for node in tree.css(_NO_TEXT)}))
+    return _BREAKS.sub("", text)
+
+
+def _outermost(nodes: list[Any]) -> list[Any]:
+    """The first of the nodes that mark the main text, with its siblings of the same kind."""
+    return [node for node in nodes if node.parent == nodes[0].parent and node.tag == nodes[0].tag]
+
+
+def _layout(tree: Any) -> set[int]:
+    """The tables that lay out a page, so that their rows are no records."""
+    found = {table.mem_id for table in tree.css(_LAYOUT)}
+    for node in tree.css(_LAID_OUT):
+        # a line of code may be a record's
+        if (node.tag != "pre" or "\n" in node.text().strip()) and (table := _table_around(node)):
+            found.add(table)
+    return found
+
+
+def _wide(tree: Any) -> dict[int, tuple[int, int]]:
+    """Columns and rows of the cells that say how many they go over."""
+    return {cell.mem_id: (_span(cell, "colspan"), _span(cell, "rowspan")) for cell in tree.css(_WIDE)}
+
+
+def _table_around(table: Any) -> int | None:
+    """The table whose cells hold this node."""
+    node = table.parent
+    for _ in range(50):
+        if node is None:
+            return None
+        if node.tag == "table":
+            return int(node.mem_id)
+        node = node.parent
+    return None
+
+
+def _markdown(root: Any, told: _Told) -> str:
+    """Walks without recursion: pages may be nested as deep as they like."""
+    page = _Page()
+    waiting: list[Any] = [root]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, str):
+            page.close(node)
+            continue
+        tag = node.tag
+        if tag == "-text":
+            page.write(node.text_content or "")
+        elif tag is None or tag.startswith("-") or node.mem_id in told.dropped:
+            continue
+        elif tag == "pre":
+            page.code(node)
+        elif tag in ("img", "br"):
+            page.empty(node)
+        elif tag == "math":
+            page.write(_formula(node))
+        else:
+            name = "div" if tag in ("table", "tr", "td", "th") and _is_layout(node, told.layout) else tag
+            if told.wide and name in ("td", "th"):
+                page.spans = told.wide.get(node.mem_id, (1, 1))
+            page.open(name)
+            waiting.append(name)
+            waiting += reversed(list(node.iter(include_text=True)))
+    page.close("body")
+    return "".join(page.parts).strip()
+
+
+def _formula(node: Any) -> str:
+    """A formula as it was typed, where it says so."""
+    typed = node.css_first('annotation[encoding="application/x-tex"]')
+    return f" {node.attributes.get('alttext') or (node if typed is None else typed).text()} "
+
+
+def _span(cell: Any, attribute: str) -> int:
+    value = cell.attributes.get(attribute) or ""
+    return max(1, min(int(value), _WIDEST)) if value.isascii() and value.isdigit() and len(value) < _DIGITS else 1
+
+
+def _is_layout(node: Any, layout: set[int]) -> bool:
+    if not layout:
+        return False
+    table = node.mem_id if node.tag == "table" else _table_around(node)
+    return table in layout
+
+
+class _Page:
+    """Markdown while it is written: `lines` of running text wait until their block ends."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.lines: list[list[str]] = [[]]
+        self.gap = 2
+        self.lists: list[int | None] = []
+        self.marker = ""
+        self.heading = ""
+        self.cells: list[str] | None = None
+        self.rows = 0
+        #: Columns and rows that the open cell goes over, and rows that are left of those above, by column.
+        self.spans = (1, 1)
+        self.below: dict[int, int] = {}
+        #: Empty cells at the end of the row so far.
+        self.behind = 0
+
+    def write(self, text: str) -> None:
+        self.lines[-1].append(text)
+
+    def empty(self, node: Any) -> None:
+        if node.tag == "br":
+            self.lines.append([])
+        else:
+            self.write(f" {node.attributes.get('alt') or ''} ")
+
+    def code(self, node: Any) -> None:
+        text = node.text(deep=True).strip("\n")
+        if self.cells is not None or not text.strip():
+            self.write(f" {text} ")
+            return
+        self.flush()
+        named = _LANGUAGE.search(" ".join(filter(None, _classes(node))))
+        self.emit(fenced(text, named[1] if named else ""), 2)
+        self.gap = 2
+
+    def open(self, tag: str) -> None:
+        if tag in _INLINE:
+            if tag == "code":
+                self.write("`")
+            return
+        if self.cells is not None and tag not in ("tr", "table"):
+            self.write(" ")
+            return
+        self.flush()
+        self.gap = max(self.gap, 1 if tag in _TIGHT or (self.lists and tag in ("ul", "ol", "p")) else 2)
+        if tag in ("ul", "ol"):
+            self.lists.append(0 if tag == "ol" else None)
+        elif tag == "li":
+            self.marker = self._next_marker()
+        elif tag in _HEADINGS:
+            self.heading = _HEADINGS[tag] + " "
+        elif tag == "table":
+            self.rows = 0
+            self.below = {}
+        elif tag == "tr":
+            self.cells = []
+            self.behind = 0
+
+    def close(self, tag: str) -> None:
+        if tag in _INLINE:
+            if tag == "code":
+                self.write("`")
+        elif tag in ("td", "th") and self.cells is not None:
+            self.cell(self.taken(" ").replace("|", "\\|"))
+        elif tag == "tr":
+            self.row()
+        elif self.cells is not None:
+            self.write(" ")
+        else:
+            self.flush()
+            self.heading = ""
+            self.gap = max(self.gap, 1 if tag in _TIGHT else 2)
+            if tag in ("ul", "ol") and self.lists:
+                self.lists.pop()
+                self.gap = 1 if self.lists else 2
+
+    def cell(self, text: str) -> None:
+        """Add a cell, behind those of rows above that reach down to this one; those that it goes over stay empty."""
+        assert self.cells is not None  # noqa: S101 - the caller has asked
+        if self.behind:
+            self.cells += [""] * self.behind
+        while self.below and len(self.cells) in self.below:
+            self.cells.append("")
+        (columns, rows), self.spans = self.spans, (1, 1)
+        if rows > 1:
+            # counted down at the end of this row, too
+            self.below |= dict.fromkeys(range(len(self.cells), len(self.cells) + columns), rows)
+        self.cells.append(text)
+        self.behind = columns - 1
+
+    def row(self) -> None:
+        """Emit the cells gathered, with the line that makes a Markdown table below the first of them."""
+        cells, self.cells = self.cells, None
+        if self.below:
+            self.below = {column: left - 1 for column, left in self.below.items() if left > 1}
+        if not cells or not any(cells):
+            return
+        self.emit(f"| {' | '.join(cells)} |", 1)
+        if not self.rows:
+            self.emit("|" + " --- |" * len(cells), 1)
+        self.rows += 1
+        self.gap = 1
+
+    def taken(self, joint: str) -> str:
+        """The running text so far, white space collapsed, and none of it left."""
+        lines = [" ".join("".join(line).split()) for line in self.lines]
+        self.lines = [[]]
+        return joint.join(filter(None, lines))
+
+    def flush(self) -> None:
+        text = self.taken(" " if self.heading else "\n")
+        if not text:
+            return
+        if self.heading:
+            self.emit(self.heading + text, 2)
+        else:
+            self.emit("\n".join("\\" + line if _MARKS.match(line) else line for line in text.split("\n")), 1)
+        self.gap = 1
+
+    def emit(self, text: str, gap: int) -> None:
+        """Add a block, with at least `gap` line ends above it, indented in its list."""
+        indent = "  " * min(len(self.lists), _DEEPEST)
+        lead, self.marker = self.marker or indent, ""
+        if self.parts:
+            self.parts.append("\n" * max(gap, self.gap))
+        self.parts.append(lead + text.replace("\n", "\n" + indent) if self.lists else text)
+        self.gap = 0
+
+    def _next_marker(self) -> str:
+        indent = "  " * (min(len(self.lists), _DEEPEST) - 1)
+        count = self.lists[-1] if self.lists else None
+        if count is None:
+            return f"{indent}- "
+        self.lists[-1] = count + 1
+        return f"{indent}{count + 1}. "
+
+
+def _classes(node: Any) -> Iterator[str | None]:
+    """The classes of preformatted text, and of the code directly in it."""
+    yield node.attributes.get("class")
+    child = node.child
+    if child is not None and child.tag == "code":
+        yield child.attributes.get("class")
