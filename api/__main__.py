@@ -14,7 +14,7 @@ from psycopg import OperationalError
 
 from schemas.errors import FoldexError
 from worker import logs
-from worker.privacy import close_home, keep_private
+from worker.machine.privacy import close_home, keep_private
 from worker.settings import Settings
 from worker.state import Pool
 

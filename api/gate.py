@@ -20,7 +20,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from api import problems
 from api.known import Kept, Key, Known, Value
 from schemas.errors import BodyTooSlow, CrossSite, FoldexError, NotLoopback, TooLarge, Unauthorized
-from worker.privacy import names_loopback
+from worker.machine.privacy import names_loopback
 from worker.settings import Settings
 from worker.state import keys
 

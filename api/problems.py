@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from api.leaving import CallerLeft
 from schemas.errors import DiskFull, FoldexError
 from schemas.search import Problem
-from worker.space import means_full
+from worker.machine.disk_space import means_full
 
 log = structlog.get_logger()
 

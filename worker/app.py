@@ -15,7 +15,7 @@ from celery import Celery, signals
 from kombu import Connection, Exchange, Queue
 from kombu.exceptions import OperationalError
 
-from worker.privacy import keep_private
+from worker.machine.privacy import keep_private
 from worker.settings import Settings
 
 #: Planning, the sweep and small tasks have processes of their own, so that no large folder keeps them waiting.

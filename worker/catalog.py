@@ -9,12 +9,13 @@ from dataclasses import dataclass
 
 from schemas.document import Entry, Page
 from schemas.status import Reason
-from worker import keywords, parse
+from worker import parse
 from worker.formats.by_name import is_of
 from worker.lease import Lease
 from worker.sources import Source
 from worker.state import Pool, files, tasks
 from worker.state.tools import Index
+from worker.tokens import keywords
 
 HELD = (
     "More than half of the files have vanished from the source; they stay searchable. If they are really gone, "

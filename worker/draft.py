@@ -18,7 +18,7 @@ import structlog
 from schemas.document import Chunk, Content, Definition, Reference, text_hash
 from schemas.errors import FileError
 from schemas.status import FileStatus, Reason
-from worker import keywords, parse, processor
+from worker import parse, processor
 from worker.catalog import parsed_name
 from worker.chunk import chunk
 from worker.embed import Embedder
@@ -31,7 +31,8 @@ from worker.state import Pool, chunks, files
 from worker.state.chunks import Live, Placed
 from worker.state.files import Claim, Outcome
 from worker.state.tools import Index
-from worker.tokens import Tokenizer, cl100k, counted
+from worker.tokens import keywords
+from worker.tokens.tokenizers import Tokenizer, cl100k, counted
 from worker.vectors import Vector, VectorStore
 
 #: Seconds after which no further file of a claim is begun: scanned documents take minutes each, and others wait.

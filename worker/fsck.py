@@ -18,10 +18,10 @@ from uuid import UUID
 import structlog
 
 from schemas.errors import StoreError
-from worker.keywords import keywords_of
 from worker.state import Pool, chunks, drift
 from worker.state.cache import Owner
 from worker.state.tools import Index
+from worker.tokens.keywords import keywords_of
 from worker.vectors import Patch, Value, VectorStore
 from worker.vectors.rows import storable
 

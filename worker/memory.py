@@ -10,7 +10,7 @@ import numpy as np
 from schemas.jsonc import strings
 from schemas.source import ChunkSettings
 from worker.parse.limits import too_large
-from worker.tokens import Offsets, Tokenizer
+from worker.tokens.tokenizers import Offsets, Tokenizer
 
 #: Bytes that cutting takes for each token, for a place in a line that is longer than a chunk besides, for each line,
 #: each chunk, and each chunk with its row: measured.

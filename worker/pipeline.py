@@ -19,11 +19,11 @@ from schemas.status import FileStatus, Reason
 from schemas.tool import IndexSettings
 from worker.draft import Draft, Run, draft_all, match_live, outcome, restore
 from worker.embed.pack import Terms, embed_all
-from worker.keywords import Keywords, keywords_of
 from worker.sparing import Sparing
 from worker.state import cache, chunks, files, keywords, symbols
 from worker.state.chunks import Placed
 from worker.state.files import Claim
+from worker.tokens.keywords import Keywords, keywords_of
 from worker.vectors import Patch, Row, Value, Vector
 
 #: Rows that are made for the store at a time: with their words and vectors they take many times their text.

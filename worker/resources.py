@@ -26,16 +26,16 @@ from worker.embed.models import (
     same_provider,
     tokenizer_for,
 )
-from worker.garbage import uncollected
 from worker.ignore import EVERYTHING, Rules, rules_of
+from worker.machine.disk_space import Space
+from worker.machine.gc_pause import uncollected
+from worker.machine.paths import real_path
 from worker.objects import Objects, open_objects
-from worker.paths import real_path
 from worker.settings import LOCAL_MODEL, Settings
 from worker.sources import Source
-from worker.space import Space
 from worker.state import SWEEP, WORK, Limits, Pool, grants, open_pool
 from worker.state.tools import Index
-from worker.tokens import Tokenizer, cl100k
+from worker.tokens.tokenizers import Tokenizer, cl100k
 from worker.vectors import VectorStore
 
 #: Every vector store that an index can be in.

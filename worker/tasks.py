@@ -23,10 +23,10 @@ from worker.app import BULK, FAST, MAX_SLICES, SMALL_TASK, app, crowded, send, s
 from worker.catalog import Listing, list_folder
 from worker.draft import Draft, Run
 from worker.lease import Lease, leased
+from worker.machine.privacy import close_home, keep_private
 from worker.parse import Limits
 from worker.parse.sandbox import client as sandbox
 from worker.pipeline import index_files
-from worker.privacy import close_home, keep_private
 from worker.resources import Resources, preload
 from worker.settings import Settings
 from worker.state import Pool, alone, cache, files, tasks, tools

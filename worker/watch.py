@@ -28,7 +28,7 @@ from watchfiles import watch as changes_in
 from schemas.errors import SourceError, SourceUnavailable
 from schemas.source import LocalSource
 from worker.ignore import IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail, rules_of
-from worker.paths import real_path
+from worker.machine.paths import real_path
 from worker.resources import Resources
 from worker.settings import Settings
 from worker.state import lone, watch

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from schemas.errors import FileError, FilterMatchesNothing, SourceError
 from schemas.source import AnySource, LocalSource, NodesSource, S3Source
 from schemas.status import Reason
-from worker.paths import real_path
+from worker.machine.paths import real_path
 from worker.resources import Resources
 from worker.sources.nodes import SLASH_IN_NAME
 from worker.state import chunks, content, files

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from api.search.names import asked_names
 from schemas.search import Context
-from worker.keywords import code_words
+from worker.tokens.keywords import code_words
 
 T = TypeVar("T")
 Row = Mapping[str, Any]

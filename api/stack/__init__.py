@@ -24,9 +24,9 @@ from api.stack.processes import (
     write_private,
 )
 from api.stack.supervisor import Supervisor
-from worker.privacy import close_home
+from worker.machine.disk_space import Space, full_message, means_full
+from worker.machine.privacy import close_home
 from worker.settings import LOCAL_MODEL, Settings
-from worker.space import Space, full_message, means_full
 
 __all__ = ["Running", "StackError", "Urls", "environment", "services", "stack", "up"]
 

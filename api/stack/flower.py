@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from api.stack.processes import write_private
-from worker.privacy import keep_private, names_loopback
+from worker.machine.privacy import keep_private, names_loopback
 
 #: Flower's own variable, of one `user:password` or more.
 VARIABLE = "FLOWER_BASIC_AUTH"

@@ -17,7 +17,7 @@ import psycopg
 from psycopg import sql
 
 from api.stack.processes import Account, Program, Server, StackError, run_once, running, server_port, write_private
-from worker.privacy import passable
+from worker.machine.privacy import passable
 
 #: Name of the owner and of the database.
 NAME = "foldex"

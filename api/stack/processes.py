@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from signal import SIGKILL, SIGTERM, Signals
 
-from worker.privacy import OTHERS
+from worker.machine.privacy import OTHERS
 
 LEASH = Path(__file__).with_name("leash.py")
 

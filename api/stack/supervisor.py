@@ -11,7 +11,7 @@ from threading import Thread
 
 from api.stack import processes
 from api.stack.processes import Process, Program, StackError
-from worker.space import free_bytes, full_message, means_full
+from worker.machine.disk_space import free_bytes, full_message, means_full
 
 #: Wait before a dead program is started again, seconds: the first time, and at most.
 FIRST_WAIT, LONGEST_WAIT = 0.2, 5.0

@@ -18,7 +18,7 @@ from worker import parse
 from worker.chunk import chunk
 from worker.parse.code.grammar import grammar
 from worker.parse.sandbox import client as sandbox
-from worker.tokens import cl100k
+from worker.tokens.tokenizers import cl100k
 
 if TYPE_CHECKING:
     from tree_sitter import Parser

@@ -17,7 +17,7 @@ from worker.formats.by_content import detect
 from worker.parse import Limits
 from worker.parse.sandbox import client as sandbox
 from worker.parse.sandbox.read import read
-from worker.tokens import cl100k
+from worker.tokens.tokenizers import cl100k
 
 #: The formats that people write by hand, and languages of code, whose syntax trees are made in the helper process.
 FORMATS = "txt md rst adoc org tex json jsonl ipynb yaml toml csv html xml eml rtf".split()  # noqa: SIM905 - legible

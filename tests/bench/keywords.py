@@ -30,11 +30,11 @@ from schemas.errors import FileError
 from tests.bench.formats import CHUNKS, MAX_TOKENS
 from worker import parse
 from worker.chunk import chunk
-from worker.keywords import code_words
 from worker.state import Pool, chunks, keywords, open_pool
 from worker.state.chunks import Placed
 from worker.state.migrate import migrate
-from worker.tokens import cl100k
+from worker.tokens.keywords import code_words
+from worker.tokens.tokenizers import cl100k
 
 #: Chunks to search in, and queries of each kind.
 NUMBER, QUERIES = 15_000, 100

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.fakes.turbopuffer import FakeTurbopuffer
-from worker.keywords import Keywords, code_words
+from worker.tokens.keywords import Keywords, code_words
 from worker.vectors import Condition, Found, Leg, Row, Value, Vector, VectorStore
 from worker.vectors.lance import LanceStore
 from worker.vectors.lance.compaction import Thresholds

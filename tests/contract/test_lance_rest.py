@@ -10,7 +10,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from worker.keywords import Keywords
+from worker.tokens.keywords import Keywords
 from worker.vectors import Condition, Found, Leg, Patch, Row, Vector
 from worker.vectors.lance import LanceStore
 

@@ -20,7 +20,7 @@ from worker.embed.litellm import warm
 from worker.rerank.windows import likeliest, windows
 from worker.resources import Resources
 from worker.settings import Settings
-from worker.tokens import cl100k
+from worker.tokens.tokenizers import cl100k
 
 PROVIDERS = ["cohere", "hosted_vllm", "infinity", "jina_ai"]
 KINDS: list[Kind] = ["model", "llm"]

@@ -11,7 +11,7 @@ import pytest
 from schemas.errors import StoreError, StoreRefused, StoreUnauthorized, StoreUnavailable
 from tests.contract.stores import D, axis, row
 from tests.fakes.turbopuffer import FakeTurbopuffer
-from worker.keywords import Keywords
+from worker.tokens.keywords import Keywords
 from worker.vectors import Leg, Patch, Row
 from worker.vectors.turbopuffer import TurbopufferStore
 

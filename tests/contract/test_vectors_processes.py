@@ -15,7 +15,7 @@ import pytest
 
 from tests.contract.stores import ALWAYS, D, about, axis, near, row
 from tests.fakes.turbopuffer import FakeTurbopuffer
-from worker.keywords import Keywords
+from worker.tokens.keywords import Keywords
 from worker.vectors import Condition, Patch, Value, VectorStore
 from worker.vectors.lance import LanceStore
 from worker.vectors.turbopuffer import TurbopufferStore

@@ -27,7 +27,7 @@ from worker.settings import Settings
 from worker.state import Pool, files, tasks, tools, verbs
 from worker.state.files import Claim
 from worker.state.tools import Index
-from worker.tokens import cl100k
+from worker.tokens.tokenizers import cl100k
 from worker.vectors import Condition, Leg, Patch, Row, VectorStore
 
 

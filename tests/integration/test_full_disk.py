@@ -21,8 +21,8 @@ from api.stack.processes import NEEDED, end_orphan, start, stop, try_lock, wait_
 from api.stack.supervisor import Supervisor
 from schemas.errors import SourceUnavailable, StoreUnavailable
 from tests.integration.test_stack import lives, pid, toy
+from worker.machine.disk_space import LAST_SHARE, Space, free_bytes
 from worker.settings import Settings
-from worker.space import LAST_SHARE, Space, free_bytes
 
 MIB = 1 << 20
 

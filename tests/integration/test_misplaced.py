@@ -10,8 +10,8 @@ import pytest
 
 from tests.integration.shelf import Shelf, both_stores
 from worker import fsck, pipeline
-from worker.keywords import Keywords
 from worker.resources import Resources
+from worker.tokens.keywords import Keywords
 from worker.vectors import Leg, Patch, Row
 
 

@@ -15,7 +15,7 @@ from api.stack import programs
 from api.stack.processes import Account, log_file, run_once, running
 from tests.contract.test_confined import NOBODY, WITHOUT, needs_reach
 from tests.service import environment, next_broker
-from worker.privacy import close_home, passable
+from worker.machine.privacy import close_home, passable
 from worker.settings import LOCAL_MODEL
 
 

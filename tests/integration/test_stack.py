@@ -21,7 +21,7 @@ from structlog.processors import LogfmtRenderer
 from api.stack import StackError, environment, postgres, redis, services, stack
 from api.stack.processes import Program, free_port, log_file, running, server_port, start, stop, wait_until
 from api.stack.supervisor import Supervisor
-from worker.privacy import passable
+from worker.machine.privacy import passable
 from worker.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]

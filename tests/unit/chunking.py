@@ -6,7 +6,7 @@ from schemas.document import Chunk, Document
 from schemas.source import ChunkSettings
 from worker.chunk import chunk
 from worker.parse import Limits, parse
-from worker.tokens import Tokenizer, cl100k
+from worker.tokens.tokenizers import Tokenizer, cl100k
 
 
 def cut(

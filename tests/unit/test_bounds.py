@@ -10,7 +10,7 @@ from api.search.whole import by_file
 from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings
 from worker.state.tools import NewIndex
-from worker.tokens import characters, cl100k, counted
+from worker.tokens.tokenizers import characters, cl100k, counted
 from worker.vectors import Found
 
 PROFILE = EmbedderProfile(model="openai/m", dimensions=384)

@@ -13,7 +13,7 @@ from schemas.source import ChunkSettings
 from tests.unit.chunking import cut, new, uncovered
 from worker.chunk import chunk
 from worker.parse import Limits, parse
-from worker.tokens import characters, cl100k
+from worker.tokens.tokenizers import characters, cl100k
 
 LINES = 12_000
 WORDS = ["fox", "jumps", "over", "lazy", "dog", "while", "folders", "chunk", "vectors", "and", "search"]

@@ -9,7 +9,7 @@ from schemas.source import ChunkSettings
 from tests.unit.chunking import cut, new, uncovered
 from worker.parse import Limits
 from worker.parse.text.markdown_blocks import table
-from worker.tokens import cl100k
+from worker.tokens.tokenizers import cl100k
 
 
 def md(text: str, size: int = 512, max_tokens: int = 8192) -> list[Chunk]:

@@ -19,7 +19,7 @@ from worker.chunk import chunk
 from worker.embed.local import model_directory
 from worker.embed.wordpieces import WordPieces
 from worker.parse import Limits, parse
-from worker.tokens import Tokenizer, cl100k
+from worker.tokens.tokenizers import Tokenizer, cl100k
 
 SENTENCE = "fox jumps over the lazy dog while folders chunk vectors and search finds naïve words 字 in 2026"
 WORDS = SENTENCE.split()

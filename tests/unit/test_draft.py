@@ -26,13 +26,13 @@ from schemas.tool import IndexSettings
 from worker import chunk, draft, lease, memory, parse, processor
 from worker.chunk.measure import Measure, Piece
 from worker.draft import Run, draft_all
-from worker.keywords import VERSION
 from worker.lease import Lease
 from worker.parse import Limits
 from worker.sources.local import LocalFolder
 from worker.state.files import Claim
 from worker.state.tools import Index
-from worker.tokens import cl100k
+from worker.tokens.keywords import VERSION
+from worker.tokens.tokenizers import cl100k
 
 NOT_ASKED: Any = None
 
@@ -142,7 +142,7 @@ from schemas.document import Document
 from schemas.source import ChunkSettings
 from worker.chunk import chunk
 from worker.memory import Bounded
-from worker.tokens import cl100k
+from worker.tokens.tokenizers import cl100k
 
 def most():
     with open("/proc/self/status") as lines:

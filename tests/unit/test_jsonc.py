@@ -15,7 +15,7 @@ from schemas.status import Reason
 from tests.unit.chunking import check, check_limits
 from worker.chunk import chunk
 from worker.parse import Limits, parse
-from worker.tokens import cl100k
+from worker.tokens.tokenizers import cl100k
 
 SETTINGS = """// Visit https://example.org/settings
 {

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.keywords import MAX_TOKEN, asked_words, code_words, keywords_of
+from worker.tokens.keywords import MAX_TOKEN, asked_words, code_words, keywords_of
 
 
 @pytest.mark.parametrize(

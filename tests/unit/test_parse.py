@@ -13,7 +13,7 @@ from worker.formats.registry import BY_TYPE
 from worker.memory import Bounded
 from worker.parse import Limits, version
 from worker.parse.code.grammar import is_known
-from worker.tokens import cl100k
+from worker.tokens.tokenizers import cl100k
 
 
 def parse(name: str, data: bytes) -> Document:

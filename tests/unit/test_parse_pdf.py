@@ -9,7 +9,7 @@ from schemas.source import ChunkSettings
 from worker.chunk import chunk
 from worker.parse import Limits, parse
 from worker.parse.pdf import outline
-from worker.tokens import cl100k
+from worker.tokens.tokenizers import cl100k
 
 FONT = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding<</Differences[128/hyphentwo]>>>>"
 

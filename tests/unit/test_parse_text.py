@@ -431,7 +431,7 @@ import sys
 from schemas.source import ChunkSettings
 from worker.chunk import chunk
 from worker.parse import Limits, parse
-from worker.tokens import cl100k
+from worker.tokens.tokenizers import cl100k
 data = {data}
 chunks = chunk(parse({name!r}, data, Limits()), ChunkSettings(), cl100k(), 8192)
 status = dict(line.split(":", 1) for line in open("/proc/self/status"))

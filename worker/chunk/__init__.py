@@ -15,8 +15,8 @@ from schemas.source import ChunkSettings
 from worker.chunk import code, json, keys, lines, markdown, table
 from worker.chunk.context import contexts
 from worker.chunk.measure import Measure, Piece, measure, trim, trimmed
-from worker.garbage import uncollected
-from worker.tokens import Offsets, Tokenizer, char_offsets
+from worker.machine.gc_pause import uncollected
+from worker.tokens.tokenizers import Offsets, Tokenizer, char_offsets
 
 #: Tokens of context in front of a chunk's text, at most, by markup: table headers and class headers are longer.
 _CONTEXT_TOKENS = {"lines": 0, "markdown": 64, "json": 64, "keys": 64, "table": 256, "code": 128}

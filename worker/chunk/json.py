@@ -14,7 +14,7 @@ from worker.chunk import lines
 from worker.chunk.measure import Measure, Piece, Span
 from worker.chunk.minima import NEVER, Places, divide
 from worker.chunk.structure import Members, Structure, scan
-from worker.tokens import Offsets
+from worker.tokens.tokenizers import Offsets
 
 #: Tokens from which on a container stands for itself; smaller ones share a chunk with their neighbours.
 _OWN_TOKENS = 16

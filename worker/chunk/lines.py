@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from worker.chunk.measure import Measure, Span
 from worker.chunk.minima import CLASS_SHIFT, NEVER, Keys, Places, divide
-from worker.tokens import Bytes, Offsets, char_offsets
+from worker.tokens.tokenizers import Bytes, Offsets, char_offsets
 
 #: Classes of places, the better ones first; overlaps start at any but the last.
 _PARAGRAPH, _OUTER, _LINE, _SENTENCE, _WORD, _WITHIN = range(6)

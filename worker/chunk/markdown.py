@@ -17,7 +17,7 @@ from worker.chunk import lines
 from worker.chunk.measure import Measure, Piece, Span, made_piece
 from worker.parse.text import asciidoc, org, rst, tex
 from worker.parse.text.markdown import Heading, blocks, columns, headings
-from worker.tokens import Offsets
+from worker.tokens.tokenizers import Offsets
 
 #: Sections of a text; one with more is no document that anybody wrote, and is cut as if it had none.
 _MOST_SECTIONS = 100_000

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from schemas.source import ChunkSettings
-from worker.tokens import Offsets, Tokenizer
+from worker.tokens.tokenizers import Offsets, Tokenizer
 
 #: Tokens that the empty line between context and text may cost.
 SEPARATOR_TOKENS = 2

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.tokens import Bytes, Offsets, char_offsets
+from worker.tokens.tokenizers import Bytes, Offsets, char_offsets
 
 _COLON = ord(":")
 _QUOTE, _BACKSLASH = ord('"'), ord("\\")

@@ -11,7 +11,7 @@ from schemas.document import Document
 from worker.chunk import lines
 from worker.chunk.measure import Measure, Piece
 from worker.parse.text.runs import end_of_run
-from worker.tokens import Offsets
+from worker.tokens.tokenizers import Offsets
 
 #: A quoted field over several lines: it begins behind a delimiter and ends before one, its own quotes are doubled. One
 #: that does neither is a stray quote, and harms the lines around it only.

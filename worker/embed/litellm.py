@@ -24,7 +24,7 @@ import structlog
 from schemas.errors import EmbeddingError, EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable
 from schemas.source import EmbedderProfile
 from worker.embed import Vectors
-from worker.garbage import uncollected
+from worker.machine.gc_pause import uncollected
 
 #: Seconds without a byte from the provider after which a request counts as lost.
 TIMEOUT = 60.0

@@ -12,7 +12,7 @@ from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUna
 from schemas.source import EmbedderProfile
 from worker.embed import Embedder, litellm, local
 from worker.embed.wordpieces import WordPieces
-from worker.tokens import Tokenizer, cl100k
+from worker.tokens.tokenizers import Tokenizer, cl100k
 
 
 @dataclass(frozen=True, slots=True)

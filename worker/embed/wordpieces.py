@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from worker.tokens import Offsets
+from worker.tokens.tokenizers import Offsets
 
 #: Characters of a word that the model takes; a longer one would become a single unknown piece, whatever its length.
 LONGEST_WORD = 100

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from schemas.document import Definition, Document, Reference
-from worker.garbage import uncollected
+from worker.machine.gc_pause import uncollected
 from worker.parse.code.grammar import is_known
 from worker.parse.code.syntax import Syntax
 from worker.parse.limits import Limits

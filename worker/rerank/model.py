@@ -9,7 +9,7 @@ from worker.embed.budget import unchecked
 from worker.embed.litellm import known_input_tokens
 from worker.rerank.litellm import Check, Provider, relevance
 from worker.rerank.windows import beginning, likeliest, windows
-from worker.tokens import cl100k
+from worker.tokens.tokenizers import cl100k
 
 #: Documents that providers take in one request, and tokens in all, with the query counted for each.
 MAX_DOCUMENTS, MAX_REQUEST_TOKENS = 1000, 150_000

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from heapq import nlargest
 
-from worker.tokens import cl100k
+from worker.tokens.tokenizers import cl100k
 
 #: Neighbouring windows share this part of their tokens, so that a sentence at a border is whole in one of them.
 _SHARED = 8

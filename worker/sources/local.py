@@ -21,7 +21,7 @@ from schemas.document import Content, Entry, Page
 from schemas.errors import FileError, FolderGone, SourceRefused, SourceUnavailable
 from schemas.status import Reason
 from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
-from worker.paths import real_path
+from worker.machine.paths import real_path
 from worker.sources.sift import DIRECTORIES
 
 PAGE_SIZE = 1000

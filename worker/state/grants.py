@@ -11,7 +11,7 @@ from psycopg.rows import dict_row
 
 from schemas.errors import FolderGone
 from schemas.source import S3Source
-from worker.paths import real_path
+from worker.machine.paths import real_path
 from worker.state import Pool, load, reading
 
 S3 = "s3://"

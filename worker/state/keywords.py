@@ -19,8 +19,8 @@ from psycopg.errors import QueryCanceled
 from psycopg.sql import Identifier
 
 from schemas.errors import StoreUnavailable
-from worker.keywords import asked_words, code_words
 from worker.state import Pool, load
+from worker.tokens.keywords import asked_words, code_words
 
 Field = Literal["text", "code"]
 

@@ -10,7 +10,7 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.keywords import Keywords
+from worker.tokens.keywords import Keywords
 
 Vector = NDArray[np.float32]
 Value = str | int | bool | None

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.errors import StoreRefused
-from worker.keywords import asked_words
+from worker.tokens.keywords import asked_words
 from worker.vectors import STRING_ATTRIBUTES, Found, Leg, Patch, Row, Value, cut
 
 #: UTF-8 bytes of a full-text query, alike in all stores: Turbopuffer's documented 8,192 in its smallest reading, as it

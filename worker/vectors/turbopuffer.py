@@ -19,7 +19,7 @@ import structlog
 from cachetools import TTLCache
 
 from schemas.errors import StoreError, StoreRefused, StoreUnauthorized, StoreUnavailable
-from worker.keywords import Keywords
+from worker.tokens.keywords import Keywords
 from worker.vectors import (
     CHECKED_ATTRIBUTES,
     STRING_ATTRIBUTES,

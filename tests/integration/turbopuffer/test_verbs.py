@@ -24,8 +24,8 @@ from tests.fakes.embeddings import EmbeddingsFake
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.integration.test_index_life import chunks, found, write
 from tests.service import PROJECT, TOOLS, Service, eventually
-from worker.keywords import VERSION
 from worker.state import open_pool, tasks, tools, verbs
+from worker.tokens.keywords import VERSION
 
 NODES = f"/api/projects/{PROJECT}/nodes"
 #: Seconds after a cancel in which workers may still begin a request.

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, TypedDict, get_args
 import numpy as np
 
 from schemas.document import Kind, UseKind
-from worker.garbage import uncollected
+from worker.machine.gc_pause import uncollected
 from worker.parse.code import error_recovery
 from worker.parse.code.definition_names import Fields, body_of, name_of
 from worker.parse.code.grammar import Grammar, grammar
-from worker.tokens import Offsets, char_offsets
+from worker.tokens.tokenizers import Offsets, char_offsets
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Query, Tree

@@ -31,8 +31,8 @@ from uuid import UUID, uuid4
 import structlog
 
 from schemas.errors import StoreError, StoreRefused, StoreUnavailable
-from worker.keywords import Keywords
-from worker.space import means_full
+from worker.machine.disk_space import means_full
+from worker.tokens.keywords import Keywords
 from worker.vectors import CHECKED_ATTRIBUTES, STRING_ATTRIBUTES, Found, Leg, Patch, Row, Value, Vector
 from worker.vectors.lance import indexes
 from worker.vectors.lance.compaction import Thresholds, clean, committing, is_due

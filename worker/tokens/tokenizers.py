@@ -16,7 +16,7 @@ import numpy as np
 import tiktoken
 from numpy.typing import NDArray
 
-from worker.words import Words
+from worker.tokens.cl100k import Words
 
 Offsets = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
