@@ -70,7 +70,7 @@ def watch() -> None:
     import signal
     from threading import Event
 
-    from worker.watch import run as watch_folders
+    from worker.upkeep.watch import run as watch_folders
 
     settings, stop = Settings(), Event()
     keep_private()

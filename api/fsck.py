@@ -7,12 +7,12 @@ from contextlib import closing
 from uuid import UUID
 
 from schemas.errors import LeaseLost, NotFound, StoreError
-from worker import fsck
-from worker.fsck import Mended, Report
 from worker.resources import Resources
 from worker.settings import Settings
 from worker.state import drift, tools
 from worker.state.tools import Index
+from worker.upkeep import fsck
+from worker.upkeep.fsck import Mended, Report
 
 #: What each kind of drift is, as a sentence's end.
 WORDS = {

@@ -18,21 +18,22 @@ from celery import Task, signals
 from psycopg.errors import ProgramLimitExceeded
 
 from schemas.errors import FoldexError, LeaseLost, PlanCrashed, SliceCrashed, SliceOver, StoreError
-from worker import fsck, logs
+from worker import logs
 from worker.app import BULK, FAST, MAX_SLICES, SMALL_TASK, app, crowded, send, send_plan
-from worker.catalog import Listing, list_folder
-from worker.draft import Draft, Run
-from worker.lease import Lease, leased
+from worker.index.catalog import Listing, list_folder
+from worker.index.lease import Lease, leased
+from worker.index.pipeline import index_files
+from worker.index.prepare import Draft, Run
 from worker.machine.privacy import close_home, keep_private
 from worker.parse import Limits
 from worker.parse.sandbox import client as sandbox
-from worker.pipeline import index_files
 from worker.resources import Resources, preload
 from worker.settings import Settings
 from worker.state import Pool, alone, cache, files, tasks, tools
 from worker.state.tasks import Running
-from worker.strays import delete_strays
-from worker.sweep import sweep as run_sweep
+from worker.upkeep import fsck
+from worker.upkeep.orphans import delete_strays
+from worker.upkeep.sweep import sweep as run_sweep
 from worker.vectors import VectorStore
 
 #: Seconds after which a slice hands over to the next; the fast queue's are short, because the sweep waits there too.

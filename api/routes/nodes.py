@@ -20,7 +20,7 @@ from schemas.errors import FileError, Invalid, SourceError
 from schemas.node import NewNode, Node, NodePatch
 from worker.resources import Resources
 from worker.state import content, strays
-from worker.strays import drop
+from worker.upkeep.orphans import drop
 
 router = APIRouter(prefix="/api/projects/{project_id}/nodes", tags=["nodes"], responses=RESPONSES)
 

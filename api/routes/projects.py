@@ -8,7 +8,7 @@ from api.deps import CallerDep, KnownDep, ResourcesDep
 from api.problems import RESPONSES
 from schemas.errors import NotFound
 from worker.state import tools
-from worker.strays import drop
+from worker.upkeep.orphans import drop
 
 router = APIRouter(prefix="/api/projects", tags=["projects"], responses=RESPONSES)
 

@@ -24,7 +24,7 @@ from worker.objects import Writer
 from worker.resources import Resources
 from worker.state import content, uploads
 from worker.state.uploads import Received, Saved
-from worker.strays import drop
+from worker.upkeep.orphans import drop
 
 router = APIRouter(prefix="/api/projects/{project_id}/uploads", tags=["nodes"], responses=RESPONSES)
 

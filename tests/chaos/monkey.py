@@ -23,7 +23,7 @@ from tests.chaos import corpus
 from tests.chaos.cluster import BULK, FAST, PAID_IN_VAIN, WORKERS, Cluster, Unavailable
 from tests.chaos.proof import Case, case, make_late_writes_impossible, paid_twice, prove, prove_vectors
 from tests.service import eventually
-from worker.lease import BEAT
+from worker.index.lease import BEAT
 from worker.state.tasks import LEASE
 
 #: Folders that change all the time; the last one's indexes are in LanceDB.

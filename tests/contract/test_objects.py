@@ -16,7 +16,7 @@ from schemas.status import Reason
 from worker.objects import PART, DirectoryObjects, Objects, S3Objects, _FileWriter, open_objects, s3_client
 from worker.resources import Resources
 from worker.settings import Settings
-from worker.strays import delete_strays
+from worker.upkeep.orphans import delete_strays
 
 KEYS = ["plain", "project/node/1", "project/node", "../../escape", "/etc/passwd", "..", "\u00fc\u65e5", "k" * 1000]
 

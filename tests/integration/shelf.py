@@ -17,10 +17,10 @@ from schemas.document import Content, Entry, Page
 from schemas.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.fakes.turbopuffer import FakeTurbopuffer
-from worker import catalog, pipeline
-from worker.draft import Draft, Run, draft_all, match_live
 from worker.embed import Vectors
-from worker.lease import Lease
+from worker.index import catalog, pipeline
+from worker.index.lease import Lease
+from worker.index.prepare import Draft, Run, draft_all, match_live
 from worker.parse import Limits
 from worker.resources import Resources
 from worker.settings import Settings

@@ -8,8 +8,8 @@ from uuid import uuid4
 import pytest
 
 from tests.integration.shelf import Late, Shelf, both_stores
-from worker import pipeline
-from worker.draft import outcome
+from worker.index import pipeline
+from worker.index.prepare import outcome
 from worker.resources import Resources
 from worker.state import files, tasks
 

@@ -18,7 +18,7 @@ from schemas.document import Chunk, Entry
 from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.service import eventually
-from worker.lease import leased
+from worker.index.lease import leased
 from worker.state import Pool, chunks, files, load, open_pool, tasks, tools, verbs
 from worker.state.chunks import Placed
 from worker.state.migrate import migrate

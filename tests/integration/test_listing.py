@@ -15,9 +15,9 @@ from schemas.errors import LeaseLost, SourceUnavailable
 from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.status import TaskKind
 from schemas.tool import IndexSettings, ToolConfig
-from worker.catalog import Listing, list_folder
 from worker.ignore import rules_of
-from worker.lease import Lease
+from worker.index.catalog import Listing, list_folder
+from worker.index.lease import Lease
 from worker.sources.local import LocalFolder
 from worker.state import Pool, files, open_pool, tasks, tools
 

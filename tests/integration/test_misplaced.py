@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from tests.integration.shelf import Shelf, both_stores
-from worker import fsck, pipeline
+from worker.index import pipeline
 from worker.resources import Resources
 from worker.tokens.keywords import Keywords
+from worker.upkeep import fsck
 from worker.vectors import Leg, Patch, Row
 
 

@@ -10,9 +10,10 @@ import pytest
 
 from schemas.errors import LeaseLost, StoreUnavailable
 from tests.integration.shelf import Late, Shelf, both_stores
-from worker import pipeline, sweep
+from worker.index import pipeline
 from worker.resources import Resources
 from worker.state import names, tasks, tools
+from worker.upkeep import sweep
 from worker.vectors import VectorStore
 
 

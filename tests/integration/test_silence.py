@@ -23,9 +23,8 @@ from schemas.tool import IndexSettings, ToolConfig
 from tests.fakes.silence import Silence
 from tests.service import eventually
 from worker import app as queue
-from worker import sweep as sweeps
 from worker.embed.ledger import Rate, Shared
-from worker.lease import leased
+from worker.index.lease import leased
 from worker.resources import Resources
 from worker.settings import Settings
 from worker.state import (
@@ -43,6 +42,7 @@ from worker.state import (
     tools,
     verbs,
 )
+from worker.upkeep import sweep as sweeps
 
 #: Limits that tests need not wait for.
 SHORT = replace(REQUEST, answer=0.5, patient=3.0, pool=1.0)

@@ -13,10 +13,10 @@ import structlog
 
 from api.metrics import Backlog
 from tests.integration.test_leases import FILES, new_task
-from worker import sweep
 from worker.app import MAX_SLICES
 from worker.resources import Resources
 from worker.state import Pool, files, open_pool, tasks
+from worker.upkeep import sweep
 
 MINUTE = timedelta(minutes=1)
 

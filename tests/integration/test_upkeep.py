@@ -16,11 +16,12 @@ from structlog.testing import capture_logs
 from schemas.errors import StoreUnavailable
 from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings, ToolConfig
-from worker import state, sweep
+from worker import state
 from worker.resources import Resources
 from worker.settings import Settings
 from worker.state import Pool, drift, tools, upkeep, watch
 from worker.tokens.keywords import Keywords
+from worker.upkeep import sweep
 from worker.vectors import Row, VectorStore
 
 SETTINGS = IndexSettings(embedder=EmbedderProfile(model="m", dimensions=4), chunks=ChunkSettings(), max_file_bytes=1000)

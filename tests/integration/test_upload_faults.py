@@ -12,7 +12,7 @@ from tests.fakes.faulty import Faulty, faulty
 from worker.objects import PART, s3_client
 from worker.resources import Resources
 from worker.settings import LOCAL_MODEL, Settings
-from worker.strays import delete_strays
+from worker.upkeep.orphans import delete_strays
 
 UPLOADS = "/api/projects/p/uploads"
 #: By its operations: what each asks of S3.

@@ -24,7 +24,7 @@ SILENCE = 2
 RUN = f"""
 from threading import Event
 from worker.settings import Settings
-from worker.watch import run
+from worker.upkeep.watch import run
 run(Settings(), Event(), silence={SILENCE})
 """
 

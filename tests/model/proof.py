@@ -18,14 +18,14 @@ from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.model.content import kept
 from tests.model.folders import Folder, Known
 from tests.service import TOOLS, checked
-from worker import fsck
-from worker.draft import Run, draft
-from worker.lease import Lease
+from worker.index.lease import Lease
+from worker.index.prepare import Run, draft
 from worker.parse import Limits
 from worker.resources import Resources
 from worker.state import tools
 from worker.state.files import Claim
 from worker.state.tools import Index
+from worker.upkeep import fsck
 from worker.vectors import STRING_ATTRIBUTES
 
 #: Words that are asked for, of those that are there and of those that are gone.

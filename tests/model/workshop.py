@@ -21,12 +21,14 @@ from psycopg.sql import SQL, Identifier
 from starlette.testclient import TestClient
 
 from api.main import create_app
-from worker import app, draft, fsck, pipeline, sweep, tasks
+from worker import app, tasks
+from worker.index import pipeline, prepare
 from worker.resources import Resources
 from worker.settings import Settings
 from worker.sources.local import LocalFolder
 from worker.sources.nodes import NodeTree
 from worker.sources.s3 import S3Prefix
+from worker.upkeep import fsck, sweep
 
 #: Seconds that pass between two looks while nothing is left to do: more than a message is waited for.
 PAUSE = 4.0
@@ -84,7 +86,7 @@ class Sizes:
         for source in (LocalFolder, NodeTree, S3Prefix):
             patch.setitem(source.__init__.__kwdefaults__ or {}, "page_size", self.page)
         patch.setattr(pipeline, "ROWS", self.rows)
-        patch.setattr(draft, "DRAFT_CHUNKS", self.draft_chunks)
+        patch.setattr(prepare, "DRAFT_CHUNKS", self.draft_chunks)
         patch.setattr(sweep, "MAX_TOMBSTONES", self.deletes)
         patch.setattr(fsck, "SAMPLE", self.deletes + 1)
 

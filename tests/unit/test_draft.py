@@ -23,10 +23,11 @@ from schemas.document import Document
 from schemas.source import ChunkSettings, EmbedderProfile
 from schemas.status import Reason
 from schemas.tool import IndexSettings
-from worker import chunk, draft, lease, memory, parse, processor
+from worker import chunk, parse
 from worker.chunk.measure import Measure, Piece
-from worker.draft import Run, draft_all
-from worker.lease import Lease
+from worker.index import lease, memory_guard, prepare, processor_limit
+from worker.index.lease import Lease
+from worker.index.prepare import Run, draft_all
 from worker.parse import Limits
 from worker.sources.local import LocalFolder
 from worker.state.files import Claim
@@ -62,7 +63,7 @@ def test_a_slice_that_took_its_time_begins_no_further_file(
     names = ["a.md", "b.md", "c.md"]
     for name in names:
         (tmp_path / name).write_text(f"# {name}\n")
-    monkeypatch.setattr(draft, "DRAFT_SECONDS", seconds)
+    monkeypatch.setattr(prepare, "DRAFT_SECONDS", seconds)
     run = run_over(tmp_path)
     made = draft_all(run, [claim(name) for name in names])
     # one at least, or a slice of slow files would never get anywhere
@@ -75,7 +76,7 @@ def test_a_slice_that_holds_very_much_begins_no_further_file(tmp_path: Path, mon
     """Documents of a few kilobytes may hold megabytes of text."""
     for name in ("a.md", "b.md", "c.md"):
         (tmp_path / name).write_text("# One\n\ntext\n\n# Two\n\ntext\n")
-    monkeypatch.setattr(draft, "DRAFT_CHUNKS", 3)
+    monkeypatch.setattr(prepare, "DRAFT_CHUNKS", 3)
     made = draft_all(run_over(tmp_path), [claim(name) for name in ("a.md", "b.md", "c.md")])
     assert [each.claim.path for each in made] == ["a.md", "b.md"]
 
@@ -99,8 +100,8 @@ def test_a_file_may_take_its_processor_time_however_busy_the_machine_is(monkeypa
 @pytest.mark.parametrize(("version", "anew"), [(f"markdown-2 {VERSION}", False), ("markdown-2", True)])
 def test_the_words_of_an_earlier_release_are_written_anew(version: str, anew: bool) -> None:
     held = replace(claim("a.md"), live_fingerprint=f"sha256:0 {version}", live_path="a.md", live_id_path="/a.md")
-    assert draft.Draft(replace(held, live_chunks=1)).moved == anew
-    assert not draft.Draft(held).moved
+    assert prepare.Draft(replace(held, live_chunks=1)).moved == anew
+    assert not prepare.Draft(held).moved
 
 
 def test_memory_that_runs_out_is_not_the_files_outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,11 +113,11 @@ def test_memory_that_runs_out_is_not_the_files_outcome(tmp_path: Path, monkeypat
     (tmp_path / "a.md").write_text("# One\n")
     monkeypatch.setattr(parse, "parse", exhausted)
     with pytest.raises(MemoryError):
-        draft.draft(run_over(tmp_path), claim("a.md"))
+        prepare.draft(run_over(tmp_path), claim("a.md"))
 
 
 def test_a_file_that_is_too_large_says_how_large_it_is_and_is_not_read(tmp_path: Path) -> None:
-    (made,) = [draft.draft(run_over(tmp_path), claim("gone.txt", 5_000_000, Reason.TOO_LARGE))]
+    (made,) = [prepare.draft(run_over(tmp_path), claim("gone.txt", 5_000_000, Reason.TOO_LARGE))]
     assert made.failure is not None
     assert made.failure.reason is Reason.TOO_LARGE
     assert "5,000,000 bytes, more than MAX_FILE_BYTES (2,000,000)" in made.failure.message
@@ -127,7 +128,7 @@ def test_a_file_that_is_too_large_says_how_large_it_is_and_is_not_read(tmp_path:
 )
 def test_a_text_whose_cutting_would_take_too_much_is_too_large(tmp_path: Path, text: str, fits: bool) -> None:
     (tmp_path / "a.txt").write_text(text)
-    made = draft.draft(run_over(tmp_path, Limits(memory_bytes=30 << 20)), claim("a.txt"))
+    made = prepare.draft(run_over(tmp_path, Limits(memory_bytes=30 << 20)), claim("a.txt"))
     assert bool(made.placed) is fits
     if made.failure:
         assert (made.failure.reason, "PARSE_MEMORY_MB" in made.failure.message) == (Reason.TOO_LARGE, True)
@@ -141,7 +142,7 @@ from schemas.errors import FileError
 from schemas.document import Document
 from schemas.source import ChunkSettings
 from worker.chunk import chunk
-from worker.memory import Bounded
+from worker.index.memory_guard import Bounded
 from worker.tokens.tokenizers import cl100k
 
 def most():
@@ -193,9 +194,9 @@ def test_a_text_is_not_counted_before_its_memory_is_bounded(tmp_path: Path, monk
     settings = run.index.settings.model_copy(update={"max_token_count": 10})
     run = replace(run, index=replace(run.index, settings=settings))
     (tmp_path / "a.txt").write_text("1 " * 800_000)
-    monkeypatch.setattr(memory, "_SAMPLED", 1_000_000)
-    monkeypatch.setattr(draft, "counted", NOT_ASKED)
-    made = draft.draft(run, claim("a.txt"))
+    monkeypatch.setattr(memory_guard, "_SAMPLED", 1_000_000)
+    monkeypatch.setattr(prepare, "counted", NOT_ASKED)
+    made = prepare.draft(run, claim("a.txt"))
     assert made.failure is not None
     assert (made.failure.reason, "PARSE_MEMORY_MB" in made.failure.message) == (Reason.TOO_LARGE, True)
 
@@ -257,7 +258,7 @@ def test_work_has_all_its_time_beside_threads_that_are_busy() -> None:
         return time.thread_time() - began
 
     try:
-        assert processor.limited(0.6, work) >= 0.3
+        assert processor_limit.limited(0.6, work) >= 0.3
     finally:
         done.set()
         for other in others:

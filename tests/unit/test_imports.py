@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-STEPS = ["tasks", "sweep", "pipeline", "catalog", "lease", "parse", "chunk"]
+STEPS = ["tasks", "index", "upkeep.sweep", "parse", "chunk"]
 HEAVY = ["litellm", "openai", "lancedb", "pyarrow", "boto3", "turbopuffer", "api.stack", "moto", "pytest"]
 CREATE = "from worker.settings import Settings; from api.main import create_app; create_app(Settings())"
 

@@ -10,7 +10,7 @@ from schemas.source import ChunkSettings
 from schemas.status import Reason
 from worker import parse as parsers
 from worker.formats.registry import BY_TYPE
-from worker.memory import Bounded
+from worker.index.memory_guard import Bounded
 from worker.parse import Limits, version
 from worker.parse.code.grammar import is_known
 from worker.tokens.tokenizers import cl100k

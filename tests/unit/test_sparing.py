@@ -11,7 +11,7 @@ from schemas.document import text_hash
 from schemas.errors import EmbeddingRefused
 from schemas.source import EmbedderProfile
 from worker.embed import Vectors
-from worker.sparing import Sparing
+from worker.index.skip_cached import Sparing
 from worker.vectors import Vector
 
 PROFILE = EmbedderProfile(model="m", dimensions=1)

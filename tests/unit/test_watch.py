@@ -13,11 +13,11 @@ import pytest
 
 from schemas.source import ChunkSettings, EmbedderProfile
 from schemas.tool import IndexSettings
-from worker import watch
 from worker.resources import Resources
 from worker.settings import Settings
 from worker.state.watch import QUIET, Watched
-from worker.watch import LocalWatch
+from worker.upkeep import watch
+from worker.upkeep.watch import LocalWatch
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from pathlib import Path
 from uuid import uuid4
 from schemas.source import ChunkSettings, EmbedderProfile
 from schemas.tool import IndexSettings
-from worker import watch
+from worker.upkeep import watch
 from worker.resources import Resources
 from worker.settings import Settings
 from worker.state.watch import QUIET, Watched
@@ -77,7 +77,7 @@ import sys, time
 from datetime import timedelta
 from pathlib import Path
 from tests.unit.test_watch import told, watched
-from worker import watch
+from worker.upkeep import watch
 
 folder = Path(sys.argv[1])
 Path("/proc/sys/user/max_inotify_watches").write_text("20")

@@ -11,9 +11,10 @@ import signal
 from collections.abc import Sequence
 
 from schemas.document import Document
-from worker import lease, parse
+from worker import parse
 from worker.embed import Vectors
 from worker.embed.local import LocalEmbedder
+from worker.index import lease
 from worker.state import files
 
 _parse = parse.parse

@@ -16,12 +16,12 @@ from uuid import UUID, uuid4
 from schemas.errors import LeaseLost
 from schemas.source import AnySource, LocalSource
 from schemas.tool import IndexSettings, ToolConfig
-from worker.catalog import Listing
-from worker.catalog import list_folder as list_all
-from worker.draft import Draft, Run, draft_all, match_live
-from worker.lease import Lease
+from worker.index.catalog import Listing
+from worker.index.catalog import list_folder as list_all
+from worker.index.lease import Lease
+from worker.index.pipeline import embed, index_files
+from worker.index.prepare import Draft, Run, draft_all, match_live
 from worker.parse import Limits
-from worker.pipeline import embed, index_files
 from worker.resources import Resources
 from worker.settings import LOCAL_MODEL, Settings
 from worker.state import Pool, files, tasks, tools, verbs

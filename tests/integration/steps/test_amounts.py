@@ -20,10 +20,11 @@ from schemas.status import TaskStatus
 from schemas.tool import ToolConfig
 from tests.integration.steps.site import FILES, Site, drafted, write
 from tests.service import eventually
-from worker import fsck, pipeline
-from worker.draft import draft_all
+from worker.index import pipeline
+from worker.index.prepare import draft_all
 from worker.resources import Resources
 from worker.state import calls, chunks, handover, tasks, tools, verbs
+from worker.upkeep import fsck
 from worker.vectors.turbopuffer import MAX_LIMIT
 
 #: More than the candidates that are ranked by their features, and than the least depth of a search.

@@ -13,10 +13,10 @@ import pytest
 from schemas.errors import FolderGone, LeaseLost
 from tests.integration.steps.site import FILES, Site, drafted, lease_of, refused, rows_of, write
 from tests.service import eventually
-from worker import lease, pipeline
-from worker.draft import Run
-from worker.lease import Lease
-from worker.pipeline import index_files
+from worker.index import lease, pipeline
+from worker.index.lease import Lease
+from worker.index.pipeline import index_files
+from worker.index.prepare import Run
 from worker.resources import Resources
 from worker.state import chunks, files, tasks, tools
 

@@ -13,9 +13,9 @@ from schemas.errors import FileError, FolderGone
 from schemas.search import Query
 from schemas.status import FileStatus, Reason
 from tests.integration.steps.site import FILES, Site, drafted, write
-from worker import pipeline
-from worker.draft import Draft, Run
-from worker.pipeline import index_files
+from worker.index import pipeline
+from worker.index.pipeline import index_files
+from worker.index.prepare import Draft, Run
 from worker.state import drift, files, tasks, verbs
 from worker.state.files import Outcome
 

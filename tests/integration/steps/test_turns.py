@@ -13,12 +13,12 @@ import pytest
 from schemas.source import NodesSource
 from schemas.tool import ToolConfig
 from tests.integration.steps.site import Site
-from worker import sweep
 from worker import tasks as worker_tasks
 from worker.app import BULK, FAST, MAX_SLICES, SMALL_TASK
 from worker.resources import Resources
 from worker.state import cache, content, drift, files, tasks, tools, watch
 from worker.state.cache import Owner
+from worker.upkeep import sweep
 
 
 @pytest.fixture(autouse=True)

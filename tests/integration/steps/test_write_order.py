@@ -11,9 +11,9 @@ import pytest
 
 from schemas.errors import LeaseLost, StoreUnavailable
 from tests.integration.steps.site import FILES, Killed, Site, drafted, rows_of, write
-from worker import pipeline
-from worker.draft import Run
-from worker.pipeline import index_files
+from worker.index import pipeline
+from worker.index.pipeline import index_files
+from worker.index.prepare import Run
 from worker.state import chunks, drift
 from worker.vectors import Patch, Row, VectorStore
 

@@ -15,11 +15,11 @@ from uuid import UUID
 from api.fsck import run
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.service import Service, eventually
-from worker.fsck import Report, inspect
 from worker.resources import Resources
 from worker.state import alone, drift, tools
 from worker.state.tools import Index
-from worker.sweep import SWEEP
+from worker.upkeep.fsck import Report, inspect
+from worker.upkeep.sweep import SWEEP
 from worker.vectors import VectorStore
 
 LONG_AGO = 1_600_000_000

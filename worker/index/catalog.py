@@ -11,7 +11,7 @@ from schemas.document import Entry, Page
 from schemas.status import Reason
 from worker import parse
 from worker.formats.by_name import is_of
-from worker.lease import Lease
+from worker.index.lease import Lease
 from worker.sources import Source
 from worker.state import Pool, files, tasks
 from worker.state.tools import Index

@@ -17,9 +17,9 @@ from schemas.document import Chunk
 from schemas.errors import EmbeddingRefused, FileError, FoldexError, SliceOver, StoreRefused
 from schemas.status import FileStatus, Reason
 from schemas.tool import IndexSettings
-from worker.draft import Draft, Run, draft_all, match_live, outcome, restore
 from worker.embed.pack import Terms, embed_all
-from worker.sparing import Sparing
+from worker.index.prepare import Draft, Run, draft_all, match_live, outcome, restore
+from worker.index.skip_cached import Sparing
 from worker.state import cache, chunks, files, keywords, symbols
 from worker.state.chunks import Placed
 from worker.state.files import Claim

@@ -18,14 +18,15 @@ import structlog
 from schemas.document import Chunk, Content, Definition, Reference, text_hash
 from schemas.errors import FileError
 from schemas.status import FileStatus, Reason
-from worker import parse, processor
-from worker.catalog import parsed_name
+from worker import parse
 from worker.chunk import chunk
 from worker.embed import Embedder
 from worker.embed.budget import Budget
 from worker.formats import by_name
-from worker.lease import Lease
-from worker.memory import Bounded
+from worker.index import processor_limit
+from worker.index.catalog import parsed_name
+from worker.index.lease import Lease
+from worker.index.memory_guard import Bounded
 from worker.sources import Source
 from worker.state import Pool, chunks, files
 from worker.state.chunks import Live, Placed
@@ -191,7 +192,7 @@ def _read(run: Run, made: Draft) -> None:
     claim, settings = made.claim, run.index.settings
     with _timed(made, "read"):
         content = run.source.read(claim.key, settings.max_file_bytes)
-    processor.limited(run.limits.seconds, partial(_cut, run, made, content))
+    processor_limit.limited(run.limits.seconds, partial(_cut, run, made, content))
 
 
 def _cut(run: Run, made: Draft, content: Content) -> None:

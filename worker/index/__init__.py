@@ -1,0 +1,1 @@
+"""The steps that make a file searchable: catalog, prepare, embed, write, record."""
