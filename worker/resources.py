@@ -30,7 +30,7 @@ from worker.ignore import EVERYTHING, Rules, rules_of
 from worker.machine.disk_space import Space
 from worker.machine.gc_pause import uncollected
 from worker.machine.paths import real_path
-from worker.objects import Objects, open_objects
+from worker.objects.object_store import Objects, open_objects
 from worker.settings import LOCAL_MODEL, Settings
 from worker.sources import Source
 from worker.state import SWEEP, WORK, Limits, Pool, grants, open_pool

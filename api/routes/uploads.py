@@ -20,7 +20,7 @@ from schemas.document import extension, told_type
 from schemas.errors import Invalid, SourceError, TooLarge
 from schemas.node import Refused, Upload, Uploaded
 from worker.formats.magic import HEAD, kind_of
-from worker.objects import Writer
+from worker.objects.object_store import Writer
 from worker.resources import Resources
 from worker.state import content, uploads
 from worker.state.uploads import Received, Saved

@@ -9,7 +9,7 @@ import pytest
 
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.service import PROJECT, NewService, Service, another_api, service
-from worker.objects import s3_client
+from worker.objects.object_store import s3_client
 from worker.settings import LOCAL_MODEL
 
 README = """# Overview

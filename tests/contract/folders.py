@@ -10,7 +10,7 @@ from typing import Protocol
 from uuid import uuid4
 
 from worker.ignore import EVERYTHING, Rules
-from worker.objects import DirectoryObjects, s3_client
+from worker.objects.object_store import DirectoryObjects, s3_client
 from worker.sources import Source
 from worker.sources.local import LocalFolder
 from worker.sources.nodes import NodeTree

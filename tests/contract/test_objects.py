@@ -13,7 +13,7 @@ from botocore.exceptions import EndpointConnectionError
 from api.routes.uploads import Incoming
 from schemas.errors import FileError, SourceRefused, SourceUnavailable
 from schemas.status import Reason
-from worker.objects import PART, DirectoryObjects, Objects, S3Objects, _FileWriter, open_objects, s3_client
+from worker.objects.object_store import PART, DirectoryObjects, Objects, S3Objects, _FileWriter, open_objects, s3_client
 from worker.resources import Resources
 from worker.settings import Settings
 from worker.upkeep.orphans import delete_strays

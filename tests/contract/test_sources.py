@@ -18,7 +18,7 @@ from schemas.errors import FileError, FolderGone, SourceRefused, SourceUnavailab
 from schemas.status import Reason
 from tests.contract.folders import Bucket, Folder, Tree
 from worker.ignore import Rules
-from worker.objects import DirectoryObjects
+from worker.objects.object_store import DirectoryObjects
 from worker.sources import Source
 from worker.sources.nodes import SLASH_IN_NAME, NodeTree
 from worker.sources.s3 import S3Prefix

@@ -11,7 +11,7 @@ import pytest
 
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.service import PROJECT, NewService, Service, checked
-from worker.objects import s3_client
+from worker.objects.object_store import s3_client
 from worker.settings import LOCAL_MODEL
 
 ACROSS = "/api/search"

@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 
 from api.main import create_app
 from tests.fakes.faulty import Faulty, faulty
-from worker.objects import PART, s3_client
+from worker.objects.object_store import PART, s3_client
 from worker.resources import Resources
 from worker.settings import LOCAL_MODEL, Settings
 from worker.upkeep.orphans import delete_strays

@@ -22,7 +22,7 @@ from tests.service import (
     checked,
     eventually,
 )
-from worker.objects import S3Objects, s3_client
+from worker.objects.object_store import S3Objects, s3_client
 from worker.settings import LOCAL_MODEL
 
 NODES = f"/api/projects/{PROJECT}/nodes"

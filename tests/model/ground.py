@@ -20,7 +20,7 @@ from tests.model.machine import Machine
 from tests.model.proof import Proof
 from tests.model.workshop import Sizes, workshop
 from tests.service import environment, new_database, next_broker
-from worker.objects import s3_client
+from worker.objects.object_store import s3_client
 
 Kind = Literal["local", "nodes", "s3"]
 Store = Literal["lancedb", "turbopuffer"]

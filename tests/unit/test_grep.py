@@ -37,7 +37,7 @@ from worker.ignore import Rules
 from worker.parse import Limits, parse
 from worker.parse.text.encodings import decode
 from worker.sources.local import LocalFolder
-from worker.sources.names import Names, walk
+from worker.sources.local_walk import Names, walk
 
 DATA = Path(__file__).parents[1] / "data"
 TEXT = "Éa b-1\r\n\n[x]&&~y\tz_9\r\nend é-\nª٣ \rfin <w> (m) a{,5}"

@@ -21,7 +21,7 @@ from schemas.status import Reason
 from worker.ignore import Rules
 from worker.sources import local
 from worker.sources.local import LocalFolder
-from worker.sources.names import Names, walk
+from worker.sources.local_walk import Names, walk
 
 LIMIT = 1_000_000
 NOBODY = 65534

@@ -9,7 +9,7 @@ import pytest
 
 from worker.ignore import Rules
 from worker.sources.local import LocalFolder
-from worker.sources.names import Names, walk
+from worker.sources.local_walk import Names, walk
 
 #: Older than what a stamp is trusted at.
 LONG_AGO = 1_600_000_000

@@ -12,7 +12,7 @@ import numpy as np
 from schemas.document import Chunk, Document
 from schemas.errors import NotFound
 from schemas.source import ChunkSettings
-from worker.chunk import code, json, keys, lines, markdown, table
+from worker.chunk import code, json, lines, markdown, table, yaml_toml
 from worker.chunk.context import contexts
 from worker.chunk.measure import Measure, Piece, measure, trim, trimmed
 from worker.machine.gc_pause import uncollected
@@ -66,7 +66,7 @@ def _lines(limits: Measure, document: Document) -> Iterator[Piece]:
 _CUTTERS: dict[str, Callable[[Measure, Document], Iterator[Piece]]] = {
     "lines": _lines,
     "markdown": markdown.cut,
-    "keys": keys.cut,
+    "keys": yaml_toml.cut,
     "table": table.cut,
     "code": code.cut,
 }

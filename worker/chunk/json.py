@@ -11,9 +11,9 @@ import numpy as np
 from schemas.errors import NotFound
 from schemas.jsonc import comments, is_by_hand, plain
 from worker.chunk import lines
+from worker.chunk.content_defined import NEVER, Places, divide
+from worker.chunk.json_containers import Members, Structure, scan
 from worker.chunk.measure import Measure, Piece, Span
-from worker.chunk.minima import NEVER, Places, divide
-from worker.chunk.structure import Members, Structure, scan
 from worker.tokens.tokenizers import Offsets
 
 #: Tokens from which on a container stands for itself; smaller ones share a chunk with their neighbours.

@@ -8,8 +8,8 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.chunk.content_defined import CLASS_SHIFT, NEVER, Keys, Places, divide
 from worker.chunk.measure import Measure, Span
-from worker.chunk.minima import CLASS_SHIFT, NEVER, Keys, Places, divide
 from worker.tokens.tokenizers import Bytes, Offsets, char_offsets
 
 #: Classes of places, the better ones first; overlaps start at any but the last.

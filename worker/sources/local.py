@@ -22,7 +22,7 @@ from schemas.errors import FileError, FolderGone, SourceRefused, SourceUnavailab
 from schemas.status import Reason
 from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
 from worker.machine.paths import real_path
-from worker.sources.sift import DIRECTORIES
+from worker.sources.flat_listing import DIRECTORIES
 
 PAGE_SIZE = 1000
 

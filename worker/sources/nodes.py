@@ -17,8 +17,8 @@ from schemas.document import Content, Entry, Page
 from schemas.errors import FileError, FolderGone, SourceUnavailable
 from schemas.status import Reason
 from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
-from worker.objects import Objects
-from worker.sources.sift import LAST, sift
+from worker.objects.object_store import Objects
+from worker.sources.flat_listing import LAST, sift
 from worker.state import Pool, load
 
 PAGE_SIZE = 1000

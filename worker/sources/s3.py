@@ -10,8 +10,8 @@ from schemas.document import Content, Entry, Page
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
-from worker.objects import s3_client, s3_errors, s3_fetch
-from worker.sources.sift import LAST, sift
+from worker.objects.object_store import s3_client, s3_errors, s3_fetch
+from worker.sources.flat_listing import LAST, sift
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.type_defs import ListObjectsV2OutputTypeDef, ObjectTypeDef

@@ -11,7 +11,7 @@ import psycopg
 import structlog
 
 from schemas.errors import SourceError
-from worker.objects import Objects
+from worker.objects.object_store import Objects
 from worker.resources import Resources
 from worker.state import alone, strays
 

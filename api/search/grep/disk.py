@@ -18,7 +18,7 @@ from api.search.grep import ripgrep
 from api.search.grep.folder import Folder
 from worker.ignore import rules_of
 from worker.sources.local import LocalFolder
-from worker.sources.names import Names, walk
+from worker.sources.local_walk import Names, walk
 
 #: Names that rg is given at first, which is answered soon, and later; their bytes in one command line.
 _FIRST, _MOST, _MOST_BYTES = 2_000, 10_000, 500_000

@@ -14,7 +14,7 @@ from tests.fakes.embeddings import EmbeddingsFake
 from tests.integration.test_index_life import found, write
 from tests.integration.test_uploads import upload
 from tests.service import PROJECT, TOOLS, Service, checked, eventually
-from worker.objects import s3_client
+from worker.objects.object_store import s3_client
 
 NODES = f"/api/projects/{PROJECT}/nodes"
 FOLLOWS = {"auto_reindex": True}

@@ -18,7 +18,7 @@ from tests.fakes.hold import Hold
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.integration.test_index_life import write
 from tests.service import TOOLS, Service, checked, eventually
-from worker.objects import s3_client
+from worker.objects.object_store import s3_client
 from worker.resources import Resources
 from worker.settings import Settings
 from worker.state import tools
