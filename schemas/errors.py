@@ -35,7 +35,7 @@ FoldexError
 ├── LeaseLost             (another worker, a cancel or a delete took over)
 └── SliceOver             (the slice's time is spent; the next one goes on)
 
-Foreign exceptions are mapped to these where they enter: in `worker.sources`, `worker.embed`, `worker.rerank`,
+Foreign exceptions are mapped to these where they enter: in `worker.sources`, `worker.embed`, `worker.llm`,
 `worker.vectors`.
 """
 

@@ -15,8 +15,7 @@ from pydantic import TypeAdapter
 from schemas.errors import FolderGone, Invalid, SourceRefused
 from schemas.source import AnySource, ChunkSettings, EmbedderProfile, LocalSource, S3Source
 from worker.embed import Embedder
-from worker.embed.budget import Budget
-from worker.embed.ledger import Rate
+from worker.embed.circuit import Rate
 from worker.embed.models import (
     Access,
     check_allowed,
@@ -26,6 +25,7 @@ from worker.embed.models import (
     same_provider,
     tokenizer_for,
 )
+from worker.embed.rate_limit import Budget
 from worker.ignore import EVERYTHING, Rules, rules_of
 from worker.machine.disk_space import Space
 from worker.machine.gc_pause import uncollected

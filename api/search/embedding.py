@@ -15,7 +15,7 @@ from api.search.gathering import Gathering
 from schemas.errors import EmbeddingUnavailable
 from schemas.source import EmbedderProfile
 from worker.embed import litellm
-from worker.embed.pack import pack
+from worker.embed.batching import pack
 from worker.resources import Resources
 from worker.state.tools import Index
 from worker.vectors import Vector

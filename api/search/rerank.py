@@ -7,9 +7,9 @@ from typing import Literal
 
 from schemas.errors import RerankNotConfigured
 from worker.embed import litellm
-from worker.embed.budget import unchecked
-from worker.rerank import llm, model
-from worker.rerank.litellm import Check, Provider
+from worker.embed.rate_limit import unchecked
+from worker.llm import chat_scores, rerank_scores
+from worker.llm.litellm import Check, Provider
 from worker.resources import Resources
 from worker.settings import Settings
 
@@ -58,5 +58,5 @@ def _scores(
     settings: Settings, kind: Kind, provider: Provider, query: str, texts: Sequence[str], check: Check
 ) -> list[float]:
     if kind == "model":
-        return model.scores(provider, query, texts, settings.rerank_max_tokens, check)
-    return llm.scores(provider, query, texts, check)
+        return rerank_scores.scores(provider, query, texts, settings.rerank_max_tokens, check)
+    return chat_scores.scores(provider, query, texts, check)

@@ -25,10 +25,11 @@ from schemas.errors import (
 from schemas.source import EmbedderProfile
 from tests.fakes.embeddings import EmbeddingsFake, sha
 from tests.service import eventually
-from worker.embed import Embedder, local, models
-from worker.embed.local import LocalEmbedder
+from worker.embed import Embedder, models
+from worker.embed.batching import embed_all
+from worker.embed.local import minilm
+from worker.embed.local.minilm import LocalEmbedder
 from worker.embed.models import Access, check_allowed, limits, open_embedder, resolve, same_provider, tokenizer_for
-from worker.embed.pack import embed_all
 from worker.resources import Resources
 from worker.settings import Settings
 
@@ -158,13 +159,14 @@ def test_a_text_over_the_limit_is_refused_and_its_batch_is_not(embedder: Embedde
 FORK = """
 import os, threading
 from schemas.source import EmbedderProfile
-from worker.embed import litellm, local
+from worker.embed import litellm
+from worker.embed.local import minilm
 litellm.warm()
 import safetensors, tokenizers
 assert threading.active_count() == 1
 remote = dict(api_base=URL, api_key="k", max_inputs=9, max_request_tokens=999)
 models = [EmbedderProfile(model=f"{provider}/m", dimensions=DIMENSIONS) for provider in PROVIDERS]
-embedders = [local.LocalEmbedder(), *(litellm.LiteLLMEmbedder(model, **remote) for model in models)]
+embedders = [minilm.LocalEmbedder(), *(litellm.LiteLLMEmbedder(model, **remote) for model in models)]
 children = [os.fork() for _ in range(2)]
 if 0 in children:
     os._exit(0 if all(len(embedder.embed(["a", "b"])) == 2 for embedder in embedders) else 1)
@@ -230,7 +232,8 @@ def python(script: str) -> subprocess.CompletedProcess[str]:
 def test_nothing_but_the_use_imports_litellm() -> None:
     script = """
 import sys
-from worker.embed import litellm, local, models, pack, wordpieces
+from worker.embed import batching, litellm, models
+from worker.embed.local import minilm, wordpieces
 print({"litellm", "openai", "tokenizers"} & set(sys.modules))
 """
     assert python(script).stdout.strip() == "set()"
@@ -380,7 +383,7 @@ def test_probing_finds_the_dimensions_for_one_word(fake: EmbeddingsFake, provide
         ("openai/bad-dims", 32, "k", "31 dimensions"),
         ("openai/bad-count", None, "k", "0 vectors|cannot be read"),
         ("local/other", None, None, "all-minilm"),
-        (local.MODEL, 512, None, "384"),
+        (minilm.MODEL, 512, None, "384"),
     ],
 )
 def test_a_model_that_cannot_work_is_refused_with_a_remedy(
@@ -404,8 +407,8 @@ def test_a_busy_provider_refuses_no_model(fake: EmbeddingsFake) -> None:
 
 
 def test_the_local_model_needs_no_account() -> None:
-    assert resolve(local.MODEL, None) == resolve(local.MODEL, 384) == LocalEmbedder().profile
-    assert isinstance(open_embedder(local.PROFILE), LocalEmbedder)
+    assert resolve(minilm.MODEL, None) == resolve(minilm.MODEL, 384) == LocalEmbedder().profile
+    assert isinstance(open_embedder(minilm.PROFILE), LocalEmbedder)
 
 
 def test_limits_follow_the_provider() -> None:
@@ -413,7 +416,7 @@ def test_limits_follow_the_provider() -> None:
         limits("openrouter/qwen/qwen3-embedding-8b").max_inputs == limits("text-embedding-3-small").max_inputs == 2048
     )
     assert limits("hosted_vllm/anything").max_inputs < 2048
-    assert limits(local.MODEL).max_input_tokens == 254
+    assert limits(minilm.MODEL).max_input_tokens == 254
     profile = EmbedderProfile(model="hosted_vllm/m", dimensions=8)
     assert open_embedder(profile, batch_size=7).max_inputs == 7
 
@@ -428,5 +431,5 @@ def test_input_tokens_keep_a_margin_where_tokens_are_counted_by_another_tokenize
 
 def test_each_model_has_a_tokenizer() -> None:
     text = "Counting tokens of a sentence."
-    assert 5 <= len(tokenizer_for(local.PROFILE).starts(text)) <= 10
+    assert 5 <= len(tokenizer_for(minilm.PROFILE).starts(text)) <= 10
     assert 5 <= len(tokenizer_for(EmbedderProfile(model="openai/m", dimensions=8)).starts(text)) <= 10

@@ -15,9 +15,9 @@ import pytest
 from api.search.rerank import Kind, reranked
 from schemas.errors import RerankNotConfigured, RerankUnavailable
 from tests.fakes.ranker import RankerFake
-from worker.embed.budget import unchecked
 from worker.embed.litellm import warm
-from worker.rerank.windows import likeliest, windows
+from worker.embed.rate_limit import unchecked
+from worker.llm.text_windows import likeliest, windows
 from worker.resources import Resources
 from worker.settings import Settings
 from worker.tokens.tokenizers import cl100k

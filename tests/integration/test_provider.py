@@ -18,8 +18,8 @@ from schemas.errors import EmbeddingUnavailable
 from tests.fakes.embeddings import EmbeddingsFake, Request
 from tests.service import NewService, Service, eventually, with_one_worker
 from worker.embed import Vectors
-from worker.embed.budget import Budget
-from worker.embed.ledger import Rate
+from worker.embed.circuit import Rate
+from worker.embed.rate_limit import Budget
 
 #: Seconds that a request may take from its leave to the provider's books, on a machine that has other work.
 LATE = 0.5

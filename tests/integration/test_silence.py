@@ -23,7 +23,7 @@ from schemas.tool import IndexSettings, ToolConfig
 from tests.fakes.silence import Silence
 from tests.service import eventually
 from worker import app as queue
-from worker.embed.ledger import Rate, Shared
+from worker.embed.circuit import Rate, Shared
 from worker.index.lease import leased
 from worker.resources import Resources
 from worker.settings import Settings

@@ -13,8 +13,8 @@ from redis import Redis
 
 from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable, LeaseLost
 from worker.embed import Vectors
-from worker.embed.budget import CALM, PATIENCE, SUCCESSES, Budget, Clock
-from worker.embed.ledger import LONGEST_BLOCK, OPEN_AFTER, SHARING, Alone, Leave, Ledger, Rate, Shared
+from worker.embed.circuit import LONGEST_BLOCK, OPEN_AFTER, SHARING, Alone, Leave, Ledger, Rate, Shared
+from worker.embed.rate_limit import CALM, PATIENCE, SUCCESSES, Budget, Clock
 
 UNLIMITED = Rate(None, None, 60)
 NOWHERE = "redis://127.0.0.1:1/0"

@@ -16,8 +16,8 @@ from schemas.errors import FileError
 from schemas.source import ChunkSettings
 from tests.unit.chunking import check, check_limits, new, uncovered
 from worker.chunk import chunk
-from worker.embed.local import model_directory
-from worker.embed.wordpieces import WordPieces
+from worker.embed.local.minilm import model_directory
+from worker.embed.local.wordpieces import WordPieces
 from worker.parse import Limits, parse
 from worker.tokens.tokenizers import Tokenizer, cl100k
 

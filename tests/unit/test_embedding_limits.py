@@ -16,8 +16,8 @@ from schemas.source import ChunkSettings, EmbedderProfile
 from schemas.tool import IndexSettings
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.service import eventually
-from worker.embed import local
 from worker.embed.litellm import TIMEOUT
+from worker.embed.local import minilm
 from worker.resources import Resources
 from worker.settings import Settings
 from worker.state.tools import Index
@@ -46,7 +46,7 @@ def index(embedder: EmbedderProfile) -> Index:
     "text", ["\uc11c\uc6b8\uc5d0\uc11c \uac80\uc0c9 " * 29, "\U0001f600 " * 200, "a " * 254, "x" * 5000]
 )
 def test_the_local_model_answers_what_has_more_pieces_than_characters(text: str) -> None:
-    (vector,) = embed_queries(Resources(Settings()), index(local.PROFILE), [text], KeptVectors())
+    (vector,) = embed_queries(Resources(Settings()), index(minilm.PROFILE), [text], KeptVectors())
     assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-3)
 
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
 from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, ModelRefused
-from worker.embed import local
-from worker.embed.local import LocalEmbedder, check_files, model_directory
-from worker.embed.wordpieces import WINDOW, WordPieces, windows
+from worker.embed.local import minilm
+from worker.embed.local.minilm import LocalEmbedder, check_files, model_directory
+from worker.embed.local.wordpieces import WINDOW, WordPieces, windows
 
 Doubles = NDArray[np.float64]
 
@@ -144,7 +144,7 @@ def test_missing_files_are_told_with_the_remedy(tmp_path: Path) -> None:
 
 
 def test_other_weights_are_not_taken_for_the_model(tmp_path: Path) -> None:
-    for name in local.HASHES:
+    for name in minilm.HASHES:
         shutil.copy(model_directory(None) / name, tmp_path / name)
     check_files(tmp_path)
     with (tmp_path / "model.safetensors").open("r+b") as file:

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable, LeaseLost, SliceOver
 from schemas.source import EmbedderProfile
 from worker.embed import Vectors
-from worker.embed.budget import Budget, Clock
-from worker.embed.ledger import Rate
-from worker.embed.pack import MAX_REFUSALS, Outcome, Terms, embed_all, pack
+from worker.embed.batching import MAX_REFUSALS, Outcome, Terms, embed_all, pack
+from worker.embed.circuit import Rate
+from worker.embed.rate_limit import Budget, Clock
 
 
 class Lengths:

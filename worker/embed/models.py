@@ -10,8 +10,9 @@ from pathlib import Path
 
 from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable, ModelNotAllowed, ModelRefused
 from schemas.source import EmbedderProfile
-from worker.embed import Embedder, litellm, local
-from worker.embed.wordpieces import WordPieces
+from worker.embed import Embedder, litellm
+from worker.embed.local import minilm
+from worker.embed.local.wordpieces import WordPieces
 from worker.tokens.tokenizers import Tokenizer, cl100k
 
 
@@ -33,7 +34,7 @@ _LIMITS = {
     "openrouter": _OPENAI,
     "cohere": ModelLimits(96, 96_000, 512),
     "gemini": ModelLimits(100, 20_000, 2048),
-    "local": ModelLimits(local.MAX_INPUTS, local.MAX_INPUTS * local.MAX_PIECES, local.PROFILE.max_input_tokens),
+    "local": ModelLimits(minilm.MAX_INPUTS, minilm.MAX_INPUTS * minilm.MAX_PIECES, minilm.PROFILE.max_input_tokens),
     "mistral": ModelLimits(96, 16_000, 8192),
     "voyage": ModelLimits(128, 100_000, 16_000),
 }
@@ -130,12 +131,12 @@ def _probe(model: str, dimensions: int | None, access: Access, local_model_dir: 
 
 
 def _probe_local(model: str, dimensions: int | None, directory: Path | None) -> EmbedderProfile:
-    if model != local.MODEL:
-        raise ModelRefused(f"There is no local model {model}: the one there is is {local.MODEL}.")
-    if dimensions not in {None, local.DIMENSIONS}:
-        raise ModelRefused(f"{model} has {local.DIMENSIONS} dimensions, not {dimensions}: leave them out.")
-    local.check_files(directory)
-    return local.PROFILE
+    if model != minilm.MODEL:
+        raise ModelRefused(f"There is no local model {model}: the one there is is {minilm.MODEL}.")
+    if dimensions not in {None, minilm.DIMENSIONS}:
+        raise ModelRefused(f"{model} has {minilm.DIMENSIONS} dimensions, not {dimensions}: leave them out.")
+    minilm.check_files(directory)
+    return minilm.PROFILE
 
 
 def _input_tokens(model: str) -> int:
@@ -157,7 +158,7 @@ def open_embedder(
 ) -> Embedder:
     """The embedder of a profile, without asking anybody. `batch_size` replaces the model's limit of texts a request."""
     if is_local(profile.model):
-        return local.LocalEmbedder(local_model_dir)
+        return minilm.LocalEmbedder(local_model_dir)
     known, access = limits(profile.model), access or Access()
     return litellm.LiteLLMEmbedder(
         profile,
@@ -172,5 +173,5 @@ def open_embedder(
 def tokenizer_for(profile: EmbedderProfile, local_model_dir: Path | None = None) -> Tokenizer:
     """The model's own tokenizer for the local model, else cl100k, for which `max_input_tokens` holds a margin."""
     if is_local(profile.model):
-        return WordPieces(local.model_directory(local_model_dir))
+        return WordPieces(minilm.model_directory(local_model_dir))
     return cl100k()

@@ -17,7 +17,7 @@ from schemas.document import Chunk
 from schemas.errors import EmbeddingRefused, FileError, FoldexError, SliceOver, StoreRefused
 from schemas.status import FileStatus, Reason
 from schemas.tool import IndexSettings
-from worker.embed.pack import Terms, embed_all
+from worker.embed.batching import Terms, embed_all
 from worker.index.prepare import Draft, Run, draft_all, match_live, outcome, restore
 from worker.index.skip_cached import Sparing
 from worker.state import cache, chunks, files, keywords, symbols

@@ -21,7 +21,7 @@ from schemas.status import FileStatus, Reason
 from worker import parse
 from worker.chunk import chunk
 from worker.embed import Embedder
-from worker.embed.budget import Budget
+from worker.embed.rate_limit import Budget
 from worker.formats import by_name
 from worker.index import processor_limit
 from worker.index.catalog import parsed_name

@@ -10,7 +10,7 @@ import numpy as np
 
 from tests.bench.search.questions import Passage
 from tests.service import PROJECT, Service
-from worker.embed.local import LocalEmbedder
+from worker.embed.local.minilm import LocalEmbedder
 from worker.vectors import Vector
 
 DEPTH = 20

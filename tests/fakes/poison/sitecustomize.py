@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from schemas.document import Document
 from worker import parse
 from worker.embed import Vectors
-from worker.embed.local import LocalEmbedder
+from worker.embed.local.minilm import LocalEmbedder
 from worker.index import lease
 from worker.state import files
 

@@ -19,8 +19,8 @@ import numpy as np
 from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, ModelRefused
 from schemas.source import EmbedderProfile
 from worker.embed import Vectors
-from worker.embed.bert import Weights, encode, load_weights
-from worker.embed.wordpieces import WordPieces
+from worker.embed.local.bert import Weights, encode, load_weights
+from worker.embed.local.wordpieces import WordPieces
 
 MODEL = "local/all-minilm-l6-v2"
 DIMENSIONS = 384

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from worker.embed.budget import unchecked
 from worker.embed.litellm import known_input_tokens
-from worker.rerank.litellm import Check, Provider, relevance
-from worker.rerank.windows import beginning, likeliest, windows
+from worker.embed.rate_limit import unchecked
+from worker.llm.litellm import Check, Provider, relevance
+from worker.llm.text_windows import beginning, likeliest, windows
 from worker.tokens.tokenizers import cl100k
 
 #: Documents that providers take in one request, and tokens in all, with the query counted for each.

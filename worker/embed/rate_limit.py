@@ -1,6 +1,6 @@
 """When a provider may be asked: one budget for all workers, and patience with a provider that is busy or down.
 
-- Requests and tokens a minute are counted in one ledger (`worker.embed.ledger`). While several projects ask, none gets
+- Requests and tokens a minute are counted in one ledger (`worker.embed.circuit`). While several projects ask, none gets
   more than its share. While Redis is away, each process keeps to an equal part of the rate.
 - A `Retry-After` binds the whole fleet; so does a 429 without one, for 1 s and twice as long after each further one.
 - A process backs off from 5xx, time-outs and lost connections by itself. After some of them in a row, of all workers,
@@ -25,7 +25,7 @@ from redis import RedisError
 
 from schemas.errors import EmbeddingError, EmbeddingUnavailable
 from worker.embed import Vectors
-from worker.embed.ledger import LONGEST_BLOCK, OPEN_AFTER, POLL, Alone, Leave, Ledger, Rate, Shared
+from worker.embed.circuit import LONGEST_BLOCK, OPEN_AFTER, POLL, Alone, Leave, Ledger, Rate, Shared
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from schemas.errors import EmbeddingRefused, EmbeddingUnavailable, FoldexError, SliceOver
 from worker.embed import Embedder, Vectors
-from worker.embed.budget import PATIENCE, Budget, unchecked
+from worker.embed.rate_limit import PATIENCE, Budget, unchecked
 
 #: Refused requests after which no batch is narrowed any more: enough for some twenty bad texts among thousands.
 MAX_REFUSALS = 256

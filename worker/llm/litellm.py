@@ -20,8 +20,8 @@ from typing import Any, TypeVar
 import structlog
 
 from schemas.errors import RerankUnavailable
-from worker.embed.budget import unchecked
 from worker.embed.litellm import provider_text, silence, warm
+from worker.embed.rate_limit import unchecked
 
 T = TypeVar("T")
 Check = Callable[[], None]

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from schemas.errors import RerankUnavailable
-from worker.embed.budget import unchecked
 from worker.embed.litellm import known_input_tokens
-from worker.rerank.litellm import Check, Provider, completion
-from worker.rerank.windows import beginning, likeliest, windows
+from worker.embed.rate_limit import unchecked
+from worker.llm.litellm import Check, Provider, completion
+from worker.llm.text_windows import beginning, likeliest, windows
 
 #: Tokens of all passages together, of the longest one, and of the query.
 PROMPT_TOKENS, PASSAGE_TOKENS, QUERY_TOKENS = 24_000, 512, 1000

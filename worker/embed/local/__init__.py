@@ -1,0 +1,1 @@
+"""The model that runs on this machine, without an account or a download."""
