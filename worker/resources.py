@@ -208,7 +208,7 @@ class Resources:
     def _open_store(self, name: str, has_keywords: bool) -> VectorStore:
         s = self.settings
         if name == "lancedb":
-            from worker.vectors.lance import LanceStore
+            from worker.vectors.lance.store import LanceStore
 
             return LanceStore(self.home / "lancedb", has_keywords=has_keywords)
         from worker.vectors.turbopuffer import TurbopufferStore

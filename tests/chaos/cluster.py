@@ -30,7 +30,7 @@ from tests.fakes.embeddings import EmbeddingsFake
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.service import TOOLS, checked, environment, eventually
 from worker.app import make_app
-from worker.vectors.lance import LanceStore
+from worker.vectors.lance.store import LanceStore
 
 #: Processes of the two workers: as many stages as are to be met at once, and one more for the sweep.
 FAST, BULK = 5, 5

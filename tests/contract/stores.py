@@ -13,8 +13,8 @@ import pytest
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker.tokens.keywords import Keywords, code_words
 from worker.vectors import Condition, Found, Leg, Row, Value, Vector, VectorStore
-from worker.vectors.lance import LanceStore
 from worker.vectors.lance.compaction import Thresholds
+from worker.vectors.lance.store import LanceStore
 from worker.vectors.turbopuffer import TurbopufferStore
 
 D = 8

@@ -15,9 +15,9 @@ import pytest
 
 from tests.contract.stores import ALWAYS, D, about, axis, near, row
 from worker.vectors import Row
-from worker.vectors.lance import LanceStore
 from worker.vectors.lance.compaction import COARSE_S, Thresholds, committing, is_due
-from worker.vectors.lance.spaces import OPEN_TABLES
+from worker.vectors.lance.open_tables import OPEN_TABLES
+from worker.vectors.lance.store import LanceStore
 
 SPACE = "space"
 ROWS = 600

@@ -13,8 +13,8 @@ import pytest
 
 from tests.contract.stores import ALWAYS, D, about, axis, near, row
 from worker.vectors import Patch
-from worker.vectors.lance import LanceStore
 from worker.vectors.lance.compaction import COARSE_S
+from worker.vectors.lance.store import LanceStore
 
 SPACE = "space"
 #: Rows of a write; each replaces half of those of the write before.

@@ -11,7 +11,7 @@ import pytest
 
 from schemas.errors import StoreUnavailable
 from tests.contract.stores import ALWAYS, D, about, axis, near, row
-from worker.vectors.lance import LanceStore
+from worker.vectors.lance.store import LanceStore
 
 SPACE = "space"
 

@@ -12,7 +12,7 @@ import pytest
 
 from worker.tokens.keywords import Keywords
 from worker.vectors import Condition, Found, Leg, Patch, Row, Vector
-from worker.vectors.lance import LanceStore
+from worker.vectors.lance.store import LanceStore
 
 SPACE, DIMENSIONS = "rests", 8
 WORDS = ("alpha", "beta", "gamma", "delta", "epsilon")

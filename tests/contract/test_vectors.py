@@ -16,7 +16,7 @@ from schemas.errors import StoreRefused
 from tests.contract.stores import WITHOUT_KEYWORDS, D, about, axis, near, numbers, row, words
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker.vectors import CHECKED_ATTRIBUTES, Condition, Leg, Patch, Row, Value, Vector, VectorStore, cut
-from worker.vectors.lance import LanceStore
+from worker.vectors.lance.store import LanceStore
 
 
 def test_nearest_first_by_cosine(store: VectorStore, space: str) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from tests.contract.stores import D, axis, make, row
 from tests.fakes.turbopuffer import FakeTurbopuffer
-from worker.vectors import lance, turbopuffer
+from worker.vectors import turbopuffer
+from worker.vectors.lance import store as lance
 
 
 @pytest.mark.parametrize("kind", ["lance", "fake"])

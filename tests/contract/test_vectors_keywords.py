@@ -11,7 +11,7 @@ import pytest
 from tests.contract.stores import WITH_KEYWORDS, D, about, axis, coded, near, numbers, row, words
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker.vectors import Condition, Leg, Patch, VectorStore
-from worker.vectors.lance import LanceStore
+from worker.vectors.lance.store import LanceStore
 
 pytestmark = pytest.mark.parametrize("store", WITH_KEYWORDS, indirect=True)
 

@@ -17,7 +17,7 @@ from tests.contract.stores import ALWAYS, D, about, axis, near, row
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker.tokens.keywords import Keywords
 from worker.vectors import Condition, Patch, Value, VectorStore
-from worker.vectors.lance import LanceStore
+from worker.vectors.lance.store import LanceStore
 from worker.vectors.turbopuffer import TurbopufferStore
 
 

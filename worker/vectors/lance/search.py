@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 from lancedb.query import MatchQuery
 
 from worker.vectors import Found, Leg
-from worker.vectors.lance.held import MAX_BYTES, TIES, Latest, Rankings, Rows, State, rows, unpack_vectors
-from worker.vectors.lance.spaces import Opened, Spaces
-from worker.vectors.lance.sql import where
+from worker.vectors.lance.filter_sql import where
+from worker.vectors.lance.open_tables import Opened, Spaces
+from worker.vectors.lance.vector_cache import MAX_BYTES, TIES, Latest, Rankings, Rows, State, rows, unpack_vectors
 from worker.vectors.rows import ranked, words
 
 T = TypeVar("T")

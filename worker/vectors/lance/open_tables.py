@@ -10,7 +10,7 @@ from typing import Any
 
 import lancedb
 
-from worker.vectors.lance.held import State
+from worker.vectors.lance.vector_cache import State
 
 #: Tables that are kept open; each holds some two files.
 OPEN_TABLES = 64

@@ -1,0 +1,383 @@
+"""Rows in LanceDB, embedded: one table a namespace in one directory, shared by any number of processes.
+
+Six rules hold here; each was seen to lose or double rows, or to crash, when broken. `id` is a declared primary key, or
+concurrent merges duplicate rows silently. Nothing is opened before a fork. A write is one commit for all its rows. Only
+`optimize` compacts, from one place, and is repeated on a conflict. A table appears whole, with its indexes, or not at
+all. Every call opens the table anew (under 1 ms), so that it sees what other processes wrote, dropped and made again.
+A seventh keeps the disk from filling: `optimize` compacts only a table that is due for it (see `compaction`).
+
+Vectors are compared one by one: exact, 24 ms for 100,000 rows of 384 dimensions that are not held in memory. An
+approximate index would take 40 s to build at that size and loses 2 % of the hits; larger folders have Turbopuffer.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import re
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from functools import partial
+from itertools import compress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID, uuid4
+
+import structlog
+
+from schemas.errors import StoreError, StoreRefused, StoreUnavailable
+from worker.machine.disk_space import means_full
+from worker.tokens.keywords import Keywords
+from worker.vectors import CHECKED_ATTRIBUTES, STRING_ATTRIBUTES, Found, Leg, Patch, Row, Value, Vector
+from worker.vectors.lance import indexes
+from worker.vectors.lance.compaction import Thresholds, clean, committing, is_due
+from worker.vectors.lance.filter_sql import is_in
+from worker.vectors.lance.indexes import FIELDS
+from worker.vectors.lance.repair import is_lost, lacks_file
+from worker.vectors.lance.vector_cache import unpack_vectors
+from worker.vectors.rows import attributes, can_match, check, matrix, storable
+
+if TYPE_CHECKING:
+    from worker.vectors.lance.search import Searcher
+
+T = TypeVar("T")
+
+log = structlog.get_logger()
+
+# A compaction that loses a race is repeated here, so it is no news; the library reads this once, when imported.
+os.environ.setdefault("LANCEDB_LOG", "warn,lance::dataset::optimize=error")
+
+#: Commits that lose a race are tried this often, with pauses of up to so many seconds (doubling from the first).
+ATTEMPTS, FIRST_PAUSE_S, LONGEST_PAUSE_S = 10, 0.02, 1.0
+#: Seconds after which whoever began to make a table is taken for dead: it takes less than one.
+ABANDONED_S = 3600
+#: Bytes of what a process that writes keeps of indexes and of tables: of each commit something else, up to gigabytes
+#: unless bounded.
+INDEX_BYTES, METADATA_BYTES = 64 * 1024**2, 32 * 1024**2
+#: Ids in one expression, whose text is parsed.
+MAX_IDS = 4_000
+
+
+class LanceStore:
+    """The vector store that needs no account. Threads may share one; a process opens its own after any fork."""
+
+    def __init__(self, directory: Path, *, has_keywords: bool, thresholds: Thresholds | None = None) -> None:
+        self._directory = directory
+        self._has_keywords = has_keywords
+        self._thresholds = thresholds or Thresholds()
+        self._lock = threading.Lock()
+        self._process: int | None = None
+        self._connection: Any = None
+        self._searching: Searcher | None = None
+
+    @property
+    def has_keywords(self) -> bool:
+        """Whether keyword legs run here."""
+        return self._has_keywords
+
+    def write(
+        self,
+        namespace: str,
+        dimensions: int,
+        upserts: Sequence[Row] = (),
+        patches: Sequence[Patch] = (),
+        deletes: Sequence[UUID] = (),
+    ) -> None:
+        """Apply all of it, a commit for each kind. Raises StoreRefused or StoreUnavailable: repeat the call then."""
+        check(upserts, patches, deletes)
+        data = _upsert_table(upserts, dimensions, has_keywords=self._has_keywords) if upserts else None
+        if data is not None and not self._path(namespace).exists():
+            self._create(namespace, data.schema)
+        with committing(self._path(namespace)), self._table(namespace) as table:
+            if table is None:
+                return
+            if upserts or patches:
+                _commit(partial(_add_columns, table))
+            if data is not None:
+                _require_dimensions(table, dimensions)
+                _commit(partial(_update_older(table).when_not_matched_insert_all().execute, data))
+            for some in _patched(table, patches, has_keywords=self._has_keywords):
+                _commit(partial(_update_older(table).execute, some))
+            for start in range(0, len(deletes), MAX_IDS):
+                gone = is_in("id", [str(id_) for id_ in deletes[start : start + MAX_IDS]])
+                _commit(partial(table.delete, gone))
+
+    def search(self, namespace: str, legs: Sequence[Leg]) -> list[list[Found]]:
+        """One ranking per leg, equal values by id. Raises StoreRefused or StoreUnavailable."""
+        asked = [can_match(leg, has_keywords=self._has_keywords) for leg in legs]
+        path = self._path(namespace)
+        if not any(asked) or not path.exists():
+            return [[] for _ in legs]
+        with self._whole(namespace):
+            found = iter(_read(partial(self._searcher().search, namespace, list(compress(legs, asked)))))
+        return [next(found) if ask else [] for ask in asked]
+
+    def ids(self, namespace: str, after: UUID | None, limit: int) -> list[UUID]:
+        """Return the next `limit` ids in ascending order; fewer only at the end. Raises StoreUnavailable."""
+        return [UUID(row["id"]) for row in self._rows(namespace, after, limit, ())]
+
+    def attributes(self, namespace: str, after: UUID | None, limit: int) -> dict[UUID, dict[str, Value]]:
+        """Return the attributes of the next `limit` rows, in ascending order of their ids. Raises StoreUnavailable."""
+        rows = self._rows(namespace, after, limit, CHECKED_ATTRIBUTES)
+        return {UUID(row.pop("id")): row for row in rows}
+
+    def _rows(self, namespace: str, after: UUID | None, limit: int, columns: Sequence[str]) -> list[dict[str, Any]]:
+        from lancedb.query import ColumnOrdering
+
+        with self._table(namespace) as table:
+            if table is None:
+                return []
+            query = table.search().select(["id", *columns]).order_by([ColumnOrdering(column_name="id")]).limit(limit)
+            query = query if after is None else query.where(f"id > '{after}'")
+            rows: list[dict[str, Any]] = _read(query.to_arrow).to_pylist()
+            return rows
+
+    def vectors(self, namespace: str, ids: Sequence[UUID]) -> dict[UUID, Vector]:
+        """Return the vectors of those ids that have one. Raises StoreUnavailable."""
+        found: dict[UUID, Vector] = {}
+        with self._table(namespace) as table:
+            for start in range(0, len(ids) if table is not None else 0, MAX_IDS):
+                some = is_in("id", [str(id_) for id_ in ids[start : start + MAX_IDS]])
+                query = table.search().where(f"{some} AND embedded").select(["id", "vector"]).limit(MAX_IDS)
+                rows = _read(query.to_arrow)
+                cells = zip(rows["id"].to_pylist(), unpack_vectors(rows["vector"]), strict=True)
+                found |= {UUID(id_): cell for id_, cell in cells}
+        return found
+
+    def drop(self, namespace: str) -> bool:
+        """Delete the namespace with all its rows, and whatever a late writer left of it; whether it was there.
+
+        Raises StoreUnavailable.
+        """
+        path, was_there = self._path(namespace), False
+        with _mapped(path):
+            with suppress(FileNotFoundError):
+                path.rename(self._directory / f".dropped-{uuid4().hex}")
+                was_there = True
+            # with those of processes that died over it
+            for dropped in self._directory.glob(".dropped-*"):
+                shutil.rmtree(dropped, ignore_errors=True)
+            for begun in self._directory.glob(".new-*"):
+                with suppress(FileNotFoundError):
+                    if time.time() - begun.stat().st_mtime > ABANDONED_S:
+                        shutil.rmtree(begun, ignore_errors=True)
+        return was_there
+
+    def optimize(self, namespace: str) -> None:
+        """If it is due, merge small files, index new rows and remove old versions. Returns quickly if not.
+
+        Raises StoreUnavailable while writers always win.
+        """
+        path = self._path(namespace)
+        # a connection of its own, because it keeps files of indexes open that are deleted here
+        with self._table(namespace, _open) as table:
+            if table is None:
+                return
+            with committing(path):
+                indexes.add_missing(table)
+            if is_due(table, path, self._thresholds):
+                with committing(path):
+                    _commit(table.optimize)
+                _commit(partial(clean, table, path))
+
+    @contextmanager
+    def _table(self, namespace: str, connect: Callable[[Path], Any] | None = None) -> Iterator[Any]:
+        """Yield the table, or None where there is none."""
+        connection = None
+        if self._path(namespace).exists():
+            connection = self._connect() if connect is None else connect(self._directory)
+        with self._whole(namespace):
+            yield connection.open_table(namespace) if connection is not None else None
+
+    @contextmanager
+    def _whole(self, namespace: str) -> Iterator[None]:
+        """As `_mapped`; a table of which somebody deleted files is whole or gone when the call is repeated."""
+        try:
+            with _mapped(self._path(namespace)):
+                yield
+        except StoreError as error:
+            if not lacks_file(error.__cause__) or not self._path(namespace).exists():
+                raise
+            if is_lost(lambda: self._connect().open_table(namespace)):
+                log.exception("files of a LanceDB table were deleted; it is given up", namespace=namespace)
+                self.drop(namespace)
+            raise StoreUnavailable("Files of this namespace were deleted meanwhile; try again.") from error
+
+    def _path(self, namespace: str) -> Path:
+        if not re.fullmatch(r"[A-Za-z0-9\-_.]{1,128}", namespace):
+            raise StoreRefused(f"{namespace!r} is not a namespace; use letters, digits and - _ . only.")
+        return self._directory / f"{namespace}.lance"
+
+    def _connect(self) -> Any:
+        with self._one_process():
+            if self._connection is None:
+                self._connection = _open(self._directory)
+            return self._connection
+
+    def _searcher(self) -> Searcher:
+        from worker.vectors.lance.search import Searcher
+
+        with self._one_process():
+            if self._searching is None:
+                self._searching = Searcher(self._directory)
+            return self._searching
+
+    @contextmanager
+    def _one_process(self) -> Iterator[None]:
+        with self._lock:
+            self._process = self._process or os.getpid()
+            if self._process != os.getpid():
+                raise RuntimeError("this LanceStore was used before the fork; make a new one in each process")
+            yield
+
+    def _create(self, namespace: str, schema: Any) -> None:
+        """Build the empty table with its indexes aside and move it to its place, unless another process was first."""
+        staging = self._directory / f".new-{uuid4().hex}"
+        with _mapped(staging):
+            staging.mkdir(parents=True)
+            try:
+                _build(staging, namespace, schema)
+                (staging / f"{namespace}.lance").rename(self._path(namespace))
+            except OSError as error:
+                if error.errno not in {errno.EEXIST, errno.ENOTEMPTY}:
+                    raise
+            finally:
+                shutil.rmtree(staging)
+
+
+def _open(directory: Path) -> Any:
+    import lancedb
+
+    session = lancedb.Session(INDEX_BYTES, METADATA_BYTES)
+    return lancedb.connect(directory, read_consistency_interval=timedelta(0), session=session)
+
+
+def _build(directory: Path, namespace: str, schema: Any) -> None:
+    table = _open(directory).create_table(namespace, schema=schema)
+    indexes.add_missing(table)
+
+
+def _add_columns(table: Any) -> None:
+    """Give a table of an earlier release the columns it lacks; words not indexed yet are read row by row."""
+    import pyarrow as pa
+
+    names = table.schema.names
+    if "keywords" in names and "code" not in names:
+        table.add_columns(pa.field("code", pa.string()))
+    if "generation" not in names:
+        table.add_columns(pa.field("generation", pa.int64()))
+
+
+def _update_older(table: Any) -> Any:
+    """A merge that leaves rows of a greater generation alone."""
+    older = "target.generation IS NULL OR target.generation <= source.generation"
+    return table.merge_insert("id").when_matched_update_all(where=older)
+
+
+def _schema(dimensions: int, *, has_keywords: bool) -> Any:
+    import pyarrow as pa
+
+    key = {"lance-schema:unenforced-primary-key": "true"}
+    fields = [pa.field("id", pa.string(), nullable=False, metadata=key)]
+    fields += [pa.field("vector", pa.list_(pa.float32(), dimensions))]
+    fields += [pa.field(name, pa.string()) for name in STRING_ATTRIBUTES]
+    fields += [pa.field("level", pa.int64()), pa.field("embedded", pa.bool_()), pa.field("generation", pa.int64())]
+    return pa.schema([*fields, *(pa.field(name, pa.string()) for name in FIELDS)] if has_keywords else fields)
+
+
+def _upsert_table(rows: Sequence[Row], dimensions: int, *, has_keywords: bool) -> Any:
+    import pyarrow as pa
+
+    schema = _schema(dimensions, has_keywords=has_keywords)
+    values = [attributes(row) for row in rows]
+    columns: dict[str, Any] = {name: [row[name] for row in values] for name in values[0]}
+    columns["id"] = [str(row.id) for row in rows]
+    columns["vector"] = pa.FixedSizeListArray.from_arrays(pa.array(matrix(rows, dimensions).ravel()), dimensions)
+    columns |= {name: [_field(row.keywords, name) for row in rows] for name in FIELDS}
+    return pa.table({name: columns[name] for name in schema.names}, schema=schema)
+
+
+def _patched(table: Any, patches: Sequence[Patch], *, has_keywords: bool) -> Iterator[Any]:
+    """Yield the rows that are there, whole, as the patches make them.
+
+    A merge with a condition crashes the process' runtime where it is given some columns only, and rows that were
+    patched before. Who writes a row between this reading and the merge has the same generation, and so the same values,
+    or another, which the condition tells.
+    """
+    import pyarrow as pa
+
+    for start in range(0, len(patches), MAX_IDS):
+        values = {str(patch.id): _values(patch, has_keywords=has_keywords) for patch in patches[start:][:MAX_IDS]}
+        found = table.search().where(is_in("id", list(values))).limit(MAX_IDS).to_arrow().select(table.schema.names)
+        rows = [values[id_] for id_ in found["id"].to_pylist()]
+        for name in {name for row in rows for name in row}:
+            old, field = found[name].to_pylist(), table.schema.field(name)
+            new = pa.array([row.get(name, value) for row, value in zip(rows, old, strict=True)], field.type)
+            found = found.set_column(table.schema.get_field_index(name), field, new)
+        if rows:
+            yield found
+
+
+def _values(patch: Patch, *, has_keywords: bool) -> dict[str, Value]:
+    values = {name: storable(value) for name, value in patch.attributes.items()} | {"generation": patch.generation}
+    if has_keywords and patch.keywords is not None:
+        values |= {name: _field(patch.keywords, name) for name in FIELDS}
+    return values
+
+
+def _field(keywords: Keywords | None, name: str) -> str | None:
+    if keywords is None:
+        return None
+    return keywords.code if name == "code" else keywords.text
+
+
+def _require_dimensions(table: Any, dimensions: int) -> None:
+    has = table.schema.field("vector").type.list_size
+    if has != dimensions:
+        raise StoreRefused(f"The namespace holds vectors of {has} numbers, not {dimensions}; use another namespace.")
+
+
+def _commit(action: Callable[[], T]) -> T:
+    """Do `action`, again and again while it loses races against other writers."""
+    pause = FIRST_PAUSE_S
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return action()
+        except RuntimeError:
+            # LanceDB has no class of its own for a lost race, nor is any other error of a commit known to be final
+            time.sleep(random.uniform(0, pause))  # noqa: S311 - spreads writers out, hides nothing
+            pause = min(2 * pause, LONGEST_PAUSE_S)
+    return action()
+
+
+def _read(action: Callable[[], T]) -> T:
+    """Do `action`, and once more if it misses a file: a compaction has deleted those of older versions."""
+    try:
+        return action()
+    except (RuntimeError, ValueError) as error:
+        if not lacks_file(error):
+            raise
+    return action()
+
+
+@contextmanager
+def _mapped(path: Path) -> Iterator[None]:
+    """Turn LanceDB's errors, which are plain Python ones, into StoreErrors; `path` is what it works on.
+
+    Its texts name paths of the machine that built it, so they stay in the cause.
+    """
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if not path.exists():
+            raise StoreUnavailable("The namespace was dropped meanwhile; try again.") from error
+        raise StoreRefused("LanceDB refuses these rows or this filter; the log has its reason.") from error
+    except (OSError, RuntimeError) as error:
+        if means_full(error):
+            raise StoreUnavailable("The disk of LanceDB's directory is full; free some space.") from error
+        raise StoreUnavailable("LanceDB failed; check space and rights of its directory, then try again.") from error
