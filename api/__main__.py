@@ -16,7 +16,7 @@ from schemas.errors import FoldexError
 from worker import logs
 from worker.machine.privacy import close_home, keep_private
 from worker.settings import Settings
-from worker.state import Pool
+from worker.state.postgres import Pool
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -153,7 +153,7 @@ def create_key(project_id: str, name: str) -> None:
     """Make a key for PROJECT_ID and show it, once."""
     if not project_id.strip():
         raise click.UsageError("A key belongs to a project: name one.")
-    from worker.state import keys as rows
+    from worker.state.access import keys as rows
 
     with _database() as pool:
         key_id, key = rows.create(pool, project_id, name)
@@ -165,7 +165,7 @@ def create_key(project_id: str, name: str) -> None:
 @click.argument("project_id", required=False)
 def list_keys(project_id: str | None) -> None:
     """List the keys of PROJECT_ID, or of all projects."""
-    from worker.state import keys as rows
+    from worker.state.access import keys as rows
 
     with _database() as pool:
         for row in rows.page(pool, project_id):
@@ -177,7 +177,7 @@ def list_keys(project_id: str | None) -> None:
 @click.argument("key_id", type=click.UUID)
 def revoke_key(key_id: UUID) -> None:
     """End the key with the id KEY_ID at once."""
-    from worker.state import keys as rows
+    from worker.state.access import keys as rows
 
     with _database() as pool:
         if not rows.revoke(pool, key_id):
@@ -201,7 +201,7 @@ def add_grant(project_id: str, place: str) -> None:
 
     PLACE is an absolute path or s3://bucket/prefix. A path must also lie below LOCAL_SOURCE_ROOTS.
     """
-    from worker.state import grants as rows
+    from worker.state.access import grants as rows
 
     with _database() as pool, _place():
         added = rows.add(pool, project_id, place)
@@ -212,7 +212,7 @@ def add_grant(project_id: str, place: str) -> None:
 @click.argument("project_id", required=False)
 def list_grants(project_id: str | None) -> None:
     """List the grants of PROJECT_ID, or of all projects."""
-    from worker.state import grants as rows
+    from worker.state.access import grants as rows
 
     with _database() as pool:
         for row in rows.page(pool, project_id):
@@ -224,7 +224,7 @@ def list_grants(project_id: str | None) -> None:
 @click.argument("place")
 def remove_grant(project_id: str, place: str) -> None:
     """Take PLACE from PROJECT_ID; what is indexed of it stays searchable until its tools are deleted."""
-    from worker.state import grants as rows
+    from worker.state.access import grants as rows
 
     with _database() as pool, _place():
         if not rows.remove(pool, project_id, place):
@@ -245,8 +245,8 @@ def _place() -> Iterator[None]:
 @contextmanager
 def _database() -> Iterator[Pool]:
     """The database, brought up to date: the first key may be made before anything else ran."""
-    from worker.state import open_pool
     from worker.state.migrate import migrate
+    from worker.state.postgres import open_pool
 
     url = _settings().database_url
     migrate(url)

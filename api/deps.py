@@ -16,8 +16,10 @@ from api.gate import looked_up, sent_key, unauthorized
 from api.known import Known
 from schemas.errors import Invalid, NotFound
 from worker.resources import Resources
-from worker.state import Pool, keys, tools
-from worker.state.tools import Index
+from worker.state.access import keys
+from worker.state.index import tools
+from worker.state.index.tools import Index
+from worker.state.postgres import Pool
 
 
 @dataclass(frozen=True, slots=True)

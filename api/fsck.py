@@ -9,8 +9,8 @@ from uuid import UUID
 from schemas.errors import LeaseLost, NotFound, StoreError
 from worker.resources import Resources
 from worker.settings import Settings
-from worker.state import drift, tools
-from worker.state.tools import Index
+from worker.state.index import drift, tools
+from worker.state.index.tools import Index
 from worker.upkeep import fsck
 from worker.upkeep.fsck import Mended, Report
 

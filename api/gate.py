@@ -22,7 +22,7 @@ from api.known import Kept, Key, Known, Value
 from schemas.errors import BodyTooSlow, CrossSite, FoldexError, NotLoopback, TooLarge, Unauthorized
 from worker.machine.privacy import names_loopback
 from worker.settings import Settings
-from worker.state import keys
+from worker.state.access import keys
 
 #: Seconds in which the headers of a request must have come in, and its body unless it is an upload.
 HEADER_SECONDS, BODY_SECONDS = 20.0, 60.0

@@ -9,8 +9,10 @@ from uuid import UUID
 
 from cachetools import TTLCache
 
-from worker.state import Pool, keys, tools
-from worker.state.tools import Index
+from worker.state.access import keys
+from worker.state.index import tools
+from worker.state.index.tools import Index
+from worker.state.postgres import Pool
 
 #: Seconds after which a process sees what another one changed: a key revoked, a tool deleted or moved to its new index.
 SECONDS = 0.25

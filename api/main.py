@@ -19,7 +19,7 @@ from api.search import rerank
 from schemas.errors import FoldexError
 from worker.resources import Resources, preload_store
 from worker.settings import Settings
-from worker.state import REQUEST
+from worker.state.postgres import REQUEST
 
 log = structlog.get_logger()
 

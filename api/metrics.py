@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from psycopg import OperationalError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from worker.state import Pool, load
+from worker.state.postgres import Pool, load
 
 #: Seconds for Postgres to answer: those who scrape give up after ten.
 PATIENCE = 3.0

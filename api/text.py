@@ -9,7 +9,9 @@ from api.pointer import span
 from schemas.errors import Invalid, NotFound
 from schemas.jsonc import is_by_hand, plain
 from schemas.tool import FileText
-from worker.state import Pool, chunks, pieces
+from worker.state.index import chunks
+from worker.state.postgres import Pool
+from worker.state.search import snippets
 
 
 def file_text(
@@ -39,9 +41,9 @@ def joined(rows: Sequence[dict[str, Any]]) -> str:
 def _by_lines(pool: Pool, file: dict[str, Any], first: int, last: int | None) -> FileText:
     if last is not None and last < first:
         raise Invalid("end_line comes before start_line.")
-    rows = pieces.lines(pool, file["id"], first, last)
+    rows = snippets.lines(pool, file["id"], first, last)
     if not rows:
-        count = pieces.line_count(pool, file["id"])
+        count = snippets.line_count(pool, file["id"])
         raise NotFound(f"{file['path']} has {count} lines; ask for lines up to that.") if count else _without_text(file)
     text, line = joined(rows), rows[0]["start_line"] - rows[0]["lead"].count("\n")
     start, end = lines_span(text, first - line, None if last is None else last - line)

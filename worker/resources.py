@@ -33,8 +33,9 @@ from worker.machine.paths import real_path
 from worker.objects.object_store import Objects, open_objects
 from worker.settings import LOCAL_MODEL, Settings
 from worker.sources import Source
-from worker.state import SWEEP, WORK, Limits, Pool, grants, open_pool
-from worker.state.tools import Index
+from worker.state.access import grants
+from worker.state.index.tools import Index
+from worker.state.postgres import SWEEP, WORK, Limits, Pool, open_pool
 from worker.tokens.tokenizers import Tokenizer, cl100k
 from worker.vectors import VectorStore
 

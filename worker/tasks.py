@@ -29,8 +29,9 @@ from worker.parse import Limits
 from worker.parse.sandbox import client as sandbox
 from worker.resources import Resources, preload
 from worker.settings import Settings
-from worker.state import Pool, alone, cache, files, tasks, tools
-from worker.state.tasks import Running
+from worker.state.index import embedding_cache, files, tasks, tools
+from worker.state.index.tasks import Running
+from worker.state.postgres import Pool, alone
 from worker.upkeep import fsck
 from worker.upkeep.orphans import delete_strays
 from worker.upkeep.sweep import sweep as run_sweep
@@ -151,7 +152,7 @@ def evict() -> dict[str, Any]:
 
 def _evict() -> dict[str, Any]:
     s = resources().settings
-    evicted = cache.evict(resources().pool, spare=s.embedding_cache_spare, maximum=s.embedding_cache_max)
+    evicted = embedding_cache.evict(resources().pool, spare=s.embedding_cache_spare, maximum=s.embedding_cache_max)
     log.info("cached vectors evicted", vectors=evicted)
     return {"evicted": evicted}
 

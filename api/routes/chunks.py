@@ -13,8 +13,9 @@ from api.search.pieces import shown
 from schemas.errors import NotFound
 from schemas.search import Around, FileChunk
 from worker.resources import Resources
-from worker.state import chunks, pieces
-from worker.state.tools import Index
+from worker.state.index import chunks
+from worker.state.index.tools import Index
+from worker.state.search import snippets
 
 router = APIRouter(prefix="/api/tools/search/{tool_id}", tags=["search"], responses=RESPONSES)
 
@@ -25,12 +26,12 @@ Count = Annotated[int, Query(ge=0, le=100)]
 def get_chunk(index: IndexDep, resources: ResourcesDep, chunk_id: str, before: Count = 0, after: Count = 0) -> Around:
     """A chunk with up to so many before and after it in its file; page on with the first or the last of them."""
     row = _live(resources, index, chunk_id)
-    place = (row["file_id"], [pieces.Shown(row["chunk_id"], row["chunk_index"], row["start_char"])])
-    [(ahead, behind)] = pieces.neighbours(resources.pool, index.id, [place], before=before, after=after)
+    place = (row["file_id"], [snippets.Shown(row["chunk_id"], row["chunk_index"], row["start_char"])])
+    [(ahead, behind)] = snippets.neighbours(resources.pool, index.id, [place], before=before, after=after)
     return Around(chunk=FileChunk(**row), before=shown(ahead), after=shown(behind))
 
 
-def _live(resources: Resources, index: Index, chunk_id: str) -> pieces.Row:
+def _live(resources: Resources, index: Index, chunk_id: str) -> snippets.Row:
     try:
         (row,) = chunks.hits(resources.pool, index.id, [str(UUID(chunk_id))]).values()
     except ValueError:  # no id, or none of a live chunk

@@ -19,7 +19,7 @@ from api.problems import RESPONSES
 from schemas.errors import FileError, Invalid, SourceError
 from schemas.node import NewNode, Node, NodePatch
 from worker.resources import Resources
-from worker.state import content, strays
+from worker.state.content import nodes, orphans
 from worker.upkeep.orphans import drop
 
 router = APIRouter(prefix="/api/projects/{project_id}/nodes", tags=["nodes"], responses=RESPONSES)
@@ -42,7 +42,7 @@ def create_node(project_id: ProjectId, body: NewNode, caller: CallerDep, resourc
     node = {"id": body.id or str(uuid4()), "parent_id": body.parent_id, "name": body.name, "type": body.type}
     stored = _store(resources, project_id, body.type, body.content)
     with _dropped_on_error(resources, stored):
-        row = content.insert(resources.pool, project_id, {**node, **stored})
+        row = nodes.insert(resources.pool, project_id, {**node, **stored})
     return Node(**{**row, "content": body.content})
 
 
@@ -50,7 +50,7 @@ def create_node(project_id: ProjectId, body: NewNode, caller: CallerDep, resourc
 def get_node(project_id: ProjectId, node_id: str, caller: CallerDep, resources: ResourcesDep) -> Node:
     """A node with its whole content."""
     caller.check(project_id)
-    row = content.get(resources.pool, project_id, node_id)
+    row = nodes.get(resources.pool, project_id, node_id)
     return Node(**{**row, "content": _load(resources, row)})
 
 
@@ -61,14 +61,14 @@ def patch_node(
     """Rename, move or rewrite a node, all of it or nothing."""
     caller.check(project_id)
     given = body.model_fields_set
-    row = content.get(resources.pool, project_id, node_id)
+    row = nodes.get(resources.pool, project_id, node_id)
     if "content" in given and row["type"] == "folder":
         raise Invalid("A folder has no content; leave it out.")
-    moved = content.Place(body.name, body.parent_id, "parent_id" in given) if given & {"name", "parent_id"} else None
-    type_ = content.type_as(row, body.name)
+    moved = nodes.Place(body.name, body.parent_id, "parent_id" in given) if given & {"name", "parent_id"} else None
+    type_ = nodes.type_as(row, body.name)
     stored = _store(resources, project_id, type_, body.content) if "content" in given else None
     with _dropped_on_error(resources, stored):
-        key = content.change(resources.pool, project_id, node_id, moved, stored)
+        key = nodes.change(resources.pool, project_id, node_id, moved, stored)
     drop(resources, [key] if key else [])
     return get_node(project_id, node_id, caller, resources)
 
@@ -77,7 +77,7 @@ def patch_node(
 def delete_node(project_id: ProjectId, node_id: str, caller: CallerDep, resources: ResourcesDep) -> dict[str, str]:
     """Delete a node with everything below it."""
     caller.check(project_id)
-    drop(resources, content.delete(resources.pool, project_id, node_id))
+    drop(resources, nodes.delete(resources.pool, project_id, node_id))
     return {"id": node_id, "status": "deleted"}
 
 
@@ -123,7 +123,7 @@ def _is_answerable(value: Any) -> bool:
 def announced(resources: Resources, project_id: str, number: int) -> list[str]:
     """Keys of objects that are about to be stored, and are swept if no node comes to name them."""
     keys = [f"{project_id}/{uuid4()}" for _ in range(number)]
-    strays.announce(resources.pool, keys, timedelta(seconds=resources.settings.stray_seconds))
+    orphans.announce(resources.pool, keys, timedelta(seconds=resources.settings.stray_seconds))
     return keys
 
 

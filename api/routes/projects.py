@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from api.deps import CallerDep, KnownDep, ResourcesDep
 from api.problems import RESPONSES
 from schemas.errors import NotFound
-from worker.state import tools
+from worker.state.index import tools
 from worker.upkeep.orphans import drop
 
 router = APIRouter(prefix="/api/projects", tags=["projects"], responses=RESPONSES)

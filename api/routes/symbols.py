@@ -14,8 +14,8 @@ from schemas.errors import Invalid
 from schemas.symbol import Call, Calls, Symbol, Use
 from schemas.tool import Listing
 from worker.resources import Resources
-from worker.state import calls, symbols
-from worker.state.tools import Index
+from worker.state.index.tools import Index
+from worker.state.search import call_graph, symbols
 
 router = APIRouter(prefix="/api/tools/search/{tool_id}", tags=["symbols"], responses=RESPONSES)
 
@@ -88,7 +88,7 @@ def list_callers(
 ) -> Calls:
     """The definitions that call one of this name, those that call them, and so on; `scope` and `file_id` choose one."""
     start = _start(resources, index, name, scope, file_id)
-    found = calls.callers(resources.pool, index.id, start, depth)
+    found = call_graph.callers(resources.pool, index.id, start, depth)
     near = {row["file_id"] for row in found[0] if row["depth"] == 1}
     return _shown(name, start, found, ambiguous=start.is_shared and not near <= start.own)
 
@@ -104,17 +104,17 @@ def list_callees(
 ) -> Calls:
     """What the definitions of this name call, what that calls, and so on; `scope` and `file_id` choose one."""
     start = _start(resources, index, name, scope, file_id)
-    return _shown(name, start, calls.callees(resources.pool, index.id, start, depth))
+    return _shown(name, start, call_graph.callees(resources.pool, index.id, start, depth))
 
 
-def _start(resources: Resources, index: Index, name: str, scope: str | None, file_id: UUID | None) -> calls.Start:
+def _start(resources: Resources, index: Index, name: str, scope: str | None, file_id: UUID | None) -> call_graph.Start:
     around, last = symbols.qualified(name)
     path = "/".join(filter(None, (scope, around)))
-    return calls.start(resources.pool, index.id, last, scope=path, file=file_id)
+    return call_graph.start(resources.pool, index.id, last, scope=path, file=file_id)
 
 
 def _shown(
-    name: str, start: calls.Start, found: tuple[list[dict[str, Any]], bool], *, ambiguous: bool = False
+    name: str, start: call_graph.Start, found: tuple[list[dict[str, Any]], bool], *, ambiguous: bool = False
 ) -> Calls:
     rows, is_cut = found
     count = len(start.definitions)

@@ -31,8 +31,9 @@ from schemas.tool import (
 from worker import app as queue
 from worker.ignore import Rules
 from worker.resources import Resources, chunk_settings, keyword_index, store_name
-from worker.state import content, files, tasks, tools
-from worker.state.tools import NewIndex, hashed
+from worker.state.content import nodes
+from worker.state.index import files, tasks, tools
+from worker.state.index.tools import NewIndex, hashed
 
 router = APIRouter(prefix="/api/tools/search", tags=["search tools"], responses=RESPONSES)
 
@@ -208,7 +209,7 @@ def _target(
 ) -> tuple[str | None, str]:
     """The folder's id (None for a single node) and name; raises where the target cannot be indexed."""
     if isinstance(source, NodesSource):
-        node = content.get(resources.pool, project_id, source.node_id)
+        node = nodes.get(resources.pool, project_id, source.node_id)
         if source.json_pointer is not None and node["type"] != "json":
             raise Invalid("json_pointer narrows a json node; this node is none.")
         return (source.node_id if node["type"] == "folder" else None), node["name"]

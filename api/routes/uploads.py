@@ -22,8 +22,8 @@ from schemas.node import Refused, Upload, Uploaded
 from worker.formats.magic import HEAD, kind_of
 from worker.objects.object_store import Writer
 from worker.resources import Resources
-from worker.state import content, uploads
-from worker.state.uploads import Received, Saved
+from worker.state.content import nodes, uploads
+from worker.state.content.uploads import Received, Saved
 from worker.upkeep.orphans import drop
 
 router = APIRouter(prefix="/api/projects/{project_id}/uploads", tags=["nodes"], responses=RESPONSES)
@@ -243,7 +243,7 @@ class Incoming:
         file.refused = reason
 
     def _check_parent(self, parent_id: str) -> None:
-        if content.get(self._resources.pool, self._project_id, parent_id)["type"] != "folder":
+        if nodes.get(self._resources.pool, self._project_id, parent_id)["type"] != "folder":
             raise Invalid(f"The node {parent_id!r} is no folder; choose one as parent_id.")
 
 

@@ -21,7 +21,8 @@ from schemas.source import AnySource
 from schemas.tool import Reindex, Status, Tool, ToolConfig, ToolPatch
 from worker import app as queue
 from worker.resources import Resources
-from worker.state import Pool, tasks, tools, verbs
+from worker.state.index import tasks, tool_actions, tools
+from worker.state.postgres import Pool
 
 router = APIRouter(prefix="/api/tools/search", tags=["search tools"], responses=RESPONSES)
 
@@ -47,11 +48,11 @@ def patch_tool(body: ToolPatch, tool: ToolDep, resources: ResourcesDep) -> Tool:
         config = ToolConfig.model_validate(changed)
         source, in_use = _SOURCE.validate_python(tool["source"]), tool["config"].get("embedding_model")
         wanted, _ = wanted_index(tool["project_id"], source, config, resources, model_in_use=in_use)
-        task_id = verbs.change_config(resources.pool, tool_id, config, wanted)
+        task_id = tool_actions.change_config(resources.pool, tool_id, config, wanted)
         if task_id is not None:
             queue.post(partial(queue.send_plan, task_id, tool_id))
     if body.name is not None:
-        verbs.rename(resources.pool, tool_id, body.name)
+        tool_actions.rename(resources.pool, tool_id, body.name)
     return shown_tool(found(tools.get(resources.pool, tool_id)))
 
 
@@ -62,7 +63,9 @@ def reindex_tool(tool: ToolDep, resources: ResourcesDep, body: Reindex | None = 
     While a task is open it is answered, with `rerun: true`: one further task follows it, for all who asked meanwhile.
     """
     asked = body or Reindex()
-    task_id = verbs.reindex(resources.pool, tool["tool_id"], full=asked.full, allow_removals=asked.allow_removals)
+    task_id = tool_actions.reindex(
+        resources.pool, tool["tool_id"], full=asked.full, allow_removals=asked.allow_removals
+    )
     if task_id is not None:
         queue.post(partial(queue.send_plan, task_id, tool["tool_id"]))
     return _status(resources.pool, tool["tool_id"])
@@ -74,7 +77,7 @@ def cancel_tool(tool: ToolDep, resources: ResourcesDep) -> Status:
 
     A changed config whose index is not ready yet is given up as well.
     """
-    verbs.cancel(resources.pool, tool["tool_id"])
+    tool_actions.cancel(resources.pool, tool["tool_id"])
     return _status(resources.pool, tool["tool_id"])
 
 
@@ -84,7 +87,7 @@ def retry_tool(tool: ToolDep, resources: ResourcesDep) -> Status:
 
     While a task is open it is answered, with `rerun: true`. Where there is nothing to try, the last task is answered.
     """
-    started = verbs.retry(resources.pool, tool["tool_id"])
+    started = tool_actions.retry(resources.pool, tool["tool_id"])
     if started is not None:
         queue.post(partial(_send_retry, started, tool["tool_id"]))
     return _status(resources.pool, tool["tool_id"])

@@ -21,8 +21,8 @@ from api.search.whole import by_file, whole_files
 from schemas.errors import FilterMatchesNothing, RerankUnavailable
 from schemas.search import Answer, Asked, Filters, Hit, Query
 from worker.resources import Resources
-from worker.state import chunks, tasks
-from worker.state.tools import Index
+from worker.state.index import chunks, tasks
+from worker.state.index.tools import Index
 
 #: Rows of each leg: enough for fusion, and for ids that search must drop because their chunk is not live.
 MIN_DEPTH, MAX_DEPTH = 100, 10_000

@@ -24,8 +24,8 @@ from schemas.errors import EmbeddingError, FilterMatchesNothing, FoldexError, No
 from schemas.search import Asked, Coverage, Note, Query
 from schemas.source import EmbedderProfile
 from worker.resources import Resources
-from worker.state import tools
-from worker.state.tools import Index
+from worker.state.index import tools
+from worker.state.index.tools import Index
 
 #: Seconds between two looks whether the caller is still there.
 POLL = 0.1

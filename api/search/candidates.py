@@ -11,7 +11,8 @@ from api.search.legs import Kind, Ranking, Search
 from api.search.names import asked_names
 from api.search.ranking import boosted, features, most, phrases, thinned, wanted
 from schemas.search import Asked, Filters
-from worker.state import chunks, symbols
+from worker.state.index import chunks
+from worker.state.search import symbols
 
 #: Chunks that are ranked by what is known of them, and those among which repetitions are looked for at least.
 CANDIDATES, SIMPLE_CANDIDATES, THINNED = 64, 50, 20

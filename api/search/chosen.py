@@ -11,9 +11,10 @@ from schemas.search import Filters
 from worker.formats.by_name import split
 from worker.formats.registry import BY_TYPE
 from worker.ignore import compiled_glob
-from worker.state import Pool, files
-from worker.state.files import Searchable
-from worker.state.tools import Index
+from worker.state.index import files
+from worker.state.index.files import Searchable
+from worker.state.index.tools import Index
+from worker.state.postgres import Pool
 from worker.vectors import MAX_FILTERABLE_BYTES
 
 #: Files that a store is told one by one, each of which takes LanceDB some 30 µs; more are told by folders and endings.

@@ -6,8 +6,8 @@ from api.search.legs import VECTORS_MISSING
 from api.search.trace import Course
 from schemas.search import Coverage, Query
 from worker.resources import Resources
-from worker.state import tasks
-from worker.state.tools import Index
+from worker.state.index import tasks
+from worker.state.index.tools import Index
 
 
 def coverage(resources: Resources, index: Index, query: Query, course: Course, stale: int | None) -> Coverage:

@@ -17,7 +17,7 @@ from schemas.source import EmbedderProfile
 from worker.embed import litellm
 from worker.embed.batching import pack
 from worker.resources import Resources
-from worker.state.tools import Index
+from worker.state.index.tools import Index
 from worker.vectors import Vector
 
 #: Bytes of the vectors that are kept, with what it costs to find each.

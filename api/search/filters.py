@@ -10,8 +10,10 @@ from uuid import UUID
 from api.search.chosen import Chosen, choose, types_of
 from schemas.errors import FilterMatchesNothing
 from schemas.search import Filters
-from worker.state import Pool, chunks, files, symbols
-from worker.state.tools import Index
+from worker.state.index import chunks, files
+from worker.state.index.tools import Index
+from worker.state.postgres import Pool
+from worker.state.search import symbols
 from worker.vectors import MAX_FILTERABLE_BYTES, Condition
 
 #: Types and languages that a refusal names.

@@ -15,8 +15,9 @@ from worker import app as queue
 from worker.formats.by_name import is_of
 from worker.resources import Resources
 from worker.sources import pages
-from worker.state import freshness, tasks, verbs
-from worker.state.tools import Index
+from worker.state.index import tasks, tool_actions
+from worker.state.index.tools import Index
+from worker.state.search import freshness
 
 #: Seconds that the comparing of a folder takes, at most: some ten thousand files.
 COMPARE_SECONDS = 2.0
@@ -102,7 +103,7 @@ def _are_held(stale: Staleness, task: dict[str, Any] | None) -> bool:
 
 
 def _reindex(resources: Resources, tool_id: UUID) -> None:
-    task_id = verbs.reindex(resources.pool, tool_id, full=False, allow_removals=False)
+    task_id = tool_actions.reindex(resources.pool, tool_id, full=False, allow_removals=False)
     if task_id is not None:
         queue.post(partial(queue.send_plan, task_id, tool_id))
 

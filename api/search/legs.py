@@ -18,8 +18,9 @@ from api.search.trace import Course
 from schemas.errors import EmbeddingError, FoldexError, StoreError, StoreUnavailable
 from schemas.search import Asked
 from worker.resources import Resources
-from worker.state import drift, keywords
-from worker.state.tools import Index
+from worker.state.index import drift
+from worker.state.index.tools import Index
+from worker.state.search import keywords
 from worker.vectors import Found, Leg, VectorStore
 
 Field = Literal["text", "code"]

@@ -7,7 +7,8 @@ from operator import attrgetter
 from uuid import UUID
 
 from schemas.search import Hit, Piece, ScoredPiece
-from worker.state import Pool, pieces
+from worker.state.postgres import Pool
+from worker.state.search import snippets
 
 #: A line of its own where text of the file is left out.
 ELLIPSIS = "…"
@@ -18,14 +19,14 @@ def with_neighbours(pool: Pool, index_id: UUID, hits: Sequence[Hit], before: int
 
     A hit that is a whole file, or no text of it (level above 0), has none, nor has one of a file that has just changed.
     """
-    found = pieces.neighbours(pool, index_id, [_stretch(hit) for hit in hits], before=before, after=after)
+    found = snippets.neighbours(pool, index_id, [_stretch(hit) for hit in hits], before=before, after=after)
     return [
         hit.model_copy(update={"before": shown(ahead), "after": shown(behind)})
         for hit, (ahead, behind) in zip(hits, found, strict=True)
     ]
 
 
-def shown(rows: Sequence[pieces.Row]) -> list[Piece]:
+def shown(rows: Sequence[snippets.Row]) -> list[Piece]:
     """Chunks as they are shown beside others."""
     return [Piece(**row) for row in rows]
 
@@ -42,12 +43,12 @@ def grouped(hits: Sequence[Hit]) -> list[Hit]:
     return sorted(map(_merged, files.values()), key=attrgetter("score"), reverse=True)
 
 
-def _stretch(hit: Hit) -> tuple[UUID, list[pieces.Shown]]:
+def _stretch(hit: Hit) -> tuple[UUID, list[snippets.Shown]]:
     """The file, and the chunks of it that the hit shows."""
     if hit.whole or hit.level > 0:
         return hit.file_id, []
     shown: Sequence[ScoredPiece | Hit] = hit.pieces or [hit]
-    return hit.file_id, [pieces.Shown(each.chunk_id, each.chunk_index, each.start_char) for each in shown]
+    return hit.file_id, [snippets.Shown(each.chunk_id, each.chunk_index, each.start_char) for each in shown]
 
 
 def _merged(hits: Sequence[Hit]) -> Hit:

@@ -17,8 +17,9 @@ from schemas.status import Reason
 from worker.machine.paths import real_path
 from worker.resources import Resources
 from worker.sources.nodes import SLASH_IN_NAME
-from worker.state import chunks, content, files
-from worker.state.tools import Index, Searchable
+from worker.state.content import nodes
+from worker.state.index import chunks, files
+from worker.state.index.tools import Index, Searchable
 
 #: Addresses begin so: a node's is the path of its ids, an object's its URL, a local file's its path without links.
 NODES, S3 = "node:", "s3://"
@@ -83,8 +84,8 @@ def routed(
 
 def _rooted(resources: Resources, project_id: str, tools: Sequence[Searchable]) -> list[tuple[str, Searchable]]:
     """Tools with the addresses of their folders, the longest first."""
-    nodes = [tool.index.source["node_id"] for tool in tools if tool.index.source["kind"] == "nodes"]
-    ids = content.id_paths(resources.pool, project_id, nodes)
+    folder_nodes = [tool.index.source["node_id"] for tool in tools if tool.index.source["kind"] == "nodes"]
+    ids = nodes.id_paths(resources.pool, project_id, folder_nodes)
     rooted = [(root, tool) for tool in tools if (root := _root(tool.index, ids)) is not None]
     return sorted(rooted, key=lambda each: -len(each[0]))
 
@@ -172,11 +173,11 @@ def _is_file(path: str) -> bool:
 
 
 def _nodes(resources: Resources, project_id: str, path: str) -> list[Place]:
-    rows = content.at(resources.pool, project_id, path.rstrip("/"), SLASH_IN_NAME)
+    rows = nodes.at(resources.pool, project_id, path.rstrip("/"), SLASH_IN_NAME)
     return [_node(path, row) for row in rows]
 
 
-def _node(path: str, row: content.Row) -> Place:
+def _node(path: str, row: nodes.Row) -> Place:
     is_folder = row["type"] == "folder"
     source = NodesSource(node_id=row["id"])
     return Place(path, NODES + row["id_path"], source, None if is_folder else row["id"].encode())

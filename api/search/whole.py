@@ -11,8 +11,9 @@ from api.search.filters import Narrowed
 from api.text import joined
 from schemas.document import text_hash
 from schemas.search import Hit
-from worker.state import Pool, chunks
-from worker.state.tools import Index
+from worker.state.index import chunks
+from worker.state.index.tools import Index
+from worker.state.postgres import Pool
 from worker.vectors import Found
 
 

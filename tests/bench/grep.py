@@ -16,7 +16,7 @@ from tests.bench.running import running
 from tests.service import PROJECT, TOOLS, Service
 from worker.resources import Resources
 from worker.settings import Settings
-from worker.state import tools
+from worker.state.index import tools
 
 PATTERNS = (("connection refused", False), (r"def \w+_token\(", True), ("zzqqzz", False), ("import", False))
 ROUNDS = 15

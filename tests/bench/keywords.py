@@ -30,9 +30,11 @@ from schemas.errors import FileError
 from tests.bench.formats import CHUNKS, MAX_TOKENS
 from worker import parse
 from worker.chunk import chunk
-from worker.state import Pool, chunks, keywords, open_pool
-from worker.state.chunks import Placed
+from worker.state.index import chunks
+from worker.state.index.chunks import Placed
 from worker.state.migrate import migrate
+from worker.state.postgres import Pool, open_pool
+from worker.state.search import keywords
 from worker.tokens.keywords import code_words
 from worker.tokens.tokenizers import cl100k
 

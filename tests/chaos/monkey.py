@@ -24,7 +24,7 @@ from tests.chaos.cluster import BULK, FAST, PAID_IN_VAIN, WORKERS, Cluster, Unav
 from tests.chaos.proof import Case, case, make_late_writes_impossible, paid_twice, prove, prove_vectors
 from tests.service import eventually
 from worker.index.lease import BEAT
-from worker.state.tasks import LEASE
+from worker.state.index.tasks import LEASE
 
 #: Folders that change all the time; the last one's indexes are in LanceDB.
 FOLDERS = 4

@@ -20,7 +20,7 @@ from tests.fakes.embeddings import EmbeddingsFake
 from tests.fakes.silence import Silence
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.service import TOOLS, NewService, Service, eventually, next_broker, service
-from worker.state.tasks import LEASE
+from worker.state.index.tasks import LEASE
 
 #: Seconds in which a caller hears that Postgres does not answer, and calls come back that need no other server.
 REFUSED, SOON = 5.0, 3.0

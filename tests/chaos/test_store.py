@@ -9,7 +9,7 @@ from tests.chaos import corpus
 from tests.chaos.cluster import Cluster
 from tests.chaos.proof import Case, Result, prove, prove_vectors
 from tests.service import eventually
-from worker.state.tasks import LEASE
+from worker.state.index.tasks import LEASE
 
 NewCase = Callable[..., Case]
 

@@ -9,8 +9,10 @@ from uuid import UUID, uuid4
 import pytest
 
 from schemas.document import Chunk
-from worker.state import Pool, chunks, keywords
-from worker.state.chunks import Placed
+from worker.state.index import chunks
+from worker.state.index.chunks import Placed
+from worker.state.postgres import Pool
+from worker.state.search import keywords
 
 FILTERS = (
     *("file_node_ids", "id_paths", "below", "folders", "endings", "types", "languages"),

@@ -22,7 +22,7 @@ from worker.objects.object_store import DirectoryObjects
 from worker.sources import Source
 from worker.sources.nodes import SLASH_IN_NAME, NodeTree
 from worker.sources.s3 import S3Prefix
-from worker.state import Pool, open_pool
+from worker.state.postgres import Pool, open_pool
 
 LIMIT = 1_000_000
 TREE = {

@@ -24,9 +24,10 @@ from worker.index.prepare import Draft, Run, draft_all, match_live
 from worker.parse import Limits
 from worker.resources import Resources
 from worker.settings import Settings
-from worker.state import Pool, files, tasks, tools, verbs
-from worker.state.files import Claim
-from worker.state.tools import Index
+from worker.state.index import files, tasks, tool_actions, tools
+from worker.state.index.files import Claim
+from worker.state.index.tools import Index
+from worker.state.postgres import Pool
 from worker.tokens.tokenizers import cl100k
 from worker.vectors import Condition, Leg, Patch, Row, VectorStore
 
@@ -160,12 +161,12 @@ class Shelf:
 
     def start(self) -> None:
         """Start the next task."""
-        task = verbs.reindex(self.pool, self.tool, full=False, allow_removals=True)
+        task = tool_actions.reindex(self.pool, self.tool, full=False, allow_removals=True)
         assert task is not None
         self.task = task
 
     def cancel(self) -> None:
-        verbs.cancel(self.pool, self.tool)
+        tool_actions.cancel(self.pool, self.tool)
 
     def delete(self) -> None:
         """Delete the tool as if so long ago that no write can still be under way."""

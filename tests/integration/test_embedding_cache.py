@@ -26,8 +26,9 @@ from tests.service import (
     with_clock,
     with_one_worker,
 )
-from worker.state import Pool, cache, open_pool
-from worker.state.cache import Owner
+from worker.state.index import embedding_cache
+from worker.state.index.embedding_cache import Owner
+from worker.state.postgres import Pool, open_pool
 
 #: Older than what a stamp is trusted at.
 LONG_AGO = 1_600_000_000
@@ -206,12 +207,12 @@ def pool(postgres_url: str, template_url: str) -> Iterator[Pool]:
         yield opened
 
 
-def vectors(*numbers: int) -> dict[str, cache.Vector]:
+def vectors(*numbers: int) -> dict[str, embedding_cache.Vector]:
     return {f"sha256:{number:064x}": np.full(4, number, dtype=np.float32) for number in numbers}
 
 
 def held(pool: Pool, owner: Owner = OWNER) -> list[int]:
-    return sorted(int(vector[0]) for vector in cache.lookup(pool, owner, vectors(*range(20))).values())
+    return sorted(int(vector[0]) for vector in embedding_cache.lookup(pool, owner, vectors(*range(20))).values())
 
 
 def age(pool: Pool, number: int, days: int) -> None:
@@ -243,19 +244,19 @@ def make_live(pool: Pool, *numbers: int) -> None:
 
 
 def evict(pool: Pool, *, spare: int = 1000, maximum: int = 1000) -> int:
-    return cache.evict(pool, spare=spare, maximum=maximum)
+    return embedding_cache.evict(pool, spare=spare, maximum=maximum)
 
 
 def test_vectors_come_back_as_they_were_put(pool: Pool) -> None:
     vector = np.random.default_rng(1).normal(size=4).astype(np.float32)
-    cache.insert(pool, OWNER, {f"sha256:{7:064x}": vector})
-    cache.insert(pool, OWNER, {f"sha256:{7:064x}": vector + 1})
-    (back,) = cache.lookup(pool, OWNER, vectors(7, 8)).values()
+    embedding_cache.insert(pool, OWNER, {f"sha256:{7:064x}": vector})
+    embedding_cache.insert(pool, OWNER, {f"sha256:{7:064x}": vector + 1})
+    (back,) = embedding_cache.lookup(pool, OWNER, vectors(7, 8)).values()
     assert back.tobytes() == vector.tobytes()
 
 
 def test_vectors_belong_to_a_project_and_an_embedder(pool: Pool) -> None:
-    cache.insert(pool, OWNER, vectors(1))
+    embedding_cache.insert(pool, OWNER, vectors(1))
     assert held(pool) == [1]
     assert held(pool, Owner("another", OWNER.profile)) == []
     for change in ({"model": "openai/n"}, {"dimensions": 5}, {"precision": "int8"}):
@@ -264,12 +265,12 @@ def test_vectors_belong_to_a_project_and_an_embedder(pool: Pool) -> None:
 
 def test_nothing_is_kept_for_a_project_that_is_gone(pool: Pool) -> None:
     gone = Owner("gone", OWNER.profile)
-    cache.insert(pool, gone, vectors(1))
+    embedding_cache.insert(pool, gone, vectors(1))
     assert held(pool, gone) == []
 
 
 def test_spare_vectors_go_the_oldest_used_first_and_live_ones_stay(pool: Pool) -> None:
-    cache.insert(pool, OWNER, vectors(*range(1, 9)))
+    embedding_cache.insert(pool, OWNER, vectors(*range(1, 9)))
     for number in range(1, 9):
         age(pool, number, 10 + number)
     make_live(pool, 7, 8)
@@ -280,7 +281,7 @@ def test_spare_vectors_go_the_oldest_used_first_and_live_ones_stay(pool: Pool) -
 
 
 def test_above_the_hard_bound_live_ones_go_too(pool: Pool) -> None:
-    cache.insert(pool, OWNER, vectors(*range(1, 7)))
+    embedding_cache.insert(pool, OWNER, vectors(*range(1, 7)))
     for number in range(1, 7):
         age(pool, number, 10 + number)
     make_live(pool, 5, 6)
@@ -289,15 +290,15 @@ def test_above_the_hard_bound_live_ones_go_too(pool: Pool) -> None:
 
 
 def test_a_look_up_counts_as_use_once_a_day(pool: Pool) -> None:
-    cache.insert(pool, OWNER, vectors(1, 2, 3))
+    embedding_cache.insert(pool, OWNER, vectors(1, 2, 3))
     for number in (1, 2, 3):
         age(pool, number, 10 + number)
-    cache.lookup(pool, OWNER, vectors(3))
+    embedding_cache.lookup(pool, OWNER, vectors(3))
     assert evict(pool, maximum=1) == 2
     assert held(pool) == [3]
 
 
 def test_eviction_is_due_now_and_then(pool: Pool) -> None:
-    assert cache.eviction_due(pool, timedelta(0))
-    assert not cache.eviction_due(pool)
-    assert cache.eviction_due(pool, timedelta(0))
+    assert embedding_cache.eviction_due(pool, timedelta(0))
+    assert not embedding_cache.eviction_due(pool)
+    assert embedding_cache.eviction_due(pool, timedelta(0))

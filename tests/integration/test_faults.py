@@ -23,7 +23,8 @@ from worker.app import BULK
 from worker.resources import Resources
 from worker.settings import LOCAL_MODEL, Settings
 from worker.sources.local import LocalFolder
-from worker.state import Pool, files, tasks, tools
+from worker.state.index import files, tasks, tools
+from worker.state.postgres import Pool
 
 PROFILE = EmbedderProfile(model=LOCAL_MODEL, dimensions=384)
 SETTINGS = IndexSettings(embedder=PROFILE, chunks=ChunkSettings(), max_file_bytes=1000)

@@ -11,7 +11,7 @@ from tests.integration.shelf import Late, Shelf, both_stores
 from worker.index import pipeline
 from worker.index.prepare import outcome
 from worker.resources import Resources
-from worker.state import files, tasks
+from worker.state.index import files, tasks
 
 
 @pytest.fixture(scope="module")

@@ -19,9 +19,10 @@ from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.service import eventually
 from worker.index.lease import leased
-from worker.state import Pool, chunks, files, load, open_pool, tasks, tools, verbs
-from worker.state.chunks import Placed
+from worker.state.index import chunks, files, tasks, tool_actions, tools
+from worker.state.index.chunks import Placed
 from worker.state.migrate import migrate
+from worker.state.postgres import Pool, load, open_pool
 
 PROFILE = EmbedderProfile(model="m", dimensions=4)
 SETTINGS = IndexSettings(embedder=PROFILE, chunks=ChunkSettings(), max_file_bytes=1000)
@@ -127,7 +128,7 @@ def test_who_is_stopped_amid_a_claim_keeps_neither_the_sweep_nor_what_it_held(po
     do(pool, "UPDATE file_lease SET until = now() - interval '1 ms'")
     values = {"task_id": task, "index_id": index_of(pool, task), "owner": owner, "lease": tasks.LEASE}
     with pool.connection() as stopped:
-        taken = stopped.execute(load("files")["claim"], {**values, "files": 1, "bytes": 1000}).fetchall()
+        taken = stopped.execute(load("index/files")["claim"], {**values, "files": 1, "bytes": 1000}).fetchall()
         assert len(taken) == 1
         with pool.connection() as connection:
             connection.execute("SET LOCAL statement_timeout = '5s'")
@@ -252,8 +253,8 @@ def test_a_clock_set_back_to_before_the_server_started_keeps_no_dead_owner_s_wor
 def test_the_newest_task_is_the_last_one_also_behind_a_clock_that_was_set_back(pool: Pool, task: UUID) -> None:
     ((tool,),) = do(pool, "SELECT tool_id FROM search_index_task WHERE id = %s", task)
     do(pool, "UPDATE search_index_task SET created_at = now() + interval '1 h' WHERE id = %s", task)
-    verbs.cancel(pool, tool)
-    again = verbs.reindex(pool, tool, full=False, allow_removals=False)
+    tool_actions.cancel(pool, tool)
+    again = tool_actions.reindex(pool, tool, full=False, allow_removals=False)
     newest = tasks.newest_of_tool(pool, tool)
     assert newest is not None
     assert newest["id"] == again != task

@@ -19,7 +19,8 @@ from worker.ignore import rules_of
 from worker.index.catalog import Listing, list_folder
 from worker.index.lease import Lease
 from worker.sources.local import LocalFolder
-from worker.state import Pool, files, open_pool, tasks, tools
+from worker.state.index import files, tasks, tools
+from worker.state.postgres import Pool, open_pool
 
 SETTINGS = IndexSettings(
     embedder=EmbedderProfile(model="m", dimensions=4), chunks=ChunkSettings(), types=("md",), max_file_bytes=1000

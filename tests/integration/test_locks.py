@@ -15,7 +15,8 @@ from psycopg import Connection
 from schemas.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.service import eventually
-from worker.state import Pool, cache, load, open_pool, tools, verbs, watch
+from worker.state.index import changes, embedding_cache, tool_actions, tools
+from worker.state.postgres import Pool, load, open_pool
 
 SETTINGS = IndexSettings(embedder=EmbedderProfile(model="m", dimensions=4), chunks=ChunkSettings(), max_file_bytes=1000)
 
@@ -38,19 +39,19 @@ def test_a_changed_config_and_a_schedule_that_is_due_do_not_deadlock(
     with pool.connection() as connection:
         connection.execute("UPDATE search_tool SET next_run_at = now() WHERE id = %s", [tool])
         connection.execute("UPDATE search_index_task SET status = 'ready' WHERE tool_id = %s", [tool])
-    noted, go_on, note = Event(), Event(), watch.follow_from_now
+    noted, go_on, note = Event(), Event(), changes.follow_from_now
 
     def note_and_wait(connection: Connection[Any], tool_id: UUID) -> None:
         note(connection, tool_id)
         noted.set()
         assert go_on.wait(30)
 
-    monkeypatch.setattr(watch, "follow_from_now", note_and_wait)
+    monkeypatch.setattr(changes, "follow_from_now", note_and_wait)
     following = ToolConfig(every=3600, auto_reindex=True)
     with ThreadPoolExecutor(2) as threads:
-        changing = threads.submit(verbs.change_config, pool, tool, following, wanted)
+        changing = threads.submit(tool_actions.change_config, pool, tool, following, wanted)
         assert noted.wait(30)
-        scheduling = threads.submit(watch.schedule, pool)
+        scheduling = threads.submit(changes.schedule, pool)
         eventually(lambda: scheduling.done() or is_waiting(pool), 30)
         go_on.set()
         assert (changing.result(30), scheduling.result(30)) == (None, None)
@@ -60,21 +61,21 @@ def test_a_changed_config_and_a_schedule_that_is_due_do_not_deadlock(
     # the schedule is not lost over it
     with pool.connection() as connection:
         connection.execute("UPDATE search_tool SET next_run_at = now() WHERE id = %s", [tool])
-    watch.schedule(pool)
-    assert len(watch.due(pool)) == 1
+    changes.schedule(pool)
+    assert len(changes.due(pool)) == 1
 
 
 def test_a_deleted_project_leaves_no_vectors_of_an_insert_that_runs_beside(pool: Pool) -> None:
     """The insert found a tool of the project, and is not over when the project's rows are deleted."""
     project = f"p-{uuid4().hex}"
     tool_over_nodes(pool, project, ToolConfig())
-    owner = cache.Owner(project, SETTINGS.embedder)
+    owner = embedding_cache.Owner(project, SETTINGS.embedder)
     vectors = {f"sha256:{1:064x}": np.ones(4, dtype=np.float32)}
     same = "INSERT INTO embedding_cache VALUES (%(project_id)s, %(embedder)s, decode(lpad('1', 64, '0'), 'hex'), '')"
     with ThreadPoolExecutor(2) as threads, pool.connection() as other:
         # who inserts the same text waits for this transaction
         other.execute(same, owner.values)
-        inserting = threads.submit(cache.insert, pool, owner, vectors)
+        inserting = threads.submit(embedding_cache.insert, pool, owner, vectors)
         eventually(lambda: is_waiting(pool), 30)
         deleting = threads.submit(tools.delete_project, pool, project)
         eventually(lambda: deleting.done() or is_waiting(pool, 2), 30)
@@ -88,10 +89,12 @@ def test_a_deleted_project_leaves_no_vectors_of_an_insert_that_runs_beside(pool:
 def test_inserts_of_one_project_do_not_wait_for_each_other(pool: Pool) -> None:
     project = f"p-{uuid4().hex}"
     tool_over_nodes(pool, project, ToolConfig())
-    owner = cache.Owner(project, SETTINGS.embedder)
+    owner = embedding_cache.Owner(project, SETTINGS.embedder)
     with ThreadPoolExecutor(1) as thread, pool.connection() as other:
-        other.execute(load("cache")["hold_project"], owner.values)
-        inserting = thread.submit(cache.insert, pool, owner, {f"sha256:{2:064x}": np.ones(4, dtype=np.float32)})
+        other.execute(load("index/embedding_cache")["hold_project"], owner.values)
+        inserting = thread.submit(
+            embedding_cache.insert, pool, owner, {f"sha256:{2:064x}": np.ones(4, dtype=np.float32)}
+        )
         assert inserting.result(10) is None
 
 

@@ -12,7 +12,7 @@ from schemas.errors import LeaseLost, StoreUnavailable
 from tests.integration.shelf import Late, Shelf, both_stores
 from worker.index import pipeline
 from worker.resources import Resources
-from worker.state import names, tasks, tools
+from worker.state.index import namespaces, tasks, tools
 from worker.upkeep import sweep
 from worker.vectors import VectorStore
 
@@ -182,7 +182,7 @@ def test_a_name_whose_store_is_down_is_looked_at_again_soon(shelf: Shelf, monkey
         check_names(shelf, namespace)
     ((is_soon,),) = shelf.do(
         "SELECT next_check_at < now() + %s + interval '1 min' FROM namespace_name WHERE name = %s",
-        *(names.FIRST_PAUSE, namespace),
+        *(namespaces.FIRST_PAUSE, namespace),
     )
     assert is_soon
 

@@ -11,8 +11,9 @@ import pytest
 from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.status import FileStatus
 from schemas.tool import IndexSettings, ToolConfig
-from worker.state import Pool, cache, files, load, open_pool, tools
-from worker.state.cache import Owner
+from worker.state.index import embedding_cache, files, tools
+from worker.state.index.embedding_cache import Owner
+from worker.state.postgres import Pool, load, open_pool
 
 PROFILE = EmbedderProfile(model="m", dimensions=4)
 SETTINGS = IndexSettings(embedder=PROFILE, chunks=ChunkSettings(), max_file_bytes=1000)
@@ -63,7 +64,7 @@ def plan(pool: Pool, module: str, name: str, **values: Any) -> str:
 def test_texts_that_are_live_are_looked_up_by_their_index(pool: Pool, index_id: UUID) -> None:
     owner = Owner("p", PROFILE)
     hashes = [f"sha256:{number}" for number in range(FILES - TEXTS // 2 + 1, FILES + TEXTS // 2 + 1)]
-    found = cache.live_elsewhere(pool, owner, "lancedb", hashes)
+    found = embedding_cache.live_elsewhere(pool, owner, "lancedb", hashes)
     assert {hash_ for hash_, *_ in found} == set(hashes[: TEXTS // 2])
     assert len(found) == TEXTS // 2
     # joined, the chunks of all files would be read for each claim

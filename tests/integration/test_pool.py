@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from psycopg.pq import TransactionStatus
 
-from worker.state import open_pool, reading
+from worker.state.postgres import open_pool, reading
 
 PID = b"SELECT pg_backend_pid()"
 

@@ -17,7 +17,7 @@ from tests.fakes.embeddings import EmbeddingsFake
 from tests.integration.test_index_life import write
 from tests.service import NewService, Service, environment, eventually, next_broker, with_one_worker
 from worker.app import MAX_SLICES, MOST_WAITING
-from worker.state import alone, load
+from worker.state.postgres import alone, load
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def test_a_task_that_waits_for_its_provider_takes_nobodys_turn(running: Service)
     with psycopg.connect(running.database_url) as connection:
 
         def fairest() -> str:
-            query = load("files")["fairest"]
+            query = load("index/files")["fairest"]
             row = connection.execute(query, {"preferred": busy, "most_files": None}).fetchone()
             return str(row and row[0])
 

@@ -27,21 +27,9 @@ from worker.embed.circuit import Rate, Shared
 from worker.index.lease import leased
 from worker.resources import Resources
 from worker.settings import Settings
-from worker.state import (
-    APPLICATION,
-    BRIEF,
-    REQUEST,
-    Bounded,
-    Pool,
-    backends,
-    be_patient,
-    files,
-    lone,
-    open_pool,
-    tasks,
-    tools,
-    verbs,
-)
+from worker.state import silent_backends
+from worker.state.index import files, tasks, tool_actions, tools
+from worker.state.postgres import APPLICATION, BRIEF, REQUEST, Bounded, Pool, be_patient, lone, open_pool
 from worker.upkeep import sweep as sweeps
 
 #: Limits that tests need not wait for.
@@ -236,11 +224,11 @@ def test_a_copy_whose_client_stops_is_ended_and_one_that_goes_on_is_not(pool: Po
     with ThreadPoolExecutor(1) as other:
         going_on = other.submit(copy_slowly)
         with copying(database_url, "UPDATE held SET number = 1") as stopped:
-            assert backends.reap(pool, silence) == []
+            assert silent_backends.reap(pool, silence) == []
             ended: list[int] = []
 
             def reaped() -> bool:
-                ended.extend(backends.reap(pool, silence))
+                ended.extend(silent_backends.reap(pool, silence))
                 return bool(ended)
 
             eventually(reaped, 10)
@@ -249,7 +237,7 @@ def test_a_copy_whose_client_stops_is_ended_and_one_that_goes_on_is_not(pool: Po
             do(pool, "UPDATE held SET number = 2")
         is_over.set()
         going_on.result(10)
-    eventually(lambda: not (backends.reap(pool, silence) or do(pool, "SELECT pid FROM silent_backend")), 5)
+    eventually(lambda: not (silent_backends.reap(pool, silence) or do(pool, "SELECT pid FROM silent_backend")), 5)
 
 
 def test_what_computes_or_waits_for_a_lock_is_not_ended(pool: Pool, database_url: str) -> None:
@@ -259,7 +247,7 @@ def test_what_computes_or_waits_for_a_lock_is_not_ended(pool: Pool, database_url
         computes = other.submit(do, pool, "SELECT pg_sleep(1.5)")
         waits = other.submit(do, pool, "SELECT pg_advisory_xact_lock(77)")
         while not computes.done():
-            assert backends.reap(pool, silence) == []
+            assert silent_backends.reap(pool, silence) == []
             time.sleep(0.1)
         holder.rollback()
         waits.result(10)
@@ -375,7 +363,7 @@ def test_verbs_come_through_once_a_silent_process_lost_its_locks(
     assert plan is not None
     with ThreadPoolExecutor(3) as others, copying(database_url, LOCKS["task"].format(task=task)):
         with at_most(2 * REQUEST.lock):
-            asked: list[Future[object]] = [others.submit(verbs.cancel, pool, tool)]
+            asked: list[Future[object]] = [others.submit(tool_actions.cancel, pool, tool)]
             time.sleep(0.5)
             # they wait for the project that the first one holds
             asked += [others.submit(tools.delete, pool, deleted), others.submit(new_task, pool, project)]
@@ -393,7 +381,7 @@ def test_verbs_come_through_once_a_silent_process_lost_its_locks(
 
 def test_a_transaction_that_does_nothing_is_ended_unless_it_only_reads(database_url: str, pool: Pool) -> None:
     with pool.connection() as reader:
-        backends.take_time(reader)
+        silent_backends.take_time(reader)
         with Bounded.open(database_url, REQUEST, "idle_in_transaction_session_timeout=300") as stopped:
             stopped.execute("BEGIN")
             time.sleep(1)

@@ -15,7 +15,8 @@ from api.metrics import Backlog
 from tests.integration.test_leases import FILES, new_task
 from worker.app import MAX_SLICES
 from worker.resources import Resources
-from worker.state import Pool, files, open_pool, tasks
+from worker.state.index import files, tasks
+from worker.state.postgres import Pool, open_pool
 from worker.upkeep import sweep
 
 MINUTE = timedelta(minutes=1)

@@ -16,10 +16,11 @@ from structlog.testing import capture_logs
 from schemas.errors import StoreUnavailable
 from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings, ToolConfig
-from worker import state
 from worker.resources import Resources
 from worker.settings import Settings
-from worker.state import Pool, drift, tools, upkeep, watch
+from worker.state import postgres
+from worker.state.index import changes, delete_queue, drift, tools
+from worker.state.postgres import Pool
 from worker.tokens.keywords import Keywords
 from worker.upkeep import sweep
 from worker.vectors import Row, VectorStore
@@ -279,13 +280,13 @@ def test_rows_that_somebody_holds_delay_their_own_index_only(resources: Resource
 
 
 def test_an_index_that_another_sweep_purged_meanwhile_is_no_error(resources: Resources) -> None:
-    for record in (upkeep.done, upkeep.requeue, upkeep.put_off):
+    for record in (delete_queue.done, delete_queue.requeue, delete_queue.put_off):
         record(resources.pool, uuid4())
 
 
 def changed(resources: Resources, minutes: int) -> UUID:
     made = index(resources)
-    watch.changed(resources.pool, [made.id])
+    changes.changed(resources.pool, [made.id])
     do(
         resources.pool,
         "UPDATE search_index_change SET due_at = now() - make_interval(mins => %s) WHERE index_id = %s",
@@ -300,16 +301,16 @@ def test_runs_that_cannot_be_started_starve_no_others(
 ) -> None:
     broken = [changed(resources, 10) for _ in range(failing)]
     healthy = changed(resources, 1)
-    due, start, started = watch.due, watch.start, []
+    due, start, started = changes.due, changes.start, []
 
-    def fail_some(pool: Pool, index_id: UUID, rest: timedelta) -> watch.Started | None:
+    def fail_some(pool: Pool, index_id: UUID, rest: timedelta) -> changes.Started | None:
         if index_id in broken:
             raise psycopg.DataError("a mistake")
         started.append(index_id)
         return start(pool, index_id, rest)
 
-    monkeypatch.setattr(watch, "due", lambda pool: due(pool, 2))
-    monkeypatch.setattr(watch, "start", fail_some)
+    monkeypatch.setattr(changes, "due", lambda pool: due(pool, 2))
+    monkeypatch.setattr(changes, "start", fail_some)
     for _ in range(2):
         sweep._follow_folders(resources)
     assert started == [healthy]
@@ -326,10 +327,10 @@ def test_tools_and_checks_beyond_a_sweeps_number_come_next(resources: Resources,
     do(resources.pool, "UPDATE search_tool SET next_run_at = now(), config = '{\"every\": 3600}'")
     taken = "SELECT count(*) FROM search_index_change WHERE due_at <= now()"
     for expected in (2, number, number):
-        watch.schedule(resources.pool, 2)
+        changes.schedule(resources.pool, 2)
         assert do(resources.pool, taken) == [(expected,)]
-    assert len(watch.due(resources.pool, 2)) == 2
-    assert len(watch.due(resources.pool, number)) == len(made)
+    assert len(changes.due(resources.pool, 2)) == 2
+    assert len(changes.due(resources.pool, number)) == len(made)
 
 
 #: Leaves Postgres little but a nested loop that runs its inner side once for each outer row.
@@ -347,4 +348,4 @@ def test_a_batch_keeps_its_limit_under_any_plan(resources: Resources, database_u
     values = {"every": timedelta(hours=1), "limit": 2, "pause": timedelta(hours=1)}
     with psycopg.connect(database_url, options=NESTED_LOOPS) as connection:
         for file, name in (("drift", "due"), ("names", "take_due")):
-            assert connection.execute(state.load(file)[name], values).rowcount == 2
+            assert connection.execute(postgres.load(file)[name], values).rowcount == 2

@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from api.main import create_app
 from tests.service import PROJECT, TOOLS
 from worker.settings import LOCAL_MODEL, Settings
-from worker.state import grants
+from worker.state.access import grants
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,8 @@ import pytest
 from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.service import environment, eventually
-from worker.state import open_pool, tools
+from worker.state.index import tools
+from worker.state.postgres import open_pool
 
 #: Seconds of silence after which a process loses its turn.
 SILENCE = 2

@@ -18,7 +18,7 @@ import httpx
 from schemas.document import told_type
 from tests.service import PROJECT, TOOLS, checked
 from worker.objects.object_store import s3_client
-from worker.state.files import file_id
+from worker.state.index.files import file_id
 
 NODES = f"/api/projects/{PROJECT}/nodes"
 

@@ -22,9 +22,9 @@ from worker.index.lease import Lease
 from worker.index.prepare import Run, draft
 from worker.parse import Limits
 from worker.resources import Resources
-from worker.state import tools
-from worker.state.files import Claim
-from worker.state.tools import Index
+from worker.state.index import tools
+from worker.state.index.files import Claim
+from worker.state.index.tools import Index
 from worker.upkeep import fsck
 from worker.vectors import STRING_ATTRIBUTES
 

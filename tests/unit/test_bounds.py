@@ -9,7 +9,7 @@ import pytest
 from api.search.whole import by_file
 from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings
-from worker.state.tools import NewIndex
+from worker.state.index.tools import NewIndex
 from worker.tokens.tokenizers import characters, cl100k, counted
 from worker.vectors import Found
 

@@ -30,8 +30,8 @@ from worker.index.lease import Lease
 from worker.index.prepare import Run, draft_all
 from worker.parse import Limits
 from worker.sources.local import LocalFolder
-from worker.state.files import Claim
-from worker.state.tools import Index
+from worker.state.index.files import Claim
+from worker.state.index.tools import Index
 from worker.tokens.keywords import VERSION
 from worker.tokens.tokenizers import cl100k
 

@@ -20,7 +20,7 @@ from worker.embed.litellm import TIMEOUT
 from worker.embed.local import minilm
 from worker.resources import Resources
 from worker.settings import Settings
-from worker.state.tools import Index
+from worker.state.index.tools import Index
 
 REMOTE = EmbedderProfile(model="openai/m", dimensions=8)
 

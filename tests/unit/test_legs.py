@@ -20,7 +20,7 @@ from api.search.legs import NEAREST, Kind, Ranking, Search, rankings
 from api.search.trace import Course
 from schemas.errors import FoldexError, StoreUnauthorized, StoreUnavailable
 from schemas.search import Filters, Query
-from worker.state import keywords
+from worker.state.search import keywords
 from worker.vectors import Found
 
 FOUND = (str(UUID(int=1)), 1.0)

@@ -10,7 +10,7 @@ from schemas.errors import Invalid
 from schemas.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.tool import IndexSettings
 from worker.settings import Settings
-from worker.state.tools import MAX_NAMESPACE, TREE, NewIndex, namespace
+from worker.state.index.tools import MAX_NAMESPACE, TREE, NewIndex, namespace
 
 SETTINGS = IndexSettings(embedder=EmbedderProfile(model="m", dimensions=4), chunks=ChunkSettings(), max_file_bytes=1000)
 IDS = st.text(min_size=1, max_size=80) | st.text("abc-", min_size=1, max_size=50)

@@ -15,7 +15,7 @@ from schemas.tool import IndexSettings
 from tests.fakes.embeddings import EmbeddingsFake
 from worker.resources import Resources
 from worker.settings import Settings
-from worker.state.tools import Index
+from worker.state.index.tools import Index
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from api.search.fusion import ranks_and_values, reciprocal_ranks
 from schemas.errors import Invalid
 from schemas.search import Filters
 from worker.ignore import compiled_glob
-from worker.state.files import Searchable
+from worker.state.index.files import Searchable
 
 A, B, C, D = (UUID(int=number) for number in range(4))
 

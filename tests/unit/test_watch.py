@@ -15,7 +15,7 @@ from schemas.source import ChunkSettings, EmbedderProfile
 from schemas.tool import IndexSettings
 from worker.resources import Resources
 from worker.settings import Settings
-from worker.state.watch import QUIET, Watched
+from worker.state.index.changes import QUIET, Watched
 from worker.upkeep import watch
 from worker.upkeep.watch import LocalWatch
 

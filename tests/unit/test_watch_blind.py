@@ -26,7 +26,7 @@ from schemas.tool import IndexSettings
 from worker.upkeep import watch
 from worker.resources import Resources
 from worker.settings import Settings
-from worker.state.watch import QUIET, Watched
+from worker.state.index.changes import QUIET, Watched
 
 folder = Path(sys.argv[1])
 os.setgid(int(sys.argv[2])), os.setuid(int(sys.argv[2]))
@@ -113,7 +113,7 @@ CLOSED = """
 import os, sys
 from pathlib import Path
 from tests.unit.test_watch import told, watched
-from worker.state.watch import QUIET
+from worker.state.index.changes import QUIET
 
 folder = Path(sys.argv[1])
 os.setgid(int(sys.argv[2])), os.setuid(int(sys.argv[2]))

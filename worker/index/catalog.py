@@ -13,8 +13,9 @@ from worker import parse
 from worker.formats.by_name import is_of
 from worker.index.lease import Lease
 from worker.sources import Source
-from worker.state import Pool, files, tasks
-from worker.state.tools import Index
+from worker.state.index import files, tasks
+from worker.state.index.tools import Index
+from worker.state.postgres import Pool
 from worker.tokens import keywords
 
 HELD = (

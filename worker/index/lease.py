@@ -14,7 +14,8 @@ import psycopg
 import structlog
 
 from schemas.errors import LeaseLost
-from worker.state import BRIEF, Bounded, tasks
+from worker.state.index import tasks
+from worker.state.postgres import BRIEF, Bounded
 
 #: Seconds between renewals: whoever cancels is heard within 2 s, however busy Postgres is.
 BEAT = tasks.LEASE.total_seconds() / 8

@@ -20,9 +20,10 @@ from schemas.tool import IndexSettings
 from worker.embed.batching import Terms, embed_all
 from worker.index.prepare import Draft, Run, draft_all, match_live, outcome, restore
 from worker.index.skip_cached import Sparing
-from worker.state import cache, chunks, files, keywords, symbols
-from worker.state.chunks import Placed
-from worker.state.files import Claim
+from worker.state.index import chunks, embedding_cache, files
+from worker.state.index.chunks import Placed
+from worker.state.index.files import Claim
+from worker.state.search import keywords, symbols
 from worker.tokens.keywords import Keywords, keywords_of
 from worker.vectors import Patch, Row, Value, Vector
 
@@ -103,11 +104,11 @@ def embed(run: Run, drafts: Sequence[Draft], *, more: bool) -> FoldexError | Non
 
 def recall(run: Run, hashes: Collection[str], fresh: Collection[str]) -> dict[str, Vector]:
     """What the project paid for before, from the cache, else, of `fresh` ones, from where the same text is live."""
-    owner = cache.Owner(run.index.project_id, run.index.settings.embedder)
-    known = cache.lookup(run.pool, owner, hashes)
+    owner = embedding_cache.Owner(run.index.project_id, run.index.settings.embedder)
+    known = embedding_cache.lookup(run.pool, owner, hashes)
     by_namespace: dict[str, dict[UUID, str]] = defaultdict(dict)
     missing = [hash_ for hash_ in fresh if hash_ not in known]
-    for hash_, namespace, id_ in cache.live_elsewhere(run.pool, owner, run.index.vector_store, missing):
+    for hash_, namespace, id_ in embedding_cache.live_elsewhere(run.pool, owner, run.index.vector_store, missing):
         by_namespace[namespace][id_] = hash_
     for namespace, ids in by_namespace.items():
         known |= {ids[id_]: vector for id_, vector in run.store.vectors(namespace, list(ids)).items()}
@@ -116,13 +117,13 @@ def recall(run: Run, hashes: Collection[str], fresh: Collection[str]) -> dict[st
 
 def _pay(run: Run, wanted: Sequence[Sequence[tuple[Draft, Placed]]], *, more: bool) -> FoldexError | None:
     """Have texts embedded, each once whatever chunks have it; every answer goes to the cache as it comes."""
-    owner = cache.Owner(run.index.project_id, run.index.settings.embedder)
+    owner = embedding_cache.Owner(run.index.project_id, run.index.settings.embedder)
     texts = [same[0][1].chunk.embedded_text for same in wanted]
     tokens = [same[0][1].chunk.tokens for same in wanted]
     # a model that costs nothing has no requests worth filling
     only_full = more and run.budget is not None
     terms = Terms(run.budget, run.index.project_id, run.lease.check, run.embed_seconds, only_full)
-    sparing = Sparing(run.embedder, functools.partial(cache.lookup, run.pool, owner))
+    sparing = Sparing(run.embedder, functools.partial(embedding_cache.lookup, run.pool, owner))
     try:
         for indices, result in embed_all(sparing, texts, tokens, run.concurrency, terms):
             answered = [wanted[index] for index in indices]
@@ -141,12 +142,12 @@ def _pay(run: Run, wanted: Sequence[Sequence[tuple[Draft, Placed]]], *, more: bo
     return None
 
 
-def _keep(run: Run, owner: cache.Owner, vectors: Mapping[str, Vector]) -> None:
+def _keep(run: Run, owner: embedding_cache.Owner, vectors: Mapping[str, Vector]) -> None:
     """What is paid for is worth a second try, for which a Postgres that restarts just now is waited for."""
     try:
-        cache.insert(run.pool, owner, vectors)
+        embedding_cache.insert(run.pool, owner, vectors)
     except psycopg.OperationalError:
-        cache.insert(run.pool, owner, vectors)
+        embedding_cache.insert(run.pool, owner, vectors)
 
 
 def _refuse(answered: Sequence[Sequence[tuple[Draft, Placed]]], refusal: EmbeddingRefused) -> None:

@@ -28,10 +28,11 @@ from worker.index.catalog import parsed_name
 from worker.index.lease import Lease
 from worker.index.memory_guard import Bounded
 from worker.sources import Source
-from worker.state import Pool, chunks, files
-from worker.state.chunks import Live, Placed
-from worker.state.files import Claim, Outcome
-from worker.state.tools import Index
+from worker.state.index import chunks, files
+from worker.state.index.chunks import Live, Placed
+from worker.state.index.files import Claim, Outcome
+from worker.state.index.tools import Index
+from worker.state.postgres import Pool
 from worker.tokens import keywords
 from worker.tokens.tokenizers import Tokenizer, cl100k, counted
 from worker.vectors import Vector, VectorStore

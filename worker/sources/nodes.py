@@ -19,14 +19,14 @@ from schemas.status import Reason
 from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
 from worker.objects.object_store import Objects
 from worker.sources.flat_listing import LAST, sift
-from worker.state import Pool, load
+from worker.state.postgres import Pool, load
 
 PAGE_SIZE = 1000
 
 #: A slash within a name would look like one more folder; this letter reads like a slash and is none.
 SLASH_IN_NAME = "\N{DIVISION SLASH}"
 
-_SQL = load("nodes")
+_SQL = load("content/listing")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 Row = TypeVar("Row")

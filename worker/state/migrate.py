@@ -8,14 +8,14 @@ import psycopg
 import structlog
 import yoyo
 
-from worker.state import load
+from worker.state.postgres import load
 
 #: Any number that no other user of the database takes for an advisory lock.
 MIGRATION_LOCK = 0x466F6C64
 #: The migration that grants projects what their tools use.
 GRANTS = "0016_grants"
 
-_SQL = load("grants")
+_SQL = load("access/grants")
 
 log = structlog.get_logger()
 

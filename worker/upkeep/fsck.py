@@ -18,9 +18,10 @@ from uuid import UUID
 import structlog
 
 from schemas.errors import StoreError
-from worker.state import Pool, chunks, drift
-from worker.state.cache import Owner
-from worker.state.tools import Index
+from worker.state.index import chunks, drift
+from worker.state.index.embedding_cache import Owner
+from worker.state.index.tools import Index
+from worker.state.postgres import Pool
 from worker.tokens.keywords import keywords_of
 from worker.vectors import Patch, Value, VectorStore
 from worker.vectors.rows import storable

@@ -13,7 +13,8 @@ import structlog
 from schemas.errors import SourceError
 from worker.objects.object_store import Objects
 from worker.resources import Resources
-from worker.state import alone, strays
+from worker.state.content import orphans
+from worker.state.postgres import alone
 
 #: What only one process does at a time, in all.
 STRAYS = "strays"
@@ -33,20 +34,20 @@ def drop(resources: Resources, keys: Sequence[str]) -> None:
     with suppress(psycopg.OperationalError):
         with suppress(SourceError):
             # asked first: a commit whose answer was lost may have been one
-            for key in strays.take(resources.pool, keys[:MAX_AT_ONCE]):
+            for key in orphans.take(resources.pool, keys[:MAX_AT_ONCE]):
                 resources.objects.delete(key)
                 deleted.append(key)
-        strays.forget(resources.pool, deleted)
+        orphans.forget(resources.pool, deleted)
 
 
 def delete_strays(resources: Resources, seconds: float) -> tuple[int, bool]:
     """Delete what is due until the time is spent; how many objects, and whether there may be more."""
     done, deadline = 0, time.monotonic() + seconds
     with alone(resources.settings.database_url, STRAYS) as free:
-        while free and (keys := strays.give_up(resources.pool, PAGE)):
+        while free and (keys := orphans.give_up(resources.pool, PAGE)):
             deleted = _discard(resources.objects, keys)
-            strays.forget(resources.pool, deleted)
-            strays.postpone(resources.pool, sorted({*keys} - {*deleted}))
+            orphans.forget(resources.pool, deleted)
+            orphans.postpone(resources.pool, sorted({*keys} - {*deleted}))
             done += len(deleted)
             if time.monotonic() > deadline or not deleted:
                 return done, bool(deleted)

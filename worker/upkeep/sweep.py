@@ -18,9 +18,12 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable, QueryCanceled
 from schemas.errors import FoldexError
 from worker.app import BULK, FAST, MAX_SLICES, crowded, queued, send, send_plan
 from worker.resources import STORES, Resources
-from worker.state import backends, cache, chunks, drift, files, lone, names, strays, tasks, tools, upkeep, watch
-from worker.state.chunks import Tombstones
-from worker.state.tools import Buried
+from worker.state import silent_backends
+from worker.state.content import orphans
+from worker.state.index import changes, chunks, delete_queue, drift, embedding_cache, files, namespaces, tasks, tools
+from worker.state.index.chunks import Tombstones
+from worker.state.index.tools import Buried
+from worker.state.postgres import lone
 
 #: What only one process does at a time, in all.
 SWEEP = "sweep"
@@ -50,7 +53,8 @@ class Wake(Protocol):
 def sweep(resources: Resources, refresh: Callable[[UUID, UUID], bool], wake: Wake) -> dict[str, Any]:
     """One round; does nothing while another process is at it. `refresh` and `wake` are those of the tasks.
 
-    Nothing here waits for a lock for long: see `worker.state`. `resources` are those of `Resources.sweeping`.
+    Nothing here waits for a lock for long: see `worker.state.postgres`.
+    `resources` are those of `Resources.sweeping`.
     """
     with lone(resources.settings.database_url, SWEEP, seconds=SWEEP_SECONDS) as lock:
         if lock is None:
@@ -97,7 +101,7 @@ def _unless_held(work: Callable[[], T]) -> T | None:
 
 
 def _end_silent(resources: Resources) -> int:
-    ended = backends.reap(resources.pool)
+    ended = silent_backends.reap(resources.pool)
     if ended:
         log.warning("connections of silent processes ended", backends=ended)
     return len(ended)
@@ -113,7 +117,7 @@ def _return_expired(resources: Resources) -> int:
 
 def _send_eviction(resources: Resources) -> int:
     """Have the cache's bounds held; that may take seconds, so a bulk worker does it."""
-    due = cache.eviction_due(resources.pool)
+    due = embedding_cache.eviction_due(resources.pool)
     if due:
         send("foldex.evict", queue=BULK, shown="embedding cache")
     return int(due)
@@ -166,8 +170,8 @@ def _send_afresh(resources: Resources, wake: Wake) -> int:
 
 def _follow_folders(resources: Resources) -> int:
     """Start the runs that changes and schedules ask for."""
-    watch.schedule(resources.pool)
-    due = watch.due(resources.pool)
+    changes.schedule(resources.pool)
+    due = changes.due(resources.pool)
     for index_id in due:
         try:
             _follow(resources, index_id)
@@ -178,19 +182,19 @@ def _follow_folders(resources: Resources) -> int:
             raise
         except Exception:  # nor must one folder keep the others from theirs
             log.exception("a run could not be started yet", index_id=str(index_id))
-        watch.put_off(resources.pool, index_id, FOLLOW_PAUSE)
+        changes.put_off(resources.pool, index_id, FOLLOW_PAUSE)
     return len(due)
 
 
 def _follow(resources: Resources, index_id: UUID) -> None:
-    run = watch.start(resources.pool, index_id, timedelta(seconds=resources.settings.watch_rest_seconds))
+    run = changes.start(resources.pool, index_id, timedelta(seconds=resources.settings.watch_rest_seconds))
     if run is not None:
         send_plan(run.task_id, run.tool_id)
 
 
 def _send_strays(resources: Resources) -> int:
     """Have objects deleted that no node names."""
-    if not strays.expect_run(resources.pool):
+    if not orphans.expect_run(resources.pool):
         return 0
     send("foldex.strays", queue=BULK, shown="objects that no node names")
     return 1
@@ -248,9 +252,9 @@ def _look_after(resources: Resources, index_id: UUID, namespace: str, work: Call
 
     `work` tells whether everything due was done; the rest waits for its next turn.
     """
-    record = upkeep.put_off
+    record = delete_queue.put_off
     try:
-        record = upkeep.done if work() else upkeep.requeue
+        record = delete_queue.done if work() else delete_queue.requeue
     except FoldexError as error:
         log.warning("vectors not deleted yet", namespace=namespace, code=error.code, reason=error.message)
     except HELD as error:
@@ -260,12 +264,12 @@ def _look_after(resources: Resources, index_id: UUID, namespace: str, work: Call
     except Exception:  # a mistake over one index must not starve the others
         log.exception("vectors not deleted yet", namespace=namespace)
     record(resources.pool, index_id)
-    return record is not upkeep.put_off
+    return record is not delete_queue.put_off
 
 
 def _check_names(resources: Resources) -> int:
     """Drop what a late writer brought back of an index that is gone. Its name is nobody else's, ever."""
-    due = names.take_due(resources.pool)
+    due = namespaces.take_due(resources.pool)
     down: set[str] = set()
     for retired in due:
         if retired.vector_store in down:
@@ -278,5 +282,5 @@ def _check_names(resources: Resources) -> int:
             continue
         if came_back:
             log.warning("a late writer brought a deleted namespace back; it is dropped", namespace=retired.name)
-        names.checked(resources.pool, retired.name)
+        namespaces.checked(resources.pool, retired.name)
     return len(due)

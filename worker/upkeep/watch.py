@@ -31,8 +31,9 @@ from worker.ignore import IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trai
 from worker.machine.paths import real_path
 from worker.resources import Resources
 from worker.settings import Settings
-from worker.state import lone, watch
-from worker.state.watch import Watched
+from worker.state.index import changes
+from worker.state.index.changes import Watched
+from worker.state.postgres import lone
 
 #: What only one process does at a time, in all.
 WATCH = "watch"
@@ -100,7 +101,7 @@ class Watcher:
 
     def _take_stock(self) -> None:
         """Begin with what is to be watched now, end what is not any more."""
-        wanted = {index.id: index for index in watch.watched(self._resources.pool)}
+        wanted = {index.id: index for index in changes.watched(self._resources.pool)}
         for gone in self._followed.keys() - wanted.keys():
             self._followed.pop(gone).close()
         for id_ in wanted.keys() - self._followed.keys():
@@ -112,7 +113,7 @@ class Watcher:
     def _look(self) -> None:
         found = {id_: quiet for id_, followed in self._followed.items() if (quiet := followed.look()) is not None}
         for quiet in {*found.values()}:
-            watch.changed(self._resources.pool, [id_ for id_ in found if found[id_] == quiet], quiet=quiet)
+            changes.changed(self._resources.pool, [id_ for id_ in found if found[id_] == quiet], quiet=quiet)
 
 
 class NodesWatch:
@@ -126,7 +127,7 @@ class NodesWatch:
         """Look, and note a change at once."""
         began = time.monotonic()
         if began >= self._due:
-            watch.look_at_nodes(self._resources.pool, self._index.id)
+            changes.look_at_nodes(self._resources.pool, self._index.id)
             self._due = time.monotonic() + (time.monotonic() - began) / NODES_SHARE
 
     def close(self) -> None:
@@ -182,14 +183,14 @@ class LocalWatch:
             # from here on changes are heard; what came before has to be looked for
             self._seen = True
             self._fresh_until = time.monotonic() + folder.took / WALK_SHARE
-            return watch.QUIET if self._renewed else timedelta(0)
+            return changes.QUIET if self._renewed else timedelta(0)
         if folder.stale.is_set() and time.monotonic() >= self._fresh_until:
             # what has changed is seen by the look that follows
             folder.close()
             return None
         if folder.changed.is_set():
             folder.changed.clear()
-            return watch.QUIET
+            return changes.QUIET
         return None
 
     def _place(self) -> Place | None:

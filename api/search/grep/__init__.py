@@ -12,8 +12,8 @@ from schemas.errors import FilterMatchesNothing, SourceError
 from schemas.grep import Grep, GrepAnswer, GrepHit
 from schemas.search import Coverage, Note
 from worker.resources import Resources
-from worker.state import tasks
-from worker.state.tools import Index
+from worker.state.index import tasks
+from worker.state.index.tools import Index
 
 __all__ = ["fallback", "grep"]
 

@@ -19,7 +19,7 @@ from schemas.errors import SourceError
 from schemas.grep import Grep
 from schemas.search import Hit, Note
 from worker.resources import Resources
-from worker.state.tools import Index
+from worker.state.index.tools import Index
 
 #: Words of a query that are looked for, their characters, and lines of a file that are weighed.
 MAX_WORDS, MAX_WORD, MAX_LINES = 32, 100, 1_000

@@ -16,7 +16,7 @@ from schemas.grep import Grep
 from schemas.search import Note
 from worker.ignore import compiled_glob
 from worker.resources import Resources
-from worker.state.tools import Index
+from worker.state.index.tools import Index
 
 
 class TimeOver(Exception):

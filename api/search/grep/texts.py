@@ -20,9 +20,10 @@ from schemas.status import FileStatus
 from worker.formats.by_name import is_of
 from worker.sources import Source, pages
 from worker.sources.local import LocalFolder
-from worker.state import chunks, texts
-from worker.state.files import file_id
-from worker.state.texts import Known, Stored
+from worker.state.index import chunks
+from worker.state.index.files import file_id
+from worker.state.search import file_texts
+from worker.state.search.file_texts import Known, Stored
 
 #: Seconds between two looks at whether anybody still waits.
 _PATIENCE = 0.1
@@ -67,7 +68,9 @@ def _stored(
     # of other sources' files the content may have told another type than the name
     has_words = folder.index.source["kind"] == "nodes"
     with _slot(folder.check):
-        for file, pieces in texts.stored(pool, folder.index.id, but_types=but_types, below=below, wanted=is_wanted):
+        for file, pieces in file_texts.stored(
+            pool, folder.index.id, but_types=but_types, below=below, wanted=is_wanted
+        ):
             folder.check()
             data, part = _shown(folder, pieces)
             yield Text(file.id, file.node_id or str(file.id), file.path, file.id_path, data, part)
@@ -96,7 +99,7 @@ def _on_disk(folder: Folder, source: LocalFolder, program: str) -> Iterator[Text
     """The files of a local folder in which rg finds something, as they are now."""
     for keys in matching_keys(folder, source, program):
         kept = [key for key in keys if not source.leaves_out(key)]
-        known = texts.known(folder.resources.pool, [file_id(folder.index.id, key) for key in kept])
+        known = file_texts.known(folder.resources.pool, [file_id(folder.index.id, key) for key in kept])
         for key in kept:
             path = printable(key)
             row = known.get(file_id(folder.index.id, key))
@@ -127,19 +130,19 @@ def _listed(folder: Folder, source: Source) -> Iterator[tuple[Entry, Known | Non
     """The files at the place, and what is known of them; of a bucket that was listed, those that are not done."""
     pool, index = folder.resources.pool, folder.index
     # a bucket is slow to list
-    if index.source["kind"] == "s3" and texts.is_listed(pool, index.id):
+    if index.source["kind"] == "s3" and file_texts.is_listed(pool, index.id):
         detail = (
             "A bucket is not listed for a grep: what came or changed in it since it was is left out until a reindex."
         )
         folder.notes.append(Note(code="as_listed", detail=detail))
-        found = texts.unfinished(pool, index.id, below=folder.place.path)
+        found = file_texts.unfinished(pool, index.id, below=folder.place.path)
         yield from (each for each in found if folder.place.takes(each[0].path))
         return
     for page in pages(source, folder.check):
         entries = [
             entry for entry in page.entries if entry.reason is None and folder.place.takes(entry.path, entry.type)
         ]
-        known = texts.known(pool, [file_id(index.id, entry.key) for entry in entries])
+        known = file_texts.known(pool, [file_id(index.id, entry.key) for entry in entries])
         yield from ((entry, known.get(file_id(index.id, entry.key))) for entry in entries)
 
 

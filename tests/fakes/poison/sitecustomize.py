@@ -15,7 +15,7 @@ from worker import parse
 from worker.embed import Vectors
 from worker.embed.local.minilm import LocalEmbedder
 from worker.index import lease
-from worker.state import files
+from worker.state.index import files
 
 _parse = parse.parse
 _embed = LocalEmbedder.embed

@@ -17,8 +17,9 @@ from schemas.search import Filters
 from tests.service import Service
 from worker.resources import Resources
 from worker.settings import Settings
-from worker.state import load, tools
-from worker.state.tools import Index
+from worker.state.index import tools
+from worker.state.index.tools import Index
+from worker.state.postgres import load
 from worker.vectors import Leg
 
 FILES = ("a.py", "b.PY", "c.md", "d", "sub/e.py", "sub/deep/f.py", "sub/deep/g.md", "subs/h.py", "x.py/i.md")
@@ -51,7 +52,7 @@ def passing(resources: Resources, index: Index, narrowed: Narrowed) -> list[list
     chunk = SQL(
         "SELECT c.id::text, f.path FROM chunk c JOIN search_index_file f ON f.id = c.file_id WHERE c.index_id = "
     )
-    rules = SQL("%(index_id)s AND {file} AND {chunk}").format(**load("filters"))
+    rules = SQL("%(index_id)s AND {file} AND {chunk}").format(**load("index/filters"))
     with resources.pool.connection() as connection:
         rows: dict[str, str] = dict(
             connection.execute(chunk + rules, {**narrowed.values, "index_id": index.id}).fetchall()

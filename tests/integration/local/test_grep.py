@@ -21,8 +21,8 @@ from schemas.grep import Grep
 from tests.service import PROJECT, TOOLS, Service, checked
 from worker.resources import Resources
 from worker.settings import Settings
-from worker.state import tools
-from worker.state.tools import Index
+from worker.state.index import tools
+from worker.state.index.tools import Index
 
 CONTENT = {
     "a.txt": "first line\nÜber die Brücke: token, Token\n\nlast token",

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.service import TOOLS, Service, checked
-from worker.state import open_pool
-from worker.state import symbols as symbols_of
+from worker.state.postgres import open_pool
+from worker.state.search import symbols as symbols_of
 
 #: Older than what a stamp is trusted at.
 LONG_AGO = 1_600_000_000

@@ -24,10 +24,11 @@ from worker.index.prepare import Draft, Run, draft_all, match_live
 from worker.parse import Limits
 from worker.resources import Resources
 from worker.settings import LOCAL_MODEL, Settings
-from worker.state import Pool, files, tasks, tools, verbs
-from worker.state.chunks import Placed
-from worker.state.files import Claim
-from worker.state.tools import Index, NewIndex
+from worker.state.index import files, tasks, tool_actions, tools
+from worker.state.index.chunks import Placed
+from worker.state.index.files import Claim
+from worker.state.index.tools import Index, NewIndex
+from worker.state.postgres import Pool
 
 #: Files of a folder.
 FILES = 4
@@ -99,7 +100,7 @@ class Site:
 
     def start(self) -> UUID:
         """Start the next task."""
-        task = verbs.reindex(self.pool, self.tool, full=False, allow_removals=True)
+        task = tool_actions.reindex(self.pool, self.tool, full=False, allow_removals=True)
         assert task is not None
         self.task = task
         return task
@@ -110,7 +111,7 @@ class Site:
         self.list_folder()
 
     def cancel(self) -> None:
-        verbs.cancel(self.pool, self.tool)
+        tool_actions.cancel(self.pool, self.tool)
 
     def refresh(self) -> bool:
         """Count the files into the task; whether it ended with that."""

@@ -23,7 +23,8 @@ from tests.service import eventually
 from worker.index import pipeline
 from worker.index.prepare import draft_all
 from worker.resources import Resources
-from worker.state import calls, chunks, handover, tasks, tools, verbs
+from worker.state.index import chunks, index_switch, tasks, tool_actions, tools
+from worker.state.search import call_graph
 from worker.upkeep import fsck
 from worker.vectors.turbopuffer import MAX_LIMIT
 
@@ -132,8 +133,8 @@ def test_callers_are_told_up_to_a_bound(resources: Resources, number: int, is_cu
     site.again()
     site.finish_all()
     index_id = site.index.id
-    found, cut = calls.callers(site.pool, index_id, calls.start(site.pool, index_id, "target"), 1)
-    assert (len({row["name"] for row in found}), cut) == (min(number, calls.MAX_CALLS), is_cut)
+    found, cut = call_graph.callers(site.pool, index_id, call_graph.start(site.pool, index_id, "target"), 1)
+    assert (len({row["name"] for row in found}), cut) == (min(number, call_graph.MAX_CALLS), is_cut)
 
 
 # --- what waits
@@ -201,7 +202,7 @@ def moving(site: Site) -> tuple[Site, UUID, UUID]:
     site.finish_all()
     old = site.index.id
     wanted = site.wanted(chunks={"size": 128, "overlap": 0})
-    task = verbs.change_config(site.pool, site.tool, ToolConfig(), wanted)
+    task = tool_actions.change_config(site.pool, site.tool, ToolConfig(), wanted)
     assert task is not None
     ((new,),) = site.do("SELECT next_index_id FROM search_tool WHERE id = %s", site.tool)
     return site, old, new
@@ -210,8 +211,8 @@ def moving(site: Site) -> tuple[Site, UUID, UUID]:
 def ends(site: Site, index_id: UUID, status: str) -> bool:
     """End the task over an index."""
     with site.pool.connection() as connection:
-        handover.lock_index(connection, index_id)
-        return handover.settle(connection, index_id, TaskStatus(status), None)
+        index_switch.lock_index(connection, index_id)
+        return index_switch.settle(connection, index_id, TaskStatus(status), None)
 
 
 def test_an_index_that_is_left_lingers_for_the_queries_that_read_it(moving: tuple[Site, UUID, UUID]) -> None:
@@ -221,10 +222,10 @@ def test_an_index_that_is_left_lingers_for_the_queries_that_read_it(moving: tupl
     assert site.index.id == new
     deleted = "SELECT deleted_at - now() FROM search_index WHERE id = %s"
     ((left,),) = site.do(deleted, old)
-    assert timedelta(0) < handover.LINGER - left < timedelta(seconds=5)
-    assert timedelta(seconds=30) <= handover.LINGER
+    assert timedelta(0) < index_switch.LINGER - left < timedelta(seconds=5)
+    assert timedelta(seconds=30) <= index_switch.LINGER
     assert old not in {each.id for each in tools.buried(site.pool, "lancedb", 100)}
-    site.do("UPDATE search_index SET deleted_at = deleted_at - %s WHERE id = %s", handover.LINGER, old)
+    site.do("UPDATE search_index SET deleted_at = deleted_at - %s WHERE id = %s", index_switch.LINGER, old)
     assert [each.final for each in tools.buried(site.pool, "lancedb", 100) if each.id == old] == [False]
 
 
@@ -241,7 +242,7 @@ def test_an_index_that_was_never_ready_takes_no_place(moving: tuple[Site, UUID, 
 
 def test_no_run_follows_over_an_index_that_was_given_up(moving: tuple[Site, UUID, UUID]) -> None:
     site, _, new = moving
-    verbs.reindex(site.pool, site.tool, full=False, allow_removals=False)
+    tool_actions.reindex(site.pool, site.tool, full=False, allow_removals=False)
     asked = "SELECT id, rerun FROM search_index_task WHERE index_id = %s"
     ((task, rerun),) = site.do(asked, new)
     assert rerun

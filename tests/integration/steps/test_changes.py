@@ -10,7 +10,8 @@ import pytest
 from tests.integration.steps.site import Site
 from tests.integration.steps.test_turns import nodes_site
 from worker.resources import Resources
-from worker.state import content, watch
+from worker.state.content import nodes
+from worker.state.index import changes
 
 
 def is_noted(site: Site) -> bool:
@@ -21,12 +22,12 @@ def is_noted(site: Site) -> bool:
 def run(site: Site) -> None:
     """Take up what is noted, as if its time had come."""
     site.do("UPDATE search_index_change SET due_at = now() WHERE index_id = %s", site.index.id)
-    watch.start(site.pool, site.index.id, timedelta(0))
+    changes.start(site.pool, site.index.id, timedelta(0))
 
 
 def insert(site: Site, name: str, parent: str) -> None:
     node = {"id": uuid4().hex, "parent_id": parent, "name": name, "type": "folder"}
-    content.insert(site.pool, site.project, {**node, "json": None, "object_key": None, "size": 0})
+    nodes.insert(site.pool, site.project, {**node, "json": None, "object_key": None, "size": 0})
 
 
 def test_a_look_notes_nodes_that_changed_since_the_last_one(resources: Resources) -> None:
@@ -37,11 +38,11 @@ def test_a_look_notes_nodes_that_changed_since_the_last_one(resources: Resources
     for edits in (0, 1):
         if edits:
             insert(site, "new", root)
-        watch.look_at_nodes(site.pool, site.index.id)
+        changes.look_at_nodes(site.pool, site.index.id)
         assert is_noted(site)
         run(site)
         assert not is_noted(site)
-        watch.look_at_nodes(site.pool, site.index.id)
+        changes.look_at_nodes(site.pool, site.index.id)
         assert not is_noted(site)
 
 
@@ -53,7 +54,7 @@ def test_a_schedule_asks_for_no_run_beside_an_open_one(site: Site, is_open: bool
         """UPDATE search_tool SET config = '{"every": 3600}', next_run_at = now() WHERE id = %s""",
         site.tool,
     )
-    watch.schedule(site.pool)
+    changes.schedule(site.pool)
     assert is_noted(site) is not is_open
     # its time comes again either way
     next_ = "SELECT next_run_at > now() + interval '59 min' FROM search_tool WHERE id = %s"

@@ -18,7 +18,7 @@ from worker.index.lease import Lease
 from worker.index.pipeline import index_files
 from worker.index.prepare import Run
 from worker.resources import Resources
-from worker.state import chunks, files, tasks, tools
+from worker.state.index import chunks, files, tasks, tools
 
 # --- what makes a writer late, each by itself, so that each fence stands alone
 

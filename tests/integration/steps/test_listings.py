@@ -11,7 +11,7 @@ import pytest
 from tests.integration.steps.site import Site, write
 from worker.app import SMALL_TASK
 from worker.resources import Resources
-from worker.state import files, tasks
+from worker.state.index import files, tasks
 
 #: Files of a directory that cannot be listed, and beside it. So many would be held back, were they all gone.
 CLOSED, BESIDE = 22, 2

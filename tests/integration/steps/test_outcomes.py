@@ -16,8 +16,8 @@ from tests.integration.steps.site import FILES, Site, drafted, write
 from worker.index import pipeline
 from worker.index.pipeline import index_files
 from worker.index.prepare import Draft, Run
-from worker.state import drift, files, tasks, verbs
-from worker.state.files import Outcome
+from worker.state.index import drift, files, tasks, tool_actions
+from worker.state.index.files import Outcome
 
 #: A time of a file that is trusted: it is not from the moment of the listing.
 LONG_AGO = 1_000_000_000
@@ -186,7 +186,7 @@ def test_a_task_ends_with_an_error_only_if_nothing_is_live(site: Site, failing: 
 
 def retry(site: Site) -> int:
     """Take up what failed; how many files."""
-    started = verbs.retry(site.pool, site.tool)
+    started = tool_actions.retry(site.pool, site.tool)
     if started is None:
         return 0
     assert not started.listing
@@ -227,7 +227,7 @@ def test_an_edit_whose_task_was_cancelled_is_indexed_by_the_next(settled: Site, 
 
 @pytest.mark.parametrize("cancelled", [True, False])
 def test_a_run_that_was_asked_for_meanwhile_follows_unless_all_is_cancelled(site: Site, cancelled: bool) -> None:
-    assert verbs.reindex(site.pool, site.tool, full=False, allow_removals=False) is None
+    assert tool_actions.reindex(site.pool, site.tool, full=False, allow_removals=False) is None
     if cancelled:
         site.cancel()
     else:

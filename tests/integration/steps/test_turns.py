@@ -16,8 +16,9 @@ from tests.integration.steps.site import Site
 from worker import tasks as worker_tasks
 from worker.app import BULK, FAST, MAX_SLICES, SMALL_TASK
 from worker.resources import Resources
-from worker.state import cache, content, drift, files, tasks, tools, watch
-from worker.state.cache import Owner
+from worker.state.content import nodes
+from worker.state.index import changes, drift, embedding_cache, files, tasks, tools
+from worker.state.index.embedding_cache import Owner
 from worker.upkeep import sweep
 
 
@@ -287,19 +288,19 @@ def nodes_site(resources: Resources) -> Site:
         "object_key": None,
         "size": 0,
     }
-    content.insert(resources.pool, project, node)
+    nodes.insert(resources.pool, project, node)
     site = Site(resources, resources.home, project=project, source=NodesSource(node_id=root))
     site.do("""UPDATE search_tool SET config = '{"auto_reindex": true}' WHERE id = %s""", site.tool)
     return site
 
 
 def change_files(resources: Resources, site: Site) -> None:
-    watch.changed(resources.pool, [site.index.id], quiet=watch.QUIET)
+    changes.changed(resources.pool, [site.index.id], quiet=changes.QUIET)
 
 
 def change_nodes(resources: Resources, site: Site) -> None:
     with resources.pool.connection() as connection:
-        watch.nodes_changed(connection, site.project, [f"/{site.index.source['node_id']}"])
+        changes.nodes_changed(connection, site.project, [f"/{site.index.source['node_id']}"])
 
 
 KINDS = [(local_site, change_files), (nodes_site, change_nodes)]
@@ -309,12 +310,12 @@ KINDS = [(local_site, change_files), (nodes_site, change_nodes)]
 def test_a_run_waits_for_quiet(resources: Resources, new: Callable[[Resources], Site], change: Changes) -> None:
     site = new(resources)
     change(resources, site)
-    passes(resources, watch.QUIET.total_seconds() - 1)
+    passes(resources, changes.QUIET.total_seconds() - 1)
     change(resources, site)
-    passes(resources, watch.QUIET.total_seconds() - 0.5)
-    assert watch.due(resources.pool) == []
+    passes(resources, changes.QUIET.total_seconds() - 0.5)
+    assert changes.due(resources.pool) == []
     passes(resources, 0.6)
-    assert watch.due(resources.pool) == [site.index.id]
+    assert changes.due(resources.pool) == [site.index.id]
 
 
 @pytest.mark.parametrize(("new", "change"), KINDS)
@@ -323,22 +324,22 @@ def test_an_edit_each_second_puts_a_run_off_for_no_longer_than_the_patience(
 ) -> None:
     site = new(resources)
     seconds = 0
-    while not watch.due(resources.pool):
+    while not changes.due(resources.pool):
         assert seconds < 20
         change(resources, site)
         passes(resources, 1)
         seconds += 1
-    assert seconds == watch.PATIENCE.total_seconds() == 15
+    assert seconds == changes.PATIENCE.total_seconds() == 15
     site.do("UPDATE search_index_task SET status = 'ready' WHERE id = %s", site.task)
-    started = watch.start(resources.pool, site.index.id, timedelta(0))
+    started = changes.start(resources.pool, site.index.id, timedelta(0))
     assert started is not None
-    assert watch.due(resources.pool) == []
+    assert changes.due(resources.pool) == []
     # the next edit waits for its own quiet, and has its own patience
     change(resources, site)
     passes(resources, 1)
-    assert watch.due(resources.pool) == []
+    assert changes.due(resources.pool) == []
     passes(resources, 1.1)
-    assert watch.due(resources.pool) == [site.index.id]
+    assert changes.due(resources.pool) == [site.index.id]
 
 
 def test_an_open_task_is_followed_by_one_further(resources: Resources) -> None:
@@ -349,10 +350,10 @@ def test_an_open_task_is_followed_by_one_further(resources: Resources) -> None:
             site.list_folder()
         change_files(resources, site)
         passes(resources, 10)
-        assert watch.start(resources.pool, site.index.id, timedelta(0)) is None
+        assert changes.start(resources.pool, site.index.id, timedelta(0)) is None
         # one that has not begun sees the change by itself
         assert site.do(rerun, site.task) == [(begun,)]
-    assert watch.due(resources.pool) == []
+    assert changes.due(resources.pool) == []
 
 
 def test_a_watch_rests_after_a_run_but_not_after_the_first(resources: Resources) -> None:
@@ -362,22 +363,22 @@ def test_a_watch_rests_after_a_run_but_not_after_the_first(resources: Resources)
         site.do("UPDATE search_index_task SET status = 'ready' WHERE index_id = %s", site.index.id)
         change_files(resources, site)
         passes(resources, 10)
-        assert watch.start(resources.pool, site.index.id, rest) is not None
+        assert changes.start(resources.pool, site.index.id, rest) is not None
         change_files(resources, site)
         passes(resources, 10)
-        assert watch.due(resources.pool) == ([] if rests else [site.index.id])
+        assert changes.due(resources.pool) == ([] if rests else [site.index.id])
     passes(resources, 60)
-    assert watch.due(resources.pool) == [site.index.id]
+    assert changes.due(resources.pool) == [site.index.id]
 
 
 def test_what_is_taken_up_twice_starts_one_run(resources: Resources) -> None:
     site = local_site(resources)
     site.do("UPDATE search_index_task SET status = 'ready' WHERE id = %s", site.task)
     change_files(resources, site)
-    assert watch.start(resources.pool, site.index.id, timedelta(0)) is None
+    assert changes.start(resources.pool, site.index.id, timedelta(0)) is None
     passes(resources, 10)
-    assert watch.start(resources.pool, site.index.id, timedelta(0)) is not None
-    assert watch.start(resources.pool, site.index.id, timedelta(0)) is None
+    assert changes.start(resources.pool, site.index.id, timedelta(0)) is not None
+    assert changes.start(resources.pool, site.index.id, timedelta(0)) is None
     assert len(site.do("SELECT id FROM search_index_task WHERE index_id = %s", site.index.id)) == 2
 
 
@@ -387,18 +388,18 @@ def test_nobody_runs_for_a_tool_that_follows_no_more(resources: Resources) -> No
     site.do("UPDATE search_tool SET config = '{}' WHERE id = %s", site.tool)
     change_files(resources, site)
     passes(resources, 10)
-    assert watch.start(resources.pool, site.index.id, timedelta(0)) is None
+    assert changes.start(resources.pool, site.index.id, timedelta(0)) is None
 
 
 def test_the_rows_of_old_runs_go(resources: Resources, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "KEPT_RUNS", 3)
+    monkeypatch.setattr(changes, "KEPT_RUNS", 3)
     site = local_site(resources)
     started = None
     for _ in range(4):
         site.do("UPDATE search_index_task SET status = 'ready' WHERE index_id = %s", site.index.id)
         change_files(resources, site)
         passes(resources, 10)
-        started = watch.start(resources.pool, site.index.id, timedelta(0))
+        started = changes.start(resources.pool, site.index.id, timedelta(0))
         assert started is not None
     kept = site.do("SELECT id FROM search_index_task WHERE index_id = %s ORDER BY created_at DESC", site.index.id)
     assert len(kept) == 3
@@ -431,7 +432,7 @@ def many_tools(resources: Resources, number: int, config: ToolConfig) -> list[UU
 
 def test_folders_beyond_one_round_are_taken_up_by_the_next(resources: Resources) -> None:
     indexes = many_tools(resources, 51, ToolConfig(watch=True))
-    watch.changed(resources.pool, indexes, quiet=timedelta(0))
+    changes.changed(resources.pool, indexes, quiet=timedelta(0))
     with resources.pool.connection() as connection:
         for place, index_id in enumerate(indexes):
             late = timedelta(minutes=len(indexes) - place)
@@ -440,11 +441,11 @@ def test_folders_beyond_one_round_are_taken_up_by_the_next(resources: Resources)
             )
     taken: list[UUID] = []
     rounds = 0
-    while due := watch.due(resources.pool):
+    while due := changes.due(resources.pool):
         rounds += 1
         taken += due
         for index_id in due:
-            assert watch.start(resources.pool, index_id, timedelta(0)) is not None
+            assert changes.start(resources.pool, index_id, timedelta(0)) is not None
     # those that have waited longest come first, and nobody is asked for twice
     assert taken == indexes
     assert rounds == 2
@@ -456,7 +457,7 @@ def test_schedules_beyond_one_round_are_met_by_the_next(resources: Resources) ->
         connection.execute("UPDATE search_tool SET next_run_at = now() - interval '1 s' WHERE next_run_at IS NOT NULL")
     noted = []
     for _ in range(3):
-        watch.schedule(resources.pool)
+        changes.schedule(resources.pool)
         with resources.pool.connection() as connection:
             noted.append(connection.execute("SELECT count(*) FROM search_index_change").fetchone())
     assert noted == [(100,), (101,), (101,)]
@@ -485,7 +486,7 @@ def test_a_text_is_found_in_the_newest_indexes_only(resources: Resources) -> Non
     owner = Owner(site.project, site.index.settings.embedder)
 
     def found() -> list[tuple[str, str, UUID]]:
-        return cache.live_elsewhere(resources.pool, owner, "lancedb", [text_hash])
+        return embedding_cache.live_elsewhere(resources.pool, owner, "lancedb", [text_hash])
 
     assert [namespace for _, namespace, _ in found()] == [site.index.namespace]
     copied = (

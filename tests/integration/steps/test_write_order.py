@@ -14,7 +14,7 @@ from tests.integration.steps.site import FILES, Killed, Site, drafted, rows_of, 
 from worker.index import pipeline
 from worker.index.pipeline import index_files
 from worker.index.prepare import Run
-from worker.state import chunks, drift
+from worker.state.index import chunks, drift
 from worker.vectors import Patch, Row, VectorStore
 
 

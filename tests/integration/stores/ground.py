@@ -16,8 +16,9 @@ from api.fsck import run
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.service import Service, eventually
 from worker.resources import Resources
-from worker.state import alone, drift, tools
-from worker.state.tools import Index
+from worker.state.index import drift, tools
+from worker.state.index.tools import Index
+from worker.state.postgres import alone
 from worker.upkeep.fsck import Report, inspect
 from worker.upkeep.sweep import SWEEP
 from worker.vectors import VectorStore

@@ -12,7 +12,7 @@ import pytest
 
 from tests.integration.stores.ground import WELL, Ground
 from tests.service import TOOLS, eventually
-from worker.state.tools import Index
+from worker.state.index.tools import Index
 from worker.tokens.keywords import Keywords
 from worker.upkeep.fsck import Report, differences
 from worker.vectors import Row

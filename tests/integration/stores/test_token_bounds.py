@@ -11,7 +11,7 @@ import pytest
 
 from tests.integration.stores.ground import LONG_AGO, MOST_CHARS, Ground
 from tests.service import TOOLS, checked, eventually
-from worker.state import drift
+from worker.state.index import drift
 from worker.tokens.tokenizers import cl100k
 
 BOUNDS = {"min_token_count": 20, "max_token_count": 40}

@@ -21,7 +21,7 @@ from tests.service import TOOLS, Service, checked, eventually
 from worker.objects.object_store import s3_client
 from worker.resources import Resources
 from worker.settings import Settings
-from worker.state import tools
+from worker.state.index import tools
 
 
 @pytest.fixture

@@ -24,7 +24,8 @@ from tests.fakes.embeddings import EmbeddingsFake
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.integration.test_index_life import chunks, found, write
 from tests.service import PROJECT, TOOLS, Service, eventually
-from worker.state import open_pool, tasks, tools, verbs
+from worker.state.index import tasks, tool_actions, tools
+from worker.state.postgres import open_pool
 from worker.tokens.keywords import VERSION
 
 NODES = f"/api/projects/{PROJECT}/nodes"
@@ -347,8 +348,8 @@ def test_retry_lists_where_the_last_task_did_not(database_url: str) -> None:
         wanted = tools.NewIndex("walks", source, "nowhere", IndexSettings.model_validate(settings), "lancedb", "store")
         tool, task = tools.create(pool, wanted, name="", config=ToolConfig())
         assert task is not None
-        verbs.cancel(pool, tool)
-        retry = verbs.retry(pool, tool)
+        tool_actions.cancel(pool, tool)
+        retry = tool_actions.retry(pool, tool)
         assert retry is not None
         assert retry.listing
         row = tasks.newest_of_tool(pool, tool)

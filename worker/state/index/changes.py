@@ -17,7 +17,8 @@ from psycopg.rows import class_row
 
 from schemas.status import TaskKind
 from schemas.tool import IndexSettings
-from worker.state import Pool, handover, load, tasks
+from worker.state.index import index_switch, tasks
+from worker.state.postgres import Pool, load
 
 #: A run waits until a folder has been quiet for so long, but no longer than `PATIENCE` for the first change.
 QUIET = timedelta(seconds=2)
@@ -27,7 +28,7 @@ MAX_SCHEDULED, MAX_DUE = 100, 50
 #: Runs of an index whose rows are kept, where they start by themselves.
 KEPT_RUNS = 1000
 
-_SQL = load("watch")
+_SQL = load("index/changes")
 _WAIT = {"quiet": QUIET, "patience": PATIENCE}
 
 
@@ -110,7 +111,7 @@ def start(pool: Pool, index_id: UUID, rest: timedelta) -> Started | None:
     """
     values = {"index_id": index_id, "rest": rest}
     with pool.connection() as connection:
-        if not handover.try_lock_index(connection, index_id):
+        if not index_switch.try_lock_index(connection, index_id):
             return None
         if not connection.execute(_SQL["take"], values).rowcount:
             return None

@@ -11,9 +11,9 @@ from psycopg import Connection
 from psycopg.rows import dict_row
 
 from schemas.document import Definition, Reference
-from worker.state import Pool, load, reading
+from worker.state.postgres import Pool, load, reading
 
-_SQL = load("symbols")
+_SQL = load("search/symbols")
 
 #: Behind every other character that a name can have.
 _LAST = "\U0010ffff"

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from psycopg.rows import dict_row
 
-from worker.state import Pool, load
+from worker.state.postgres import Pool, load
 
 #: Items of an answer, and calls of one level; calls of one name, or in one definition, that they are taken from.
 MAX_CALLS, _MAX_CONSIDERED = 500, 5000
@@ -21,7 +21,7 @@ MAX_CALLS, _MAX_CONSIDERED = 500, 5000
 #: Definitions of one name are counted up to here.
 _MAX_COUNTED = 100
 
-_SQL = load("calls")
+_SQL = load("search/call_graph")
 
 Row = dict[str, Any]
 

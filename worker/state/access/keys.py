@@ -9,9 +9,9 @@ from uuid import UUID, uuid4
 
 from psycopg.rows import dict_row
 
-from worker.state import Pool, load, reading
+from worker.state.postgres import Pool, load, reading
 
-_SQL = load("keys")
+_SQL = load("access/keys")
 
 
 def create(pool: Pool, project_id: str, name: str) -> tuple[UUID, str]:

@@ -8,9 +8,9 @@ from uuid import UUID
 
 from psycopg.rows import dict_row
 
-from worker.state import Pool, load
+from worker.state.postgres import Pool, load
 
-_SQL = load("pieces")
+_SQL = load("search/snippets")
 
 Row = dict[str, Any]
 

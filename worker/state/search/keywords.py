@@ -19,7 +19,7 @@ from psycopg.errors import QueryCanceled
 from psycopg.sql import Identifier
 
 from schemas.errors import StoreUnavailable
-from worker.state import Pool, load
+from worker.state.postgres import Pool, load
 from worker.tokens.keywords import asked_words, code_words
 
 Field = Literal["text", "code"]
@@ -38,7 +38,7 @@ REMEMBERED_S, MIN_REMEMBERED = 600, 50
 #: Seconds a statement may take: less than a caller's connection waits for an answer.
 TIMEOUT_S = 3
 
-_SQL, _FILTERS = load("keywords"), load("filters")
+_SQL, _FILTERS = load("search/keywords"), load("index/filters")
 _COLUMNS = {"text": Identifier("keywords"), "code": Identifier("code")}
 
 _lock = Lock()

@@ -7,9 +7,9 @@ from typing import Any
 
 from psycopg import Connection
 
-from worker.state import APPLICATION, IDLE, Pool, load, reading
+from worker.state.postgres import APPLICATION, IDLE, Pool, load, reading
 
-_SQL = load("backends")
+_SQL = load("silent_backends")
 
 
 def reap(pool: Pool, silence: timedelta = timedelta(seconds=IDLE)) -> list[int]:

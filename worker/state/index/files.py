@@ -16,8 +16,9 @@ from psycopg.types.json import Jsonb
 from schemas.document import Entry
 from schemas.errors import LeaseLost
 from schemas.status import FileStatus, Reason
-from worker.state import Pool, backends, load, reading
-from worker.state.tasks import LEASE
+from worker.state import silent_backends
+from worker.state.index.tasks import LEASE
+from worker.state.postgres import Pool, load, reading
 
 #: Processes that a file may end before it is given up.
 MAX_CRASHES = 3
@@ -26,8 +27,8 @@ MAX_DEATHS = 20
 #: UTF-8 bytes of a path: an index row of Postgres holds 2,704 in all, and one file must not stop its folder.
 _MAX_PATH = 2000
 
-_SQL = load("files")
-_TASKS = load("tasks")
+_SQL = load("index/files")
+_TASKS = load("index/tasks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,7 @@ def too_many_vanished(pool: Pool, *, task_id: UUID, index_id: UUID) -> bool:
 def vanished(pool: Pool, *, task_id: UUID, index_id: UUID) -> Iterator[bytes]:
     """Keys of the known files that are missing from a whole listing, in order."""
     with pool.connection() as connection, connection.cursor(name="vanished") as cursor:
-        backends.take_time(connection)
+        silent_backends.take_time(connection)
         for (key,) in cursor.execute(_SQL["vanished"], {"task_id": task_id, "index_id": index_id}):
             yield key
 

@@ -12,11 +12,11 @@ from psycopg.rows import dict_row
 from schemas.errors import FolderGone
 from schemas.source import S3Source
 from worker.machine.paths import real_path
-from worker.state import Pool, load, reading
+from worker.state.postgres import Pool, load, reading
 
 S3 = "s3://"
 
-_SQL = load("grants")
+_SQL = load("access/grants")
 
 
 def add(pool: Pool, project_id: str, place: str) -> bool:

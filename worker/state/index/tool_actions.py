@@ -11,14 +11,15 @@ from psycopg.types.json import Jsonb
 from schemas.errors import NotFound
 from schemas.status import TaskKind
 from schemas.tool import ToolConfig
-from worker.state import Pool, handover, load, tasks, tools, watch
-from worker.state.handover import Held
-from worker.state.tasks import Retry
-from worker.state.tools import NewIndex
+from worker.state.index import changes, index_switch, tasks, tools
+from worker.state.index.index_switch import Held
+from worker.state.index.tasks import Retry
+from worker.state.index.tools import NewIndex
+from worker.state.postgres import Pool, load
 
 CANCELLED = "The change was cancelled."
 
-_SQL = load("tools")
+_SQL = load("index/tools")
 
 
 def reindex(pool: Pool, tool_id: UUID, *, full: bool, allow_removals: bool) -> UUID | None:
@@ -47,9 +48,9 @@ def cancel(pool: Pool, tool_id: UUID) -> None:
     """End the task over the tool's index, and give up the one that is being built for it. Raises `NotFound`."""
     with pool.connection() as connection:
         held = _hold(connection, tool_id)
-        handover.end_update(connection, held, CANCELLED)
+        index_switch.end_update(connection, held, CANCELLED)
         tasks.cancel(connection, held.index_id)
-        watch.forget(connection, held.index_id)
+        changes.forget(connection, held.index_id)
 
 
 def retry(pool: Pool, tool_id: UUID) -> Retry | None:
@@ -85,17 +86,17 @@ def change_config(pool: Pool, tool_id: UUID, config: ToolConfig, wanted: NewInde
             return None
         if wanted.identity == held.identity:
             if config.auto_reindex:
-                watch.follow_from_now(connection, tool_id)
+                changes.follow_from_now(connection, tool_id)
             connection.execute(_SQL["set_config"], values)
-            handover.end_update(connection, held)
+            index_switch.end_update(connection, held)
             return None
         return _build(connection, held, wanted, stored)
 
 
 def _build(connection: Connection[Any], held: Held, wanted: NewIndex, config: Jsonb) -> UUID | None:
     index_id, _ = tools.find_or_make(connection, wanted)
-    handover.end_update(connection, held)
-    handover.begin_update(connection, held.id, index_id, config)
+    index_switch.end_update(connection, held)
+    index_switch.begin_update(connection, held.id, index_id, config)
     return tasks.create(
         connection,
         tool_id=held.id,
@@ -106,7 +107,7 @@ def _build(connection: Connection[Any], held: Held, wanted: NewIndex, config: Js
 
 
 def _hold(connection: Connection[Any], tool_id: UUID) -> Held:
-    held = handover.lock_tool(connection, tool_id)
+    held = index_switch.lock_tool(connection, tool_id)
     if held is None:
         raise NotFound("The tool was deleted meanwhile.")
     return held

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from psycopg.rows import class_row
 
-from worker.state import Pool, load
+from worker.state.postgres import Pool, load
 
 #: The pauses between two looks at a name grow with the time since its index went, from the first to the longest.
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=10), timedelta(weeks=1)
@@ -20,7 +20,7 @@ WATCHED = timedelta(days=180)
 #: Names that one sweep looks at.
 MAX_NAMES = 20
 
-_SQL = load("names")
+_SQL = load("index/namespaces")
 
 
 @dataclass(frozen=True, slots=True)

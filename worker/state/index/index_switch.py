@@ -11,12 +11,12 @@ from psycopg import Connection
 from psycopg.rows import class_row
 
 from schemas.status import TaskStatus
-from worker.state import be_patient, load
+from worker.state.postgres import be_patient, load
 
 #: What a query that began before the switch still reads of the old index: the longest an answer may take, and more.
 LINGER = timedelta(seconds=30)
 
-_SQL = load("handover")
+_SQL = load("index/index_switch")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,12 @@ from uuid import UUID
 
 import psycopg
 
-from worker.state import Pool, load
+from worker.state.postgres import Pool, load
 
 #: The pause after a first failure, and the longest.
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=2), timedelta(minutes=5)
 
-_SQL = load("upkeep")
+_SQL = load("index/delete_queue")
 
 
 def put_off(pool: Pool, index_id: UUID) -> None:

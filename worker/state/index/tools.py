@@ -21,9 +21,10 @@ from psycopg.types.json import Jsonb
 from schemas.source import AnySource, NodesSource
 from schemas.status import TaskKind
 from schemas.tool import IndexSettings, ToolConfig
-from worker.state import Pool, be_patient, handover, load, names, reading, tasks
-from worker.state.chunks import LATE_WRITE
-from worker.state.upkeep import LONGEST_PAUSE
+from worker.state.index import index_switch, namespaces, tasks
+from worker.state.index.chunks import LATE_WRITE
+from worker.state.index.delete_queue import LONGEST_PAUSE
+from worker.state.postgres import Pool, be_patient, load, reading
 
 #: Turbopuffer's limit for the name of a namespace.
 MAX_NAMESPACE = 128
@@ -32,7 +33,7 @@ TREE = ".tree"
 #: Seconds after which a purge leaves the rest to the next sweep, for which others wait.
 PURGE_SECONDS = 0.5
 
-_SQL = load("tools")
+_SQL = load("index/tools")
 _PLAIN = re.compile(r"[A-Za-z0-9-]{1,48}|h\.[0-9a-f]{32}")
 
 
@@ -123,7 +124,7 @@ def create(pool: Pool, wanted: NewIndex, *, name: str, config: ToolConfig) -> tu
     """Index (or find it), tool and task in one transaction: the tool's id, and the task's unless one is running."""
     tool_id = uuid4()
     with pool.connection() as connection:
-        handover.lock_project(connection, wanted.project_id)
+        index_switch.lock_project(connection, wanted.project_id)
         index_id, is_new = find_or_make(connection, wanted)
         connection.execute(
             _SQL["insert_tool"],
@@ -210,13 +211,13 @@ def searchable(pool: Pool, project_id: str, tool_ids: Sequence[UUID] | None = No
 def delete(pool: Pool, tool_id: UUID) -> None:
     """Delete a tool, and bury its indexes, unless another tool refers to them."""
     with pool.connection() as connection:
-        held = handover.lock_tool(connection, tool_id)
+        held = index_switch.lock_tool(connection, tool_id)
         if held is None:
             return
         connection.execute(_SQL["delete_tool"], {"tool_id": tool_id})
         for index_id in (held.index_id, held.next_index_id):
             if index_id is not None:
-                handover.bury(connection, index_id)
+                index_switch.bury(connection, index_id)
 
 
 def delete_project(pool: Pool, project_id: str) -> list[str]:
@@ -256,6 +257,6 @@ def purge(pool: Pool, index_id: UUID, *, final: bool) -> bool:
     deadline = time.monotonic() + PURGE_SECONDS
     while steps and time.monotonic() < deadline:
         with suppress(LockNotAvailable), pool.connection() as connection:
-            if not connection.execute(_SQL[steps[0]], {"index_id": index_id, "pause": names.FIRST_PAUSE}).rowcount:
+            if not connection.execute(_SQL[steps[0]], {"index_id": index_id, "pause": namespaces.FIRST_PAUSE}).rowcount:
                 steps.pop(0)
     return not steps

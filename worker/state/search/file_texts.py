@@ -11,14 +11,15 @@ from psycopg.rows import class_row, dict_row
 
 from schemas.document import Entry
 from schemas.status import FileStatus
-from worker.state import Pool, backends, load, reading
+from worker.state import silent_backends
+from worker.state.postgres import Pool, load, reading
 
 #: Bytes and files whose text is held at a time.
 _BATCH_BYTES, _BATCH_FILES = 4_000_000, 200
 #: Rows that are fetched at a time.
 _PAGE = 1_000
 
-_SQL = load("texts")
+_SQL = load("search/file_texts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def stored(
     """
     values = {"index_id": index_id, "but_types": None if but_types is None else list(but_types), "below": below}
     with pool.connection() as connection, connection.cursor(name="stored", row_factory=class_row(Stored)) as cursor:
-        backends.take_time(connection)
+        silent_backends.take_time(connection)
         for batch in _batches(filter(wanted, cursor.execute(_SQL["stored"], values))):
             pieces: dict[UUID, list[dict[str, Any]]] = {file.id: [] for file in batch}
             rows = connection.cursor(row_factory=dict_row).execute(_SQL["pieces"], {"files": list(pieces)})

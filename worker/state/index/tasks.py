@@ -14,7 +14,8 @@ from psycopg.sql import SQL
 
 from schemas.errors import FoldexError
 from schemas.status import TaskKind, TaskStatus
-from worker.state import Pool, handover, load, reading
+from worker.state.index import index_switch
+from worker.state.postgres import Pool, load, reading
 
 #: A worker that does not renew its leases for so long is taken for dead.
 LEASE = timedelta(seconds=8)
@@ -32,7 +33,7 @@ MAX_FAULTS = 40
 #: The longest that a message is ever put off.
 LONGEST_WAIT = timedelta(minutes=10)
 
-_SQL = load("tasks")
+_SQL = load("index/tasks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,8 +246,8 @@ def refresh(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = True) -> 
         # asked before the counting: outcomes that come between the two would be in the task's end and not in its counts
         complete = connection.execute(_SQL["complete"], values).fetchone() is not None
         if complete and wait:
-            handover.lock_index(connection, index_id)
-        elif complete and not handover.try_lock_index(connection, index_id):
+            index_switch.lock_index(connection, index_id)
+        elif complete and not index_switch.try_lock_index(connection, index_id):
             return None
         if complete or connection.execute(_SQL["due"], values).fetchone() is not None:
             connection.execute(_SQL["refresh"], values)
@@ -256,7 +257,7 @@ def refresh(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = True) -> 
 def fail(pool: Pool, task_id: UUID, index_id: UUID, error: FoldexError) -> Closed | None:
     """End a task that cannot go on; what is live stays searchable, and open files wait for the next task."""
     with pool.connection() as connection:
-        handover.lock_index(connection, index_id)
+        index_switch.lock_index(connection, index_id)
         return _stop(connection, task_id, index_id, TaskStatus.ERROR, error)
 
 
@@ -287,7 +288,7 @@ def _closed(connection: Connection[Any], query: SQL, values: dict[str, Any]) -> 
     if ended is None:
         return None
     connection.execute(_SQL["clear_listing"], {"task_id": ended["id"]})
-    lives_on = handover.settle(connection, ended["index_id"], TaskStatus(ended["status"]), ended["error"])
+    lives_on = index_switch.settle(connection, ended["index_id"], TaskStatus(ended["status"]), ended["error"])
     again = ended["rerun"] and lives_on
     return Closed(ended["tool_id"], _further(connection, ended) if again else None)
 

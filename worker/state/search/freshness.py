@@ -9,10 +9,10 @@ from uuid import UUID
 from psycopg.rows import class_row
 
 from schemas.document import Entry
-from worker.state import Pool, load, reading
-from worker.state.files import file_id, fitting
+from worker.state.index.files import file_id, fitting
+from worker.state.postgres import Pool, load, reading
 
-_SQL = load("freshness")
+_SQL = load("search/freshness")
 
 
 @dataclass(frozen=True, slots=True)

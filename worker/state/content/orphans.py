@@ -9,14 +9,14 @@ from typing import Any
 from psycopg import Connection
 
 from schemas.errors import Conflict
-from worker.state import Pool, load
+from worker.state.postgres import Pool, load
 
 #: Time between two runs that delete strays.
 EVERY = timedelta(minutes=5)
 #: What could not be deleted is tried again after so long.
 PAUSE = timedelta(minutes=5)
 
-_SQL = load("strays")
+_SQL = load("content/orphans")
 
 
 def announce(pool: Pool, keys: Sequence[str], grace: timedelta) -> None:

@@ -12,9 +12,10 @@ from psycopg import Connection
 from psycopg.rows import class_row, dict_row
 
 from schemas.errors import LeaseLost
-from worker.state import Pool, handover, load, reading, tasks
-from worker.state.cache import Owner
-from worker.state.chunks import LATE_WRITE
+from worker.state.index import index_switch, tasks
+from worker.state.index.chunks import LATE_WRITE
+from worker.state.index.embedding_cache import Owner
+from worker.state.postgres import Pool, load, reading
 
 #: The sweep deletes a vector for the last time after `LATE_WRITE`; one that waits twice as long was forgotten.
 OVERDUE = 2 * LATE_WRITE
@@ -25,7 +26,7 @@ CHECK_PAUSE = timedelta(minutes=1)
 #: Checks that one sweep starts.
 MAX_CHECKS = 20
 
-_SQL = load("drift")
+_SQL = load("index/drift")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,7 @@ def start(pool: Pool, index_id: UUID) -> UUID | None:
     does that within seconds. Raises as `_hold`.
     """
     with pool.connection() as connection:
-        handover.lock_index(connection, index_id)
+        index_switch.lock_index(connection, index_id)
         _hold(connection, index_id, None)
         owner = connection.execute(_SQL["owner"], {"index_id": index_id}).fetchone()
         if owner is None:

@@ -11,9 +11,11 @@ from uuid import uuid4
 from psycopg import Connection
 
 from schemas.node import Refused
-from worker.state import Pool, content, handover, load, strays, watch
+from worker.state.content import nodes, orphans
+from worker.state.index import changes, index_switch
+from worker.state.postgres import Pool, load
 
-_SQL = load("uploads")
+_SQL = load("content/uploads")
 
 Path = tuple[str, ...]
 
@@ -85,13 +87,13 @@ def save(
     Raises `NotFound` and `Invalid` for the folder, `Conflict` if the upload took so long that it was given up.
     """
     with pool.connection() as connection:
-        handover.lock_project(connection, project_id)
-        root = _Node(parent_id, content.folder_path(connection, project_id, parent_id), "folder")
+        index_switch.lock_project(connection, project_id)
+        root = _Node(parent_id, nodes.folder_path(connection, project_id, parent_id), "folder")
         tree = _Tree(connection, project_id, {(): root})
         _make_folders(tree, [file.path[:-1] for file in received])
         saved, unused = _save_files(tree, received)
-        watch.nodes_changed(connection, project_id, tree.touched)
-        strays.take_back(connection, unused_keys)
+        changes.nodes_changed(connection, project_id, tree.touched)
+        orphans.take_back(connection, unused_keys)
         return saved, unused
 
 
@@ -141,13 +143,13 @@ def _save_files(tree: _Tree, received: Sequence[Received]) -> tuple[list[Saved],
             is_new = node is None and number == numbers[0]
             saved[number] = Saved(None, refused=refused) if refused else Saved(row["id"], is_new)
     used = [row["object_key"] for row in (*new, *changed)]
-    strays.claim(tree.connection, used)
+    orphans.claim(tree.connection, used)
     tree.write("insert", new)
     tree.write("update", changed)
-    strays.leave(tree.connection, replaced)
+    orphans.leave(tree.connection, replaced)
     unused = {file.key for file in received} - {*used}
     return [saved[number] for number in range(len(received))], [*replaced, *sorted(unused)]
 
 
 def _too_deep(row: dict[str, Any]) -> bool:
-    return len(row["id_path"].encode()) > content.MAX_ID_PATH
+    return len(row["id_path"].encode()) > nodes.MAX_ID_PATH

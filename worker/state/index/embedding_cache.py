@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.source import EmbedderProfile
-from worker.state import Pool, load
+from worker.state.postgres import Pool, load
 
 Vector = NDArray[np.float32]
 
@@ -22,7 +22,7 @@ EVERY = timedelta(minutes=10)
 #: Entries deleted in one transaction.
 BATCH = 5000
 
-_SQL = load("cache")
+_SQL = load("index/embedding_cache")
 _HASH = "sha256:"
 
 

@@ -11,12 +11,14 @@ from psycopg.rows import dict_row
 
 from schemas.document import told_type
 from schemas.errors import Conflict, Invalid, NotFound
-from worker.state import Pool, handover, load, strays, watch
+from worker.state.content import orphans
+from worker.state.index import changes, index_switch
+from worker.state.postgres import Pool, load
 
 #: Bytes of the ids from the root to a node: an index row of Postgres holds no more than about 2,700.
 MAX_ID_PATH = 2_000
 
-_SQL = load("content")
+_SQL = load("content/nodes")
 
 Row = dict[str, Any]
 
@@ -45,14 +47,14 @@ def id_paths(pool: Pool, project_id: str, ids: Sequence[str]) -> dict[str, str]:
 def insert(pool: Pool, project_id: str, node: Row) -> Row:
     """A new node; raises `NotFound` for its parent and `Conflict` for its id."""
     with pool.connection() as connection:
-        handover.lock_project(connection, project_id)
+        index_switch.lock_project(connection, project_id)
         path = f"{folder_path(connection, project_id, node['parent_id'])}/{node['id']}"
         _check_depth(len(path.encode()))
         _claim(connection, node["object_key"])
         created = connection.execute(_SQL["insert"], {**node, "project_id": project_id, "id_path": path})
         if not created.rowcount:
             raise Conflict(f"A node {node['id']!r} exists already in this project; choose another id, or PATCH it.")
-        watch.nodes_changed(connection, project_id, [path])
+        changes.nodes_changed(connection, project_id, [path])
         return _get(connection, project_id, node["id"])
 
 
@@ -71,7 +73,7 @@ def change(pool: Pool, project_id: str, node_id: str, place: Place | None, conte
     Raises `NotFound`, and `Invalid` for a place where it cannot be.
     """
     with pool.connection() as connection:
-        handover.lock_project(connection, project_id)
+        index_switch.lock_project(connection, project_id)
         if place is not None:
             _move(connection, _get(connection, project_id, node_id), place)
         return None if content is None else _set_content(connection, project_id, node_id, content)
@@ -81,10 +83,10 @@ def _set_content(connection: Connection[Any], project_id: str, node_id: str, con
     old = _get(connection, project_id, node_id)
     _claim(connection, content["object_key"])
     connection.execute(_SQL["set_content"], {**content, "project_id": project_id, "id": node_id})
-    watch.nodes_changed(connection, project_id, [old["id_path"]])
+    changes.nodes_changed(connection, project_id, [old["id_path"]])
     key: str | None = old["object_key"]
     if key is not None:
-        strays.leave(connection, [key])
+        orphans.leave(connection, [key])
     return key
 
 
@@ -104,21 +106,21 @@ def _move(connection: Connection[Any], node: Row, place: Place) -> None:
     values = {"project_id": project_id, "id": node_id, "name": place.name or node["name"], "parent_id": parent}
     values["type"] = type_as(node, place.name)
     connection.execute(_SQL["set_place"], values)
-    watch.nodes_changed(connection, project_id, [node["id_path"]])
+    changes.nodes_changed(connection, project_id, [node["id_path"]])
     if path != node["id_path"]:
         moved = {"project_id": project_id, "old": node["id_path"], "new": path}
         ((deepest,),) = connection.execute(_SQL["deepest_after_move"], moved).fetchall()
         _check_depth(deepest)
         connection.execute(_SQL["move_below"], moved)
-        watch.nodes_changed(connection, project_id, [path])
+        changes.nodes_changed(connection, project_id, [path])
 
 
 def delete(pool: Pool, project_id: str, node_id: str) -> list[str]:
     """Delete a node with everything below it; the keys of the objects that are not needed any more."""
     with pool.connection() as connection:
-        handover.lock_project(connection, project_id)
+        index_switch.lock_project(connection, project_id)
         node = _get(connection, project_id, node_id)
-        watch.nodes_changed(connection, project_id, [node["id_path"]])
+        changes.nodes_changed(connection, project_id, [node["id_path"]])
         rows = connection.execute(_SQL["delete"], {"project_id": project_id, "id_path": node["id_path"]}).fetchall()
         return [key for (key,) in rows]
 
@@ -133,7 +135,7 @@ def _get(connection: Connection[Any], project_id: str, node_id: str) -> Row:
 
 def _claim(connection: Connection[Any], key: str | None) -> None:
     if key is not None:
-        strays.claim(connection, [key])
+        orphans.claim(connection, [key])
 
 
 def _check_depth(length: int) -> None:

@@ -14,16 +14,16 @@ from psycopg.rows import class_row, dict_row
 
 from schemas.document import Chunk
 from schemas.errors import LeaseLost
-from worker.state import Pool, load, reading
-from worker.state.upkeep import LONGEST_PAUSE
+from worker.state.index.delete_queue import LONGEST_PAUSE
+from worker.state.postgres import Pool, load, reading
 
 #: The longest a write may still arrive after its sender gave up: the store's time-out of 15 s, times a wide margin.
 LATE_WRITE = timedelta(minutes=5)
 #: A first delete that was not confirmed by then is repeated by the sweep.
 FIRST_DELETE = timedelta(seconds=20)
 
-_SQL = load("chunks")
-_FILTERS = load("filters")
+_SQL = load("index/chunks")
+_FILTERS = load("index/filters")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Who may see which project, and what a project may read."""

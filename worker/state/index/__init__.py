@@ -1,0 +1,1 @@
+"""Rows of tools, indexes, tasks, files and chunks: what runs write."""

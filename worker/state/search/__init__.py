@@ -1,0 +1,1 @@
+"""Rows as searches read them."""
