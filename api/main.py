@@ -11,10 +11,10 @@ import structlog
 from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 
-from api import metrics, problems
-from api.gate import Gate
-from api.known import Known
-from api.routes import across, chunks, grep, health, nodes, projects, queries, symbols, tools, uploads, verbs
+from api.http import metrics, problems
+from api.http.lookup_cache import Known
+from api.http.middleware import Gate
+from api.routes import across, chunks, grep, health, nodes, projects, queries, symbols, tool_actions, tools, uploads
 from api.search import rerank
 from schemas.errors import FoldexError
 from worker.resources import Resources, preload_store
@@ -48,7 +48,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.resources = resources
     app.state.known = Known(lambda: resources.pool)
     problems.install(app)
-    for module in (tools, verbs, queries, grep, symbols, chunks, across, nodes, uploads, projects, health):
+    for module in (tools, tool_actions, queries, grep, symbols, chunks, across, nodes, uploads, projects, health):
         app.include_router(module.router)
     app.add_middleware(Gate, settings=settings, known=app.state.known)
     metrics.install(app, resources.pool)

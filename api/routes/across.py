@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from api.deps import KnownCallerDep, ResourcesDep
-from api.leaving import LeftDep
-from api.problems import RESPONSES
-from api.search import room
+from api.http import large_answers
+from api.http.dependencies import KnownCallerDep, ResourcesDep
+from api.http.disconnect import LeftDep
+from api.http.problems import RESPONSES
+from api.http.responses import written
 from api.search.across import search_across
-from api.written import written
 from schemas.across import Across, AcrossAnswer
 
 router = APIRouter(prefix="/api/search", tags=["search"], responses=RESPONSES)
@@ -19,5 +19,5 @@ router = APIRouter(prefix="/api/search", tags=["search"], responses=RESPONSES)
 def search_project(body: Across, caller: KnownCallerDep, resources: ResourcesDep, left: LeftDep) -> Response:
     """Ask several tools, or whatever covers some paths, side by side; one that fails or is slow is named."""
     caller.check(body.project_id)
-    with room.answer(body.top_k):
+    with large_answers.answer(body.top_k):
         return written(search_across(resources, body, left=left))

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from fastapi import APIRouter, Query
 
-from api.deps import IndexDep, ResourcesDep
-from api.problems import RESPONSES
+from api.http.dependencies import IndexDep, ResourcesDep
+from api.http.problems import RESPONSES
 from api.search.pieces import shown
 from schemas.errors import NotFound
 from schemas.search import Around, FileChunk

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from api.deps import IndexDep, ResourcesDep
-from api.leaving import LeftDep
-from api.problems import RESPONSES
+from api.http.dependencies import IndexDep, ResourcesDep
+from api.http.disconnect import LeftDep
+from api.http.problems import RESPONSES
 from api.search.grep import grep
 from schemas.grep import Grep, GrepAnswer
 

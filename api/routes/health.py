@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from api.deps import ResourcesDep
+from api.http.dependencies import ResourcesDep
 
 router = APIRouter(tags=["health"])
 

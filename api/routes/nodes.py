@@ -14,8 +14,8 @@ from fastapi import APIRouter, Path
 from psycopg.types.json import Json
 from pydantic_core import PydanticSerializationError, to_json
 
-from api.deps import CallerDep, ResourcesDep, needs_space
-from api.problems import RESPONSES
+from api.http.dependencies import CallerDep, ResourcesDep, needs_space
+from api.http.problems import RESPONSES
 from schemas.errors import FileError, Invalid, SourceError
 from schemas.node import NewNode, Node, NodePatch
 from worker.resources import Resources

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from api.deps import CallerDep, KnownDep, ResourcesDep
-from api.problems import RESPONSES
+from api.http.dependencies import CallerDep, KnownDep, ResourcesDep
+from api.http.problems import RESPONSES
 from schemas.errors import NotFound
 from worker.state.index import tools
 from worker.upkeep.orphans import drop

@@ -6,11 +6,12 @@ from uuid import UUID
 
 from fastapi import APIRouter, Response
 
-from api.deps import KnownIndexDep, ResourcesDep
-from api.leaving import LeftDep
-from api.problems import RESPONSES
-from api.search import room, search
-from api.written import written
+from api.http import large_answers
+from api.http.dependencies import KnownIndexDep, ResourcesDep
+from api.http.disconnect import LeftDep
+from api.http.problems import RESPONSES
+from api.http.responses import written
+from api.search import search
 from schemas.search import Answer, Query
 
 router = APIRouter(prefix="/api/tools/search", tags=["search"], responses=RESPONSES)
@@ -19,5 +20,5 @@ router = APIRouter(prefix="/api/tools/search", tags=["search"], responses=RESPON
 @router.post("/{tool_id}/query", response_model=Answer)
 def query(body: Query, tool_id: str, index: KnownIndexDep, resources: ResourcesDep, left: LeftDep) -> Response:
     """Find chunks by meaning and by words; works from the first indexed file on."""
-    with room.answer(body.top_k):
+    with large_answers.answer(body.top_k):
         return written(search(resources, UUID(tool_id), index, body, left=left))

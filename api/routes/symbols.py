@@ -7,8 +7,8 @@ from uuid import UUID
 
 from fastapi import APIRouter, Query
 
-from api.deps import IndexDep, ResourcesDep, from_cursor, to_cursor
-from api.problems import RESPONSES
+from api.http.dependencies import IndexDep, ResourcesDep, from_cursor, to_cursor
+from api.http.problems import RESPONSES
 from schemas.document import Kind, UseKind
 from schemas.errors import Invalid
 from schemas.symbol import Call, Calls, Symbol, Use

@@ -9,8 +9,18 @@ from uuid import UUID
 
 from fastapi import APIRouter, Query
 
-from api.deps import CallerDep, IndexDep, KnownDep, ResourcesDep, ToolDep, from_cursor, needs_space, of_tool, to_cursor
-from api.problems import RESPONSES
+from api.http.dependencies import (
+    CallerDep,
+    IndexDep,
+    KnownDep,
+    ResourcesDep,
+    ToolDep,
+    from_cursor,
+    needs_space,
+    of_tool,
+    to_cursor,
+)
+from api.http.problems import RESPONSES
 from api.text import file_text
 from schemas.errors import Invalid, NotFound, SourceError
 from schemas.search import MAX_NAMES

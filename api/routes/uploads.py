@@ -11,10 +11,10 @@ from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
-from api.deps import CallerDep, ResourcesDep, needs_space
-from api.multipart import MAX_LINE, Multipart
-from api.names import MAX_DEPTH, clean_path
-from api.problems import RESPONSES
+from api.http.dependencies import CallerDep, ResourcesDep, needs_space
+from api.http.multipart import MAX_LINE, Multipart
+from api.http.problems import RESPONSES
+from api.http.upload_names import MAX_DEPTH, clean_path
 from api.routes.nodes import ProjectId, announced
 from schemas.document import extension, told_type
 from schemas.errors import Invalid, SourceError, TooLarge

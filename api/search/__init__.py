@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from api.leaving import Left
+from api.http.disconnect import Left
 from api.search.candidates import Candidate, ranked
 from api.search.covered import coverage
 from api.search.filters import check_some, narrow

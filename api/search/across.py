@@ -12,7 +12,7 @@ from threading import Event
 import structlog
 from psycopg import DataError
 
-from api.leaving import CallerLeft, Left
+from api.http.disconnect import CallerLeft, Left
 from api.search import search
 from api.search.embedding import embed_queries
 from api.search.filters import Within, said_of

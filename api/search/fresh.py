@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from api.leaving import Left
+from api.http.disconnect import Left
 from schemas.errors import SourceError
 from schemas.search import Note, Refresh
 from worker import app as queue

@@ -11,7 +11,7 @@ from typing import Literal
 import structlog
 from psycopg import OperationalError
 
-from api.leaving import Left
+from api.http.disconnect import Left
 from api.search.embedding import embed_queries
 from api.search.filters import Narrowed
 from api.search.trace import Course

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-from api.leaving import Left
+from api.http.disconnect import Left
 from api.search.chosen import glob_of
 from api.search.grep.fallback import any_of, as_far_as_there, best_lines, hit_of, words_of
 from api.search.grep.folder import Text, TimeOver

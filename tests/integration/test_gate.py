@@ -14,7 +14,7 @@ import orjson
 import pytest
 import uvicorn
 
-from api import gate
+from api.http import middleware
 from tests.integration.test_keys import new_key
 from tests.service import PROJECT, TOOLS, NewService, Service, another_api, eventually, service
 from worker.settings import LOCAL_MODEL
@@ -153,9 +153,9 @@ def test_a_connection_whose_headers_never_end_is_closed(monkeypatch: pytest.Monk
         await send({"type": "http.response.start", "status": 204, "headers": []})
         await send({"type": "http.response.body"})
 
-    monkeypatch.setattr(gate, "HEADER_SECONDS", 0.5)
+    monkeypatch.setattr(middleware, "HEADER_SECONDS", 0.5)
     config = uvicorn.Config(
-        app, port=0, http=gate.TimedProtocol, lifespan="off", log_config=None, timeout_keep_alive=60
+        app, port=0, http=middleware.TimedProtocol, lifespan="off", log_config=None, timeout_keep_alive=60
     )
     server = uvicorn.Server(config)
     thread = Thread(target=server.run, daemon=True)

@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 import pytest
 import structlog
 
-from api.metrics import Backlog
+from api.http.metrics import Backlog
 from tests.integration.test_leases import FILES, new_task
 from worker.app import MAX_SLICES
 from worker.resources import Resources

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from fastapi.testclient import TestClient
 
-from api.known import Kept
+from api.http.lookup_cache import Kept
 from api.main import create_app
 from tests.integration.test_keys import call, foldex, new_key
 from tests.service import TOOLS, NewService, Service, checked, eventually, service

@@ -9,9 +9,9 @@ from uuid import uuid4
 import pytest
 from fastapi.testclient import TestClient
 
+from api.http.multipart import MAX_LINE
+from api.http.upload_names import MAX_DEPTH
 from api.main import create_app
-from api.multipart import MAX_LINE
-from api.names import MAX_DEPTH
 from api.routes.uploads import MAX_FIELD, PATIENCE
 from worker.settings import LOCAL_MODEL, Settings
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from api.__main__ import main
+from api.cli.commands import main
 from api.main import create_app
 from schemas.status import Reason
 from schemas.tool import ToolConfig

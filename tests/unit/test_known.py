@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from threading import Event, Thread
 
-from api.known import Kept
+from api.http.lookup_cache import Kept
 
 
 class Truth:

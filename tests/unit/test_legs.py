@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from psycopg_pool import PoolTimeout
 
-from api.leaving import CallerLeft, Left
+from api.http.disconnect import CallerLeft, Left
 from api.search import legs
 from api.search.filters import Narrowed
 from api.search.legs import NEAREST, Kind, Ranking, Search, rankings

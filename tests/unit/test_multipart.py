@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from api.multipart import MAX_LINE, Multipart
+from api.http.multipart import MAX_LINE, Multipart
 from schemas.errors import Invalid
 
 

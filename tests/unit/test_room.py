@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from api.search.room import LARGE, Room
+from api.http.large_answers import LARGE, Room
 from schemas.errors import SearchBusy
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.deps import from_cursor, to_cursor
+from api.http.dependencies import from_cursor, to_cursor
 from api.search.chosen import Chosen, folder_of, told_shortly
 from api.search.filters import Narrowed
 from api.search.fusion import ranks_and_values, reciprocal_ranks

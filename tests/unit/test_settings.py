@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from api.__main__ import run
+from api.cli.commands import run
 from schemas.errors import Invalid
 from worker.settings import RANKING_WEIGHTS, Settings
 

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 from psycopg_pool import PoolTimeout
 
-from api.leaving import CallerLeft, Left
+from api.http.disconnect import CallerLeft, Left
 from api.search.across import Found, Job, _embed, _notes, check_answered, side_by_side
 from api.search.merge import Part
 from schemas.errors import EmbeddingUnauthorized, FilterMatchesNothing, FoldexError, StoreRefused, StoreUnavailable

@@ -9,8 +9,8 @@ from uuid import UUID, uuid4
 import numpy as np
 import pytest
 
-from api.leaving import Left
-from api.metrics import Backlog
+from api.http.disconnect import Left
+from api.http.metrics import Backlog
 from api.search import MAX_DEPTH, search
 from api.search.chosen import MAX_IDS, choose
 from api.search.filters import narrow

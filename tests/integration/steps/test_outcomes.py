@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from api.leaving import Left
+from api.http.disconnect import Left
 from api.search import search
 from schemas.errors import FileError, FolderGone
 from schemas.search import Query

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from api.fsck import run
+from api.cli.fsck import run
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.service import Service, eventually
 from worker.resources import Resources

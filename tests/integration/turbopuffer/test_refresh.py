@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 import orjson
 import pytest
 
-from api.leaving import CallerLeft, Left
+from api.http.disconnect import CallerLeft, Left
 from api.search.fresh import refresh
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.fakes.hold import Hold

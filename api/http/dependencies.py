@@ -12,8 +12,8 @@ import orjson
 from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
 
-from api.gate import looked_up, sent_key, unauthorized
-from api.known import Known
+from api.http.lookup_cache import Known
+from api.http.middleware import looked_up, sent_key, unauthorized
 from schemas.errors import Invalid, NotFound
 from worker.resources import Resources
 from worker.state.access import keys

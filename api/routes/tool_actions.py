@@ -14,8 +14,8 @@ from fastapi.responses import StreamingResponse
 from psycopg import OperationalError
 from pydantic import TypeAdapter
 
-from api.deps import ResourcesDep, ToolDep, needs_space
-from api.problems import RESPONSES
+from api.http.dependencies import ResourcesDep, ToolDep, needs_space
+from api.http.problems import RESPONSES
 from api.routes.tools import found, shown_status, shown_tool, wanted_index
 from schemas.source import AnySource
 from schemas.tool import Reindex, Status, Tool, ToolConfig, ToolPatch

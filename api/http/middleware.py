@@ -17,8 +17,8 @@ from psycopg import OperationalError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from api import problems
-from api.known import Kept, Key, Known, Value
+from api.http import problems
+from api.http.lookup_cache import Kept, Key, Known, Value
 from schemas.errors import BodyTooSlow, CrossSite, FoldexError, NotLoopback, TooLarge, Unauthorized
 from worker.machine.privacy import names_loopback
 from worker.settings import Settings

@@ -14,7 +14,7 @@ from psycopg import DataError, OperationalError
 from psycopg.errors import ProgramLimitExceeded
 from starlette.exceptions import HTTPException
 
-from api.leaving import CallerLeft
+from api.http.disconnect import CallerLeft
 from schemas.errors import DiskFull, FoldexError
 from schemas.search import Problem
 from worker.machine.disk_space import means_full

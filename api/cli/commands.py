@@ -1,0 +1,274 @@
+"""The command line: `foldex --help`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import UUID
+
+import click
+from psycopg import OperationalError
+
+from schemas.errors import FoldexError
+from worker import logs
+from worker.machine.privacy import close_home, keep_private
+from worker.settings import Settings
+from worker.state.postgres import Pool
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option("0.1.0", prog_name="foldex")
+def main() -> None:
+    """Turn a folder into something that can be searched."""
+
+
+@main.command()
+def serve() -> None:
+    """Answer HTTP on API_HOST and API_PORT.
+
+    The database is brought up to date first.
+    """
+    import uvicorn
+
+    from api.http.middleware import TimedProtocol
+    from api.main import create_app
+    from worker.state.migrate import migrate
+
+    settings = Settings()
+    if settings.auth == "off" and settings.api_host not in {"127.0.0.1", "localhost", "::1"}:
+        raise click.ClickException("AUTH=off is for this machine only: set AUTH=on, or API_HOST=127.0.0.1.")
+    keep_private()
+    close_home(settings.foldex_home)
+    logs.configure(settings.log_level)
+    migrate(settings.database_url)
+    app = create_app(settings)
+    uvicorn.run(
+        app,
+        host=settings.api_host,
+        port=settings.api_port,
+        http=TimedProtocol,
+        log_config=None,
+        access_log=False,
+        # events may be listened to for hours; their readers connect again
+        timeout_graceful_shutdown=5,
+    )
+    # everyone was answered or given up: a thread whose provider hangs would keep the process for as long as that does
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+@main.command()
+def watch() -> None:
+    """Watch the folders of tools with `config.watch`.
+
+    Of several such processes one does.
+    """
+    import signal
+    from threading import Event
+
+    from worker.upkeep.watch import run as watch_folders
+
+    settings, stop = Settings(), Event()
+    keep_private()
+    logs.configure(settings.log_level)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    watch_folders(settings, stop)
+
+
+@main.command()
+def up() -> None:
+    """Run everything on this machine until Ctrl-C.
+
+    Postgres, Redis, API, workers, beat, watch and Flower.
+    """
+    from api.stack import StackError
+    from api.stack import up as run
+
+    keep_private()
+    try:
+        run(Settings(), click.echo)
+    except StackError as error:
+        raise click.ClickException(str(error)) from error
+
+
+@main.command()
+@click.option("--folder", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Folder to index.")
+@click.option("--query", "queries", multiple=True, help="What to look for; may be given several times.")
+def demo(folder: Path | None, queries: tuple[str, ...]) -> None:
+    """Start everything, index a folder, show answers, and stop.
+
+    Without a folder this repository is indexed.
+    """
+    from api.cli.demo import run
+    from api.stack import StackError
+
+    keep_private()
+    try:
+        sys.exit(run(Settings(), folder, queries))
+    except StackError as error:
+        raise click.ClickException(str(error)) from error
+
+
+@main.command()
+def migrate() -> None:
+    """Bring the database's tables up to this release."""
+    from worker.state.migrate import migrate as run
+
+    run(Settings().database_url)
+    click.echo("The database is up to date.")
+
+
+@main.command()
+@click.argument("tool_id", type=click.UUID, required=False)
+@click.option("--all", "every", is_flag=True, help="Every index there is.")
+@click.option("--repair", is_flag=True, help="Mend what differs.")
+def fsck(tool_id: UUID | None, every: bool, repair: bool) -> None:
+    """Compare the vectors of TOOL_ID with Postgres, id by id.
+
+    The status is 1 if they differ and were not mended.
+    """
+    if every == (tool_id is not None):
+        raise click.UsageError("Name a tool, or say --all.")
+    from api.cli.fsck import run
+
+    settings = _settings()
+    logs.configure("ERROR")
+    sys.exit(not run(settings, tool_id, repair=repair, say=click.echo))
+
+
+@main.group()
+def keys() -> None:
+    """API keys; each belongs to one project."""
+
+
+@keys.command("create")
+@click.argument("project_id")
+@click.option("--name", default="", help="What the key is for.")
+def create_key(project_id: str, name: str) -> None:
+    """Make a key for PROJECT_ID and show it, once."""
+    if not project_id.strip():
+        raise click.UsageError("A key belongs to a project: name one.")
+    from worker.state.access import keys as rows
+
+    with _database() as pool:
+        key_id, key = rows.create(pool, project_id, name)
+    click.echo(f"{key}\n", nl=False)
+    click.echo(f"Key {key_id} of project {project_id}. It is not shown again.", err=True)
+
+
+@keys.command("list")
+@click.argument("project_id", required=False)
+def list_keys(project_id: str | None) -> None:
+    """List the keys of PROJECT_ID, or of all projects."""
+    from worker.state.access import keys as rows
+
+    with _database() as pool:
+        for row in rows.page(pool, project_id):
+            state = f"revoked {row['revoked_at']:%Y-%m-%d}" if row["revoked_at"] else "valid"
+            click.echo(f"{row['id']}  {row['project_id']}  {state}  {row['created_at']:%Y-%m-%d}  {row['name']}")
+
+
+@keys.command("revoke")
+@click.argument("key_id", type=click.UUID)
+def revoke_key(key_id: UUID) -> None:
+    """End the key with the id KEY_ID at once."""
+    from worker.state.access import keys as rows
+
+    with _database() as pool:
+        if not rows.revoke(pool, key_id):
+            raise click.ClickException(f"There is no valid key {key_id}; `foldex keys list` shows them.")
+    click.echo(f"Key {key_id} is revoked.")
+
+
+@main.group()
+def grants() -> None:
+    """Folders and buckets that a project may read.
+
+    Its own nodes need none, and with AUTH=off nothing does.
+    """
+
+
+@grants.command("add")
+@click.argument("project_id")
+@click.argument("place")
+def add_grant(project_id: str, place: str) -> None:
+    """Let PROJECT_ID read PLACE and all below it.
+
+    PLACE is an absolute path or s3://bucket/prefix. A path must also lie below LOCAL_SOURCE_ROOTS.
+    """
+    from worker.state.access import grants as rows
+
+    with _database() as pool, _place():
+        added = rows.add(pool, project_id, place)
+    click.echo(f"Project {project_id} may {'now' if added else 'already'} read {place}.")
+
+
+@grants.command("list")
+@click.argument("project_id", required=False)
+def list_grants(project_id: str | None) -> None:
+    """List the grants of PROJECT_ID, or of all projects."""
+    from worker.state.access import grants as rows
+
+    with _database() as pool:
+        for row in rows.page(pool, project_id):
+            click.echo(f"{row['project_id']}  {row['place']}  {row['created_at']:%Y-%m-%d}")
+
+
+@grants.command("remove")
+@click.argument("project_id")
+@click.argument("place")
+def remove_grant(project_id: str, place: str) -> None:
+    """Take PLACE from PROJECT_ID; what is indexed of it stays searchable until its tools are deleted."""
+    from worker.state.access import grants as rows
+
+    with _database() as pool, _place():
+        if not rows.remove(pool, project_id, place):
+            raise click.ClickException(
+                f"Project {project_id} has no grant of {place}; `foldex grants list` shows them."
+            )
+    click.echo(f"Project {project_id} may no longer read {place}.")
+
+
+@contextmanager
+def _place() -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise click.UsageError("PLACE is an absolute path, or s3://bucket/prefix.") from error
+
+
+@contextmanager
+def _database() -> Iterator[Pool]:
+    """The database, brought up to date: the first key may be made before anything else ran."""
+    from worker.state.migrate import migrate
+    from worker.state.postgres import open_pool
+
+    url = _settings().database_url
+    migrate(url)
+    with open_pool(url) as pool:
+        yield pool
+
+
+def _settings() -> Settings:
+    """The environment's, and beside them those of the embedded stack that is up."""
+    from api.stack import environment
+
+    settings = Settings()
+    stack = {name.lower(): value for name, value in environment(settings.foldex_home).items()}
+    missing = (Settings.model_fields.keys() & stack.keys()) - settings.model_fields_set
+    return Settings.model_validate({name: stack[name] for name in missing})
+
+
+def run() -> None:
+    """The command line, with errors as the sentences they are."""
+    try:
+        main()
+    except FoldexError as problem:
+        sys.exit(f"Error: {problem.message}")
+    except OperationalError as problem:
+        sys.exit(f"Error: The database does not answer; check DATABASE_URL. {problem}")

@@ -1,0 +1,1 @@
+"""What every request passes: authentication, limits, errors and metrics."""
