@@ -15,7 +15,7 @@ from api.http import metrics, problems
 from api.http.lookup_cache import Known
 from api.http.middleware import Gate
 from api.routes import across, chunks, grep, health, nodes, projects, queries, symbols, tool_actions, tools, uploads
-from api.search import rerank
+from api.search.rank import rerank
 from schemas.errors import FoldexError
 from worker.resources import Resources, preload_store
 from worker.settings import Settings

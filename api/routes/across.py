@@ -9,7 +9,7 @@ from api.http.dependencies import KnownCallerDep, ResourcesDep
 from api.http.disconnect import LeftDep
 from api.http.problems import RESPONSES
 from api.http.responses import written
-from api.search.across import search_across
+from api.search.across.fan_out import search_across
 from schemas.across import Across, AcrossAnswer
 
 router = APIRouter(prefix="/api/search", tags=["search"], responses=RESPONSES)

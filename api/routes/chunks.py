@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query
 
 from api.http.dependencies import IndexDep, ResourcesDep
 from api.http.problems import RESPONSES
-from api.search.pieces import shown
+from api.search.text.snippets import shown
 from schemas.errors import NotFound
 from schemas.search import Around, FileChunk
 from worker.resources import Resources

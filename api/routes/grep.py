@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from api.http.dependencies import IndexDep, ResourcesDep
 from api.http.disconnect import LeftDep
 from api.http.problems import RESPONSES
-from api.search.grep import grep
+from api.search.grep.grep import grep
 from schemas.grep import Grep, GrepAnswer
 
 router = APIRouter(prefix="/api/tools/search", tags=["search"], responses=RESPONSES)

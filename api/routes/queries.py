@@ -11,7 +11,7 @@ from api.http.dependencies import KnownIndexDep, ResourcesDep
 from api.http.disconnect import LeftDep
 from api.http.problems import RESPONSES
 from api.http.responses import written
-from api.search import search
+from api.search.query.answer import search
 from schemas.search import Answer, Query
 
 router = APIRouter(prefix="/api/tools/search", tags=["search"], responses=RESPONSES)

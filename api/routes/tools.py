@@ -21,7 +21,7 @@ from api.http.dependencies import (
     to_cursor,
 )
 from api.http.problems import RESPONSES
-from api.text import file_text
+from api.search.text.file_text import file_text
 from schemas.errors import Invalid, NotFound, SourceError
 from schemas.search import MAX_NAMES
 from schemas.source import AnySource, LocalSource, NodesSource, S3Source

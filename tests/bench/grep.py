@@ -9,7 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
 
-from api.search.grep import grep, ripgrep
+from api.search.grep import ripgrep
+from api.search.grep.grep import grep
 from schemas.grep import Grep
 from tests.bench.folder import corpus
 from tests.bench.running import running

@@ -18,7 +18,7 @@ import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.main import create_app
-from api.search import legs
+from api.search.query import legs
 from worker import logs
 from worker.resources import Resources
 from worker.settings import Settings

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import pytest
 
-from api.search.rerank import Kind, reranked
+from api.search.rank.rerank import Kind, reranked
 from schemas.errors import RerankNotConfigured, RerankUnavailable
 from tests.fakes.ranker import RankerFake
 from worker.embed.litellm import warm
@@ -281,7 +281,7 @@ def test_the_likeliest_parts_have_the_querys_words() -> None:
 
 
 def test_nothing_but_the_use_imports_litellm() -> None:
-    script = "import sys, api.search.rerank; print({'litellm', 'openai'} & set(sys.modules))"
+    script = "import sys, api.search.rank.rerank; print({'litellm', 'openai'} & set(sys.modules))"
     root = Path(__file__).parents[2]
     run = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "set()"

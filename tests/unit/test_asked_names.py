@@ -8,8 +8,8 @@ from itertools import count
 
 import pytest
 
-from api.search import names
-from api.search.names import asked_names
+from api.search.rank import definition_query
+from api.search.rank.definition_query import asked_names
 
 ASKED = {
     # keywords of many languages
@@ -133,7 +133,7 @@ def seconds(texts: list[str]) -> float:
 
 
 def test_time_is_linear_in_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(names, "_MAX_READ", 1_000_000)
+    monkeypatch.setattr(definition_query, "_MAX_READ", 1_000_000)
     unique = count()
     short, long = (min(seconds(hostile(length, unique)) for _ in range(3)) for length in (5_000, 20_000))
     assert long < 10 * short + 0.05

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from api.search.whole import by_file
+from api.search.query.unembedded import by_file
 from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings
 from worker.state.index.tools import NewIndex

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.pointer import span
+from api.search.text.json_pointer import span
 from schemas.document import Chunk
 from schemas.errors import NotFound
 from schemas.source import ChunkSettings

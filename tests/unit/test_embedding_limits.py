@@ -9,8 +9,8 @@ from uuid import uuid4
 import numpy as np
 import pytest
 
-from api.search import embedding
-from api.search.embedding import KeptVectors, embed_queries
+from api.search.query import query_vectors
+from api.search.query.query_vectors import KeptVectors, embed_queries
 from schemas.errors import EmbeddingUnavailable
 from schemas.source import ChunkSettings, EmbedderProfile
 from schemas.tool import IndexSettings
@@ -54,14 +54,14 @@ def test_a_silent_provider_is_left_in_time_and_what_it_says_later_is_kept(
     resources: Resources, provider: EmbeddingsFake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = KeptVectors()
-    monkeypatch.setattr(embedding, "QUERY_SECONDS", 60.0)
+    monkeypatch.setattr(query_vectors, "QUERY_SECONDS", 60.0)
     embed_queries(resources, index(REMOTE), ["the first request imports what it needs"], kept)
-    monkeypatch.setattr(embedding, "QUERY_SECONDS", 0.3)
+    monkeypatch.setattr(query_vectors, "QUERY_SECONDS", 0.3)
     provider.holds.add("embeddings")
     began = time.monotonic()
     with pytest.raises(EmbeddingUnavailable, match=r"within 0\.3 s.*EMBEDDING_API_BASE"):
         embed_queries(resources, index(REMOTE), ["late"], kept)
     assert time.monotonic() - began < TIMEOUT / 2  # as long as the request itself would wait
     provider.holds.release()
-    key = embedding._key(resources, index(REMOTE), "late")
+    key = query_vectors._key(resources, index(REMOTE), "late")
     eventually(lambda: kept.get(key) is not None, 30)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.pointer import span
-from api.text import joined, lines_span
+from api.search.text.file_text import joined, lines_span
+from api.search.text.json_pointer import span
 from schemas.errors import NotFound
 
 

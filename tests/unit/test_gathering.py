@@ -8,7 +8,7 @@ from threading import Event
 
 import pytest
 
-from api.search.gathering import Gathering
+from api.search.query.coalesce import Gathering
 from api.stack.processes import wait_until
 from schemas.errors import EmbeddingRefused, EmbeddingUnavailable
 

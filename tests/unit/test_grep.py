@@ -19,14 +19,14 @@ from uuid import UUID
 
 import pytest
 
-from api.search import uncovered
+from api.search.across import unindexed
+from api.search.across.paths import Place
 from api.search.grep import ripgrep
 from api.search.grep.fallback import any_of, best_lines
-from api.search.grep.folder import Text, TimeOver, narrowed
+from api.search.grep.file_types import Types, _kinds
 from api.search.grep.lines import lines_after, lines_before, matching_lines, shown
 from api.search.grep.pattern import compiled_pattern
-from api.search.grep.types import Types, _kinds
-from api.search.places import Place
+from api.search.grep.scope import Text, TimeOver, narrowed
 from schemas.document import AS_WRITTEN, Content, Entry, Page
 from schemas.errors import Invalid, SourceError
 from schemas.grep import MAX_SPAN, Grep
@@ -401,10 +401,10 @@ def test_single_files_that_do_not_fit_are_no_hits_and_the_time_ends_them(monkeyp
             raise TimeOver
         yield Text(UUID(int=1), "1", place, place, place.encode())
 
-    monkeypatch.setattr(uncovered, "_single", single)
+    monkeypatch.setattr(unindexed, "_single", single)
     look = cast(Any, SimpleNamespace(resources=SimpleNamespace(settings=SimpleNamespace(unembedded_max_chars=5))))
     places = cast(Any, ["éé", "long words", "x" * 100, "three", "one", "over", "b"])
-    whole, longer = uncovered._wholes(look, places, ["one"])
+    whole, longer = unindexed._wholes(look, places, ["one"])
     assert [hit.chunk_text for hit in whole] == ["éé", "one"]
     assert longer == cast(Any, ["long words", "x" * 100, "three"])
 
@@ -448,7 +448,7 @@ def found_in(sources: dict[str, Away], *files: str) -> tuple[list[str], list[tup
     left = SimpleNamespace(event=Event(), check=nothing)
     places = [Place(f"/{n}", f"/{n}", cast(Any, n), None) for n in sources]
     places += [Place(f"/{n}", f"/{n}", cast(Any, next(iter(sources))), n.encode()) for n in files]
-    hits, notes = uncovered.uncovered_hits(
+    hits, notes = unindexed.uncovered_hits(
         *cast(Any, (resources, "p", places, asked)), until=math.inf, left=cast(Any, left)
     )
     return [hit.file_path for hit in hits], [(note.code, note.detail) for note in notes[1:]]

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from api.pointer import span
+from api.search.text.json_pointer import span
 from schemas.errors import FileError
 from schemas.jsonc import comments, is_by_hand, plain
 from schemas.source import ChunkSettings

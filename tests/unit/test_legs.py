@@ -14,10 +14,10 @@ import pytest
 from psycopg_pool import PoolTimeout
 
 from api.http.disconnect import CallerLeft, Left
-from api.search import legs
-from api.search.filters import Narrowed
-from api.search.legs import NEAREST, Kind, Ranking, Search, rankings
-from api.search.trace import Course
+from api.search.query import legs
+from api.search.query.filters import Narrowed
+from api.search.query.legs import NEAREST, Kind, Ranking, Search, rankings
+from api.search.query.trace import Course
 from schemas.errors import FoldexError, StoreUnauthorized, StoreUnavailable
 from schemas.search import Filters, Query
 from worker.state.search import keywords

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID, uuid4, uuid5
 
+from api.search.across.merge import Part, merged
 from api.search.grep.fallback import hit_of
-from api.search.grep.folder import Text
-from api.search.merge import Part, merged
+from api.search.grep.scope import Text
 
 FIRST, SECOND = uuid4(), uuid4()
 FILES = uuid4()

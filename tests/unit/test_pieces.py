@@ -8,7 +8,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.search.pieces import ELLIPSIS, grouped
+from api.search.text.snippets import ELLIPSIS, grouped
 from schemas.search import Hit
 
 FILE, OTHER = UUID(int=1), UUID(int=2)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from api.search import names
+from api.search.rank import definition_query
 from schemas import jsonc
 from worker.chunk import table
 from worker.ignore.patterns import Patterns
@@ -112,7 +112,7 @@ HOSTILE: list[tuple[str, Callable[[str], object], str]] = [
     ("blanks behind an end", lambda text: errors._LEFT_OUT["c"].search(text.encode()), "#endif" + " " * LONG + "\nx"),
     ("lines behind an end", lambda text: errors._LEFT_OUT["c"].search(text.encode()), "#endif\n" * (LONG // 7) + "x"),
     ("blanks behind a brace", lambda text: errors._closing(text.encode(), 0, len(text), b""), f"\n}}{' ' * LONG}\n.x"),
-    ("words in a query", names.asked_names, "a" * LONG),
+    ("words in a query", definition_query.asked_names, "a" * LONG),
 ]  # fmt: skip # a text a line
 
 

@@ -8,8 +8,8 @@ from uuid import uuid4
 import numpy as np
 import pytest
 
-from api.search import embedding
-from api.search.embedding import KeptVectors, embed_queries
+from api.search.query import query_vectors
+from api.search.query.query_vectors import KeptVectors, embed_queries
 from schemas.source import ChunkSettings, EmbedderProfile
 from schemas.tool import IndexSettings
 from tests.fakes.embeddings import EmbeddingsFake
@@ -27,7 +27,7 @@ def provider() -> Iterator[EmbeddingsFake]:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first request of a process imports what it needs, which may take longer than a caller would wait."""
-    monkeypatch.setattr(embedding, "QUERY_SECONDS", 60.0)
+    monkeypatch.setattr(query_vectors, "QUERY_SECONDS", 60.0)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.search.ranking import MOST_RUNS, boosted, features, most, phrases, runs, terms, thinned, wanted
+from api.search.rank.boosts import MOST_RUNS, boosted, features, most, phrases, runs, terms, thinned, wanted
 from schemas.errors import Invalid
 from schemas.search import Context
 from worker.settings import RANKING_WEIGHTS, Settings

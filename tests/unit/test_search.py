@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.http.dependencies import from_cursor, to_cursor
-from api.search.chosen import Chosen, folder_of, told_shortly
-from api.search.filters import Narrowed
-from api.search.fusion import ranks_and_values, reciprocal_ranks
+from api.search.query.file_filter import Chosen, folder_of, told_shortly
+from api.search.query.filters import Narrowed
+from api.search.rank.fusion import ranks_and_values, reciprocal_ranks
 from schemas.errors import Invalid
 from schemas.search import Filters
 from worker.ignore import compiled_glob

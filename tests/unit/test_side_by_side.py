@@ -10,8 +10,8 @@ import pytest
 from psycopg_pool import PoolTimeout
 
 from api.http.disconnect import CallerLeft, Left
-from api.search.across import Found, Job, _embed, _notes, check_answered, side_by_side
-from api.search.merge import Part
+from api.search.across.fan_out import Found, Job, _embed, _notes, check_answered, side_by_side
+from api.search.across.merge import Part
 from schemas.errors import EmbeddingUnauthorized, FilterMatchesNothing, FoldexError, StoreRefused, StoreUnavailable
 from schemas.search import Query
 

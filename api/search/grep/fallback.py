@@ -10,9 +10,9 @@ from uuid import uuid5
 
 import re2
 
-from api.search.grep.folder import Text, TimeOver, opened
 from api.search.grep.lines import Line
 from api.search.grep.pattern import Pattern
+from api.search.grep.scope import Text, TimeOver, opened
 from api.search.grep.texts import all_texts
 from schemas.document import text_hash
 from schemas.errors import SourceError

@@ -12,7 +12,6 @@ from typing import Any
 
 import re2
 
-from api.search.grep.borders import Ends, ends
 from api.search.grep.translate import (
     NO_WORD,
     across_lines,
@@ -22,6 +21,7 @@ from api.search.grep.translate import (
     matches_more,
     refuse_operations,
 )
+from api.search.grep.word_borders import Ends, ends
 from schemas.errors import Invalid
 from schemas.grep import MAX_SPAN, Grep
 

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from threading import BoundedSemaphore
 from typing import Any
 
-from api.pointer import span
 from api.search.grep import ripgrep
-from api.search.grep.disk import matching_keys, printable
-from api.search.grep.folder import Folder, Text, narrowed
-from api.text import joined
+from api.search.grep.local_files import matching_keys, printable
+from api.search.grep.scope import Folder, Text, narrowed
+from api.search.text.file_text import joined
+from api.search.text.json_pointer import span
 from schemas.document import AS_WRITTEN, Entry
 from schemas.errors import FileError, NotFound, SourceError
 from schemas.search import Note

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import pytest
 
-from api.search.pieces import grouped, with_neighbours
+from api.search.text.snippets import grouped, with_neighbours
 from schemas.search import Hit
 from tests.service import PROJECT, TOOLS, Service, checked, eventually
 from worker.settings import LOCAL_MODEL

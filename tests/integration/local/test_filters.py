@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from psycopg.sql import SQL
 
-from api.search import chosen
-from api.search.filters import Narrowed, narrow
+from api.search.query import file_filter
+from api.search.query.filters import Narrowed, narrow
 from schemas.search import Filters
 from tests.service import Service
 from worker.resources import Resources
@@ -86,7 +86,7 @@ def test_many_files_are_chosen_as_if_each_was_named(
     expected: tuple[str, ...],
 ) -> None:
     named = narrow(resources.pool, index, Filters(**filters))
-    monkeypatch.setattr(chosen, "MAX_IDS", 0)
+    monkeypatch.setattr(file_filter, "MAX_IDS", 0)
     shortly = narrow(resources.pool, index, Filters(**filters))
     assert passing(resources, index, shortly) == passing(resources, index, named) == [sorted(expected)] * 2
     if told is None:
@@ -94,4 +94,4 @@ def test_many_files_are_chosen_as_if_each_was_named(
     elif told is ...:
         assert named.chosen == shortly.chosen
     else:
-        assert shortly.chosen == chosen.Chosen(None, *told)
+        assert shortly.chosen == file_filter.Chosen(None, *told)

@@ -14,7 +14,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from api.search import grep as search
+from api.search.grep import grep as search
 from api.search.grep import pattern as patterns
 from api.search.grep import ripgrep
 from schemas.grep import Grep

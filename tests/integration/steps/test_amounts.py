@@ -11,9 +11,9 @@ import pytest
 
 from api.http.disconnect import Left
 from api.http.metrics import Backlog
-from api.search import MAX_DEPTH, search
-from api.search.chosen import MAX_IDS, choose
-from api.search.filters import narrow
+from api.search.query.answer import MAX_DEPTH, search
+from api.search.query.file_filter import MAX_IDS, choose
+from api.search.query.filters import narrow
 from schemas.errors import FolderGone
 from schemas.search import Answer, Filters, Query
 from schemas.status import TaskStatus
@@ -84,7 +84,7 @@ def test_as_many_hits_come_as_are_asked_for(many: Site, mode: str, top_k: int) -
 
 @pytest.mark.parametrize("deepest", [MANY - 1, MANY, MANY + 1])
 def test_a_search_looks_no_deeper_than_its_bound(many: Site, monkeypatch: pytest.MonkeyPatch, deepest: int) -> None:
-    monkeypatch.setattr("api.search.MAX_DEPTH", deepest)
+    monkeypatch.setattr("api.search.query.answer.MAX_DEPTH", deepest)
     for mode in ("vector", "keyword"):
         assert len(answer(many, mode=mode, top_k=MANY + 1).results) == min(deepest, MANY), mode
 

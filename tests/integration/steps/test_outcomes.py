@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from api.http.disconnect import Left
-from api.search import search
+from api.search.query.answer import search
 from schemas.errors import FileError, FolderGone
 from schemas.search import Query
 from schemas.status import FileStatus, Reason

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from api.http.disconnect import CallerLeft, Left
-from api.search.fresh import refresh
+from api.search.query.refresh import refresh
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.fakes.hold import Hold
 from tests.fakes.turbopuffer import FakeTurbopuffer

@@ -15,7 +15,7 @@ from uuid import UUID
 from cachetools import LRUCache
 
 from api.search.grep import ripgrep
-from api.search.grep.folder import Folder
+from api.search.grep.scope import Folder
 from worker.ignore import rules_of
 from worker.sources.local import LocalFolder
 from worker.sources.local_walk import Names, walk

@@ -7,8 +7,8 @@ from itertools import groupby
 from typing import Any
 from uuid import UUID
 
-from api.search.filters import Narrowed
-from api.text import joined
+from api.search.query.filters import Narrowed
+from api.search.text.file_text import joined
 from schemas.document import text_hash
 from schemas.search import Hit
 from worker.state.index import chunks

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from api.pointer import span
+from api.search.text.json_pointer import span
 from schemas.errors import Invalid, NotFound
 from schemas.jsonc import is_by_hand, plain
 from schemas.tool import FileText

@@ -9,12 +9,12 @@ from itertools import chain
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from api.http.disconnect import Left
-from api.search.chosen import glob_of
+from api.search.across.paths import NODES, Place
 from api.search.grep.fallback import any_of, as_far_as_there, best_lines, hit_of, words_of
-from api.search.grep.folder import Text, TimeOver
 from api.search.grep.pattern import compiled_pattern
+from api.search.grep.scope import Text, TimeOver
 from api.search.grep.texts import decoded
-from api.search.places import NODES, Place
+from api.search.query.file_filter import glob_of
 from schemas.document import Entry
 from schemas.errors import FileError
 from schemas.search import Asked, Filters, Hit, Note

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from threading import Event
 from uuid import UUID
 
+from api.search.grep.file_types import Types
 from api.search.grep.lines import Line, matching_lines
 from api.search.grep.pattern import Pattern, compiled_pattern
-from api.search.grep.types import Types
 from schemas.errors import Invalid
 from schemas.grep import Grep
 from schemas.search import Note

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
-from api.search.names import asked_names
+from api.search.rank.definition_query import asked_names
 from schemas.search import Context
 from worker.tokens.keywords import code_words
 

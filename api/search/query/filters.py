@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from api.search.chosen import Chosen, choose, types_of
+from api.search.query.file_filter import Chosen, choose, types_of
 from schemas.errors import FilterMatchesNothing
 from schemas.search import Filters
 from worker.state.index import chunks, files

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from api.search.legs import VECTORS_MISSING
-from api.search.trace import Course
+from api.search.query.legs import VECTORS_MISSING
+from api.search.query.trace import Course
 from schemas.search import Coverage, Query
 from worker.resources import Resources
 from worker.state.index import tasks

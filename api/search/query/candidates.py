@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from api.search.fusion import by_score, ranks_and_values, reciprocal_ranks
-from api.search.legs import Kind, Ranking, Search
-from api.search.names import asked_names
-from api.search.ranking import boosted, features, most, phrases, thinned, wanted
+from api.search.query.legs import Kind, Ranking, Search
+from api.search.rank.boosts import boosted, features, most, phrases, thinned, wanted
+from api.search.rank.definition_query import asked_names
+from api.search.rank.fusion import by_score, ranks_and_values, reciprocal_ranks
 from schemas.search import Asked, Filters
 from worker.state.index import chunks
 from worker.state.search import symbols

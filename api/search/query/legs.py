@@ -12,9 +12,9 @@ import structlog
 from psycopg import OperationalError
 
 from api.http.disconnect import Left
-from api.search.embedding import embed_queries
-from api.search.filters import Narrowed
-from api.search.trace import Course
+from api.search.query.filters import Narrowed
+from api.search.query.query_vectors import embed_queries
+from api.search.query.trace import Course
 from schemas.errors import EmbeddingError, FoldexError, StoreError, StoreUnavailable
 from schemas.search import Asked
 from worker.resources import Resources

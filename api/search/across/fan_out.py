@@ -13,12 +13,12 @@ import structlog
 from psycopg import DataError
 
 from api.http.disconnect import CallerLeft, Left
-from api.search import search
-from api.search.embedding import embed_queries
-from api.search.filters import Within, said_of
-from api.search.merge import Part, merged
-from api.search.places import Place, Route, before_ids, routed
-from api.search.uncovered import file_id, uncovered_hits
+from api.search.across.merge import Part, merged
+from api.search.across.paths import Place, Route, before_ids, routed
+from api.search.across.unindexed import file_id, uncovered_hits
+from api.search.query.answer import search
+from api.search.query.filters import Within, said_of
+from api.search.query.query_vectors import embed_queries
 from schemas.across import Across, AcrossAnswer, Searched
 from schemas.errors import EmbeddingError, FilterMatchesNothing, FoldexError, NotFound, SearchSlow
 from schemas.search import Asked, Coverage, Note, Query

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from cachetools import LRUCache
 
-from api.search.gathering import Gathering
+from api.search.query.coalesce import Gathering
 from schemas.errors import EmbeddingUnavailable
 from schemas.source import EmbedderProfile
 from worker.embed import litellm

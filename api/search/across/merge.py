@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID, uuid5
 
-from api.search.fusion import reciprocal_ranks
+from api.search.rank.fusion import reciprocal_ranks
 from schemas.across import PlacedHit
 from schemas.search import Hit
 

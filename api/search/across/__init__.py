@@ -1,0 +1,1 @@
+"""One query over several tools or paths."""

@@ -1,0 +1,1 @@
+"""One query over one tool, from its words to its hits."""

@@ -1,0 +1,1 @@
+"""The order of hits: fusion, boosts, and models that rerank."""
