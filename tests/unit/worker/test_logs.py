@@ -14,7 +14,7 @@ structlog.get_logger().info("two\\nlines")
 
 
 def test_control_characters_of_foreign_text_are_escaped() -> None:
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     run = subprocess.run([sys.executable, "-c", LOG], cwd=root, capture_output=True, check=True)
     first, second = run.stderr.splitlines()
     assert b"\\x1b[31m\\x0db\\x9b.md" in first

@@ -6,7 +6,7 @@ import pytest
 
 from schemas.source import ChunkSettings
 from tests.contract.samples import of
-from tests.unit.chunking import cut
+from tests.unit.worker.chunk.chunking import cut
 from worker.parse import Limits, parse
 from worker.parse.text.rst import headings
 

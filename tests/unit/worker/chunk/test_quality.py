@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from schemas.document import Chunk, Document
 from schemas.errors import FileError
 from schemas.source import ChunkSettings
-from tests.unit.chunking import check, check_limits, new, uncovered
+from tests.unit.worker.chunk.chunking import check, check_limits, new, uncovered
 from worker.chunk import chunk
 from worker.embed.local.minilm import model_directory
 from worker.embed.local.wordpieces import WordPieces

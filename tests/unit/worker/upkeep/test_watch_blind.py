@@ -76,7 +76,7 @@ CROWDED = """
 import sys, time
 from datetime import timedelta
 from pathlib import Path
-from tests.unit.test_watch import told, watched
+from tests.unit.worker.upkeep.test_watch import told, watched
 from worker.upkeep import watch
 
 folder = Path(sys.argv[1])
@@ -112,7 +112,7 @@ def test_directories_that_are_made_beyond_the_systems_handles_are_looked_through
 CLOSED = """
 import os, sys
 from pathlib import Path
-from tests.unit.test_watch import told, watched
+from tests.unit.worker.upkeep.test_watch import told, watched
 from worker.state.index.changes import QUIET
 
 folder = Path(sys.argv[1])

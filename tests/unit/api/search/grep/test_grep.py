@@ -39,7 +39,7 @@ from worker.parse.text.encodings import decode
 from worker.sources.local import LocalFolder
 from worker.sources.local_walk import Names, walk
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[4] / "data"
 TEXT = "Éa b-1\r\n\n[x]&&~y\tz_9\r\nend é-\nª٣ \rfin <w> (m) a{,5}"
 PATTERNS = [
     *(r"\w", r"\W", r"\d", r"\D", r"\s", r"\S", r"\b", r"\B", r"\A", r"\z", "^", "$", ".", "", "^$", r"^.{4}$"),

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from schemas.document import Chunk
 from schemas.source import ChunkSettings
-from tests.unit.chunking import cut, new, uncovered
+from tests.unit.worker.chunk.chunking import cut, new, uncovered
 from worker.parse import Limits
 from worker.parse.text.markdown_blocks import table
 from worker.tokens.tokenizers import cl100k

@@ -10,7 +10,7 @@ from worker.parse.code import error_recovery
 from worker.parse.code.grammar import GRAMMARS, grammar
 from worker.parse.code.syntax import syntax
 
-SAMPLES = Path(__file__).resolve().parents[1] / "data" / "code"
+SAMPLES = Path(__file__).resolve().parents[4] / "data" / "code"
 
 
 def read(name: str, text: str | None = None) -> Document:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from schemas.document import Chunk
 from schemas.source import ChunkSettings
-from tests.unit.chunking import cut, new, uncovered
+from tests.unit.worker.chunk.chunking import cut, new, uncovered
 
-SAMPLES = Path(__file__).resolve().parents[1] / "data" / "code"
+SAMPLES = Path(__file__).resolve().parents[3] / "data" / "code"
 ROOT = SAMPLES.parents[2]
 
 
@@ -129,7 +129,7 @@ def test_samples_are_covered(name: str, size: int) -> None:
 
 
 def scopes(name: str) -> set[tuple[str, ...]]:
-    from tests.unit.test_parse_code import read
+    from tests.unit.worker.parse.code.test_syntax import read
 
     return {d.scope for d in read(name).definitions}
 

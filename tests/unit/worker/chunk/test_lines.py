@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from schemas.errors import NotFound
 from schemas.source import ChunkSettings
-from tests.unit.chunking import cut, new, uncovered
+from tests.unit.worker.chunk.chunking import cut, new, uncovered
 from worker.chunk import chunk
 from worker.parse import Limits, parse
 from worker.tokens.tokenizers import characters, cl100k

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.chunking import cut
+from tests.unit.worker.chunk.chunking import cut
 
 
 @pytest.mark.parametrize("mark", ["- ", "# ", "a: ", " "])

@@ -12,7 +12,7 @@ from schemas.errors import FileError
 from schemas.jsonc import comments, is_by_hand, plain
 from schemas.source import ChunkSettings
 from schemas.status import Reason
-from tests.unit.chunking import check, check_limits
+from tests.unit.worker.chunk.chunking import check, check_limits
 from worker.chunk import chunk
 from worker.parse import Limits, parse
 from worker.tokens.tokenizers import cl100k

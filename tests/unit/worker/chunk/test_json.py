@@ -12,7 +12,7 @@ from api.search.text.json_pointer import span
 from schemas.document import Chunk
 from schemas.errors import NotFound
 from schemas.source import ChunkSettings
-from tests.unit.chunking import cut, new
+from tests.unit.worker.chunk.chunking import cut, new
 
 CONFIG = {
     "config": {

@@ -16,7 +16,7 @@ from schemas.status import FileStatus, Reason, TaskKind, TaskStatus
 from worker.settings import Settings
 from worker.state.migrate import migrate
 
-MIGRATIONS = Path(__file__).resolve().parents[2] / "schemas" / "migrations"
+MIGRATIONS = Path(__file__).resolve().parents[3] / "schemas" / "migrations"
 CHECKS = """
 SELECT pg_get_constraintdef(c.oid) FROM pg_constraint c
 WHERE c.contype = 'c' AND c.conrelid = %s::regclass AND c.conkey = ARRAY[(
