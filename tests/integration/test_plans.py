@@ -68,7 +68,7 @@ def test_texts_that_are_live_are_looked_up_by_their_index(pool: Pool, index_id: 
     assert {hash_ for hash_, *_ in found} == set(hashes[: TEXTS // 2])
     assert len(found) == TEXTS // 2
     # joined, the chunks of all files would be read for each claim
-    steps = plan(pool, "cache", "live_elsewhere", **owner.values, vector_store="lancedb", hashes=hashes)
+    steps = plan(pool, "index/embedding_cache", "live_elsewhere", **owner.values, vector_store="lancedb", hashes=hashes)
     assert "chunk_content_hash" in steps
     assert "Hash Join" not in steps
 
@@ -78,14 +78,14 @@ def test_the_few_files_that_failed_are_found_among_many(pool: Pool, index_id: UU
         found = files.page(pool, index_id, status=FileStatus.FAILED, q=None, after=None, limit=100)
     assert len(found) == FAILED
     values = {"index_id": index_id, "q": None, "after_path": None, "after_id": None, "limit": 100}
-    assert "search_index_file_not_indexed" in plan(pool, "files", "list", status="failed", **values)
-    assert "search_index_file_path" in plan(pool, "files", "list", status=None, **values)
+    assert "search_index_file_not_indexed" in plan(pool, "index/files", "list", status="failed", **values)
+    assert "search_index_file_path" in plan(pool, "index/files", "list", status=None, **values)
 
 
 def test_named_files_are_found_by_their_ids(pool: Pool, index_id: UUID) -> None:
     first = files.page(pool, index_id, status=None, q=None, after=None, limit=1)[0]["file_id"]
     assert files.named(pool, index_id, [str(first), "no such node", str(index_id)]) == [str(first)]
-    assert "Seq Scan" not in plan(pool, "files", "named", index_id=index_id, ids=[first], names=["node"])
+    assert "Seq Scan" not in plan(pool, "index/files", "named", index_id=index_id, ids=[first], names=["node"])
 
 
 def test_what_lies_below_a_path_is_found_by_the_paths_index(pool: Pool, index_id: UUID) -> None:
@@ -94,7 +94,7 @@ def test_what_lies_below_a_path_is_found_by_the_paths_index(pool: Pool, index_id
     assert [files.below(pool, index_id, path) for path in ("/1", "/1.txt/2", "/nowhere")] == [[], [], []]
     assert len(files.below(pool, index_id, "")) == FILES
     values = {"index_id": index_id, "id_path": "/1.txt", "path": "1.txt", "limit": None}
-    steps = plan(pool, "files", "below", **values)
+    steps = plan(pool, "index/files", "below", **values)
     assert "search_index_file_path" in steps
     assert "Seq Scan" not in steps
 

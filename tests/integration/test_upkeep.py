@@ -347,5 +347,5 @@ def test_a_batch_keeps_its_limit_under_any_plan(resources: Resources, database_u
     do(resources.pool, "ANALYZE")
     values = {"every": timedelta(hours=1), "limit": 2, "pause": timedelta(hours=1)}
     with psycopg.connect(database_url, options=NESTED_LOOPS) as connection:
-        for file, name in (("drift", "due"), ("names", "take_due")):
+        for file, name in (("index/drift", "due"), ("index/namespaces", "take_due")):
             assert connection.execute(postgres.load(file)[name], values).rowcount == 2

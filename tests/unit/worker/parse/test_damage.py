@@ -56,7 +56,7 @@ def test_damage_is_an_outcome_and_what_is_left_is_text(read: Callable[[bytes, Li
     # a library may say so of damage; any other exception is a mistake of the reader
     with suppress(FileError, ValueError):
         read(data, LIMITS)
-    came = outcome(read.__module__.rpartition(".")[2], data)
+    came = outcome(read.__module__.removeprefix("worker.parse."), data)
     if isinstance(came, FileError):
         assert came.reason in {Reason.PARSE_FAILED, Reason.NO_TEXT, Reason.BINARY, Reason.NOT_UTF8}
         assert came.message.endswith(".")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-FILES = sorted((Path(__file__).parents[4] / "worker/state").glob("*.sql"))
+FILES = sorted((Path(__file__).parents[4] / "worker/state").rglob("*.sql"))
 
 
 def unbounded(sql: str) -> list[str]:
