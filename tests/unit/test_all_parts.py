@@ -69,7 +69,9 @@ def test_an_interrupt_ends_it_and_begins_no_later_part(tmp_path: Path) -> None:
         tmp_path, "waits", f"import time\ndef test_it():\n    open({str(begun)!r}, 'w')\n    time.sleep(600)\n"
     )
     parts = [waits, part(tmp_path, "second", SECOND)]
-    code = f"import sys\nfrom tests.__main__ import main\nsys.exit(main({parts!r}))"
+    # shells start background jobs with SIGINT ignored, and children inherit that
+    heed = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)"
+    code = f"{heed}\nimport sys\nfrom tests.__main__ import main\nsys.exit(main({parts!r}))"
     command = [sys.executable, "-c", code]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         deadline = time.monotonic() + 60
