@@ -43,7 +43,7 @@ def create_app(settings: Settings) -> FastAPI:
         resources.pool.close()
 
     app = FastAPIOffline(
-        title="Foldex", version="0.1.0", description=DESCRIPTION, lifespan=lifespan, redirect_slashes=False
+        title="Foldex", version="0.2.0", description=DESCRIPTION, lifespan=lifespan, redirect_slashes=False
     )
     app.state.resources = resources
     app.state.known = Known(lambda: resources.pool)

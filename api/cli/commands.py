@@ -20,7 +20,7 @@ from worker.state.postgres import Pool
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option("0.1.0", prog_name="foldex")
+@click.version_option("0.2.0", prog_name="foldex")
 def main() -> None:
     """Turn a folder into something that can be searched."""
 
