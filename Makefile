@@ -5,7 +5,7 @@ PYTHON := .venv/bin/python
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test chaos check bench bench-search fsck lock clean
+.PHONY: help demo up test chaos check docs bench bench-search fsck lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -35,6 +35,10 @@ check: $(READY) ## Check lint, format, types and layers
 	$(PYTHON) -m mypy
 	.venv/bin/lint-imports
 
+docs: $(READY) ## Write the reference from the code, and build docs/ as a site in .site/
+	$(PYTHON) -m docs.generate
+	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict
+
 bench: $(READY) ## Run the benchmarks
 	$(PYTHON) -m tests.bench
 
@@ -58,7 +62,7 @@ lock: $(READY) ## Resolve the dependencies anew into both requirements.lock
 	compile --extra code --extra ocr --output-file deploy/requirements.lock
 
 clean: ## Remove the virtual environment and all caches; data in .foldex/ stays
-	rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache
+	rm -rf .venv .site .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Candidates are run, not only looked up: a version manager's shim may have no Python behind it.

@@ -40,7 +40,7 @@ log = structlog.get_logger()
 
 
 def make_app(broker_url: str, parse_seconds: float = 60.0) -> Celery:
-    """The application over a broker; see the README for why each setting has its value."""
+    """The application over a broker; docs/how-to/production.md says why Celery is pinned."""
     app = Celery("foldex", broker=broker_url, include=["worker.tasks"])
     app.conf.update(
         task_queues=[Queue(name, Exchange(name), routing_key=name) for name in (FAST, BULK)],

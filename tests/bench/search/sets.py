@@ -11,7 +11,7 @@ from api.stack.programs import ROOT
 from tests.bench.search import definitions, manuals, messages, sources
 from tests.bench.search.questions import Question
 
-OWN = ("api", "deploy", "schemas", "tests", "worker", "CHANGELOG.md", "Makefile", "README.md", "pyproject.toml")
+OWN = ("api", "deploy", "docs", "schemas", "tests", "worker", "CHANGELOG.md", "Makefile", "README.md", "pyproject.toml")
 QUESTIONS = Path(__file__).with_name("repo.jsonl")
 
 

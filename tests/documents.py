@@ -1,0 +1,32 @@
+"""The pages of the documentation, and the blocks of code in them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+#: Everything that a reader is told about how to use Foldex.
+PAGES = (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))
+#: Stands in front of a block that cannot run in a test, with the reason.
+_NOT_RUN = "<!-- not run: "
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced block; `runs` is false where the page says that it cannot run in a test."""
+
+    language: str
+    text: str
+    runs: bool
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text()
+    return [
+        Block(found[1], found[2], runs=_NOT_RUN not in text[: found.start()].rstrip().rpartition("\n")[2])
+        for found in _BLOCK.finditer(text)
+    ]
