@@ -12,7 +12,7 @@ DOCS = ROOT / "docs"
 PAGES = (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))
 #: Stands in front of a block that cannot run in a test, with the reason.
 _NOT_RUN = "<!-- not run: "
-_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,6 @@ class Block:
 def blocks(page: Path) -> list[Block]:
     text = page.read_text()
     return [
-        Block(found[1], found[2], runs=_NOT_RUN not in text[: found.start()].rstrip().rpartition("\n")[2])
+        Block(found[2], found[3], runs=_NOT_RUN not in text[: found.start()].rstrip().rpartition("\n")[2])
         for found in _BLOCK.finditer(text)
     ]

@@ -74,7 +74,7 @@ def code() -> Iterator[str]:
     for page in PAGES:
         prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
         yield from re.findall(r"`([^`\n]+)`", prose)
-        yield from (line for block in blocks(page) for line in block.text.splitlines())
+        yield from (line.strip() for block in blocks(page) for line in block.text.splitlines())
 
 
 def test_every_make_target() -> None:
