@@ -19,10 +19,10 @@ from docs.openapi import http_calls
 from schemas.errors import FoldexError
 from schemas.node import Refused
 from schemas.status import Reason
+from worker.formats.by_name import _LANGUAGES
 from worker.formats.registry import FORMATS
 from worker.formats.unsupported import _UNSUPPORTED
 from worker.settings import Settings
-from worker.formats.by_name import _LANGUAGES
 
 ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = ROOT / "docs" / "reference"
