@@ -1,4 +1,7 @@
-"""The Celery application: queues, settings, and sending by name. It imports no task; workers find them by `include`."""
+"""The Celery application: queues, settings, and sending tasks by name.
+
+It imports no task; workers find the tasks through `include`.
+"""
 
 from __future__ import annotations
 
@@ -18,29 +21,29 @@ from kombu.exceptions import OperationalError
 from worker.machine.privacy import keep_private
 from worker.settings import Settings
 
-#: Planning, the sweep and small tasks have processes of their own, so that no large folder keeps them waiting.
+#: Planning, the sweep and small tasks have their own processes, so that a large folder does not delay them.
 FAST, BULK = "fast", "bulk"
-#: A task of at most so many files is indexed on the fast queue too.
+#: Tasks of at most this many files are indexed on the fast queue too.
 SMALL_TASK = 200
-#: Messages of one task that may wake workers at once.
+#: Messages per task that may wake workers at once.
 MAX_SLICES = 8
-#: Messages in a queue beyond which none is added that comes again by itself: its workers are gone, or busy enough.
+#: Length of a queue from which no recurring message is added: its workers are gone or busy enough.
 MOST_WAITING = 100
 #: Seconds in which RabbitMQ must answer on an open connection.
 ANSWER_SECONDS = 5
-#: Seconds for which a process sends nothing once the broker did not answer.
+#: Seconds for which a process sends nothing after the broker failed to answer.
 SILENT_SECONDS = 1.0
-#: Seconds between two sweeps: with a lease of 8 s, the files of a dead worker go on within 10 s.
+#: Seconds between two sweeps. With a lease of 8 s, the files of a dead worker continue within 10 s.
 SWEEP_SECONDS = 1.0
 
-# the price map comes with the package; without this an import of LiteLLM asks the network for it first
+# LiteLLM ships its price map; without this variable, importing it fetches the map over the network first
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
 log = structlog.get_logger()
 
 
 def make_app(broker_url: str, parse_seconds: float = 60.0) -> Celery:
-    """The application over a broker; docs/how-to/production.md says why Celery is pinned."""
+    """Build the application for a broker. docs/how-to/production.md explains why Celery is pinned."""
     app = Celery("foldex", broker=broker_url, include=["worker.tasks"])
     app.conf.update(
         task_queues=[Queue(name, Exchange(name), routing_key=name) for name in (FAST, BULK)],
@@ -48,31 +51,31 @@ def make_app(broker_url: str, parse_seconds: float = 60.0) -> Celery:
         task_default_exchange=BULK,
         task_default_routing_key=BULK,
         task_create_missing_queues=False,
-        # the rows say what is to be done: a message is a hint, and running one twice changes nothing
+        # the rows say what there is to do: a message is a hint, and running it twice changes nothing
         task_acks_late=True,
         task_reject_on_worker_lost=True,
         task_ignore_result=True,
         worker_prefetch_multiplier=1,
-        # far above any slice: only a parser that never lets go of the interpreter gets here; the helper that reads
-        # documents is tried three times, and given twice the time each
+        # far above any slice: only a parser that never releases the interpreter gets here. The helper that reads
+        # documents gets three attempts, each with twice the time.
         task_time_limit=300 + int(7 * parse_seconds),
-        # guards against leaks; memory is only looked at between two tasks
+        # guards against leaks; Celery checks memory only between two tasks
         worker_max_tasks_per_child=500,
         worker_max_memory_per_child=1_500_000,
         worker_cancel_long_running_tasks_on_connection_loss=False,
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
-        # only RabbitMQ has heartbeats: after two missed ones it gives the messages of a lost host to other workers
+        # only RabbitMQ has heartbeats: after two missed ones it redelivers a lost host's messages to other workers
         broker_heartbeat=20,
         broker_transport_options=_transport_options(broker_url),
-        # an API answers at once; what is not sent, the sweep sends
+        # the API must answer at once; the sweep sends what was not sent
         task_publish_retry_policy={"max_retries": 2, "interval_start": 0, "interval_step": 0.2, "interval_max": 0.5},
         worker_send_task_events=True,
         task_send_sent_event=True,
         worker_hijack_root_logger=False,
         worker_redirect_stdouts=False,
         beat_schedule={
-            # on both, so that it goes on whichever worker dies; one of two that meet does nothing
+            # on both queues, so that it continues whichever worker dies; of two concurrent sweeps, one does nothing
             f"sweep {queue}": {
                 "task": "foldex.sweep",
                 "schedule": SWEEP_SECONDS,
@@ -90,10 +93,10 @@ def _is_rabbitmq(broker_url: str) -> bool:
 
 def _transport_options(broker_url: str) -> dict[str, Any]:
     if _is_rabbitmq(broker_url):
-        # without them a broker that is frozen, or that a full disk blocks, keeps its callers for ever
+        # without timeouts, a broker that is frozen or blocked by a full disk blocks its callers forever
         return {"read_timeout": ANSWER_SECONDS, "write_timeout": ANSWER_SECONDS}
     return {
-        # correctness never rests on it, and a duplicate costs one empty claim
+        # correctness does not depend on it, and a duplicate costs one empty claim
         "visibility_timeout": 3600,
         "socket_keepalive": True,
         "socket_timeout": 30,
@@ -103,7 +106,7 @@ def _transport_options(broker_url: str) -> dict[str, Any]:
 
 
 class _Silence:
-    """Whether the broker is worth asking: after a failure one caller at a time tries it, all others go on at once."""
+    """Whether to skip the broker: after a failure one caller at a time retries it, and all others return at once."""
 
     def __init__(self) -> None:
         self._until = 0.0
@@ -113,7 +116,7 @@ class _Silence:
         if now < self._until:
             return True
         if self._until:
-            # this caller tries; the next one not before it can know
+            # this caller retries; others skip the broker until its result must be known
             self._until = now + 2 * ANSWER_SECONDS
         return False
 
@@ -128,7 +131,7 @@ def _close_beat(**_: object) -> None:
     keep_private()
 
 
-# workers do it in their tasks' module
+# workers do this in `worker.tasks`
 signals.beat_init.connect(_close_beat)
 _silence = _Silence()
 _outbox = ThreadPoolExecutor(1, thread_name_prefix="outbox")
@@ -137,11 +140,12 @@ app = make_app(_settings.celery_broker_url, _settings.parse_seconds)
 
 
 def send(name: str, id_: UUID | None = None, *, queue: str, shown: str, countdown: float | None = None) -> bool:
-    """Send a task by name; `shown` is what Flower lists as its arguments. False if it was not sent.
+    """Send a task by name. Returns False if it was not sent.
 
-    A message that is lost or not sent costs time, never work: the sweep sends it again.
+    `shown` is what Flower lists as the task's arguments. A lost or unsent message costs time, never work: the sweep
+    sends it again.
     """
-    # RabbitMQ hands messages for later to a worker at once; it is then slow to get others, about a second for each
+    # RabbitMQ delivers delayed messages to a worker at once; each then delays its other messages by about a second
     if (countdown and _is_rabbitmq(app.conf.broker_url)) or _silence.lasts():
         return False
     options: dict[str, Any] = {"queue": queue, "argsrepr": f"({shown})", "kwargsrepr": "{}", "countdown": countdown}
@@ -158,28 +162,31 @@ def send(name: str, id_: UUID | None = None, *, queue: str, shown: str, countdow
 
 
 def post(send_it: Callable[[], object]) -> None:
-    """Send in a thread of its own, which an API does: a broker that does not answer keeps no request waiting."""
+    """Send in a background thread. The API uses it, so that an unresponsive broker delays no request."""
     _outbox.submit(_logged, send_it)
 
 
 def _logged(send_it: Callable[[], object]) -> None:
     try:
         send_it()
-    except Exception:  # nobody looks at what the thread's call ends with
+    except Exception:  # the thread's result is not inspected
         log.exception("a message was not sent")
 
 
 def queued(queue: str) -> int:
-    """Messages that no worker has taken yet; 0 where the broker does not answer, as then none can be sent either."""
+    """Count the messages that no worker has taken yet.
+
+    Returns 0 if the broker does not answer: nothing can be sent then.
+    """
     if _silence.lasts():
         return 0
     with app.pool.acquire(block=True) as connection:
         try:
-            # one that failed before is closed when it comes out of the pool
+            # a connection that failed before comes out of the pool closed
             connection.ensure_connection(max_retries=0)
             count = _count(connection, queue)
         except (OperationalError, *connection.connection_errors):
-            # an answer that comes late would be taken for another's
+            # a late answer would be mistaken for the answer to another request
             connection.collect()
             _silence.begin()
             return 0
@@ -191,16 +198,16 @@ def _count(connection: Connection, queue: str) -> int:
     try:
         with connection.channel() as channel:
             return int(channel.queue_declare(queue, passive=True).message_count)
-    # of Redis, an empty queue is none
+    # in Redis, an empty queue does not exist
     except connection.channel_errors:
         return 0
 
 
 def crowded(queue: str) -> bool:
-    """Whether a message that is sent again later in any case would only lie there."""
+    """Whether the queue is so long that a message that recurs anyway would only wait in it."""
     return queued(queue) >= MOST_WAITING
 
 
 def send_plan(task_id: UUID, tool_id: UUID, countdown: float | None = None) -> bool:
-    """Ask for the listing of a task's folder."""
+    """Send the message that lists a task's folder."""
     return send("foldex.plan", task_id, queue=FAST, shown=f"tool {tool_id}, task {task_id}", countdown=countdown)

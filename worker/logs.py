@@ -1,4 +1,4 @@
-"""Structured logs: one line of key=value (or JSON) each, INFO for the flow, DEBUG for every file."""
+"""Structured logs: one key=value line per event, INFO for the flow, DEBUG for every file."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 import structlog
 
-#: Control characters, which could forge lines or drive a terminal; line breaks are escaped by the renderer.
+#: Control characters, which could forge lines or drive a terminal. The renderer escapes line breaks.
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 
 
 def configure(level: str) -> None:
-    """Send everything, libraries' records too, to standard error in one form."""
+    """Send all logs, including those of libraries, to standard error in one format."""
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -33,7 +33,7 @@ def configure(level: str) -> None:
         )
     )
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    # Celery says of every message that it came and went, and the clock sends one every two seconds
+    # Celery logs the start and end of every message, and the clock sends messages every second
     celery = ("celery.beat", "celery.worker.strategy", "celery.worker.request", "celery.app.trace")
     for noisy in ("LiteLLM", "httpx", "httpx2", "httpcore", "yoyo", "boto3", "botocore", "urllib3", *celery):
         logging.getLogger(noisy).setLevel(logging.WARNING)
@@ -46,7 +46,7 @@ def configure(level: str) -> None:
 
 
 def _escape(_: Any, _name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Write control characters of foreign text, such as a file's name, as escapes."""
+    """Escape control characters in foreign text, such as file names."""
     return {
         key: _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", value) if isinstance(value, str) else value
         for key, value in event.items()

@@ -41,7 +41,7 @@ from worker.vectors import VectorStore
 
 #: Every vector store that an index can be in.
 STORES = ("turbopuffer", "lancedb")
-#: A bucket's name, and how aliases end that stand for access points.
+#: Bucket names, and the suffixes of access point aliases.
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _ALIASES = ("-s3alias", "--ol-s3")
 
@@ -66,14 +66,14 @@ class Resources:
 
     @cached_property
     def sweeping(self) -> Resources:
-        """The same with one connection of its own, which waits for no lock for long."""
+        """A copy with its own single Postgres connection, which waits for locks only briefly."""
         own = copy(self)
         own.__dict__["pool"] = open_pool(self.settings.database_url, max_size=1, limits=SWEEP)
         return own
 
     @cached_property
     def objects(self) -> Objects:
-        """Contents of nodes."""
+        """The object store of node contents."""
         s = self.settings
         return open_objects(s.s3_bucket, s.s3_endpoint_url, self.home / "objects")
 
@@ -84,20 +84,20 @@ class Resources:
 
     @property
     def space(self) -> Space:
-        """The disk of `home`."""
+        """Free space on the disk of `home`."""
         return Space(self.home, self.settings.disk_reserve_mb << 20)
 
     def source(self, project_id: str, source: AnySource, rules: Rules = EVERYTHING) -> Source:
         """The content behind a tool.
 
-        Raises `SourceRefused` for the places where every project's content lies, and `FolderGone` for one that the
-        project was not granted, as if it did not exist.
+        Raises `SourceRefused` for the places that hold every project's content. Raises `FolderGone` for a place that
+        the project was not granted, as if it did not exist.
         """
         if isinstance(source, LocalSource):
             from worker.sources.local import LocalFolder
 
             roots = self._local_roots(project_id, source)
-            # `Path.resolve` fails at a link that leads to itself
+            # `Path.resolve` fails on a link that points to itself
             if Path(real_path(source.path)).is_relative_to(real_path(self.home)):
                 raise SourceRefused("FOLDEX_HOME holds every project's content and is no folder to index.")
             return LocalFolder(source.path, roots, rules, closed=self.home)
@@ -111,7 +111,10 @@ class Resources:
         return NodeTree(self.pool, self.objects, project_id, source.node_id, rules)
 
     def _local_roots(self, project_id: str, source: LocalSource) -> Sequence[Path]:
-        """The roots below which a project may read. Raises `FolderGone` where the source lies below none."""
+        """Return the roots below which a project may read.
+
+        Raises `FolderGone` if the source lies below none of them.
+        """
         roots: Sequence[Path] = self.settings.local_source_roots
         if self.settings.auth == "on":
             roots = grants.folders(self.pool, project_id, roots)
@@ -120,7 +123,7 @@ class Resources:
         return roots
 
     def _check_objects(self, project_id: str, source: S3Source) -> None:
-        """Raise `SourceRefused` or `FolderGone` unless a project may read a bucket's prefix."""
+        """Raise `SourceRefused` or `FolderGone` unless the project may read this bucket's prefix."""
         if self.settings.auth == "on" and not grants.may_read_objects(self.pool, project_id, source):
             raise _not_granted(project_id, f"s3://{source.bucket}/{source.prefix}")
         if source.bucket == self.settings.s3_bucket:
@@ -136,10 +139,10 @@ class Resources:
     def profile(
         self, model: str | None, dimensions: int | None, *, in_use: str | None = None
     ) -> tuple[EmbedderProfile, bool]:
-        """The profile of a model, checked against its provider, and whether its dimensions were asked for.
+        """Return a model's profile, checked against its provider, and whether its dimensions were requested explicitly.
 
-        A tool keeps the model that it has `in_use`, also where it is no longer allowed.
-        Raises `ModelNotAllowed`, `ModelRefused`, or `EmbeddingUnavailable` where the provider does not answer.
+        A tool keeps the model that it has `in_use`, even if that model is no longer allowed. Raises `ModelNotAllowed`,
+        `ModelRefused`, or `EmbeddingUnavailable` if the provider does not answer.
         """
         s = self.settings
         name = model or s.default_embedding_model
@@ -150,9 +153,10 @@ class Resources:
         return profile, explicit is not None
 
     def _access(self, model: str) -> Access:
-        """The address and key that were set, for the provider they were set for; no other provider gets them.
+        """Return the configured address and key to models of their provider, and to no others.
 
-        That is the default model's or, where this is local, that of the first other model that is allowed.
+        That provider is the default model's. If the default model is local, it is that of the first other allowed
+        model.
         """
         s = self.settings
         remote = (name for name in (s.default_embedding_model, *(s.allowed_models or ())) if not is_local(name))
@@ -161,7 +165,7 @@ class Resources:
         return Access()
 
     def embedder(self, profile: EmbedderProfile, *, explicit_dimensions: bool) -> Embedder:
-        """The model of an index, opened once per process."""
+        """Return the embedder of a profile, opened once per process."""
         s = self.settings
         with self._lock:
             if profile not in self._embedders:
@@ -175,13 +179,13 @@ class Resources:
             return self._embedders[profile]
 
     def budget(self, profile: EmbedderProfile) -> Budget | None:
-        """What all workers together may ask of a model, opened once per process; None for a local one."""
+        """Return the budget that all workers share for a model, opened once per process; None for a local model."""
         s = self.settings
         if is_local(profile.model):
             return None
         with self._lock:
             if profile.model not in self._budgets:
-                # an address may hold a password, and is no key for others to read
+                # an address may hold a password, and others can read this key
                 address = sha256((s.embedding_api_base or "").encode()).hexdigest()[:16]
                 self._budgets[profile.model] = Budget(
                     profile.model,
@@ -189,17 +193,17 @@ class Resources:
                     Rate.per_minute(s.embedding_rpm, s.embedding_tpm),
                     redis_url=s.redis_url,
                     concurrency=s.embedding_concurrency,
-                    # those of the bulk worker, and the one of the fast worker that indexes
+                    # the bulk worker's processes, and the one process of the fast worker that indexes
                     processes=s.worker_concurrency + 1,
                 )
             return self._budgets[profile.model]
 
     def tokenizer(self, profile: EmbedderProfile) -> Tokenizer:
-        """The model's own tokenizer where it ships offline, else one that counts at least as many tokens."""
+        """The model's own tokenizer if it ships offline, otherwise one that counts at least as many tokens."""
         return tokenizer_for(profile, self.settings.local_model_dir)
 
     def store(self, name: str, keyword_index: str) -> VectorStore:
-        """A vector store, opened once per process."""
+        """Return a vector store, opened once per process."""
         key = (name, keyword_index == "store")
         with self._lock:
             if key not in self._stores:
@@ -237,12 +241,12 @@ def store_name(settings: Settings) -> str:
 
 
 def keyword_index(settings: Settings) -> str:
-    """Where the keywords of new indexes are kept."""
+    """Where new indexes keep their keywords."""
     return settings.keyword_index or ("postgres" if store_name(settings) == "turbopuffer" else "store")
 
 
 def chunk_settings(settings: Settings, size: int | None, overlap: int | None) -> ChunkSettings:
-    """Sizes of chunks from a tool's wishes and the installation's settings; the overlap is at most half the size."""
+    """Chunk sizes from a tool's parameters and the settings; the overlap is at most half the size."""
     if settings.chunk_size_chars is not None and size is None:
         size, unit = settings.chunk_size_chars, "characters"
         overlap = overlap if overlap is not None else settings.chunk_overlap_chars or 0
@@ -260,10 +264,10 @@ def chunk_settings(settings: Settings, size: int | None, overlap: int | None) ->
 
 
 def preload(settings: Settings) -> None:
-    """Import what tasks will need, before a fork: once instead of once a process, in memory that all of them share.
+    """Import what tasks need before the fork: once instead of once per process, in memory that all processes share.
 
-    Nothing is opened: connections do not survive a fork. LanceDB itself is not imported, as that starts a thread, but
-    what it imports is, which is most of the time.
+    It opens nothing, because connections do not survive a fork. It does not import LanceDB itself, which starts a
+    thread, but imports LanceDB's dependencies, which take most of the time.
     """
     if settings.default_embedding_model != LOCAL_MODEL:
         from worker.embed.litellm import warm
@@ -275,10 +279,13 @@ def preload(settings: Settings) -> None:
         with uncollected():
             import lance_namespace  # noqa: F401 - hundreds of models, which it builds on import
             import pyarrow.compute
-            import pyarrow.dataset  # noqa: F401 - for its import alone
+            import pyarrow.dataset  # noqa: F401 - preloaded
 
 
 def preload_store(settings: Settings) -> None:
-    """Import the store's client: two threads that import it and LiteLLM at once may see a module that is half done."""
+    """Import the store's client.
+
+    If two threads import it and LiteLLM at once, one may see a half-initialized module.
+    """
     if store_name(settings) == "turbopuffer":
-        import turbopuffer  # noqa: F401 - for its import alone
+        import turbopuffer  # noqa: F401 - preloaded

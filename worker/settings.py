@@ -1,4 +1,4 @@
-"""Every environment variable, read once by the entry points; everything else receives values."""
+"""The environment variables. Entry points read them once and pass values on to everything else."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from schemas.errors import Invalid
 
-#: The model of the embedded stack, which needs no account.
+#: The model of the embedded stack; it needs no account.
 LOCAL_MODEL = "local/all-minilm-l6-v2"
-#: No text is in them, or only if somebody takes it out.
+#: Extensions that uploads may not have by default: these files hold no text, or only text that needs extraction first.
 REFUSED_TYPES = (
     "exe dll so dylib msi scr bin class pyc pyo pyd wasm elc beam node o a iso img dmg deb rpm apk ipa "
     "mp3 wav flac ogg opus m4a aac wma aiff mid mp4 m4v mov avi mkv webm wmv flv mpg mpeg 3gp "
@@ -22,7 +22,7 @@ REFUSED_TYPES = (
 )
 
 
-#: What the legs of a search weigh where a query names something, and where it is a sentence.
+#: Weights of a search's legs, for queries that name something (`name_`) and for sentences (`language_`).
 LEG_WEIGHTS = {
     "name_vector": 0.7,
     "name_text": 0.5,
@@ -31,7 +31,7 @@ LEG_WEIGHTS = {
     "language_text": 0.5,
     "language_code": 1.0,
 }
-#: What is known of a chunk and its file; what speaks against it weighs less than nothing.
+#: Weights of what is known about a chunk and its file; a negative weight ranks the chunk lower.
 RANKING_WEIGHTS = {
     "definition": 0.5,
     "symbol": 0.3,
@@ -50,12 +50,12 @@ SIMPLE_WEIGHTS = dict.fromkeys(RANKING_WEIGHTS, 0.0) | {"symbol": 0.2, "path": 0
 
 
 class Settings(BaseSettings):
-    """One field per environment variable, of the same name in capitals."""
+    """One field per environment variable; the variable has the same name in capitals."""
 
     model_config = SettingsConfigDict(env_ignore_empty=True, extra="ignore")
 
     def __init__(self, **values: Any) -> None:
-        """Raises `Invalid`, which names every variable that cannot be used, and what it is for."""
+        """Read the environment. Raises `Invalid`, which names every unusable variable and its purpose."""
         try:
             super().__init__(**values)
         except ValidationError as error:
@@ -185,7 +185,7 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _weighed(self) -> Self:
-        """Complete the weights, and refuse names that none has."""
+        """Fill in the default weights and reject unknown names."""
         measured = SIMPLE_WEIGHTS if self.ranking == "simple" else RANKING_WEIGHTS
         self.ranking_weights = _completed("RANKING_WEIGHTS", self.ranking_weights, measured)
         self.leg_weights = _completed("LEG_WEIGHTS", self.leg_weights, LEG_WEIGHTS)
@@ -212,7 +212,7 @@ def _said(error: ErrorDetails) -> str:
     if not error["loc"]:
         return message
     name = str(error["loc"][0])
-    # a URL may hold a password, and a message ends in a log
+    # a URL may hold a password, and this message may be logged
     value = "" if name.endswith(("_url", "_key")) else f" is {error['input']!r}, which"
     return f"{name.upper()}{value} cannot be used: {message}. {Settings.model_fields[name].description}"
 

@@ -1,4 +1,4 @@
-"""The Celery tasks: lease, call a step, record. A message carries an id and nothing else of value."""
+"""The Celery tasks: lease, call a step, record. A message carries nothing of value but an id."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ from worker.upkeep.orphans import delete_strays
 from worker.upkeep.sweep import sweep as run_sweep
 from worker.vectors import VectorStore
 
-#: Seconds after which a slice hands over to the next; the fast queue's are short, because the sweep waits there too.
+#: Seconds after which a slice hands over to the next; short on the fast queue, where the sweep waits too.
 SLICE_SECONDS = {FAST: 1.0, BULK: 20.0}
-#: Seconds after which a slice that is embedding begins no further request.
+#: Seconds after which an embedding slice starts no further request.
 EMBED_SECONDS = {FAST: 5.0, BULK: 60.0}
-#: Files of one claim, at most and at least; between them a file for each text that the requests in flight take, and as
-#: many bytes as they take: more would only keep files from other workers.
+#: Maximum and minimum number of files per claim. In between, a claim takes one file per text that fits the requests in
+#: flight, and no more bytes than they hold: more would only keep files from other workers.
 CLAIM_FILES, MIN_CLAIM_FILES = 192, 32
-#: Bytes of text that make a token, at least.
+#: Minimum bytes of text per token.
 BYTES_PER_TOKEN = 3
-#: Seconds before work that met a refusal of the moment is tried again.
+#: Seconds before work is retried after a transient error.
 RETRY_SECONDS = 3.0
-#: Characters of an unexpected exception that a task tells.
+#: Maximum length in characters of an unexpected exception in a task's message.
 MAX_FAULT = 300
-#: Files that are worth waking one more worker for.
+#: Pending files for each further worker that is woken.
 FILES_PER_SLICE = 4
 
 log = structlog.get_logger()
@@ -58,7 +58,7 @@ log = structlog.get_logger()
 
 @functools.cache
 def resources() -> Resources:
-    """This process's connections; first called in a task, so after the fork."""
+    """Return this process's connections. First called in a task, so after the fork."""
     return Resources(Settings())
 
 
@@ -69,7 +69,7 @@ def _configure_logs(**_: Any) -> None:
 
 @signals.worker_init.connect
 def _check_semaphores(**_: Any) -> None:
-    """End with one sentence where Celery's pool would end with a traceback."""
+    """Exit with one sentence where Celery's pool would exit with a traceback."""
     try:
         multiprocessing.Lock()
     except OSError as error:
@@ -79,7 +79,7 @@ def _check_semaphores(**_: Any) -> None:
 
 @signals.worker_init.connect
 def _keep_private(**_: Any) -> None:
-    """Processes of the pool inherit it."""
+    """Make files private; the pool's processes inherit it."""
     keep_private()
     close_home(Settings().foldex_home)
 
@@ -109,24 +109,27 @@ def plan(task_id: str) -> dict[str, Any]:
 
 @app.task(name="foldex.index", bind=True)
 def index(self: Any, task_id: str) -> dict[str, Any]:
-    """Index claimed files until the slice's time is spent."""
+    """Index claimed files until the slice's time is up."""
     if self.request.delivery_info.get("routing_key") == FAST:
         return _border(UUID(task_id), functools.partial(_index_small, node=self.request.hostname))
     return _border(UUID(task_id), _index_fairly)
 
 
 class _NoEvents:
-    """Tells nobody that a message was sent."""
+    """An event dispatcher that drops the event that a message was sent."""
 
     def publish(self, *_: Any, **__: Any) -> None:
         """Do nothing."""
 
 
 class Sweep(Task):  # type: ignore[misc] # Celery has no types
-    """What the clock sends every second. Flower is told of none: it keeps each task, and would hold little else."""
+    """The task that the clock sends every second. Flower gets no events of it, since it would list little else."""
 
     def apply_async(self, *args: Any, **options: Any) -> Any:
-        """Nothing ever takes an expired message away but a worker of its queue, and that may be gone for days."""
+        """Send the message unless the queue is crowded.
+
+        Only a worker of the queue removes expired messages, and that worker may be gone for days.
+        """
         if crowded(options["queue"]):
             return None
         return super().apply_async(*args, event_dispatcher=_NoEvents(), **options)
@@ -134,7 +137,7 @@ class Sweep(Task):  # type: ignore[misc] # Celery has no types
 
 @app.task(name="foldex.sweep", base=Sweep, send_events=False)
 def sweep() -> dict[str, Any]:
-    """Put right what crashes and lost messages left behind."""
+    """Repair what crashes and lost messages left behind."""
     return _or_skipped("sweep skipped", _sweep)
 
 
@@ -146,7 +149,7 @@ def _sweep() -> dict[str, Any]:
 
 @app.task(name="foldex.evict")
 def evict() -> dict[str, Any]:
-    """Hold the embedding cache's bounds."""
+    """Evict cached vectors beyond the embedding cache's limits."""
     return _or_skipped("cache not looked at", _evict)
 
 
@@ -166,20 +169,20 @@ def optimize(index_id: str) -> dict[str, Any]:
     started = time.monotonic()
     _store(found).optimize(found.namespace)
     seconds = round(time.monotonic() - started, 2)
-    # last, so that what was compared is what the task leaves behind
+    # last, so that the task's result includes the comparison
     return {"namespace": found.namespace, "seconds": seconds, **_check(found)}
 
 
 @app.task(name="foldex.check")
 def check(index_id: str) -> dict[str, Any]:
-    """Look whether a namespace still holds what it should."""
+    """Check whether a namespace still holds what it should."""
     found = tools.index(resources().pool, UUID(index_id))
     return {"skipped": "deleted"} if found is None else _check(found)
 
 
 @app.task(name="foldex.strays")
 def strays() -> dict[str, Any]:
-    """Delete objects that no node names: of uploads that broke off, of nodes that are deleted."""
+    """Delete objects that no node refers to: those of aborted uploads and of deleted nodes."""
     return _or_skipped("strays not deleted yet", _delete_strays)
 
 
@@ -193,7 +196,7 @@ def _delete_strays() -> dict[str, Any]:
 
 
 def _or_skipped(message: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Upkeep that is sent again in any case needs no more than a line where Postgres fails."""
+    """Run upkeep. Since it is sent again anyway, a Postgres failure only logs a line."""
     try:
         return work()
     except psycopg.OperationalError as error:
@@ -202,7 +205,7 @@ def _or_skipped(message: str, work: Callable[[], dict[str, Any]]) -> dict[str, A
 
 
 def _check(found: tools.Index) -> dict[str, Any]:
-    """Start a task if the namespace has lost vectors; the sweep asks again, so no failure matters here."""
+    """Start a task if the namespace has lost vectors. Failures do not matter, because the sweep asks again."""
     try:
         started = fsck.check(resources().pool, _store(found), found)
     except (LeaseLost, StoreError, psycopg.OperationalError) as error:
@@ -216,7 +219,7 @@ def _store(found: tools.Index) -> VectorStore:
 
 
 def _border(task_id: UUID, work: Callable[[UUID], dict[str, Any]]) -> dict[str, Any]:
-    """No exception reaches Celery: what happened is in the task's row, and Celery would only guess."""
+    """Run a task and let no exception reach Celery, which could only guess; the task's row records what happened."""
     structlog.contextvars.bind_contextvars(task_id=str(task_id))
     try:
         return work(task_id)
@@ -226,10 +229,10 @@ def _border(task_id: UUID, work: Callable[[UUID], dict[str, Any]]) -> dict[str, 
         log.warning("waiting for the sweep", cause=_said(error), error=str(error))
         return {"waiting": "postgres"}
     except MemoryError:
-        # Celery would end the whole worker over it; the lease runs out and the files are tried again
+        # Celery would stop the whole worker; instead the lease expires and the files are tried again
         log.exception("out of memory")
         return {"waiting": "memory"}
-    except Exception as error:  # a mistake of ours must neither end the worker nor stay unsaid
+    except Exception as error:  # a bug of ours must neither end the worker nor go unreported
         log.exception("slice failed")
         tasks.warn(resources().pool, task_id, f"Waiting: {type(error).__name__} in a worker, tried again; see its log.")
         return {"error": type(error).__name__}
@@ -238,7 +241,7 @@ def _border(task_id: UUID, work: Callable[[UUID], dict[str, Any]]) -> dict[str, 
 
 
 def _said(error: psycopg.OperationalError) -> str:
-    """A deadlock or a shutdown is an answer, and asks for another remedy than silence."""
+    """Say what failed: a deadlock or a shutdown is an answer and has a different remedy from silence."""
     return f"Postgres says {type(error).__name__}" if error.sqlstate else "Postgres does not answer"
 
 
@@ -281,7 +284,10 @@ def _list(plan: tasks.Plan, found: tools.Index, lease: Lease) -> bool:
 
 
 def _plan_ended(plan: tasks.Plan, lease: Lease, error: Exception) -> None:
-    """Give the listing back after an outage; any other error keeps it until the lease ends, which counts as a death."""
+    """Release the listing after an outage.
+
+    After any other error it stays leased until expiry, which counts as a death.
+    """
     pool = resources().pool
     if isinstance(error, psycopg.OperationalError) and not isinstance(error, ProgramLimitExceeded):
         with suppress(psycopg.OperationalError):
@@ -291,7 +297,10 @@ def _plan_ended(plan: tasks.Plan, lease: Lease, error: Exception) -> None:
 
 
 def _slice_ended(task: Running, error: Exception) -> None:
-    """Count an unexpected exception, and end the task after too many: a mistake that meets every file would go on."""
+    """Count an unexpected exception.
+
+    End the task after too many, because a bug that hits every file would loop forever.
+    """
     pool = resources().pool
     faults = tasks.count_fault(pool, task.id, _name(error))
     if faults >= tasks.MAX_FAULTS:
@@ -300,7 +309,7 @@ def _slice_ended(task: Running, error: Exception) -> None:
 
 
 def _name(error: Exception) -> str:
-    """An exception on one line, without what it may quote at length."""
+    """Describe an exception on one line, without long quotations."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"[:MAX_FAULT]
 
 
@@ -310,13 +319,13 @@ def _started(plan: tasks.Plan) -> None:
 
 
 def _index_small(task_id: UUID, node: str) -> dict[str, Any]:
-    """In one process of a node at a time: a provider that hangs must keep neither planning nor the sweep waiting."""
+    """Index in one process per node at a time: a hanging provider must delay neither planning nor the sweep."""
     r = resources()
     with alone(r.settings.database_url, f"small tasks on {node}") as free:
         if not free:
             return {"left": "to another process"}
         done = _index(files.fairest(r.pool, preferred=task_id, most_files=SMALL_TASK) or task_id, FAST)
-    # a message that came meanwhile found this process busy
+    # a message that arrived meanwhile found this process busy
     following = None if done.get("more") else files.fairest(r.pool, most_files=SMALL_TASK)
     if following:
         _send_index(tasks.running(r.pool, following), FAST)
@@ -324,7 +333,7 @@ def _index_small(task_id: UUID, node: str) -> dict[str, Any]:
 
 
 def _index_fairly(task_id: UUID) -> dict[str, Any]:
-    """A message says that some task has files; which one is served, the rows decide."""
+    """Index the task that the rows choose; the message only says that some task has files."""
     return _index(files.fairest(resources().pool, preferred=task_id) or task_id, BULK)
 
 
@@ -334,7 +343,7 @@ def _index(task_id: UUID, queue: str) -> dict[str, Any]:
     found = task and tools.index(r.pool, task.index_id)
     if not task or not found:
         return {"nothing": "to index"}
-    # the rows may have chosen another task than the message names
+    # the rows may have chosen a different task from the message's
     structlog.contextvars.bind_contextvars(task_id=str(task_id), tool_id=str(task.tool_id))
     with leased(r.settings.database_url, task_id) as lease:
         try:
@@ -343,7 +352,8 @@ def _index(task_id: UUID, queue: str) -> dict[str, Any]:
             files.release(r.pool, lease.owner)
             return _failed(task, error, lambda seconds: _send_index(task, queue, seconds))
         except psycopg.OperationalError as error:
-            # a server without space, say, may yet take so little: else each time would look like a process's death
+            # the server may be out of space, say, yet accept this small write; otherwise each failure would look like a
+            # process's death
             if not isinstance(error, ProgramLimitExceeded):
                 with suppress(psycopg.OperationalError):
                     files.release(r.pool, lease.owner)
@@ -358,7 +368,7 @@ def _index(task_id: UUID, queue: str) -> dict[str, Any]:
 
 
 def _index_slice(run: Run, task: Running, seconds: float) -> tuple[int, bool]:
-    """Claim and index until the time is spent; the files done, and whether there may be more."""
+    """Claim and index until the time is up. Returns the number of files done and whether there may be more."""
     deadline = time.monotonic() + seconds
     limits = {"max_files": _claim_files(run), "max_bytes": _claim_bytes(run)}
     done = 0
@@ -408,14 +418,14 @@ def _claim_files(run: Run) -> int:
 
 
 def _claim_bytes(run: Run) -> int:
-    """About what fills the requests in flight once: more would only delay the first results."""
+    """Bytes that fill the requests in flight about once: more would only delay the first results."""
     most = run.embedder.max_request_tokens
     allowed = run.budget and run.budget.max_request_tokens
     return min(most, allowed or most) * run.concurrency * BYTES_PER_TOKEN
 
 
 def _failed(task: tasks.Plan | Running, error: FoldexError, again: Callable[[float], object]) -> dict[str, Any]:
-    """Wait out what may pass; end the task with the reason of what cannot."""
+    """Retry after transient errors; end the task with the reason of permanent ones."""
     if isinstance(error, LeaseLost):
         raise error
     pool = resources().pool
@@ -426,7 +436,7 @@ def _failed(task: tasks.Plan | Running, error: FoldexError, again: Callable[[flo
         log.warning("waiting", code=error.code, reason=error.message)
         tasks.warn(pool, task.id, f"Waiting: {error.message}")
         seconds = max(RETRY_SECONDS, min(float(error.data.get("retry_after") or 0), tasks.LONGEST_WAIT.total_seconds()))
-        # the sweep too leaves it alone until then
+        # the sweep also leaves the task alone until then
         tasks.sent(pool, task.id, seconds)
         again(seconds)
         return {"waiting": error.code}
@@ -451,10 +461,10 @@ def _follow(closed: tasks.Closed | None) -> None:
 
 
 def wake(task_id: UUID, most: int = MAX_SLICES, *, least: int = 0, pool: Pool | None = None) -> None:
-    """Send messages to index a task's files: a small task's to the fast queue too.
+    """Send messages to index a task's files; a small task's go to the fast queue too.
 
-    The bulk queue gets `least` to `most` messages, by the number of pending rows. Removals are rows like any other. The
-    sweep asks for at least one message, so that a wrong count can delay a task but never leaves it without any.
+    The bulk queue gets `least` to `most` messages, depending on the number of pending rows. Removals are rows like any
+    other. The sweep asks for at least one message, so that a wrong count can delay a task but never strand it.
     """
     pool = pool or resources().pool
     task = tasks.running(pool, task_id)
