@@ -1,4 +1,4 @@
-"""From a source's listing to rows of work: what is new, changed, moved or gone."""
+"""Turns a source's listing into rows of work: what is new, changed, moved or gone."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class Listing:
 
 
 def list_folder(listing: Listing, *, seconds: float, started: Callable[[], None]) -> bool:
-    """Record pages until the source has no more or the time is spent; True once everything is listed.
+    """Record pages until the source has no more or the time is up. Returns True once everything is listed.
 
-    `started` is called when the first of several pages is recorded: indexing need not wait for the last.
-    Raises `SourceError`, or `LeaseLost` if another worker took over.
+    Calls `started` after it records the first of several pages, because indexing need not wait for the last. Raises
+    `SourceError`, or `LeaseLost` if another worker took over.
     """
     deadline = time.monotonic() + seconds
     cursor = listing.plan.list_cursor
@@ -59,7 +59,7 @@ def list_folder(listing: Listing, *, seconds: float, started: Callable[[], None]
 
 
 def parsed_name(path: str, type_: str | None) -> str:
-    """The name that decides how a file is parsed: its own, or with the extension of what its source says it is."""
+    """The name that decides how a file is parsed: its own, or with the extension of the type its source reports."""
     name = path.rsplit("/", 1)[-1]
     extension = {"json": ".json", "markdown": ".md"}.get(type_ or "", "")
     return name if name.lower().endswith(extension) else name + extension
@@ -93,7 +93,7 @@ def _listed(index: Index, entry: Entry) -> files.Listed:
 
 
 def _end(listing: Listing) -> None:
-    # the content tree is our own: what it says is gone, is gone
+    # Foldex owns the content tree, so what it reports as gone is gone
     hold = listing.index.source["kind"] != "nodes" and not listing.plan.allow_removals
     files.end_listing(
         listing.pool,
@@ -107,7 +107,7 @@ def _end(listing: Listing) -> None:
 
 
 def _left_out(listing: Listing) -> int:
-    """How many of the files that vanished did so by a rule, where that decides anything."""
+    """Count the vanished files that a rule left out, if the count can affect the decision; otherwise 0."""
     task = {"task_id": listing.plan.id, "index_id": listing.index.id}
     if not files.too_many_vanished(listing.pool, **task):
         return 0

@@ -1,4 +1,4 @@
-"""A worker's time-limited claim, renewed by a thread on its own connection while the work goes on."""
+"""A worker's time-limited claim. A thread renews it on its own connection while the work continues."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from schemas.errors import LeaseLost
 from worker.state.index import tasks
 from worker.state.postgres import BRIEF, Bounded
 
-#: Seconds between renewals: whoever cancels is heard within 2 s, however busy Postgres is.
+#: Seconds between renewals. A worker notices a cancellation within 2 s, however busy Postgres is.
 BEAT = tasks.LEASE.total_seconds() / 8
-#: So many times the processor time that a file may take its process is ended, for what no signal interrupts. By the
-#: clock it may take so many times as long again: a machine may be busy with other things.
+#: A process is killed once a file takes BEYOND times its allowed processor time, in code that no signal interrupts. The
+#: wall-clock limit is _BUSY times as long, since the machine may be busy with other things.
 BEYOND = 2.0
 _BUSY = 10
 
-#: No renewal waits for the disk: while that is slow all leases would run out at once, and a server that dies with the
-#: latest ones gives everybody time when it is back.
+#: Renewals do not wait for the disk: while it is slow, all leases would expire at once. If the server crashes and loses
+#: the latest renewals, every worker gets time when it is back.
 _OPTION = "synchronous_commit=off"
-#: Seconds that the work waits for its last renewal to end; a thread that hears nothing from Postgres ends by itself.
+#: Seconds that the work waits for its last renewal; a thread that gets no answer from Postgres ends by itself.
 _LAST = 5.0
 
 log = structlog.get_logger()
 
 
 class Lease:
-    """Who holds the claim, whether it still holds, and what it is used for."""
+    """The claim's owner id, whether the claim still holds, and what it is used for."""
 
     def __init__(self) -> None:
         self.owner: UUID = uuid4()
@@ -47,9 +47,9 @@ class Lease:
         self._longest = 0.0
 
     def check(self) -> None:
-        """Raise `LeaseLost` once the task's writes are not wanted any more, or could not be renewed in time.
+        """Raise `LeaseLost` once the task's writes are unwanted or the lease was not renewed in time.
 
-        The clock goes on while a process is stopped, so one that wakes up late does not take its lease for valid.
+        The clock keeps running while a process is stopped, so a process that resumes late sees that its lease expired.
         """
         if self._lost.is_set() or self._expired():
             raise LeaseLost("the task was cancelled, deleted or taken over")
@@ -58,10 +58,10 @@ class Lease:
         return time.monotonic() - self._renewed > tasks.LEASE.total_seconds()
 
     def parsing(self, seconds: float, longest: float | None = None) -> None:
-        """Note that a file begins to be parsed: a process that dies from here on, or takes too long, died of it.
+        """Note that parsing of a file begins; if the process now dies or exceeds its time, the file is to blame.
 
-        `seconds` of processor time are allowed; `longest` is what that may take by the clock where it is bounded
-        elsewhere.
+        `seconds` of processor time are allowed. `longest` is the allowed wall-clock time in seconds, for work that
+        something else limits.
         """
         self._worked_before = time.process_time()
         self._allowed = BEYOND * seconds
@@ -73,12 +73,12 @@ class Lease:
         self._parsing_since = None
 
     def keep(self, database_url: str, task_id: UUID) -> None:
-        """Renew until `end`; run in a thread, because the work may be busy for longer than a lease lasts."""
+        """Renew until `end`. Runs in a thread, because the work may be busy for longer than a lease lasts."""
         connection: Bounded | None = None
         while not self._done.wait(BEAT):
             self._end_endless_parsing()
             if self._expired():
-                # others have the files by now, though the task is still wanted: to renew would be to go on for nothing
+                # other workers may have the files by now, even if the task is still wanted: renewing is useless
                 continue
             try:
                 connection = connection or Bounded.open(database_url, BRIEF, _OPTION)
@@ -109,7 +109,7 @@ class Lease:
 
 @contextmanager
 def leased(database_url: str, task_id: UUID) -> Iterator[Lease]:
-    """A lease that is renewed until the block ends."""
+    """Open a lease that is renewed until the block ends."""
     lease = Lease()
     thread = threading.Thread(target=lease.keep, args=(database_url, task_id), name="lease", daemon=True)
     thread.start()

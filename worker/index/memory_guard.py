@@ -1,4 +1,4 @@
-"""Whether the memory a file may take is enough to cut its text: told by its tokens, lines and chunks beforehand."""
+"""Estimates from a text's tokens, lines and chunks whether cutting it fits the memory allowed for a file."""
 
 from __future__ import annotations
 
@@ -12,28 +12,29 @@ from schemas.source import ChunkSettings
 from worker.parse.limits import too_large
 from worker.tokens.tokenizers import Offsets, Tokenizer
 
-#: Bytes that cutting takes for each token, for a place in a line that is longer than a chunk besides, for each line,
-#: each chunk, and each chunk with its row: measured.
+#: Measured bytes that cutting takes: per token, also per position in a line longer than a chunk, per line, per chunk,
+#: and per chunk with its row.
 _TOKEN, _PLACE, _LINE, _CHUNK, _ROW = 12, 36, 48, 900, 1000
-#: The same for each comma and each container of JSON, and for each member of a container that is divided.
+#: Likewise per comma and per container of JSON, and per member of a container that is divided.
 _COMMA, _CONTAINER, _MEMBER = 60, 50, 180
-#: Where a container has more members, on average, one of them may have most of all.
+#: Average number of members per container above which one container may hold nearly all of them.
 _MEMBERS = 128
-#: A chunk's share of the limit, on average, that from which on a line may be cut within, and of a model's limit that
-#: which is left by what stands in front of the chunks.
+#: The average chunk's share of the size limit; the share above which a line may be cut inside; and the share of a
+#: model's limit that the context in front of each chunk leaves.
 _FILLED, _LONG, _LEFT = 0.5, 0.75, 0.75
-#: Characters above which a text's tokens are estimated first, by so many samples of so many characters.
+#: Characters above which tokens are first estimated from samples, the number of samples, and characters per sample.
 _SAMPLED, _SAMPLES, _SAMPLE = 8_000_000, 64, 16_384
-#: Characters that are looked at together, and those in which a line's or a word's end is looked for.
+#: Characters per window, and characters at its end that are searched for the end of a line or word.
 _WINDOW, _NEAR = 1 << 20, 1 << 16
-#: Characters below which nothing is worth a look: headings and chunks are counted one by one, too.
+#: Characters below which a text is not checked here; headings and chunks are also counted one by one.
 _LITTLE = 1 << 16
 
 
 class Bounded:
-    """A tokenizer that refuses a text whose cutting would take more memory than there is.
+    """A tokenizer that rejects a text whose cutting would take too much memory.
 
-    `settings` and the model's `max_tokens` tell how many chunks it makes, and `markup` what they are cut by.
+    `settings` and the model's `max_tokens` determine how many chunks the text makes, `markup` determines what they are
+    cut by.
     """
 
     def __init__(
@@ -56,7 +57,10 @@ class Bounded:
         return found
 
     def check(self, text: str) -> None:
-        """Refuse a text by its lines and by samples: splitting alone takes much. Raises `FileError` (`too_large`)."""
+        """Reject a text by its lines and samples, because tokenizing alone takes much memory.
+
+        Raises `FileError` (`too_large`).
+        """
         self._require(self._needed(text, 0, 0))
         if len(text) > _SAMPLED:
             tokens = long = 0
@@ -70,11 +74,11 @@ class Bounded:
             self._require(self._needed(text, int(tokens * share), int(long * share)))
 
     def check_chunks(self, number: int, dimensions: int) -> None:
-        """Refuse more chunks than can be held with their vectors. Raises `FileError` (`too_large`)."""
+        """Reject more chunks than fit in memory with their vectors. Raises `FileError` (`too_large`)."""
         self._require(number * (_ROW + dimensions * np.dtype(np.float32).itemsize))
 
     def _starts(self, text: str) -> Offsets:
-        """Tokens of a long text are found in windows, so that they are never more than there is memory for."""
+        """Find the tokens of a long text in windows, so that they never exceed the memory."""
         if len(text) <= _SAMPLED:
             return self._tokenizer.starts(text)
         parts: list[Offsets] = []
@@ -86,10 +90,10 @@ class Bounded:
         return np.concatenate(parts)
 
     def _needed(self, text: str, tokens: int, long: int) -> int:
-        """Bytes for a text of so many tokens, with so many places in lines that are longer than a chunk."""
+        """Bytes needed for a text with `tokens` tokens and `long` positions in lines longer than a chunk."""
         lines = text.count("\n") + 1
         chunks = int((len(text) if self._by_chars else tokens) / (_FILLED * self._limit))
-        # the text is held in bytes, too, and in chunks
+        # the text is also held as bytes and as chunks
         needed = len(text) + sys.getsizeof(text) + (_of_json(text) if self._is_json else 0)
         return needed + tokens * _TOKEN + long * _PLACE + lines * _LINE + chunks * _CHUNK
 
@@ -100,12 +104,15 @@ class Bounded:
             lengths = np.fromiter(map(len, lines), dtype=np.int64, count=len(lines)) + 1
             tokens = np.diff(starts.searchsorted(start + np.cumsum(lengths)), prepend=starts.searchsorted(start))
             units = lengths if self._by_chars else tokens
-            # tokens may share a character, and places do not
+            # several tokens may share a character, but each position is counted once
             long += int(np.minimum(tokens, lengths)[units > _LONG * self._limit].sum())
         return long
 
     def _in_long_strings(self, text: str, starts: Offsets) -> int:
-        """JSON is cut between its values, and within those only that are longer than a chunk."""
+        """Count tokens in JSON strings longer than a chunk.
+
+        JSON is cut inside a value only if the value is that long.
+        """
         sides = [side for start, end in strings(text) if end - start > self._limit for side in (start, end)]
         first, last = starts.searchsorted(sides).reshape(-1, 2).T
         return int((last - first).sum())
@@ -124,7 +131,7 @@ def _of_json(text: str) -> int:
 
 
 def _windows(text: str) -> Iterator[tuple[int, int]]:
-    """Spans that cover the text, cut behind a line's end or before a blank where there is one."""
+    """Yield spans that cover the text, cut after a line end or before a blank where there is one."""
     start = 0
     while start < len(text):
         end = start + _WINDOW

@@ -1,4 +1,4 @@
-"""A claimed batch of files becomes searchable: drafted, embedded where new, written, recorded."""
+"""Makes a claimed batch of files searchable: drafts, embeds what is new, writes and records."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from worker.state.search import keywords, symbols
 from worker.tokens.keywords import Keywords, keywords_of
 from worker.vectors import Patch, Row, Value, Vector
 
-#: Rows that are made for the store at a time: with their words and vectors they take many times their text.
+#: Rows built for the store at a time; with their words and vectors they take many times the memory of their text.
 ROWS = 8_000
 
 log = structlog.get_logger()
 
 
 def index_files(run: Run, claims: Sequence[Claim], waiting: Sequence[Draft] = (), *, more: bool = False) -> list[Draft]:
-    """Take claimed files, and those `waiting` from the call before, to their outcomes.
+    """Take claimed files, and those `waiting` from the previous call, to their outcomes.
 
-    If `more` are to come, texts that do not fill a request wait for them: the drafts returned are for the next call.
-    Raises what concerns more than one file: `EmbeddingError`, `StoreError`, `SourceUnavailable`, `LeaseLost`,
-    `SliceOver`; claims without an outcome are then still held, and repeating them changes nothing that was written
-    already. What needs no more of the provider gets its outcome even if the provider is away.
+    If `more` files are to come, texts that do not fill a request wait for them; pass the returned drafts to the next
+    call. Raises errors that concern more than one file: `EmbeddingError`, `StoreError`, `SourceUnavailable`,
+    `LeaseLost`, `SliceOver`. Claims without an outcome are then still held, and repeating them changes nothing already
+    written. Files that need no more embedding get their outcomes even if the provider is down.
     """
     new = draft_all(run, claims)
     all_drafted = len(new) == len(claims)
@@ -60,7 +60,7 @@ def index_files(run: Run, claims: Sequence[Claim], waiting: Sequence[Draft] = ()
 
 
 def _wanted(run: Run, drafts: Sequence[Draft]) -> list[Draft]:
-    """The drafts whose claims still hold. The others' files are, or will be, drafted anew by a later claim."""
+    """Return the drafts whose claims still hold. A later claim drafts the other files again."""
     held = files.held(run.pool, run.lease.owner, [made.claim for made in drafts]) if drafts else set()
     record_paid(run, [made for made in drafts if made.claim.id not in held])
     return [made for made in drafts if made.claim.id in held]
@@ -78,10 +78,10 @@ def _record(run: Run, drafts: Sequence[Draft]) -> None:
 
 
 def embed(run: Run, drafts: Sequence[Draft], *, more: bool) -> FoldexError | None:
-    """Give new chunks their vectors: those the project has already, the others paid for, one request across files.
+    """Give new chunks their vectors: cached ones first, then new ones, with requests that span files.
 
-    The error that ended it early, if one did; the cache has what was paid for by then. A refused text fails its own
-    files only.
+    Returns the error that ended it early, if any; the cache then holds everything paid for. A refused text fails only
+    its own files.
     """
     started = time.monotonic()
     wanted: dict[str, list[tuple[Draft, Placed]]] = defaultdict(list)
@@ -90,7 +90,7 @@ def embed(run: Run, drafts: Sequence[Draft], *, more: bool) -> FoldexError | Non
             if placed.id not in made.vectors:
                 wanted[placed.content_hash].append((made, placed))
     shares = [(made, len(made.new)) for made in drafts if made.embedded]
-    # what waits since the call before was looked for then
+    # texts that wait since the previous call were looked up then
     fresh = {hash_ for hash_, pairs in wanted.items() if not all(made.recalled for made, _ in pairs)}
     for content_hash, vector in recall(run, wanted, fresh).items():
         for made, placed in wanted.pop(content_hash):
@@ -103,7 +103,7 @@ def embed(run: Run, drafts: Sequence[Draft], *, more: bool) -> FoldexError | Non
 
 
 def recall(run: Run, hashes: Collection[str], fresh: Collection[str]) -> dict[str, Vector]:
-    """What the project paid for before, from the cache, else, of `fresh` ones, from where the same text is live."""
+    """Look up vectors that the project already paid for: in the cache, then, for `fresh` hashes, in live chunks."""
     owner = embedding_cache.Owner(run.index.project_id, run.index.settings.embedder)
     known = embedding_cache.lookup(run.pool, owner, hashes)
     by_namespace: dict[str, dict[UUID, str]] = defaultdict(dict)
@@ -116,11 +116,11 @@ def recall(run: Run, hashes: Collection[str], fresh: Collection[str]) -> dict[st
 
 
 def _pay(run: Run, wanted: Sequence[Sequence[tuple[Draft, Placed]]], *, more: bool) -> FoldexError | None:
-    """Have texts embedded, each once whatever chunks have it; every answer goes to the cache as it comes."""
+    """Embed each distinct text once, whatever chunks contain it; every answer goes to the cache at once."""
     owner = embedding_cache.Owner(run.index.project_id, run.index.settings.embedder)
     texts = [same[0][1].chunk.embedded_text for same in wanted]
     tokens = [same[0][1].chunk.tokens for same in wanted]
-    # a model that costs nothing has no requests worth filling
+    # a free model's requests are not worth filling
     only_full = more and run.budget is not None
     terms = Terms(run.budget, run.index.project_id, run.lease.check, run.embed_seconds, only_full)
     sparing = Sparing(run.embedder, functools.partial(embedding_cache.lookup, run.pool, owner))
@@ -143,7 +143,7 @@ def _pay(run: Run, wanted: Sequence[Sequence[tuple[Draft, Placed]]], *, more: bo
 
 
 def _keep(run: Run, owner: embedding_cache.Owner, vectors: Mapping[str, Vector]) -> None:
-    """What is paid for is worth a second try, for which a Postgres that restarts just now is waited for."""
+    """Cache paid vectors, with one retry in case Postgres is restarting."""
     try:
         embedding_cache.insert(run.pool, owner, vectors)
     except psycopg.OperationalError:
@@ -156,7 +156,7 @@ def _refuse(answered: Sequence[Sequence[tuple[Draft, Placed]]], refusal: Embeddi
 
 
 def write(run: Run, drafts: Sequence[Draft]) -> None:
-    """Write new chunks, not live yet, and then what the store holds of them."""
+    """Write new chunks as not yet live, then the store's rows for them."""
     started = time.monotonic()
     shares = [(made, len(made.new)) for made in drafts]
     chunks.insert(run.pool, run.lease.owner, run.epoch, ((p, _code(run, d, p)) for d in drafts for p in d.new))
@@ -167,10 +167,10 @@ def write(run: Run, drafts: Sequence[Draft]) -> None:
 
 @contextmanager
 def _taken_back(run: Run, drafts: Sequence[Draft]) -> Iterator[None]:
-    """Take back what was written if the work ends here: the write may have come minutes after the last check.
+    """Undo the write if the work ends here: it may have happened minutes after the last check.
 
-    By then, the rows and even the tombstones of its chunks may be gone, or the index with its namespace, which the
-    write made anew. To drop it is safe, as no other index ever has its name.
+    By then the chunks' rows, and even their tombstones, may be gone. So may the index with its namespace, which the
+    write then created again. Dropping that namespace is safe, because no other index ever has its name.
     """
     try:
         yield
@@ -180,15 +180,15 @@ def _taken_back(run: Run, drafts: Sequence[Draft]) -> Iterator[None]:
             if not chunks.bury_strays(run.pool, run.index.id, ids) and run.store.drop(run.index.namespace):
                 log.warning("written after the index was deleted; dropped", namespace=run.index.namespace)
         except (FoldexError, psycopg.OperationalError) as error:
-            # the scan of names finds the namespace, and that of ids the vectors
+            # the sweep's name check finds the namespace, and the id check finds the vectors
             log.warning("late vectors not taken back", namespace=run.index.namespace, error=str(error))
         raise
 
 
 def upsert(run: Run, drafts: Sequence[Draft], *, rows: int = ROWS) -> None:
-    """Write new rows and the new places of moved files; rows the store refuses fail their files.
+    """Write new rows and the new locations of moved files. Rows that the store rejects fail their files.
 
-    A chunk that is not embedded needs a row only where the store has the keywords.
+    A chunk that is not embedded needs a row only if the store keeps the keywords.
     """
     stored = [made for made in drafts if made.embedded or run.store.has_keywords]
     placed = ((made, p) for made in stored for p in made.new)
@@ -201,7 +201,7 @@ def upsert(run: Run, drafts: Sequence[Draft], *, rows: int = ROWS) -> None:
 
 
 def _upsert(run: Run, rows: Sequence[tuple[Draft, Row]]) -> None:
-    """Halves a refused write down to the row that is refused; its file fails, the others go on."""
+    """Halve a rejected write until the rejected row is found; its file fails and the others continue."""
     rows = [(made, row) for made, row in rows if not made.failure]
     if not rows:
         return
@@ -218,9 +218,9 @@ def _upsert(run: Run, rows: Sequence[tuple[Draft, Row]]) -> None:
 
 
 def finish(run: Run, drafts: Sequence[Draft]) -> list[UUID]:
-    """One transaction makes the new chunks live and records the outcomes; the ids whose vectors are to go.
+    """Make the new chunks live and record the outcomes in one transaction; return the ids of vectors to delete.
 
-    Raises `LeaseLost` if the epoch moved on; files whose own lease was lost are left to their new holder.
+    Raises `LeaseLost` if the epoch moved on. Files whose own lease was lost are left to their new holder.
     """
     run.lease.check()
     with run.pool.connection() as connection:
@@ -231,7 +231,7 @@ def finish(run: Run, drafts: Sequence[Draft]) -> list[UUID]:
         buried = chunks.replace(
             connection,
             files=[d.claim.id for d in replaced],
-            # an unchanged file may hold what an earlier attempt at another content half wrote
+            # an unchanged file may have half-written chunks from an earlier attempt with different content
             failed=[d.claim.id for d in replaced if d.unchanged or d.status is FileStatus.FAILED],
             current=[p.id for d in good for p in d.placed],
             kept=[(p, _code(run, d, p)) for d in good for p in d.placed if p.id in d.kept],
@@ -239,7 +239,7 @@ def finish(run: Run, drafts: Sequence[Draft]) -> list[UUID]:
         symbols.replace(
             connection,
             run.index.id,
-            # a failed file keeps what is live of it
+            # a failed file keeps its live rows
             files=[d.claim.id for d in replaced if not d.unchanged and d.status is not FileStatus.FAILED],
             found=[(d.claim.id, d.definitions, d.references) for d in good],
         )
@@ -263,7 +263,7 @@ def finish(run: Run, drafts: Sequence[Draft]) -> list[UUID]:
 
 
 def record_paid(run: Run, drafts: Sequence[Draft]) -> None:
-    """Record what was paid for files that get no outcome here: whoever has them next finds it in the cache."""
+    """Record what was paid for files that get no outcome here; the next worker finds the vectors in the cache."""
     paid = [(made.claim.id, len(made.paid), made.paid_tokens) for made in drafts if made.paid]
     if paid:
         files.add_paid(run.pool, run.epoch, paid)
@@ -272,7 +272,7 @@ def record_paid(run: Run, drafts: Sequence[Draft]) -> None:
 
 
 def forget(run: Run, buried: Sequence[UUID]) -> None:
-    """Delete vectors only after nothing refers to them; the sweep repeats it."""
+    """Delete vectors that no row refers to any more; the sweep repeats it."""
     if buried:
         run.store.write(run.index.namespace, _dimensions(run.index.settings), deletes=buried)
         chunks.confirm_deleted(run.pool, buried)
@@ -329,7 +329,7 @@ def _with_lines(piece: Chunk, message: str) -> str:
 
 
 def _share(shares: Sequence[tuple[Draft, int]], stage: str, seconds: float) -> None:
-    """Files of one batch share its seconds by their chunks, those that failed meanwhile too."""
+    """Split a batch's seconds among its files by their chunks, including files that failed meanwhile."""
     total = sum(number for _, number in shares)
     for made, number in shares:
         if number:

@@ -1,4 +1,4 @@
-"""A claimed file on its way to an outcome: read, parsed, cut into chunks, and compared with what is live of it."""
+"""Reads a claimed file, parses it, cuts it into chunks and compares them with what is live."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from worker.tokens import keywords
 from worker.tokens.tokenizers import Tokenizer, cl100k, counted
 from worker.vectors import Vector, VectorStore
 
-#: Seconds after which no further file of a claim is begun: scanned documents take minutes each, and others wait.
+#: Seconds after which no further file of a claim is started: scanned documents take minutes each, and others wait.
 DRAFT_SECONDS = 20.0
-#: Chunks after which no further file of a claim is begun: small files may hold much text, and all of it is in memory.
+#: Chunks after which no further file of a claim is started: small files may hold much text, all of it in memory.
 DRAFT_CHUNKS = 20_000
 
 log = structlog.get_logger()
@@ -47,7 +47,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Everything one slice of indexing works with; after `embed_seconds` it begins no further request."""
+    """Everything one slice of indexing works with; after `embed_seconds` it starts no further request."""
 
     index: Index
     epoch: int
@@ -65,11 +65,11 @@ class Run:
 
 @dataclass(slots=True)
 class Draft:
-    """A claimed file on its way to an outcome; `placed` are all its chunks, `kept` those that are live already.
+    """A claimed file on its way to an outcome. `placed` has all its chunks, `kept` the ids of those already live.
 
-    `vectors` are those of new ones that are known by now, `recalled` tells that they were looked for; `paid` are those
-    whose text the provider was asked for, until a row says so: paid for also where the file fails then. A file that is
-    not `embedded` is found by its words only.
+    `vectors` holds the vectors of new chunks known so far; `recalled` says that they were looked up. `paid` are chunks
+    whose text was sent to the provider, until a row records them; they were paid for even if the file then fails. A
+    file that is not `embedded` is found by its words only.
     """
 
     claim: Claim
@@ -94,25 +94,25 @@ class Draft:
 
     @property
     def new(self) -> list[Placed]:
-        """The chunks to be written."""
+        """The chunks to write."""
         return [] if self.failure else [p for p in self.placed if p.id not in self.kept]
 
     @property
     def whole(self) -> bool:
-        """Whether nothing is left to be embedded."""
+        """Whether nothing is left to embed."""
         return all(placed.id in self.vectors for placed in self.new if placed.embedded)
 
     @property
     def paid_tokens(self) -> int:
-        """What was paid, in tokens."""
+        """Tokens paid for."""
         return sum(placed.chunk.tokens for placed in self.paid)
 
     @property
     def moved(self) -> bool:
-        """Whether the places and words kept of what is live are written anew.
+        """Whether the stored locations and words of live chunks must be rewritten.
 
-        So it is where the file moved or is of another type now, where all is read again, and where its words are an
-        earlier release's. A file that moved back is patched too if a claim between may have patched it.
+        That is so if the file moved or changed type, if everything is read again, or if its words come from an earlier
+        release. A file that moved back is patched too if a claim in between may have patched it.
         """
         claim = self.claim
         moved = claim.patch_pending or (claim.path, claim.id_path) != (claim.live_path, claim.live_id_path)
@@ -126,9 +126,9 @@ class Draft:
 
 
 def draft_all(run: Run, claims: Sequence[Claim]) -> list[Draft]:
-    """The drafts of claims, of all unless time runs out or they hold very much.
+    """Draft all claims, unless time runs out or the drafts hold too many chunks.
 
-    A process that dies meanwhile makes their files suspect, a lone one guilty.
+    If the process dies meanwhile, its files become suspects; a lone file is guilty.
     """
     drafts: list[Draft] = []
     until = time.monotonic() + DRAFT_SECONDS
@@ -141,13 +141,13 @@ def draft_all(run: Run, claims: Sequence[Claim]) -> list[Draft]:
         held += len(drafts[-1].placed)
     run.lease.parsed()
     if len(claims) == 1:
-        # the next renewal would say so for many files, but the verdict over a lone one must not wait for it
+        # for many files the next renewal records this, but the verdict on a lone file must not wait for it
         files.parsed(run.pool, run.lease.owner)
     return drafts
 
 
 def draft(run: Run, claim: Claim) -> Draft:
-    """Read, parse and chunk one file; whatever is wrong with it becomes its outcome."""
+    """Read, parse and chunk one file; any error in it becomes its outcome."""
     made = Draft(claim, type=claim.type)
     if claim.work == "remove":
         made.status = FileStatus.REMOVED
@@ -163,9 +163,9 @@ def draft(run: Run, claim: Claim) -> Draft:
     except FileError as failure:
         made.fail(failure)
     except MemoryError:
-        # it may be others' doing, so the files are tried again
+        # other work may have used the memory, so the files are tried again
         raise
-    except Exception as error:  # a parser's own mistake is that file's outcome, never the folder's
+    except Exception as error:  # a parser bug is an outcome of its file, never of the folder
         if getattr(error, "retryable", None) is not None:
             raise
         log.exception("file failed", file_id=str(claim.id), path=claim.path)
@@ -176,7 +176,7 @@ def draft(run: Run, claim: Claim) -> Draft:
 
 
 def _listed(run: Run, claim: Claim, reason: Reason) -> FileError:
-    """The outcome that the listing told already."""
+    """The outcome that the listing already decided."""
     if reason is Reason.TOO_LARGE:
         most = run.index.settings.max_file_bytes
         what = f"The file has {claim.size_bytes:,} bytes, more than MAX_FILE_BYTES ({most:,})"
@@ -185,7 +185,7 @@ def _listed(run: Run, claim: Claim, reason: Reason) -> FileError:
 
 
 def _renamed(claim: Claim) -> bool:
-    """Whether the file's name tells another format or language than the one it was indexed under."""
+    """Whether the file's new name implies a different format or language from the name it was indexed under."""
     return claim.live_path is not None and by_name.of(claim.live_path) != by_name.of(claim.path)
 
 
@@ -197,9 +197,9 @@ def _read(run: Run, made: Draft) -> None:
 
 
 def _cut(run: Run, made: Draft, content: Content) -> None:
-    """Parse and chunk what was read."""
+    """Parse and chunk the content."""
     claim, settings = made.claim, run.index.settings
-    # not what the row says, which is what the file was when it was last read
+    # from the content's type: the row has the type of the last read
     name = parsed_name(claim.path, content.type)
     made.stamp = content.stamp or ""
     made.mime, made.is_binary = parse.mime_of(name, content.data)
@@ -231,7 +231,7 @@ def _cut(run: Run, made: Draft, content: Content) -> None:
 
 
 def place(run: Run, made: Draft, pieces: Sequence[Chunk], text: str, language: str | None) -> list[Placed]:
-    """Chunks with ids, and with the text between them that no chunk holds."""
+    """Give chunks ids, and the text between them that no chunk holds."""
     seen: Counter[str] = Counter()
     placed, end = [], 0
     for number, piece in enumerate(pieces):
@@ -245,10 +245,10 @@ def place(run: Run, made: Draft, pieces: Sequence[Chunk], text: str, language: s
 
 
 def chunk_id(made: Draft, piece: Chunk, content_hash: str, ordinal: int, epoch: int, language: str | None) -> UUID:
-    """The same when a slice is repeated, and never one that an earlier epoch may have deleted.
+    """Compute an id that is the same when a slice is repeated and never one that an earlier epoch may have deleted.
 
-    A file's id holds its index's already. Everything that the store keeps of a row goes into its id, so that two
-    writers of one id always write the same. A row that was written without a vector is never taken for one that has it.
+    A file's id already contains its index's. Everything that the store keeps of a row goes into its id, so that two
+    writers of one id always write the same. A row written without a vector is never mistaken for one that has it.
     """
     claim = made.claim
     file = [claim.path, claim.id_path, made.type, language, made.embedded]
@@ -257,7 +257,7 @@ def chunk_id(made: Draft, piece: Chunk, content_hash: str, ordinal: int, epoch: 
 
 
 def match_live(run: Run, drafts: Sequence[Draft]) -> None:
-    """Give chunks that are live already their ids back, so that they are neither embedded nor written."""
+    """Give chunks that are already live their ids, so that they are neither embedded nor written again."""
     with_live = [d for d in drafts if d.placed and d.claim.live_chunks]
     if not with_live:
         return
@@ -274,7 +274,7 @@ def match_live(run: Run, drafts: Sequence[Draft]) -> None:
 
 
 def restore(run: Run, drafts: Sequence[Draft]) -> None:
-    """Take up live chunks whose vectors the namespace lost, of files whose text is as it was."""
+    """Collect live chunks whose vectors the namespace lost, for files whose text is unchanged."""
     lost = [d for d in drafts if d.claim.lost and d.unchanged and not d.failure]
     found = chunks.lost(run.pool, [d.claim.id for d in lost]) if lost else {}
     for made in lost:

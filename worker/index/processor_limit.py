@@ -1,4 +1,4 @@
-"""A limit of processor time for work in this process, such as cutting one file."""
+"""Limits the processor time of work in this process, such as cutting one file."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from typing import TypeVar
 
 from worker.parse.limits import too_large
 
-#: Seconds of processor time after which the limit is looked at again.
+#: Seconds of processor time between checks once the limit is reached.
 _AGAIN = 1.0
 
 Result = TypeVar("Result")
 
 
 class _SpentError(BaseException):
-    """The time is spent. No `Exception`, so that no parser takes it for a malformed file."""
+    """The time is up. Not an `Exception`, so that no parser mistakes it for a malformed file."""
 
 
 def limited(seconds: float, work: Callable[[], Result]) -> Result:
-    """Do `work` within so much processor time of this thread. Raises `FileError` (`too_large`).
+    """Run `work` within `seconds` of this thread's processor time. Raises `FileError` (`too_large`).
 
-    A signal interrupts Python and `re`; what stays longer in another library is ended with its process, by the lease.
-    Only the main thread, in which pool processes work, gets signals; other threads have no limit.
+    A signal interrupts Python and `re`. If another library runs longer, the lease kills its process. Only the main
+    thread, in which pool processes work, gets signals; other threads have no limit.
     """
     if threading.current_thread() is not threading.main_thread():
         return work()
     until, is_over = time.thread_time() + seconds, False
 
     def interrupt(*_: object) -> None:
-        # the timer counts all threads, and comes again in case a library swallowed the error
+        # the timer counts all threads, and fires again in case a library swallowed the error
         if not is_over and time.thread_time() >= until:
             raise _SpentError
 

@@ -1,4 +1,4 @@
-"""An embedder that does not ask for what the project came to have while the request waited for its turn."""
+"""An embedder that skips texts that were cached while the request was queued."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from worker.vectors import Vector
 
 
 class Sparing:
-    """`embedder`, but for texts that `lookup` finds by their hashes; `spared` are the hashes of those, so far.
+    """Wraps `embedder` and skips texts that `lookup` finds by their hashes; `spared` collects those hashes.
 
-    Other tools over the same texts, and other slices, pay for them meanwhile. Requests that are begun before the first
-    is answered are not worth a look: their texts were looked up just now.
+    Meanwhile other slices, and other tools over the same texts, pay for them. Requests that start before the first
+    answer skip the lookup: their texts were looked up just now.
     """
 
     def __init__(self, embedder: Embedder, lookup: Callable[[Sequence[str]], Mapping[str, Vector]]) -> None:
@@ -58,7 +58,7 @@ class Sparing:
         try:
             return self._embedder.embed([texts[at] for at in wanted]) if wanted else []
         except EmbeddingRefused as refusal:
-            # of the request as its sender knows it
+            # indices of the request as its sender knows it
             if "indices" in refusal.data:
                 refusal.data["indices"] = [wanted[at] for at in refusal.data["indices"]]
             raise
