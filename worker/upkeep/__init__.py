@@ -1,1 +1,1 @@
-"""What keeps an installation going beside indexing: sweep, check, delete, watch."""
+"""Upkeep beside indexing: sweep, check, delete, watch."""

@@ -1,12 +1,12 @@
-"""Whether a namespace holds what the rows say, id by id; and how it comes to hold that again.
+"""Compares a namespace with the rows, id by id, and repairs it.
 
-Work may go on meanwhile, so each side is read in the order that makes its verdict certain. A live chunk has its vector
-before it is live, and its row is gone before its vector: one that was live before the store was read, and still is, has
-no vector if the store did not show it. A vector has its row before it is written: one without a row or tombstone after
-the store was read has none for good.
+Work may continue meanwhile, so the order of the reads makes each verdict certain. A live chunk's vector is written
+before it becomes live, and its row is deleted before its vector. A chunk that was live before the store was read, and
+still is, has lost its vector if the store did not return it. A vector's row is written before the vector. A vector
+without a row or tombstone after the store was read is a stray for good.
 
-A lost vector is only marked here. Tasks write it again from its row: no file is read for it, and nothing is paid for
-what the embedding cache still holds.
+Lost vectors are only marked here. Tasks write them again from the rows: they read no file and pay nothing for texts
+that the embedding cache still holds.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from worker.vectors.rows import storable
 
 #: Ids compared at a time.
 PAGE = 20_000
-#: Ids are hashes, so a range of them is a random sample: it misses the loss of one vector in a hundred once in 20,000.
-#: Checks go through the ranges in turn.
+#: Ids are hashes, so a range of them is a random sample. It misses the loss of one vector in a hundred once in 20,000
+#: times. Checks go through the ranges in turn.
 SAMPLE = 1000
 #: Rows whose attributes are compared at a time.
 ATTRIBUTES_PAGE = 5000
-#: Vectors deleted by one request.
+#: Vectors deleted per request.
 MAX_DELETES = 5000
 
 log = structlog.get_logger()
@@ -41,12 +41,12 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How an index differs from its namespace and from itself; every number but `live` ought to be 0.
+    """How an index differs from its namespace and from itself. Every number but `live` should be 0.
 
-    missing: live chunks without a vector. stray: vectors without a row or tombstone. miscounted: files with another
-    number of live chunks than their row says. bare: files that are indexed and have none. unfinished: rows of an idle
-    index that never became live. overdue: tombstones the sweep should have seen to. `busy`: a task is open. misplaced:
-    vectors whose attributes, such as the path, differ from their rows.
+    `missing`: live chunks without a vector. `stray`: vectors without a row or tombstone. `miscounted`: files whose row
+    states a wrong number of live chunks. `bare`: indexed files without live chunks. `unfinished`: rows of an idle index
+    that never became live. `overdue`: tombstones that the sweep should have handled. `busy`: a task is open.
+    `misplaced`: vectors whose attributes, such as the path, differ from their rows.
     """
 
     live: int
@@ -61,14 +61,14 @@ class Report:
 
     @property
     def drift(self) -> dict[str, int]:
-        """What is wrong, by name."""
+        """The numbers that are not 0, by name."""
         names = ("missing", "stray", "misplaced", "miscounted", "bare", "unfinished", "overdue")
         return {name: number for name in names if (number := getattr(self, name))}
 
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """What a repair did at once, and the task that does the rest: `texts` of the `lost` vectors are not cached."""
+    """What a repair did at once, and the task that does the rest; `texts` of the `lost` vectors are not cached."""
 
     deleted: int
     recounted: int
@@ -80,7 +80,7 @@ class Mended:
 
 
 def inspect(pool: Pool, store: VectorStore, index: Index) -> Report:
-    """Compare an index with its namespace; memory is the same at any size. Raises `StoreError`."""
+    """Compare an index with its namespace in constant memory. Raises `StoreError`."""
     was_busy = drift.is_busy(pool, index.id)
     rows, (miscounted, bare) = drift.rows(pool, index.id), drift.wrong_files(pool, index.id)
     missing = stray = 0
@@ -93,9 +93,9 @@ def inspect(pool: Pool, store: VectorStore, index: Index) -> Report:
 
 
 def repair(pool: Pool, store: VectorStore, index: Index) -> Mended:
-    """Mend an idle index, and start a task for what has to be written or read again.
+    """Repair an idle index, and start a task for what must be written or read again.
 
-    Raises `StoreError`, or `LeaseLost` once a task works on the index; what was done by then is right.
+    Raises `StoreError`, or `LeaseLost` once a task works on the index; everything done by then is correct.
     """
     lost = deleted = 0
     for missing, stray in differences(pool, store, index):
@@ -112,7 +112,7 @@ def repair(pool: Pool, store: VectorStore, index: Index) -> Mended:
 
 
 def before_listing(pool: Pool, store: VectorStore, index: Index, task_id: UUID) -> None:
-    """Make what the namespace lost the first work of a task, under whose epoch `index` was read.
+    """Mark the vectors that the namespace lost as the first work of a task; `index` was read under its epoch.
 
     Raises `LeaseLost` if the epoch moved on.
     """
@@ -122,7 +122,7 @@ def before_listing(pool: Pool, store: VectorStore, index: Index, task_id: UUID) 
             for missing, _ in differences(pool, store, index):
                 drift.mark_lost(pool, index.id, missing, index.epoch)
     except StoreError as error:
-        # a task that finds nothing to write needs no store; the namespace is looked at again when it has closed
+        # a task that finds nothing to write needs no store; the namespace is checked again after the task closes
         log.warning("namespace not compared", namespace=index.namespace, code=error.code, reason=error.message)
     taken = drift.take_up(pool, index.id, task_id, index.epoch)
     if taken:
@@ -130,10 +130,10 @@ def before_listing(pool: Pool, store: VectorStore, index: Index, task_id: UUID) 
 
 
 def check(pool: Pool, store: VectorStore, index: Index) -> UUID | None:
-    """Start a task over an idle index whose namespace has lost vectors; its id. Raises `StoreError`.
+    """Start a task over an idle index whose namespace has lost vectors, and return its id. Raises `StoreError`.
 
-    Each call compares the next ids, and mends what else is wrong there. Raises `LeaseLost` if another task begins
-    meanwhile, which looks for itself.
+    Each call compares the next range of ids and repairs what else is wrong there. Raises `LeaseLost` if another task
+    begins meanwhile; that task makes its own check.
     """
     if drift.is_busy(pool, index.id):
         return None
@@ -149,7 +149,10 @@ def check(pool: Pool, store: VectorStore, index: Index) -> UUID | None:
 def differences(
     pool: Pool, store: VectorStore, index: Index, page: int = PAGE
 ) -> Iterator[tuple[list[UUID], list[UUID]]]:
-    """Live chunks without a vector, and vectors without a row, in ranges of up to `page` ids. Raises `StoreError`."""
+    """Yield live chunks without a vector and vectors without a row, in ranges of up to `page` ids.
+
+    Raises `StoreError`.
+    """
     after: UUID | None = None
     while True:
         missing, stray, after = _window(pool, store, index, after, page)
@@ -165,7 +168,7 @@ def differences(
 def _window(
     pool: Pool, store: VectorStore, index: Index, after: UUID | None, limit: int
 ) -> tuple[list[UUID], list[UUID], UUID | None]:
-    """Ids that only the rows, and only the store, seem to have; and the end of the range, None if it is the last."""
+    """Return ids that only the rows, and only the store, seem to have, and the end of the range (None if last)."""
     live = drift.live_ids(pool, index.id, after, limit)
     stored = store.ids(index.namespace, after, limit)
     end = min((page[-1] for page in (live, stored) if len(page) == limit), default=None)
@@ -174,13 +177,13 @@ def _window(
 
 
 def _look_further(pool: Pool, store: VectorStore, index: Index, limit: int) -> bool:
-    """Compare the ids behind those of the call before; whether vectors are lost that nobody knows of.
+    """Compare the ids after those of the previous call. Returns whether vectors are newly lost.
 
-    Strays are deleted, and wrong attributes written anew. Raises `StoreError` and `LeaseLost`.
+    Deletes strays and rewrites wrong attributes. Raises `StoreError` and `LeaseLost`.
     """
     after = drift.cursor(pool, index.id)
     lost_some = False
-    # the end of all ids is followed by their beginning, so that every call sees some
+    # after the last id it continues from the first, so that every call compares some
     for start in [after] if after is None else [after, None]:
         missing, stray, end = _window(pool, store, index, start, limit)
         lost_some |= bool(missing) and bool(drift.still_live(pool, index.id, missing, known=False))
@@ -197,7 +200,7 @@ def _look_further(pool: Pool, store: VectorStore, index: Index, limit: int) -> b
 
 
 def misplaced(pool: Pool, store: VectorStore, index: Index, page: int = ATTRIBUTES_PAGE) -> Iterator[list[UUID]]:
-    """Vectors whose attributes differ from their rows, in ranges of up to `page` ids. Raises `StoreError`."""
+    """Yield vectors whose attributes differ from their rows, in ranges of up to `page` ids. Raises `StoreError`."""
     after: UUID | None = None
     while ids := list(store.attributes(index.namespace, after, page)):
         yield _wrong(pool, store, index, after, page)
@@ -205,9 +208,9 @@ def misplaced(pool: Pool, store: VectorStore, index: Index, page: int = ATTRIBUT
 
 
 def _wrong(pool: Pool, store: VectorStore, index: Index, after: UUID | None, limit: int) -> list[UUID]:
-    """Rows of a range that say in the store what they said neither before nor after it was read.
+    """Return the ids in a range whose stored attributes match their rows neither before nor after the store was read.
 
-    The store is patched before the rows change: one look at each could meet a file between the two.
+    The store is patched before the rows change, so a single read of each could catch a file in between.
     """
     stored = store.attributes(index.namespace, after, limit)
     before = drift.expected(pool, index.id, list(stored))
@@ -224,7 +227,7 @@ def _unequal(stored: dict[UUID, dict[str, Value]], expected: dict[UUID, dict[str
 
 
 def _patch(pool: Pool, store: VectorStore, index: Index, ids: list[UUID]) -> int:
-    """Write the attributes and words of an idle index's rows anew; how many."""
+    """Rewrite the attributes and words of an idle index's rows. Returns how many."""
     if not ids:
         return 0
     generation, rows, words = drift.rewrite(pool, index.id, ids)
@@ -237,7 +240,7 @@ def _patch(pool: Pool, store: VectorStore, index: Index, ids: list[UUID]) -> int
 
 
 def _has_lost_some(pool: Pool, store: VectorStore, index: Index) -> bool:
-    """Whether a sample of the live chunks lacks vectors; those known to be lost do not count."""
+    """Whether a sample of the live chunks lacks vectors, not counting those already known to be lost."""
     if not drift.live_ids(pool, index.id, None, 1):
         return False
     missing, _, _ = _window(pool, store, index, None, SAMPLE)

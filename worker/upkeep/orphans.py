@@ -1,4 +1,4 @@
-"""Objects that no node names: deleted at once where that is quick, and by the sweep whatever happened."""
+"""Deletes objects that no node refers to: at once where that is quick, otherwise by the sweep."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from worker.resources import Resources
 from worker.state.content import orphans
 from worker.state.postgres import alone
 
-#: What only one process does at a time, in all.
+#: Name of the lock that only one process in the installation holds at a time.
 STRAYS = "strays"
-#: Objects that a request deletes itself; its caller waits for it.
+#: Objects that a request deletes itself while its caller waits.
 MAX_AT_ONCE = 200
-#: Objects deleted between two looks at the clock, and how many at a time.
+#: Objects deleted between two checks of the time, and the number deleted in parallel.
 PAGE, TOGETHER = 200, 8
 
 log = structlog.get_logger()
 
 
 def drop(resources: Resources, keys: Sequence[str]) -> None:
-    """Delete objects that no node names (any more); what is too much, or cannot go now, the sweep deletes."""
+    """Delete objects that no node refers to; the sweep deletes what is too much or fails now."""
     if not keys:
         return
     deleted = []
     with suppress(psycopg.OperationalError):
         with suppress(SourceError):
-            # asked first: a commit whose answer was lost may have been one
+            # check first: a commit whose answer was lost may have succeeded
             for key in orphans.take(resources.pool, keys[:MAX_AT_ONCE]):
                 resources.objects.delete(key)
                 deleted.append(key)
@@ -41,7 +41,7 @@ def drop(resources: Resources, keys: Sequence[str]) -> None:
 
 
 def delete_strays(resources: Resources, seconds: float) -> tuple[int, bool]:
-    """Delete what is due until the time is spent; how many objects, and whether there may be more."""
+    """Delete what is due until the time is up. Returns the number of objects and whether there may be more."""
     done, deadline = 0, time.monotonic() + seconds
     with alone(resources.settings.database_url, STRAYS) as free:
         while free and (keys := orphans.give_up(resources.pool, PAGE)):
@@ -55,7 +55,7 @@ def delete_strays(resources: Resources, seconds: float) -> tuple[int, bool]:
 
 
 def _discard(objects: Objects, keys: Iterable[str]) -> list[str]:
-    """Those of the keys whose objects are gone."""
+    """Delete objects and return the keys of those that are gone."""
     with ThreadPoolExecutor(TOGETHER) as pool:
         return [key for key in pool.map(lambda key: _discard_one(objects, key), keys) if key is not None]
 

@@ -1,4 +1,4 @@
-"""What keeps everything moving when messages are lost and processes die; any worker runs it, one at a time."""
+"""Keeps everything moving when messages are lost and processes die. Any worker runs it, one at a time."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from worker.state.index.chunks import Tombstones
 from worker.state.index.tools import Buried
 from worker.state.postgres import lone
 
-#: What only one process does at a time, in all.
+#: Name of the lock that only one process in the installation holds at a time.
 SWEEP = "sweep"
-#: Seconds that it has for that, far more than it takes.
+#: Seconds that a sweep may hold the lock, far more than it takes.
 SWEEP_SECONDS = 10
-#: Seconds that one sweep spends on the deletes of one store, and again on its purges; a request may take longer.
+#: Seconds that one sweep spends on deletes in one store, and again on purges; a single request may take longer.
 UPKEEP_SECONDS = 1.5
-#: Indexes that one sweep looks after in one store, and vectors that it deletes of each.
+#: Indexes that one sweep handles per store, and vectors that it deletes per index.
 MAX_INDEXES, MAX_TOMBSTONES = 100, 1000
-#: What Postgres says where one row is held, or one statement takes too long: no reason to end the whole sweep.
+#: Postgres errors for a locked row or a slow statement; they do not end the sweep.
 HELD = (LockNotAvailable, DeadlockDetected, QueryCanceled)
-#: A folder whose run could not be started is tried again after so long.
+#: Time before a folder whose run could not be started is tried again.
 FOLLOW_PAUSE = timedelta(minutes=1)
 
 T = TypeVar("T")
@@ -51,16 +51,15 @@ class Wake(Protocol):
 
 
 def sweep(resources: Resources, refresh: Callable[[UUID, UUID], bool], wake: Wake) -> dict[str, Any]:
-    """One round; does nothing while another process is at it. `refresh` and `wake` are those of the tasks.
+    """Run one round, unless another process is sweeping. `refresh` and `wake` are those of the tasks.
 
-    Nothing here waits for a lock for long: see `worker.state.postgres`.
-    `resources` are those of `Resources.sweeping`.
+    No step waits long for a lock: see `worker.state.postgres`. `resources` come from `Resources.sweeping`.
     """
     with lone(resources.settings.database_url, SWEEP, seconds=SWEEP_SECONDS) as lock:
         if lock is None:
             return {"skipped": "another worker sweeps"}
         steps: dict[str, Callable[[Resources], int]] = {
-            # first, as it frees what the others may meet
+            # first, because it frees rows that the other steps need
             "silent": _end_silent,
             "expired": _return_expired,
             "followed": _follow_folders,
@@ -77,7 +76,7 @@ def sweep(resources: Resources, refresh: Callable[[UUID, UUID], bool], wake: Wak
 
 
 def _attempt(lock: Connection[Any], name: str, step: Callable[[Resources], int], resources: Resources) -> int | str:
-    # whoever took so long that another sweeps by now ends here
+    # fails if this sweep took so long that another process has the lock
     lock.execute("SELECT")
     try:
         return step(resources)
@@ -86,13 +85,13 @@ def _attempt(lock: Connection[Any], name: str, step: Callable[[Resources], int],
         return "held"
     except psycopg.OperationalError:
         raise
-    except Exception as error:  # a mistake in one step must not keep the others from their work
+    except Exception as error:  # a bug in one step must not stop the others
         log.exception("a step of the sweep failed", step=name)
         return type(error).__name__
 
 
 def _unless_held(work: Callable[[], T]) -> T | None:
-    """None for a task or index that another transaction holds: the next round comes to it again."""
+    """Run `work`. Returns None if another transaction holds its task or index; the next round tries again."""
     try:
         return work()
     except LockNotAvailable as error:
@@ -116,7 +115,7 @@ def _return_expired(resources: Resources) -> int:
 
 
 def _send_eviction(resources: Resources) -> int:
-    """Have the cache's bounds held; that may take seconds, so a bulk worker does it."""
+    """Send a task that evicts from the cache; a bulk worker does it, since it may take seconds."""
     due = embedding_cache.eviction_due(resources.pool)
     if due:
         send("foldex.evict", queue=BULK, shown="embedding cache")
@@ -131,7 +130,7 @@ def _wake_tasks(resources: Resources, refresh: Callable[[UUID, UUID], bool], wak
         if tasks.sent_unless_held(resources.pool, task_id):
             send_plan(task_id, tool_id)
             woken += 1
-    # a message serves whatever task the rows choose: one that waits for a free worker is as good as a new one
+    # a message serves whatever task the rows choose, so one waiting for a free worker is as good as a new one
     untaken = functools.cache(partial(queued, BULK))
     for task in tasks.open_tasks(resources.pool):
         closed = _unless_held(partial(refresh, task.id, task.index_id))
@@ -143,7 +142,7 @@ def _wake_tasks(resources: Resources, refresh: Callable[[UUID, UUID], bool], wak
 
 
 def _send_afresh(resources: Resources, wake: Wake) -> int:
-    """Raise the alarm over tasks that nobody works on, and send all their messages again, whatever was sent before."""
+    """Report open tasks without a worker, and send all their messages again, whatever was sent before."""
     stalled = tasks.stalled(resources.pool)
     if stalled and tasks.any_work(resources.pool):
         for task in stalled:
@@ -169,7 +168,7 @@ def _send_afresh(resources: Resources, wake: Wake) -> int:
 
 
 def _follow_folders(resources: Resources) -> int:
-    """Start the runs that changes and schedules ask for."""
+    """Start the runs that changes and schedules call for."""
     changes.schedule(resources.pool)
     due = changes.due(resources.pool)
     for index_id in due:
@@ -180,7 +179,7 @@ def _follow_folders(resources: Resources) -> int:
             log.warning("a run could not be started yet", index_id=str(index_id), error=str(error))
         except psycopg.OperationalError:
             raise
-        except Exception:  # nor must one folder keep the others from theirs
+        except Exception:  # one folder must not delay the others either
             log.exception("a run could not be started yet", index_id=str(index_id))
         changes.put_off(resources.pool, index_id, FOLLOW_PAUSE)
     return len(due)
@@ -193,7 +192,7 @@ def _follow(resources: Resources, index_id: UUID) -> None:
 
 
 def _send_strays(resources: Resources) -> int:
-    """Have objects deleted that no node names."""
+    """Send a task that deletes objects without a node."""
     if not orphans.expect_run(resources.pool):
         return 0
     send("foldex.strays", queue=BULK, shown="objects that no node names")
@@ -201,7 +200,7 @@ def _send_strays(resources: Resources) -> int:
 
 
 def _send_checks(resources: Resources) -> int:
-    """Have namespaces compared that nobody looked at for long, or that a search found empty."""
+    """Send checks of namespaces that were not compared for long, or that a search found empty."""
     due = drift.due(resources.pool)
     for index_id in due:
         send("foldex.check", index_id, queue=BULK, shown=f"index {index_id}")
@@ -209,7 +208,7 @@ def _send_checks(resources: Resources) -> int:
 
 
 def _delete_vectors(resources: Resources, indexes: int = MAX_INDEXES, each: int = MAX_TOMBSTONES) -> int:
-    """Repeat deletes that were not confirmed, and all of them once no late write can follow any more."""
+    """Repeat unconfirmed deletes, and repeat every delete once no late write can follow."""
 
     def delete(store: str, index: Tombstones) -> bool:
         resources.store(store, "store").write(index.namespace, index.dimensions, deletes=index.ids)
@@ -225,7 +224,10 @@ def _delete_vectors(resources: Resources, indexes: int = MAX_INDEXES, each: int 
 
 
 def _purge_indexes(resources: Resources, limit: int = MAX_INDEXES) -> int:
-    """Vectors first, rows last; the index's own row keeps its namespace's name until late writes are impossible."""
+    """Purge deleted indexes: vectors first, rows last.
+
+    The index's own row keeps its namespace name until late writes are impossible.
+    """
 
     def purge(store: str, index: Buried) -> bool:
         resources.store(store, index.keyword_index).drop(index.namespace)
@@ -239,7 +241,7 @@ def _purge_indexes(resources: Resources, limit: int = MAX_INDEXES) -> int:
 
 
 def _in_time(due: Iterable[T]) -> Iterator[T]:
-    """The first of them, and more until the time of one store is spent."""
+    """Yield the first item, and more until the time for one store is up."""
     until = time.monotonic() + UPKEEP_SECONDS
     for index in due:
         yield index
@@ -248,9 +250,9 @@ def _in_time(due: Iterable[T]) -> Iterator[T]:
 
 
 def _look_after(resources: Resources, index_id: UUID, namespace: str, work: Callable[[], bool]) -> bool:
-    """Do the upkeep of one index, whose failure concerns no other; False where it failed.
+    """Run the upkeep of one index, whose failure concerns no other. Returns False if it failed.
 
-    `work` tells whether everything due was done; the rest waits for its next turn.
+    `work` returns whether it did everything due; the rest waits for its next turn.
     """
     record = delete_queue.put_off
     try:
@@ -261,14 +263,14 @@ def _look_after(resources: Resources, index_id: UUID, namespace: str, work: Call
         log.warning("vectors not deleted yet", namespace=namespace, error=str(error))
     except psycopg.OperationalError:
         raise
-    except Exception:  # a mistake over one index must not starve the others
+    except Exception:  # a bug with one index must not starve the others
         log.exception("vectors not deleted yet", namespace=namespace)
     record(resources.pool, index_id)
     return record is not delete_queue.put_off
 
 
 def _check_names(resources: Resources) -> int:
-    """Drop what a late writer brought back of an index that is gone. Its name is nobody else's, ever."""
+    """Drop namespaces of deleted indexes that a late writer created again. No other index ever has such a name."""
     due = namespaces.take_due(resources.pool)
     down: set[str] = set()
     for retired in due:

@@ -1,8 +1,8 @@
-"""Watches the folders of tools that ask for it; what changes there is noted, and the sweep starts the runs.
+"""Watches the folders of tools that ask for it. It notes changes; the sweep starts the runs.
 
-A program of its own, and one process at a time in all: a Celery process would be taken by it for good, and a thread in
-a worker's main process would be forked with all it holds. What changes while nobody watches is not lost, as whoever
-begins to watch a folder has it looked through once.
+It is a program of its own, and one process at a time runs it in the whole installation. A Celery process would be
+occupied forever, and a thread in a worker's main process would be forked with everything it holds. Changes while
+nothing watches are not lost: a process that starts to watch a folder has it listed once.
 """
 
 from __future__ import annotations
@@ -35,33 +35,32 @@ from worker.state.index import changes
 from worker.state.index.changes import Watched
 from worker.state.postgres import lone
 
-#: What only one process does at a time, in all.
+#: Name of the lock that only one process in the installation holds at a time.
 WATCH = "watch"
-#: Seconds between two looks at which folders are watched, and at those that tell nothing by themselves.
+#: Seconds between checks of which folders to watch, and of folders that do not report changes themselves.
 TICK = 1.0
-#: Seconds without a sign of life, which it gives at each look, after which a process that watches loses its turn.
+#: Seconds without a heartbeat, which each check sends, after which a watching process loses its turn.
 SILENCE = 30
-#: Seconds after which a process looks again whether it is its turn.
+#: Seconds between checks whether it is this process's turn.
 TURN = 2.0
-#: A folder that cannot be watched, for want of handles say, is looked through so often in place of that; seconds.
+#: Seconds between listings of a folder that cannot be watched, for lack of handles, say.
 BLIND = 60.0
-#: Looking at a tree of nodes, and at which directories a folder has, takes at most this part of the time.
+#: Maximum share of time spent checking a tree of nodes, and finding a folder's directories.
 NODES_SHARE = WALK_SHARE = 0.05
-#: Of so many changes at a time the system may have dropped some.
+#: From this many changes at once, the system may have dropped some.
 MANY = 1000
-#: Changes of one folder are gathered for so long before they are looked at; without any, its thread looks up so often;
-#: milliseconds.
+#: Milliseconds for which changes of one folder are gathered, and after which its thread wakes up without any.
 GATHER, LISTEN = 400, 500
 
 log = structlog.get_logger()
 
 
 def run(settings: Settings, stop: Event, silence: int = SILENCE) -> None:
-    """Watch, or wait for the turn to, until `stop` is set.
+    """Watch, or wait for the turn to watch, until `stop` is set.
 
-    A process that is stopped for `silence` seconds loses its turn to another, and notices when it goes on.
+    A process that is stopped for `silence` seconds loses its turn to another, and notices when it resumes.
     """
-    # it tells of every single change
+    # it logs every single change
     logging.getLogger("watchfiles").setLevel(logging.WARNING)
     resources = Resources(settings)
     waits = False
@@ -81,14 +80,14 @@ def run(settings: Settings, stop: Event, silence: int = SILENCE) -> None:
 
 
 class Watcher:
-    """All that one process watches, as long as its turn lasts."""
+    """Everything that one process watches while its turn lasts."""
 
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
         self._followed: dict[UUID, LocalWatch | NodesWatch] = {}
 
     def watch(self, held: Connection[TupleRow], stop: Event) -> None:
-        """Go on until `stop` is set; raises `OperationalError` once the lock's connection, and so the turn, is lost."""
+        """Run until `stop` is set. Raises `OperationalError` once the lock's connection, and so the turn, is lost."""
         try:
             while not stop.is_set():
                 held.execute("SELECT 1")
@@ -100,7 +99,7 @@ class Watcher:
                 followed.close()
 
     def _take_stock(self) -> None:
-        """Begin with what is to be watched now, end what is not any more."""
+        """Start watching what is wanted now, and stop watching what is not."""
         wanted = {index.id: index for index in changes.watched(self._resources.pool)}
         for gone in self._followed.keys() - wanted.keys():
             self._followed.pop(gone).close()
@@ -117,25 +116,25 @@ class Watcher:
 
 
 class NodesWatch:
-    """A part of the content tree, whose rows tell in one query whether they changed, whoever wrote them."""
+    """A part of the content tree; one query tells whether its rows changed, whichever process wrote them."""
 
     def __init__(self, resources: Resources, index: Watched) -> None:
         self._resources, self._index = resources, index
         self._due = 0.0
 
     def look(self) -> None:
-        """Look, and note a change at once."""
+        """Check, and note a change at once."""
         began = time.monotonic()
         if began >= self._due:
             changes.look_at_nodes(self._resources.pool, self._index.id)
             self._due = time.monotonic() + (time.monotonic() - began) / NODES_SHARE
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing; no handle is held."""
 
 
 class LocalWatch:
-    """A directory, which may go and come back."""
+    """A directory, which may vanish and return."""
 
     def __init__(self, resources: Resources, index: Watched) -> None:
         self._resources, self._project_id = resources, index.project_id
@@ -146,16 +145,16 @@ class LocalWatch:
         self._due = self._fresh_until = 0.0
 
     def look(self) -> timedelta | None:
-        """The quiet to wait for if something changed since the last look; None: nothing did."""
+        """Return the quiet period to wait for if something changed since the last call, otherwise None."""
         try:
             place = self._place()
         except SourceUnavailable:
-            # neither here nor gone: the next look may tell
+            # neither here nor gone: the next check may tell
             return None
         if place is None:
             was_gone, self._gone = self._gone, True
             self.close()
-            # the task that is started says that it is gone
+            # the task that is started reports that the folder is gone
             return None if was_gone else timedelta(0)
         self._gone = False
         if self._folder is not None and self._folder.place != place:
@@ -167,7 +166,7 @@ class LocalWatch:
         return self._hear(self._folder)
 
     def close(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         if self._folder is not None:
             self._folder.close()
         self._folder, self._seen, self._renewed, self._due = None, False, False, 0.0
@@ -180,12 +179,12 @@ class LocalWatch:
             self._due = time.monotonic() + BLIND if failed else 0.0
             return timedelta(0) if failed else None
         if folder.ready.is_set() and not self._seen:
-            # from here on changes are heard; what came before has to be looked for
+            # from here on changes are heard; earlier changes need a listing
             self._seen = True
             self._fresh_until = time.monotonic() + folder.took / WALK_SHARE
             return changes.QUIET if self._renewed else timedelta(0)
         if folder.stale.is_set() and time.monotonic() >= self._fresh_until:
-            # what has changed is seen by the look that follows
+            # the next call sees what has changed
             folder.close()
             return None
         if folder.changed.is_set():
@@ -211,7 +210,7 @@ class LocalWatch:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A directory, told apart from another that takes its name."""
+    """A directory, distinguished from another that takes its name."""
 
     path: str
     device: int
@@ -219,18 +218,19 @@ class Place:
 
 
 class Folder:
-    """A directory whose changes are heard by a thread: `ready` from when on, `changed` whenever there is one.
+    """A directory whose changes a thread receives: all of them once `ready`, setting `changed` for each.
 
-    Watched is each directory that a listing enters, by itself: what rules leave out and what lies behind links takes no
-    handle, and one that may not be read hides no other. `stale` once there are others, or changes may have been missed:
-    it is to be watched anew. `ended` when nothing is heard any more, as the directory went away or as it `failed`.
+    Each directory that a listing enters is watched by itself. So ignored directories and links' targets take no handle,
+    and an unreadable directory hides no other. `stale`: directories were added or changes may have been missed, so the
+    folder must be watched again. `ended`: no more changes are received, because the directory vanished or watching
+    `failed`.
     """
 
     def __init__(self, place: Place, rules: Rules, closed: str) -> None:
         self.place = place
         self.ready, self.changed, self.stale, self.ended = Event(), Event(), Event(), Event()
         self.failed = False
-        #: Seconds of processor time that it takes to find the directories.
+        #: Seconds of processor time to find the directories.
         self.took = 0.0
         self._closed = closed
         self._stop = Event()
@@ -239,7 +239,7 @@ class Folder:
         Thread(target=self._listen, name=f"watch {place.path}", daemon=True).start()
 
     def close(self) -> None:
-        """Hear nothing more."""
+        """Stop receiving changes."""
         self._stop.set()
 
     def _listen(self) -> None:
@@ -253,7 +253,7 @@ class Folder:
                 if self.ended.is_set():
                     return
         except FileNotFoundError:
-            pass  # it went away before it could be watched
+            pass  # it vanished before it could be watched
         except (OSError, RuntimeError, UnicodeEncodeError) as error:
             log.warning(
                 "a folder cannot be watched; it is looked through once a minute. "
@@ -262,23 +262,26 @@ class Folder:
                 error=str(error),
             )
             self.failed = True
-        except Exception:  # a mistake of ours must not end the watch of this folder unsaid
+        except Exception:  # a bug of ours must not end this watch silently
             log.exception("watching a folder failed", path=self.place.path)
             self.failed = True
         finally:
             self.ended.set()
 
     def _begin(self) -> None:
-        """Look whether all is watched; raises `OSError` if there are no handles left, which nobody says otherwise."""
+        """Check that everything is watched.
+
+        Raises `OSError` if no handles are left, which is not reported otherwise.
+        """
         next(changes_in(self.place.path, watch_filter=None, recursive=False, rust_timeout=1, yield_on_timeout=True))
         began = time.thread_time()
-        # one that came since it was looked for
+        # a directory was created during the search
         if any(path not in self._watched for path in self._directories()):
             self.stale.set()
         self.took = time.thread_time() - began
 
     def _directories(self) -> Iterator[str]:
-        """The folder itself and the directories in it that a listing enters."""
+        """Yield the folder itself and the directories in it that a listing enters."""
         self._trail.forget()
         yield self.place.path
         stack: list[tuple[str, ...]] = [()]
@@ -289,7 +292,7 @@ class Folder:
                 continue
             stack.extend((*way, name) for name in names)
             if way:
-                path.encode()  # another name can be listed, but not watched
+                path.encode()  # a name that is not UTF-8 can be listed, but not watched
                 yield path
 
     def _is_pruned(self, path: str, way: tuple[str, ...]) -> bool:
@@ -311,19 +314,19 @@ class Folder:
             self.stale.set()
 
     def _concerns(self, path: str, *, came: bool) -> bool:
-        """Whether a listing could see the change, of something that `came` in this moment or was there before."""
+        """Whether a listing could see the change of something that was just added (`came`) or was there before."""
         *folders, name = path.removeprefix(self.place.path).strip("/").split("/")
         if self._trail.pruned(tuple(folders)):
             return False
         is_file = self._trail.ignored(name) is None
         mode = _mode(path)
         if not mode:
-            # it is gone: as a directory that was moved away it took with it what nobody tells of
+            # it is gone: a directory that was moved away took along files for which no event arrives
             return is_file or (not came and bool(name) and self._trail.pruned((*folders, name)) is None)
         return not self._is_pruned(path, (*folders, name)) if name and stat.S_ISDIR(mode) else is_file
 
     def _adds_directories(self, path: str, *, came: bool) -> bool:
-        """Whether there is a directory now that is not watched, or may be one in which other rules hold."""
+        """Whether there may be a directory that is not watched, or one with changed ignore rules."""
         *folders, name = path.removeprefix(self.place.path).strip("/").split("/")
         if name in IGNORE_FILES:
             return True
@@ -335,12 +338,12 @@ class Folder:
         for name in IGNORE_FILES:
             data = _regular(Path(self.place.path, *way, name))
             if data is not None:
-                # what cannot be obeyed is told of by the listing
+                # the listing reports files that cannot be obeyed
                 yield name, data
 
 
 def _changes_in(*paths: str, stop: Event) -> Iterator[set[tuple[Change, str]]]:
-    """What changes in directories, gathered; nothing after a while without a change. The unreadable are passed over."""
+    """Yield batches of changes in directories, empty after a while without any. Unreadable directories are skipped."""
     return changes_in(
         *paths,
         watch_filter=None,
@@ -354,7 +357,7 @@ def _changes_in(*paths: str, stop: Event) -> Iterator[set[tuple[Change, str]]]:
 
 
 def _directories_in(path: str) -> list[str] | None:
-    """The names of a directory's directories; None if it cannot be listed, as it is closed or gone."""
+    """Return the names of a directory's subdirectories; None if it cannot be listed, because it is closed or gone."""
     try:
         with os.scandir(path) as found:
             return [item.name for item in found if item.is_dir(follow_symlinks=False)]
@@ -370,7 +373,7 @@ def _mode(path: str) -> int:
 
 
 def _regular(path: Path) -> bytes | None:
-    """What a regular file begins with; a pipe is not waited on, and a link not followed, as in the listing."""
+    """Read the beginning of a regular file without waiting on pipes or following links, as the listing does."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
         with open(handle, "rb") as file:  # noqa: PTH123 - a Path takes no flags
