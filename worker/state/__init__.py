@@ -1,1 +1,1 @@
-"""Postgres, the truth: every row that Foldex reads or writes, by what it is about."""
+"""Postgres, the source of truth: all rows that Foldex reads or writes, grouped by subject."""

@@ -10,9 +10,9 @@ import yoyo
 
 from worker.state.postgres import load
 
-#: Any number that no other user of the database takes for an advisory lock.
+#: An advisory lock number that no other user of the database uses.
 MIGRATION_LOCK = 0x466F6C64
-#: The migration that grants projects what their tools use.
+#: The migration that grants projects the places that their tools already use.
 GRANTS = "0016_grants"
 
 _SQL = load("access/grants")
@@ -21,9 +21,9 @@ log = structlog.get_logger()
 
 
 def migrate(database_url: str) -> None:
-    """Apply the migrations that are missing, one process at a time.
+    """Apply the missing migrations, one process at a time.
 
-    The lock is Postgres' own: unlike a row that says "locked", it goes with the process that held it.
+    It uses Postgres' own lock: unlike a row that says "locked", it is released when its process dies.
     """
     with psycopg.connect(database_url, autocommit=True) as lock, as_file(files("schemas") / "migrations") as directory:
         lock.execute("SELECT pg_advisory_lock(%s)", (MIGRATION_LOCK,))

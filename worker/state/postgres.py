@@ -1,17 +1,17 @@
-"""Postgres, the truth: connections, migrations and named queries.
+"""Postgres, the source of truth: connections, migrations and named queries.
 
-No process makes others wait because it fell silent, and none waits for a server that did. This module makes all
-connections, and gives each of them these limits (`Limits`):
+A silent process does not make others wait, and no process waits for a silent server. This module opens all connections
+and gives each of them these limits (`Limits`):
 
-- The client gives a server up that sends nothing for `answer` seconds, and closes the connection (`Bounded`). A process
-  that is stopped keeps its sockets open, so TCP alone never tells. TCP's own limits end connections to lost hosts.
-- The server ends statements, waits for locks, and transactions whose client does nothing. It ends what it computes for
-  a client that is gone.
-- The server ends no COPY whose client sends nothing, nor a result that nobody takes: only `pg_terminate_backend` does.
-  So each round of the sweep begins with `backends.reap`. It knows our own connections by `APPLICATION`.
+- The client gives up on a server that sends nothing for `answer` seconds, and closes the connection (`Bounded`). A
+  stopped process keeps its sockets open, so TCP does not notice. TCP's own limits end connections to lost hosts.
+- The server ends long statements, long waits for locks, and transactions whose client is idle. It stops computing
+  for a client that is gone.
+- The server never ends a COPY whose client sends nothing, nor a result that is not read: only `pg_terminate_backend`
+  does. So each round of the sweep begins with `silent_backends.reap`, which finds our connections by `APPLICATION`.
 
-Whoever adds a transaction sees to it that it needs less than `IDLE` between two statements, and less than `statement`
-for each. Steps of the sweep skip locked rows (SKIP LOCKED) or take what they can without waiting.
+Every new transaction must take less than `IDLE` between two statements, and less than `statement` for each statement.
+Steps of the sweep skip locked rows (SKIP LOCKED) or take what they can without waiting.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 Pool = ConnectionPool[Connection[TupleRow]]
 T = TypeVar("T")
 
-#: What our connections are called in `pg_stat_activity`.
+#: Name of our connections in `pg_stat_activity`.
 APPLICATION = "foldex"
-#: Seconds that a transaction may do nothing, about a lease: then its locks are wanted.
+#: Seconds that a transaction may be idle, about as long as a lease: then other transactions need its locks.
 IDLE = 8.0
-#: Seconds after which a machine that is gone keeps no connection.
+#: Seconds after which the connections of a lost machine are ended.
 _GONE = 20
-#: Seconds to wait for a connection to be made, the least that libpq knows.
+#: Seconds to wait for a connection to open, the minimum of libpq.
 _CONNECT = 2
-#: The part of its patience after which a client has the server asked whether it answers; seconds between two questions.
+#: Share of its patience after which a client has the guard probe the server; seconds between two probes.
 _SUSPECT, _AGAIN = 0.3, 0.5
-#: The first release of Postgres that bounds whole transactions.
+#: The first Postgres release with a time limit for whole transactions.
 _HAS_TRANSACTION_TIMEOUT = 170_000
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
@@ -55,10 +55,10 @@ _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds that a connection's user and its server may take.
+    """Time limits of a connection's client and server, in seconds.
 
-    `answer`: silence after which the client gives the server up; `patient`: the same for those who ask for patience.
-    `lock` and `statement` are the server's; `pool` is the longest wait for a free connection.
+    `answer`: silence after which the client gives up on the server. `patient`: the same after `be_patient`. `lock`,
+    `statement` and `transaction` are limits of the server. `pool`: longest wait for a free connection.
     """
 
     answer: float
@@ -69,32 +69,32 @@ class Limits:
     transaction: float = 600.0
 
 
-#: Statements over a million files take a minute; the server's own limit comes before the client's.
+#: Statements over a million files take a minute. The server's limit is shorter than the client's.
 WORK = Limits(answer=130.0, patient=130.0, lock=20.0, statement=120.0, pool=20.0)
-#: A caller gets an answer within 5 s. Verbs wait longer: for a lock until it is taken from a silent process, and for
+#: A caller gets an answer within 5 s. Write requests wait longer: for a lock until a silent process loses it, and for
 #: statements over all files of an index.
 REQUEST = Limits(answer=3.5, patient=130.0, lock=15.0, statement=120.0, pool=4.0)
-#: A row that is held delays only its own task.
+#: A locked row delays only its own task.
 SWEEP = Limits(answer=65.0, patient=65.0, lock=1.0, statement=60.0, pool=4.0)
-#: The question whether the server answers at all; with the time to connect it ends before the first caller gives up.
+#: For probing whether the server answers at all; with the time to connect, it ends before the first caller gives up.
 PROBE = Limits(answer=1.0, patient=1.0, lock=1.0, statement=1.0, pool=1.0)
-#: Statements that take no time at all.
+#: For statements that finish at once.
 BRIEF = Limits(answer=5.0, patient=5.0, lock=4.0, statement=4.0, pool=4.0)
 
 
 @functools.cache
 def load(name: str) -> dict[str, SQL]:
-    """The queries of `worker/state/{name}.sql`, by the name in the `-- name:` line above each."""
+    """Load the queries of `worker/state/{name}.sql`, by the name in the `-- name:` line above each."""
     _, *parts = _NAME.split(resources.files("worker.state").joinpath(f"{name}.sql").read_text())
-    # psycopg asks for literal strings to keep user input out of SQL; a file of this package is as good
+    # psycopg requires literal strings to keep user input out of SQL; a file of this package is as safe
     return {key: SQL(text.strip()) for key, text in zip(parts[::2], parts[1::2], strict=True)}
 
 
 class Guard:
-    """What a pool knows of its server: while that is silent, users fail at once.
+    """What a pool knows about its server: while the server is silent, users fail at once.
 
-    Else each would wait in a thread for the same, and those who came later would wait for a thread as well. Whether the
-    server is silent is told by a connection of the guard's own: a statement may be slow by itself.
+    Otherwise each user would block a thread, and later users would wait for a thread as well. The guard probes the
+    server on its own connection, because a slow statement alone proves nothing.
     """
 
     def __init__(self, database_url: str) -> None:
@@ -105,12 +105,12 @@ class Guard:
         self.is_over = False
 
     def check(self) -> None:
-        """Raise `Silent` while the server is known to be."""
+        """Raise `Silent` while the server is known to be silent."""
         if self.is_silent:
             raise Silent("Postgres is silent")
 
     def suspect(self) -> None:
-        """Ask the server until it answers, in a thread of its own."""
+        """Probe the server in a separate thread until it answers."""
         with self._lock:
             if not self._asks and not self.is_over:
                 self._asks = True
@@ -133,7 +133,7 @@ class Guard:
 
 
 class Bounded(Connection[TupleRow]):
-    """A connection that waits for a silent server no longer than its limits say."""
+    """A connection that waits for a silent server no longer than its limits allow."""
 
     limits: Limits = BRIEF
     answer: float = BRIEF.answer
@@ -141,20 +141,23 @@ class Bounded(Connection[TupleRow]):
 
     @classmethod
     def open(cls, database_url: str, limits: Limits, *options: str) -> Self:
-        """A connection in autocommit mode; `options` are further ones of the server."""
+        """Open a connection in autocommit mode; `options` are further server options."""
         made = cls.connect(autocommit=True, **parameters(database_url, limits, *options))
         made.restrict(limits)
         return made
 
     def restrict(self, limits: Limits) -> None:
-        """Give a new connection the limits that its parameters could not; leaves no transaction open."""
+        """Apply the limits that a new connection's parameters could not set; leaves no transaction open."""
         self.limits, self.answer = limits, limits.answer
         if self.info.server_version >= _HAS_TRANSACTION_TIMEOUT:
             self.execute(SQL("SET transaction_timeout = {}").format(_milliseconds(limits.transaction)))
             self.commit()
 
     def wait(self, gen: PQGen[T], *args: Any, **kwargs: Any) -> T:
-        """See psycopg. Raises `OperationalError`, and is closed, when the server sent nothing for too long."""
+        """See psycopg.
+
+        Raises `OperationalError`, and closes the connection, when the server sent nothing for too long.
+        """
         try:
             return super().wait(_heard(gen, self.answer, self.guard), *args, **kwargs)
         except Silent:
@@ -167,7 +170,7 @@ class Silent(OperationalError):
 
 
 def _heard(gen: PQGen[T], seconds: float, guard: Guard | None) -> PQGen[T]:
-    """`gen`, ended when nothing came for so many seconds: psycopg resumes it ten times a second without anything."""
+    """Run `gen` until nothing arrives for `seconds`: psycopg resumes it ten times a second even without data."""
     since = time.monotonic()
     try:
         wanted = next(gen)
@@ -187,13 +190,13 @@ def _heard(gen: PQGen[T], seconds: float, guard: Guard | None) -> PQGen[T]:
 
 
 def be_patient(connection: Connection[Any]) -> None:
-    """Wait longer for each answer until the connection goes back to its pool: locks or very many rows are ahead."""
+    """Wait longer for each answer until the connection returns to its pool: locks or very many rows are ahead."""
     if isinstance(connection, Bounded):
         connection.answer = connection.limits.patient
 
 
 def parameters(database_url: str, limits: Limits, *options: str) -> dict[str, Any]:
-    """How to connect; what the URL says of itself goes first."""
+    """Return connection parameters; the URL's own values take precedence, except for `application_name`."""
     theirs = conninfo_to_dict(database_url)
     milliseconds = {
         "statement_timeout": limits.statement,
@@ -231,7 +234,7 @@ class GuardedPool(ConnectionPool[Connection[TupleRow]]):
             configure=self._restrict,
             reset=_be_brief,
             timeout=limits.pool,
-            # the next user tries anew; else pauses between attempts grow to a minute
+            # the next user tries again; otherwise pauses between attempts grow to a minute
             reconnect_timeout=limits.pool,
             check=_check,
             **options,
@@ -239,13 +242,13 @@ class GuardedPool(ConnectionPool[Connection[TupleRow]]):
 
     @contextmanager
     def connection(self, timeout: float | None = None) -> Iterator[Connection[TupleRow]]:
-        """See psycopg. Raises `Silent` as well."""
+        """See psycopg. Also raises `Silent`."""
         self._guard.check()
         with ExitStack() as stack:
             try:
                 connection = stack.enter_context(super().connection(timeout))
             except PoolTimeout:
-                # all are in use, or none can be made
+                # all connections are in use, or none can be opened
                 self._guard.suspect()
                 raise
             yield connection
@@ -262,7 +265,7 @@ class GuardedPool(ConnectionPool[Connection[TupleRow]]):
 
 
 def open_pool(database_url: str, *, max_size: int = 4, limits: Limits = WORK, **options: Any) -> Pool:
-    """A pool that checks a connection before it lends it, so that a restart of Postgres is not seen by its users."""
+    """Open a pool that checks connections before lending them, so that a restart of Postgres goes unnoticed."""
     return GuardedPool(database_url, limits, min_size=0, max_size=max_size, open=True, **options)
 
 
@@ -272,9 +275,9 @@ def _be_brief(connection: Connection[Any]) -> None:
 
 
 def _check(connection: Connection[Any]) -> None:
-    """Ask a server only where something waits to be read: one that ends says goodbye, an idle one says nothing.
+    """Probe the server only if data waits to be read: a server that shuts down sends a message, an idle one none.
 
-    Raises `OperationalError`, for the pool to take another connection.
+    Raises `OperationalError`, so that the pool takes another connection.
     """
     heard = select.poll()
     heard.register(connection.fileno(), select.POLLIN)
@@ -284,7 +287,7 @@ def _check(connection: Connection[Any]) -> None:
 
 @contextmanager
 def reading(pool: Pool) -> Iterator[Connection[TupleRow]]:
-    """A connection for single statements that read: each is one round trip, which a transaction would make three."""
+    """A connection for single reading statements: each takes one round trip, in a transaction it would take three."""
     with pool.connection() as connection:
         connection.autocommit = True
         try:
@@ -294,15 +297,15 @@ def reading(pool: Pool) -> Iterator[Connection[TupleRow]]:
                 connection.autocommit = False
 
 
-#: Any number that no other user of the database takes for the first half of an advisory lock.
+#: A first half of advisory locks that no other user of the database uses.
 _LOCKS = 0x466F6C64
 
 
 @contextmanager
 def alone(database_url: str, work: str, *, seconds: int = 0) -> Iterator[bool]:
-    """Whether this process is the only one at some work, until the block ends or the process dies.
+    """Yield whether this process is the only one that does `work`, until the block ends or the process dies.
 
-    After `seconds`, where they are given, another may begin: a process that is stopped keeps nobody waiting for ever.
+    If `seconds` is given, another process may begin after that time: a stopped process does not block others forever.
     """
     with lone(database_url, work, seconds=seconds) as connection:
         yield connection is not None
@@ -310,7 +313,10 @@ def alone(database_url: str, work: str, *, seconds: int = 0) -> Iterator[bool]:
 
 @contextmanager
 def lone(database_url: str, work: str, *, seconds: int = 0) -> Iterator[Connection[TupleRow] | None]:
-    """The connection that makes this process the only one at some work, while it lives; None: another process is."""
+    """Yield the connection whose lock makes this process the only one that does `work`; None if another does it.
+
+    The lock lasts as long as the connection. The server ends it after `seconds` without a statement, unless that is 0.
+    """
     with Bounded.open(database_url, BRIEF, f"idle_session_timeout={seconds}s") as connection:
         row = connection.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", (_LOCKS, work)).fetchone()
         yield connection if row is not None and row[0] else None

@@ -1,4 +1,4 @@
-"""Server processes that work for our own connections, and those among them whose client fell silent."""
+"""Server processes behind our own connections, and those of them whose client fell silent."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _SQL = load("silent_backends")
 
 
 def reap(pool: Pool, silence: timedelta = timedelta(seconds=IDLE)) -> list[int]:
-    """End connections whose client neither sent nor took anything for so long in the middle of a statement.
+    """End connections whose client neither sent nor read anything for `silence` in the middle of a statement.
 
-    Postgres lets them wait for ever, with all locks of their transactions, and heeds no limit of time there. What is
-    seen is kept in a table, so that any process may go on with it. In autocommit: a sweep that is stopped itself
-    holds none of its rows.
+    Postgres lets them wait forever with all locks of their transactions, and applies no time limit there. Observations
+    are kept in a table, so that any process can continue. Runs in autocommit: a sweep that is stopped itself holds no
+    rows.
     """
     with reading(pool) as connection:
         rows = connection.execute(_SQL["reap"], {"application": APPLICATION, "silence": silence}).fetchall()
@@ -25,5 +25,5 @@ def reap(pool: Pool, silence: timedelta = timedelta(seconds=IDLE)) -> list[int]:
 
 
 def take_time(connection: Connection[Any]) -> None:
-    """Let a transaction do nothing for longer: it locks nothing that others want, and its reader works between rows."""
+    """Let a transaction stay idle for longer: it holds no locks that others need, and its reader works between rows."""
     connection.execute(_SQL["take_time"])

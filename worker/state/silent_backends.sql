@@ -1,8 +1,8 @@
--- Server processes that work for our own connections.
+-- Server processes behind our own connections.
 
 -- name: reap
--- Waiting for the client are COPY FROM STDIN and results that nobody takes. A statement that computes, or waits for a
--- lock or the disk, does not. Each sight is kept: only who made no progress since the first one is ended.
+-- COPY FROM STDIN and results that are not read wait for the client. A statement that computes, or waits for a lock or
+-- the disk, does not. Observations are kept: only a process without progress since its first observation is ended.
 WITH waiting AS (
     SELECT a.pid, concat_ws(' ', a.backend_start, a.query_start, a.wait_event, c.bytes_processed) AS state
     FROM pg_stat_activity a LEFT JOIN pg_stat_progress_copy c ON c.pid = a.pid

@@ -1,1 +1,1 @@
-"""Who may see which project, and what a project may read."""
+"""Access: which project a key opens, and which places a project may read."""

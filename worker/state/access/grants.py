@@ -20,17 +20,17 @@ _SQL = load("access/grants")
 
 
 def add(pool: Pool, project_id: str, place: str) -> bool:
-    """Let a project read a place; False if it may already."""
+    """Let a project read a place. Returns False if it already may."""
     return _change(pool, "add", project_id, place)
 
 
 def remove(pool: Pool, project_id: str, place: str) -> bool:
-    """Take a grant back; False if there is none of that place."""
+    """Revoke a grant. Returns False if there is none for that place."""
     return _change(pool, "remove", project_id, place)
 
 
 def page(pool: Pool, project_id: str | None = None) -> list[dict[str, Any]]:
-    """Grants of a project (None: of all)."""
+    """List the grants of a project (None: of all projects)."""
     with reading(pool) as connection:
         return connection.cursor(row_factory=dict_row).execute(_SQL["list"], {"project_id": project_id}).fetchall()
 
@@ -42,14 +42,14 @@ def may_read_objects(pool: Pool, project_id: str, source: S3Source) -> bool:
 
 
 def folders(pool: Pool, project_id: str, roots: Sequence[Path]) -> list[Path]:
-    """Where a project may read below the installation's roots; links are resolved on both sides."""
+    """Return where a project may read below the installation's roots; links are resolved on both sides."""
     granted = [place for place in _places(pool, project_id) if not place.startswith(S3)]
     pairs = ((place, str(root)) for place in granted for root in roots)
     return [Path(place if is_below(place, [root]) else root) for place, root in pairs if _meet(place, root)]
 
 
 def is_below(path: str, folders: Iterable[str | Path]) -> bool:
-    """Whether a path is one of the folders or lies in one, once links are resolved."""
+    """Whether a path is one of the folders or lies in one, after resolving links."""
     try:
         real, places = real_path(path), [real_path(folder) for folder in folders]
     except FolderGone:
@@ -66,7 +66,10 @@ def _places(pool: Pool, project_id: str) -> list[str]:
 
 
 def normal(place: str) -> str:
-    """The one spelling of a place: `/srv/docs`, or `s3://bucket/prefix/`. Raises `ValueError` for anything else."""
+    """Return the canonical spelling of a place.
+
+    It is `/srv/docs` or `s3://bucket/prefix/`. Raises `ValueError` for anything else.
+    """
     if place.startswith(S3):
         bucket, _, prefix = place.removeprefix(S3).partition("/")
         source = S3Source(kind="s3", bucket=bucket, prefix=prefix)

@@ -1,4 +1,4 @@
-"""Rows of `api_key`: who may see which project. A key is stored hashed and shown once."""
+"""Rows of `api_key`: which key opens which project. A key is stored hashed and shown once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SQL = load("access/keys")
 
 
 def create(pool: Pool, project_id: str, name: str) -> tuple[UUID, str]:
-    """A new key: its id, and the key itself, which nobody can read again."""
+    """Create a key. Returns its id and the key itself, which cannot be read again."""
     key_id, key = uuid4(), f"fx_{secrets.token_urlsafe(32)}"
     row = {"id": key_id, "project_id": project_id, "name": name, "key_hash": hashed(key)}
     with pool.connection() as connection:
@@ -24,30 +24,30 @@ def create(pool: Pool, project_id: str, name: str) -> tuple[UUID, str]:
 
 
 def project(pool: Pool, key: str) -> str | None:
-    """The project a key belongs to, None for one that is unknown or revoked."""
+    """Return the project a key belongs to, or None if the key is unknown or revoked."""
     return project_of(pool, hashed(key))
 
 
 def project_of(pool: Pool, key_hash: bytes) -> str | None:
-    """The project of the key with this hash."""
+    """Return the project of the key with this hash."""
     with reading(pool) as connection:
         row = connection.execute(_SQL["project"], {"key_hash": key_hash}).fetchone()
         return str(row[0]) if row else None
 
 
 def page(pool: Pool, project_id: str | None) -> list[dict[str, Any]]:
-    """Keys of a project (None: of all), without the keys themselves."""
+    """List the keys of a project (None: of all projects), without the keys themselves."""
     with pool.connection() as connection:
         return connection.cursor(row_factory=dict_row).execute(_SQL["list"], {"project_id": project_id}).fetchall()
 
 
 def revoke(pool: Pool, key_id: UUID) -> bool:
-    """End a key; False if there is no such key, or it was revoked before."""
+    """Revoke a key. Returns False if there is no such key, or it was already revoked."""
     with pool.connection() as connection:
         return bool(connection.execute(_SQL["revoke"], {"id": key_id}).rowcount)
 
 
 def hashed(key: str) -> bytes:
-    """The form in which a key is stored."""
-    # keys are 256 random bits, so a plain hash cannot be guessed back
+    """Return the form in which a key is stored."""
+    # keys are 256 random bits, so a plain hash cannot be reversed by guessing
     return hashlib.sha256(key.encode()).digest()

@@ -1,4 +1,4 @@
--- The content tree, as the nodes source reads it; "created" is microseconds since 1970.
+-- The content tree as the nodes source reads it; "created" is in microseconds since 1970.
 
 -- name: find_node
 SELECT id, id_path, name, type, size_bytes, version, (extract(epoch FROM created_at) * 1000000)::bigint AS created,
@@ -7,7 +7,7 @@ FROM content_node
 WHERE project_id = %(project_id)s AND id = %(node_id)s
 
 -- name: list_nodes
--- A range of id_path and not LIKE: an id may hold the wildcards of LIKE.
+-- A range of id_path instead of LIKE: an id may contain LIKE wildcards.
 SELECT id, id_path, name, type, size_bytes, version, (extract(epoch FROM created_at) * 1000000)::bigint AS created,
     (extract(epoch FROM updated_at) * 1000)::bigint AS mtime_ms
 FROM content_node

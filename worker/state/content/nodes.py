@@ -15,7 +15,7 @@ from worker.state.content import orphans
 from worker.state.index import changes, index_switch
 from worker.state.postgres import Pool, load
 
-#: Bytes of the ids from the root to a node: an index row of Postgres holds no more than about 2,700.
+#: Maximum bytes of the ids from the root to a node: an index row of Postgres holds at most about 2,700.
 MAX_ID_PATH = 2_000
 
 _SQL = load("content/nodes")
@@ -24,13 +24,13 @@ Row = dict[str, Any]
 
 
 def get(pool: Pool, project_id: str, node_id: str) -> Row:
-    """A node with its inline JSON or the key of its object; raises `NotFound`."""
+    """Return a node with its inline JSON or the key of its object. Raises `NotFound`."""
     with pool.connection() as connection:
         return _get(connection, project_id, node_id)
 
 
 def at(pool: Pool, project_id: str, path: str, slash: str) -> list[Row]:
-    """The node at a path of ids, or else those at a path of names, in which `slash` stands for a slash."""
+    """Return the node at a path of ids, otherwise the nodes at a path of names, in which `slash` stands for a slash."""
     names = path.removeprefix("/").split("/")
     values = {"project_id": project_id, "path": path, "names": names, "slash": slash}
     with pool.connection() as connection:
@@ -39,13 +39,13 @@ def at(pool: Pool, project_id: str, path: str, slash: str) -> list[Row]:
 
 
 def id_paths(pool: Pool, project_id: str, ids: Sequence[str]) -> dict[str, str]:
-    """The ids from the root down to nodes, by id."""
+    """Return the ids from the root down to each node, by node id."""
     with pool.connection() as connection:
         return dict(connection.execute(_SQL["id_paths"], {"project_id": project_id, "ids": list(ids)}).fetchall())
 
 
 def insert(pool: Pool, project_id: str, node: Row) -> Row:
-    """A new node; raises `NotFound` for its parent and `Conflict` for its id."""
+    """Insert a node. Raises `NotFound` for its parent and `Conflict` for its id."""
     with pool.connection() as connection:
         index_switch.lock_project(connection, project_id)
         path = f"{folder_path(connection, project_id, node['parent_id'])}/{node['id']}"
@@ -60,7 +60,7 @@ def insert(pool: Pool, project_id: str, node: Row) -> Row:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a node goes: another name, if any, and with `to_parent` another parent (None: the root)."""
+    """A node's new place: a new name, if any, and with `to_parent` a new parent (None: the root)."""
 
     name: str | None
     parent_id: str | None
@@ -68,9 +68,9 @@ class Place:
 
 
 def change(pool: Pool, project_id: str, node_id: str, place: Place | None, content: Row | None) -> str | None:
-    """Give a node another place, another content, or both at once; the key of the object that is not needed any more.
+    """Change a node's place, its content, or both at once. Returns the key of the object that is no longer needed.
 
-    Raises `NotFound`, and `Invalid` for a place where it cannot be.
+    Raises `NotFound`, and `Invalid` for a place where the node cannot be.
     """
     with pool.connection() as connection:
         index_switch.lock_project(connection, project_id)
@@ -91,7 +91,7 @@ def _set_content(connection: Connection[Any], project_id: str, node_id: str, con
 
 
 def type_as(node: Row, name: str | None) -> str:
-    """The type of a node under another name: what the old name told of stored bytes, the new one tells anew."""
+    """Return the type of a node after renaming: a type that came from the old name follows the new name."""
     type_: str = node["type"]
     follows = name is not None and node["object_key"] is not None and type_ == told_type(node["name"])
     return told_type(name) if name is not None and follows else type_
@@ -116,7 +116,7 @@ def _move(connection: Connection[Any], node: Row, place: Place) -> None:
 
 
 def delete(pool: Pool, project_id: str, node_id: str) -> list[str]:
-    """Delete a node with everything below it; the keys of the objects that are not needed any more."""
+    """Delete a node with everything below it. Returns the keys of the objects that are no longer needed."""
     with pool.connection() as connection:
         index_switch.lock_project(connection, project_id)
         node = _get(connection, project_id, node_id)
@@ -144,7 +144,7 @@ def _check_depth(length: int) -> None:
 
 
 def folder_path(connection: Connection[Any], project_id: str, folder_id: str | None) -> str:
-    """The ids down to a folder (None: the root); raises `NotFound`, or `Invalid` for what is no folder."""
+    """Return the ids down to a folder (None: the root). Raises `NotFound`, or `Invalid` if the node is not a folder."""
     if folder_id is None:
         return ""
     folder = _get(connection, project_id, folder_id)

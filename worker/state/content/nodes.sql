@@ -17,7 +17,7 @@ UPDATE content_node SET name = %(name)s, type = %(type)s, parent_id = %(parent_i
 WHERE project_id = %(project_id)s AND id = %(id)s
 
 -- name: deepest_after_move
--- bytes of the longest id_path there will be
+-- bytes of the longest id_path after the move
 SELECT max(octet_length(id_path)) - octet_length(%(old)s) + octet_length(%(new)s) FROM content_node
 WHERE project_id = %(project_id)s AND (id_path = %(old)s OR starts_with(id_path, %(old)s || '/'))
 
@@ -26,7 +26,7 @@ UPDATE content_node SET id_path = %(new)s || substr(id_path, length(%(old)s) + 1
 WHERE project_id = %(project_id)s AND (id_path = %(old)s OR starts_with(id_path, %(old)s || '/'))
 
 -- name: delete
--- gives the objects that no node names any more
+-- returns the objects that no node refers to any more
 WITH gone AS (
     DELETE FROM content_node
     WHERE project_id = %(project_id)s AND (id_path = %(id_path)s OR starts_with(id_path, %(id_path)s || '/'))
@@ -42,7 +42,7 @@ SELECT id, id_path FROM content_node WHERE project_id = %(project_id)s AND id = 
 SELECT id, parent_id, id_path, name, type FROM content_node WHERE project_id = %(project_id)s AND id_path = %(path)s
 
 -- name: at_names
--- names are told as file_path tells them; several nodes of one folder may have the same
+-- names are spelled as in file_path; several nodes of one folder may have the same name
 WITH RECURSIVE walk AS (
     SELECT id, parent_id, id_path, name, type, 1 AS depth FROM content_node
     WHERE project_id = %(project_id)s AND parent_id IS NULL AND replace(name, '/', %(slash)s) = (%(names)s::text[])[1]

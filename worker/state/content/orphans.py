@@ -1,4 +1,4 @@
-"""Rows of `content_stray`: objects that no node names, or none yet, so that nothing is stored that nobody knows of."""
+"""Rows of `content_stray`: objects that no node refers to, or none yet, so that every stored object is recorded."""
 
 from __future__ import annotations
 
@@ -13,36 +13,39 @@ from worker.state.postgres import Pool, load
 
 #: Time between two runs that delete strays.
 EVERY = timedelta(minutes=5)
-#: What could not be deleted is tried again after so long.
+#: Time before an object that could not be deleted is tried again.
 PAUSE = timedelta(minutes=5)
 
 _SQL = load("content/orphans")
 
 
 def announce(pool: Pool, keys: Sequence[str], grace: timedelta) -> None:
-    """Note that objects are about to be stored; those that no `claim` follows for within `grace` are deleted."""
+    """Note that objects are about to be stored; those without a `claim` within `grace` are deleted."""
     with pool.connection() as connection:
         connection.execute(_SQL["announce"], {"keys": list(keys), "grace": grace})
 
 
 def take_back(connection: Connection[Any], keys: Sequence[str]) -> None:
-    """Note that objects which were announced are not stored after all."""
+    """Note that announced objects are not stored after all."""
     connection.execute(_SQL["forget"], {"keys": list(keys)})
 
 
 def claim(connection: Connection[Any], keys: Sequence[str]) -> None:
-    """Let nodes name announced objects, from this transaction's end on; raises `Conflict` if one was given up."""
+    """Let nodes refer to announced objects from the end of this transaction on.
+
+    Raises `Conflict` if one was given up.
+    """
     if connection.execute(_SQL["claim"], {"keys": list(keys)}).rowcount != len(keys):
         raise Conflict("The upload took so long that what came first is deleted again; send it anew, in smaller parts.")
 
 
 def leave(connection: Connection[Any], keys: Sequence[str]) -> None:
-    """Note that nodes name these objects no more, from this transaction's end on."""
+    """Note that from the end of this transaction on no node refers to these objects."""
     connection.execute(_SQL["leave"], {"keys": list(keys)})
 
 
 def take(pool: Pool, keys: Sequence[str]) -> list[str]:
-    """Those of the keys that no node names nor can come to name any more: their objects may be deleted."""
+    """Return the keys whose objects may be deleted: no node refers to them or can come to do so."""
     with pool.connection() as connection:
         return [key for (key,) in connection.execute(_SQL["take"], {"keys": list(keys)}).fetchall()]
 
@@ -54,18 +57,18 @@ def forget(pool: Pool, keys: Sequence[str]) -> None:
 
 
 def expect_run(pool: Pool, every: timedelta = EVERY) -> bool:
-    """Whether objects are due, and the last run over them was begun more than `every` ago; then it is begun now."""
+    """Whether objects are due and the last run over them began more than `every` ago; if so, a new run begins now."""
     with pool.connection() as connection:
         return connection.execute(_SQL["expect"], {"every": every}).rowcount > 0
 
 
 def give_up(pool: Pool, limit: int) -> list[str]:
-    """Keys that are due and that no node can come to name any more, the longest due first."""
+    """Return due keys that no node can come to refer to, the longest due first."""
     with pool.connection() as connection:
         return [key for (key,) in connection.execute(_SQL["give_up"], {"limit": limit}).fetchall()]
 
 
 def postpone(pool: Pool, keys: Sequence[str]) -> None:
-    """Leave objects that could not be deleted for later."""
+    """Retry later to delete objects that could not be deleted."""
     with pool.connection() as connection:
         connection.execute(_SQL["postpone"], {"keys": list(keys), "pause": PAUSE})

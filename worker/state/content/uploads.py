@@ -1,4 +1,4 @@
-"""The files of an upload become nodes: all in one transaction, whose end nobody sees a part of."""
+"""Turns the files of an upload into nodes, in one transaction, so that no reader sees a part of it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A file whose bytes are stored under `key`; `path` are its folders and its name, below the upload's folder."""
+    """A file whose bytes are stored under `key`; `path` holds its folders and its name, below the upload's folder."""
 
     path: Path
     type: str
@@ -32,7 +32,7 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """The node a file became, or why it became none."""
+    """The node that a file became, or why it was refused."""
 
     node_id: str | None
     is_new: bool = False
@@ -49,7 +49,7 @@ class _Node:
 
 @dataclass(slots=True)
 class _Tree:
-    """What an upload finds and makes below its folder; `missing` says why a folder cannot be had."""
+    """What an upload finds and creates below its folder; `missing` says why a folder is unavailable."""
 
     connection: Connection[Any]
     project_id: str
@@ -58,14 +58,14 @@ class _Tree:
     touched: list[str] = field(default_factory=list)
 
     def find(self, paths: Sequence[Path], *, folder: bool) -> dict[Path, _Node]:
-        """What is there already; the folder of each is known."""
+        """Return the nodes that already exist at these paths; their parent folders must be known."""
         places = {"parents": [self.folders[path[:-1]].id for path in paths], "names": [path[-1] for path in paths]}
         values = {**places, "project_id": self.project_id, "folder": folder}
         rows = self.connection.execute(_SQL["children"], values).fetchall() if paths else ()
         return {paths[place - 1]: _Node(*rest) for place, *rest in rows}
 
     def new_node(self, path: Path, type_: str, **more: Any) -> dict[str, Any]:
-        """The row of a node that is to be made."""
+        """Build the row of a new node."""
         parent, id_ = self.folders[path[:-1]], str(uuid4())
         row = {"project_id": self.project_id, "id": id_, "parent_id": parent.id, "name": path[-1], "type": type_}
         return {"object_key": None, "size": 0, "versions": 1, **row, "id_path": f"{parent.id_path}/{id_}", **more}
@@ -80,11 +80,11 @@ class _Tree:
 def save(
     pool: Pool, project_id: str, parent_id: str | None, received: Sequence[Received], unused_keys: Sequence[str] = ()
 ) -> tuple[list[Saved], list[str]]:
-    """What each file became, and the keys of objects that no node names now.
+    """Save an upload. Returns what each file became, and the keys of objects that no node refers to.
 
-    `unused_keys` were announced for files that did not come. Folders are made from names. A name that is there already
-    gets a new version, and so does one that comes twice.
-    Raises `NotFound` and `Invalid` for the folder, `Conflict` if the upload took so long that it was given up.
+    `unused_keys` were announced for files that did not arrive. Folders are created from names. A name that already
+    exists gets a new version, and so does a name that occurs twice. Raises `NotFound` and `Invalid` for the folder, and
+    `Conflict` if the upload took so long that it was given up.
     """
     with pool.connection() as connection:
         index_switch.lock_project(connection, project_id)
@@ -98,7 +98,7 @@ def save(
 
 
 def _make_folders(tree: _Tree, wanted: Iterable[Path]) -> None:
-    """Level by level, so that there are as many queries as levels."""
+    """Create folders level by level, so that there are only as many queries as levels."""
     paths = {path[:depth] for path in wanted for depth in range(1, len(path) + 1)}
     for depth in range(1, max(map(len, paths), default=0) + 1):
         level = sorted(path for path in paths if len(path) == depth)

@@ -1,7 +1,8 @@
--- The files of an upload become nodes.
+-- Turns the files of an upload into nodes.
 
 -- name: children
--- what has these names in these folders (null: the root); of several the oldest, of the kind that is looked for
+-- Nodes with these names in these folders (null: the root). Of several it returns the oldest, preferably of the wanted
+-- kind.
 SELECT DISTINCT ON (w.place) w.place, n.id, n.id_path, n.type, n.object_key
 FROM unnest(%(parents)s::text[], %(names)s::text[]) WITH ORDINALITY AS w (parent, name, place)
 CROSS JOIN LATERAL (
@@ -20,7 +21,7 @@ INSERT INTO content_node (project_id, id, parent_id, id_path, name, type, object
 VALUES (%(project_id)s, %(id)s, %(parent_id)s, %(id_path)s, %(name)s, %(type)s, %(object_key)s, %(size)s, %(versions)s)
 
 -- name: update
--- a type that somebody gave a file whose name tells nothing stays
+-- if the name implies no type, a type that was set explicitly stays
 UPDATE content_node
 SET json = NULL, object_key = %(object_key)s, size_bytes = %(size)s, version = version + %(versions)s, updated_at = now(),
     type = CASE WHEN %(type)s = 'file' THEN type ELSE %(type)s END

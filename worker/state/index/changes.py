@@ -1,7 +1,7 @@
-"""Rows of `search_index_change`: folders that changed, until a run takes them up by itself.
+"""Rows of `search_index_change`: folders that changed and wait for an automatic run.
 
-Whoever learns of a change marks its index, in the transaction of the change where there is one; the sweep starts what
-is due. So no change is lost with a message or a process, and many of them cost one run.
+A change marks its index, in the transaction of the change where there is one; the sweep starts due runs. So no change
+is lost with a message or a process, and many changes cost one run.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from schemas.tool import IndexSettings
 from worker.state.index import index_switch, tasks
 from worker.state.postgres import Pool, load
 
-#: A run waits until a folder has been quiet for so long, but no longer than `PATIENCE` for the first change.
+#: A run waits until a folder has been quiet for `QUIET`, but at most `PATIENCE` after the first change.
 QUIET = timedelta(seconds=2)
 PATIENCE = timedelta(seconds=15)
-#: Tools whose time has come that one sweep takes up, and runs that it starts.
+#: Scheduled tools that one sweep takes up, and runs that it starts.
 MAX_SCHEDULED, MAX_DUE = 100, 50
-#: Runs of an index whose rows are kept, where they start by themselves.
+#: Task rows kept per index with automatic runs.
 KEPT_RUNS = 1000
 
 _SQL = load("index/changes")
@@ -47,16 +47,16 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A task that was started without anybody asking, and the tool it runs for."""
+    """A task that was started automatically, and the tool it runs for."""
 
     task_id: UUID
     tool_id: UUID
 
 
 def nodes_changed(connection: Connection[Any], project_id: str, id_paths: Sequence[str]) -> None:
-    """Have everything that indexes these nodes see the change, whose transaction this is; wants the project locked.
+    """Make the change of these nodes known to everything that indexes them, within its transaction.
 
-    Tools with `auto_reindex` get a run; of the others a run that is under way is followed by one further.
+    Requires the project locked. Tools with `auto_reindex` get a run; a running task of other tools gets a follow-up.
     """
     tasks.ask_again_over_nodes(connection, project_id, id_paths)
     values = {"project_id": project_id, "id_paths": list(id_paths)}
@@ -64,12 +64,12 @@ def nodes_changed(connection: Connection[Any], project_id: str, id_paths: Sequen
 
 
 def follow_from_now(connection: Connection[Any], tool_id: UUID) -> None:
-    """Have a tool that begins to follow the edits of its nodes take up what changed before."""
+    """Take up earlier edits for a tool that starts to follow edits of its nodes."""
     connection.execute(_SQL["following_now"], {"tool_id": tool_id})
 
 
 def watched(pool: Pool) -> list[Watched]:
-    """Every index that a tool watches, but those over S3, which tells nobody of changes."""
+    """Return every index that a tool watches, except those over S3, which reports no changes."""
     with pool.connection() as connection:
         return connection.cursor(row_factory=class_row(Watched)).execute(_SQL["watched"]).fetchall()
 
@@ -81,33 +81,33 @@ def changed(pool: Pool, index_ids: Sequence[UUID], *, quiet: timedelta = QUIET) 
 
 
 def look_at_nodes(pool: Pool, index_id: UUID) -> None:
-    """Note that the nodes of an index changed, if they did since the last look."""
+    """Note whether the nodes of an index changed since the last check."""
     with pool.connection() as connection:
         connection.execute(_SQL["look_at_nodes"], {"index_id": index_id, "quiet": QUIET})
 
 
 def schedule(pool: Pool, limit: int = MAX_SCHEDULED) -> None:
-    """Note which tools' time has come again."""
+    """Note which tools are due by their schedule."""
     with pool.connection() as connection:
         connection.execute(_SQL["schedule"], {"limit": limit})
 
 
 def due(pool: Pool, limit: int = MAX_DUE) -> list[UUID]:
-    """Indexes whose run has waited long enough."""
+    """Return the indexes whose run is due."""
     with pool.connection() as connection:
         return [index_id for (index_id,) in connection.execute(_SQL["due"], {"limit": limit}).fetchall()]
 
 
 def put_off(pool: Pool, index_id: UUID, pause: timedelta) -> None:
-    """Have the run of an index wait, so that others have their turn."""
+    """Delay the run of an index, so that others get their turn."""
     with pool.connection() as connection:
         connection.execute(_SQL["put_off"], {"index_id": index_id, "pause": pause})
 
 
 def start(pool: Pool, index_id: UUID, rest: timedelta) -> Started | None:
-    """Take up what changed of an index: a task, or one further after the one that is open; then None.
+    """Take up an index's changes: start a task, or request a follow-up of the open one and return None.
 
-    For so long a `rest` no watch starts the next one. An index that others hold stays due.
+    For `rest` no watch starts the next run. An index that other transactions lock stays due.
     """
     values = {"index_id": index_id, "rest": rest}
     with pool.connection() as connection:

@@ -1,7 +1,7 @@
--- Indexes that follow their folder by themselves.
+-- Indexes with automatic runs.
 
 -- name: nodes_changed
--- after some quiet, but not for ever; indexes whose folder holds, or lies below, an edited node
+-- delayed until some quiet, but not forever; indexes whose folder contains, or lies below, an edited node
 INSERT INTO search_index_change AS c (index_id, since, due_at)
 SELECT DISTINCT i.id, statement_timestamp(), statement_timestamp() + %(quiet)s
 FROM search_tool s
@@ -17,14 +17,14 @@ SET since = coalesce(c.since, excluded.since),
     due_at = least(excluded.due_at, coalesce(c.since, excluded.since) + %(patience)s)
 
 -- name: following_now
--- a tool that begins to follow edits takes up those from before
+-- a tool that starts to follow edits takes up earlier ones
 INSERT INTO search_index_change AS c (index_id, since, due_at)
 SELECT index_id, now(), now() FROM search_tool
 WHERE id = %(tool_id)s AND config ->> 'auto_reindex' IS DISTINCT FROM 'true'
 ON CONFLICT (index_id) DO UPDATE SET since = coalesce(c.since, now()), due_at = least(c.due_at, now())
 
 -- name: changed
--- as above, and not before the rest after the last run is over
+-- like nodes_changed, and not before the rest period after the last run is over
 INSERT INTO search_index_change AS c (index_id, since, due_at)
 SELECT id, now(), now() + %(quiet)s FROM search_index WHERE id = ANY (%(index_ids)s) AND deleted_at IS NULL ORDER BY id
 ON CONFLICT (index_id) DO UPDATE
@@ -37,7 +37,7 @@ FROM search_tool s JOIN search_index i ON i.id = s.index_id
 WHERE s.config ->> 'watch' = 'true' AND i.deleted_at IS NULL AND i.source ->> 'kind' <> 's3'
 
 -- name: look_at_nodes
--- every write to a row gives it another xmin, greater than all before: count and sum tell any change
+-- every write gives a row a new xmin, greater than all before, so count and sum reveal any change
 INSERT INTO search_index_change AS c (index_id, since, due_at, seen)
 SELECT i.id, now(), now() + %(quiet)s, (
     SELECT concat_ws(' ', count(*), sum(n.xmin::text::bigint))
@@ -51,7 +51,7 @@ SET seen = excluded.seen, since = coalesce(c.since, now()), due_at = least(c.due
 WHERE c.seen IS DISTINCT FROM excluded.seen
 
 -- name: schedule
--- a run that is open will do
+-- an open run suffices
 WITH due AS (
     SELECT id FROM search_tool WHERE next_run_at <= now() ORDER BY next_run_at LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
 ), moved AS (
@@ -70,12 +70,12 @@ ON CONFLICT (index_id) DO UPDATE SET since = coalesce(c.since, now()), due_at = 
 SELECT index_id FROM search_index_change WHERE due_at <= now() ORDER BY due_at LIMIT %(limit)s
 
 -- name: put_off
--- whoever holds the row may be the reason
+-- skips a locked row: the transaction that locks it may be the reason
 UPDATE search_index_change SET due_at = now() + %(pause)s WHERE index_id IN (
     SELECT index_id FROM search_index_change WHERE index_id = %(index_id)s AND due_at <= now() FOR UPDATE SKIP LOCKED)
 
 -- name: take
--- the first run is the look at what was missed, after which no watch has to rest
+-- the first run covers what was missed before watching; no watch needs to rest after it
 UPDATE search_index_change
 SET since = NULL, due_at = NULL, rest_until = CASE WHEN ran_at IS NOT NULL THEN now() + %(rest)s END, ran_at = now()
 WHERE index_id = %(index_id)s AND due_at <= now()
@@ -88,7 +88,7 @@ WHERE i.id = %(index_id)s AND i.deleted_at IS NULL AND i.id IN (s.index_id, s.ne
 ORDER BY s.created_at, s.id LIMIT 1
 
 -- name: join
--- a task that has not begun sees the change by itself: its row is written all the same, so that it begins after this
+-- A task that has not begun sees the change anyway. Its row is still written, so that it begins after this commits.
 UPDATE search_index_task SET rerun = rerun OR status = 'indexing'
 WHERE index_id = %(index_id)s AND status IN ('pending', 'indexing')
 

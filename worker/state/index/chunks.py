@@ -1,4 +1,4 @@
-"""Rows of `chunk` and `chunk_tombstone`: text with its place, and what the vector store must forget."""
+"""Rows of `chunk` and `chunk_tombstone`: text with its location, and vectors that the store must delete."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from schemas.errors import LeaseLost
 from worker.state.index.delete_queue import LONGEST_PAUSE
 from worker.state.postgres import Pool, load, reading
 
-#: The longest a write may still arrive after its sender gave up: the store's time-out of 15 s, times a wide margin.
+#: The longest time that a write may arrive after its sender gave up: the store's 15 s timeout with a wide margin.
 LATE_WRITE = timedelta(minutes=5)
-#: A first delete that was not confirmed by then is repeated by the sweep.
+#: Time after which the sweep repeats a first delete that was not confirmed.
 FIRST_DELETE = timedelta(seconds=20)
 
 _SQL = load("index/chunks")
@@ -28,7 +28,7 @@ _FILTERS = load("index/filters")
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """A chunk that search shows, with everything the vector store knows of it."""
+    """A chunk that search shows, with everything that the vector store knows about it."""
 
     file_id: UUID
     id: UUID
@@ -45,9 +45,9 @@ class Live:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A chunk with its id and its place in the file; `lead` and `trail` are the file's text around it.
+    """A chunk with its id and its location in the file; `lead` and `trail` are the file's text around it.
 
-    One that is not `embedded` has no vector: only its words are found.
+    A chunk that is not `embedded` has no vector and is found by its words only.
     """
 
     id: UUID
@@ -63,7 +63,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Tombstones:
-    """Vectors of one index that are to be deleted; `final` are those of them that no late write can bring back."""
+    """Vectors of one index to delete; no late write can bring back those in `final`."""
 
     index_id: UUID
     namespace: str
@@ -73,7 +73,7 @@ class Tombstones:
 
 
 def live(pool: Pool, files: Sequence[UUID]) -> dict[UUID, list[Live]]:
-    """The live chunks of files that have their vectors, in their order."""
+    """Return the live chunks of files that have their vectors, in order."""
     found: dict[UUID, list[Live]] = defaultdict(list)
     with pool.connection() as connection:
         cursor = connection.cursor(row_factory=class_row(Live))
@@ -83,7 +83,7 @@ def live(pool: Pool, files: Sequence[UUID]) -> dict[UUID, list[Live]]:
 
 
 def lost(pool: Pool, files: Sequence[UUID]) -> dict[UUID, list[Placed]]:
-    """The live chunks of files whose vectors the store lost, in their order."""
+    """Return the live chunks of files whose vectors the store lost, in order."""
     found: dict[UUID, list[Placed]] = defaultdict(list)
     with pool.connection() as connection:
         for file_id, id_, index, content_hash, language, lead, trail, embedded, *chunk in connection.execute(
@@ -95,15 +95,15 @@ def lost(pool: Pool, files: Sequence[UUID]) -> dict[UUID, list[Placed]]:
 
 
 def restored(connection: Connection[Any], files: Sequence[UUID], ids: Sequence[UUID]) -> None:
-    """The store has these chunks' vectors again; a file without further lost ones is whole."""
+    """Note that the store has these chunks' vectors again; a file without other lost vectors is complete."""
     connection.execute(_SQL["restored"], {"files": list(files), "ids": list(ids)})
 
 
 def insert(pool: Pool, owner: UUID, epoch: int, placed: Iterable[tuple[Placed, str | None]]) -> None:
-    """Write chunks, not live yet, of the files `owner` holds; those already there are left as they are.
+    """Write chunks, not yet live, of the files that `owner` holds; existing chunks are left as they are.
 
-    Each comes with the keyword field "code" as `keywords.vector` writes it, or None where the store has the keywords.
-    Raises `LeaseLost` if one is not there afterwards: no vector may be written that nothing refers to.
+    Each comes with the keyword field "code" as `keywords.vector` returns it, or None if the store keeps the keywords.
+    Raises `LeaseLost` if a chunk is missing afterwards: every vector needs a row that refers to it.
     """
     with pool.connection() as connection:
         _stage(connection, placed)
@@ -120,9 +120,9 @@ def replace(
     current: Sequence[UUID],
     kept: Sequence[tuple[Placed, str | None]],
 ) -> list[UUID]:
-    """Make `current` the live chunks of finished files; the ids that went to the tombstones.
+    """Make `current` the live chunks of finished files. Returns the ids that moved to the tombstones.
 
-    A failed file keeps what was live of it and loses what was half written.
+    A failed file keeps its live chunks and loses half-written ones.
     """
     values = {"files": list(files), "failed": list(failed), "current": list(current)}
     buried = [row[0] for row in connection.execute(_SQL["bury"], values).fetchall()]
@@ -134,7 +134,7 @@ def replace(
 
 
 def bury_strays(pool: Pool, index_id: UUID, ids: Sequence[UUID]) -> bool:
-    """Have vectors that no chunk row names deleted; False if the index is deleted, with its whole namespace."""
+    """Delete vectors that no chunk row refers to. Returns False if the index, with its whole namespace, is deleted."""
     values = {"index_id": index_id, "ids": list(ids)}
     with pool.connection() as connection:
         if connection.execute(_SQL["is_there"], values).fetchone() is None:
@@ -144,29 +144,29 @@ def bury_strays(pool: Pool, index_id: UUID, ids: Sequence[UUID]) -> bool:
 
 
 def move_keywords(connection: Connection[Any], paths: Mapping[UUID, str]) -> None:
-    """Write the keyword fields of moved files' chunks anew: the path is part of them.
+    """Rewrite the keyword fields of moved files' chunks, because the path is part of them.
 
-    The files' paths come as `keywords.path_vector` writes them.
+    `paths` holds the files' paths as `keywords.path_vector` returns them.
     """
     connection.execute(_SQL["move_keywords"], {"files": list(paths), "paths": list(paths.values())})
 
 
 def of_file(pool: Pool, file_id: UUID, *, unembedded: bool) -> list[tuple[UUID, str, str]]:
-    """(id, context, text) of a file's live chunks; those without a vector only if asked for."""
+    """Return (id, context, text) of a file's live chunks; with `unembedded` also those without a vector."""
     with pool.connection() as connection:
         return connection.execute(_SQL["moved"], {"file_id": file_id, "unembedded": unembedded}).fetchall()
 
 
 def confirm_deleted(pool: Pool, ids: Sequence[UUID]) -> None:
-    """The store confirmed that these vectors are gone."""
+    """Note that the store confirmed the deletion of these vectors."""
     with pool.connection() as connection:
         connection.execute(_SQL["confirm_deleted"], {"ids": list(ids)})
 
 
 def due_tombstones(pool: Pool, vector_store: str, *, indexes: int, each: int) -> list[Tombstones]:
-    """Vectors whose first delete was not confirmed, or whose second is due; the index that waits longest comes first.
+    """Return vectors whose first delete was not confirmed, or whose second is due, from the longest-waiting index on.
 
-    At most so many `indexes` of one store, and so many vectors of `each`.
+    At most `indexes` indexes of one store, and `each` vectors per index.
     """
     values = {"vector_store": vector_store, "indexes": indexes, "each": each, "longest": LONGEST_PAUSE}
     values |= {"late": LATE_WRITE, "patience": FIRST_DELETE}
@@ -181,14 +181,14 @@ def purge_tombstones(pool: Pool, ids: Sequence[UUID]) -> None:
 
 
 def text(pool: Pool, file_id: UUID) -> list[dict[str, Any]]:
-    """Texts of a file's live chunks and between them, in order."""
+    """Return the texts of a file's live chunks and the texts between them, in order."""
     with pool.connection() as connection:
         return connection.cursor(row_factory=dict_row).execute(_SQL["text"], {"file_id": file_id}).fetchall()
 
 
 def hits(pool: Pool, index_id: UUID, ids: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """What an answer shows of live chunks; ids without a live row are left out."""
-    # one text, as a list would be looked through and quoted one by one
+    """Return what an answer shows of live chunks; ids without a live row are omitted."""
+    # as one text: psycopg would inspect and quote the items of a list one by one
     values = {"ids": f"{{{','.join(ids)}}}", "index_id": index_id}
     with reading(pool) as connection:
         cursor = connection.cursor(row_factory=dict_row)
@@ -203,27 +203,27 @@ def any_live(pool: Pool, index_id: UUID) -> bool:
 
 
 def at(pool: Pool, places: Sequence[tuple[UUID, int]]) -> list[str]:
-    """The live chunks that hold these lines of these files."""
+    """Return the live chunks that contain these lines of these files."""
     values = {"files": [file_id for file_id, _ in places], "lines": [line for _, line in places]}
     with reading(pool) as connection:
         return [id_ for (id_,) in connection.execute(_SQL["at"], values)]
 
 
 def passing(pool: Pool, ids: Sequence[str], values: dict[str, Any]) -> list[str]:
-    """Those of some live chunks that pass the filters."""
+    """Return those of the given live chunks that pass the filters."""
     with reading(pool) as connection:
         rows = connection.execute(_SQL["passing"].format(**_FILTERS), {**values, "ids": list(ids)})
         return [id_ for (id_,) in rows]
 
 
 def unembedded(pool: Pool, values: dict[str, Any]) -> list[tuple[UUID, int]]:
-    """Files that are found by words only and pass the filters, by path: id, and characters of the whole text."""
+    """Return files found by words only that pass the filters, by path: id, and characters of the whole text."""
     with pool.connection() as connection:
         return connection.execute(_SQL["unembedded"].format(**_FILTERS), values).fetchall()
 
 
 def whole(pool: Pool, files: Sequence[UUID]) -> list[dict[str, Any]]:
-    """The chunks of whole files, in order, with the texts between them."""
+    """Return the chunks of whole files, in order, with the texts between them."""
     with pool.connection() as connection:
         return connection.cursor(row_factory=dict_row).execute(_SQL["whole"], {"files": list(files)}).fetchall()
 

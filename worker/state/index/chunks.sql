@@ -29,7 +29,7 @@ COPY staged_chunk (id, file_id, chunk_index, json_pointer, chunk_text, context, 
 FROM STDIN
 
 -- name: insert_staged
--- not live; only for files this worker still holds under the index's present epoch
+-- not live; only for files that this worker still holds under the index's current epoch
 INSERT INTO chunk (id, index_id, file_id, chunk_index, json_pointer, chunk_text, context, lead, trail, content_hash,
     tokens_estimate, start_line, end_line, start_char, end_char, title, symbol, node_type, scope, language, level, page,
     embedded, keywords, code)
@@ -41,7 +41,7 @@ SELECT s.id, f.index_id, s.file_id, s.chunk_index, s.json_pointer, s.chunk_text,
 FROM staged_chunk s
 JOIN search_index_file f ON f.id = s.file_id AND f.lease_owner = %(owner)s AND f.status = 'indexing'
 JOIN search_index i ON i.id = f.index_id AND i.epoch = %(epoch)s AND i.deleted_at IS NULL
--- who cancels waits, and then finds these rows
+-- a transaction that cancels waits, and then finds these rows
 FOR SHARE OF i
 ON CONFLICT (id) DO NOTHING
 
@@ -49,7 +49,7 @@ ON CONFLICT (id) DO NOTHING
 SELECT FROM staged_chunk s WHERE NOT EXISTS (SELECT FROM chunk c WHERE c.id = s.id) LIMIT 1
 
 -- name: bury
--- what the finished files no longer hold, live or never made so, moves to the tombstones
+-- chunks that the finished files no longer contain, live or not, move to the tombstones
 WITH gone AS (
     DELETE FROM chunk
     WHERE file_id = ANY (%(files)s) AND NOT id = ANY (%(current)s) AND NOT (live AND file_id = ANY (%(failed)s))
@@ -60,7 +60,7 @@ WITH gone AS (
 SELECT id FROM gone
 
 -- name: bury_strays
--- of vectors that were written late, those that no chunk row names; they get the full time, whatever was before
+-- For late-written vectors without a chunk row. They wait the full time again, whatever tombstone they had before.
 INSERT INTO chunk_tombstone (id, index_id)
 SELECT s.id, i.id FROM unnest(%(ids)s::uuid[]) AS s (id) JOIN search_index i ON i.id = %(index_id)s
 WHERE NOT EXISTS (SELECT FROM chunk c WHERE c.id = s.id)
@@ -97,7 +97,7 @@ UPDATE chunk_tombstone SET deleted_at = now()
 WHERE id IN (SELECT id FROM chunk_tombstone WHERE id = ANY (%(ids)s) AND deleted_at IS NULL FOR UPDATE SKIP LOCKED)
 
 -- name: due_tombstones
--- the recursion skips from one index that has tombstones to the next: most have none
+-- the recursion skips from one index with tombstones to the next: most have none
 WITH RECURSIVE owners AS (
     (SELECT index_id FROM chunk_tombstone ORDER BY index_id LIMIT 1)
     UNION ALL
@@ -113,7 +113,7 @@ WITH RECURSIVE owners AS (
         WHERE c.index_id = i.id
           AND (c.created_at < now() - %(late)s OR c.deleted_at IS NULL AND c.created_at < now() - %(patience)s)
         ORDER BY c.created_at LIMIT 1) o
-    -- none is put off for longer, unless Postgres' clock was set back
+    -- none is delayed for longer, unless Postgres' clock was set back
     WHERE coalesce(NOT u.after BETWEEN now() AND now() + %(longest)s, true)
     ORDER BY since LIMIT %(indexes)s
 )
@@ -166,7 +166,7 @@ WHERE f.index_id = %(index_id)s AND NOT f.live_embedded AND w.passes AND w.chara
 ORDER BY f.path, f.id LIMIT %(limit)s
 
 -- name: whole
--- as hits, with the text between the chunks
+-- like hits, with the text between the chunks
 SELECT c.id AS chunk_id, c.chunk_text, coalesce(f.node_id, f.id::text) AS file_node_id, f.id AS file_id,
        f.id_path AS file_id_path, f.path AS file_path, f.type AS file_type, c.title, c.json_pointer, c.chunk_index,
        f.live_chunks AS total_chunks, c.start_char, c.end_char, c.language, c.level, c.embedded,

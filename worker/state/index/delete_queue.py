@@ -1,7 +1,7 @@
-"""Rows of `search_index_upkeep`: whose turn it is when vectors of many indexes are to be deleted.
+"""Rows of `search_index_upkeep`: the order in which indexes have vectors deleted.
 
-The index that waits longest comes first. One whose upkeep failed is put off, for longer each time. One that has more to
-delete than a round takes goes to the end of the queue. So neither keeps the others waiting.
+The longest-waiting index comes first. An index whose upkeep failed is delayed, for longer each time. An index with more
+to delete than fits a round goes to the end of the queue. So neither delays the others.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _SQL = load("index/delete_queue")
 
 
 def put_off(pool: Pool, index_id: UUID) -> None:
-    """The upkeep of an index failed: try it again after a pause."""
+    """Record that the upkeep of an index failed, to try it again after a pause."""
     _record(pool, "put_off", {"index_id": index_id, "first": FIRST_PAUSE, "longest": LONGEST_PAUSE})
 
 
 def requeue(pool: Pool, index_id: UUID) -> None:
-    """There is more to do for an index, once the others had their turn."""
+    """Record that an index has more to do, after the others had their turn."""
     _record(pool, "requeue", {"index_id": index_id})
 
 
 def done(pool: Pool, index_id: UUID) -> None:
-    """All that was due for an index is done."""
+    """Record that everything due for an index is done."""
     _record(pool, "done", {"index_id": index_id})
 
 

@@ -1,4 +1,4 @@
--- Whose turn it is: indexes whose vectors are to be deleted, put off where that failed.
+-- The queue of indexes with vectors to delete; failed ones are delayed.
 
 -- name: put_off
 -- twice as long after each further failure

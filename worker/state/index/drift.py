@@ -17,11 +17,11 @@ from worker.state.index.chunks import LATE_WRITE
 from worker.state.index.embedding_cache import Owner
 from worker.state.postgres import Pool, load, reading
 
-#: The sweep deletes a vector for the last time after `LATE_WRITE`; one that waits twice as long was forgotten.
+#: The sweep deletes a vector for the last time after `LATE_WRITE`; one that waits twice as long was missed.
 OVERDUE = 2 * LATE_WRITE
-#: A namespace nobody works on is compared so often, by a sample.
+#: Interval at which the namespace of an idle index is compared, by a sample.
 CHECK_EVERY = timedelta(hours=1)
-#: Searches that find nothing ask for a further check no more often than so.
+#: Minimum time between checks that searches without results request.
 CHECK_PAUSE = timedelta(minutes=1)
 #: Checks that one sweep starts.
 MAX_CHECKS = 20
@@ -31,7 +31,7 @@ _SQL = load("index/drift")
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Numbers of an index: chunks, live ones and those that never became so; tombstones nobody looked after."""
+    """Counts of an index: live chunks, chunks that never became live, and tombstones that the sweep missed."""
 
     live: int
     unfinished: int
@@ -39,22 +39,22 @@ class Rows:
 
 
 def indexes(pool: Pool, tool_id: UUID | None) -> list[UUID]:
-    """The index of a tool, or all of them, by namespace."""
+    """Return the index of a tool, or all indexes, by namespace."""
     return _ids(pool, "indexes", {"tool_id": tool_id})
 
 
 def live_ids(pool: Pool, index_id: UUID, after: UUID | None, limit: int) -> list[UUID]:
-    """The next ids in ascending order of live chunks that the vector store should hold."""
+    """Return the next ids, in ascending order, of live chunks that the vector store should hold."""
     return _ids(pool, "live_ids", {"index_id": index_id, "after": after, "limit": limit})
 
 
 def still_live(pool: Pool, index_id: UUID, ids: Sequence[UUID], *, known: bool) -> list[UUID]:
-    """Those of `ids` that are live now; without `known`, only those that are not marked as lost already."""
+    """Return those of `ids` that are live now; without `known`, only those not yet marked as lost."""
     return _ids(pool, "still_live", {"index_id": index_id, "ids": list(ids), "known": known})
 
 
 def unknown(pool: Pool, index_id: UUID, ids: Sequence[UUID]) -> list[UUID]:
-    """Those of `ids` that have neither a chunk row, live or not, nor a tombstone."""
+    """Return those of `ids` that have neither a chunk row, live or not, nor a tombstone."""
     return _ids(pool, "unknown", {"index_id": index_id, "ids": list(ids)})
 
 
@@ -67,7 +67,7 @@ def rows(pool: Pool, index_id: UUID) -> Rows:
 
 
 def wrong_files(pool: Pool, index_id: UUID) -> tuple[int, int]:
-    """How many files have another number of live chunks than their row says, and how many are indexed without any."""
+    """Count the files whose row states a wrong number of live chunks, and the indexed files without live chunks."""
     with pool.connection() as connection:
         row = connection.execute(_SQL["count_files"], {"index_id": index_id}).fetchone()
         return (row[0], row[1]) if row else (0, 0)
@@ -80,50 +80,56 @@ def is_busy(pool: Pool, index_id: UUID) -> bool:
 
 
 def mark_lost(pool: Pool, index_id: UUID, ids: Sequence[UUID], epoch: int | None) -> None:
-    """Note that these live chunks have no vector. Raises as `_hold`."""
+    """Note that these live chunks have no vector. Raises `LeaseLost` as `_hold` does."""
     with pool.connection() as connection:
         _hold(connection, index_id, epoch)
         connection.execute(_SQL["mark_lost"], {"ids": list(ids)})
 
 
 def take_up(pool: Pool, index_id: UUID, task_id: UUID, epoch: int) -> int:
-    """Make files with lost vectors the work of a task; how many. Raises as `_hold`."""
+    """Give files with lost vectors to a task. Returns how many. Raises `LeaseLost` as `_hold` does."""
     with pool.connection() as connection:
         _hold(connection, index_id, epoch)
         return connection.execute(_SQL["take_up"], {"index_id": index_id, "task_id": task_id}).rowcount
 
 
 def recount(pool: Pool, index_id: UUID) -> int:
-    """Correct wrong counts of an idle index, and have those files read again; how many. Raises as `_hold`."""
+    """Correct wrong counts of an idle index, and have those files read again. Returns how many.
+
+    Raises `LeaseLost` as `_hold` does.
+    """
     with pool.connection() as connection:
         _hold(connection, index_id, None)
         return connection.execute(_SQL["recount"], {"index_id": index_id}).rowcount
 
 
 def bury_unfinished(pool: Pool, index_id: UUID) -> int:
-    """Move rows of an idle index that never became live to the tombstones; how many. Raises as `_hold`."""
+    """Move rows of an idle index that never became live to the tombstones. Returns how many.
+
+    Raises `LeaseLost` as `_hold` does.
+    """
     with pool.connection() as connection:
         _hold(connection, index_id, None)
         return connection.execute(_SQL["bury_unfinished"], {"index_id": index_id}).rowcount
 
 
 def overdue(pool: Pool, index_id: UUID, limit: int) -> list[UUID]:
-    """Tombstones that the sweep should have done away with."""
+    """Return tombstones that the sweep should have deleted."""
     return _ids(pool, "overdue", {"index_id": index_id, "overdue": OVERDUE, "limit": limit})
 
 
 def count_unpaid(pool: Pool, index_id: UUID, owner: Owner) -> int:
-    """Texts of chunks marked as lost that the embedding cache does not hold."""
+    """Count the texts of chunks marked as lost that the embedding cache does not hold."""
     with pool.connection() as connection:
         row = connection.execute(_SQL["count_unpaid"], {**owner.values, "index_id": index_id}).fetchone()
         return int(row[0]) if row else 0
 
 
 def start(pool: Pool, index_id: UUID) -> UUID | None:
-    """A task over the lost and unfinished files of an idle index, for its oldest tool; None if there is nothing to do.
+    """Start a task over the lost and unfinished files of an idle index, for its oldest tool.
 
-    The folder is not listed for it, so nothing else that changed is taken up unasked. No message is sent: the sweep
-    does that within seconds. Raises as `_hold`.
+    Returns None if there is nothing to do. The task does not list the folder, so it takes up no other changes. No
+    message is sent: the sweep sends it within seconds. Raises `LeaseLost` as `_hold` does.
     """
     with pool.connection() as connection:
         index_switch.lock_index(connection, index_id)
@@ -136,7 +142,7 @@ def start(pool: Pool, index_id: UUID) -> UUID | None:
 
 
 def expected(pool: Pool, index_id: UUID, ids: Sequence[UUID]) -> dict[UUID, dict[str, Any]]:
-    """What the store should say of those of `ids` that are live and belong to files nobody works on."""
+    """Return what the store should say about those of `ids` that are live and whose files are idle."""
     with reading(pool) as connection:
         return _expected(connection, index_id, ids)
 
@@ -150,9 +156,9 @@ def _expected(connection: Connection[Any], index_id: UUID, ids: Sequence[UUID]) 
 def rewrite(
     pool: Pool, index_id: UUID, ids: Sequence[UUID]
 ) -> tuple[int, dict[UUID, dict[str, Any]], dict[UUID, tuple[str, str, str]]]:
-    """A generation, and what the store should say under it of chunks of an idle index, with (path, context, text).
+    """Return a generation, what the store should hold under it for an idle index's chunks, and (path, context, text).
 
-    A claim that comes after this has a greater generation, so that its writes stay. Raises as `_hold`.
+    A later claim has a greater generation, so its writes prevail. Raises `LeaseLost` as `_hold` does.
     """
     with pool.connection() as connection:
         _hold(connection, index_id, None)
@@ -163,40 +169,46 @@ def rewrite(
 
 
 def cursor(pool: Pool, index_id: UUID) -> UUID | None:
-    """Where the last check of a namespace ended; None at its beginning."""
+    """Return where the last check of a namespace ended; None at its beginning."""
     with reading(pool) as connection:
         row = connection.execute(_SQL["cursor"], {"index_id": index_id}).fetchone()
         return row[0] if row else None
 
 
 def compared(pool: Pool, index_id: UUID, cursor: UUID | None = None) -> None:
-    """Note that a namespace was looked at just now, up to an id; None: up to its end."""
+    """Note that a namespace was compared now, up to an id; None: up to its end."""
     with pool.connection() as connection:
         connection.execute(_SQL["compared"], {"index_id": index_id, "cursor": cursor})
 
 
 def due(pool: Pool, limit: int = MAX_CHECKS) -> list[UUID]:
-    """Idle indexes whose namespaces were not compared for long, or that a search asks about; they count as compared."""
+    """Return idle indexes whose namespaces were not compared for long, or that a search asked about.
+
+    Marks them as compared.
+    """
     return _ids(pool, "due", {"every": CHECK_EVERY, "limit": limit})
 
 
 def ask(pool: Pool, index_id: UUID) -> bool:
-    """Have the namespace compared at the next sweep, if it should hold something; False if that was done just now."""
+    """Have the namespace compared at the next sweep, if it should hold something.
+
+    Returns False if that was done just now.
+    """
     with pool.connection() as connection:
         return bool(connection.execute(_SQL["ask"], {"index_id": index_id, "pause": CHECK_PAUSE}).rowcount)
 
 
 def any_embedded(pool: Pool, index_id: UUID) -> bool:
-    """Whether the store should hold a vector of the index: it has one before its chunk is live."""
+    """Whether the store should hold a vector of the index: it is written before its chunk becomes live."""
     with reading(pool) as connection:
         row = connection.execute(_SQL["any_embedded"], {"index_id": index_id}).fetchone()
     return bool(row and row[0])
 
 
 def _hold(connection: Connection[Any], index_id: UUID, epoch: int | None) -> None:
-    """Keep the index as it is until the transaction ends.
+    """Keep the index unchanged until the transaction ends.
 
-    Raises `LeaseLost` if its epoch is not `epoch`, or, where that is None, if a task is open.
+    Raises `LeaseLost` if its epoch is not `epoch`, or, if that is None, if a task is open.
     """
     row = connection.execute(_SQL["lock"], {"index_id": index_id}).fetchone()
     if row is None or (_is_busy(connection, index_id) if epoch is None else row[0] != epoch):

@@ -5,7 +5,7 @@ WHERE i.deleted_at IS NULL
 ORDER BY i.namespace
 
 -- name: live_ids
--- those that the store holds: chunks without a vector only where it has the keywords
+-- chunks that the store holds: those without a vector only if it keeps the keywords
 SELECT id FROM chunk
 WHERE index_id = %(index_id)s AND live AND (%(after)s::uuid IS NULL OR id > %(after)s)
   AND (embedded OR (SELECT keyword_index = 'store' FROM search_index WHERE id = %(index_id)s))
@@ -22,7 +22,7 @@ WHERE NOT EXISTS (SELECT FROM chunk c WHERE c.id = s.id AND c.index_id = %(index
 ORDER BY s.id
 
 -- name: count_files
--- "bare" is indexed without a chunk; "miscounted" has another number of them than its row says
+-- "bare" is indexed without a chunk; "miscounted" has a different number of chunks than its row states
 SELECT count(*) FILTER (WHERE NOT bare) AS miscounted, count(*) FILTER (WHERE bare) AS bare
 FROM (
     SELECT f.status = 'indexed' AND c.chunks IS NULL AS bare
@@ -41,7 +41,7 @@ SELECT count(*) FILTER (WHERE live) AS live, count(*) FILTER (WHERE NOT live) AS
 FROM chunk WHERE index_id = %(index_id)s
 
 -- name: lock
--- whoever begins a task or finishes files waits until this transaction ends
+-- transactions that begin a task or finish files wait until this one ends
 SELECT epoch FROM search_index WHERE id = %(index_id)s AND deleted_at IS NULL FOR NO KEY UPDATE
 
 -- name: busy
@@ -60,14 +60,14 @@ WHERE c.index_id = %(index_id)s AND c.live AND c.lost AND c.embedded
         AND e.text_hash = decode(replace(c.content_hash, 'sha256:', ''), 'hex'))
 
 -- name: take_up
--- nothing is read: what is live of these files is right, only its vectors are gone
+-- nothing is read: the live chunks of these files are correct, only their vectors are gone
 UPDATE search_index_file
 SET status = 'pending', work = 'path', task_id = %(task_id)s, reason = NULL, message = NULL, attempts = 0,
     lease_owner = NULL, embedded_chunks = 0, reused_chunks = 0, tokens = 0, updated_at = now()
 WHERE index_id = %(index_id)s AND lost AND status = 'indexed'
 
 -- name: recount
--- an empty stamp and fingerprint equal none that a source gives: the next task reads and cuts these files again
+-- an empty stamp and fingerprint equal none that a source returns: the next task reads and chunks these files again
 UPDATE search_index_file f
 SET live_chunks = coalesce(c.chunks, 0), live_tokens = coalesce(c.tokens, 0), stamp = '',
     live_fingerprint = CASE WHEN c.chunks > 0 THEN '' END
@@ -88,12 +88,12 @@ SELECT id FROM chunk_tombstone
 WHERE index_id = %(index_id)s AND created_at < now() - %(overdue)s ORDER BY created_at LIMIT %(limit)s
 
 -- name: owner
--- the oldest tool asks for what nobody asked for
+-- the oldest tool owns tasks that no tool requested
 SELECT s.id, i.folder_node_id FROM search_tool s, search_index i
 WHERE i.id = %(index_id)s AND %(index_id)s IN (s.index_id, s.next_index_id) ORDER BY s.created_at, s.id LIMIT 1
 
 -- name: expected
--- what the store should say of live chunks whose files nobody works on
+-- what the store should say about live chunks whose files are idle
 SELECT c.id, coalesce(f.node_id, f.id::text) AS file_node_id, f.live_id_path AS file_id_path,
        substring(f.live_path FROM '[^/]*$') AS file_name, f.type AS file_type, c.json_pointer, c.content_hash,
        c.id::text AS chunk_id, c.language, c.symbol, c.node_type, c.scope, c.level
@@ -108,7 +108,7 @@ FROM chunk c JOIN search_index_file f ON f.id = c.file_id WHERE c.id = ANY (%(id
 SELECT pg_advisory_xact_lock(hashtext('claim_generation'))
 
 -- name: next_generation
--- far ahead: a standby that took over may have forgotten the latest numbers, which the store remembers
+-- far ahead: after a failover the standby may have lost the latest numbers, which the store remembers
 SELECT setval('claim_generation', nextval('claim_generation') + 1000000)
 
 -- name: cursor

@@ -1,4 +1,4 @@
-"""Rows of `embedding_cache`: what a project paid for once, by embedder and text."""
+"""Rows of `embedding_cache`: vectors that a project paid for, by embedder and text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from worker.state.postgres import Pool, load
 
 Vector = NDArray[np.float32]
 
-#: An entry counts as used at most so often: a look-up should not become a write.
+#: An entry is marked as used at most this often, so that most lookups do not write.
 REST = timedelta(days=1)
 #: Time between two evictions. Counting and comparing millions of rows takes seconds.
 EVERY = timedelta(minutes=10)
@@ -28,7 +28,7 @@ _HASH = "sha256:"
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose vectors: nothing is ever shared between projects, nor between embedders."""
+    """The owner of vectors: they are never shared between projects or embedders."""
 
     project_id: str
     profile: EmbedderProfile
@@ -41,7 +41,7 @@ class Owner:
 
 
 def lookup(pool: Pool, owner: Owner, hashes: Iterable[str]) -> dict[str, Vector]:
-    """The cached vectors by content hash (`sha256:…`), in one query."""
+    """Look up cached vectors by content hash (`sha256:…`), in one query."""
     values = {**owner.values, "hashes": [_raw(hash_) for hash_ in hashes], "rest": REST}
     if not values["hashes"]:
         return {}
@@ -54,9 +54,9 @@ def lookup(pool: Pool, owner: Owner, hashes: Iterable[str]) -> dict[str, Vector]
 
 
 def insert(pool: Pool, owner: Owner, vectors: Mapping[str, Vector]) -> None:
-    """Keep vectors by content hash, whoever holds which lease: they are paid for.
+    """Cache vectors by content hash, even after a lost lease: they are paid for.
 
-    Those of a project that is being deleted are not kept: its deletion waits for this, or this finds no tool.
+    Vectors of a project that is being deleted are not kept: its deletion waits for this insert, or this finds no tool.
     """
     with pool.connection() as connection:
         connection.execute(_SQL["stage"])
@@ -68,7 +68,7 @@ def insert(pool: Pool, owner: Owner, vectors: Mapping[str, Vector]) -> None:
 
 
 def live_elsewhere(pool: Pool, owner: Owner, vector_store: str, hashes: Iterable[str]) -> list[tuple[str, str, UUID]]:
-    """(content hash, namespace, chunk id) of texts whose vector the store holds already, one for each."""
+    """Return (content hash, namespace, chunk id) of texts whose vector the store already holds, one per text."""
     values = {**owner.values, "vector_store": vector_store, "hashes": list(hashes)}
     if not values["hashes"]:
         return []
@@ -77,16 +77,16 @@ def live_elsewhere(pool: Pool, owner: Owner, vector_store: str, hashes: Iterable
 
 
 def eviction_due(pool: Pool, every: timedelta = EVERY) -> bool:
-    """Whether the bounds were not looked at for so long; the caller is the one that does it now."""
+    """Whether the last eviction is longer ago than `every`; if so, the caller must evict now."""
     with pool.connection() as connection:
         return connection.execute(_SQL["due"], {"every": every}).rowcount > 0
 
 
 def evict(pool: Pool, *, spare: int, maximum: int) -> int:
-    """Hold the bounds, the oldest used first; how many went.
+    """Enforce the limits, least recently used first. Returns the number of deleted entries.
 
-    `spare` bounds the entries without a live chunk, `maximum` all of them: those above it can be read back from the
-    vector store as long as their chunk lives.
+    `spare` limits the entries without a live chunk, `maximum` all entries. Vectors evicted above `maximum` can be read
+    from the vector store as long as their chunk lives.
     """
     with pool.connection() as connection:
         (total,) = connection.execute(_SQL["count"]).fetchone() or (0,)
@@ -95,7 +95,7 @@ def evict(pool: Pool, *, spare: int, maximum: int) -> int:
 
 
 def _evict(pool: Pool, choice: str, keep: int) -> int:
-    """Delete what a query chooses, in short transactions; an entry used meanwhile stays."""
+    """Delete what a query chooses, in short transactions; entries that were used meanwhile stay."""
     gone = 0
     with pool.connection() as connection:
         connection.execute(_SQL["forget_choice"])

@@ -3,7 +3,7 @@ SELECT text_hash, vector, used_at < now() - %(rest)s AS rested FROM embedding_ca
 WHERE project_id = %(project_id)s AND embedder = %(embedder)s AND text_hash = ANY (%(hashes)s)
 
 -- name: touch
--- whoever holds such a row now touches it as well
+-- skips locked rows: the transaction that locks one touches it as well
 UPDATE embedding_cache e SET used_at = now()
 FROM (
     SELECT text_hash FROM embedding_cache
@@ -19,12 +19,12 @@ CREATE TEMP TABLE IF NOT EXISTS staged_vector (text_hash bytea, vector bytea) ON
 COPY staged_vector (text_hash, vector) FROM STDIN
 
 -- name: hold_project
--- a project's vectors are deleted by whoever holds this lock alone; another key than that of `handover.lock_project`
+-- Deleting a project's vectors takes this lock exclusively. Its key differs from that of `index_switch.lock_project`.
 SELECT pg_advisory_xact_lock_shared(hashtextextended('embedding_cache ' || %(project_id)s, 0))
 
 -- name: insert_staged
--- in one order, so that two writers of the same texts wait for each other instead of locking up;
--- not for a project that was deleted while the answer was on its way
+-- In a fixed order, so that two writers of the same texts wait for each other instead of deadlocking. Not for a project
+-- that was deleted while the answer was on its way.
 INSERT INTO embedding_cache (project_id, embedder, text_hash, vector)
 SELECT %(project_id)s, %(embedder)s, text_hash, vector FROM staged_vector
 WHERE EXISTS (SELECT FROM search_tool WHERE project_id = %(project_id)s)
@@ -32,8 +32,8 @@ ORDER BY text_hash
 ON CONFLICT DO NOTHING
 
 -- name: live_elsewhere
--- texts that are live in an index of the same project, embedder and vector store; only this project's rows are looked at,
--- so that not even the time it takes tells of another's, and of its indexes no more than can be looked at in half a second
+-- Texts that are live in an index of the same project, embedder and vector store. Only this project's rows are read, so
+-- that not even timing reveals another project's. At most 50 of its indexes are read, which takes up to half a second.
 WITH i AS MATERIALIZED (
     SELECT id, namespace FROM search_index
     WHERE project_id = %(project_id)s AND deleted_at IS NULL AND vector_store = %(vector_store)s
@@ -44,14 +44,14 @@ WITH i AS MATERIALIZED (
 SELECT h.hash, found.namespace, found.id
 FROM unnest(%(hashes)s::text[]) AS h (hash) CROSS JOIN LATERAL (
     SELECT i.namespace, c.id FROM i CROSS JOIN LATERAL (
-        -- one by one by the index: joined, all chunks there are would be read for every claim
+        -- one by one through the index: a join would read all chunks for every claim
         SELECT c.id FROM chunk c
         WHERE c.index_id = i.id AND hashtextextended(c.content_hash, 0) = hashtextextended(h.hash, 0)
           AND c.content_hash = h.hash AND c.live AND c.embedded AND NOT c.lost LIMIT 1) c
     LIMIT 1) found
 
 -- name: due
--- one worker in so long a time
+-- at most one worker per interval
 INSERT INTO upkeep (name, ran_at) VALUES ('embedding_cache', now())
 ON CONFLICT (name) DO UPDATE SET ran_at = now() WHERE upkeep.ran_at < now() - %(every)s
 

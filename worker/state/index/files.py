@@ -20,11 +20,11 @@ from worker.state import silent_backends
 from worker.state.index.tasks import LEASE
 from worker.state.postgres import Pool, load, reading
 
-#: Processes that a file may end before it is given up.
+#: Processes that a file may crash before it is given up.
 MAX_CRASHES = 3
-#: Processes that may die with a file in their hands, for whatever reason, before it is tried alone and that counts.
+#: Processes that may die while holding a file, for any reason, before it is tried alone and each death counts.
 MAX_DEATHS = 20
-#: UTF-8 bytes of a path: an index row of Postgres holds 2,704 in all, and one file must not stop its folder.
+#: Maximum UTF-8 bytes of a path: an index row of Postgres holds 2,704, and one file must not stop its folder.
 _MAX_PATH = 2000
 
 _SQL = load("index/files")
@@ -42,7 +42,7 @@ class Listed:
 
 
 class Searchable(NamedTuple):
-    """A file with live chunks, as filters know it."""
+    """A file with live chunks, as filters see it."""
 
     file_node_id: str
     path: str
@@ -53,10 +53,10 @@ class Searchable(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A file row this worker holds a lease on.
+    """A file row that this worker holds a lease on.
 
     `generation` is the claim's own number, greater than those of all earlier claims of any file. `patch_pending`: an
-    earlier claim may have patched the store's rows to a place that never became the live one.
+    earlier claim may have patched the store's rows with a path that never became live.
     """
 
     id: UUID
@@ -83,7 +83,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How the work on one claimed file ended. `stamp` is None where it was too young to be trusted.
+    """How the work on one claimed file ended. `stamp` is None if it was too young to be trusted.
 
     `generation` is the claim's. `embedded` is false for a file that is found by its words only.
     """
@@ -109,12 +109,12 @@ class Outcome:
 
 
 def file_id(index_id: UUID, key: bytes) -> UUID:
-    """uuid5(index, key); spelled out because Python 3.11's `uuid5` takes no bytes."""
+    """Return uuid5(index, key), computed here because Python 3.11's `uuid5` takes no bytes."""
     return UUID(bytes=hashlib.sha1(index_id.bytes + key, usedforsecurity=False).digest()[:16], version=5)
 
 
 def fitting(path: str) -> str:
-    """The path as its row has it: of a very long one the beginning, and the end with the name."""
+    """Return the path as its row stores it: a very long one is cut to its beginning and its end with the name."""
     data = path.encode()
     if len(data) <= _MAX_PATH:
         return path
@@ -134,9 +134,9 @@ def record_page(
     ignored: Mapping[str, int],
     first: bool,
 ) -> None:
-    """Write a page of the listing and move the plan's cursor; raises `LeaseLost` if the plan is not ours any more.
+    """Write a page of the listing and move the plan's cursor. Raises `LeaseLost` if another worker has the plan.
 
-    `ignored` is added to the counts of the pages before, unless this is the `first` one.
+    `ignored` is added to the counts of earlier pages, unless this is the `first` page.
     """
     values: dict[str, Any] = {"task_id": task_id, "index_id": index_id, "owner": owner, "cursor": cursor}
     values |= {"unlisted": list(unlisted), "ignored": Jsonb(dict(ignored)), "first": first}
@@ -159,7 +159,7 @@ def record_page(
 
 
 def too_many_vanished(pool: Pool, *, task_id: UUID, index_id: UUID) -> bool:
-    """Whether so much is missing from a whole listing that it may be the source's fault."""
+    """Whether so much is missing from a complete listing that the source may be at fault."""
     with pool.connection() as connection:
         vanished, known = connection.execute(
             _SQL["count_vanished"], {"task_id": task_id, "index_id": index_id}
@@ -168,7 +168,7 @@ def too_many_vanished(pool: Pool, *, task_id: UUID, index_id: UUID) -> bool:
 
 
 def vanished(pool: Pool, *, task_id: UUID, index_id: UUID) -> Iterator[bytes]:
-    """Keys of the known files that are missing from a whole listing, in order."""
+    """Yield the keys of known files that are missing from a complete listing, in order."""
     with pool.connection() as connection, connection.cursor(name="vanished") as cursor:
         silent_backends.take_time(connection)
         for (key,) in cursor.execute(_SQL["vanished"], {"task_id": task_id, "index_id": index_id}):
@@ -182,10 +182,10 @@ def _too_many(vanished: int, known: int) -> bool:
 def end_listing(
     pool: Pool, *, task_id: UUID, index_id: UUID, owner: UUID, hold: bool, left_out: int, warning: str | None
 ) -> int:
-    """After the last page: mark what vanished for removal, or hold all removals back; the number held.
+    """After the last page, mark vanished files for removal, or hold all removals back. Returns the number held.
 
-    Of what vanished, `left_out` did by a rule, which is no reason to hold. Raises `LeaseLost` if the plan is not ours
-    any more.
+    `left_out` of the vanished files were left out by a rule, which is no reason to hold. Raises `LeaseLost` if another
+    worker has the plan.
     """
     values: dict[str, Any] = {"task_id": task_id, "index_id": index_id, "owner": owner, "cursor": None, "unlisted": []}
     values |= {"ignored": Jsonb({}), "first": False}
@@ -201,7 +201,7 @@ def end_listing(
 
 
 def claim(pool: Pool, *, task_id: UUID, index_id: UUID, owner: UUID, max_files: int, max_bytes: int) -> list[Claim]:
-    """Lease pending files of a task, in a fixed order, those that other workers hold left out."""
+    """Lease pending files of a task, in a fixed order, skipping files that other workers hold."""
     values = {"task_id": task_id, "index_id": index_id, "owner": owner, "lease": LEASE}
     with pool.connection() as connection:
         cursor = connection.cursor(row_factory=class_row(Claim))
@@ -209,34 +209,37 @@ def claim(pool: Pool, *, task_id: UUID, index_id: UUID, owner: UUID, max_files: 
 
 
 def fairest(pool: Pool, *, preferred: UUID | None = None, most_files: int | None = None) -> UUID | None:
-    """The task that has waited most for a worker, `preferred` where none waits more; only of so many files."""
+    """Return the task that is due for a worker, `preferred` on a tie.
+
+    Considers only tasks of at most `most_files` files, if given.
+    """
     with pool.connection() as connection:
         row = connection.execute(_SQL["fairest"], {"preferred": preferred, "most_files": most_files}).fetchone()
         return row[0] if row else None
 
 
 def count_pending(pool: Pool, index_id: UUID, *, most: int) -> int:
-    """Files that wait for a worker, whatever is to be done with them; counted up to `most`."""
+    """Count the files that wait for a worker, for any work, up to `most`."""
     with reading(pool) as connection:
         row = connection.execute(_SQL["count_pending"], {"index_id": index_id, "most": most}).fetchone()
         return int(row[0]) if row else 0
 
 
 def release(pool: Pool, owner: UUID) -> None:
-    """Give back what was claimed and not finished."""
+    """Release what was claimed and not finished."""
     with pool.connection() as connection:
         connection.execute(_SQL["release"], {"owner": owner})
 
 
 def held(pool: Pool, owner: UUID, claims: Sequence[Claim]) -> set[UUID]:
-    """Ids of the files whose claims still hold: not listed, released or claimed again since."""
+    """Return the ids of files whose claims still hold: not listed, released or claimed again since."""
     values = {"ids": [claim.id for claim in claims], "generations": [claim.generation for claim in claims]}
     with reading(pool) as connection:
         return {row[0] for row in connection.execute(_SQL["held"], {**values, "owner": owner}).fetchall()}
 
 
 def finish(connection: Connection[Any], owner: UUID, outcomes: Iterable[Outcome]) -> set[UUID]:
-    """Record outcomes; the ids of the files whose claims still hold, the others are left alone."""
+    """Record outcomes. Returns the ids of files whose claims still hold; the other files are left alone."""
     connection.execute(_SQL["stage_outcomes"])
     with connection.cursor().copy(_SQL["copy_outcomes"]) as copy:
         for o in outcomes:
@@ -258,22 +261,22 @@ def add_paid(pool: Pool, epoch: int, paid: Sequence[tuple[UUID, int, int]]) -> N
 
 
 def hold_index(connection: Connection[Any], index_id: UUID, epoch: int) -> None:
-    """Keep the epoch from moving until this transaction ends; raises `LeaseLost` if it has moved already."""
+    """Keep the epoch fixed until this transaction ends. Raises `LeaseLost` if it has already moved."""
     row = connection.execute(_SQL["hold_index"], {"index_id": index_id}).fetchone()
     if row is None or row[0] != epoch:
         raise LeaseLost("the index was cancelled, deleted or taken over by a newer task")
 
 
 def parsed(pool: Pool, owner: UUID) -> None:
-    """Note that what `owner` holds is parsed: from now on a death of its process is not the files' doing."""
+    """Note that the files of `owner` are parsed: from now on they are not to blame if its process dies."""
     with pool.connection() as connection:
         connection.execute(_SQL["parsed"], {"owner": owner})
 
 
 def return_expired(pool: Pool) -> list[tuple[UUID, str, int]]:
-    """Give the files of dead workers back: their ids, paths, and how often each ended a process by itself.
+    """Release the files of dead workers. Returns their ids, paths, and how often each crashed a process by itself.
 
-    The third time it fails as `crashed`, and what was half written of it moves to the tombstones.
+    After the third crash a file fails as `crashed`, and its half-written chunks move to the tombstones.
     """
     values = {"crashes": MAX_CRASHES, "deaths": MAX_DEATHS, "message": Reason.CRASHED.remedy, "lease": LEASE}
     with pool.connection() as connection:
@@ -287,49 +290,49 @@ def return_expired(pool: Pool) -> list[tuple[UUID, str, int]]:
 def page(
     pool: Pool, index_id: UUID, *, status: FileStatus | None, q: str | None, after: tuple[str, UUID] | None, limit: int
 ) -> list[dict[str, Any]]:
-    """Files of an index by path."""
+    """List the files of an index by path."""
     path, id_ = after or (None, None)
     values = {"index_id": index_id, "status": status, "q": q, "after_path": path, "after_id": id_, "limit": limit}
     with pool.connection() as connection:
-        # planned anew each time: an index that serves one status serves no plan for all of them
+        # planned each time: the index that suits one status is missing from a plan for all statuses
         return connection.cursor(row_factory=dict_row).execute(_SQL["list"], values, prepare=False).fetchall()
 
 
 def one(pool: Pool, index_id: UUID, file: str) -> dict[str, Any] | None:
-    """A file by its id or its node id."""
+    """Return a file by its id or its node id."""
     values = {"index_id": index_id, "file_id": _as_uuid(file), "node_id": file}
     with pool.connection() as connection:
         return connection.cursor(row_factory=dict_row).execute(_SQL["one"], values).fetchone()
 
 
 def searchable(pool: Pool, index_id: UUID, start: str = "") -> list[Searchable]:
-    """Every file with live chunks whose path begins so."""
+    """Return every file with live chunks whose path starts with `start`."""
     with pool.connection() as connection:
         rows = connection.execute(_SQL["searchable"], {"index_id": index_id, "start": start}).fetchall()
     return list(map(Searchable._make, rows))
 
 
 def below(pool: Pool, index_id: UUID, id_path: str, limit: int | None = None) -> list[str]:
-    """The `file_node_id` of files with live chunks at or below an id path (empty: of the whole index)."""
+    """Return the `file_node_id` of files with live chunks at or below an id path (empty: of the whole index)."""
     path = id_path.removeprefix("/")
-    # all are below the folder itself, and of a very long path only the beginning is sure to be in its row
+    # every file is below the folder itself; the row of a very long path is only certain to hold its beginning
     named = path if 0 < len(path.encode()) < _MAX_PATH // 2 - 4 else None
     values = {"index_id": index_id, "id_path": id_path, "limit": limit, "path": named}
     with pool.connection() as connection:
-        # planned anew each time: a plan for every path is a plan without the index
+        # planned each time: a plan for every path does not use the index
         rows = connection.execute(_SQL["below"], values, prepare=False).fetchall()
         return [row[0] for row in rows]
 
 
 def named(pool: Pool, index_id: UUID, names: Sequence[str]) -> list[str]:
-    """The `file_node_id` of those of `names` (file ids or node ids) that have live chunks."""
+    """Return the `file_node_id` of those of `names` (file ids or node ids) that have live chunks."""
     with pool.connection() as connection:
         values = {"index_id": index_id, "names": list(names), "ids": [id_ for name in names if (id_ := _as_uuid(name))]}
         return [row[0] for row in connection.execute(_SQL["named"], values).fetchall()]
 
 
 def kinds(pool: Pool, index_id: UUID) -> tuple[list[str], list[str]]:
-    """Types and languages of the files with live chunks, those of most files first."""
+    """Return types and languages of the files with live chunks, the most frequent first."""
     with reading(pool) as connection:
         rows = connection.execute(_SQL["kinds"], {"index_id": index_id}).fetchall()
     return list(dict.fromkeys(type_ for type_, _ in rows)), list(dict.fromkeys(name for _, name in rows if name))

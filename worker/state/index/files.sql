@@ -11,8 +11,8 @@ COPY staged_page (id, key, path, id_path, node_id, type, size_bytes, stamp, code
 INSERT INTO search_index_listing (task_id, file_id) SELECT %(task_id)s, id FROM staged_page ON CONFLICT DO NOTHING
 
 -- name: merge_page
--- new, changed, unfinished and failed files become pending; unchanged rows are not touched;
--- of a file that only moved, nothing but the place is worked on
+-- New, changed, unfinished and failed files become pending; unchanged rows are not touched. For a file that only moved,
+-- only the path is worked on.
 INSERT INTO search_index_file AS f
     (id, index_id, key, path, id_path, node_id, type, size_bytes, mtime_ms, task_id, stamp, code_version, listed_reason)
 SELECT id, %(index_id)s, key, path, id_path, node_id, type, size_bytes, mtime_ms, %(task_id)s, stamp, code_version, reason
@@ -35,7 +35,7 @@ WHERE (f.path, f.id_path, f.stamp, f.code_version) IS DISTINCT FROM
                                          OR (SELECT "full" FROM search_index_task WHERE id = excluded.task_id))
 
 -- name: date_page
--- when a file was changed is shown, and no work by itself: these are files whose rows the merge left alone
+-- the modification time is shown, but causes no work: these are files whose rows the merge left alone
 UPDATE search_index_file f SET mtime_ms = s.mtime_ms FROM staged_page s
 WHERE f.id = s.id AND f.mtime_ms IS DISTINCT FROM s.mtime_ms
 
@@ -68,7 +68,7 @@ WHERE f.index_id = %(index_id)s AND f.status <> 'removed'
       WHERE t.id = %(task_id)s AND substring(f.key FROM 1 FOR length(u.prefix)) = u.prefix)
 
 -- name: claim
--- by bytes as well as by count; a first file is taken whatever its size, and a suspect one alone
+-- limited by bytes and by count; the first file is taken whatever its size, and a suspect file alone
 WITH held AS (
     INSERT INTO file_lease (owner, until) VALUES (%(owner)s, now() + %(lease)s)
     ON CONFLICT (owner) DO UPDATE SET until = excluded.until
@@ -88,7 +88,7 @@ SET status = 'indexing', lease_owner = %(owner)s, lease_until = NULL, attempts =
     generation = nextval('claim_generation'),
     patch_pending = f.patch_pending
         OR f.live_chunks > 0 AND (f.path, f.id_path) IS DISTINCT FROM (f.live_path, f.live_id_path),
-    -- what another task paid is not this one's
+    -- what another task paid does not count for this one
     embedded_chunks = CASE WHEN f.task_id = %(task_id)s THEN f.embedded_chunks ELSE 0 END,
     tokens = CASE WHEN f.task_id = %(task_id)s THEN f.tokens ELSE 0 END,
     task_id = %(task_id)s, parsing = s.together
@@ -102,8 +102,8 @@ RETURNING f.id, f.key, f.path, f.id_path, f.node_id, f.type, f.size_bytes, f.sta
           s.patch_pending
 
 -- name: fairest
--- of all tasks with waiting files, which do not wait for a provider themselves: one of the project with the fewest slices
--- at work, and of its tasks the least served
+-- Of all tasks with pending files that do not wait for a provider: a task of the project with the fewest slices at
+-- work, and of its tasks the one with the fewest.
 SELECT t.id FROM search_index_task t
 JOIN search_index i ON i.id = t.index_id AND i.epoch = t.epoch AND i.deleted_at IS NULL
 CROSS JOIN LATERAL (
@@ -121,7 +121,7 @@ SELECT count(*) FROM (
     SELECT FROM search_index_file WHERE index_id = %(index_id)s AND status = 'pending' LIMIT %(most)s) p
 
 -- name: release
--- what was claimed and not finished goes back untried
+-- claimed files that are not finished are released without counting an attempt
 UPDATE search_index_file
 SET status = 'pending', lease_owner = NULL, attempts = attempts - 1, parsing = 0
 WHERE id IN (
@@ -148,13 +148,13 @@ COPY staged_outcome (id, generation, status, reason, message, type, stamp, finge
     embedded_chunks, reused_chunks, tokens, timings, mime, is_binary, language) FROM STDIN
 
 -- name: finish
--- a failed file keeps what is live of it; every other outcome replaces it. A draft of an earlier claim by the same owner is
--- outdated: the file was listed again, and claimed again, while it waited for its request
+-- A failed file keeps its live content; every other outcome replaces it. A draft of an earlier claim by the same owner
+-- is outdated: the file was listed and claimed again while the draft waited for its request.
 UPDATE search_index_file f
 SET status = o.status, reason = o.reason, message = o.message, type = coalesce(o.type, f.type),
     stamp = coalesce(o.stamp, ''), work = 'read', lease_owner = NULL,
     suspect = false, crashes = 0, parsing = 0,
-    -- of a failed file, a patch that an earlier claim sent may still arrive
+    -- if the file failed, a patch that an earlier claim sent may still arrive
     patch_pending = f.patch_pending AND o.status = 'failed',
     live_fingerprint = CASE WHEN o.status = 'failed' THEN f.live_fingerprint ELSE o.fingerprint END,
     live_path = CASE WHEN o.status = 'failed' THEN f.live_path ELSE f.path END,
@@ -172,7 +172,7 @@ WHERE f.id = o.id AND f.generation = o.generation AND f.lease_owner = %(owner)s 
 RETURNING f.id
 
 -- name: add_paid
--- for files without an outcome, or with another worker's; a row that is locked is being finished, and not waited for
+-- For files without an outcome, or with another worker's. A locked row is being finished, so it is skipped.
 UPDATE search_index_file f
 SET embedded_chunks = f.embedded_chunks + p.chunks, tokens = f.tokens + p.tokens,
     reused_chunks = greatest(f.reused_chunks - p.chunks, 0)
@@ -185,11 +185,12 @@ WHERE f.id = p.id AND f.id IN (
 UPDATE search_index_file SET parsing = 0 WHERE lease_owner = %(owner)s AND status = 'indexing'
 
 -- name: return_expired
--- a death counts against a file only if it was being parsed alone; parsed among others it is suspect, later it is innocent,
--- unless that goes on and on: then it is tried alone, and each further death counts
+-- A death counts against a file only if the file was being parsed alone. Parsed among others it becomes suspect; after
+-- parsing it is innocent. After too many deaths it is tried alone, and each further death counts.
 WITH alive AS (
-    -- ends of leases that hold: none lasts twice its time, unless Postgres' clock was set back; of a server that just
-    -- started all do, as nobody could renew his; one that starts in the future had its clock set back
+    -- Range of the expiry times of valid leases. A lease beyond twice its time means that Postgres' clock was set back.
+    -- Just after a server start all leases are valid, because no worker could renew. A start in the future means that
+    -- the clock was set back.
     SELECT CASE WHEN now() NOT BETWEEN pg_postmaster_start_time() AND pg_postmaster_start_time() + interval '10 s'
                 THEN tstzrange(now(), now() + 2 * %(lease)s, '[]') ELSE tstzrange(NULL, NULL) END AS ends
 ), forgotten AS (
@@ -202,11 +203,11 @@ SET status = CASE WHEN d.given_up THEN 'failed' ELSE 'pending' END, reason = CAS
     suspect = f.suspect OR f.parsing > 0 OR f.attempts >= %(deaths)s, parsing = 0, lease_owner = NULL
 FROM (
     SELECT id, crashes + counts::int AS crashes, counts AND crashes + 1 >= %(crashes)s AS given_up FROM (
-        -- rows that somebody else locks are being finished or cancelled
+        -- skips rows that other transactions lock: they are being finished or cancelled
         SELECT f.id, f.crashes, f.parsing = 1 OR f.suspect AND f.attempts > %(deaths)s AS counts
         FROM search_index_file f, alive
         WHERE f.status = 'indexing'
-          -- that of a worker of the release before
+          -- the lease of a worker of the previous release
           AND (f.lease_until IS NULL OR NOT ends @> f.lease_until)
           AND NOT EXISTS (SELECT FROM file_lease l WHERE l.owner = f.lease_owner AND ends @> l.until)
         FOR UPDATE OF f SKIP LOCKED) e
@@ -215,7 +216,7 @@ WHERE f.id = d.id
 RETURNING f.id, f.path, f.crashes, d.given_up
 
 -- name: bury_given_up
--- whoever else locks these chunks deletes them, and may wait for the files next
+-- other transactions that lock these chunks delete them, and may wait for the files next
 WITH gone AS (
     DELETE FROM chunk WHERE id IN (
         SELECT id FROM chunk WHERE file_id = ANY (%(files)s) AND NOT live FOR UPDATE SKIP LOCKED)
@@ -246,7 +247,7 @@ SELECT coalesce(node_id, id::text) AS file_node_id, path, id_path, type, languag
 WHERE index_id = %(index_id)s AND live_chunks > 0 AND starts_with(path, %(start)s)
 
 -- name: below
--- live files at or below a place, as id paths tell it; but for nodes paths tell the same, and there is an index of them
+-- live files at or below an id path; except for nodes, the path is equivalent, and it has an index
 SELECT coalesce(node_id, id::text) AS file_node_id FROM search_index_file
 WHERE index_id = %(index_id)s AND live_chunks > 0
   AND (id_path = %(id_path)s OR starts_with(id_path, %(id_path)s || '/'))

@@ -1,5 +1,5 @@
 -- name: chunk
--- of a chunk c: what a query's filters ask
+-- conditions of a query's filters on a chunk c
     (%(languages)s::text[] IS NULL OR c.language = ANY (%(languages)s))
     AND (%(symbols)s::text[] IS NULL OR c.symbol = ANY (%(symbols)s) OR c.id = ANY (%(symbol_ids)s::uuid[]))
     AND (%(node_types)s::text[] IS NULL OR c.node_type = ANY (%(node_types)s))
@@ -10,7 +10,7 @@
     AND (%(level)s::int IS NULL OR c.level = %(level)s)
 
 -- name: file
--- of its file f
+-- conditions on its file f
     (%(file_node_ids)s::text[] IS NULL OR coalesce(f.node_id, f.id::text) = ANY (%(file_node_ids)s))
     AND (%(id_paths)s::text[] IS NULL OR f.id_path = ANY (%(id_paths)s) OR f.id_path ^@ ANY (%(below)s::text[]))
     AND (%(folders)s::text[] IS NULL OR f.id_path ^@ ANY (%(folders)s::text[]))

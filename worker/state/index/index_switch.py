@@ -1,4 +1,4 @@
-"""Which tool refers to which index: how one takes the other's place, and what is buried when nobody refers to it."""
+"""Which tool refers to which index: switching to another index, and deleting indexes without a tool."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from psycopg.rows import class_row
 from schemas.status import TaskStatus
 from worker.state.postgres import be_patient, load
 
-#: What a query that began before the switch still reads of the old index: the longest an answer may take, and more.
+#: Time for which queries that began before the switch can read the old index: more than the longest answer takes.
 LINGER = timedelta(seconds=30)
 
 _SQL = load("index/index_switch")
@@ -21,7 +21,7 @@ _SQL = load("index/index_switch")
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A tool whose indexes nobody else changes until the transaction ends."""
+    """A tool whose indexes no other transaction changes until this one ends."""
 
     id: UUID
     project_id: str
@@ -33,20 +33,20 @@ class Held:
 
 
 def lock_project(connection: Connection[Any], project_id: str) -> None:
-    """Wait for whoever else changes the references, the tasks' ends or the nodes of a project.
+    """Wait for other transactions that change the references, the tasks' ends or the nodes of a project.
 
     The order of locks, for every transaction of the service:
 
         project (this lock) → tools → indexes → changes → tasks → files → chunks
 
-    Transactions that hold the project's lock exclude each other, so their own order matters less. These do not hold it,
-    and all others keep the order towards them:
+    Transactions that hold the project's lock exclude each other, so their own order matters less. The following do not
+    hold it, and all others keep the order towards them:
 
-    - `watch.schedule`: tools, then changes. It passes over tools that are locked.
+    - `changes.schedule`: tools, then changes. It skips locked tools.
     - The watch process: changes only, in the order of their index ids.
-    - Listing: index and task when it begins, then its task and files. It waits for nobody's chunks.
-    - Indexing: `claim` passes over locked files; `finish` holds the index (FOR SHARE), then files, then chunks.
-    - Lease renewals and the sweep's `return_expired` pass over leases, files and chunks that are locked.
+    - Listing: index and task when it begins, then its task and files. It waits for no chunks.
+    - Indexing: `claim` skips locked files; `finish` holds the index (FOR SHARE), then files, then chunks.
+    - Lease renewals and the sweep's `return_expired` skip locked leases, files and chunks.
 
     Several indexes or changes are locked by ascending id.
     """
@@ -62,14 +62,14 @@ def lock_index(connection: Connection[Any], index_id: UUID) -> None:
 
 
 def try_lock_index(connection: Connection[Any], index_id: UUID) -> bool:
-    """As `lock_index`, without waiting; False where others hold the project or the index, or the index is gone."""
+    """Like `lock_index`, without waiting. Returns False if the project or index is locked, or the index is gone."""
     values = {"index_id": index_id}
     row = connection.execute(_SQL["try_lock_project_of_index"], values).fetchone()
     return row is not None and row[0] and connection.execute(_SQL["try_lock_index"], values).rowcount > 0
 
 
 def lock_tool(connection: Connection[Any], tool_id: UUID) -> Held | None:
-    """Lock a tool's project, the tool and its indexes; None if the tool is gone."""
+    """Lock a tool's project, the tool and its indexes. Returns None if the tool is gone."""
     be_patient(connection)
     values = {"tool_id": tool_id}
     connection.execute(_SQL["lock_project_of_tool"], values)
@@ -80,7 +80,10 @@ def lock_tool(connection: Connection[Any], tool_id: UUID) -> Held | None:
 
 
 def bury(connection: Connection[Any], index_id: UUID, linger: timedelta = timedelta(0)) -> bool:
-    """Delete an index to which no tool refers, and end its task; whether it is deleted. Wants the project locked."""
+    """Delete an index to which no tool refers, and end its task. Returns whether it is deleted.
+
+    Requires the project locked.
+    """
     values = {"index_id": index_id, "linger": linger}
     buried = connection.execute(_SQL["bury_index"], values).rowcount > 0
     if buried:
@@ -89,7 +92,7 @@ def bury(connection: Connection[Any], index_id: UUID, linger: timedelta = timede
 
 
 def begin_update(connection: Connection[Any], tool_id: UUID, index_id: UUID, config: object) -> None:
-    """Note that a tool moves to another index as soon as that is ready."""
+    """Note that a tool switches to another index as soon as that is ready."""
     connection.execute(_SQL["begin_update"], {"tool_id": tool_id, "index_id": index_id, "config": config})
 
 
@@ -101,9 +104,9 @@ def end_update(connection: Connection[Any], held: Held, error: str | None = None
 
 
 def settle(connection: Connection[Any], index_id: UUID, status: TaskStatus, error: str | None) -> bool:
-    """A task over the index ended: tools that waited for it switch or stay; whether the index lives on.
+    """After a task over the index ended, switch the tools that waited for it or let them stay.
 
-    Wants the project locked.
+    Returns whether the index lives on. Requires the project locked.
     """
     values = {"index_id": index_id, "error": error or f"The new index was {status} before it was ready."}
     if status is TaskStatus.READY:

@@ -1,5 +1,5 @@
 -- name: lock_project
--- whoever makes tools refer to other indexes, ends a task or edits nodes follows the others of the project
+-- transactions of a project that change tools' indexes, end a task or edit nodes run one after another
 SELECT pg_advisory_xact_lock(hashtextextended(%(project_id)s, 0))
 
 -- name: lock_project_of_index
@@ -12,14 +12,14 @@ SELECT pg_try_advisory_xact_lock(hashtextextended(project_id, 0)) FROM search_in
 SELECT pg_advisory_xact_lock(hashtextextended(project_id, 0)) FROM search_tool WHERE id = %(tool_id)s
 
 -- name: lock_indexes
--- everybody locks an index before its tasks; NO KEY lets a listing that holds its task add files meanwhile
+-- every transaction locks an index before its tasks; with NO KEY, a listing that holds its task can still add files
 SELECT FROM search_index WHERE id = ANY (%(index_ids)s) ORDER BY id FOR NO KEY UPDATE
 
 -- name: try_lock_index
 SELECT FROM search_index WHERE id = %(index_id)s FOR NO KEY UPDATE SKIP LOCKED
 
 -- name: held
--- with the tool's row, which a schedule that is due locks before it notes a change of the index
+-- includes the tool's row, which a due schedule locks before it notes a change of the index
 SELECT s.id, s.project_id, s.index_id, i.identity, i.folder_node_id, s.next_index_id, n.identity AS next_identity
 FROM search_tool s JOIN search_index i ON i.id = s.index_id LEFT JOIN search_index n ON n.id = s.next_index_id
 WHERE s.id = %(tool_id)s FOR NO KEY UPDATE OF s
@@ -47,7 +47,7 @@ UPDATE search_tool SET next_index_id = NULL, next_config = NULL, update_error = 
 WHERE next_index_id = %(index_id)s
 
 -- name: switch_tools
--- gives the indexes that were left
+-- returns the indexes that the tools left
 WITH waiting AS (
     SELECT id, index_id FROM search_tool WHERE next_index_id = %(index_id)s
 ), switched AS (

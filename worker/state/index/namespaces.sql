@@ -1,7 +1,8 @@
--- Names of namespaces whose indexes are gone.
+-- Names of namespaces whose indexes are deleted.
 
 -- name: take_due
--- the pause grows with the time since the index went; a check that fails, or whose process dies, is repeated after the first
+-- The pause grows with the time since the index was deleted. A check that fails, or whose process dies, is repeated
+-- after the first pause.
 UPDATE namespace_name SET next_check_at = now() + %(pause)s
 WHERE name = ANY (ARRAY (
     SELECT name FROM namespace_name WHERE next_check_at <= now()

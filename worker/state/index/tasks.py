@@ -17,20 +17,20 @@ from schemas.status import TaskKind, TaskStatus
 from worker.state.index import index_switch
 from worker.state.postgres import Pool, load, reading
 
-#: A worker that does not renew its leases for so long is taken for dead.
+#: A worker that does not renew its leases for this long is considered dead.
 LEASE = timedelta(seconds=8)
-#: A task nobody works on for so long gets another message.
+#: A task without a worker for this long gets another message.
 PATIENCE = timedelta(seconds=3)
-#: A task that nobody worked on for so long, and that does not say what it waits for, is a fault of ours.
+#: A task without progress for this long, and without a warning that says what it waits for, is our bug.
 STALLED = timedelta(minutes=1)
-#: What a task waits for while others keep all workers.
+#: The warning of a task that waits while other tasks occupy all workers.
 BUSY = "Waiting: the workers are busy with other tasks."
-#: Workers that may die of one listing, none of which came further, before the task ends.
+#: Workers in a row that may die of a listing without progress before the task ends.
 MAX_PLAN_DEATHS = 3
-#: Index slices of a task that may end by an unexpected exception, without a file that ends meanwhile, before the task
-#: ends; more than a single file needs to be given up (`files.MAX_DEATHS`). They count at most once a lease.
+#: Unexpected exceptions of a task's index slices, without a file that ends in between, before the task ends. More than
+#: it takes to give up a single file (`files.MAX_DEATHS`). They count at most once per lease.
 MAX_FAULTS = 40
-#: The longest that a message is ever put off.
+#: The longest time by which a message is ever delayed.
 LONGEST_WAIT = timedelta(minutes=10)
 
 _SQL = load("index/tasks")
@@ -46,7 +46,7 @@ class Plan:
     list_cursor: str | None
     epoch: int | None
     allow_removals: bool
-    #: Workers that died of it since it last came further, and the last unexpected exception.
+    #: Workers that died of the listing since its last progress, and the last unexpected exception.
     deaths: int
     fault: str | None
 
@@ -66,7 +66,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """What the sweep needs to know of a running task."""
+    """What the sweep needs to know about a running task."""
 
     id: UUID
     index_id: UUID
@@ -77,7 +77,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Stalled:
-    """An open task that nobody works on, with what is known about the reason."""
+    """An open task without a worker, with what is known about the reason."""
 
     id: UUID
     tool_id: UUID
@@ -91,7 +91,7 @@ class Stalled:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """A task that ended just now, and the further task that follows it, if one was asked for."""
+    """A task that ended just now, and the follow-up task, if one was requested."""
 
     tool_id: UUID
     next_task_id: UUID | None
@@ -99,7 +99,7 @@ class Closed:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A task that was started to take up what failed; `listing`: it lists the folder first, as the last one did not."""
+    """A task started for what failed; `listing`: it lists the folder first, since the last task did not."""
 
     id: UUID
     listing: bool
@@ -116,7 +116,7 @@ def create(
     full: bool = False,
     allow_removals: bool = False,
 ) -> UUID | None:
-    """A pending task, or None where one is open over this index already."""
+    """Create a pending task. Returns None if a task is already open over this index."""
     task_id = uuid4()
     row = {"id": task_id, "tool_id": tool_id, "index_id": index_id, "folder_node_id": folder_node_id, "kind": kind}
     created = connection.execute(_SQL["create"], {**row, "full": full, "allow_removals": allow_removals})
@@ -124,23 +124,23 @@ def create(
 
 
 def ask_again(connection: Connection[Any], index_id: UUID, *, full: bool = False, allow_removals: bool = False) -> bool:
-    """Have the task that is open over an index followed by one further; False where none is open."""
+    """Request a follow-up of the task that is open over an index. Returns False if none is open."""
     values = {"index_id": index_id, "full": full, "allow_removals": allow_removals}
     return connection.execute(_SQL["ask_again"], values).rowcount > 0
 
 
 def ask_again_over_nodes(connection: Connection[Any], project_id: str, id_paths: Sequence[str]) -> None:
-    """Have every running task whose folder holds, or lies below, an edited node followed by one further.
+    """Request a follow-up of every running task whose folder contains, or lies below, an edited node.
 
-    The running one's walk may have passed the node already.
+    The running task may have listed the node before the edit.
     """
     connection.execute(_SQL["ask_again_over_nodes"], {"project_id": project_id, "id_paths": list(id_paths)})
 
 
 def retry(connection: Connection[Any], *, tool_id: UUID, index_id: UUID, folder_node_id: str | None) -> Retry | None:
-    """Start a task over what failed or was left open, if there is any; wants the index locked and no task open.
+    """Start a task over what failed or was left open, if anything. Requires the index locked and no open task.
 
-    The folder is not listed again, unless the last task ended before it had seen all of it.
+    The folder is not listed again, unless the last task ended before it had listed all of it.
     """
     row: dict[str, Any] = {"tool_id": tool_id, "index_id": index_id, "folder_node_id": folder_node_id}
     seen = connection.execute(_SQL["listing_ended"], row).fetchone()
@@ -158,15 +158,15 @@ def retry(connection: Connection[Any], *, tool_id: UUID, index_id: UUID, folder_
 
 
 def newest(pool: Pool, index_id: UUID) -> dict[str, Any] | None:
-    """The task that tells the state of an index."""
+    """Return the task that describes the state of an index."""
     with pool.connection() as connection:
         return connection.cursor(row_factory=dict_row).execute(_SQL["newest"], {"index_id": index_id}).fetchone()
 
 
 def counts(pool: Pool, index_id: UUID, *, lost_too: bool = False) -> tuple[int, int]:
-    """Indexed files and all files of an index, as its newest task has counted them.
+    """Return the numbers of indexed files and of all files of an index, as counted by its newest task.
 
-    With `lost_too` also those count as indexed of which only the vectors are to be written again.
+    With `lost_too`, files that only need their vectors written again count as indexed.
     """
     values = {"index_id": index_id, "lost_too": lost_too}
     with reading(pool) as connection:
@@ -174,13 +174,13 @@ def counts(pool: Pool, index_id: UUID, *, lost_too: bool = False) -> tuple[int, 
 
 
 def newest_of_tool(pool: Pool, tool_id: UUID) -> dict[str, Any] | None:
-    """The task that tells the state of a tool's index; None if the tool is gone."""
+    """Return the task that describes the state of a tool's index; None if the tool is gone."""
     with pool.connection() as connection:
         return connection.cursor(row_factory=dict_row).execute(_SQL["newest_of_tool"], {"tool_id": tool_id}).fetchone()
 
 
 def history(pool: Pool, tool_id: UUID, before: tuple[datetime, UUID] | None, limit: int) -> list[dict[str, Any]]:
-    """Tasks over a tool's index, and over the one that is built to take its place; newest first."""
+    """List the tasks over a tool's index, and over the index being built to replace it; newest first."""
     time, id_ = before or (None, None)
     values = {"tool_id": tool_id, "before_time": time, "before_id": id_, "limit": limit}
     with pool.connection() as connection:
@@ -188,7 +188,7 @@ def history(pool: Pool, tool_id: UUID, before: tuple[datetime, UUID] | None, lim
 
 
 def begin_plan(pool: Pool, task_id: UUID, owner: UUID) -> Plan | None:
-    """Lease the listing of a task, or None where there is nothing to list or another worker does.
+    """Lease the listing of a task. Returns None if there is nothing to list or another worker lists it.
 
     The first lease of a task raises the index's epoch: from then on no earlier task can write.
     """
@@ -204,19 +204,22 @@ def begin_plan(pool: Pool, task_id: UUID, owner: UUID) -> Plan | None:
 
 
 def release_plan(pool: Pool, task_id: UUID, owner: UUID) -> None:
-    """Give the listing back before the lease runs out, or tell that its worker lives, which seemed dead."""
+    """Release the listing before its lease expires, or report that a worker counted as dead is alive."""
     with pool.connection() as connection:
         connection.execute(_SQL["release_plan"], {"task_id": task_id, "owner": owner})
 
 
 def note_fault(pool: Pool, task_id: UUID, fault: str) -> None:
-    """Keep the unexpected exception of a listing, for the reason that the task may end with."""
+    """Keep the unexpected exception of a listing, as the reason with which the task may end."""
     with pool.connection() as connection:
         connection.execute(_SQL["note_fault"], {"task_id": task_id, "fault": fault})
 
 
 def count_fault(pool: Pool, task_id: UUID, fault: str, rest: timedelta = LEASE) -> int:
-    """Count the unexpected exception of an index slice, once in a `rest`; how many there were since a file ended."""
+    """Count an unexpected exception of an index slice, at most once per `rest`.
+
+    Returns how many there were since a file ended.
+    """
     with pool.connection() as connection:
         values = {"task_id": task_id, "fault": fault, "rest": rest}
         row = connection.execute(_SQL["count_fault"], values).fetchone()
@@ -224,26 +227,26 @@ def count_fault(pool: Pool, task_id: UUID, fault: str, rest: timedelta = LEASE) 
 
 
 def running(pool: Pool, task_id: UUID) -> Running | None:
-    """The task if its writes are still wanted: not closed, cancelled, superseded or deleted."""
+    """Return the task if its writes are still wanted: not closed, cancelled, superseded or deleted."""
     with pool.connection() as connection:
         cursor = connection.cursor(row_factory=class_row(Running))
         return cursor.execute(_SQL["running"], {"task_id": task_id}).fetchone()
 
 
 def beat(connection: Connection[Any], task_id: UUID, owner: UUID, *, parsing: bool) -> bool:
-    """Renew every lease of `owner`; False once the task's writes are not wanted any more."""
+    """Renew every lease of `owner`. Returns False once the task's writes are no longer wanted."""
     values = {"task_id": task_id, "owner": owner, "lease": LEASE, "parsing": parsing}
     return connection.execute(_SQL["beat"], values).fetchone() is not None
 
 
 def refresh(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = True) -> Closed | None:
-    """Count the file rows into the task's row, and close the task if nothing is left to do; None while it goes on.
+    """Count the file rows into the task's row, and close the task if nothing is left. Returns None while it continues.
 
-    Unless it may `wait`, a task is left alone whose project or index is locked.
+    Without `wait`, a task whose project or index is locked is left alone.
     """
     values = {"task_id": task_id, "index_id": index_id}
     with pool.connection() as connection:
-        # asked before the counting: outcomes that come between the two would be in the task's end and not in its counts
+        # checked before the counting: outcomes recorded in between would close the task without being counted
         complete = connection.execute(_SQL["complete"], values).fetchone() is not None
         if complete and wait:
             index_switch.lock_index(connection, index_id)
@@ -255,14 +258,14 @@ def refresh(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = True) -> 
 
 
 def fail(pool: Pool, task_id: UUID, index_id: UUID, error: FoldexError) -> Closed | None:
-    """End a task that cannot go on; what is live stays searchable, and open files wait for the next task."""
+    """End a task that cannot continue; live content stays searchable, and open files wait for the next task."""
     with pool.connection() as connection:
         index_switch.lock_index(connection, index_id)
         return _stop(connection, task_id, index_id, TaskStatus.ERROR, error)
 
 
 def cancel(connection: Connection[Any], index_id: UUID) -> None:
-    """End the task that is open over an index, if any; wants the index locked."""
+    """End the task that is open over an index, if any. Requires the index locked."""
     found = connection.execute(_SQL["open_task"], {"index_id": index_id}).fetchone()
     if found is not None:
         _stop(connection, found[0], index_id, TaskStatus.CANCELLED, None)
@@ -271,7 +274,7 @@ def cancel(connection: Connection[Any], index_id: UUID) -> None:
 def _stop(
     connection: Connection[Any], task_id: UUID, index_id: UUID, status: TaskStatus, error: FoldexError | None
 ) -> Closed | None:
-    """End an open task before its time: its workers are shut out, its open files go back to what is live of them."""
+    """End an open task early: its workers are shut out, and its open files return to their live content."""
     values = {"task_id": task_id, "index_id": index_id, "status": status}
     values |= {"error": error and error.message, "error_code": error and error.code}
     found = connection.execute(_SQL["open_task"], values).fetchone()
@@ -283,7 +286,7 @@ def _stop(
 
 
 def _closed(connection: Connection[Any], query: SQL, values: dict[str, Any]) -> Closed | None:
-    """Run the query that ends a task, and do in the same transaction all that follows from it."""
+    """Run the query that ends a task, and everything that follows from it in the same transaction."""
     ended = connection.cursor(row_factory=dict_row).execute(query, values).fetchone()
     if ended is None:
         return None
@@ -306,50 +309,56 @@ def _further(connection: Connection[Any], ended: dict[str, Any]) -> UUID | None:
 
 
 def warn(pool: Pool, task_id: UUID, warning: str) -> None:
-    """Say what a task waits for."""
+    """Set what a task waits for."""
     with pool.connection() as connection:
         connection.execute(_SQL["warn"], {"task_id": task_id, "warning": warning})
 
 
 def go_on(pool: Pool, task_id: UUID) -> None:
-    """Take back what a task waited for."""
+    """Clear what a task waited for."""
     with pool.connection() as connection:
         connection.execute(_SQL["go_on"], {"task_id": task_id})
 
 
 def sent(pool: Pool, task_id: UUID, seconds: float = 0) -> None:
-    """Note that a message went out, to arrive in so many seconds, so that the sweep gives it time."""
+    """Note that a message was sent, to arrive in `seconds`, so that the sweep waits for it."""
     with pool.connection() as connection:
         connection.execute(_SQL["sent"], {"task_id": task_id, "delay": timedelta(seconds=seconds)})
 
 
 def sent_unless_held(pool: Pool, task_id: UUID) -> bool:
-    """As `sent`; False, and nothing is noted, where another transaction holds the task: it is in hand."""
+    """Do the same as `sent`, unless another transaction locks the task: it is being handled.
+
+    Returns False, and notes nothing, in that case.
+    """
     with pool.connection() as connection:
         return connection.execute(_SQL["sent_unless_held"], {"task_id": task_id}).rowcount > 0
 
 
 def bring_back(pool: Pool) -> int:
-    """Put off no task further than any ever is, as those are whose clock was set back; how many there were."""
+    """Reset times further ahead than any task is ever delayed: the clock was set back. Returns the number of tasks."""
     with pool.connection() as connection:
         return connection.execute(_SQL["bring_back"], {"longest": LONGEST_WAIT}).rowcount
 
 
 def unplanned(pool: Pool) -> Sequence[tuple[UUID, UUID]]:
-    """Tasks, with their tools, whose listing nobody works on and whose message may be lost."""
+    """Return tasks, with their tools, whose listing has no worker and whose message may be lost."""
     with pool.connection() as connection:
         return connection.execute(_SQL["unplanned"], {"patience": PATIENCE}).fetchall()
 
 
 def open_tasks(pool: Pool) -> Sequence[Open]:
-    """Every running task."""
+    """Return every running task."""
     with pool.connection() as connection:
         cursor = connection.cursor(row_factory=class_row(Open))
         return cursor.execute(_SQL["open_tasks"], {"patience": PATIENCE}).fetchall()
 
 
 def stalled(pool: Pool, patience: timedelta = STALLED) -> list[Stalled]:
-    """Open tasks on which nobody worked for so long, without a warning that says why; each again after as long."""
+    """Return open tasks without progress for `patience` and without a warning that says why.
+
+    Returns a task again after another `patience`.
+    """
     with pool.connection() as connection:
         connection.execute(_SQL["note_work"])
         cursor = connection.cursor(row_factory=class_row(Stalled))
@@ -364,6 +373,6 @@ def any_work(pool: Pool) -> bool:
 
 
 def open_files(pool: Pool, index_id: UUID) -> dict[str, int]:
-    """Numbers of an index's unfinished files, by status and work."""
+    """Count an index's unfinished files by status and work."""
     with reading(pool) as connection:
         return dict(connection.execute(_SQL["open_files"], {"index_id": index_id}).fetchall())

@@ -1,9 +1,10 @@
 -- name: create
--- what describes the index is taken over from the task before; the clock goes on while a transaction waits for its locks
+-- Counts that describe the index are copied from the previous task. clock_timestamp() instead of now(),
+-- because time passes while a transaction waits for its locks.
 INSERT INTO search_index_task (id, tool_id, index_id, folder_node_id, kind, "full", allow_removals, created_at,
     total_files, indexed_files, skipped_files, failed_files, total_chunks, ignored)
 SELECT %(id)s, %(tool_id)s, %(index_id)s, %(folder_node_id)s, %(kind)s, %(full)s, %(allow_removals)s,
-    -- the newest is known by it, also where the clock was set back
+    -- keeps the newest task recognizable even if the clock was set back
     greatest(clock_timestamp(), l.created_at + interval '1 microsecond'),
     coalesce(l.total_files, 0), coalesce(l.indexed_files, 0), coalesce(l.skipped_files, 0), coalesce(l.failed_files, 0),
     coalesce(l.total_chunks, 0), coalesce(l.ignored, '{}')
@@ -17,8 +18,8 @@ SET rerun = true, rerun_full = rerun_full OR %(full)s, rerun_allow_removals = re
 WHERE index_id = %(index_id)s AND status IN ('pending', 'indexing')
 
 -- name: ask_again_over_nodes
--- a task that has not begun sees the edit by itself: its row is written all the same, so that it begins after the edit;
--- a tool that follows edits asks by itself, once for many
+-- A task that has not begun sees the edit anyway. Its row is still written, so that it begins after the edit commits. A
+-- tool with auto_reindex requests its own run, once for many edits.
 UPDATE search_index_task t
 SET rerun = t.rerun OR t.status = 'indexing' AND NOT EXISTS (
     SELECT FROM search_tool s WHERE i.id IN (s.index_id, s.next_index_id) AND s.config ->> 'auto_reindex' = 'true')
@@ -56,19 +57,19 @@ WHERE s.id = %(tool_id)s
 ORDER BY t.created_at DESC, t.id DESC LIMIT %(limit)s
 
 -- name: lock_index
--- before the task, as those who create and delete tools do: two orders would be a deadlock; for its first slice only, as
--- those who finish files keep it waiting
+-- Locks the index before the task, in the same order as creating and deleting tools: two orders could deadlock. Only
+-- for the first slice, because workers that finish files make it wait.
 SELECT FROM search_index i JOIN search_index_task t ON t.index_id = i.id
 WHERE t.id = %(task_id)s AND t.epoch IS NULL FOR NO KEY UPDATE OF i
 
 -- name: hurry
--- who holds the task lists it, or will be ended: no worker is to wait for that
+-- another transaction that locks the task lists it or will be stopped: no worker should wait for that
 SELECT set_config('lock_timeout', '1s', true)
 
 -- name: begin_plan
 UPDATE search_index_task t
 SET plan_owner = %(owner)s, plan_until = now() + %(lease)s, status = 'indexing', started_at = coalesce(started_at, now()),
-    -- who did not give the listing back died of it, unless Postgres was down since the lease was last renewed
+    -- an owner that did not release the listing died of it, unless Postgres restarted since the lease was last renewed
     plan_dead = CASE WHEN plan_owner IS NOT NULL AND plan_until - %(lease)s > pg_postmaster_start_time()
                      THEN array_append(plan_dead, plan_owner) ELSE plan_dead END
 WHERE id = %(task_id)s AND status IN ('pending', 'indexing') AND listing
@@ -84,7 +85,7 @@ WITH raised AS (
 UPDATE search_index_task SET epoch = raised.epoch FROM raised WHERE id = %(task_id)s RETURNING search_index_task.epoch
 
 -- name: save_cursor
--- with the page goes what was ignored on it: a slice that is repeated counts nothing twice, a listing begun anew begins at 0
+-- Saves the ignored counts together with their page: a repeated slice counts nothing twice. A new listing starts at 0.
 UPDATE search_index_task t
 SET list_cursor = %(cursor)s, unlisted = t.unlisted || %(unlisted)s::bytea[],
     listed_pages = n.pages, most_pages = greatest(t.most_pages, n.pages),
@@ -107,7 +108,7 @@ SET listing = false, plan_owner = NULL, plan_until = NULL, held_removals = %(hel
 WHERE id = %(task_id)s
 
 -- name: release_plan
--- an owner that was taken for dead, and is not, says so by this
+-- an owner that was wrongly counted as dead corrects that here
 UPDATE search_index_task
 SET plan_dead = array_remove(plan_dead, %(owner)s), plan_owner = CASE WHEN plan_owner <> %(owner)s THEN plan_owner END,
     plan_until = CASE WHEN plan_owner <> %(owner)s THEN plan_until END
@@ -117,7 +118,7 @@ WHERE id = %(task_id)s AND (plan_owner = %(owner)s OR %(owner)s = ANY (plan_dead
 UPDATE search_index_task SET fault = %(fault)s WHERE id = %(task_id)s AND status = 'indexing'
 
 -- name: count_fault
--- slices that fail side by side count once
+-- slices that fail at the same time count once
 UPDATE search_index_task
 SET fault = %(fault)s, faults = faults + counts::int, fault_at = CASE WHEN counts THEN now() ELSE fault_at END
 FROM (SELECT coalesce(fault_at NOT BETWEEN now() - %(rest)s AND now(), true) AS counts
@@ -133,12 +134,12 @@ WHERE t.id = %(task_id)s AND t.status = 'indexing' AND i.epoch = t.epoch AND i.d
 
 -- name: beat
 WITH held AS (
-    -- a claim that is at work renews it, too
+    -- skips a lease that a claim is renewing at the moment
     UPDATE file_lease SET until = now() + %(lease)s
     WHERE owner IN (SELECT owner FROM file_lease WHERE owner = %(owner)s FOR NO KEY UPDATE SKIP LOCKED)
 ), files AS (
     UPDATE search_index_file SET parsing = 0
-    -- a row that is being finished or cancelled needs it no more, and who waits for it could be waited for
+    -- Skips rows that are being finished or cancelled: they no longer need it, and waiting for them could deadlock.
     WHERE NOT %(parsing)s AND id IN (
         SELECT f.id FROM search_index_file f JOIN search_index_task t ON t.index_id = f.index_id AND t.id = %(task_id)s
         WHERE f.lease_owner = %(owner)s AND f.status = 'indexing' AND f.parsing > 0 FOR NO KEY UPDATE OF f SKIP LOCKED)
@@ -149,8 +150,8 @@ SELECT 1 FROM search_index_task t JOIN search_index i ON i.id = t.index_id
 WHERE t.id = %(task_id)s AND t.status = 'indexing' AND i.epoch = t.epoch
 
 -- name: due
--- counting a million rows takes a second: it is done as often as costs a twentieth of a core, and twice a minute at least,
--- by one process at a time
+-- Counting a million rows takes a second. One process at a time does it, using at most a twentieth of a core, and at
+-- least twice a minute.
 SELECT FROM search_index_task
 WHERE id = %(task_id)s AND coalesce(refreshed_at + make_interval(secs => 0.2 + least(20 * refresh_seconds, 30)) < now(), true)
 FOR NO KEY UPDATE SKIP LOCKED
@@ -199,7 +200,7 @@ SET status = CASE WHEN t.failed_files > 0 AND t.total_chunks = 0 THEN 'error' EL
         FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'failed' ORDER BY f.path LIMIT 1) END,
     error_code = CASE WHEN t.failed_files > 0 AND t.total_chunks = 0 THEN 'no_file_indexed' END,
     progress = CASE WHEN t.failed_files > 0 AND t.total_chunks = 0 THEN t.progress ELSE 1 END,
-    -- what was waited for came
+    -- the task no longer waits
     warning = CASE WHEN t.held_removals > 0 THEN t.warning END,
     finished_at = now()
 WHERE t.id = %(task_id)s AND t.status = 'indexing' AND NOT t.listing
@@ -217,7 +218,7 @@ SELECT id FROM search_index_task WHERE index_id = %(index_id)s AND status IN ('p
 UPDATE search_index SET epoch = epoch + 1 WHERE id = %(index_id)s
 
 -- name: bury_unfinished
--- what was written of open files and never became live
+-- chunks of open files that were written but never became live
 WITH gone AS (
     DELETE FROM chunk c USING search_index_file f
     WHERE f.index_id = %(index_id)s AND f.status IN ('pending', 'indexing') AND c.file_id = f.id AND NOT c.live
@@ -226,10 +227,10 @@ WITH gone AS (
 INSERT INTO chunk_tombstone (id, index_id) SELECT id, index_id FROM gone ON CONFLICT DO NOTHING
 
 -- name: return_files
--- open files go back to what is live of them; those of which nothing is stay pending, and most need not be written
+-- open files return to their live content; files without any stay pending, so most rows need no write
 UPDATE search_index_file
 SET status = CASE WHEN live_fingerprint IS NULL THEN 'pending' ELSE 'indexed' END,
-    -- an empty stamp differs from any that a source gives: the next task takes the file up again
+    -- an empty stamp differs from any that a source returns, so the next task takes up the file again
     stamp = CASE WHEN live_fingerprint IS NULL THEN stamp ELSE '' END,
     work = CASE WHEN live_fingerprint IS NULL THEN work ELSE 'read' END,
     lease_owner = NULL, parsing = 0
@@ -239,20 +240,20 @@ WHERE index_id = %(index_id)s AND (status = 'indexing' OR status = 'pending' AND
 UPDATE search_index_task
 SET status = %(status)s, error = %(error)s, error_code = %(error_code)s, finished_at = now(), plan_owner = NULL, plan_until = NULL,
     warning = CASE WHEN held_removals > 0 THEN warning END,
-    -- who cancels wants nothing further
+    -- a user who cancels wants no follow-up
     rerun = rerun AND %(status)s <> 'cancelled'
 WHERE id = %(task_id)s
 RETURNING id, tool_id, index_id, folder_node_id, status, error, rerun, rerun_full, rerun_allow_removals
 
 -- name: listing_ended
--- whether the last run saw the whole folder
+-- whether the last run listed the whole folder
 SELECT NOT listing FROM search_index_task WHERE index_id = %(index_id)s ORDER BY created_at DESC, id DESC LIMIT 1
 
 -- name: retry_files
--- failed files, and those that a task left open: never live, or live with an empty stamp, or without all their vectors
+-- failed files, and those that a task left open: never live, live with an empty stamp, or without all their vectors
 UPDATE search_index_file
 SET task_id = %(id)s, work = CASE WHEN status = 'pending' THEN work WHEN status = 'indexed' AND stamp <> '' THEN 'path' ELSE 'read' END,
-    -- what the listing said of a file may be mended since
+    -- what the listing reported about a file may have been fixed since
     listed_reason = CASE WHEN status = 'failed' THEN NULL ELSE listed_reason END,
     status = 'pending', reason = NULL, message = NULL, attempts = 0, lease_owner = NULL,
     embedded_chunks = 0, reused_chunks = 0, tokens = 0, crashes = 0, parsing = 0, updated_at = now()
@@ -262,7 +263,7 @@ WHERE index_id = %(index_id)s AND (status IN ('pending', 'failed') OR status = '
 UPDATE search_index_task SET status = 'indexing', listing = false, started_at = now() WHERE id = %(id)s
 
 -- name: warn
--- that removals are held stays said: it asks for a decision, and waiting does not
+-- a warning about held removals stays: it asks for a decision, and waiting does not
 UPDATE search_index_task SET warning = %(warning)s WHERE id = %(task_id)s AND status = 'indexing' AND held_removals = 0
 
 -- name: go_on
@@ -278,7 +279,7 @@ UPDATE search_index_task SET sent_at = now()
 WHERE id IN (SELECT id FROM search_index_task WHERE id = %(task_id)s FOR NO KEY UPDATE SKIP LOCKED)
 
 -- name: bring_back
--- what lies further ahead than it is ever put: Postgres' clock was set back, and nobody would wait for it to come there
+-- times further ahead than ever set mean that Postgres' clock was set back; nothing should wait until then
 UPDATE search_index_task
 SET plan_until = least(plan_until, now()), refreshed_at = least(refreshed_at, now()), sent_at = least(sent_at, now()),
     moved_at = least(moved_at, now())
@@ -289,7 +290,7 @@ WHERE id IN (
     FOR NO KEY UPDATE SKIP LOCKED)
 
 -- name: unplanned
--- pending or half-listed tasks nobody works on, whose message may be lost
+-- pending or half-listed tasks without a worker, whose message may be lost
 SELECT t.id, t.tool_id FROM search_index_task t
 WHERE t.status IN ('pending', 'indexing') AND t.listing AND (t.plan_until IS NULL OR t.plan_until < now())
   AND coalesce(t.sent_at, t.created_at) < now() - %(patience)s
@@ -302,11 +303,11 @@ SELECT t.id, t.index_id,
        coalesce(t.sent_at, t.created_at) < now() - %(patience)s AS quiet
 FROM search_index_task t JOIN search_index i ON i.id = t.index_id
 WHERE t.status = 'indexing' AND i.epoch = t.epoch
--- a round that is cut short begins with others the next time
+-- so that a round that is cut short starts with other tasks next time
 ORDER BY random()
 
 -- name: note_work
--- written every ten seconds at most, as it is asked every second
+-- written at most every ten seconds, although the sweep asks every second
 UPDATE search_index_task t SET moved_at = now()
 WHERE id IN (
     SELECT t.id FROM search_index_task t
@@ -317,7 +318,7 @@ WHERE id IN (
     FOR NO KEY UPDATE OF t SKIP LOCKED)
 
 -- name: stalled
--- a warning says what a task waits for, as long as its messages go on; held removals are no such reason
+-- a warning explains the wait as long as the task's messages continue; held removals explain nothing
 UPDATE search_index_task t SET moved_at = now()
 WHERE id IN (
     SELECT t.id FROM search_index_task t

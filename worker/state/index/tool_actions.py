@@ -1,4 +1,4 @@
-"""What users ask of a tool that exists: index again, stop, try again, index in another way."""
+"""User actions on an existing tool: reindex, cancel, retry, change the configuration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SQL = load("index/tools")
 
 
 def reindex(pool: Pool, tool_id: UUID, *, full: bool, allow_removals: bool) -> UUID | None:
-    """Start an incremental task, whose id this is; or have the one that is open followed by one further.
+    """Start an incremental task and return its id, or request a follow-up of the open one and return None.
 
     An index that is being built for the tool is brought up to date as well. Raises `NotFound`.
     """
@@ -45,7 +45,7 @@ def reindex(pool: Pool, tool_id: UUID, *, full: bool, allow_removals: bool) -> U
 
 
 def cancel(pool: Pool, tool_id: UUID) -> None:
-    """End the task over the tool's index, and give up the one that is being built for it. Raises `NotFound`."""
+    """End the task over the tool's index, and give up the index that is being built for it. Raises `NotFound`."""
     with pool.connection() as connection:
         held = _hold(connection, tool_id)
         index_switch.end_update(connection, held, CANCELLED)
@@ -54,9 +54,9 @@ def cancel(pool: Pool, tool_id: UUID) -> None:
 
 
 def retry(pool: Pool, tool_id: UUID) -> Retry | None:
-    """Start a task over what failed or was left open; None if there is nothing, or a task is open already.
+    """Start a task over what failed or was left open. Returns None if there is nothing, or a task is already open.
 
-    An open one is followed by one further, which takes up what failed in it. Raises `NotFound`.
+    An open task gets a follow-up, which takes up what failed in it. Raises `NotFound`.
     """
     with pool.connection() as connection:
         held = _hold(connection, tool_id)
@@ -72,10 +72,10 @@ def rename(pool: Pool, tool_id: UUID, name: str) -> None:
 
 
 def change_config(pool: Pool, tool_id: UUID, config: ToolConfig, wanted: NewIndex) -> UUID | None:
-    """Give a tool another config: at once if it leads to the same index, else as soon as the wanted one is ready.
+    """Change a tool's config: at once if it leads to the same index, otherwise as soon as the wanted index is ready.
 
-    The task that is to be sent, if one was started. What was being built for an earlier change is given up.
-    Raises `NotFound`.
+    Returns the task to send, if one was started. An index being built for an earlier change is given up. Raises
+    `NotFound`.
     """
     stored = Jsonb(config.model_dump(exclude_defaults=True))
     values = {"tool_id": tool_id, "config": stored}

@@ -1,4 +1,7 @@
-"""Rows of `search_tool` and `search_index`: a user's handle, and the folder embedded one way that it shares."""
+"""Rows of `search_tool` and `search_index`.
+
+A tool is a user's handle. An index is a folder embedded one way, which tools share.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,11 @@ from worker.state.index.chunks import LATE_WRITE
 from worker.state.index.delete_queue import LONGEST_PAUSE
 from worker.state.postgres import Pool, be_patient, load, reading
 
-#: Turbopuffer's limit for the name of a namespace.
+#: Turbopuffer's limit for the length of a namespace's name.
 MAX_NAMESPACE = 128
-#: What a namespace of summaries has behind the name of its index's namespace.
+#: Suffix of a namespace of summaries after the name of its index's namespace.
 TREE = ".tree"
-#: Seconds after which a purge leaves the rest to the next sweep, for which others wait.
+#: Seconds after which a purge leaves the rest to the next sweep, because other steps wait.
 PURGE_SECONDS = 0.5
 
 _SQL = load("index/tools")
@@ -56,7 +59,10 @@ class Index:
 
     @property
     def types(self) -> frozenset[str]:
-        """What `config.types` keeps a folder to; none are every type, and a single node is taken whatever it is."""
+        """The file types to which `config.types` restricts a folder.
+
+        Empty means all types; a single node is never restricted.
+        """
         types = () if self.folder_node_id is None else self.settings.types
         return frozenset(kind.lower().removeprefix(".") for kind in types)
 
@@ -72,7 +78,7 @@ class Searchable:
 
 @dataclass(frozen=True, slots=True)
 class NewIndex:
-    """What a tool asks for; an index that has all of it already is shared."""
+    """What a tool needs; an existing index with all of it is shared."""
 
     project_id: str
     source: AnySource
@@ -84,14 +90,14 @@ class NewIndex:
 
     @property
     def identity(self) -> str:
-        """Equal for two tools exactly when they share an index."""
+        """Equal for two tools exactly if they share an index."""
         parts = [self.source.model_dump(), self.settings.identity, self.keyword_index]
         return hashlib.sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Buried:
-    """A deleted index whose rows and vectors are on the way out; `final` once no late write is possible."""
+    """A deleted index whose rows and vectors are being deleted; `final` once no late write is possible."""
 
     id: UUID
     namespace: str
@@ -100,18 +106,18 @@ class Buried:
 
 
 def hashed(text: str) -> str:
-    """The form in which an id that is not plain stands in a namespace."""
+    """Return the form in which a namespace contains an id that is not plain."""
     return f"h.{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
 
 def namespace(wanted: NewIndex, suffix: UUID | None = None) -> str:
-    """The namespace's name: plain for a folder's first index ever, with the index's id for all later ones."""
+    """Return the namespace's name: plain for the first index of a folder ever, with the index's id for later ones."""
     target = wanted.source.node_id if isinstance(wanted.source, NodesSource) else wanted.folder_node_id or ""
     kind = "node" if wanted.folder_node_id is None else "folder"
     ids = [i if _PLAIN.fullmatch(i) else hashed(i) for i in (wanted.project_id, target)]
     tail = f"_{suffix}" if suffix else ""
     project, prefix = hashed(wanted.project_id), wanted.namespace_prefix
-    # the index's id is enough to tell two folders apart
+    # the index's id is enough to distinguish two folders
     spellings = (
         f"{prefix}project_{ids[0]}_{kind}_{ids[1]}{tail}",
         f"{prefix}project_{project}_{kind}_{hashed(target)}{tail}",
@@ -121,7 +127,10 @@ def namespace(wanted: NewIndex, suffix: UUID | None = None) -> str:
 
 
 def create(pool: Pool, wanted: NewIndex, *, name: str, config: ToolConfig) -> tuple[UUID, UUID | None]:
-    """Index (or find it), tool and task in one transaction: the tool's id, and the task's unless one is running."""
+    """Find or create the index, and create tool and task, in one transaction.
+
+    Returns the tool's id, and the task's unless one is already open.
+    """
     tool_id = uuid4()
     with pool.connection() as connection:
         index_switch.lock_project(connection, wanted.project_id)
@@ -149,7 +158,7 @@ def create(pool: Pool, wanted: NewIndex, *, name: str, config: ToolConfig) -> tu
 
 
 def find_or_make(connection: Connection[Any], wanted: NewIndex) -> tuple[UUID, bool]:
-    """The index, locked until the transaction ends, and whether it was made just now."""
+    """Return the index, locked until the transaction ends, and whether it was created now."""
     index_id = uuid4()
     values = {
         "id": index_id,
@@ -167,17 +176,17 @@ def find_or_make(connection: Connection[Any], wanted: NewIndex) -> tuple[UUID, b
             return found[0], False
         if connection.execute(_SQL["insert_index"], {**values, "namespace": name}).rowcount:
             return index_id, True
-    return find_or_make(connection, wanted)  # the same index was made between the look and the insert
+    return find_or_make(connection, wanted)  # the same index was created between the query and the insert
 
 
 def get(pool: Pool, tool_id: UUID) -> dict[str, Any] | None:
-    """A tool with its index and the state of its newest task."""
+    """Return a tool with its index and the state of its newest task."""
     rows = _tools(pool, tool_id=tool_id, project_id=None, after_time=None, after_id=None, limit=1)
     return rows[0] if rows else None
 
 
 def page(pool: Pool, project_id: str | None, after: tuple[datetime, UUID] | None, limit: int) -> list[dict[str, Any]]:
-    """Tools of a project (None: of all), oldest first."""
+    """List the tools of a project (None: of all projects), oldest first."""
     time, id_ = after or (None, None)
     return _tools(pool, tool_id=None, project_id=project_id, after_time=time, after_id=id_, limit=limit)
 
@@ -188,20 +197,20 @@ def _tools(pool: Pool, **values: Any) -> list[dict[str, Any]]:
 
 
 def index(pool: Pool, index_id: UUID) -> Index | None:
-    """An index that is not deleted."""
+    """Return an index that is not deleted."""
     with pool.connection() as connection:
         return connection.cursor(row_factory=class_row(Index)).execute(_SQL["index"], {"index_id": index_id}).fetchone()
 
 
 def index_of_tool(pool: Pool, tool_id: UUID) -> Index | None:
-    """The index a tool answers from at this moment; None if the tool is gone."""
+    """Return the index that a tool currently answers from; None if the tool is gone."""
     with reading(pool) as connection:
         cursor = connection.cursor(row_factory=class_row(Index))
         return cursor.execute(_SQL["index_of_tool"], {"tool_id": tool_id}).fetchone()
 
 
 def searchable(pool: Pool, project_id: str, tool_ids: Sequence[UUID] | None = None) -> list[Searchable]:
-    """A project's tools, those of these ids or all, newest first."""
+    """Return a project's tools, those with these ids or all, newest first."""
     values = {"project_id": project_id, "tool_ids": None if tool_ids is None else list(tool_ids)}
     with reading(pool) as connection:
         rows = connection.cursor(row_factory=dict_row).execute(_SQL["searchable"], values).fetchall()
@@ -209,7 +218,7 @@ def searchable(pool: Pool, project_id: str, tool_ids: Sequence[UUID] | None = No
 
 
 def delete(pool: Pool, tool_id: UUID) -> None:
-    """Delete a tool, and bury its indexes, unless another tool refers to them."""
+    """Delete a tool, and delete its indexes unless another tool refers to them."""
     with pool.connection() as connection:
         held = index_switch.lock_tool(connection, tool_id)
         if held is None:
@@ -221,7 +230,7 @@ def delete(pool: Pool, tool_id: UUID) -> None:
 
 
 def delete_project(pool: Pool, project_id: str) -> list[str]:
-    """Delete a project's tools, nodes, keys, grants and cached vectors; the object keys its nodes leave behind."""
+    """Delete a project's tools, nodes, keys, grants and cached vectors. Returns the keys of its nodes' objects."""
     values = {"project_id": project_id}
     with pool.connection() as connection:
         found = connection.execute(_SQL["project_tools"], values).fetchall()
@@ -235,23 +244,24 @@ def delete_project(pool: Pool, project_id: str) -> list[str]:
 
 
 def project_exists(pool: Pool, project_id: str) -> bool:
-    """Whether anything was ever named with this project."""
+    """Whether the project has any node, tool or key."""
     with pool.connection() as connection:
         row = connection.execute(_SQL["project_exists"], {"project_id": project_id}).fetchone()
         return row is not None and bool(row[0])
 
 
 def buried(pool: Pool, vector_store: str, limit: int) -> list[Buried]:
-    """Deleted indexes of one vector store, the one that waits longest first."""
+    """Return deleted indexes of one vector store, the longest-waiting first."""
     values = {"vector_store": vector_store, "limit": limit, "late": LATE_WRITE, "longest": LONGEST_PAUSE}
     with pool.connection() as connection:
         return connection.cursor(row_factory=class_row(Buried)).execute(_SQL["buried"], values).fetchall()
 
 
 def purge(pool: Pool, index_id: UUID, *, final: bool) -> bool:
-    """Delete the rows of a buried index, its own only when `final`; the namespace's name is looked after from then on.
+    """Delete the rows of a deleted index, its own row only if `final`; from then on the namespace's name is checked.
 
-    A large index takes several rounds, and so does one with rows that somebody still holds; True after the last.
+    A large index takes several rounds, and so does one with rows that other transactions lock. Returns True after the
+    last.
     """
     steps = ["purge_tombstones", "purge_listing", "purge_chunks", "purge_files", *(["purge_index"] if final else [])]
     deadline = time.monotonic() + PURGE_SECONDS

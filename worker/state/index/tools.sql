@@ -1,5 +1,5 @@
 -- name: insert_index
--- a name is given once and for all: whatever a late writer or a late drop still does to it concerns its own index alone
+-- a name is used only once: whatever a late writer or a late drop still does to it affects its own index only
 WITH named AS (
     INSERT INTO namespace_name (name, index_id, vector_store, keyword_index)
     VALUES (%(namespace)s, %(id)s, %(vector_store)s, %(keyword_index)s)
@@ -12,7 +12,7 @@ FROM named
 ON CONFLICT DO NOTHING
 
 -- name: lock_index
--- everybody locks an index before its tasks; NO KEY lets a listing that holds its task add files meanwhile
+-- every transaction locks an index before its tasks; with NO KEY, a listing that holds its task can still add files
 SELECT id FROM search_index WHERE project_id = %(project_id)s AND identity = %(identity)s AND deleted_at IS NULL
 FOR NO KEY UPDATE
 
@@ -92,12 +92,12 @@ INSERT INTO content_stray (key, due_at) SELECT object_key, now() FROM gone WHERE
 ON CONFLICT DO NOTHING RETURNING key
 
 -- name: buried
--- due twice: while there are files left, and once no late write can follow any more
+-- due twice: while there are files left, and once no late write can follow
 SELECT i.id, namespace, keyword_index, deleted_at < now() - %(late)s AS final
 FROM search_index i LEFT JOIN search_index_upkeep u ON u.index_id = i.id
 WHERE vector_store = %(vector_store)s AND deleted_at <= now()
   AND (deleted_at < now() - %(late)s OR EXISTS (SELECT FROM search_index_file f WHERE f.index_id = i.id))
-  -- none is put off for longer, unless Postgres' clock was set back
+  -- none is delayed for longer, unless Postgres' clock was set back
   AND coalesce(NOT u.after BETWEEN now() AND now() + %(longest)s, true)
 ORDER BY coalesce(u.after, deleted_at) LIMIT %(limit)s
 
@@ -106,7 +106,7 @@ DELETE FROM chunk
 WHERE id = ANY (ARRAY (SELECT id FROM chunk WHERE index_id = %(index_id)s LIMIT 5000 FOR UPDATE SKIP LOCKED))
 
 -- name: purge_tombstones
--- what stood in the namespace went with it
+-- the vectors were dropped with the namespace
 DELETE FROM chunk_tombstone WHERE index_id = %(index_id)s
 
 -- name: purge_listing
@@ -117,7 +117,7 @@ DELETE FROM search_index_file
 WHERE id = ANY (ARRAY (SELECT id FROM search_index_file WHERE index_id = %(index_id)s LIMIT 5000 FOR UPDATE SKIP LOCKED))
 
 -- name: purge_index
--- its namespace's name stays, to be looked after; an index of the release before has none yet
+-- the namespace's name stays, to be checked; an index of the previous release has none yet
 WITH gone AS (DELETE FROM search_index WHERE id = %(index_id)s RETURNING id, namespace, vector_store, keyword_index)
 INSERT INTO namespace_name AS n (name, index_id, vector_store, keyword_index, retired_at, next_check_at)
 SELECT namespace, id, vector_store, keyword_index, now(), now() + %(pause)s FROM gone

@@ -1,7 +1,7 @@
-"""Who calls a definition and what it calls, level by level, as far as names tell.
+"""The callers and callees of a definition, level by level, as far as names determine them.
 
-A call names what it calls; which definition of that name it means is told by there being one only, or by its own file
-defining the name (other than as a method: those are called on objects of any file).
+A call only has a name. It means a definition if no other has that name, or if the definition is in the call's own file
+and is not a method: methods are called on objects of any file.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from psycopg.rows import dict_row
 
 from worker.state.postgres import Pool, load
 
-#: Items of an answer, and calls of one level; calls of one name, or in one definition, that they are taken from.
+#: Maximum number of items in an answer, and of calls per level; maximum number of calls of one name, or in one
+#: definition, that are considered.
 MAX_CALLS, _MAX_CONSIDERED = 500, 5000
 
-#: Definitions of one name are counted up to here.
+#: Maximum number to which definitions of one name are counted.
 _MAX_COUNTED = 100
 
 _SQL = load("search/call_graph")
@@ -28,10 +29,10 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A name, and those of its definitions whose callers or callees are asked for.
+    """A name, and those of its definitions whose callers or callees are requested.
 
-    `others` are files whose calls of the name mean a definition that is not asked for. `is_shared` if there are such
-    definitions: then only calls in files of `own` surely mean one that is.
+    `others` are files whose calls of the name mean a definition that is not requested. `is_shared`: there are such
+    definitions, so that only calls in `own` files certainly mean a requested one.
     """
 
     name: str
@@ -42,9 +43,9 @@ class Start:
 
 
 def start(pool: Pool, index_id: UUID, name: str, *, scope: str = "", file: UUID | None = None) -> Start:
-    """All definitions of a name, or those in a scope (its end is enough: "inner" of "outer/inner") or in a file.
+    """Find definitions of a name: all, or those in a scope (its end suffices: "inner" of "outer/inner") or a file.
 
-    At most 100. Where scope and file leave none, there is nothing to ask for and the name is empty.
+    At most 100. If scope and file leave none, the result has an empty name, so that nothing is found.
     """
     values = {"index_id": index_id, "name": name, "scope": scope, "file": file, "limit": _MAX_COUNTED}
     with pool.connection() as connection:
@@ -59,10 +60,10 @@ def start(pool: Pool, index_id: UUID, name: str, *, scope: str = "", file: UUID 
 
 
 def callers(pool: Pool, index_id: UUID, of: Start, depth: int) -> tuple[list[Row], bool]:
-    """The definitions that call a name, those that call them, …; and whether there are more than are given.
+    """Return the definitions that call a name, their callers, and so on, and whether there are more.
 
-    A row's `name` is None for calls outside of all definitions. Of a caller whose name others have too, only calls of
-    its own file are followed, and none if it is a method: they may mean any of them.
+    A row's `name` is None for calls outside all definitions. If other definitions share a caller's name, only calls in
+    its own file are followed, and none if it is a method: they may mean any of the definitions.
     """
 
     def step(nodes: Sequence[Row]) -> list[Row]:
@@ -79,9 +80,9 @@ def callers(pool: Pool, index_id: UUID, of: Start, depth: int) -> tuple[list[Row
 
 
 def callees(pool: Pool, index_id: UUID, of: Start, depth: int) -> tuple[list[Row], bool]:
-    """What the definitions of a name call, what that calls, …; and whether there is more than is given.
+    """Return what the definitions of a name call, what those call, and so on, and whether there are more.
 
-    A name that the folder does not define, or that may be one of several `definitions`, has no place and is not
+    A name that the folder does not define, or that may be one of several `definitions`, has no location and is not
     followed.
     """
 
@@ -106,7 +107,7 @@ def _walk(
     depth: int,
     starts: set[Hashable],
 ) -> tuple[list[Row], bool]:
-    """Breadth first, each thing once, where it is nearest; a start that is met again is shown, but not followed."""
+    """Walk breadth first, with each item once, at its nearest level; a start that recurs is shown but not followed."""
     found: dict[Hashable, Row] = {}
     is_cut = False
     for level in range(1, depth + 1):
@@ -124,7 +125,7 @@ def _walk(
 
 
 def _key(row: Row) -> Hashable:
-    """A definition, or a name that has no place, or a file outside of all its definitions."""
+    """Identify a definition, a name without a location, or a file's code outside all definitions."""
     return (row["file_id"], row["number"]) if row["number"] is not None else (row["file_id"], row["name"])
 
 

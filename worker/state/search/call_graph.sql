@@ -1,5 +1,5 @@
 -- name: definitions
--- of a name, in a scope ('': any), in a file (null: any)
+-- definitions of a name, in a scope ('': any), in a file (null: any)
 SELECT file_id, number, kind, scope, start_line, end_line FROM symbol
 WHERE index_id = %(index_id)s AND name = %(name)s
   AND (%(scope)s::text = '' OR starts_with(reverse('/' || scope), reverse('/' || %(scope)s::text)))
@@ -7,7 +7,7 @@ WHERE index_id = %(index_id)s AND name = %(name)s
 ORDER BY file_id, number LIMIT %(limit)s
 
 -- name: callers
--- of each name, in a file (null: any), the definitions that its calls stand in, each once
+-- for each name, in a file (null: any), the definitions that contain its calls, each once
 WITH asked AS (
     SELECT a.name, a.file, a.place
     FROM unnest(%(names)s::text[], %(files)s::uuid[]) WITH ORDINALITY AS a (name, file, place)
@@ -20,7 +20,7 @@ WITH asked AS (
 ), stretch AS (
     SELECT place, file_id, scope, min(line) AS line, array_agg(line) AS lines FROM used GROUP BY place, file_id, scope
 ), edge AS (
-    -- definitions of one path are several where a name is overloaded, or has a getter and a setter
+    -- several definitions have the same path if a name is overloaded, or has a getter and a setter
     SELECT e.place, e.file_id, e.scope, s.number, coalesce(s.line, e.line) AS line
     FROM stretch e LEFT JOIN LATERAL (
         SELECT number, min(line) AS line FROM (
@@ -41,7 +41,8 @@ LEFT JOIN symbol s ON s.file_id = e.file_id AND s.number = e.number
 ORDER BY e.place, f.path, e.line, e.scope, e.number LIMIT %(limit)s
 
 -- name: callees
--- what each definition calls, each name once: the definition that is meant, if it can be told. '0' comes behind '/'.
+-- What each definition calls, each name once, with the definition that is meant, if that is certain. '0' is the
+-- character after '/'.
 WITH asked AS (
     SELECT a.*
     FROM unnest(%(files)s::uuid[], %(paths)s::text[], %(first)s::int[], %(last)s::int[])
@@ -60,7 +61,7 @@ SELECT e.place, e.name, s.kind, nullif(s.scope, '') AS scope, s.number, f.path A
        EXISTS (SELECT FROM used GROUP BY place HAVING count(*) = %(considered)s) AS more
 FROM edge e
 CROSS JOIN LATERAL (
-    -- a file that defines the name itself, other than as a method, means its own
+    -- a file that defines the name itself, other than as a method, means its own definition
     SELECT EXISTS (SELECT FROM symbol o WHERE o.index_id = %(index_id)s AND o.name = e.name AND o.file_id = e.file
                    AND o.kind <> 'method') AS own) near
 CROSS JOIN LATERAL (

@@ -1,4 +1,4 @@
-"""Which files have their text here, and what is known of those that may have none yet."""
+"""Which files have their text in the rows, and what is known about those that may have none yet."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from schemas.status import FileStatus
 from worker.state import silent_backends
 from worker.state.postgres import Pool, load, reading
 
-#: Bytes and files whose text is held at a time.
+#: Bytes and files whose text is held in memory at a time.
 _BATCH_BYTES, _BATCH_FILES = 4_000_000, 200
-#: Rows that are fetched at a time.
+#: Rows fetched at a time.
 _PAGE = 1_000
 
 _SQL = load("search/file_texts")
@@ -37,9 +37,9 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A listed file; `stamp` is that of the content its status is about, or "" where that was too young.
+    """A listed file; `stamp` belongs to the content that its status describes, or is "" if it was too young.
 
-    `is_behind` if its text, where it has one, is of an earlier content than was listed.
+    `is_behind`: its text, if any, comes from earlier content than was listed.
     """
 
     id: UUID
@@ -53,10 +53,10 @@ class Known:
 def stored(
     pool: Pool, index_id: UUID, *, but_types: Sequence[str] | None, below: str | None, wanted: Callable[[Stored], bool]
 ) -> Iterator[tuple[Stored, list[dict[str, Any]]]]:
-    """Files with live text, folder by folder, each with its pieces in order; but for those types, and below a path.
+    """Yield files with live text, folder by folder, each with its pieces in order; not `but_types`, only `below`.
 
-    Some at a time are held in memory, and one connection for all, until the last is taken: who waited for a second one
-    might wait for others that do the same. Callers see to it that not too many do so at a time.
+    It holds one batch in memory, and a single connection until the last file is taken: users that waited for a second
+    connection could wait for each other. Callers limit how many do so at once.
     """
     values = {"index_id": index_id, "but_types": None if but_types is None else list(but_types), "below": below}
     with pool.connection() as connection, connection.cursor(name="stored", row_factory=class_row(Stored)) as cursor:
@@ -70,7 +70,7 @@ def stored(
 
 
 def _batches(files: Iterable[Stored]) -> Iterator[list[Stored]]:
-    """By so many, or by so many bytes of them; a large one alone."""
+    """Yield batches limited by number and by bytes; a large file comes alone."""
     batch: list[Stored] = []
     total = 0
     for file in files:
@@ -84,14 +84,14 @@ def _batches(files: Iterable[Stored]) -> Iterator[list[Stored]]:
 
 
 def known(pool: Pool, ids: Sequence[UUID]) -> dict[UUID, Known]:
-    """Those of the files that are listed."""
+    """Return those of the files that are listed."""
     with pool.connection() as connection:
         rows = connection.cursor(row_factory=class_row(Known)).execute(_SQL["known"], {"ids": list(ids)})
         return {row.id: row for row in rows}
 
 
 def unfinished(pool: Pool, index_id: UUID, *, below: str | None) -> Iterator[tuple[Entry, Known]]:
-    """Files that were listed and are neither indexed since nor skipped, by path."""
+    """Yield listed files that have since been neither indexed nor skipped, by path."""
     values: dict[str, Any] = {"index_id": index_id, "below": below, "limit": _PAGE}
     values |= {"after_path": "", "after_id": UUID(int=0)}
     while True:

@@ -1,5 +1,5 @@
 -- name: stored
--- files with text, folder by folder; of a local source only those whose text is not the file's own
+-- files with text, folder by folder; of a local source only those whose text differs from the file's bytes
 SELECT id, node_id, key, path, id_path, type, size_bytes FROM search_index_file
 WHERE index_id = %(index_id)s AND live_chunks > 0 AND status <> 'removed'
   AND (%(but_types)s::text[] IS NULL OR NOT type = ANY (%(but_types)s))
@@ -16,7 +16,7 @@ SELECT id, type, stamp, status, live_chunks > 0 AS has_text,
 WHERE id = ANY (%(ids)s) AND status <> 'removed'
 
 -- name: unfinished
--- some of the files that are not done since they were listed, by path, behind a path and id
+-- a page of the files that are not done since they were listed, by path, after a path and id
 SELECT key, path, id_path, node_id, size_bytes, id, type, stamp, status, live_chunks > 0 AS has_text, work = 'read' AS is_behind
 FROM search_index_file
 WHERE index_id = %(index_id)s AND status IN ('pending', 'indexing', 'failed') AND work <> 'remove'
@@ -25,6 +25,6 @@ WHERE index_id = %(index_id)s AND status IN ('pending', 'indexing', 'failed') AN
 ORDER BY path, id LIMIT %(limit)s
 
 -- name: is_listed
--- whether some task has seen the whole folder, and none is looking again
+-- whether the newest task has listed the whole folder
 SELECT coalesce(bool_and(NOT listing), false) FROM (
     SELECT listing FROM search_index_task WHERE index_id = %(index_id)s ORDER BY created_at DESC LIMIT 1) t

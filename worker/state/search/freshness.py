@@ -1,4 +1,4 @@
-"""How far the rows of an index are behind its folder, found by their stamps; nothing is changed."""
+"""Measures by stamps how far an index's rows lag behind its folder; changes nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _SQL = load("search/freshness")
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Files of a page: `unseen` changed or came since they were listed, `open` are at work, `known` have a row."""
+    """Numbers of a page's files.
+
+    `unseen` changed or appeared since the last listing, `open` are being worked on, `known` have a row.
+    """
 
     unseen: int
     open: int
@@ -26,14 +29,14 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Files of an index that are not removed; of these some are `going`: listed as vanished, and at work."""
+    """Files of an index that are not removed; `going` are those listed as vanished whose removal is open."""
 
     known: int
     going: int
 
 
 def compare(pool: Pool, index_id: UUID, entries: Sequence[Entry], wanted: Sequence[bool]) -> Compared:
-    """A page of the folder's listing against the rows; of each entry, whether the index would take it up."""
+    """Compare a page of the folder's listing with the rows; `wanted` says which entries the index would take."""
     values = {
         "ids": [file_id(index_id, entry.key) for entry in entries],
         "wanted": list(wanted),
@@ -49,7 +52,7 @@ def compare(pool: Pool, index_id: UUID, entries: Sequence[Entry], wanted: Sequen
 
 
 def rows(pool: Pool, index_id: UUID, unlisted: Sequence[bytes]) -> Rows:
-    """The files that a whole listing should show, `unlisted` being the prefixes of what it could not look into."""
+    """Count the files that a complete listing should show; `unlisted` are prefixes that could not be listed."""
     values = {"index_id": index_id, "unlisted": list(unlisted)}
     with reading(pool) as connection:
         return connection.cursor(row_factory=class_row(Rows)).execute(_SQL["known"], values).fetchone() or Rows(0, 0)

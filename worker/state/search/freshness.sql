@@ -1,8 +1,8 @@
--- How far the rows of an index are behind its folder.
+-- How far an index's rows lag behind its folder.
 
 -- name: compare
--- a file whose stamp could not be trusted when it was read is told by its size and time, or it would never be fresh;
--- of files without a row only the wanted ones are missing
+-- A file whose stamp was not trusted when it was read is compared by size and time, or it would never be fresh. Of
+-- files without a row only the wanted ones are missing.
 SELECT count(*) FILTER (WHERE changed) AS unseen,
        count(*) FILTER (WHERE NOT changed AND status IN ('pending', 'indexing')) AS open, count(id) AS known
 FROM (
@@ -17,7 +17,7 @@ FROM (
 ) AS compared
 
 -- name: known
--- but for those below directories that cannot be listed at the moment
+-- without files below directories that cannot be listed at the moment
 SELECT count(*) AS known, count(*) FILTER (WHERE work = 'remove' AND status IN ('pending', 'indexing')) AS going
 FROM search_index_file f
 WHERE index_id = %(index_id)s AND status <> 'removed'

@@ -1,7 +1,7 @@
 """Keywords in Postgres: how they are written, and their search by BM25.
 
-Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009), with two bounds: common lexemes
-are counted in a sample, and only chunks that hold a rare one of the query are scored.
+After Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009), with two limits: common
+lexemes are counted in a sample, and only chunks with a rare lexeme of the query are scored.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from worker.tokens.keywords import asked_words, code_words
 
 Field = Literal["text", "code"]
 
-#: How soon more of the same word counts less, and how much long chunks count less, as in the stores.
+#: BM25 parameters, as in the stores: how fast repeated words lose weight, and how much long chunks do.
 K1, B = 1.2, 0.75
-#: Lexemes of a query that are looked up, the longest, and of those that are scored, the rarest.
+#: Lexemes of a query that are looked up, the longest first; lexemes that are scored, the rarest first.
 MAX_LEXEMES, MAX_TERMS = 64, 32
-#: Chunks that are scored, of all that hold a word of the query.
+#: Maximum number of chunks that are scored, of all that hold a word of the query.
 MAX_CANDIDATES = 3_000
-#: A lexeme is counted so far; the share of those in more chunks is taken from so many.
+#: Lexemes are counted up to `MAX_COUNT` chunks; for more common ones the share is estimated from `SAMPLE` chunks.
 MAX_COUNT, SAMPLE = 2_000, 1_000
-#: Seconds for which a process remembers which share of an index' chunks hold a lexeme, if so many do; of an index with
-#: fewer chunks than the sample nothing is remembered, as it may be one that is only beginning to fill.
+#: Seconds for which a process remembers the share of an index's chunks that hold a lexeme, and the minimum number of
+#: such chunks. Nothing is remembered of an index smaller than the sample, because it may be only starting to fill.
 REMEMBERED_S, MIN_REMEMBERED = 600, 50
-#: Seconds a statement may take: less than a caller's connection waits for an answer.
+#: Seconds that a statement may take: less than a caller's connection waits for an answer.
 TIMEOUT_S = 3
 
 _SQL, _FILTERS = load("search/keywords"), load("index/filters")
@@ -47,7 +47,7 @@ _shares: TTLCache[tuple[UUID, Field, str], float] = TTLCache(200_000, REMEMBERED
 
 
 def vector(path: str, context: str, text: str) -> str:
-    """The field "code" of a chunk as Postgres reads a tsvector; label A marks what comes from the path."""
+    """Return the field "code" of a chunk as Postgres reads a tsvector; label A marks tokens of the path."""
     numbers = count(1)
     of_path = [f"{token}:{next(numbers)}A" for token in code_words(path).split()]
     of_text = [f"{token}:{next(numbers)}" for token in code_words(f"{context}\n{text}").split()]
@@ -55,15 +55,15 @@ def vector(path: str, context: str, text: str) -> str:
 
 
 def path_vector(path: str) -> str:
-    """The part of `vector` that a move changes."""
+    """Return the part of `vector` that a move changes."""
     return " ".join(f"{token}:{number}A" for number, token in enumerate(code_words(path).split(), 1))
 
 
 def search(pool: Pool, values: Mapping[str, Any], field: Field) -> list[tuple[str, float]]:
-    """Chunks that hold any word of the query, with their BM25, best first, equal ones by id.
+    """Find chunks with any word of the query and their BM25 scores, best first, equal scores by id.
 
-    `values` are the filters, `query`, `index_id` and `limit`. A query of nothing but stop words, which "text" leaves
-    out, is searched in "code". Raises StoreUnavailable where Postgres takes too long.
+    `values` are the filters, `query`, `index_id` and `limit`. "text" drops stop words, so a query of nothing else is
+    searched in "code". Raises `StoreUnavailable` if Postgres takes too long.
     """
     with pool.connection() as connection:
         lexemes = _lexemes(connection, values["query"], field)
@@ -81,7 +81,7 @@ def search(pool: Pool, values: Mapping[str, Any], field: Field) -> list[tuple[st
 def _lexemes(connection: Connection[Any], query: str, field: Field) -> list[str]:
     if field == "code":
         return sorted(asked_words(query), key=lambda token: (-len(token), token))[:MAX_LEXEMES]
-    # Postgres' text takes neither
+    # Postgres text accepts neither NUL nor lone surrogates
     words = query.replace("\0", " ").encode(errors="replace").decode()
     return [lexeme for (lexeme,) in connection.execute(_SQL["lexemes"], {"query": words, "limit": MAX_LEXEMES})]
 
@@ -95,7 +95,7 @@ def _ranked(
     terms = sorted((number, lexeme) for lexeme, number in found.items() if number)[:MAX_TERMS]
     if not terms:
         return []
-    # never prepared: a plan for any lexemes and filters takes ten times as long as one for these
+    # never prepared: a generic plan takes ten times as long as a plan for these lexemes and filters
     statement = _SQL["search"].format(field=_COLUMNS[field], **_FILTERS)
     asked = {
         "queries": [quoted(lexeme) for _, lexeme in terms],
@@ -111,9 +111,9 @@ def _ranked(
 
 
 def _choice(terms: Sequence[tuple[float, str]]) -> dict[str, str | None]:
-    """Which chunks are scored: those with one of the rarest lexemes, and if even that are too many, first with all.
+    """Choose the chunks to score: those with a rare lexeme; if even the rarest is common, first those with all.
 
-    Of more than `MAX_CANDIDATES` the first by id, which are always the same.
+    Of more than `MAX_CANDIDATES` chunks the first by id are taken, so that they are always the same.
     """
     held = 0.0
     rare: list[str] = []
@@ -127,7 +127,7 @@ def _choice(terms: Sequence[tuple[float, str]]) -> dict[str, str | None]:
 
 
 def _size(connection: Connection[Any], index_id: UUID) -> tuple[float, float]:
-    """An index's live chunks, and their mean length in tokens."""
+    """Return the number of an index's live chunks and their mean length in tokens."""
     with _lock:
         known = _sizes.get(index_id)
     if known is None:
@@ -142,13 +142,16 @@ def _size(connection: Connection[Any], index_id: UUID) -> tuple[float, float]:
 def _counted(
     connection: Connection[Any], index_id: UUID, field: Field, lexemes: Sequence[str], total: float
 ) -> dict[str, float]:
-    """How many chunks of an index hold each lexeme; rare ones are always counted, as a new one may be the first."""
+    """Count an index's chunks with each lexeme.
+
+    Rare lexemes are counted each time, because a new chunk may be the first.
+    """
     with _lock:
         known = {lexeme: _shares.get((index_id, field, lexeme)) for lexeme in lexemes}
     missing = [lexeme for lexeme, share in known.items() if share is None]
     found = _frequencies_of(connection, index_id, field, missing, total) if missing else {}
     if total >= SAMPLE:
-        # more chunks than the remembered total have come since
+        # ignore counts above the remembered total: chunks were added since
         common = {lexeme: number / total for lexeme, number in found.items() if MIN_REMEMBERED <= number <= total}
         with _lock:
             _shares.update({(index_id, field, lexeme): share for lexeme, share in common.items()})
@@ -170,5 +173,5 @@ def _frequencies_of(
 
 
 def quoted(lexeme: str) -> str:
-    """A lexeme as Postgres reads a tsquery."""
+    """Quote a lexeme as Postgres reads a tsquery."""
     return "'" + lexeme.replace("\\", "\\\\").replace("'", "''") + "'"

@@ -1,9 +1,9 @@
 -- name: lexemes
--- the longest first, as they are likely to be rare
+-- the longest first, because they are likely to be rare
 SELECT lexeme FROM unnest(to_tsvector('english', %(query)s)) ORDER BY length(lexeme) DESC, lexeme LIMIT %(limit)s
 
 -- name: bounds
--- of this transaction: with a limit, reading a whole table that several indexes share looks cheap and is not
+-- for this transaction: with a limit, reading a whole table that several indexes share seems cheap but is not
 SELECT set_config('statement_timeout', %(milliseconds)s, true), set_config('enable_seqscan', 'off', true)
 
 -- name: size
@@ -22,7 +22,7 @@ SELECT q.lexeme, (
 FROM unnest(%(lexemes)s::text[], %(queries)s::text[]) q (lexeme, query)
 
 -- name: shares
--- the share of chunks that hold a lexeme, by a sample
+-- the share of chunks that hold a lexeme, estimated from a sample
 WITH c AS MATERIALIZED (
     SELECT c.{field} FROM chunk c WHERE c.index_id = %(index_id)s AND c.live ORDER BY c.id LIMIT %(sample)s
 )
@@ -30,30 +30,30 @@ SELECT q.lexeme, avg(coalesce(c.{field} @@ q.query, false)::int)::float8
 FROM unnest(%(lexemes)s::text[], %(queries)s::tsquery[]) q (lexeme, query) CROSS JOIN c GROUP BY q.lexeme
 
 -- name: search
--- BM25 of some candidates. Of a single lexeme ts_rank is its number n in the chunk in disguise: with all weights w it is
--- w * (1/1 + 1/4 + ... + 1/n^2) / (pi^2/6), and the rest of that series is close to 1/(n + 1/2)
+-- BM25 of some candidates. For a single lexeme, ts_rank is a function of its count n in the chunk: with all weights w
+-- it is w * (1/1 + 1/4 + ... + 1/n^2) / (pi^2/6), and the rest of that series is close to 1/(n + 1/2).
 WITH term AS MATERIALIZED (
     SELECT query, weight FROM unnest(%(queries)s::tsquery[], %(weights)s::float8[]) t (query, weight)
 ), passing AS NOT MATERIALIZED (
-    -- of some files Postgres does not know how few they are: it would look for them through all ids in order
+    -- Postgres does not know how few chunks some files have: it would search for them through all ids in order
     SELECT c.id, CASE WHEN %(anywhere)s THEN c.id END AS walked, CASE WHEN NOT %(anywhere)s THEN c.id::text END AS sorted,
            c.{field} AS words, %(k1)s * (1 - %(b)s + %(b)s * c.tokens_estimate / %(mean)s::float8) AS long
     FROM chunk c JOIN search_index_file f ON f.id = c.file_id
     WHERE c.index_id = %(index_id)s AND c.live AND {file} AND {chunk}
 ), first AS MATERIALIZED (
-    -- by id, and not those that stand first on disk, which edits of other chunks change; ids are hashes, so it is a sample
+    -- By id instead of disk order, which edits of other chunks change. Ids are hashes, so this is a sample.
     SELECT * FROM passing WHERE words @@ %(together)s::tsquery ORDER BY walked, sorted LIMIT %(candidates)s
 ), candidate AS MATERIALIZED (
     SELECT * FROM first
     UNION ALL
-    -- where there is no room left this is not run at all, which would look at every chunk that the first part passed
+    -- not run if no room is left: it would look again at every chunk that the first part matched
     (SELECT * FROM passing WHERE words @@ %(rare)s::tsquery AND NOT coalesce(words @@ %(together)s::tsquery, false)
      ORDER BY walked, sorted LIMIT %(candidates)s - (SELECT count(*) FROM first))
 ), counted AS (
     SELECT c.id, c.long, t.weight,
            1 / (pi() ^ 2 / 6 * (1 - ts_rank('{{1,1,1,1}}', c.words, t.query)::float8)) - 0.5 AS n
     FROM candidate c JOIN term t ON c.words @@ t.query
-    -- one call of ts_rank, not one for each mention of n
+    -- forces one call of ts_rank instead of one per mention of n
     OFFSET 0
 )
 SELECT id::text, sum(weight * n / (n + long)) AS score FROM counted GROUP BY id ORDER BY score DESC, counted.id LIMIT %(limit)s

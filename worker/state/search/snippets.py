@@ -1,4 +1,4 @@
-"""Rows of `chunk` as stretches of their file."""
+"""Rows of `chunk` as passages of their files."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ class Shown(NamedTuple):
 def neighbours(
     pool: Pool, index_id: UUID, stretches: Sequence[tuple[UUID, Sequence[Shown]]], *, before: int, after: int
 ) -> list[tuple[list[Row], list[Row]]]:
-    """The live chunks before and behind each stretch (a file, and its chunks that are shown), in the file's order.
+    """Return the live chunks before and after each stretch (a file, and its shown chunks), in the file's order.
 
-    None of a stretch without chunks, nor of a file that changed since they were read: old text would stand beside new.
+    Returns none for a stretch without chunks, nor for a file that changed since they were read: old text would stand
+    beside new text.
     """
     found: list[tuple[list[Row], list[Row]]] = [([], []) for _ in stretches]
     if not stretches or before == after == 0:
@@ -53,14 +54,14 @@ def _places(stretches: Sequence[tuple[UUID, Sequence[Shown]]]) -> Row:
 
 
 def lines(pool: Pool, file_id: UUID, first: int, last: int | None) -> list[Row]:
-    """The live chunks of a file that have any of these lines (from 1, inclusive) in or around them, in order."""
+    """Return a file's live chunks that contain any of these lines (from 1, inclusive) or have them around, in order."""
     values = {"file": file_id, "first": first, "last": last}
     with pool.connection() as connection:
         return connection.cursor(row_factory=dict_row).execute(_SQL["lines"], values).fetchall()
 
 
 def line_count(pool: Pool, file_id: UUID) -> int:
-    """Lines of a file's text, 0 if none of it is live."""
+    """Count the lines of a file's text; 0 if none of it is live."""
     with pool.connection() as connection:
         row = connection.execute(_SQL["line_count"], {"file": file_id}).fetchone()
     return int(row[0] or 0) if row else 0

@@ -1,6 +1,6 @@
 -- name: neighbours
--- of each stretch of a file's chunks, so many live ones before its first and behind its last; none of a file whose text is
--- another than when the chunks were read
+-- For each stretch of a file's chunks, up to `before` live chunks before it and up to `after` after it. None for a file
+-- whose text changed since the chunks were read.
 WITH changed AS (
     SELECT s.file FROM unnest(%(of)s::uuid[], %(ids)s::uuid[], %(indexes)s::int[], %(starts)s::int[])
          AS s (file, id, chunk_index, start_char)
@@ -20,7 +20,7 @@ WHERE a.file NOT IN (SELECT file FROM changed)
 ORDER BY a.place, c.chunk_index
 
 -- name: lines
--- the chunks that hold any of these lines, or have them in front of them; the last of a file, also behind it
+-- chunks that contain any of these lines or have them in front; the last chunk of a file, also lines after it
 SELECT c.chunk_text, c.lead, c.trail, c.start_char, c.end_char, c.start_line
 FROM chunk c
 WHERE c.file_id = %(file)s AND c.live AND c.level = 0
@@ -29,6 +29,6 @@ WHERE c.file_id = %(file)s AND c.live AND c.level = 0
 ORDER BY c.start_char, c.end_char
 
 -- name: line_count
--- a line feed at the very end begins no further line
+-- a line feed at the very end starts no further line
 SELECT max(c.end_line + length(c.trail) - length(replace(c.trail, E'\n', '')) - (right(c.trail, 1) = E'\n')::int)
 FROM chunk c WHERE c.file_id = %(file)s AND c.live AND c.level = 0

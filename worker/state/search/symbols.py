@@ -1,4 +1,4 @@
-"""Rows of `symbol` and `symbol_reference`: what code defines, and which names it uses from where."""
+"""Rows of `symbol` and `symbol_reference`: what code defines, and which names it uses where."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from worker.state.postgres import Pool, load, reading
 
 _SQL = load("search/symbols")
 
-#: Behind every other character that a name can have.
+#: Sorts after every other character that a name can have.
 _LAST = "\U0010ffff"
 
-#: Definitions that `named` gives, and definitions of one name that it chooses them from.
+#: Definitions that `named` returns, and definitions of one name that it chooses from.
 _MAX_NAMED, _MAX_CONSIDERED = 50, 2000
 
-#: UTF-8 bytes of a name, and of a scope: an index row of Postgres holds 2,704 in all, and nobody looks for longer ones.
+#: Maximum UTF-8 bytes of a name, and of a scope: an index row of Postgres holds 2,704, and no search is longer.
 _MAX_BYTES = 1000
 
-#: Chunks that `holding` gives.
+#: Chunks that `holding` returns.
 _MAX_HOLDING = 1000
 
 _SEPARATOR = re.compile(r"::|->|[./#]")
@@ -37,7 +37,7 @@ def replace(
     files: Sequence[UUID],
     found: Iterable[tuple[UUID, Sequence[Definition], Sequence[Reference]]],
 ) -> None:
-    """Make these the definitions and references of `files`; a file that is not among `found` has none any more."""
+    """Replace the definitions and references of `files`; a file that is not in `found` has none any more."""
     if not files:
         return
     connection.execute(_SQL["clear"], {"files": list(files)})
@@ -69,9 +69,9 @@ def definitions(
     after: tuple[str, str, UUID, int] | None = None,
     limit: int,
 ) -> list[dict[str, Any]]:
-    """Definitions of an index by name, then path and place; a qualified name (`Foo.run`) means those in that scope.
+    """Return an index's definitions by name, path and position; a qualified name (`Foo.run`) means that scope.
 
-    `after` are name, path, file and number of the last one seen.
+    `after` holds name, path, file and number of the last row of the previous page.
     """
     scope, last = ("", None) if name is None else qualified(name)
     values = {"index_id": index_id, "name": last, "scope": scope, "kind": kind, "limit": limit}
@@ -93,10 +93,10 @@ def references(
     after: tuple[UUID, int] | None = None,
     limit: int,
 ) -> list[dict[str, Any]]:
-    """Uses of a name (its callers, importers, heirs), or of any name in a file, or in a definition ("outer/inner").
+    """Return uses of a name (callers, importers, subclasses), or of any name in a file or definition ("outer/inner").
 
-    Of a qualified name that no use is spelled as, they are those of its last part, whatever that is of. They come by
-    file and place; `after` are file and number of the last one seen.
+    If no use is spelled like a qualified name, the uses of its last part are returned, in any scope. They are ordered
+    by file and position; `after` holds file and number of the last row of the previous page.
     """
     after_file, after_number = after or (None, None)
     last = None if name is None else qualified(name)[1]
@@ -115,10 +115,11 @@ def references(
 
 
 def named(pool: Pool, index_id: UUID, names: Sequence[str]) -> list[tuple[UUID, int, int, str, str]]:
-    """(file, first line, last line, name, kind) of definitions so named, at most 50: the first of each name, and so on.
+    """Return (file, first line, last line, name, kind) of up to 50 definitions; the names take turns.
 
-    Of each name those that are spelled so, else those in another case. One may be qualified (`Foo.run`, `Foo::run`,
-    `Foo/run`): then those in that scope, else those of any, as `json` in `json.loads` may be a file.
+    For each name, exact spellings are preferred to another case. A name may be qualified (`Foo.run`, `Foo::run`,
+    `Foo/run`): then definitions in that scope are preferred to any others, because `json` in `json.loads` may be a
+    file.
     """
     asked = [qualified(name) for name in dict.fromkeys(names)]
     values = {"index_id": index_id, "names": [name for _, name in asked], "scopes": [scope for scope, _ in asked]}
@@ -128,15 +129,15 @@ def named(pool: Pool, index_id: UUID, names: Sequence[str]) -> list[tuple[UUID, 
 
 
 def holding(pool: Pool, index_id: UUID, names: Sequence[str]) -> list[UUID]:
-    """Chunks named after something else, or nothing, that a definition of one of the names begins in.
+    """Return chunks that contain the start of a definition of one of the names, but have another name or none.
 
-    At most 1000, of the first 2000 definitions shared out among the names.
+    At most 1000, from the first 2000 definitions, which the names share.
     """
     return _held(pool, index_id, names, None)
 
 
 def holding_scope(pool: Pool, index_id: UUID, path: str) -> list[UUID]:
-    """Chunks that the definition with this path ("outer/inner") begins in, as bounded as `holding`."""
+    """Return chunks that contain the start of the definition with this path ("outer/inner"), limited like `holding`."""
     scope, _, name = path.rpartition("/")
     return _held(pool, index_id, [name], scope)
 
@@ -149,6 +150,6 @@ def _held(pool: Pool, index_id: UUID, names: Sequence[str], scope: str | None) -
 
 
 def qualified(name: str) -> tuple[str, str]:
-    """Scope ("outer/inner", "" if there is none) and name; what has a part that is empty is one name."""
+    """Split a name into scope ("outer/inner", or "") and name; with an empty part it is one unqualified name."""
     *scope, last = parts = _SEPARATOR.split(name)
     return ("/".join(scope), last) if all(parts) else ("", name)

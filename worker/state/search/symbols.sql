@@ -28,7 +28,7 @@ SELECT r.name, r.kind, nullif(r.scope, '') AS scope, r.line AS start_line, r.lin
 FROM symbol_reference r JOIN search_index_file f ON f.id = r.file_id
 WHERE r.index_id = %(index_id)s
   AND (%(name)s::text IS NULL OR r.name = (
-      -- a call tells the last part of a qualified name, an import of a module all of it
+      -- a call has only the last part of a qualified name, an import of a module has all of it
       SELECT CASE WHEN EXISTS (SELECT FROM symbol_reference WHERE index_id = %(index_id)s AND name = %(name)s)
              THEN %(name)s::text ELSE %(last)s::text END))
   AND (%(kind)s::text IS NULL OR r.kind = %(kind)s)
@@ -38,8 +38,8 @@ WHERE r.index_id = %(index_id)s
 ORDER BY r.file_id, r.number LIMIT %(limit)s
 
 -- name: named
--- of each name what fits it best: its scope first, where it has one, then its case, then what holds code:
--- a variable may have what is defined elsewhere; every name has its turn
+-- The best matches of each name: first by scope, if it has one, then by case, then definitions that contain code,
+-- because a variable may hold what is defined elsewhere. The names take turns.
 WITH asked AS (
     SELECT a.name, a.scope, a.place
     FROM unnest(%(names)s::text[], %(scopes)s::text[]) WITH ORDINALITY AS a (name, scope, place)
@@ -55,8 +55,8 @@ SELECT file_id, start_line, end_line, name, kind FROM found WHERE rank = 1
 ORDER BY row_number() OVER (PARTITION BY place ORDER BY file_id, number), place LIMIT %(limit)s
 
 -- name: held
--- live chunks with the first line of definitions of these names: of any scope where that is null, but for chunks that have
--- the name themselves, else of just this scope
+-- Live chunks with the first line of definitions of these names. If scope is null, in any scope, but without chunks
+-- that have the name themselves; otherwise only in this scope.
 SELECT DISTINCT c.id FROM unnest(%(names)s::text[]) AS a (name)
 CROSS JOIN LATERAL (
     SELECT file_id, start_line FROM symbol s
