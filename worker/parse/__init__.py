@@ -1,4 +1,4 @@
-"""Bytes in, a document out. A type is told by name, so that a version is known without reading, then by content."""
+"""Turns bytes into a document. The name gives a type and version without reading; then the content decides."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from worker.parse.sandbox.read import read
 
 __all__ = ["Limits", "by_a_tool", "language_of", "longest", "mime_of", "parse", "refusal", "type_of", "version"]
 
-#: Outcomes of what is no text to whoever reads strictly.
+#: Outcomes of data that is not text when read strictly.
 _NO_TEXT = {Reason.BINARY, Reason.NOT_UTF8}
-#: Stands for a NUL byte, one character for another.
+#: Replaces a NUL byte by one character, so that the number of characters stays the same.
 _REPLACED = "\ufffd".encode()
 
 
 def parse(name: str, data: bytes, limits: Limits, *, binaries: bool = False) -> Document:
-    """The document in `data`, of the type that its content tells, else its name. Postgres takes every text in it.
+    """Parse `data` into a document, by the type that its content suggests, else its name.
 
-    Positions count from behind a byte order mark. With `binaries`, what is not read by its name, or as it holds NUL
-    bytes, is read as text if it is any. Raises `FileError` with the reason why there is none.
+    Postgres can store every text in the document. Positions count from after a byte order mark. With `binaries`, files
+    that are refused for their name or for NUL bytes are still read if they are text. Raises `FileError` with the
+    reason.
     """
     if not data:
         raise FileError(Reason.EMPTY)
@@ -60,7 +61,7 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def longest(name: str, data: bytes, limits: Limits) -> float | None:
-    """Seconds until reading an isolated file is given up, in all; None where nothing ends it."""
+    """Maximum seconds that reading an isolated file can take before it is given up; None if there is no limit."""
     try:
         return sandbox.longest(limits) if detect(name, data)[0].is_isolated(len(data)) else None
     except FileError:
@@ -68,25 +69,25 @@ def longest(name: str, data: bytes, limits: Limits) -> float | None:
 
 
 def refusal(name: str) -> FileError | None:
-    """The outcome of a file whose name alone tells that it is not read, so that nobody reads its bytes."""
+    """The error for a file that is refused by name alone, so that its bytes need not be read."""
     sentence = unsupported.unsupported(name)
     return FileError(Reason.UNSUPPORTED_TYPE, sentence) if sentence else None
 
 
 def type_of(path: str) -> str:
-    """The type of a file as its name tells it."""
+    """The type of a file, by its name."""
     return names.of(path.rsplit("/", 1)[-1])[0].type
 
 
 def language_of(name: str) -> str | None:
-    """The language of code as the file's name tells it."""
+    """The language of code, by the file's name."""
     return names.of(name)[1]
 
 
 def version(name: str) -> str:
     """Code version of parser and chunker for a file of this name, such as "markdown-1" or "pdf-1 tesseract".
 
-    A program or a grammar that is installed later changes it, so that files are read again with its help.
+    Installing a program or a grammar changes the version, so that files are read again with its help.
     """
     format_, language = names.of(name)
     grammar = ["grammar"] if language and is_known(language) else []

@@ -1,4 +1,4 @@
-"""What one file may cost, whatever it holds."""
+"""Limits on what one file may cost, whatever its content."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from schemas.errors import FileError
 from schemas.status import Reason
 
-#: So many times its processor time a file may take by the clock, on a machine that is busy with other things.
+#: Limit on wall-clock time per file, as a multiple of its processor time: the machine may be busy with other work.
 BUSY = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of one file.
+    """Limits of one file.
 
-    `seconds` and `memory_bytes` hold for isolated formats, which are read in a process of their own: the seconds are of
-    processor time, of that process and again of Tesseract; of converters of .doc they are by the clock. The worker's
-    own reading and cutting has so many seconds, too. `ocr_languages` are those of text in pictures, as Tesseract calls
-    them, joined by "+".
+    `seconds` and `memory_bytes` apply to isolated formats, which are read in their own process. The seconds are
+    processor time, counted for that process and again for Tesseract; for converters of .doc they are wall-clock time.
+    The worker's own reading and chunking is limited to the same number of seconds. `ocr_languages` are those of text in
+    pictures, as Tesseract names them, joined by "+".
     """
 
     max_pages: int = 5_000
@@ -28,16 +28,16 @@ class Limits:
     ocr_languages: str = "eng"
 
     def check_pages(self, count: int, what: str = "pages") -> None:
-        """Raise `FileError` (`too_large`) for more pages (slides, sheets, images) than are read."""
+        """Raise `FileError` (`too_large`) if there are more pages (slides, sheets, images) than allowed."""
         if count > self.max_pages:
             raise too_large(f"The file has {count:,} {what}, more than MAX_PAGES ({self.max_pages:,})")
 
     def check_characters(self, count: int) -> None:
-        """Raise `FileError` (`too_large`) for a longer text than is indexed."""
+        """Raise `FileError` (`too_large`) if the text is longer than allowed."""
         if count > self.max_characters:
             raise too_large(f"The file's text is longer than MAX_CHARACTERS ({self.max_characters:,})")
 
 
 def too_large(what: str, remedy: str = "split it") -> FileError:
-    """The outcome of a file that is over the bound that `what` names."""
+    """The error for a file that exceeds the limit named in `what`."""
     return FileError(Reason.TOO_LARGE, f"{what}; {remedy} or raise that setting.")

@@ -1,4 +1,4 @@
-"""Code: its text as it stands, with what its syntax tree tells of it where its language has a grammar."""
+"""Reads code: its text unchanged, with definitions and references if its language has a grammar."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from worker.parse.sandbox import client as sandbox
 
 T = TypeVar("T", bound=tuple[Any, ...])
 
-#: Bytes above which code is cut at lines: a tree takes up to 80 bytes for each of them.
+#: Larger code is cut at lines: its tree takes up to 80 bytes per byte.
 MAX_BYTES = 4_000_000
 
 #: Seconds of processor time for one tree: many times what real code of that length takes.
 _SECONDS = 5.0
 
-#: What tells a header of C++ from one of C, as both are called `.h`; most of C has none of the words.
+#: Tells a C++ header from a C one, as both are called `.h`. Most C code contains none of the words.
 _CPP_WORDS = ("class ", "namespace", "template", "public:")
 _CPP = re.compile(
     r"^[ \t]*(?:(?:inline[ ]+)?namespace\b[^;(]*\{|template[ ]*<|(?:public|private|protected)[ ]*:[ \t]*$"
@@ -33,9 +33,9 @@ _CPP = re.compile(
 
 
 def read(text: str, language: str | None, limits: Limits) -> Document:
-    """The document of a source text, with definitions and references where its language has a grammar.
+    """The document of a source text, with definitions and references if its language has a grammar.
 
-    Where it has none, or the text is too long, mostly errors, or too much for its parser, it is to be cut at lines.
+    Otherwise it is cut at lines: also if the text is too long, mostly errors, or too much for its parser.
     """
     if language == "c" and any(word in text for word in _CPP_WORDS) and _CPP.search(text):
         language = "cpp"
@@ -54,11 +54,11 @@ def _structured(plain: Document, found: Syntax) -> Document:
     definitions = _made(Definition, names, kinds, scopes, *places)
     paths = [*((*scope, name) for scope, name in zip(scopes, names, strict=True)), ()]
     used, as_, within, lines = found["references"]
-    # -1 is the last of them
+    # index -1 selects the last, empty path
     references = _made(Reference, used, as_, map(paths.__getitem__, within), lines)
     return replace(plain, markup="code", definitions=definitions, references=references)
 
 
 def _made(type_: type[T], *columns: Iterable[Any]) -> tuple[T, ...]:
-    # what a named tuple is usually made by takes twice as long
+    # the usual constructor of a named tuple takes twice as long
     return tuple(map(partial(tuple.__new__, type_), zip(*columns, strict=True)))

@@ -1,4 +1,4 @@
-"""How the thing that a syntax node defines is called, and where its body begins, in whatever language."""
+"""Finds the name of what a syntax node defines, and where its body begins, in any language."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tree_sitter import Language, Node
 
-#: Fields that lead to a name, the better ones first: C winds it in declarators, JavaScript assigns to members.
+#: Fields that lead to a name, best first. C nests it in declarators, JavaScript assigns to members.
 _FIELDS = ("name", "declarator", "property", "left", "key", "type")
 
-#: Nodes whose name is in another field than the best that they have.
+#: Nodes whose name is not in the first of those fields that they have, and the field that holds it.
 _FIELD_OF = {"impl_item": "type", "type_definition": "declarator"}
 
 #: Nodes that are a name followed by something else: generic types, a scoped name, a reference's declarator.
 _WITH_MORE = frozenset({"type", "reference_declarator", "const_element", "parenthesized_declarator"})
 
-#: Fields that a body can be found in, and those of a value that has one.
+#: Fields that may hold a body, and fields of a value that may have one.
 _BODIES = ("body", "accessors")
 _VALUES = ("value", "right", "type")
 
-#: Go names a method's type in front of it: `(s *Server[T])`.
+#: Go writes a method's type in front of its name: `(s *Server[T])`.
 _RECEIVER = re.compile(r"(\w+)\s*(?:\[[^\]]*\])?\s*\)$")
 
-#: Fields followed to a name, at most; declarators of made-up code are nested without end.
+#: Maximum fields followed to a name. Declarators in made-up code may nest without end.
 _MOST_STEPS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The fields above that a language has, by number: so they are found several times faster than by name.
+    """The fields above, by their numbers in a language: lookup by number is several times faster than by name.
 
-    `others` are those of the nodes that have their name in none of `names`, by the number of the node's kind; none
-    where it is the first of what is in such a node.
+    `others` maps the number of a node kind to its own name fields, for kinds that do not use `names`. No fields means
+    that the name is the node's first named child.
     """
 
     names: tuple[int, ...]
@@ -46,7 +46,7 @@ class Fields:
 
 
 def fields_of(language: Language) -> Fields:
-    """The numbers of fields in a language."""
+    """The numbers of the fields in a language."""
     kinds = {number: language.node_kind_for_id(number) for number in range(language.node_kind_count)}
     first = {number: () for number, kind in kinds.items() if kind in _WITH_MORE}
     others = {number: _numbers(language, _FIELD_OF[kind]) for number, kind in kinds.items() if kind in _FIELD_OF}
@@ -61,9 +61,9 @@ def _numbers(language: Language, *names: str) -> tuple[int, ...]:
 
 
 def name_of(node: Node, fields: Fields) -> tuple[Node | None, tuple[str, ...]]:
-    """The node that is the name of a definition, and the names of the types it is said to belong to (`Foo::bar`)."""
+    """The name node of a definition, and the names of the types it is said to belong to (`Foo::bar`)."""
     step = _step(node, fields)
-    # most names are no more than a word
+    # most names are a single word
     if step is None or not (step.named_child_count or fields.receiver):
         return step, ()
     around = _receiver(node, fields)
@@ -77,7 +77,7 @@ def name_of(node: Node, fields: Fields) -> tuple[Node | None, tuple[str, ...]]:
 
 
 def body_of(node: Node, fields: Fields) -> int | None:
-    """The byte at which the body of a definition begins, None where it has none."""
+    """The byte offset at which a definition's body begins; None if it has no body."""
     for field in fields.bodies:
         body = node.child_by_field_id(field)
         if body is not None:
@@ -91,7 +91,7 @@ def body_of(node: Node, fields: Fields) -> int | None:
 
 
 def _step(node: Node, fields: Fields) -> Node | None:
-    """The part of a definition or declarator that its name is in."""
+    """The part of a definition or declarator that contains its name."""
     numbers = fields.others.get(node.kind_id, fields.names)
     if not numbers:
         return node.named_child(0)

@@ -1,9 +1,9 @@
-"""Where code is broken, so that one stray quote or brace costs the definition it is in, and not all that follows.
+"""Locates broken code, so that one stray quote or brace costs only the definition that contains it.
 
-A parser that meets an error can take the rest of a file for a string or for the body of one function. Blank lines,
-closing braces and indentation tell apart what belongs together all the same: each such part that is no run of whole
-nodes in the file's tree is parsed by itself, and those with errors are the broken ones, or the broken ones within them.
-The rest is parsed again with blanks in their place.
+After an error, a parser can take the rest of a file for a string or for the body of one function. Blank lines, closing
+braces and indentation still show which lines belong together. Each such part that is not a run of whole nodes in the
+file's tree is parsed by itself. A part with errors counts as broken, or else a few smaller parts inside it do. The rest
+is parsed again with blanks in their place.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tree_sitter import Parser, Tree
 
-#: What begins a part, behind a blank line or the end of a block, and the indentation of its level: anything but the end
-#: or the next branch of something. In Python, whose texts in quotes have paragraphs, a definition.
+#: What begins a part, after a blank line or the end of a block and the indentation of its level. Any text does, except
+#: a closing bracket or the next branch of a statement. In Python only a definition does, as docstrings have paragraphs.
 _BEGINS = {"python": rb"(?:async[ ]|class[ ]|def[ ]|@)"}
 _ANYTHING = rb"(?!(?:else|catch|finally|while)\b|#[ \t]*(?:if|e[ln]|pragma))[^\s)\]};,]"
 
-#: The end of a block behind the indentation of its level, and what opens one before its first line.
+#: The end of a block after the indentation of its level, and what opens a block before its first line.
 _ENDS = rb"[)\]}][()\]};, \t]*(?://[^\n]*)?\r?\n"
 _OPENS = rb"\{[ \t]*(?:(?://|/\*)[^\n]*)?\r?\n(?:[ \t]*\r?\n)*"
 
-#: Languages whose blocks do not end so.
+#: Languages whose blocks do not end in a bracket.
 _WITHOUT_BRACES = frozenset({"python", "ruby"})
 
-#: Lines that are no part of anything: what they open is closed far away.
+#: Lines that belong to no part, as what they open is closed far away.
 _APART = rb"""^(?:(?:inline[ ]+)?namespace\b|extern[ ]+"C")[^\n;{]*\n?\{[ \t]*\r?\n(?=(?:[ \t]*\r?\n)*\S)|^\}+;?[ \t]*(?://|/\*)[^\n]*$"""
-#: What begins the code in a file of PHP, without which the rest is none.
+#: The tag that starts the code of a PHP file; without it the rest is not code.
 _BEGINNING = rb"\A(?:#![^\n]*\n)?<\?php\s"
-#: The condition around all of a header, and its end.
+#: The include guard around a whole header, and its end.
 _GUARD = rb"^#ifndef[ ]\w+\r?\n#[ \t]*define[^\n]*\n|^#endif[^\n]*(?:\n\s*)?\Z"
 _LEFT_OUT = {
     "c": re.compile(_APART + b"|" + _GUARD, re.MULTILINE),
@@ -41,21 +41,22 @@ _LEFT_OUT = {
     "php": re.compile(_APART + b"|" + _BEGINNING, re.MULTILINE),
 }
 
-#: Bytes of a broken part from which on the parts within it are looked at, and how far inwards.
+#: Broken parts of more bytes than this are searched for smaller parts, this many levels deep.
 _LARGE = 1_000
 _MOST_STEPS = 6
 
-#: Share of a text that may be broken, and number of parts; where there is more, something else is the matter.
+#: Maximum share of a text that may be broken, and maximum number of broken parts. Beyond these, the cause is a
+#: different one.
 _MOST_OF_TEXT = 0.5
 _MOST_PARTS = 3
 
-#: Parts that may belong together.
+#: Maximum parts that may belong together.
 _MOST_TOGETHER = 3
 
-#: Bytes of a text that is looked at: each of its broken parts takes time for all that is above it.
+#: Maximum bytes of a text that is examined: parsing each broken part takes time for all the text above it.
 _LONGEST = 1_000_000
 
-#: What members are parsed within, by language, and what tells that those below a head are members.
+#: The wrapper in which members are parsed, by language, and the heads whose contents are members.
 _AROUND = {
     "cpp": (b"class A {", b"};"),
     "csharp": (b"class A {", b"}"),
@@ -77,7 +78,7 @@ Part = tuple[int, int, Around]
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A text, the `_runs` of its tree, and which parts of it were found to have errors."""
+    """A text, the `_runs` of its tree, and a cache of which parts have errors."""
 
     data: bytes
     language: str
@@ -88,7 +89,7 @@ class _Source:
 
 
 def broken(data: bytes, language: str, parser: Parser, tree: Tree) -> list[tuple[int, int, Tree]]:
-    """Spans of the parts with errors and their own trees, whose bytes count from the text's start; none if too many.
+    """Spans of the broken parts and their trees, whose bytes count from the text's start; empty if there are too many.
 
     `tree` is that of the whole text.
     """
@@ -105,7 +106,7 @@ def broken(data: bytes, language: str, parser: Parser, tree: Tree) -> list[tuple
 
 
 def without(data: bytes, spans: list[Span]) -> bytes:
-    """The text with blanks in place of spans, but with its line breaks."""
+    """The text with spans replaced by blanks; line breaks are kept."""
     mended = bytearray(data)
     for start, end in spans:
         mended[start:end] = re.sub(rb"[^\n]", b" ", data[start:end])
@@ -113,7 +114,7 @@ def without(data: bytes, spans: list[Span]) -> bytes:
 
 
 def _runs(data: bytes, tree: Tree) -> tuple[dict[int, int], dict[int, int]]:
-    """Runs of nodes without errors side by side: that of each node by its start, and by its end."""
+    """Number the runs of adjacent nodes without errors; return each node's run by its start, and by its end."""
     starts: dict[int, int] = {}
     ends: dict[int, int] = {}
     run = 0
@@ -126,7 +127,7 @@ def _runs(data: bytes, tree: Tree) -> tuple[dict[int, int], dict[int, int]]:
         elif node.is_named or node.type == ";":
             start, end = node.byte_range
             starts[start] = run
-            # a preprocessor's line ends behind its line break
+            # a preprocessor line includes its line break
             ends[end - data.endswith(b"\n", start, end)] = run
         while not cursor.goto_next_sibling():
             run += 1
@@ -142,10 +143,10 @@ def _broken(source: _Source) -> Iterator[Part]:
 
 
 def _innermost(source: _Source, parts: list[Span], around: Around, steps: int) -> Iterator[Part]:
-    """The broken ones of some parts; in place of a long one those of the parts within it, if they are few."""
+    """The broken parts among `parts`. A long one is replaced by the broken parts inside it, if they are few."""
     outer = list(islice(_unsound(source, parts, around), _MOST_PARTS + 1))
     for start, end in outer:
-        # where they are too many already, what is in them does not matter
+        # if there are already too many, what is inside them does not matter
         is_long = steps > 0 and end - start > _LARGE and len(outer) <= _MOST_PARTS
         inner = list(islice(_inner(source, start, end, steps - 1), _MOST_PARTS + 1)) if is_long else []
         if inner and len(inner) <= _MOST_PARTS:
@@ -155,10 +156,10 @@ def _innermost(source: _Source, parts: list[Span], around: Around, steps: int) -
 
 
 def _inner(source: _Source, start: int, end: int, steps: int) -> Iterator[Part]:
-    """The broken ones of the parts one step within a part: methods of a class, statements of a function."""
+    """The broken parts one level inside a part: methods of a class, statements of a function."""
     data, language = source.data, source.language
     own = data[start : end - len(data[start:end].lstrip(b" \t"))]
-    # but for the lines of a comment
+    # excludes the lines of a comment
     indents = re.findall(rb"\n(%s[ \t]+)[^\s*]" % re.escape(own), data[start:end])
     if not indents:
         return
@@ -167,7 +168,7 @@ def _inner(source: _Source, start: int, end: int, steps: int) -> Iterator[Part]:
     opening = None
     if language not in _WITHOUT_BRACES:
         opening = re.compile(rb"%s(?=%s%s)" % (_OPENS, re.escape(indent), _ANYTHING)).search(data, start, last)
-    # without it the first part is the head of what is around them
+    # without an opening, the first part is the head that encloses the others
     parts = list(_parts(data, _border(language, indent), opening.end() if opening else start, last))
     head = data[start : opening.end()] if opening else data[slice(*parts.pop(0))]
     has_members = language in _AROUND and _WITH_MEMBERS.search(head)
@@ -175,7 +176,7 @@ def _inner(source: _Source, start: int, end: int, steps: int) -> Iterator[Part]:
 
 
 def _closing(data: bytes, start: int, end: int, own: bytes) -> int:
-    """Where the last lines of a part begin, which close it and what is around it."""
+    """Where the closing lines of a part, and of what encloses it, begin."""
     closing = re.compile(rb"\n%s[)\]}\w][^\n]*(?:\n\s*)?\Z" % own).search(data, start, end)
     closes = re.compile(rb"\n%s[)\]}]" % own)
     last = closing.start() if closing else end
@@ -191,7 +192,7 @@ def _plain(language: str) -> Around:
 def _border(language: str, indent: bytes) -> re.Pattern[bytes]:
     begins, level = _BEGINS.get(language, _ANYTHING), re.escape(indent)
     behind = rb"[ \t]*\r?\n" if language in _WITHOUT_BRACES else rb"(?:[ \t]*\r?\n|%s%s)" % (level, _ENDS)
-    # the line break above comes first, as it is quickly found; the text's start is a border anyway
+    # the pattern starts with the line break above, which is fast to find; the text's start is always a border
     return re.compile(rb"\n%s(?=%s%s)" % (behind, level, begins))
 
 
@@ -208,11 +209,11 @@ def _parts(
 
 
 def _unsound(source: _Source, parts: list[Span], around: Around) -> Iterator[Span]:
-    """The parts with errors, but for those that are sound together: a comment with blank lines goes over them.
+    """The parts with errors, except those that are sound together, as when a comment with blank lines spans them.
 
-    They are in order, unless they are too many.
+    They are in order, unless there are too many.
     """
-    # of many broken parts the short ones are found so with least parsing
+    # with many broken parts, trying short ones first detects that with the least parsing
     short_first = sorted(_alone(source, parts), key=lambda part: part[1] - part[0])
     broken = islice((part for part in short_first if _has_error(source, *part, around)), _MOST_PARTS + 1)
     if len(too_many := list(broken)) > _MOST_PARTS:
@@ -227,7 +228,7 @@ def _unsound(source: _Source, parts: list[Span], around: Around) -> Iterator[Spa
 
 
 def _alone(source: _Source, parts: list[Span]) -> Iterator[Span]:
-    """The parts that may be broken and do not go together with others."""
+    """The parts that may be broken and are not joined with others."""
     behind = 0
     for index, (start, end) in enumerate(parts):
         if _is_run(source, start, end):
@@ -245,7 +246,7 @@ def _together(source: _Source, parts: list[Span], around: Around) -> int:
         return 1
     further = parts[1:] if _is_open(source.data[start:end]) else []
     for number, (_, last) in enumerate(further, 2):
-        # what leaves it open is broken for certain
+        # a span that still ends open is certainly broken
         if not _is_open(source.data[start:last]) and not _has_error(source, start, last, around):
             return number
     return 0
@@ -259,7 +260,7 @@ def _is_run(source: _Source, start: int, end: int) -> bool:
 
 
 def _is_open(part: bytes) -> bool:
-    """Whether a part ends within a comment that began its line, or before the end of a preprocessor's condition."""
+    """Whether a part ends inside a comment that began its line, or inside a preprocessor condition."""
     opening = part.rfind(b"/*")
     if opening > part.rfind(b"*/") and not part[part.rfind(b"\n", 0, opening) + 1 : opening].strip():
         return True
@@ -277,15 +278,15 @@ def _has_error(source: _Source, start: int, end: int, around: Around) -> bool:
 
 
 def _tree(data: bytes, start: int, end: int, parser: Parser, around: Around) -> Tree:
-    """The tree of a part at its place, with what is put around it in place of the text above."""
+    """Parse a part, in its wrapper, so that its bytes keep their positions in the text."""
     part = data[start:end]
     before, after = _around(part, around)
     if start < len(before):
-        # there is no room for it
+        # no space for the wrapper in front of the part
         before, after = b"", b""
     return parser.parse(before.rjust(start) + part + after)
 
 
 def _around(part: bytes, around: Around) -> Around:
-    """What a part is parsed within: nothing where it says itself that it is PHP."""
+    """The wrapper that a part is parsed in; none if the part starts with its own `<?`."""
     return (b"", b"") if part.startswith(b"<?") else around

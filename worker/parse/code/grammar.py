@@ -1,4 +1,4 @@
-"""The grammars that code is parsed by, each imported at its first use; none is fetched from anywhere."""
+"""Loads the grammars for parsing code, each on first use. None is downloaded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from worker.parse.code.definition_names import Fields, fields_of
 if TYPE_CHECKING:
     from tree_sitter import Parser, Query
 
-#: Language: module and function that give its grammar, and the queries (`grammars/*.scm`) that are run over its trees.
+#: Per language: the module and function of its grammar, and the queries (`grammars/*.scm`) to run over its trees.
 GRAMMARS = {
     "bash": ("tree_sitter_bash", "language", "bash"),
     "c": ("tree_sitter_c", "language", "c"),
@@ -33,9 +33,10 @@ GRAMMARS = {
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """A parser, the query that finds definitions and references in its trees, and the fields that names are in.
+    """A parser, the query for definitions and references in its trees, and the fields that hold names.
 
-    `top` is for what counts right below the root only: a pattern that begins at the root slows down all of a query.
+    `top` is a separate query for matches directly below the root: a pattern anchored at the root slows a whole query
+    down.
     """
 
     parser: Parser
@@ -46,13 +47,13 @@ class Grammar:
 
 @cache
 def is_known(language: str) -> bool:
-    """Whether there is a grammar of a language, and its package is installed (extra `code`)."""
+    """Whether a language has a grammar whose package is installed (extra `code`)."""
     return language in GRAMMARS and all(find_spec(name) for name in ("tree_sitter", GRAMMARS[language][0]))
 
 
 @cache
 def grammar(language: str) -> Grammar | None:
-    """The grammar of a language, None if it is not known here."""
+    """The grammar of a language; None if it is not available."""
     if not is_known(language):
         return None
     from tree_sitter import Language, Parser, Query

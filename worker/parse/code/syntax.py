@@ -1,6 +1,6 @@
-"""What a syntax tree (tree-sitter) tells of code: what is defined where, and which names are used from where.
+"""Extracts definitions, and the names used in them, from the syntax trees (tree-sitter) of code.
 
-It runs in the helper process: on made-up code the library may crash, or take gigabytes and minutes.
+Runs in the helper process: on made-up code the library may crash, or take gigabytes and minutes.
 """
 
 from __future__ import annotations
@@ -25,54 +25,54 @@ from worker.tokens.tokenizers import Offsets, char_offsets
 if TYPE_CHECKING:
     from tree_sitter import Node, Query, Tree
 
-#: Names around a definition, at most; what is nested deeper is a part of the innermost.
+#: Maximum names around a definition. What is nested deeper belongs to the innermost of them.
 _MAX_DEPTH = 32
 
-#: Characters of a name; longer ones were written by a program.
+#: Maximum characters in a name. Longer names were written by a program.
 _MAX_NAME = 200
 
 _MAX_SIGNATURE = 300
 
-#: References of one file; those behind them are left out.
+#: Maximum references of one file; any further ones are left out.
 _MAX_REFERENCES = 50_000
 
-#: Languages whose macros are errors to a parser: what is missing for them alone, and errors that are not one sign's
-#: doing any more. Not C++, where a stray brace in a class looks the same.
+#: Languages whose macros look like errors to a parser: missing nodes that a macro alone causes, and the maximum number
+#: of errors that one stray sign still explains. C++ is excluded, as a stray brace in a class looks the same.
 _MACROS = {"c": (frozenset({";", "#endif", "identifier", "type_identifier"}), 16)}
 _NO_MACROS: tuple[frozenset[str], float] = (frozenset(), math.inf)
 
-#: Share of a text that may be errors outside of sound definitions.
+#: Maximum share of a text that may be errors outside sound definitions.
 _MAX_ERRORS = 0.7
 
-#: Depth of the tree below which nothing is looked for; depths beyond 32,767 are too much for tree-sitter's queries.
+#: Depth of the tree below which nothing is searched. tree-sitter's queries cannot handle depths beyond 32,767.
 _MAX_TREE_DEPTH = 1000
 
-#: Bytes of an error that harms nothing but what it is in.
+#: Bytes of an error below which it affects only what contains it.
 _SMALL_ERROR = 200
 
 _NONE: frozenset[str] = frozenset()
 
-#: A definition that begins and ends behind every text, and is in none.
+#: A sentinel definition that starts and ends after every text, and has no parent.
 _LAST = np.array([(2**62, 2**62, 2**62, -1)], dtype=np.int64)
 
 _LINE_BREAK = ord("\n")
 
-#: Children of one error, at most: a query's time is quadratic in them.
+#: Maximum children of one error: a query's time is quadratic in them.
 _MAX_ERROR_CHILDREN = 3000
 
-#: Captures that are definitions. Of two over the same text the first is meant.
+#: Captures that are definitions. Of two over the same text the first one counts.
 _KINDS: tuple[str, ...] = get_args(Kind)
 
-#: Captures (`use.…`) that are references. Of two over the same name the first, which says more, is meant.
+#: Captures (`use.…`) that are references. Of two over the same name the first counts, as it is more specific.
 _USES: tuple[str, ...] = get_args(UseKind)
 
-#: A function that stands directly in one of these is a method.
+#: A function directly inside one of these is a method.
 _WITH_METHODS = frozenset({"class", "interface", "struct", "enum", "trait", "impl"})
 
-#: C has `typedef struct a { … } a`, which defines one thing.
+#: C has `typedef struct a { … } a`, which defines only one type.
 _TYPES = frozenset({"class", "interface", "struct", "enum", "type"})
 
-#: Types that a language comes with, where its syntax does not tell them from others.
+#: Built-in types, for languages whose syntax does not distinguish them.
 _BUILTIN = {
     "go": "any bool byte complex64 complex128 error float32 float64 int int8 int16 int32 int64 rune string "
     "uint uint8 uint16 uint32 uint64 uintptr",
@@ -90,9 +90,9 @@ Columns = Sequence[Sequence[Any]]
 
 @dataclass(slots=True)
 class _Found:
-    """A definition by bytes; its signature begins at `head`, behind decorators. `parent` is an index, or -1.
+    """A definition in byte offsets. Its signature starts at `head`, after decorators.
 
-    Its `path` is its scope and itself.
+    `parent` is an index, or -1. `path` is its scope and its own name.
     """
 
     start: int
@@ -108,9 +108,9 @@ class _Found:
 
 
 class Syntax(TypedDict):
-    """Columns: those of definitions are as `Definition` has them, those of references as `Reference` has them.
+    """Columns: for definitions in the order of `Definition`, for references in the order of `Reference`.
 
-    In place of its scope a reference has the index of the definition it is in (-1: none).
+    In place of its scope, a reference has the index of the definition that contains it (-1: none).
     """
 
     definitions: Columns
@@ -120,7 +120,7 @@ class Syntax(TypedDict):
 def syntax(data: bytes, language: str) -> Syntax | None:
     """Definitions and references in UTF-8 source code; None if there is no grammar or the text is mostly errors."""
     known = grammar(language)
-    # of thousands of nodes, collections would take as long as all else
+    # with thousands of nodes, garbage collections would take as long as the rest
     with uncollected():
         return None if known is None else _syntax(data, language, known)
 
@@ -132,7 +132,7 @@ def _syntax(data: bytes, language: str, known: Grammar) -> Syntax | None:
         return None
     found, names, captures = looked_at
     breaks = (np.frombuffer(data, dtype=np.uint8) == _LINE_BREAK).nonzero()[0]
-    # of tuples, numpy takes several times as long to make one
+    # numpy takes several times as long to build this from tuples
     columns = chain.from_iterable(map(attrgetter(column), found) for column in ("start", "body", "end", "parent"))
     table = np.fromiter(columns, dtype=np.int64, count=4 * len(found)).reshape(4, -1).T
     uses = _uses(text, captures, names, frozenset(_BUILTIN.get(language, "").split()))
@@ -140,9 +140,9 @@ def _syntax(data: bytes, language: str, known: Grammar) -> Syntax | None:
 
 
 def _looked_at(data: bytes, text: str, language: str, known: Grammar) -> _Looked | None:
-    """Definitions, starts of their names and captures; of a broken text those of its sound parts and each broken one.
+    """Definitions, starts of their names, and captures; None if the text is mostly errors.
 
-    None if it is mostly errors.
+    A broken text gives those of its sound parts and of each broken part.
     """
     tree = known.parser.parse(data)
     whole = _sound([(0, len(data), tree)], text, known)
@@ -161,13 +161,13 @@ def _looked_at(data: bytes, text: str, language: str, known: Grammar) -> _Looked
 
 
 def _is_harmed(tree: Tree, language: str) -> bool:
-    """Whether an error is so long, or so much of a kind with a lost brace, that more than its place suffers."""
+    """Whether an error is so long, or so typical of a lost brace, that it affects more than its own place."""
     harmless, most = _MACROS.get(language, _NO_MACROS)
     cursor = tree.walk()
     errors, end, is_harmed = 0, -1, False
     while (node := cursor.node) is not None and errors <= most:
         if node.start_byte >= end and cursor.depth and (node.is_error or node.is_missing):
-            # what is within another error is that one's doing
+            # errors inside another error are caused by it
             errors, end = errors + 1, node.end_byte
         is_long = node.is_error and node.end_byte - node.start_byte > _SMALL_ERROR
         is_harmed = is_harmed or is_long or (node.is_missing and node.type not in harmless)
@@ -182,9 +182,10 @@ def _is_harmed(tree: Tree, language: str) -> bool:
 
 
 def _is_better(mended: list[_Found], whole: list[_Found], broken: list[Span], *, sound: bool) -> bool:
-    """Whether errors did harm elsewhere that is undone, and no more was lost, as of a namespace without its braces.
+    """Whether mending recovered definitions outside the broken parts without losing more than it gained.
 
-    Where the rest is `sound`, what was found before beyond it was an error's doing.
+    A loss occurs, for example, if a namespace loses its braces. If the rest is `sound`, lost definitions do not count:
+    an error had caused them.
     """
     known = {(one.start, one.end, one.path) for one in whole}
     new = [one.start for one in mended if (one.start, one.end, one.path) not in known]
@@ -193,17 +194,17 @@ def _is_better(mended: list[_Found], whole: list[_Found], broken: list[Span], *,
 
 
 def _by_bytes(data: bytes) -> str:
-    """A text with one character for each byte: slices of it by bytes are quicker than decoding slices of bytes."""
+    """A text with one character per byte: slicing it by bytes is faster than decoding slices of bytes."""
     return data.decode("latin-1")
 
 
 def _decoded(part: str) -> str:
-    """What a slice of such a text says."""
+    """The decoded text of a slice of such a text."""
     return part if part.isascii() else part.encode("latin-1").decode(errors="ignore")
 
 
 def _sound(trees: list[tuple[int, int, Tree]], text: str, known: Grammar) -> _Looked | None:
-    """What is in trees, each between two bytes, that one text has been parsed as; None if that is mostly errors."""
+    """Merge the trees of one text, each valid for a byte range. None if the result is mostly errors."""
     errors: list[Span] = []
     captures: Captures = {}
     for start, end, tree in trees:
@@ -227,7 +228,7 @@ def _sound(trees: list[tuple[int, int, Tree]], text: str, known: Grammar) -> _Lo
 
 def _captures(tree: Tree, known: Grammar) -> Captures:
     found = _matched(tree, known.query, _MAX_TREE_DEPTH)
-    # where the root is an error, nothing is known to be at the top
+    # if the root is an error, nothing is known to be at the top level
     if known.top is not None and not tree.root_node.is_error:
         for name, nodes in _matched(tree, known.top, 1).items():
             found.setdefault(name, []).extend(nodes)
@@ -235,7 +236,7 @@ def _captures(tree: Tree, known: Grammar) -> Captures:
 
 
 def _matched(tree: Tree, query: Query, depth: int) -> Captures:
-    """What a query captures with patterns that begin at most so deep."""
+    """The captures of a query, with patterns that start at most `depth` levels deep."""
     from tree_sitter import QueryCursor
 
     cursor = QueryCursor(query)
@@ -245,7 +246,7 @@ def _matched(tree: Tree, query: Query, depth: int) -> Captures:
 
 
 def _errors(tree: Tree) -> list[Span] | None:
-    """Spans (bytes) of the outermost errors but for the root, None if a query would take too long over one of them."""
+    """Byte spans of the outermost errors below the root; None if a query would take too long over one of them."""
     errors: list[Span] = []
     if not tree.root_node.has_error:
         return errors
@@ -267,7 +268,7 @@ def _errors(tree: Tree) -> list[Span] | None:
 
 
 def _definitions(text: str, captures: Captures, fields: Fields, names: set[int]) -> list[_Found]:
-    """Definitions by their start, outer ones first; the starts of their names are added to `names`."""
+    """Definitions ordered by start, outer ones first. Adds the starts of their names to `names`."""
     outer = {_range(inner): node for node in captures.get("outer", ()) if (inner := _last(node)) is not None}
     found: dict[Span, _Found] = {}
     for kind in _KINDS:
@@ -290,12 +291,12 @@ def _definitions(text: str, captures: Captures, fields: Fields, names: set[int])
 
 
 def _name(text: str) -> str:
-    # most are a word, with nothing to be taken away
+    # most names are a single word, with nothing to strip
     return text if text.isidentifier() else " ".join(text.split()).strip("\"'")
 
 
 def _line_end(text: str, start: int, end: int) -> int:
-    """Where the first line of a span ends."""
+    """The end of the span's first line."""
     found = text.find("\n", start, end)
     return end if found < 0 else found
 
@@ -306,7 +307,7 @@ def _last(node: Node) -> Node | None:
 
 
 def _widened(outer: dict[Span, Node], span: Span) -> tuple[int, int, int]:
-    """Start, start of the signature, and end of a definition with what encloses nothing but it."""
+    """Start, signature start and end of a definition, including wrappers that enclose nothing else."""
     start, end = span
     head = start
     while (around := outer.get((start, end))) is not None and _range(around) != (start, end):
@@ -316,7 +317,7 @@ def _widened(outer: dict[Span, Node], span: Span) -> tuple[int, int, int]:
 
 
 def _nested(found: list[_Found]) -> list[_Found]:
-    """The definitions with their scopes; those that are no more than a second name or too deep left out."""
+    """The definitions with their scopes, without those that only repeat a name or are nested too deep."""
     kept: list[_Found] = []
     open_: list[int] = []
     for one in found:
@@ -337,7 +338,7 @@ def _nested(found: list[_Found]) -> list[_Found]:
 
 
 def _kind(one: _Found, above: _Found | None) -> str:
-    """A function of a class is a method, a method of nothing a function, a variable in capitals a constant."""
+    """The final kind: functions of a class become methods, free methods functions, upper-case variables constants."""
     kind = one.kind
     if kind == "function":
         return "method" if one.around or (above and above.kind in _WITH_METHODS) else kind
@@ -347,7 +348,7 @@ def _kind(one: _Found, above: _Found | None) -> str:
 
 
 def _unsound(errors: list[Span], found: list[_Found]) -> int:
-    """Bytes of errors, without the outermost definitions in them."""
+    """Bytes of errors, less the outermost definitions inside them."""
     sound = [(one.start, one.end) for one in found if one.parent < 0]
     starts = [start for start, _ in sound]
     total = 0
@@ -358,7 +359,7 @@ def _unsound(errors: list[Span], found: list[_Found]) -> int:
 
 
 def _placed(data: bytes, text: str, breaks: Offsets, found: list[_Found], table: Offsets) -> Columns:
-    """The definitions by characters and lines; `table` has their start, body and end in bytes."""
+    """The definitions in characters and lines. `table` has their start, body and end in bytes."""
     places = table[:, :3] if data.isascii() else _characters(data, table[:, :3])
     lines = breaks.searchsorted(table[:, ::2] - (0, 1)) + 1
     named = ([one.name for one in found], [one.kind for one in found], [one.scope for one in found])
@@ -366,7 +367,7 @@ def _placed(data: bytes, text: str, breaks: Offsets, found: list[_Found], table:
 
 
 def _characters(data: bytes, table: Offsets) -> Offsets:
-    # a byte more, for what ends with the text
+    # one byte more, for offsets at the end of the text
     raw = np.frombuffer(data + b"\n", dtype=np.uint8)
     offsets, inverse = np.unique(table, return_inverse=True)
     characters: Offsets = char_offsets(raw, offsets)[inverse.reshape(table.shape)]
@@ -374,7 +375,7 @@ def _characters(data: bytes, table: Offsets) -> Offsets:
 
 
 def _signature(text: str, one: _Found) -> str:
-    """The head in one line, without what opens the body."""
+    """The head on one line, without what opens the body."""
     head = _decoded(text[one.head : min(one.body, one.head + 4 * _MAX_SIGNATURE)])
     return " ".join(head.split())[:_MAX_SIGNATURE].removesuffix("{").removesuffix("=>").rstrip(" :")
 
@@ -384,7 +385,7 @@ def _uses(text: str, captures: Captures, names: set[int], builtin: frozenset[str
     uses: dict[int, tuple[int, str, str] | None] = dict.fromkeys(names)
     for kind in _USES:
         skipped = builtin if kind == "type" else _NONE
-        # captures come in no order, and of those that begin together one is taken
+        # captures are unordered, and of those that start at the same byte only one is kept
         for start, end in sorted(map(_range, captures.get(f"use.{kind}", ()))):
             if start in uses or end - start > _MAX_NAME:
                 continue
@@ -397,7 +398,7 @@ def _uses(text: str, captures: Captures, names: set[int], builtin: frozenset[str
 
 
 def _referred(breaks: Offsets, table: Offsets, uses: list[tuple[int, str, str]]) -> Columns:
-    """The references, each once for a line."""
+    """The references, each at most once per line."""
     if not uses:
         return ((), (), (), ())
     starts, names, kinds = zip(*uses, strict=True)
@@ -407,8 +408,8 @@ def _referred(breaks: Offsets, table: Offsets, uses: list[tuple[int, str, str]])
 
 
 def _within(table: Offsets, at: Offsets) -> Offsets:
-    """Index of the innermost definition around each of the bytes `at`, or -1; `table` has start, end and parent."""
-    # the last row is that of -1, which no place is behind
+    """Index of the innermost definition around each of the bytes `at`, or -1. `table` has start, end and parent."""
+    # index -1 selects the sentinel, whose end is after every byte
     starts, _, ends, parents = np.concatenate([table, _LAST]).T
     within: Offsets = starts.searchsorted(at, side="right") - 1
     while (behind := (ends[within] <= at).nonzero()[0]).size:

@@ -1,4 +1,4 @@
-"""E-mail messages: a short head, the text, else the page, and the names of what is attached.
+"""Reads e-mail messages: a short head, the plain text (or else the HTML), and the names of attachments.
 
 Pages that a browser saves as one file (MHTML) are messages, too.
 """
@@ -21,32 +21,32 @@ from worker.parse.web import html
 
 _HEAD = ("Subject", "From", "To", "Cc", "Date")
 
-#: Characters of one line of the head: lists of hundreds of recipients say little.
+#: Maximum characters in one header line: lists of hundreds of recipients say little.
 _LONGEST_HEADER = 1000
-#: Names of attachments that are listed.
+#: Maximum attachment names that are listed.
 _MOST_ATTACHMENTS = 100
 
 
-#: The markup of a text and the text, as they are shown one below the other.
+#: Pairs of markup and text, in the order shown.
 _Shown = list[tuple[str, str]]
-#: Parts that are text and not to be read.
+#: Text types that are not read.
 _NO_TEXT = {"text/css", "text/javascript"}
 
 
 class _Readable(Compat32):
-    """Headers that hold bytes beyond ASCII, which a standard of its own allows, are text like others.
+    """Treats headers with raw non-ASCII bytes, which a separate standard allows, as text.
 
-    The compatible policy, as the newer one's parser of addresses fails on some that are in use.
+    Uses the compatible policy, as the newer one's address parser fails on some addresses in use.
     """
 
-    def header_fetch_parse(self, name: str, value: str) -> str:  # noqa: ARG002 - as the base class has it
+    def header_fetch_parse(self, name: str, value: str) -> str:  # noqa: ARG002 - the base class's signature
         return _guessed(value.encode("utf-8", "surrogateescape"))
 
 
 def read(data: bytes, _limits: Limits) -> Document:
-    """The document of a message, its subject the title. Attachments are named, not read.
+    """The document of a message, with its subject as title. Attachments are named, not read.
 
-    Characters count in the text made here, not in the file.
+    Character offsets count in the text built here, not in the file.
     """
     message: Message = message_from_bytes(data.lstrip(b"\xef\xbb\xbf\r\n"), policy=_Readable())
     head = "\n".join([*_head(message), *_attachments(message)])
@@ -57,14 +57,14 @@ def read(data: bytes, _limits: Limits) -> Document:
 
 
 def _shown(part: Message) -> _Shown:
-    """What is read of a part, in order; of alternatives the first plain one, else the last page, which is the best."""
+    """The texts of a part, in order. Of alternatives: the first plain text, else the last HTML, which is the best."""
     inner = [shown for each in _inner(part) if (shown := _shown(each))]
     if inner and part.get_content_type() == "multipart/alternative":
-        # the same again for a calendar may be there, too
+        # a calendar alternative may repeat the content
         kinds = {shown[0][0]: shown for shown in inner if shown[0][0] != "lines"}
         return next((shown for shown in inner if shown[0][0] == "lines"), kinds.get("markdown", inner[-1]))
     if part.get_content_type() == "message/rfc822":
-        # forwarded, or sent back: who wrote it and about what is not said elsewhere
+        # a forwarded or returned message: its sender and subject appear nowhere else
         inner = [[("lines", "\n".join(_head(each))) for each in _inner(part) if any(_head(each))], *inner]
     return [*chain.from_iterable(inner), *_own(part)]
 
@@ -83,7 +83,7 @@ def _own(part: Message) -> _Shown:
 
 
 def _inner(part: Message) -> list[Message]:
-    """The parts of a part; an attached message is not gone into."""
+    """The parts of a part. Attached messages are not opened."""
     inner = part.get_payload() if part.is_multipart() and not _is_attached(part) else []
     return [each for each in inner if isinstance(each, Message)]
 
@@ -100,7 +100,7 @@ def _header(message: Message, name: str) -> str:
 
 
 def _unfolded(raw: str) -> str:
-    """A header's text on one line; words in encodings that nobody knows stay encoded."""
+    """A header's text on one line. Words in unknown encodings stay encoded."""
     try:
         parts = decode_header(raw)
     except HeaderParseError:
@@ -113,7 +113,7 @@ def _word(part: str | bytes, charset: str | None) -> str:
         return part
     try:
         if charset is None:
-            # what stands between encoded words comes in Python's own spelling
+            # text between encoded words arrives in Python's raw-unicode-escape
             return part.decode("raw-unicode-escape")
         return decoded(part, charset) or part.decode(charset, "replace")
     except (LookupError, UnicodeDecodeError):
@@ -121,7 +121,7 @@ def _word(part: str | bytes, charset: str | None) -> str:
 
 
 def _guessed(text: bytes) -> str:
-    """Text of a header that names no encoding."""
+    """Decode header text that names no encoding."""
     try:
         return text.decode()
     except UnicodeDecodeError:
@@ -136,7 +136,7 @@ def _attachments(message: Message) -> Iterator[str]:
 
 
 def _name(part: Message) -> str:
-    """The name of what is attached; that of a message is its subject."""
+    """The name of an attachment; for a message it is the subject."""
     within = part.get_payload() if part.get_content_type() == "message/rfc822" else []
     subjects = [_header(each, "Subject") for each in within if isinstance(each, Message)]
     return _unfolded(str(part.get_filename() or "")) or " ".join(subjects) or "(unnamed)"
@@ -150,13 +150,13 @@ def _attached(part: Message) -> Iterator[Message]:
 
 
 def _is_attached(part: Message) -> bool:
-    """Whether a part is a file of its own; what only holds other parts is none, whatever it says."""
+    """Whether a part is a file of its own. A part that only holds other parts never is, whatever its headers say."""
     is_file = bool(part.get_filename()) or part.get_content_disposition() == "attachment"
     return is_file and part.get_content_maintype() != "multipart"
 
 
 def _text(part: Message) -> str:
-    """A part's text in the encoding it names; in the likeliest one if there is no such."""
+    """A part's text in the encoding it names, or in the likeliest one if that is missing or unusable."""
     payload = part.get_payload(decode=True)
     if not isinstance(payload, bytes) or not payload.strip():
         return ""

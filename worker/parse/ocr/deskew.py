@@ -1,19 +1,19 @@
-"""How far lines of text in a picture lie askew: straight, they and the gaps between them differ the most."""
+"""Measures how far lines of text are tilted: when level, rows of text and gaps differ the most."""
 
 from __future__ import annotations
 
 from typing import Any
 
-#: Pixels along the longer side of the copy that is looked at.
+#: Pixels along the longer side of the copy that is measured.
 _SIDE = 500
-#: Degrees that are tried either way, and those that Tesseract reads as they are.
+#: Degrees tried in either direction, and the least tilt that is corrected: Tesseract reads smaller ones as they are.
 _MOST, _LEAST = 20, 2
-#: So many times as marked must lines be when turned; below it a photo would be read twice.
+#: Factor by which turning must increase the line contrast. With a lower one, photos would be read twice.
 _MARKED = 1.2
 
 
 def skew(grey: Any) -> float:
-    """Degrees, anticlockwise, by which to turn a picture in shades of grey so that its lines are straight; 0: it is."""
+    """Degrees, anticlockwise, to turn a greyscale picture by so that its lines are level; 0 if they are."""
     from PIL import Image, ImageOps
 
     small = grey.copy()
@@ -29,7 +29,7 @@ def skew(grey: Any) -> float:
 
 
 def turned(grey: Any, angle: float, *, expand: bool = False) -> Any:
-    """The picture turned on ground of its own shade."""
+    """The picture, turned, with the new corners filled in its median shade."""
     from PIL import Image, ImageStat
 
     ground = ImageStat.Stat(grey).median[0]
@@ -37,7 +37,7 @@ def turned(grey: Any, angle: float, *, expand: bool = False) -> Any:
 
 
 def _ripple(grey: Any) -> float:
-    """How much neighbouring rows differ, or columns, where text runs upwards."""
+    """How much neighbouring rows differ, or columns if the text runs vertically."""
     from PIL import Image, ImageChops, ImageStat
 
     def differing(size: tuple[int, int], x: int, y: int) -> float:

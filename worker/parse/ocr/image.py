@@ -1,4 +1,4 @@
-"""Text in pictures, by Tesseract where that is installed."""
+"""Reads text in pictures, with Tesseract if it is installed."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from worker.parse.limits import BUSY, Limits, too_large
 from worker.parse.ocr.deskew import skew, turned
 from worker.parse.text.markdown_blocks import laid_out
 
-#: A picture is refused by the size it declares, before its pixels are made: one byte each, and more while converting.
+#: Pictures are refused by their declared size, before decoding: a pixel takes one byte, and more while converting.
 _MAX_PIXELS = 60_000_000
-#: Tesseract takes no picture with a longer side.
+#: Tesseract's limit for the longer side of a picture.
 _MAX_SIDE = 32_767
-#: A smaller picture is most likely of a screen, whose letters are half as high as those of a scan.
+#: A smaller picture is most likely a screenshot, whose letters are half as high as those of a scan.
 _SMALL_PIXELS = 1_000_000
 _ENLARGED = 2
-#: Files whose frames are pages; those of other kinds are moments of a film, and the first will do.
+#: Formats whose frames are pages. In other formats frames are animation, and only the first is read.
 _PAGED = ("TIFF",)
-#: Half of what a shade or an opacity can be.
+#: Half of the range of a shade or an opacity.
 _MIDDLE = 128
-#: Layouts as Tesseract numbers them: what it finds, turned as it stands or, with the data for that, upright.
+#: Tesseract's page segmentation modes: automatic, and automatic with orientation detection, which needs its own data.
 _AS_IT_STANDS, _UPRIGHT = "--psm 3", "--psm 1"
-#: Share of the letters read askew that the straightened picture must have: fewer of them are wrong there.
+#: The straightened picture is used if it yields at least this share of the letters: fewer of them are wrong there.
 _MOST_OF_IT = 0.8
-#: Said of pictures without text.
+#: Message for pictures without text.
 NOTHING = "Tesseract finds no text in the picture; if it shows some, save it larger, upright and with more contrast."
 
 
@@ -42,7 +42,7 @@ def read(data: bytes, limits: Limits) -> Document:
         raise FileError(Reason.NEEDS_OCR)
     from PIL import Image
 
-    Image.MAX_IMAGE_PIXELS = None  # the bound is our own
+    Image.MAX_IMAGE_PIXELS = None  # `_check_size` sets the limit
     with Image.open(BytesIO(data)) as image:
         frames = getattr(image, "n_frames", 1) if image.format in _PAGED else 1
         limits.check_pages(frames)
@@ -56,7 +56,7 @@ def read(data: bytes, limits: Limits) -> Document:
 
 
 def spent() -> float:
-    """Seconds of processor time that the programs this process started and saw the end of have taken."""
+    """Processor time in seconds of all child processes that have ended."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
@@ -78,7 +78,7 @@ def _check_size(image: Any) -> None:
 
 
 def _prepared(image: Any) -> Any:
-    """The picture in shades of grey, upright as its camera says, on a ground that its text stands out from."""
+    """The picture in greyscale, upright by its EXIF data, on a background that contrasts with its text."""
     from PIL import Image, ImageOps
 
     upright = ImageOps.exif_transpose(image)
@@ -89,7 +89,7 @@ def _prepared(image: Any) -> Any:
 
 
 def _opaque(image: Any) -> Any:
-    """What is drawn on nothing, on white; on black if it is light itself."""
+    """A picture with transparency put on white, or on black if its content is light."""
     from PIL import Image, ImageStat
 
     grey, drawn = image.convert("LA").split()
@@ -102,9 +102,9 @@ def _opaque(image: Any) -> Any:
 
 
 def recognise(image: Any, until: float, limits: Limits) -> str:
-    """What Tesseract reads in a picture, whichever way it is turned; one that lies askew is read straightened, too.
+    """The text that Tesseract reads in a picture, in any orientation. A tilted picture is read straightened as well.
 
-    Raises `FileError`: `too_large` if it is not done when `until` is `spent`, `needs_ocr` without its data.
+    Raises `FileError`: `too_large` if `spent` reaches `until` first, `needs_ocr` if Tesseract lacks language data.
     """
     text = _recognised(image, until, limits)
     angle = skew(image)
@@ -129,18 +129,18 @@ def _recognised(image: Any, until: float, limits: Limits) -> str:
     try:
         text: str = pytesseract.image_to_string(image, language, layout, timeout=BUSY * seconds)
     except pytesseract.TesseractError as error:
-        # the bound on this process's own time holds for each program that it starts
+        # this process's limit on processor time applies to each program it starts
         if error.status != -signal.SIGXCPU:
             raise
         raise late from None
-    except RuntimeError:  # pytesseract's way to tell a time-out
+    except RuntimeError:  # pytesseract's error for a time-out
         raise late from None
     return text.strip()
 
 
 @cache
 def _data(wanted: str) -> tuple[str, str]:
-    """The languages, and the layout that Tesseract has the data for. Raises `FileError` (`needs_ocr`)."""
+    """The languages, and the best layout that Tesseract has data for. Raises `FileError` (`needs_ocr`)."""
     import pytesseract
 
     there = set(pytesseract.get_languages())

@@ -1,4 +1,4 @@
-"""Pages of a PDF that are pictures, some with a line that a program has printed on them: a court's, a scanner's."""
+"""Detects PDF pages that are pictures, some with a line stamped on them by a court's program or a scanner."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from itertools import islice
 import pypdfium2
 from pypdfium2 import raw
 
-#: Forms within forms in which pictures and text are looked for, and what is looked at of a page: some have millions.
+#: Maximum levels of nested forms searched, and maximum objects examined on a page: some pages have millions.
 _DEPTH, _MOST = 3, 20_000
-#: Characters that may be printed on a scan, and the share of it that is picture at least.
+#: Maximum characters in a stamp on a scan, and the smallest share of its page that pictures cover.
 _STAMP, _COVERED = 200, 0.5
 _NUMBER = re.compile(r"\d+")
 
 
 def is_scan(page: pypdfium2.PdfPage, text: str) -> bool:
-    """Whether a page with this text shows what only its pictures hold; one that was read before has that as text."""
+    """Whether only a page's pictures hold its content. Invisible text means that it went through OCR already."""
     if len(text) > _STAMP:
         return False
     if not text:
@@ -26,14 +26,14 @@ def is_scan(page: pypdfium2.PdfPage, text: str) -> bool:
 
 
 def bare(page: pypdfium2.PdfPage) -> pypdfium2.PdfPage:
-    """The page without its text, which it has lost."""
+    """Remove the text objects of the page and return it."""
     for text in list(_objects(page, raw.FPDF_PAGEOBJ_TEXT)):
         page.remove_obj(text)
     return page
 
 
 def are_stamps(texts: Collection[str]) -> bool:
-    """Whether texts, one a page, say nothing of what is on their pages: they are the same on all but for numbers."""
+    """Whether texts, one per page, are mere stamps: the same on all pages except for numbers."""
     return len(texts) > 1 and all(texts) and len({_NUMBER.sub("", text) for text in texts}) == 1
 
 
@@ -46,13 +46,13 @@ def _is_invisible(text: pypdfium2.PdfObject) -> bool:
 
 
 def _covered(page: pypdfium2.PdfPage) -> float:
-    """The share of a page that its pictures take, more than 1 where they lie on one another."""
+    """The share of a page that its pictures cover; more than 1 if they overlap."""
     width, height = page.get_size()
     return sum(map(_area, _objects(page, raw.FPDF_PAGEOBJ_IMAGE)), 0.0) / max(1.0, float(width * height))
 
 
 def _area(picture: pypdfium2.PdfObject) -> float:
-    while picture.container is not None:  # within a form bounds are the form's own
+    while picture.container is not None:  # inside a form, bounds are relative to the form
         picture = picture.container
     left, bottom, right, top = picture.get_bounds()
     return float((right - left) * (top - bottom))

@@ -1,4 +1,4 @@
-"""Word documents of before 2007, by the first converter that the machine has."""
+"""Reads Word documents from before 2007 with the converters that this machine has."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ MISSING = (
 )
 #: The office suite reserves far more address space than it uses.
 _OFFICE_SPACE = 4
-#: antiword ends by a segmentation fault now and then, and reads the same file the next time.
+#: Attempts per converter: antiword sometimes crashes with a segmentation fault, and reads the same file later.
 _ATTEMPTS = 8
-#: Bytes that a character takes at most.
+#: Maximum bytes per character.
 _CHARACTER = 4
-#: Bytes that any file of a converter may have: the office suite writes its own settings, too.
+#: Minimum for a converter's file size limit, in bytes: the office suite also writes its own settings.
 _LEAST_OUTPUT = 64 << 20
 
 
@@ -41,7 +41,7 @@ def read(data: bytes, limits: Limits) -> Document:
         raise FileError(Reason.UNSUPPORTED_TYPE, MISSING)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "file.doc"
-        # one may fail where the next does not
+        # one converter may fail where the next succeeds
         texts = (_text_by(program, data, path, limits) for program in programs)
         text = next((text for text in texts if text is not None), None)
     if text is None:
@@ -56,7 +56,7 @@ def _text_by(program: str, data: bytes, path: Path, limits: Limits) -> str | Non
 
 
 def _converted(program: str, path: Path, limits: Limits) -> str | None:
-    """The text, None if the program fails."""
+    """The text; None if the program fails."""
     output = path.with_suffix(".txt")
     until = time.monotonic() + limits.seconds
     for _ in range(_ATTEMPTS):
@@ -69,7 +69,7 @@ def _converted(program: str, path: Path, limits: Limits) -> str | None:
 
 
 def _run(program: str, path: Path, output: Path, limits: Limits, until: float) -> int:
-    """The code that the program ends with, minus the signal that ended it."""
+    """The program's exit code, or minus the signal that ended it."""
     command = _COMMANDS.get(program, _OFFICE)
     with output.open("wb") as stream:
         process = subprocess.Popen(
@@ -78,7 +78,7 @@ def _run(program: str, path: Path, output: Path, limits: Limits, until: float) -
             # the office suite writes the file itself, under the same name
             stdout=subprocess.DEVNULL if command is _OFFICE else stream,
             stderr=subprocess.DEVNULL,
-            # the office suite's launcher leaves a child behind when it is ended alone
+            # killed alone, the office suite's launcher leaves a child behind
             process_group=0,
             preexec_fn=lambda: _bound(limits, is_office=command is _OFFICE),  # noqa: PLW1509 - this process has one thread
         )
@@ -91,9 +91,10 @@ def _run(program: str, path: Path, output: Path, limits: Limits, until: float) -
 
 @contextmanager
 def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Has a process end with its group when the block does, and also when this process is killed meanwhile.
+    """Kill a process and its group when the block ends, or when this process is killed.
 
-    Then a guard's input ends, whose group is another, as nothing else of this process's children would tell.
+    In the latter case the input of a guard process ends. The guard is in another group, and its input is the only
+    signal: nothing else tells this process's children.
     """
     try:
         with subprocess.Popen([*_GUARD, str(process.pid)], stdin=subprocess.PIPE, process_group=0) as guard:
@@ -101,7 +102,7 @@ def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
             guard.kill()
     finally:
         if process.returncode is None:
-            # of processes that have ended already, systems say one or the other
+            # systems raise one or the other for processes that have ended
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -121,12 +122,12 @@ def _bound(limits: Limits, *, is_office: bool) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (_OFFICE_SPACE * limits.memory_bytes, resource.RLIM_INFINITY))
 
 
-#: What fields are told to show, which catdoc writes in front of what they show.
+#: Field instructions, which catdoc writes in front of the field's visible text.
 _FIELD = re.compile(
     r'HYPERLINK(?: +\\[a-z])* +"[^"\n]*"(?: +\\[a-z](?: +"[^"\n]*")?)* ?|(?:PAGE)?REF +_\w+(?: +\\[a-z*])* ?'
     r'|TOC(?: +\\[a-z](?: +"[^"\n]*")?)+ ?|(?:PAGE|NUMPAGES|SEQ +\w+)(?: +\\\* +\w+)+ ?'
 )
-#: Kills the group named when there is nothing more to read.
+#: Kills the given process group when its input ends.
 _GUARD = ("sh", "-c", 'read -r _; kill -s KILL -- "-$0"')
 _COMMANDS = {
     "antiword": ("-m", "UTF-8.txt", "-w", "0", "{file}"),

@@ -1,6 +1,6 @@
-"""Word documents by python-docx: body in document order, headings, lists and tables as Markdown.
+"""Reads Word documents with python-docx: the body in order, with headings, lists and tables as Markdown.
 
-Comments and charts follow the paragraph or table they belong to; footnotes, headers and footers are last.
+Comments and charts follow the paragraph or table they belong to. Footnotes, headers and footers come last.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from worker.parse.text.markdown import title_of
 from worker.parse.text.markdown_blocks import code, comment, edges, heading, item, joined, paragraph, table
 
 _HEADING = re.compile(r"heading (\d)$", re.IGNORECASE)
-#: Styles of code, of Word and of what makes documents of pages and Markdown.
+#: Styles of code, in Word and in converters from HTML and Markdown.
 _CODE = re.compile(r"(?:source )?code(?: ?block)?|html preformatted|preformatted(?: text)?", re.IGNORECASE)
 _LIST = re.compile(r"list\b(?:.*? (\d)$)?", re.IGNORECASE)
-#: Parts that hold text beside the body.
+#: Parts that hold text outside the body.
 _NOTES = ("/footnotes", "/endnotes")
 _EDGES = ("header", "footer")
-#: Notes that are only the line above the notes.
+#: Notes that are only the separator line above the notes.
 _SEPARATORS = ("separator", "continuationSeparator", "continuationNotice")
 
 _P, _TBL, _TR, _TC = qn("w:p"), qn("w:tbl"), qn("w:tr"), qn("w:tc")
@@ -38,21 +38,21 @@ _HYPHEN, _PROPERTIES, _VALUE = qn("w:noBreakHyphen"), qn("w:pPr"), qn("w:val")
 _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _FORMULA, _FORMULAS = f"{_MATH}oMath", f"{_MATH}oMathPara"
 _BLOCKS = (_P, _TBL, _FORMULAS)
-#: Columns that Word's tables have at most.
+#: Maximum columns of a table in Word.
 _MAX_COLUMNS = 63
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
-#: What is drawn otherwise as well, and what tracked changes took away from its place.
+#: Properties, fallbacks of drawn content, and text that tracked changes moved away or deleted.
 _LEFT_OUT = (_PROPERTIES, _FALLBACK, qn("w:moveFrom"), qn("w:del"))
 _COMMENTED, _ID = qn("w:commentReference"), qn("w:id")
 Styles = dict[str, Any]
 
-#: What stands around blocks, rows and cells without being one.
+#: Elements that wrap blocks, rows and cells.
 _WRAPPERS = frozenset(qn(f"w:{name}") for name in ("sdt", "sdtContent", "customXml", "ins", "moveTo", "smartTag"))
 _MARKS = {_TAB: "\t", qn("w:ptab"): "\t", _BR: "\n", _CR: "\n", _HYPHEN: "-"}
 
 
 def read(data: bytes, limits: Limits) -> Document:
-    """The document as Markdown. Raises `FileError` as `package.opened` does."""
+    """The document as Markdown. Raises `FileError` as `zip_container.opened` does."""
     opened(data, limits, declarations=False).close()
     document = docx.Document(BytesIO(data))
     styles = _styles(document)
@@ -76,18 +76,18 @@ def _blocks(document: Any, styles: Styles, limits: Limits) -> Iterator[str]:
 
 
 def _parts(part: Any, *kinds: str) -> Iterator[Any]:
-    """Roots of the parts that a part refers to as one of the kinds."""
+    """Roots of the parts that a part refers to with a relation of one of the kinds."""
     for relation in part.rels.values():
         if not relation.is_external and relation.reltype.endswith(kinds):
             yield parse_xml(relation.target_part.blob)
 
 
-#: Elements that refer to what is drawn, and what its part is called.
+#: Elements that refer to a drawing, and the kind of its part.
 _DRAWN = ((drawing.CHART, "/chart"), (drawing.CHART_EX, "/chartEx"), (drawing.DIAGRAM, "/diagramData"))
 
 
 def _beside(part: Any) -> dict[tuple[str, str | None], Any]:
-    """Comments, charts and diagrams by the tag and the id that refer to them."""
+    """Comments, charts and diagrams, by the tag and the id that refer to them."""
     comments = chain.from_iterable(_parts(part, "/comments"))
     found: dict[tuple[str, str | None], Any] = {(_COMMENTED, one.get(_ID)): one for one in comments}
     for name, relation in part.rels.items():
@@ -98,7 +98,7 @@ def _beside(part: Any) -> dict[tuple[str, str | None], Any]:
 
 
 def _belonging(block: Any, beside: dict[tuple[str, str | None], Any], limits: Limits) -> Iterator[str]:
-    """What a block refers to, each once: what is drawn in two ways refers twice."""
+    """What a block refers to, each once: a drawing with a fallback is referred to twice."""
     for mark in block.iter(_COMMENTED, *drawing.REFERENCES):
         found = beside.pop((mark.tag, mark.get(drawing.REFERENCES.get(mark.tag, _ID))), None)
         if mark.tag != _COMMENTED and found:
@@ -108,12 +108,12 @@ def _belonging(block: Any, beside: dict[tuple[str, str | None], Any], limits: Li
 
 
 def _styles(document: Any) -> Styles:
-    """Definitions of styles by id: python-docx's own objects of them would take longer than all the rest."""
+    """Style definitions by id: building python-docx's own style objects would take longer than the rest."""
     return {style.get(qn("w:styleId")): style for style in document.styles.element.iterchildren(qn("w:style"))}
 
 
 def _kind(style: Any) -> tuple[str, int]:
-    """("heading", level), ("list", depth), ("code", 0) or ("text", 0); built-in names are English in every language."""
+    """("heading", level), ("list", depth), ("code", 0) or ("text", 0). Built-in names are English in every language."""
     named = style.find(qn("w:name")) if style is not None else None
     name = named.get(_VALUE, "") if named is not None else ""
     found = _HEADING.match(name)
@@ -139,7 +139,7 @@ def _block(block: Any, styles: Styles, limits: Limits) -> str:
 
 
 def _within(element: Any, tags: tuple[str, ...]) -> Iterator[Any]:
-    """Children with one of the tags, also inside what only wraps them."""
+    """Children with one of the tags, also inside wrappers."""
     for child in element.iterchildren():
         if child.tag in tags:
             yield child
@@ -168,7 +168,7 @@ def _paragraph(element: Any, styles: Styles) -> str:
 
 
 def _text(element: Any) -> str:
-    """Text of a paragraph, with that of boxes anchored in it."""
+    """Text of a paragraph, including that of boxes anchored in it."""
     parts: list[str] = []
     for child in element.iterchildren():
         if child.tag == _T:
@@ -186,13 +186,13 @@ def _table(element: Any, styles: Styles, limits: Limits) -> str:
     rows = list(_within(element, (_TR,)))
     cells = list(_within(rows[0], (_TC,))) if len(rows) == 1 else []
     if len(cells) == 1:
-        # a frame around text, not a table
+        # a frame around text rather than a table
         return joined(_content(cells[0], styles, limits), limits)
     return table(map(_cells, rows), limits)
 
 
 def _cells(row: Any) -> list[str]:
-    """The cells of a row, each in its column: what is over several leaves the others empty."""
+    """The cells of a row, one per column. A cell that spans several columns leaves the others empty."""
     texts = [""] * _columns(row.find(f"{qn('w:trPr')}/{qn('w:gridBefore')}"), 0)
     for cell in _within(row, (_TC,)):
         texts += [_text(cell), *[""] * (_columns(cell.find(f"{qn('w:tcPr')}/{qn('w:gridSpan')}"), 1) - 1)]

@@ -1,7 +1,6 @@
-"""What charts and diagrams of Office Open XML say (ECMA-376, part 1, 21.2 and 21.4), from their own parts.
+"""Extracts the text of Office Open XML charts and diagrams (ECMA-376, part 1, 21.2 and 21.4) from their parts.
 
-Charts of newer kinds (waterfalls, funnels, trees) have an XML of their own ([MS-ODRAWXML], 2.24.3); formulas are those
-of part 1, 22.1.
+Newer chart types (waterfalls, funnels, trees) have their own XML ([MS-ODRAWXML], 2.24.3). Formulas follow part 1, 22.1.
 """
 
 from __future__ import annotations
@@ -21,27 +20,27 @@ _CHART_EX = "{http://schemas.microsoft.com/office/drawing/2014/chartex}"
 _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
 
-#: Elements that refer to a chart by `r:id`, or to a diagram by `r:dm`, and the attributes.
+#: Elements that refer to a chart by `r:id` or to a diagram by `r:dm`, and the attributes.
 CHART, CHART_EX, DIAGRAM = f"{_CHART}chart", f"{_CHART_EX}chart", f"{_DIAGRAM}relIds"
 _RELATIONS = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 REFERENCES = {CHART: f"{_RELATIONS}id", CHART_EX: f"{_RELATIONS}id", DIAGRAM: f"{_RELATIONS}dm"}
 
-#: A chart of more points is a picture of data that nobody reads point by point.
+#: Charts with more points are left without a table, as nobody reads them point by point.
 _MAX_POINTS = 200
-#: Points of a diagram that stand in one another.
+#: Maximum levels of nested points in a diagram.
 _MAX_DEPTH = 50
 _CONTENT = (None, "node", "asst")
-#: What stands between the parts of a formula.
+#: Operators between the parts of a formula.
 _SIGNS = {f"{_MATH}{name}": sign for name, sign in (("den", "/"), ("sup", "^"), ("sub", "_"))}
 
 
 def read(tag: str, part: bytes, limits: Limits) -> Iterator[str]:
-    """Blocks of what an element of the tag refers to."""
+    """Blocks of the part that an element with this tag refers to."""
     yield from diagram(part) if tag == DIAGRAM else chart(part, limits)
 
 
 def chart(part: bytes, limits: Limits, *, values: bool = True) -> Iterator[str]:
-    """Blocks of a chart: titles and names of its series; with `values`, a table of them all if they are few."""
+    """Blocks of a chart: titles and series names. With `values`, a table of all its points if they are few."""
     root = fromstring(part)
     if root.tag.startswith(_CHART_EX):
         yield from _chart_ex(root, limits, values=values)
@@ -67,7 +66,7 @@ def _chart_ex(root: Element, limits: Limits, *, values: bool) -> Iterator[str]:
 
 
 def _rows_ex(data: Element) -> Iterator[list[str]]:
-    """A row for each point, its names first and the outermost first of these."""
+    """A row for each point: its names, the outermost first, then its values."""
     levels = [*data.iterfind(f"{_CHART_EX}strDim/{_CHART_EX}lvl")][::-1]
     levels += data.iterfind(f"{_CHART_EX}numDim/{_CHART_EX}lvl")
     columns = [{_number(point.get("idx")): _shown((point.text or "").strip()) for point in level} for level in levels]
@@ -76,7 +75,7 @@ def _rows_ex(data: Element) -> Iterator[list[str]]:
 
 
 def formula(element: Element) -> str:
-    """A formula in one line."""
+    """A formula on one line."""
     parts = [element.text or ""] if element.tag == f"{_MATH}t" else []
     for child in element:
         text = formula(child)
@@ -85,7 +84,7 @@ def formula(element: Element) -> str:
 
 
 def diagram(part: bytes) -> Iterator[str]:
-    """Blocks of a diagram: a list of its points, those below another indented."""
+    """Blocks of a diagram: a list of its points, with children indented."""
     root = fromstring(part)
     points = {point.get("modelId"): point for point in root.iter(f"{_DIAGRAM}pt")}
     below: dict[str | None, list[tuple[int, str | None]]] = {}
@@ -96,7 +95,7 @@ def diagram(part: bytes) -> Iterator[str]:
     open_ = [(name, 0) for name in reversed(roots)]
     while open_:
         name, depth = open_.pop()
-        # each once, as a damaged diagram may go in circles
+        # each once, as a damaged diagram may contain cycles
         point = points.pop(name, None)
         if point is None or depth > _MAX_DEPTH:
             continue
@@ -107,12 +106,12 @@ def diagram(part: bytes) -> Iterator[str]:
 
 
 def written(element: Element) -> str:
-    """The text of a drawing's element, its paragraphs parted by blanks."""
+    """The text of a drawing's element, with its paragraphs separated by blanks."""
     return " ".join("".join(text.text or "" for text in p.iter(f"{_MAIN}t")) for p in element.iter(f"{_MAIN}p"))
 
 
 def _rows(series: list[Element], names: list[str]) -> Iterator[list[str]]:
-    """A row for each category or x, a column for each series."""
+    """A row for each category or x value, a column for each series."""
     categories = [_points(one, "cat", "xVal") for one in series]
     values = [_points(one, "val", "yVal") for one in series]
     yield ["", *names]
@@ -124,7 +123,7 @@ def _rows(series: list[Element], names: list[str]) -> Iterator[list[str]]:
 
 
 def _points(series: Element, *tags: str) -> dict[int, str]:
-    """Texts of a series by their number; those of several levels are one, the outermost first."""
+    """Texts of a series by point number. Those of several levels are joined, the outermost first."""
     found: dict[int, str] = {}
     for point in chain.from_iterable(_named(series, tag) for tag in tags):
         at, value = _number(point.get("idx")), _shown(point.findtext(f"{_CHART}v", "").strip())
@@ -136,12 +135,12 @@ def _named(series: Element, tag: str) -> Iterable[Element]:
     holder = series.find(f"{_CHART}{tag}")
     if holder is None:
         return ()
-    # a name may stand there without a table that it is taken from
+    # a name may be given directly, without a reference to cells
     return holder.iter(f"{_CHART}pt") if holder.find(f"{_CHART}v") is None else (holder,)
 
 
 def _shown(value: str) -> str:
-    """Numbers without what binary fractions leave behind."""
+    """Format numbers without binary rounding artefacts."""
     try:
         return f"{float(value):.15g}" if "." in value else value
     except ValueError:

@@ -1,6 +1,6 @@
-"""OpenDocument texts, presentations and spreadsheets, read from their XML (OASIS OpenDocument 1.3, part 3).
+"""Reads OpenDocument texts, presentations and spreadsheets from their XML (OASIS OpenDocument 1.3, part 3).
 
-Comments follow the paragraph, list or table they belong to; what stands at the pages' edges is last.
+Comments follow the paragraph, list or table they belong to. Page headers and footers come last.
 """
 
 from __future__ import annotations
@@ -43,31 +43,32 @@ _DUBLIN = "{http://purl.org/dc/elements/1.1/}"
 _HREF = "{http://www.w3.org/1999/xlink}href"
 
 _REMARK, _DIAGRAM = f"{_OFFICE}annotation", f"{_CHART}chart"
-#: Not of the text: what stands beside it, what was deleted, the fields of forms, and a name that every sheet puts in.
+#: Not part of the text: comments and charts, which are handled separately, deleted text, form fields, and a name that
+#: every sheet inserts.
 _LEFT_OUT = {_REMARK, _DIAGRAM, f"{_OFFICE}forms"}
 _LEFT_OUT |= {f"{_TEXT}{name}" for name in ("tracked-changes", "sequence-decls", "sheet-name")}
 _MARKS = {f"{_TEXT}tab": "\t", f"{_TEXT}line-break": "\n", f"{_DRAW}text-box": "\n"}
 _H, _P, _LIST, _GRID = f"{_TEXT}h", f"{_TEXT}p", f"{_TEXT}list", f"{_TABLE}table"
 _EDGES = {f"{_STYLE}{kind}{pages}": kind for kind in ("header", "footer") for pages in ("", "-left", "-first")}
-#: Of a table that is a spreadsheet's.
+#: Marks a table that belongs to a spreadsheet.
 _OF_SHEETS = f"{_TABLE}of-sheets"
-#: Of a paragraph of code, and the styles of such.
+#: Marks a paragraph of code, and the names of code styles.
 _IS_CODE = f"{_TEXT}is-code"
 _CODE = re.compile(r"Preformatted(?:_20_Text)?|Source_20_Code|Code", re.IGNORECASE)
 _NAME, _PARENT = f"{_STYLE}name", f"{_STYLE}parent-style-name"
 _MATH = "{http://www.w3.org/1998/Math/MathML}"
 _ROW, _CELL, _COVERED = f"{_TABLE}table-row", f"{_TABLE}table-cell", f"{_TABLE}covered-table-cell"
-#: Equal cells or rows side by side are written once, with their number, which a hostile file may choose freely.
+#: Maximum copies of equal adjacent cells or rows, which are stored once with a count: a hostile file may choose any.
 _MAX_REPEATED = 1000
 _MAX_SPACES = 100
-#: Cells of a spreadsheet along a side, at most.
+#: Maximum cells along one side of a spreadsheet.
 _MAX_CELLS = 1 << 20
-#: A chart of more rows is a picture of data that nobody reads point by point.
+#: Charts with more rows are left without a table, as nobody reads them point by point.
 _MAX_POINTS = 100
 
 
 def read(data: bytes, limits: Limits) -> Document:
-    """The document as Markdown; slides are pages. Raises `FileError` as `package.opened` does."""
+    """The document as Markdown, with slides as pages. Raises `FileError` as `zip_container.opened` does."""
     with opened(data, limits) as archive:
         names = set(archive.namelist())
         if "META-INF/manifest.xml" in names:
@@ -95,7 +96,7 @@ def read(data: bytes, limits: Limits) -> Document:
 
 
 def _mark_code(root: Element) -> None:
-    """Tell the paragraphs that are code, by a style or by that which it is made of."""
+    """Mark the paragraphs that are code, judged by their style or its parent style."""
     styles = {style.get(_NAME): style.get(_PARENT, "") for style in root.iter(f"{_STYLE}style")}
     for one in root.iter(_P):
         name = one.get(f"{_TEXT}style-name", "")
@@ -109,7 +110,7 @@ def _refuse_encrypted(manifest: bytes) -> None:
 
 
 def _graft(root: Element, archive: ZipFile, names: set[str]) -> None:
-    """Put charts and formulas, which have members of their own, where they are shown; each once."""
+    """Insert charts and formulas, which are separate members, where they are shown; each once."""
     for frame in root.iter(f"{_DRAW}object"):
         name = posixpath.normpath(f"{frame.get(_HREF, '')}/content.xml")
         if name in names:
@@ -119,7 +120,7 @@ def _graft(root: Element, archive: ZipFile, names: set[str]) -> None:
 
 
 def _formula(content: Element) -> Element:
-    """A formula as it was typed, else what is written in it."""
+    """A formula as its author typed it, else its text."""
     text = content.findtext(f".//{_MATH}annotation", "") or "".join(content.itertext())
     span = Element(f"{_TEXT}span")
     span.text = " ".join(text.split())
@@ -127,7 +128,7 @@ def _formula(content: Element) -> Element:
 
 
 def _edges(styles: Element | None) -> Iterator[str]:
-    """What stands at the edges of pages."""
+    """The headers and footers of pages."""
     texts: dict[str, list[str]] = {"header": [], "footer": []}
     for element in styles.iter() if styles is not None else ():
         if element.tag in _EDGES and element.get(f"{_STYLE}display") != "false":
@@ -137,7 +138,7 @@ def _edges(styles: Element | None) -> Iterator[str]:
 
 
 def _blocks(parent: Iterable[Element], limits: Limits) -> Iterator[str]:
-    """Blocks in document order, also from what only groups them."""
+    """Blocks in document order, also from inside grouping elements."""
     for element in parent:
         if element.tag in (_H, _P, _LIST, _GRID):
             yield from _block(element, limits)
@@ -162,7 +163,7 @@ def _block(element: Element, limits: Limits) -> Iterator[str]:
 
 
 def _beside(element: Element, limits: Limits) -> Iterator[str]:
-    """Comments and charts within a block; the values of a sheet's charts are those of its cells."""
+    """Comments and charts within a block. A sheet's charts are given without values, which its cells already hold."""
     is_sheet = element.tag == _GRID and _is_sheet(element)
     if is_sheet:
         yield from _remarks(element)
@@ -177,7 +178,7 @@ def _comment(element: Element, at: str = "") -> str:
 
 
 def _remarks(sheet: Element) -> Iterator[str]:
-    """Comments with the cells that they stand on."""
+    """Comments, with the cells they are attached to."""
     down = 1
     for row in _row_elements(sheet):
         across = 1
@@ -189,7 +190,7 @@ def _remarks(sheet: Element) -> Iterator[str]:
 
 
 def _letters(column: int) -> str:
-    """The name of a column that is counted from 1: A to Z, then AA."""
+    """The name of a column, counted from 1: A to Z, then AA."""
     name = ""
     while column:
         column, letter = divmod(column - 1, 26)
@@ -234,7 +235,7 @@ def _sheet(element: Element, limits: Limits) -> Iterator[str]:
         yield table(_rows(element), limits)
         return
     content = list(tables(_rows(element), limits))
-    # the tables of a text have made-up names, those of a spreadsheet are what people call them
+    # tables in a text have generated names, those of spreadsheets are chosen by people
     yield heading(1, element.get(f"{_TABLE}name", "") if content else "")
     yield from content
 
@@ -266,7 +267,7 @@ def _cell(element: Element) -> list[str]:
 
 
 def _text(element: Element) -> str:
-    """Text with what stands between and inside its spans; a note's text stands where it is referred to."""
+    """Text of an element, including the text between and inside its spans. A note's text appears at its reference."""
     if element.tag in _LEFT_OUT:
         return ""
     if element.tag == f"{_TEXT}s":

@@ -1,4 +1,4 @@
-"""Presentations by python-pptx: each slide's title as a heading, its text, tables, charts, and the speaker's notes."""
+"""Reads presentations with python-pptx: each slide's title as heading, text, tables, charts, speaker's notes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from worker.parse.office.zip_container import opened
 from worker.parse.text.markdown import title_of
 from worker.parse.text.markdown_blocks import comment, heading, item, joined, laid_out, paragraph, table
 
-#: Of a formula within text.
+#: A formula within text.
 _FORMULA = "{http://schemas.microsoft.com/office/drawing/2010/main}m"
 _COMPATIBLE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 
 
 def read(data: bytes, limits: Limits) -> Document:
-    """The slides as Markdown, each a page. Raises `FileError` as `package.opened` does."""
+    """The slides as Markdown, one page each. Raises `FileError` as `zip_container.opened` does."""
     opened(data, limits, declarations=False).close()
     presentation = Presentation(BytesIO(data))
     slides = presentation.slides
@@ -37,20 +37,20 @@ def read(data: bytes, limits: Limits) -> Document:
 
 
 def _parts(part: Any, kind: str) -> Iterator[Any]:
-    """Roots of the parts that a part refers to as of the kind."""
+    """Roots of the parts that a part refers to with a relation of the kind."""
     for relation in part.rels.values():
         if not relation.is_external and relation.reltype.endswith(kind):
             yield fromstring(relation.target_part.blob)
 
 
 def _people(part: Any) -> dict[str, str]:
-    """Names of those who comment by their ids."""
+    """Names of comment authors, by id."""
     authors = chain(*_parts(part, "/commentAuthors"), *_parts(part, "/authors"))
     return {author.get("id", ""): author.get("name", "") for author in authors}
 
 
 def _comments(slide: Any, people: dict[str, str]) -> Iterator[str]:
-    """Comments and what is replied to them, as programs write them since 2018 and wrote them before."""
+    """Comments and replies, in the formats used since 2018 and before."""
     for element in chain.from_iterable(root.iter() for root in _parts(slide.part, "/comments")):
         kind = element.tag.rpartition("}")[2]
         if kind in ("cm", "reply"):
@@ -75,7 +75,7 @@ def _slide(slide: Any, number: int, people: dict[str, str], limits: Limits) -> I
 
 
 def _choose(tree: Any) -> None:
-    """Put the first choice of what is drawn in several ways, such as text with formulas, where the library looks."""
+    """Unwrap the first of several alternative drawings, such as text with formulas, so that the library finds it."""
     for group in [tree, *tree.iter(qn("p:grpSp"))]:
         for several in group.findall(f"{_COMPATIBLE}AlternateContent"):
             at = group.index(several)
@@ -109,7 +109,7 @@ def _is_number(shape: Any) -> bool:
 
 
 def _drawn(shape: Any, limits: Limits) -> Iterator[str]:
-    """What a chart or a diagram says."""
+    """The text of a chart or a diagram."""
     for mark in shape.element.iter(*drawing.REFERENCES):
         relation = shape.part.rels.get(mark.get(drawing.REFERENCES[mark.tag]))
         if relation is not None and not relation.is_external:
@@ -117,7 +117,7 @@ def _drawn(shape: Any, limits: Limits) -> Iterator[str]:
 
 
 def _lines(frame: Any) -> Iterator[str]:
-    """Several paragraphs of one shape are a list, as slides show them."""
+    """Yield several paragraphs of one shape as a list, as slides show them."""
     paragraphs = [p for p in frame.paragraphs if p.text.strip()]
     for one in paragraphs:
         yield item(one.level, one.text) if len(paragraphs) > 1 else paragraph(one.text)

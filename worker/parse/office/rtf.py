@@ -1,6 +1,6 @@
-"""Rich text: its text by striprtf, without styles but for the levels of headings.
+"""Reads rich text with striprtf, without styles except the levels of headings.
 
-What the library leaves out is put where it does not: notes, texts in boxes, and what is printed at the edges of pages.
+Notes, text boxes, headers and footers are moved to places where the library does not drop them.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from worker.parse.text.markdown_blocks import edges, heading, paragraph
 
 _TITLE = re.compile(r"\{\\title\s+([^{}\\]{1,500})\}")
 _CODE_PAGE = re.compile(r"\\ansicpg(\d{1,5})")
-#: Code pages that Python has no number for; and what a document without any says instead.
+#: Code pages whose numbers Python does not know, and the control words of documents without a code page.
 _PAGES = {"10000": "mac_roman", "10001": "shift_jis", "10006": "mac_greek", "10007": "mac_cyrillic"}
 _PAGES |= {"10029": "mac_latin2", "10079": "mac_iceland", "10081": "mac_turkish"}
 _CHARACTERS = re.compile(r"\{\\rtf\d?\s*\\(mac|pca?)(?![a-z])")
 _OF_CHARACTERS = {"mac": "mac_roman", "pc": "cp437", "pca": "cp850"}
-#: Characters of a footnote with all that it looks like, of the list of fonts, or of a shape.
+#: Maximum characters in a group: a footnote with its formatting, the list of fonts, or a shape.
 _LONGEST_GROUP = 100_000
-#: Between words, and unknown to the library.
+#: A control word that separates words, unknown to the library.
 _BREAKS = {"column": "\n"}
-#: Encodings of the Macintosh's fonts, by the number that a font gives: the library names some that Python lacks.
+#: Encodings of Macintosh fonts, by charset number: for some of them the library's names are unknown to Python.
 _OF_FONTS = {
     78: "shift_jis",
     79: "big5",
@@ -40,30 +40,30 @@ _OF_FONTS |= {88: "cp874", 89: "mac_latin2"}
 _FONTS = re.compile(r"\{\s*\\fonttbl(?![a-z])")
 _FONT = re.compile(r"\\f(\d+)([^;]*);")
 _CHARSET = re.compile(r"\\fcharset(\d+)")
-#: The set of characters of a font that names none: that of the document.
+#: Charset number for a font that names none: the document's own.
 _DEFAULT = "1"
 _NOTE = re.compile(r"\{\s*(?:\\\*\s*)?\\footnote(?![a-z])")
-#: A shape, or several in a group; and the text in one.
+#: A shape or a group of shapes, and the text in one.
 _SHAPE = re.compile(r"\{\s*\\shp(?:grp)?(?![a-z])")
 _BOX = re.compile(r"\{\s*\\shptxt(?![a-z])")
-#: What is printed at the edges of pages: a group each for left, right and first pages. Signs for where one begins.
+#: Headers and footers, one group each for left, right and first pages; markers for where one and its text begin.
 _EDGE = re.compile(r"\{\s*\\(header|footer)[lrf]?(?![a-z])")
 _EDGES, _SAYS = "\x03", "\x04"
-#: What somebody has proposed to leave out. The bound on the words in front of it also bounds the memory `re` takes.
+#: Text proposed for deletion. The limit on the words in front of it also limits the memory that `re` takes.
 _DELETED = re.compile(r"\{(?:\\(?!deleted)[a-z]+-?\d* ?){0,1000}\\deleted(?![a-z0-9])")
-#: The level of a paragraph in the document's outline, which stands in front of its text; and a sign for it there.
+#: A paragraph's outline level, which precedes its text, and the marker for it there.
 _OUTLINE = re.compile(r"\\outlinelevel([0-8])(?!\d) ?")
 _HEADING = re.compile("\x01([0-8])\x02")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _WESTERN = "cp1252"
-#: Lines end anywhere and mean nothing, also within the bytes of a character.
+#: Line breaks may appear anywhere without meaning, even between the bytes of a character.
 _WITHIN_BYTES = re.compile(r"(?<=\\'[0-9a-fA-F]{2})[\r\n]+(?=\\')")
 #: Pictures and embedded objects, in hexadecimal digits: most of a file's bytes and none of its text.
 _BINARY = re.compile(rb"[0-9a-fA-F\s]{1000,}")
 
 
 def read(data: bytes, _limits: Limits) -> Document:
-    """The document of a rich text; `FileError` (`parse_failed`) if it is none. Characters count in the plain text."""
+    """The document of a rich text; `FileError` (`parse_failed`) if it is not one. Offsets count in the plain text."""
     from striprtf.striprtf import charset_map, rtf_to_text, specialchars
 
     charset_map.update(_OF_FONTS)
@@ -76,7 +76,7 @@ def read(data: bytes, _limits: Limits) -> Document:
     text: str = rtf_to_text(source, encoding=encoding, errors=_ERRORS if encoding == "utf-8" else "replace")
     named = _TITLE.search(source, 0, 65_536)
     title = named[1].strip() if named else None
-    # characters beyond 16 bits are written as two halves
+    # characters beyond 16 bits are written as surrogate pairs
     text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     text, *printed = text.split(_EDGES)
     text = "\n\n".join(filter(None, [text.strip("\n"), *_edges(printed)]))
@@ -92,13 +92,13 @@ def _edges(printed: Sequence[str]) -> Iterator[str]:
 
 
 def _marked(line: str) -> str:
-    """A line as Markdown."""
+    """Convert a line to Markdown."""
     level, plain = _HEADING.search(line), _HEADING.sub("", line)
     return f"\n{heading(int(level[1]) + 1, plain)}\n" if level and plain.strip() else paragraph(plain)
 
 
 def _with_charsets(source: str) -> str:
-    """The source with a set of characters for each font: where one has none, the library gives it the next one's."""
+    """Give every font an explicit charset: the library gives a font without one the charset of the next font."""
     fonts = _FONTS.search(source)
     end = _end_of_group(source, fonts.end()) if fonts else None
     if fonts is None or end is None:
@@ -109,12 +109,12 @@ def _with_charsets(source: str) -> str:
 
 
 def _with_notes(source: str) -> str:
-    """The source with its footnotes in brackets where they are referred to: the library leaves them out."""
+    """Put footnotes in brackets where they are referred to: the library leaves them out."""
     return _replaced(source, _NOTE, lambda note: f"{{ ({note.lstrip()})}}")
 
 
 def _with_boxes(source: str) -> str:
-    """The source with the texts of boxes in place of the shapes that hold them: the library leaves shapes out."""
+    """Replace shapes with the text of their boxes: the library leaves shapes out."""
     return _replaced(
         source, _SHAPE, lambda shape: "".join(f"{{\\par {box}\\par }}" for _, box, _ in _groups(shape, _BOX))
     )
@@ -125,14 +125,14 @@ def _without_deleted(source: str) -> str:
 
 
 def _with_edges_last(source: str) -> str:
-    """The source with the edges of pages behind its text, too: where they stand the library leaves them out."""
+    """Repeat headers and footers after the text: the library leaves them out where they are."""
     said = [f"{{{_EDGES}{edge[1]}{_SAYS} {text}}}" for edge, text, _ in _groups(source, _EDGE)]
     last = source.rfind("}")
     return f"{source[:last]}{''.join(said)}{source[last:]}" if said else source
 
 
 def _replaced(source: str, opening: re.Pattern[str], by: Callable[[str], str]) -> str:
-    """The source with something made of what they hold in place of groups; those within another one are its own."""
+    """Replace each outermost group that starts with `opening` by the result of `by` on its content."""
     parts, done = [], 0
     for found, inside, end in _groups(source, opening):
         if found.start() >= done:
@@ -142,7 +142,7 @@ def _replaced(source: str, opening: re.Pattern[str], by: Callable[[str], str]) -
 
 
 def _groups(source: str, opening: re.Pattern[str]) -> Iterator[tuple[re.Match[str], str, int]]:
-    """How each group begins, what it holds, and where it ends; one without an end is none."""
+    """The opening match, content and end of each group. A group that is never closed is skipped."""
     for found in opening.finditer(source):
         end = _end_of_group(source, found.end())
         if end is not None:
@@ -150,7 +150,7 @@ def _groups(source: str, opening: re.Pattern[str]) -> Iterator[tuple[re.Match[st
 
 
 def _end_of_group(source: str, at: int) -> int | None:
-    """Where the brace stands that closes the group which a character is in."""
+    """The position of the brace that closes the group around `at`; None if it is missing or too far away."""
     depth = 1
     for brace in _BRACE.finditer(source, at, at + _LONGEST_GROUP):
         depth += {"{": 1, "}": -1}.get(brace[0], 0)
@@ -160,12 +160,12 @@ def _end_of_group(source: str, at: int) -> int | None:
 
 
 def _without_code_page(source: str) -> tuple[str, str]:
-    """The source without the name of its code page, which the library takes for UTF-8 if it is not known, and that."""
+    """The source without its code page, and its encoding. The library takes unknown code pages for UTF-8."""
     found = _CODE_PAGE.search(source, 0, 4096)
     if found is None:
         said = _CHARACTERS.match(source)
         return source, _OF_CHARACTERS[said[1]] if said else _WESTERN
-    # another word in its place keeps apart what is around it
+    # another control word in its place keeps its neighbours apart
     return rf"{source[: found.start()]}\ansi{source[found.end() :]}", _encoding(found[1])
 
 
@@ -177,7 +177,7 @@ def _encoding(page: str) -> str:
 
 
 def _as_western(error: UnicodeError) -> tuple[str, int]:
-    """What is no UTF-8 though a document says so: its writer asked the system, and not its text."""
+    """Decode bytes that are not UTF-8 in a document that claims it: its writer used the system's code page."""
     if not isinstance(error, UnicodeDecodeError):
         raise error
     return error.object[error.start : error.end].decode(_WESTERN, "replace"), error.end

@@ -1,7 +1,7 @@
-"""Spreadsheets by openpyxl: each sheet a heading and a table of its values; formulas as their last results.
+"""Reads spreadsheets with openpyxl: each sheet as a heading and a table of its values, formulas as cached results.
 
-Comments and what is drawn on a sheet, which openpyxl does not read while it streams, follow its table; what is printed
-at the edges of pages is last.
+Comments and drawings follow their sheet's table; openpyxl does not read them in streaming mode. Page headers and
+footers come last.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from worker.parse.text.markdown_blocks import comment, edges, heading, joined, p
 _MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _SHEETS = "{http://schemas.openxmlformats.org/drawingml/2006/spreadsheetDrawing}"
 _ID = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
-#: What is printed at the edges of a sheet's pages, which its member says near its end: so many bytes at most.
+#: Headers and footers of a sheet's pages, which are within this many bytes of its member's end.
 _EDGE = re.compile(r"<(?:\w+:)?(?:odd|even|first)(Header|Footer)(?: [^<>]*)?>([^<]*)<")
 _NEAR_END = 1 << 16
-#: In there: where a part of the line begins, a sign for itself, and how it looks or what each page fills in.
+#: Codes in them: the start of a section of the line, an escaped ampersand, and formatting or fields.
 _CODE = re.compile(r'&(?:([LCR])|(&)|"[^"]*"|K(?:[0-9A-Fa-f]{6}|\d\d[+-]\d{3})|\d+|.?)', re.DOTALL)
 _THREADS = "{http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomments}"
 
 
 def read(data: bytes, limits: Limits) -> Document:
-    """The sheets as Markdown. Raises `FileError` as `package.opened` does."""
+    """The sheets as Markdown. Raises `FileError` as `zip_container.opened` does."""
     with opened(data, limits, declarations=False) as archive:
         book = _loaded(data)
         try:
@@ -53,7 +53,7 @@ def read(data: bytes, limits: Limits) -> Document:
 
 def _loaded(data: bytes) -> Any:
     reader = ExcelReader(BytesIO(data), read_only=True, data_only=True, keep_links=False)
-    # it fails on some sheets that hold nothing but a chart, and makes objects of the others that nobody asks for
+    # it fails on some chart sheets, and its result for the others is not used
     reader.read_chartsheet = lambda *_: None
     reader.read()
     return reader.wb
@@ -63,7 +63,7 @@ def _sheets(
     book: Any, archive: ZipFile, places: dict[str, str], people: dict[str, str], limits: Limits
 ) -> Iterator[str]:
     sheets = {sheet.title: sheet for sheet in book.worksheets}
-    # sheets of a chart only are not the book's
+    # sheets with only a chart are missing from `book`
     for title in [*places, *(title for title in sheets if title not in places)]:
         content = _content(sheets.get(title), limits)
         place = places.get(title)
@@ -77,13 +77,13 @@ def _sheets(
 def _content(sheet: Any, limits: Limits) -> list[str]:
     if sheet is None:
         return []
-    # what a sheet says of its size is often wrong
+    # the size that a sheet declares is often wrong
     sheet.reset_dimensions()
     return list(tables(_rows(sheet), limits))
 
 
 def _places(archive: ZipFile) -> tuple[dict[str, str], dict[str, str]]:
-    """Members of the sheets by their titles, and names of those who comment by their ids."""
+    """Members of the sheets by title, and names of comment authors by id."""
     book = next((name for _, kind, name in related(archive, "") if kind == "officeDocument"), None)
     if book is None:
         return {}, {}
@@ -95,10 +95,10 @@ def _places(archive: ZipFile) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _beside(archive: ZipFile, sheet: str, people: dict[str, str], limits: Limits) -> Iterator[str]:
-    """Blocks of what belongs to the sheet in a member: comments on its cells, then boxes of text, then charts."""
+    """Blocks of the sheet's related members: comments on cells, then text boxes, then charts."""
     parts = {kind: name for _, kind, name in related(archive, sheet)}
     threads = fromstring(archive.read(parts["threadedComment"])) if "threadedComment" in parts else ()
-    # for programs that know no threads, the first of each cell stands there as a plain one, too
+    # for programs without threads, the first comment of each thread is repeated as a plain one
     threaded = {one.get("ref") for one in threads}
     if "comments" in parts:
         yield from _comments(fromstring(archive.read(parts["comments"])), threaded)
@@ -110,7 +110,7 @@ def _beside(archive: ZipFile, sheet: str, people: dict[str, str], limits: Limits
             yield paragraph(drawing.written(box))
         for _, kind, name in related(archive, parts["drawing"]):
             if kind in ("chart", "chartEx"):
-                # its values are those of cells
+                # the chart's values are already in cells
                 yield from drawing.chart(archive.read(name), limits, values=False)
 
 
@@ -119,7 +119,7 @@ def _comments(root: Element, left_out: Container[str | None]) -> Iterator[str]:
     for one in root.iter(f"{_MAIN}comment"):
         by, at = one.get("authorId", ""), one.get("ref", "")
         author = authors[int(by)] if by.isdecimal() and int(by) < len(authors) else ""
-        # readings of Chinese letters are no text of their own
+        # phonetic guides for Chinese characters are not text of their own
         runs = [*one.iterfind(f"{_MAIN}text/{_MAIN}t"), *one.iterfind(f"{_MAIN}text/{_MAIN}r/{_MAIN}t")]
         if at not in left_out:
             yield comment(author, "".join(run.text or "" for run in runs).removeprefix(f"{author}:"), at)

@@ -1,4 +1,4 @@
-"""Documents in ZIP containers: opened with bounds on what they inflate to, and told apart by their members."""
+"""Opens documents in ZIP containers with limits on their inflated size, and detects their kind by their members."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from schemas.status import Reason
 from worker.formats.registry import BY_TYPE
 from worker.parse.limits import Limits, too_large
 
-#: What each entry of the directory begins with (PKWARE's APPNOTE, 4.3.12).
+#: Signature of each entry in the central directory (PKWARE's APPNOTE, 4.3.12).
 _ENTRY = b"PK\1\2"
 _MAX_MEMBERS = 20_000
-#: A container may hold more than this only if that is not also more than `_MAX_RATIO` times its own size.
+#: A container may inflate to more than this only if that is at most `_MAX_RATIO` times its own size.
 _UNSUSPECTED = 64 << 20
 _MAX_RATIO = 200
 _PIECE = 1 << 16
 _IS_ENCRYPTED = 0x1
-#: Documents of Office Open XML hold no such declaration; entities that call each other would grow without end.
+#: Office Open XML has no such declarations. Entities that refer to each other would expand without end.
 _DECLARATIONS = (b"<!DOCTYPE", b"<!ENTITY")
 _FOLDERS = {"word/": "docx", "ppt/": "pptx", "xl/": "xlsx"}
 _MEDIA_TYPES = {b"application/epub+zip": "epub", b"application/vnd.oasis.opendocument.": "odt"}
 
 
 def read(data: bytes, limits: Limits) -> Document:
-    """The document in a container, by what it is. Raises `FileError`: `unsupported_type` for any other archive."""
+    """Read the document in a container by its kind. Raises `FileError`: `unsupported_type` for other archives."""
     with opened(data, limits) as archive:
         kind = _kind(archive)
     document: Document = import_module(f"worker.parse.{BY_TYPE[kind].module}").read(data, limits)
@@ -40,9 +40,10 @@ def read(data: bytes, limits: Limits) -> Document:
 
 
 def opened(data: bytes, limits: Limits, *, declarations: bool = True) -> ZipFile:
-    """The container, after every member was inflated once and counted. Without `declarations` XML may hold none.
+    """The container, after each member was inflated once and counted.
 
-    Raises `FileError`: `too_large` (a bomb), `encrypted`, `parse_failed`.
+    Unless `declarations` is set, its XML may not contain declarations. Raises `FileError`: `too_large` (a bomb),
+    `encrypted`, `parse_failed`.
     """
     _check_members(data)
     archive = ZipFile(BytesIO(data))
@@ -60,7 +61,7 @@ def opened(data: bytes, limits: Limits, *, declarations: bool = True) -> ZipFile
 
 
 def member(archive: ZipFile, name: str) -> bytes:
-    """The bytes of a member. Raises `FileError` (`parse_failed`) if there is none of the name."""
+    """The bytes of a member. Raises `FileError` (`parse_failed`) if it is missing."""
     try:
         return archive.read(name)
     except KeyError:
@@ -95,14 +96,14 @@ def _kind(archive: ZipFile) -> str:
 
 
 def _check_members(data: bytes) -> None:
-    """Refuse very many members before objects are made of them; what the records say of their number may be a lie."""
+    """Refuse very many members before objects are created for them; the declared count may be wrong."""
     if data.count(_ENTRY) > _MAX_MEMBERS:
         message = f"The container has more than {_MAX_MEMBERS:,} members; unpack it or split it."
         raise FileError(Reason.TOO_LARGE, message)
 
 
 def _inflated(archive: ZipFile, info: ZipInfo, left: int, bomb: FileError, *, declarations: bool) -> int:
-    """Bytes of a member, counted piece by piece: what it declares may be a lie."""
+    """Inflated bytes of a member, counted piece by piece: its declared size may be wrong."""
     size, tail = 0, b""
     checked = not declarations and info.filename.endswith((".xml", ".rels"))
     try:
@@ -119,7 +120,7 @@ def _inflated(archive: ZipFile, info: ZipInfo, left: int, bomb: FileError, *, de
 
 
 def _checked(info: ZipInfo, piece: bytes) -> bytes:
-    """The end of the piece, in which a mark may begin. Raises `FileError` where one stands."""
+    """The end of the piece, where a declaration may start. Raises `FileError` if the piece contains one."""
     if any(mark in piece for mark in _DECLARATIONS):
         message = f"{info.filename} declares entities, which no office document does; save it again."
         raise FileError(Reason.PARSE_FAILED, message)

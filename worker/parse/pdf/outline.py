@@ -1,4 +1,4 @@
-"""The outline of a PDF, found again in the text of its pages, whose lines it makes headings."""
+"""Finds the entries of a PDF's outline in the text of its pages and turns those lines into headings."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import pypdfium2
 
 from worker.parse.text.markdown_blocks import heading, paragraph
 
-#: Level and title of what begins on a page.
+#: Level and title of the entries that start on a page.
 Entries = list[tuple[int, str]]
 
-#: Entries that are looked at; a longer outline is no list of sections.
+#: Maximum entries used, in all and per page. A longer outline is not a list of sections.
 _MOST, _MOST_OF_PAGE = 5000, 100
-#: Lines that a title may be broken into.
+#: Maximum lines that a title may be broken into.
 _LINES = 3
-#: Numbers in front of a title, which only one of outline and page may have.
+#: A number in front of a title. The outline and the page may differ in it.
 _NUMBER = re.compile(r"(?:[\dIVXLC]+[.)]?)+(?=\W)|[A-Z][.)]?(?=\W)")
 _SIGNS = re.compile(r"[\W_]+")
 
 
 def entries(pdf: pypdfium2.PdfDocument) -> dict[int, Entries]:
-    """What the outline says to begin on each page, by the page's number from 0."""
+    """The outline's entries by page number, from 0."""
     found: dict[int, Entries] = defaultdict(list)
     for mark in islice(pdf.get_toc(), _MOST):
         place = mark.get_dest()
@@ -35,7 +35,7 @@ def entries(pdf: pypdfium2.PdfDocument) -> dict[int, Entries]:
 
 
 def marked(text: str, begin: Entries) -> str:
-    """The text of a page as Markdown, with its own lines as the headings of what begins on it, where they are found."""
+    """The page's text as Markdown, with the lines that match outline entries as headings."""
     lines = text.split("\n")
     first, others = list(map(_bare, lines)), [_signless(line) for line in lines]
     made: list[str] = []
@@ -57,13 +57,13 @@ def marked(text: str, begin: Entries) -> str:
 
 
 def _count(lines: list[str], title: str) -> int:
-    """How many of the lines are the title, 0 if none is."""
+    """How many leading lines together form the title; 0 if none do."""
     whole = accumulate(lines)
     return next((count for count, text in enumerate(whole, 1) if text == title), 0)
 
 
 def _bare(title: str) -> str:
-    """A title by its letters and digits alone, without its number."""
+    """A title reduced to letters and digits, without its number."""
     title = title.strip()
     number = _NUMBER.match(title)
     return _signless(title[number.end() :] if number else title)

@@ -1,4 +1,4 @@
-"""What stands on a page of a PDF without being of its text: values of forms, and comments."""
+"""Reads what is on a PDF page beside its text: values of form fields, and comments."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from pypdfium2 import raw
 
 from worker.parse.text.markdown_blocks import comment, named
 
-#: What has a look of its own with text in it, and what is beside the text or says the same as something else.
+#: Kinds with an appearance of their own that contains text, and kinds without text of their own.
 _DRAWN = {raw.FPDF_ANNOT_WIDGET, raw.FPDF_ANNOT_FREETEXT, raw.FPDF_ANNOT_STAMP}
 _SILENT = {raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP}
-#: Fields with text, and lists to choose from.
+#: Types of fields with text, and of lists to choose from.
 _FILLED_IN = ("Tx", "Ch")
-#: Annotations of a page that are looked at.
+#: Maximum annotations read per page.
 _MOST = 1000
 
 
 def drawn(pdf: pypdfium2.PdfDocument, number: int, page: pypdfium2.PdfPage) -> pypdfium2.PdfPage:
-    """The page with the values of forms and the like in its text."""
+    """Merge form values and similar annotations into the page's text; return the page."""
     if not any(raw.FPDFAnnot_GetSubtype(one) in _DRAWN for one in _all(page)):
         return page
     if raw.FPDFPage_Flatten(page, raw.FLAT_NORMALDISPLAY) != raw.FLATTEN_SUCCESS:
@@ -31,7 +31,7 @@ def drawn(pdf: pypdfium2.PdfDocument, number: int, page: pypdfium2.PdfPage) -> p
 
 
 def beside(page: pypdfium2.PdfPage) -> list[str]:
-    """Comments, and values that are not drawn; to be asked before `drawn`, which takes them away."""
+    """Comments, and values that are not drawn. Call this before `drawn`, which removes them."""
     return [line for one in _all(page) if (line := _line(one))]
 
 

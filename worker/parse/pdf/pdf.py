@@ -1,6 +1,6 @@
-"""PDF by PDFium: the text of each page, and what Tesseract reads where a page is only a picture.
+"""Reads PDF with PDFium: the text of each page, or the text that Tesseract finds if a page is only a picture.
 
-Lines that the outline names are headings; comments stand behind the text of their page.
+Lines named in the outline become headings. Comments follow the text of their page.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from worker.parse.ocr.image import NOTHING, recognise, spent
 from worker.parse.pdf import outline, page_annotations
 from worker.parse.text.markdown_blocks import laid_out
 
-#: Dots per inch at which pages are given to Tesseract, and pixels of one page at most.
+#: Dots per inch at which pages are rendered for Tesseract, and maximum pixels of a page.
 _DPI = 200
 _MAX_PIXELS = 25_000_000
-#: PDFium's marks of a hyphen at a line's end, and the hyphens that it does not mark.
+#: PDFium's markers for a hyphen at a line's end, and hyphens that it does not mark.
 _HYPHEN = re.compile(r"[\x02\ufffe]\n?|(?<=\w)[\xad\u2010]\n(?=\w)")
-#: What programs write in front of a title or in place of it.
+#: Text that programs write in front of a title or instead of one.
 _NO_TITLE = re.compile(r"(?:Microsoft \w+ - |untitled(?: document)?$|\(?anonymous\)?$)", re.IGNORECASE)
 
 
@@ -53,9 +53,9 @@ def _opened(data: bytes) -> pypdfium2.PdfDocument:
 
 
 def _texts(pdf: pypdfium2.PdfDocument, limits: Limits) -> Iterator[str]:
-    """The text of each page, "" of a damaged one; behind what is printed on a scan, what Tesseract reads in it.
+    """Yield the text of each page, "" for a damaged one. On scans, OCR text follows any printed text.
 
-    If none has text, the last is followed by `needs_ocr` or `no_text` where one has a picture, or by what is damaged.
+    If no page has text, raises after the last page: `needs_ocr` or `no_text` if a page has a picture, else the damage.
     """
     until = spent() + limits.seconds
     found, written, scanned, damage, hindrance = False, False, [], None, None
@@ -89,7 +89,7 @@ def _texts(pdf: pypdfium2.PdfDocument, limits: Limits) -> Iterator[str]:
 
 
 def _shown(page: pypdfium2.PdfPage, text: str, until: float, limits: Limits) -> tuple[str, FileError | None]:
-    """What Tesseract reads in a page's pictures, or why it is not asked or, where there is text besides, has failed."""
+    """The OCR text of a page's pictures, or why there is none. Raises on failure only if the page has no other text."""
     if not unsupported.programs(("tesseract",)):
         return "", FileError(Reason.NEEDS_OCR)
     try:

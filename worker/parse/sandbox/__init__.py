@@ -1,1 +1,1 @@
-"""Reads files of formats whose libraries may crash, in a process of its own."""
+"""Reads files of formats whose libraries may crash, in a separate process."""

@@ -1,8 +1,8 @@
-"""The helper process: reads the files it is sent, one after the other, and dies with its parent or of a file.
+"""The helper process: reads the files it is sent, one at a time, and dies with its parent.
 
-A request is two lengths (4 bytes of its head, 8 of its data, big-endian), a head in JSON and the file's bytes; an
-answer is two lengths of 8 bytes, JSON, and the document's text in UTF-8, which JSON could make six times as long. It
-knows no settings, no database and no network. `worker.parse.sandbox.confine` bounds its libraries.
+A request is two lengths (4 bytes for its head, 8 for its data, big-endian), a head in JSON and the file's bytes. An
+answer is two lengths of 8 bytes, JSON, and the document's text in UTF-8, which JSON could make six times as long. The
+process has no settings, no database and no network. `worker.parse.sandbox.confine` confines its libraries.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from worker.parse.sandbox.read import read
 REQUEST = struct.Struct(">IQ")
 ANSWER = struct.Struct(">QQ")
 _PR_SET_PDEATHSIG = 1
-#: Seconds of processor time between two files.
+#: Seconds of processor time allowed between two files.
 _BETWEEN = 60.0
-#: Share of the addresses that were used when a failure is put down to their end.
+#: A failure is attributed to lack of memory if more than this share of the address space was used.
 _NEARLY = 0.7
 
 
 def main(parent: int, memory_bytes: int) -> None:
-    """Serve until the parent closes the pipe; without a parent, or with too much memory held, end at once."""
+    """Serve until the parent closes the pipe. Ends early if the parent is gone or too much memory is held."""
     _status_file()
     confine(tempfile.gettempdir(), memory_bytes, {name for format_ in BY_TYPE.values() for name in format_.programs})
-    # last, as a change of rights may undo it
+    # last, as a change of credentials may undo it
     _die_with(parent)
-    with suppress(ValueError, OSError):  # not every system bounds the address space
+    with suppress(ValueError, OSError):  # not every system supports a limit on the address space
         resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, resource.RLIM_INFINITY))
     with os.fdopen(os.dup(0), "rb") as requests, os.fdopen(os.dup(1), "wb") as answers:
-        # libraries that print, or ask, must not meet the pipes
+        # libraries that print or read input must not reach the pipes
         nowhere = os.open(os.devnull, os.O_RDWR)
         os.dup2(nowhere, 0)
         os.dup2(nowhere, 1)
@@ -75,7 +75,7 @@ def _answer(requests: BinaryIO, memory_bytes: int, head_bytes: int, data_bytes: 
         return {"document": read(format_, requests.read(data_bytes), limits)}
     except FileError as failure:
         if failure.reason is Reason.PARSE_FAILED and _status("VmPeak") > memory_bytes * _NEARLY:
-            # what libraries make of an allocation that fails, they seldom call so
+            # libraries seldom report a failed allocation as such
             return {"memory": True}
         return {"reason": failure.reason, "message": failure.message}
     except MemoryError:
@@ -92,14 +92,14 @@ def _send(answers: BinaryIO, answer: dict[str, Any]) -> None:
         head = orjson.dumps(answer)
     except MemoryError:
         head, text = orjson.dumps({"memory": True, "last": True}), b""
-    # all at once where there is no text: each write may wake the parent
+    # one write if there is no text: each write may wake the parent
     answers.write(ANSWER.pack(len(head), len(text)) + head)
     answers.write(text)
     answers.flush()
 
 
 def _allow(seconds: float) -> None:
-    """Have the system end this process after so much more processor time."""
+    """Let the system end this process after `seconds` more of processor time."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     until = math.ceil(usage.ru_utime + usage.ru_stime + seconds)
     resource.setrlimit(resource.RLIMIT_CPU, (until, resource.RLIM_INFINITY))
@@ -107,15 +107,15 @@ def _allow(seconds: float) -> None:
 
 def _is_swollen(memory_bytes: int) -> bool:
     """Whether this process has held more than half of its memory."""
-    # what is counted with the parent's is never less, and quickly asked for
+    # `ru_maxrss` includes the parent's memory, so it is never too low, and it is cheap to read
     counted = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
     return counted > memory_bytes // 2 and _status("VmHWM") > memory_bytes // 2
 
 
 def _status(name: str) -> int:
-    """Bytes of memory (`VmHWM`) or addresses (`VmPeak`) held at most so far, 0 where the system does not tell.
+    """Peak bytes of memory (`VmHWM`) or address space (`VmPeak`); 0 if the system does not report them.
 
-    `ru_maxrss` would begin with the parent's.
+    `ru_maxrss` would start at the parent's value.
     """
     handle = _status_file()
     lines = os.pread(handle, 1 << 16, 0).decode().splitlines() if handle is not None else []
@@ -124,7 +124,7 @@ def _status(name: str) -> int:
 
 @cache
 def _status_file() -> int | None:
-    """What the system tells of this process, opened while it may be."""
+    """The system's status file of this process, opened before confinement forbids it."""
     try:
         return os.open("/proc/self/status", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

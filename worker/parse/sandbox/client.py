@@ -1,7 +1,7 @@
-"""Files read in a helper process, whose libraries may crash, hang or balloon: the worker outlives every one of them.
+"""Reads files in a helper process, so that the worker survives libraries that crash, hang or use excessive memory.
 
-A plain subprocess, because children of Celery's pool are daemonic and may have no `multiprocessing` ones. It is kept
-for many files; one that dies, or takes too much, is replaced.
+The helper is a plain subprocess, because children of Celery's pool are daemonic and may not have `multiprocessing`
+children. It is kept for many files. One that dies or uses too much is replaced.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from worker.parse.code.syntax import Syntax
 
 ATTEMPTS = 3
-#: Seconds for what is no processor time: starting, and pipes.
+#: Seconds for what takes no processor time: starting and pipes.
 _PATIENCE = 5.0
-#: Bytes that an answer may have beside its text, and those that a character of that takes at most.
+#: Maximum bytes of an answer beside its text, and maximum bytes per character of that text.
 _BESIDE_TEXT = 64 << 20
 _CHARACTER = 4
 _PIECE = 1 << 20
 _ROOT = Path(__file__).resolve().parents[4]
-#: The rest of the environment, keys above all, is nothing that a file's reader may see.
+#: Environment variables passed on. The file's reader must not see the others, which include keys.
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "TESSDATA_PREFIX")
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OMP_THREAD_LIMIT", "OPENBLAS_NUM_THREADS"), "1")
 
@@ -60,10 +60,10 @@ class _LateError(Exception):
 
 @dataclass
 class _Helper:
-    """A running helper; `used` once it has read a file, whose leavings might weigh on the next.
+    """A running helper; `used` once it has read a file, whose leftovers might affect the next.
 
-    `inherited` are bytes of memory that the system counts as the helper's though they were this process's. `directory`
-    is the only one it may write to.
+    `inherited` are bytes of memory that the system counts for the helper although they were this process's. The helper
+    may write only to `directory`.
     """
 
     process: subprocess.Popen[bytes]
@@ -89,10 +89,10 @@ def read(format_: Format, data: bytes, limits: Limits) -> Document:
 
 
 def syntax(data: bytes, language: str, limits: Limits) -> Syntax | None:
-    """What the syntax tree of UTF-8 source code tells; None where there is none, or it is more than may be had."""
+    """The syntax of UTF-8 source code; None if there is none, or if it exceeds the limits."""
     request = _request({"language": language, "limits": limits}, data)
     with _lock, suppress(FileError):
-        # a helper that died of what it read before is not this text's doing
+        # retry once: the helper may have died because of an earlier file
         answer = _attempt(request, limits) or _attempt(request, limits)
         found: Syntax | None = answer.get("syntax") if answer else None
         return found
@@ -100,12 +100,12 @@ def syntax(data: bytes, language: str, limits: Limits) -> Syntax | None:
 
 
 def longest(limits: Limits) -> float:
-    """Seconds by the clock until `read` gives up, in all."""
+    """Maximum wall-clock seconds until `read` gives up, over all attempts."""
     return ATTEMPTS * _patience(limits) + _PATIENCE
 
 
 def prepare() -> str:
-    """Compile what helpers import, as they may not write it. Answers what the system refuses of their confinement."""
+    """Compile what helpers import, as they cannot write it. Returns the confinement measures that are refused."""
     if not sys.dont_write_bytecode:
         compileall.compile_dir(Path(__file__).parent, quiet=2)
     command = [sys.executable, "-I", "-S", confine.__file__]
@@ -113,7 +113,7 @@ def prepare() -> str:
 
 
 def stop(*, wait: bool = True) -> None:
-    """End the helper; the next file starts another. Without `wait`, only one that reads no file for a thread."""
+    """End the helper; the next file starts another. Without `wait`, a helper in use by a thread is left alone."""
     if _lock.acquire(blocking=wait):
         try:
             _end()
@@ -123,7 +123,7 @@ def stop(*, wait: bool = True) -> None:
 
 @contextmanager
 def _cleared() -> Iterator[None]:
-    """What a file leaves on the disk goes with it."""
+    """Remove what a file leaves on disk once the block ends."""
     try:
         yield
     finally:
@@ -143,12 +143,12 @@ def _clear(directory: str) -> None:
 def _request(head: dict[str, Any], data: bytes) -> tuple[bytes, ...]:
     packed = orjson.dumps(head)
     packed = REQUEST.pack(len(packed), len(data)) + packed
-    # one write for what is small, no copy of what is large
+    # one write for small requests, no copy of large data
     return (packed + data,) if len(data) < _PIECE else (packed, data)
 
 
 def _attempt(request: tuple[bytes, ...], limits: Limits) -> dict[str, Any] | None:
-    """The helper's answer; None where another attempt may tell more. Raises `too_large` where none will."""
+    """The helper's answer; None if another attempt may do better. Raises `too_large` if none will."""
     helper = _ready(limits)
     fresh, helper.used = not helper.used, True
     answer: dict[str, Any] | None
@@ -165,7 +165,7 @@ def _attempt(request: tuple[bytes, ...], limits: Limits) -> dict[str, Any] | Non
             raise too_large(f"Reading the file takes longer than PARSE_SECONDS ({limits.seconds:g} s)") from None
         answer = {"memory": True} if peak > max(helper.inherited, limits.memory_bytes // 2) else None
     except BaseException:
-        # what it answers to this file would be taken for the next one's
+        # the answer to this file would be taken for the next file's
         _end()
         raise
     if answer and answer.get("last"):
@@ -187,13 +187,13 @@ def _document(answer: dict[str, Any]) -> Document:
 
 
 def _patience(limits: Limits) -> float:
-    """Seconds by the clock for one attempt: what works so long is ended by its processor time."""
+    """Wall-clock seconds for one attempt. A busy helper reaches its processor time limit first."""
     return BUSY * limits.seconds + _PATIENCE
 
 
 def _ready(limits: Limits) -> _Helper:
-    """A living helper with the memory that is allowed."""
-    global _helper  # noqa: PLW0603 - one helper for each process, kept between files
+    """A running helper with the allowed amount of memory."""
+    global _helper  # noqa: PLW0603 - one helper per process, kept between files
     if _helper and (_helper.process.poll() is not None or _helper.memory_bytes != limits.memory_bytes):
         _end()
     if _helper is None:
@@ -221,7 +221,7 @@ def _start(memory_bytes: int) -> _Helper:
 
 
 def _end() -> tuple[int, int]:
-    """End the helper and its children: the code it ended with, and the bytes of memory it held at most."""
+    """End the helper and its children; return its exit code and its peak memory in bytes."""
     global _helper
     if _helper is None:
         return 0, 0
@@ -238,11 +238,11 @@ def _reap(process: subprocess.Popen[bytes]) -> tuple[int, int]:
     if process.returncode is not None:
         return process.returncode, 0
     with suppress(ProcessLookupError):
-        # it is a zombie at least, so that the group is still its own
+        # the helper is at least a zombie, so its group id is not reused yet
         os.killpg(process.pid, signal.SIGKILL)
     try:
         _, status, usage = os.wait4(process.pid, 0)
-    except ChildProcessError:  # somebody collects every child of this process
+    except ChildProcessError:  # other code in this process reaps every child
         process.returncode = 0
         return 0, 0
     process.returncode = os.waitstatus_to_exitcode(status)
@@ -299,13 +299,13 @@ def _wait(handle: int, event: int, deadline: float) -> None:
 
 
 def _open(pipe: IO[bytes] | None) -> IO[bytes]:
-    if pipe is None:  # pragma: no cover - both are pipes, which the types do not tell
+    if pipe is None:  # pragma: no cover - both are pipes, which the types do not express
         raise _DiedError
     return pipe
 
 
 def _forget() -> None:
-    """After a fork the helper is the parent's; this process starts its own."""
+    """After a fork the helper belongs to the parent; this process starts its own."""
     global _helper, _lock
     if _helper:
         _helper.process.returncode = 0

@@ -1,7 +1,7 @@
-"""Takes from a process what no reader of files needs: the network, most of the disk, and power over other processes.
+"""Confines a process that reads files: no network, little of the disk, no power over other processes.
 
-Each measure that the system refuses is named, and the others hold all the same. As a program it prints what is
-refused here; it imports the standard library alone, so that it starts at once.
+Measures that the system refuses are reported; the others still apply. Run as a program, it prints what is refused here.
+It imports only the standard library, so that it starts at once.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from pathlib import Path
 _PR_SET_NO_NEW_PRIVS = 38
 _CLONE_NEWUSER, _CLONE_NEWNET = 0x1000_0000, 0x4000_0000
 _CAPABILITY_VERSION_3 = 0x2008_0522
-#: The right to read everything, and that to write it, too.
+#: The capability to read everything, and the one to write everything as well.
 _PASS_DIRECTORIES = (1 << 2, 1 << 1)
 
-#: System calls of Landlock, which have the same numbers on every architecture.
+#: Landlock's system calls, which have the same numbers on every architecture.
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _CREATE_RULESET_VERSION, _RULE_PATH_BENEATH = 1, 1
-#: Rights over files: to execute, write and read them, and to list directories.
+#: Rights over files: execute, write and read them, and list directories.
 _EXECUTE, _WRITE, _READ, _LIST = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _TRUNCATE, _IOCTL = 1 << 14, 1 << 15
 _ON_FILES = _EXECUTE | _WRITE | _READ | _TRUNCATE | _IOCTL
-#: Devices are not made by any reader.
+#: Rights to create devices, which no reader needs.
 _MAKE_DEVICES = 1 << 6 | 1 << 11
-#: LibreOffice makes a socket in /tmp, wherever its other files are, and does not start without it.
+#: LibreOffice creates a socket in /tmp, wherever its other files are, and does not start without it.
 _OFFICE = {"soffice", "libreoffice"}
 _REMOVE_FILES, _MAKE_SOCKETS = 1 << 5, 1 << 9
-#: How many rights over files each version of Landlock knows, the newest for all later ones.
+#: Number of file rights in each version of Landlock; later versions use the newest.
 _RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
-#: Versions from which on Landlock refuses TCP, and signals and abstract sockets.
+#: First versions of Landlock that restrict TCP, and signals and abstract sockets.
 _WITH_NET, _WITH_SCOPES = 4, 6
 _TCP, _SCOPES = 0b11, 0b11
 
 _ROOT = Path(__file__).resolve().parents[4]
-#: Where systems keep programs, libraries, fonts and their settings, and no secret.
+#: Where systems keep programs, libraries, fonts and their settings, but no secrets.
 _SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store", "/home/linuxbrew/.linuxbrew", "/snap"),
     *("/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/alternatives", "/etc/fonts", "/etc/catdocrc"),
@@ -54,10 +54,10 @@ _BESIDE_BIN = ("lib", "lib64", "libexec", "share")
 
 
 def confine(writable: str, file_bytes: int, programs: Iterable[str] = ()) -> list[str]:
-    """Confine this process, which has one thread, and its children for good; what the system refuses of it.
+    """Confine this single-threaded process and its children for good; return the measures that the system refuses.
 
-    They write below `writable` alone, no file of more than `file_bytes`. They read the interpreter, this code, the
-    system's libraries and those of `programs`.
+    They can write only below `writable`, and no file of more than `file_bytes`. They can read the interpreter, this
+    code, the system's libraries and those of `programs`.
     """
     resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -75,7 +75,7 @@ def confine(writable: str, file_bytes: int, programs: Iterable[str] = ()) -> lis
 
 
 def _reach(libc: ctypes.CDLL) -> int:
-    """The capability without which this process cannot read its own code, which lies in somebody's closed directory."""
+    """The capability that this process needs to read its own code in a closed directory; 0 if none."""
     held = _capabilities(libc)
     passes = [one for one in _PASS_DIRECTORIES if held[0] & one]
     if not passes:
@@ -93,7 +93,7 @@ def _reach(libc: ctypes.CDLL) -> int:
 
 
 def _capabilities(libc: ctypes.CDLL) -> tuple[int, int, int]:
-    """Those in effect, those permitted, and those inherited."""
+    """The effective, permitted and inheritable capabilities."""
     header, data = struct.pack("Ii", _CAPABILITY_VERSION_3, 0), ctypes.create_string_buffer(24)
     libc.capget(header, data)
     low, high = struct.unpack("6I", data.raw)[:3], struct.unpack("6I", data.raw)[3:]
@@ -108,27 +108,27 @@ def _set_capabilities(libc: ctypes.CDLL, sets: tuple[int, int, int]) -> bool:
 
 
 def _keep_capabilities(libc: ctypes.CDLL, kept: int) -> bool:
-    """Without the others root has no power over processes that have them."""
+    """Drop all capabilities but `kept`; without them, root has no power over processes that have them."""
     effective, permitted, inherited = _capabilities(libc)
     return _set_capabilities(libc, (effective & kept, permitted & kept, inherited & kept))
 
 
 def _leave_network(libc: ctypes.CDLL, *, can_map: bool) -> bool:
-    """Change to a network of this process's own, which nothing is connected to."""
+    """Move this process to a network namespace of its own, which has no connection."""
     if libc.unshare(_CLONE_NEWNET) == 0:
         return True
     uid, gid = os.geteuid(), os.getegid()
-    # in a user namespace the right to pass closed directories ends
+    # in a user namespace the capability to enter closed directories is lost
     if not can_map or libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET) != 0:
         return False
     for name, text in (("uid_map", f"{uid} {uid} 1"), ("setgroups", "deny"), ("gid_map", f"{gid} {gid} 1")):
-        with suppress(OSError):  # unmapped, they are called `nobody` and own what they owned
+        with suppress(OSError):  # unmapped ids show as `nobody`, but keep their ownership
             Path("/proc/self", name).write_text(text)
     return True
 
 
 def _leave_disk(libc: ctypes.CDLL, writable: str, programs: Iterable[str]) -> list[str]:
-    """Bind this process by Landlock, as far as the kernel's version of it goes; what is refused."""
+    """Restrict this process with Landlock, as far as the kernel's version allows; return what is refused."""
     version = libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _CREATE_RULESET_VERSION)
     if version < 1:
         return ["Landlock"]
@@ -143,7 +143,7 @@ def _leave_disk(libc: ctypes.CDLL, writable: str, programs: Iterable[str]) -> li
     _allow(libc, rules, "/dev/null", _READ | _WRITE | rights & (_TRUNCATE | _IOCTL))
     _allow(libc, rules, writable, rights & ~_MAKE_DEVICES & ~_IOCTL)
     if any(map(shutil.which, _OFFICE & {*programs})):
-        _allow(libc, rules, "/tmp", _REMOVE_FILES | _MAKE_SOCKETS)  # noqa: S108 - no file of ours
+        _allow(libc, rules, "/tmp", _REMOVE_FILES | _MAKE_SOCKETS)  # noqa: S108 - we create no file there
     bound = libc.syscall(_RESTRICT_SELF, rules, 0) == 0
     os.close(rules)
     if not bound:
@@ -166,7 +166,7 @@ def _allow(libc: ctypes.CDLL, rules: int, place: str, rights: int) -> None:
 def _readable(programs: Iterable[str]) -> Iterator[str]:
     yield from _SYSTEM
     yield from (sys.prefix, sys.base_prefix, str(_ROOT / "worker"), str(_ROOT / "schemas"))
-    # beside this code may lie the data of everybody
+    # the project's own folder may contain user data
     yield from (place for place in sys.path if place and Path(place).resolve() != _ROOT)
     for name in ("LD_LIBRARY_PATH", "TESSDATA_PREFIX"):
         yield from filter(None, os.environ.get(name, "").split(":"))
@@ -177,12 +177,12 @@ def _readable(programs: Iterable[str]) -> Iterator[str]:
 
 
 def _around(folder: Path) -> Iterator[str]:
-    """The directories that a program in a folder reads, too."""
+    """Further directories that a program in this folder reads."""
     if folder.name == "bin":
         yield from (str(folder.parent / name) for name in _BESIDE_BIN)
-    elif folder.name == "program":  # of an office suite
+    elif folder.name == "program":  # part of an office suite
         yield str(folder.parent)
 
 
 if __name__ == "__main__":
-    print(*confine(os.devnull, resource.RLIM_INFINITY), sep=", ")  # noqa: T201 - what this program is for
+    print(*confine(os.devnull, resource.RLIM_INFINITY), sep=", ")  # noqa: T201 - the program's purpose

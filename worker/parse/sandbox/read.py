@@ -1,4 +1,4 @@
-"""One file read by its format's module, in this process: a text that Postgres takes comes out, or an outcome."""
+"""Reads one file with its format's module, in this process. The text can be stored in Postgres."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from worker.formats.registry import Format
 from worker.parse.limits import Limits
 from worker.parse.text.encodings import decode
 
-#: NUL, and halves of surrogate pairs, which are no characters.
+#: NUL, and lone surrogates, which are not characters.
 _REFUSED = re.compile("[\0\ud800-\udfff]")
-#: Bytes of a character, at most, that are none of UTF-8's marks for the middle of one; marked UTF-16 and 32 have more.
+#: Maximum bytes of a character that are not UTF-8 continuation bytes. UTF-16 and UTF-32 with a mark have more.
 _STARTS = 2
 _CONTINUED = bytes(range(0x80, 0xC0))
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
@@ -24,7 +24,7 @@ _PIECE = 1 << 20
 
 
 def read(format_: Format, data: bytes, limits: Limits, language: str | None = None) -> Document:
-    """The document in `data`. Raises `FileError`; what a library raises beside that becomes `parse_failed`."""
+    """The document in `data`. Raises `FileError`; any other exception of a library becomes `parse_failed`."""
     if not format_.isolated:
         _check_length(data, limits)
     module = import_module(f"worker.parse.{format_.module}")
@@ -35,7 +35,7 @@ def read(format_: Format, data: bytes, limits: Limits, language: str | None = No
         raise
     except RecursionError:
         raise FileError(Reason.PARSE_FAILED, "The file is nested too deep to be read; flatten or convert it.") from None
-    except Exception as error:  # libraries raise what they like over damaged files
+    except Exception as error:  # libraries raise all kinds of exceptions on damaged files
         message = f"The file is damaged ({type(error).__name__}: {error})"
         raise FileError(Reason.PARSE_FAILED, _clean(message[:400]) + "; mend or convert it.") from error
     limits.check_characters(len(document.text))
@@ -45,7 +45,7 @@ def read(format_: Format, data: bytes, limits: Limits, language: str | None = No
 
 
 def _check_length(data: bytes, limits: Limits) -> None:
-    """Refuse what is surely too long before it is decoded, which may take four times its bytes."""
+    """Refuse a file that is certainly too long before decoding, which may take four times its bytes."""
     most = _STARTS * limits.max_characters
     if len(data) > most and not data.startswith(_WIDE):
         pieces = (data[start : start + _PIECE] for start in range(0, len(data), _PIECE))
@@ -54,7 +54,7 @@ def _check_length(data: bytes, limits: Limits) -> None:
 
 
 def _cleaned(document: Document) -> Document:
-    """The document without what Postgres refuses; each such character is replaced, so that positions stay."""
+    """The document without characters that Postgres rejects. Each is replaced by one other, so that positions stay."""
     return replace(
         document,
         text=_clean(document.text),

@@ -1,1 +1,1 @@
-"""Formats that are text as they stand, and what writes Markdown for those that are not."""
+"""Reads formats that are plain text, and writes Markdown for those that are not."""

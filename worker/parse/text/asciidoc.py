@@ -1,4 +1,4 @@
-"""AsciiDoc is kept as it stands; its headings begin with equals signs, or number signs as in Markdown."""
+"""Reads AsciiDoc, unchanged. Its headings begin with equals signs, or with number signs as in Markdown."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _MARKS = re.compile(
 
 
 def read(data: bytes, _limits: Limits) -> Document:
-    """The document of the text, its title the first heading. Raises what `text.decode` does."""
+    """The document of the text, with the first heading as title. Raises what `encodings.decode` does."""
     text = decode(data)
     return Document(text, "asciidoc", None, first_title(headings(text)), markup="markdown")
 
 
 def headings(text: str) -> Iterator[Heading]:
-    """Headings in order, outside of blocks that are shown as they stand, and of remarks."""
+    """Headings in order, outside literal blocks and comments."""
     fence = ""
     for found in _MARKS.finditer(text):
         if found["fence"]:

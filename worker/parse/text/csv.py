@@ -1,4 +1,4 @@
-"""Tables as text are kept as they stand; their first record, made short, stands in front of every chunk."""
+"""Reads delimited tables, unchanged. Their first record, shortened, is the context of every chunk."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from schemas.document import Document
 from worker.parse.limits import Limits
 from worker.parse.text.encodings import decode
 
-#: Characters that the header is looked for in, and that a header has.
+#: Characters searched for the header, and maximum characters of a header and of a name.
 _LOOKED_AT = 65_536
 _LONGEST_HEADER = 4096
 _LONGEST_NAME = 300
 
-#: Lines by which the delimiter is told.
+#: Number of lines that the delimiter is detected from.
 _LINES = 20
 _DELIMITERS = ",\t;|"
-#: What spreadsheets write above a table for each other.
+#: A delimiter declaration that spreadsheet programs write above a table.
 _SAID = re.compile(r"sep=(?P<delimiter>[^\w\s]|\t)\r?\n", re.IGNORECASE)
 _YEAR = re.compile(r"(?:1[89]|20)\d\d")
 _NUMBER = re.compile(r"[-+]?[\d.,]*\d%?")
-#: A quoted field; one that is never closed is none.
+#: A quoted field; an unclosed quote does not count.
 _QUOTED = re.compile(r'"[^"]*(?:""[^"]*)*"(?!")')
 
 
 def read(data: bytes, _limits: Limits) -> Document:
-    """The document of a table; rows that are shorter or longer than others are no matter. Raises as `text.decode`."""
+    """The document of a table. Rows of uneven length are accepted. Raises what `encodings.decode` does."""
     text = decode(data)
     return Document(text, "csv", markup="table", header=_header(text[:_LOOKED_AT]))
 
 
 def _header(start: str) -> str:
-    """The names of the columns, "" if the first record is one of data, or half of it is nothing.
+    """The column names; "" if the first record is data, or if half of it is empty.
 
-    A column without a name is usual: of row numbers, in front, and empty ones at the end. Names may be years.
+    Columns without a name are common: row numbers in front, and empty columns at the end. Names may be years.
     """
     said = _SAID.match(start)
     delimiter = said["delimiter"] if said else _delimiter(start)
@@ -51,7 +51,7 @@ def _header(start: str) -> str:
 
 
 def _first(start: str, delimiter: str) -> list[str]:
-    """The cells of the first record that is none of the title or the remarks above the table."""
+    """The cells of the first record that is not a title or a remark above the table."""
     records = []
     with suppress(csv.Error):
         for record in islice(csv.reader(start.splitlines(keepends=True), delimiter=delimiter), _LINES):
@@ -74,12 +74,12 @@ def _are_years(cells: list[str]) -> bool:
 
 
 def is_data(cells: Sequence[str], longest: int) -> bool:
-    """Whether any of the first cells of columns is a number, or longer than a name is."""
+    """Whether any of the columns' first cells is a number, or longer than a name can be."""
     return any(_NUMBER.fullmatch(cell) or len(cell) > longest for cell in cells)
 
 
 def _delimiter(start: str) -> str:
-    """What parts most lines most evenly, by the first lines; quoted text does not count."""
+    """The delimiter that divides most of the first lines most evenly. Quoted text does not count."""
     lines = [line for line in _QUOTED.sub("", start).splitlines() if line.strip() and not line.startswith("#")][:_LINES]
     counts = {delimiter: [line.count(delimiter) for line in lines] for delimiter in _DELIMITERS}
 

@@ -1,4 +1,4 @@
-"""Bytes to text in any encoding; UTF-8 is kept as it is but for a byte order mark, so that positions match the file."""
+"""Decodes bytes in any encoding. UTF-8 is kept as it is, except a byte order mark, so that positions match the file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from schemas.status import Reason
 from worker.formats.magic import any_kind_of
 from worker.parse.limits import Limits
 
-#: Byte order marks, the longer ones first: that of UTF-16 begins that of UTF-32.
+#: Byte order marks, longer ones first: the one of UTF-32 begins with that of UTF-16.
 _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32-le",
     codecs.BOM_UTF32_BE: "utf-32-be",
@@ -23,30 +23,30 @@ _MARKS = {
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
 
-#: What UTF-7 makes of such a mark, which shares its last letter with what follows.
+#: The byte order mark in UTF-7, whose last letter also depends on what follows.
 _UTF7 = (b"+/v8", b"+/v9", b"+/v+", b"+/v/")
-#: Bytes that are looked at to tell the encoding of text that is not UTF-8.
+#: Bytes examined to detect the encoding of text that is not UTF-8.
 _SAMPLE = 16_384
-#: Bytes of a line that are looked at on either side of one beyond ASCII.
+#: Bytes examined of a line on either side of a non-ASCII byte.
 _AROUND = 1000
 _HIGH = re.compile(rb"[\x80-\xff]")
 
-#: What a file may declare itself to be in: XML, HTML, CSS, Python, Emacs and Vim have their own spellings of it.
+#: An encoding declared in a file: XML, HTML, CSS, Python, Emacs and Vim each have their own syntax.
 _DECLARED = re.compile(rb"(?:charset|(?:en)?coding)\s*[=:]?\s*[\"']?([A-Za-z][\w.:-]{2,20})")
 
-#: Encodings a declaration may name, as Python spells them: those that only decode text.
+#: Encodings a declaration may name, in Python's spelling: only those that decode text.
 _ENCODINGS = re.compile(
     r"(?:cp\d+|iso8859-\d+|iso2022\w+|koi8-\w|mac-\w+|gb\w+|big5\w*|shift_\w+|euc_\w+|utf-(?:16|32)\S*|tis-620)"
 )
 
-#: Encodings that are guessed at; by others (EBCDIC, UTF-7, …) nearly any bytes could be text.
+#: Encodings that are guessed. In others (EBCDIC, UTF-7, …) nearly any bytes could be text.
 _GUESSED = (
     *("cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp1258", "cp874"),
     *("iso8859-1", "iso8859-2", "iso8859-5", "iso8859-7", "iso8859-9", "iso8859-15"),
     *("koi8-r", "koi8-u", "cp866", "cp437", "cp850", "cp852", "mac-roman", "mac-cyrillic"),
     *("cp932", "shift_jis_2004", "euc_jis_2004", "gb18030", "big5hkscs", "cp949", "euc_kr"),
 )
-#: What programs write under the name of an encoding that has less characters, as browsers know.
+#: Encodings that programs write under the name of a smaller one, as browsers assume.
 _WRITTEN = {
     "iso8859-1": "cp1252",
     "iso8859-9": "cp1254",
@@ -57,34 +57,34 @@ _WRITTEN = {
     "euc_kr": "cp949",
 }
 
-#: Blocks of 256 characters that a text in letters takes at most, those of Chinese, Japanese and Korean, and NUL and
-#: the bytes of ASCII's text.
+#: Maximum blocks of 256 characters in alphabetic text, the blocks of Chinese, Japanese and Korean, and the bytes of
+#: ASCII text with NUL.
 _FEW_BLOCKS = 8
 _EASTERN = frozenset({0x30, 0xFF, *range(0x4E, 0xA0), *range(0xAC, 0xD8)})
 _ASCII = frozenset(b"\0\t\n\r" + bytes(range(0x20, 0x7F)))
-#: Fewer characters could be any bytes; those beyond the first 65,536, most of them no longer in use, could, too.
+#: Shorter samples could be any bytes. So could characters beyond the first 65,536, most of them no longer in use.
 _TELLING = 8
 _RARE = re.compile("[\U00010000-\U0010ffff]")
-#: Controls, halves of pairs, and what is no character or a private one.
+#: Categories that are not text: controls, surrogates, unassigned and private characters.
 _NO_TEXT = frozenset({"Cc", "Cn", "Co", "Cs"})
 
-#: Share of foreign characters that may stand where none does, and characters that are looked at for it.
+#: Maximum share of foreign characters in implausible positions, and how many characters are examined.
 _ODD_SHARE = 0.2
 _LOOKED_AT = 2000
-#: The detector's confidence in random bytes, at most, where as many characters are foreign as tell; in text it is more
-#: than twice that. Lines of tables do not count.
+#: The detector's highest confidence in random bytes, and the number of foreign characters from which it counts. Text
+#: has more than twice that confidence. Box-drawing lines are not counted.
 _RANDOM, _ENOUGH = 0.05, 20
 _LINES = re.compile("[\u2500-\u257f]")
 _FOREIGN = re.compile(r"[^\0-\x7f]")
 _LATIN = re.compile("[\u0080-\u024f\u1e00-\u1eff]")
 _EUROPEAN = re.compile("[\u0080-\u2bff]")
-#: Symbols that may stand between letters: apostrophes, dashes, dots, and lines of tables.
+#: Symbols that may appear between letters: apostrophes, dashes, dots, and box-drawing lines.
 _WITHIN_WORDS = re.compile("[\xad\xb7\u2010-\u2019\u2500-\u257f]")
 
 _PLAIN = bytes(range(128))
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\v\x1b\x08")) + b"\x7f"
 
-#: Of a hundred characters beyond ASCII, so many may be broken in a text that is taken as UTF-8 all the same.
+#: Maximum broken characters, per hundred non-ASCII ones, in a text that is still read as UTF-8.
 _BROKEN_PERCENT = 10
 
 
@@ -96,9 +96,9 @@ def read(data: bytes, _limits: Limits) -> Document:
 def decode(data: bytes) -> str:
     """The text of `data`, without its byte order mark.
 
-    Lines that end in a carriage return alone end in a newline instead. Text that is UTF-8 but for a few bytes, or has
-    surrogates that make no character, has U+FFFD in their place.
-    Raises `FileError`: `binary`, `not_utf8` (with the byte's offset) where no encoding fits, `no_text`.
+    If lines end in a carriage return alone, it becomes a newline. U+FFFD replaces the few invalid bytes of text that is
+    otherwise UTF-8, and lone surrogates. Raises `FileError`: `binary`, `not_utf8` (with the byte's offset) if no
+    encoding fits, `no_text`.
     """
     _refuse_signatures(data)
     text = _marked(data)
@@ -110,7 +110,7 @@ def decode(data: bytes) -> str:
         raise FileError(Reason.BINARY, message)
     if not text or text.isspace():
         raise FileError(Reason.NO_TEXT)
-    # as old Macintoshes ended lines
+    # old Macintoshes ended lines with a carriage return
     return text.replace("\r", "\n") if "\r" in text and "\n" not in text else text
 
 
@@ -121,7 +121,7 @@ def _refuse_signatures(data: bytes) -> None:
 
 
 def _marked(data: bytes) -> str | None:
-    """The text by its byte order mark, None where it has none or a mark is not borne out by what follows."""
+    """The text by its byte order mark; None if it has none, or if what follows contradicts the mark."""
     if data.startswith(_UTF7):
         with suppress(UnicodeDecodeError):
             return data.decode("utf-7").removeprefix("\ufeff")
@@ -145,7 +145,7 @@ def _unmarked(data: bytes) -> str:
 
 
 def _nearly_utf8(body: bytes) -> str | None:
-    """UTF-8 with surrogates, as some programs write it, or with a few broken characters."""
+    """UTF-8 with surrogates, as some programs write it, or with a few broken characters; None for anything else."""
     text = body.decode("utf-8", "replace")
     foreign = len(text) - len(text.encode("ascii", "ignore"))
     broken = text.count("\ufffd") - body.count("\ufffd".encode())
@@ -159,7 +159,7 @@ def _nearly_utf8(body: bytes) -> str | None:
 
 
 def _in_another(body: bytes, offset: int) -> str:
-    """The text in the encoding that it declares, or else most likely has; `offset` is where it ceases to be UTF-8."""
+    """The text in its declared or else likeliest encoding; `offset` is the first byte that is not UTF-8."""
     if b"\0" in body:
         return _wide(body) or "\0"
     declared = _DECLARED.search(body, 0, 1024)
@@ -172,9 +172,10 @@ def _in_another(body: bytes, offset: int) -> str:
 
 
 def _wide(body: bytes) -> str | None:
-    """UTF-32 without a mark, which hardly anything else could be, or UTF-16.
+    """The text if it is UTF-32 or UTF-16 without a byte order mark.
 
-    Most characters of that have a zero byte, always on the same side, or are of a script.
+    Hardly anything else passes for UTF-32. In UTF-16, most characters have a zero byte, always on the same side, or
+    belong to one script.
     """
     for encoding in ("utf-32-le", "utf-32-be") if len(body) % 4 == 0 else ():
         text = _decoded(body, encoding)
@@ -187,7 +188,7 @@ def _wide(body: bytes) -> str | None:
     for pages, others, encoding in sides:
         if pages.count(0) * 4 > len(sample) and not others.count(0):
             return _decoded(body, encoding)
-    # blanks and ends of lines have a zero byte, which characters of the one order seldom have in the other
+    # blanks and line ends have a zero byte, which characters rarely have in the wrong byte order
     for pages, _, encoding in sorted(sides, key=lambda side: not side[0].count(0)):
         if _is_script(pages, sample.decode(encoding, "replace")):
             return _decoded(body, encoding)
@@ -195,9 +196,9 @@ def _wide(body: bytes) -> str | None:
 
 
 def _is_script(pages: bytes, sample: str) -> bool:
-    """Whether characters, in these blocks of 256, are of a few blocks or Eastern, with hardly a control among them.
+    """Whether characters, in these blocks of 256, are of a few blocks or Eastern, with hardly any controls.
 
-    ASCII with a NUL in it would do for Chinese, but that goes on beyond ASCII's bytes.
+    ASCII with a NUL would pass for Chinese, but Chinese also has bytes outside ASCII.
     """
     used = set(pages)
     of_letters = len(used) <= _FEW_BLOCKS or sum(block in _EASTERN for block in pages) * 2 > len(pages)
@@ -205,17 +206,17 @@ def _is_script(pages: bytes, sample: str) -> bool:
 
 
 def _tells(sample: str) -> bool:
-    """Whether characters are so many, so clean and so usual that hardly any other bytes make them."""
+    """Whether the characters are so many, clean and common that hardly any other bytes produce them."""
     return len(sample) >= _TELLING and _is_clean(sample) and len(_RARE.findall(sample)) * 10 <= len(sample)
 
 
 def _is_clean(sample: str) -> bool:
-    """Whether hardly a character is a control or none at all."""
+    """Whether hardly any of the characters is a control character or unassigned."""
     return sum(category(c) in _NO_TEXT and c not in "\t\r\n" for c in sample) * 100 <= len(sample)
 
 
 def decoded(body: bytes, encoding: str) -> str | None:
-    """The text if `encoding`, or what is written under its name, is one of text and all of `body` is in it."""
+    """The text if all of `body` is valid in `encoding`, or in what programs write under its name; else None."""
     try:
         name = codecs.lookup(encoding).name
     except LookupError:
@@ -240,7 +241,7 @@ def _guesses(body: bytes) -> Iterator[str]:
     found = detect_all(sample, ignore_threshold=True, include_encodings=_GUESSED)
     likely = {one["encoding"]: one["confidence"] for one in found if one["encoding"]}
     western = next((name for name in ("Windows-1252", "ISO-8859-1") if name in likely), None)
-    # where little is foreign, letters tell little: then the commonest is taken
+    # with few distinct foreign bytes the detector is unreliable, and the most common encoding wins
     certainty = 1 - 1 / len(set(sample.translate(None, _PLAIN)) or {0}) ** 3
     names = sorted(likely, key=lambda name: likely[name] * (1 if name == western else certainty), reverse=True)
     yield from (name for name in names if _is_likely(sample, name, likely[name]))
@@ -249,7 +250,7 @@ def _guesses(body: bytes) -> Iterator[str]:
 
 
 def _is_likely(sample: bytes, encoding: str, confidence: float) -> bool:
-    """Whether foreign letters go together as in a language, and stand where they do, not as symbols within words."""
+    """Whether foreign letters are combined and placed as in a language, rather than as symbols within words."""
     text = sample.decode(encoding, "replace")
     foreign = [found.start() for found in islice(_FOREIGN.finditer(text), _LOOKED_AT)]
     if confidence < _RANDOM and sum(not _LINES.match(text[at]) for at in foreign) > _ENOUGH:
@@ -270,12 +271,12 @@ def _is_odd(before: str, character: str, after: str) -> bool:
 
 
 def _is_plausible(sample: bytes) -> bool:
-    """Whether foreign letters stand alone among ASCII, as in Western European languages."""
+    """Whether foreign letters are isolated among ASCII, as in Western European languages."""
     return len(sample.translate(None, _PLAIN)) * 2 <= len(sample)
 
 
 def _sample(body: bytes) -> bytes:
-    """Lines with bytes beyond ASCII, as many as are looked at."""
+    """Lines with non-ASCII bytes, up to the sample size."""
     if len(body) <= _SAMPLE:
         return body
     found: list[bytes] = []

@@ -1,7 +1,7 @@
-"""JSON is checked, never rewritten: its document is the text as it stands.
+"""Checks JSON without rewriting it: the document is the text unchanged.
 
-Comments and commas behind the last member, as editors and compilers take them in their settings, are no fault. Several
-values one below the other are JSON Lines, whatever the file is called.
+Comments and trailing commas are accepted, as in the settings of editors and compilers. Several values on separate lines
+are JSON Lines, whatever the file's name.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ _CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|(-?Infinity|NaN)', re.DOTALL)
 
 
 class _NotJsonError(ValueError):
-    """A constant that Python's parser takes and RFC 8259 does not know."""
+    """A constant that Python's parser accepts but RFC 8259 does not define."""
 
 
 def read(data: bytes, _limits: Limits) -> Document:
-    """The document of a JSON text; `FileError` with reason `parse_failed`, line and column if it is none.
+    """The document of a JSON text. Raises `FileError` (`parse_failed`) with line and column if it is not JSON.
 
-    Duplicate keys and escapes of lone surrogates are legal and stay as they are. Raises what `text.decode` does, too.
+    Duplicate keys and escapes of lone surrogates are legal and stay unchanged. Also raises what `encodings.decode`
+    does.
     """
     text = decode(data)
     try:
@@ -45,7 +46,7 @@ def read(data: bytes, _limits: Limits) -> Document:
 
 
 def _check(text: str) -> None:
-    # numbers are not built: Python refuses integers of more than 4,300 digits, JSON does not; nor are objects kept
+    # build no numbers: Python rejects integers of more than 4,300 digits, JSON does not; build no objects either
     json.loads(text, object_pairs_hook=len, parse_int=len, parse_float=len, parse_constant=_refuse)
 
 
@@ -58,7 +59,7 @@ def _is_well_formed(text: str) -> bool:
 
 
 def _is_of_lines(error: json.JSONDecodeError) -> bool:
-    """Whether what is too much is a second value, which begins a line."""
+    """Whether the extra data is a second value at the start of a line."""
     before, after = error.doc[: error.pos], error.doc[error.pos : error.pos + 1]
     return error.msg == "Extra data" and after in '{["' and before.rstrip(" \t").endswith("\n")
 
@@ -68,7 +69,7 @@ def _refuse(constant: str) -> None:
 
 
 def _place_of_constant(text: str) -> tuple[int, int]:
-    """Line and column, from 1, of the first constant outside a string."""
+    """Line and column, from 1, of the first invalid constant outside a string."""
     at = next((found.start(1) for found in _CONSTANT.finditer(text) if found[1]), 0)
     return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
 

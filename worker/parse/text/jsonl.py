@@ -1,4 +1,4 @@
-"""JSON Lines are kept as they stand and cut between lines, so that a broken line harms nobody but itself."""
+"""Reads JSON Lines, unchanged. They are cut between lines, so that a broken line affects only itself."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from worker.parse.text.encodings import decode
 
 
 def read(data: bytes, _limits: Limits) -> Document:
-    """The document of JSON Lines; lines are not checked. Raises what `text.decode` does."""
+    """The document of JSON Lines; lines are not checked. Raises what `encodings.decode` does."""
     return Document(decode(data), "jsonl", "json")

@@ -1,4 +1,4 @@
-"""Markdown's headings, found by a line scan: much faster than a full parse, and positions come for free."""
+"""Finds Markdown's headings with a line scan, which is much faster than a full parse and yields positions."""
 
 from __future__ import annotations
 
@@ -12,33 +12,32 @@ from worker.parse.text.csv import is_data
 from worker.parse.text.encodings import decode
 from worker.parse.text.runs import end_of_run
 
-#: Lines that matter, with the line break above, which is quickly found: fences, ATX headings (`# …`) and setext
-#: underlines (`===`, `---`).
+#: Fences, ATX headings (`# …`) and setext underlines (`===`, `---`), with the line break above, which is fast to find.
 _MARKS = re.compile(
     r"\n(?=[ #`~=-]) {0,3}(?:(?P<fence>`{3,}(?=[^`\n]*$)|~{3,})(?P<info>[^\n]*)"
     r"|(?P<level>\#{1,6})(?:[ \t]+(?P<title>[^\n]*))?\r?$"
     r"|(?P<line>=+|-+)[ \t]*\r?$)",
     re.MULTILINE,
 )
-#: YAML between lines of dashes, TOML between lines of plus signs.
+#: YAML between lines of dashes, or TOML between lines of plus signs.
 _FRONT_MATTER = re.compile(
     r"\A(?:---[ \t]*\r?\n(?![ \t]*\r?\n)(?:[^\n]*\n)*?(?:---|\.\.\.)|\+\+\+[ \t]*\r?\n(?:[^\n]*\n)*?\+\+\+)"
     r"[ \t]*\r?(?:\n|\Z)"
 )
-#: Characters of a title.
+#: Maximum characters in a title.
 _LONGEST_TITLE = 500
-#: Characters that front matter has at most.
+#: Maximum characters in front matter.
 _FRONT_WITHIN = 65_536
 _TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(\S[^\r\n]{0,500})", re.MULTILINE)
-#: What says in YAML that a text follows in the lines below.
+#: The YAML indicator that text follows on the lines below.
 _BLOCK = re.compile(r"[|>][-+\d]{0,2}")
 _BACKTICKS = re.compile(r"^[ ]*(`{3,})", re.MULTILINE)
-#: Marks of a fence, wherever in a line; and the columns it may be indented.
+#: Marks of a fence, anywhere in a line, and the maximum columns that it may be indented.
 _FENCE = re.compile(r"(?P<fence>[`~](?:(?<=`)``+(?=[^`\n]*$)|(?<=~)~~+))(?P<info>[^\n]*)", re.MULTILINE)
 _DEEPEST_FENCE = 3
-#: The row of a table that is made of dashes, below the names of the columns.
+#: The row of dashes in a table, below the column names.
 _DASHES = r"[ ]{0,3}(?=[^|\n]*\|)[|:-][-:| \t]*\r?(?:\n|\Z)"
-#: Where a table begins: the first of two rows or more with a pipe in front, or the two rows above rows of any kind.
+#: Start of a table: the first of at least two rows with a leading pipe, or column names above a row of dashes.
 _TABLE = re.compile(
     rf"^(?:(?P<piped>[ ]{{0,3}}\|[^\n]*\n)(?=[ ]{{0,3}}\|)|[^|\n]+\|[^\n]*\n{_DASHES})",
     re.MULTILINE,
@@ -47,14 +46,14 @@ _PIPED_ROWS = re.compile(r"(?:[ ]{0,3}\|[^\n]*(?:\n|\Z)){1,1000}")
 _ROWS = re.compile(r"(?:[^|\n]*\|[^\n]*(?:\n|\Z)){1,1000}")
 _COLUMNS = re.compile(rf"(?P<cells>[^|\n]*\|[^\n]*)\n{_DASHES}")
 _PIPE = re.compile(r"(?<!\\)\|")
-#: Characters of the row of names and that of dashes together, and of a name: a longer one is text in a page's layout.
+#: Maximum characters in the rows of names and dashes together, and in a name. Longer ones are page layout.
 _COLUMNS_WITHIN, _LONGEST_NAME = 8192, 80
-#: What a setext heading's text cannot start with: a list, a quote, a table, a heading, a rule, indented code.
+#: What a setext heading cannot start with: a list, quote, table, heading, rule or indented code.
 _NO_PARAGRAPH = re.compile(r"[ ]{4}|\t|\s*(?:[-*+>|#=<]|\d+[.)]\s|`{3}|~{3})")
 
 
 class Heading(NamedTuple):
-    """A heading; the text from `start` (character of its line's start) to `end` is the heading itself."""
+    """A heading, from `start` (the character offset of its line) to `end`."""
 
     start: int
     end: int
@@ -63,13 +62,13 @@ class Heading(NamedTuple):
 
 
 def read(data: bytes, _limits: Limits) -> Document:
-    """The document of a Markdown text, its title that of the front matter, else its first heading."""
+    """The document of a Markdown text. Its title is that of the front matter, else the first heading."""
     text = decode(data)
     return Document(text, "markdown", None, title_of(text), markup="markdown")
 
 
 def title_of(text: str) -> str | None:
-    """The title that the front matter gives in a line, else the first heading that has one."""
+    """The one-line title in the front matter, else the first heading with text."""
     front = _FRONT_MATTER.match(text, 0, _FRONT_WITHIN)
     given = _TITLE.search(text, 0, front.end()) if front else None
     title = given[1].strip().strip("\"'") if given else ""
@@ -79,23 +78,23 @@ def title_of(text: str) -> str | None:
 
 
 def first_title(found: Iterator[Heading]) -> str | None:
-    """The first heading that has a text."""
+    """The first heading that has text."""
     first = next((heading.title for heading in found if heading.title), None)
     return first and first[:_LONGEST_TITLE]
 
 
 def fenced(code: str, language: str = "") -> str:
-    """A code block whose fence is longer than any in it."""
+    """A code block whose fence is longer than any inside it."""
     longest = max(map(len, _BACKTICKS.findall(code)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{code}\n{fence}"
 
 
 def headings(text: str) -> Iterator[Heading]:
-    """ATX and setext headings in order, outside of front matter and fenced code."""
+    """ATX and setext headings in order, outside front matter and fenced code."""
     front = _FRONT_MATTER.match(text, 0, _FRONT_WITHIN)
     fence = ""
-    # a line break more, so that marks begin where their lines do in the text, and end one character behind
+    # with a line break prepended, a match starts where its line starts in `text`, and ends one character later
     for mark in _MARKS.finditer(f"\n{text}", front.end() if front else 0):
         if mark.lastgroup == "info":
             fence = _after_fence(fence, mark)
@@ -106,7 +105,7 @@ def headings(text: str) -> Iterator[Heading]:
 
 
 def blocks(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Start and end of the front matter, the fenced code and the tables in a section, in order."""
+    """Start and end of the front matter, the fenced code blocks and the tables in a section, in order."""
     front = _FRONT_MATTER.match(text, 0, _FRONT_WITHIN) if start == 0 else None
     if front:
         yield front.span()
@@ -122,7 +121,7 @@ def blocks(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def columns(text: str, start: int, end: int) -> str:
-    """The names of the columns, parted by commas; "" if this block is no table, or its first row one of data."""
+    """The column names, separated by commas; "" if the block is not a table, or its first row is data."""
     found = _COLUMNS.match(text, start, min(end, start + _COLUMNS_WITHIN))
     cells = _PIPE.split(found["cells"]) if found else []
     names = [" ".join(cell.replace("\\|", "|").split()) for cell in cells if cell.strip()]
@@ -151,7 +150,7 @@ def _fences(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _after_fence(fence: str, mark: re.Match[str]) -> str:
-    """The fence that is open behind this line, "" for none."""
+    """The fence that is open after this line; "" for none."""
     if not fence:
         return mark["fence"]
     closes = mark["fence"].startswith(fence) and not mark["info"].strip()
@@ -172,7 +171,7 @@ def _unclosed(title: str) -> str:
 
 
 def _setext(text: str, mark: re.Match[str]) -> Heading | None:
-    """The heading that this underline makes of a one-line paragraph above it; longer ones are rarely meant so."""
+    """The heading that this underline makes of the one-line paragraph above. Longer ones are rarely intended."""
     above_end = mark.start() - 1
     above_start = text.rfind("\n", 0, max(above_end, 0)) + 1
     title = text[above_start : max(above_end, 0)].strip()

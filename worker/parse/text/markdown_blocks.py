@@ -1,4 +1,4 @@
-"""Markdown made of what office documents hold: headings, paragraphs, list items and tables."""
+"""Writes Markdown from the content of office documents: headings, paragraphs, list items and tables."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import TypeVar
 from worker.parse.limits import Limits
 from worker.parse.text.markdown import fenced
 
-#: What would begin a heading or a fence, which a paragraph is not.
+#: What would start a heading or a fence, and so is escaped in a paragraph.
 _MARK = re.compile(r"(?=#{1,6}(?:\s|$)|`{3}|~{3})")
-#: How a block of code begins and ends, where nothing in it does.
+#: The first and last line of a code block that contains no fence.
 _CODE, _END_OF_CODE = "```\n", "\n```"
 _BLANKS = re.compile(r"\s+")
 _WORD = re.compile(r"[^\W\d_]+")
-#: Words at the edge of a page that only counts pages, beside Roman numbers.
+#: Words in page headers and footers that only number pages, besides Roman numerals.
 _COUNTING_WORDS = (
     "page of p pg pp seite von s de du sur sida av side pagina di van página pág strona z stránka sivu стр страница из "
     "第 页 頁 页共 頁共 共 ページ 쪽 페이지"
 )
-#: Empty cells side by side from which on only one is written: behind so many nobody counts columns.
+#: A run of at least this many empty cells is written as one: nobody counts that many columns.
 _EMPTY = 64
 _COUNTING = frozenset(_COUNTING_WORDS.split())
 _ROMAN = re.compile(r"[ivxlc]+")
@@ -32,13 +32,13 @@ Row = TypeVar("Row")
 
 
 def heading(level: int, text: str) -> str:
-    """A heading of level 1 to 6 in one line; "" for an empty one."""
+    """A heading of level 1 to 6 on one line; "" for empty text."""
     line = _line(text)
     return f"{'#' * max(1, min(level, 6))} {line}" if line else ""
 
 
 def paragraph(text: str) -> str:
-    """A paragraph; its own lines stay."""
+    """A paragraph that keeps its line breaks."""
     lines = [line.rstrip() for line in text.strip().splitlines()]
     return "\n".join("\\" + line if _MARK.match(line) else line for line in lines)
 
@@ -50,32 +50,32 @@ def item(depth: int, text: str) -> str:
 
 
 def code(text: str) -> str:
-    """A line of code, or several; `joined` puts those that follow one another in one block."""
+    """One or more lines of code; `joined` merges adjacent ones into one block."""
     text = text.strip("\n")
     return fenced(text) if text.strip() else ""
 
 
 def named(name: str, text: str) -> str:
-    """A line of what stands beside the text, behind what it is; "" without text."""
+    """A line for text outside the main text, prefixed with what it is; "" without text."""
     line = _line(text)
     return f"{name}: {line}" if line else ""
 
 
 def comment(author: str, text: str, at: str = "") -> str:
-    """A reader's comment, where it is not said on the cell `at`."""
+    """A reader's comment, on the cell `at` if given."""
     by = _line(author)
     return named(f"Comment{at and f' on {at}'}{by and f' by {by}'}", text)
 
 
 def edges(kind: str, texts: Iterable[str]) -> Iterator[str]:
-    """What stands at the edges of pages, each text once; page numbers are left out."""
+    """Page headers or footers, each text once. Those that only number pages are left out."""
     for line in dict.fromkeys(map(_line, texts)):
         if not all(word in _COUNTING or _ROMAN.fullmatch(word) for word in _WORD.findall(line.lower())):
             yield named(f"Page {kind}", line)
 
 
 def table(rows: Iterable[Sequence[str]], limits: Limits) -> str:
-    """A pipe table, the first row its header; rows without text are left out, and no row is cut."""
+    """A pipe table whose first row is its header. Rows without text are left out, and no row is divided."""
     lines: list[str] = []
     size = 0
     for cells in filter(None, map(_cells, rows)):
@@ -86,7 +86,10 @@ def table(rows: Iterable[Sequence[str]], limits: Limits) -> str:
 
 
 def tables(rows: Iterable[Sequence[str]], limits: Limits) -> Iterator[str]:
-    """The tables of a sheet, where one begins below an empty row with names above values; titles are paragraphs."""
+    """The tables of a sheet; titles become paragraphs.
+
+    A new table starts after an empty row, where names stand above values.
+    """
     lines: list[str] = []
     size, below_gap = 0, False
     for cells, below, further in _with_next(map(_cells, rows)):
@@ -110,7 +113,7 @@ def _lines(cells: Sequence[str], *, is_first: bool) -> list[str]:
 
 
 def _with_next(rows: Iterable[Row]) -> Iterator[tuple[Row, Row | None, Row | None]]:
-    """Each row with the two below it."""
+    """Each row with the next two."""
     one, below, further = tee(rows, 3)
     return zip_longest(one, islice(below, 1, None), islice(further, 2, None))
 
@@ -124,7 +127,7 @@ def _is_header(cells: Sequence[str] | None, below: Sequence[str] | None) -> bool
 
 
 def _is_title(cells: Sequence[str], below: Sequence[str] | None) -> bool:
-    """Whether the only text of a row stands above a row of several, or apart."""
+    """Whether the row's only text stands above a row with several, or above a gap."""
     return _filled(cells) == 1 and below is not None and _filled(below) != 1
 
 
@@ -137,7 +140,7 @@ def _has_values(cells: Sequence[str] | None) -> bool:
 
 
 def joined(blocks: Iterable[str], limits: Limits) -> str:
-    """The blocks that hold text as one document; list items stand together. Raises `too_large` beyond the limit."""
+    """The non-empty blocks as one document, with list items kept together. Raises `too_large` beyond the limit."""
     parts: list[str] = []
     size = 0
     before = ""
@@ -157,7 +160,7 @@ def joined(blocks: Iterable[str], limits: Limits) -> str:
 
 
 def laid_out(pages: Iterable[str], limits: Limits) -> tuple[str, tuple[int, ...]]:
-    """All pages in one text with a blank line between them, and the characters where they begin."""
+    """All pages in one text, separated by blank lines, and the character offsets at which they start."""
     parts: list[str] = []
     starts: list[int] = []
     size = 0

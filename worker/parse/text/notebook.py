@@ -1,4 +1,4 @@
-"""Jupyter notebooks: cells as Markdown, code in fences, outputs trimmed, pictures left out."""
+"""Reads Jupyter notebooks: cells as Markdown, code in fences, outputs shortened, pictures left out."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from worker.parse.text.encodings import decode
 from worker.parse.text.markdown import fenced, title_of
 from worker.parse.text.markdown_blocks import heading
 
-#: Characters kept of a cell's outputs: the rest is data, not text.
+#: Characters kept of a cell's outputs: the rest is data rather than text.
 _OUTPUT = 2000
 
-#: Digits of a number that is read.
+#: Maximum digits of a number that is read.
 _DIGITS = 3
 
-#: Colours and cursor movements of terminals.
+#: Terminal escape sequences for colours and cursor movements.
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
 def read(data: bytes, _limits: Limits) -> Document:
-    """The document of a notebook of format 3 or 4; `FileError` (`parse_failed`) if it is none.
+    """The document of a notebook of format 3 or 4. Raises `FileError` (`parse_failed`) if it is not one.
 
-    Characters count in the text made here, not in the file.
+    Character offsets count in the text built here, not in the file.
     """
     content = _loaded(decode(data))
     language = _language(content)
@@ -50,7 +50,7 @@ def _loaded(text: str) -> dict[str, Any]:
 
 
 def _small(digits: str) -> int:
-    """A number that may be a level; what long ones are worth takes its time, and nobody asks."""
+    """A number that may be a heading level. Long ones are slow to convert and never needed."""
     return int(digits) if len(digits) <= _DIGITS else 0
 
 
@@ -72,7 +72,7 @@ def _cells(content: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _blocks(cell: dict[str, Any], language: str) -> Iterator[str]:
-    """The blocks of Markdown that a cell makes."""
+    """The Markdown blocks of a cell."""
     source = _text(cell.get("source", cell.get("input"))).strip("\n")
     if cell.get("cell_type") != "code":
         level = cell.get("level")
@@ -87,7 +87,7 @@ def _blocks(cell: dict[str, Any], language: str) -> Iterator[str]:
 
 
 def _outputs(outputs: list[Any]) -> str:
-    """The text of a cell's outputs, the first part of it if it is long."""
+    """The text of a cell's outputs, cut off if it is long."""
     parts: list[str] = []
     room = _OUTPUT
     for output in map(_mapping, outputs):
@@ -108,7 +108,7 @@ def _output(output: dict[str, Any]) -> str:
 
 
 def _text(value: object) -> str:
-    """Text as notebooks have it: a string, or a list of lines."""
+    """Text in a notebook: a string, or a list of lines."""
     if isinstance(value, list):
         return "".join(part for part in value if isinstance(part, str))
     return value if isinstance(value, str) else ""

@@ -1,4 +1,4 @@
-"""Org is kept as it stands; its headings begin with asterisks."""
+"""Reads Org, unchanged. Its headings begin with asterisks."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ _HEADING = re.compile(
     re.MULTILINE,
 )
 _TITLE = re.compile(r"^#\+title:[ \t]*(\S[^\r\n]{0,500})", re.MULTILINE | re.IGNORECASE)
-#: Characters within which a title is looked for.
+#: Characters searched for a title.
 _TITLE_WITHIN = 10_000
 
 
 def read(data: bytes, _limits: Limits) -> Document:
-    """The document of the text, its title what it says, else the first heading. Raises what `text.decode` does."""
+    """The document of the text. Its title is the declared one, else the first heading.
+
+    Raises what `encodings.decode` does.
+    """
     text = decode(data)
     said = _TITLE.search(text, 0, _TITLE_WITHIN)
     title = said[1].strip() if said else first_title(headings(text))
@@ -28,6 +31,6 @@ def read(data: bytes, _limits: Limits) -> Document:
 
 
 def headings(text: str) -> Iterator[Heading]:
-    """Headings in order, without what is to be done and their tags."""
+    """Headings in order, without their TODO keywords and tags."""
     for found in _HEADING.finditer(text):
         yield Heading(found.start(), found.end(), len(found["level"]), found["title"])

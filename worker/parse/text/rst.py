@@ -1,4 +1,4 @@
-"""reStructuredText is kept as it stands; its headings are lines with a line of signs below, or above and below."""
+"""Reads reStructuredText, unchanged. Its headings have a line of punctuation below, or above and below."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from worker.parse.limits import Limits
 from worker.parse.text.encodings import decode
 from worker.parse.text.markdown import Heading, first_title
 
-#: Two or more of the same sign. A back-reference would take memory for each of them.
+#: Two or more of the same character. A back-reference would take memory for each of them.
 _SIGNS = "(?:" + "|".join(re.escape(sign) + "{2,}" for sign in string.punctuation) + ")"
 _HEADING = re.compile(
     rf"^(?:(?P<over>{_SIGNS})[ \t]*\r?\n[ \t]*|(?=[^\s]))(?P<title>[^\s][^\n]*)\n(?P<under>{_SIGNS})[ \t]*\r?$",
@@ -21,17 +21,17 @@ _LETTER = re.compile(r"\w")
 
 
 def read(data: bytes, _limits: Limits) -> Document:
-    """The document of the text, its title the first heading. Raises what `text.decode` does."""
+    """The document of the text, with the first heading as title. Raises what `encodings.decode` does."""
     text = decode(data)
     return Document(text, "rst", None, first_title(headings(text)), markup="markdown")
 
 
 def headings(text: str) -> Iterator[Heading]:
-    """Headings in order; those that look alike are of a level, and those that are seen first of the highest."""
+    """Headings in order. Each style of underline is a level, and those that appear first are the highest."""
     levels: dict[tuple[str, bool], int] = {}
     for found in _HEADING.finditer(text):
         title, over, under = found["title"].rstrip(), found["over"], found["under"]
-        # a line of signs that is too short is text, and one as long as it should be is more than a dash
+        # an underline shorter than its title is text, and a title needs a letter or digit
         if len(under) < len(title) or (over and over != under) or not _LETTER.search(title):
             continue
         level = levels.setdefault((under[0], bool(over)), len(levels) + 1)

@@ -1,4 +1,4 @@
-"""Runs of similar pieces of text, however long."""
+"""Finds runs of similar pieces of text, of any length."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 
 def end_of_run(pieces: re.Pattern[str], text: str, start: int, end: int = sys.maxsize) -> int:
-    """Where the longest run of pieces ends that begins at `start`; `start` where there is none.
+    """The end of the longest run of pieces that starts at `start`; `start` if there is none.
 
     `pieces` must match a bounded number of them, such as `(?:…){1,1000}`: `re` keeps over 100 bytes for each piece it
     may have to give back. Possessive quantifiers would keep none, but CPython before 3.11.5 gets them wrong.

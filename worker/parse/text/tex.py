@@ -1,4 +1,4 @@
-"""LaTeX is kept as it stands; its commands for chapters and sections are headings."""
+"""Reads LaTeX, unchanged. Its chapter and section commands are headings."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ from worker.parse.text.encodings import decode
 from worker.parse.text.markdown import Heading, first_title
 
 _LEVELS = ("part", "chapter", "section", "subsection", "subsubsection", "paragraph")
-#: What is between braces, which may hold further ones.
+#: Text between braces, which may contain further braces.
 _BRACES = r"\{(?P<title>(?:[^{}\n]|\{[^{}\n]*\}|\n(?!\s*\n)){1,500})\}"
 _HEADING = re.compile(rf"^[ \t]*\\(?P<level>{'|'.join(_LEVELS)})\*?(?:\[[^\]\n]*\])?\s?{_BRACES}", re.MULTILINE)
 _TITLE = re.compile(rf"^[ \t]*\\title(?:\[[^\]\n]*\])?{_BRACES}", re.MULTILINE)
-#: Characters within which a title is looked for.
+#: Characters searched for a title.
 _TITLE_WITHIN = 100_000
 _SILENT = re.compile(r"\\(?:label|thanks|footnote|index)\{[^{}]*\}")
 _COMMAND = re.compile(r"\\[a-zA-Z]+\*?[ \t]*|[{}~]")
 
 
 def read(data: bytes, _limits: Limits) -> Document:
-    """The document of the text, its title what it says, else the first heading. Raises what `text.decode` does."""
+    """The document of the text. Its title is the declared one, else the first heading.
+
+    Raises what `encodings.decode` does.
+    """
     text = decode(data)
     said = _TITLE.search(text, 0, _TITLE_WITHIN)
     title = _plain(said["title"]) if said else first_title(headings(text))

@@ -1,4 +1,4 @@
-"""TOML is kept as it stands, with its comments."""
+"""Reads TOML, unchanged, with its comments."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from worker.parse.text.encodings import decode
 
 
 def read(data: bytes, _limits: Limits) -> Document:
-    """The document of a TOML text, which is not checked. Raises what `text.decode` does."""
+    """The document of a TOML text, which is not checked. Raises what `encodings.decode` does."""
     return Document(decode(data), "toml", "toml", markup="keys")

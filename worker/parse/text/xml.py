@@ -1,6 +1,6 @@
-"""XML is kept as it stands, so that positions are the file's own and names of elements and attributes are found.
+"""Reads XML, unchanged, so that positions match the file and names of elements and attributes can be found.
 
-In configuration and data they say as much as the text between them; documents with little markup lose nothing.
+In configuration and data the names say as much as the text between them. Documents with little markup lose nothing.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from schemas.status import Reason
 from worker.parse.limits import Limits
 from worker.parse.text.encodings import decode
 
-#: Characters within which a document's own title is looked for.
+#: Characters searched for the document's title.
 _TITLE_WITHIN = 10_000
 _TITLE = re.compile(r"<(?:\w+:)?title(?:\s[^<>]*)?>\s*([^<>]{1,500}?)\s*</(?:\w+:)?title>")
 
-#: Characters of an entity's value; declared abbreviations are shorter, and cannot be made to grow.
+#: Maximum characters in an entity's value. Declared abbreviations are shorter, and cannot be made to expand.
 _LONGEST_ENTITY = 1000
 
 
 class _Root(Exception):
-    """The first element: entities are declared above it, and what is below is never parsed."""
+    """Raised at the first element: entities are declared above it, and nothing below is parsed."""
 
 
 class _UpToRoot:
@@ -38,15 +38,16 @@ class _Parser(DefusedXMLParser):  # type: ignore[misc] # defusedxml has no types
     def defused_entity_decl(
         self, name: str, is_parameter_entity: bool, value: str | None, base: str, sysid: str, pubid: str, notation: str
     ) -> None:
-        """Refuse entities that are elsewhere, or that grow: those made of other entities, and long ones."""
+        """Refuse external entities, and those that could expand: values with other entities, or long ones."""
         if value is None or is_parameter_entity or len(value) > _LONGEST_ENTITY or "&" in value or "%" in value:
             raise EntitiesForbidden(name, value, base, sysid, pubid, notation)
 
 
 def read(data: bytes, _limits: Limits) -> Document:
-    """The document of an XML text; if it is not well-formed, it is text all the same.
+    """The document of an XML text. If it is not well-formed, it is still read as text.
 
-    Raises what `text.decode` does, and `FileError` (`parse_failed`) for declarations made to harm whoever reads on.
+    Raises what `encodings.decode` does, and `FileError` (`parse_failed`) for declarations that would harm later
+    readers.
     """
     text = decode(data)
     if "<!ENTITY" in text:

@@ -1,4 +1,4 @@
-"""YAML is kept as it stands: comments are worth finding, and files that a template language has marked are common."""
+"""Reads YAML, unchanged: comments are worth finding, and files with template markup are common."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from worker.parse.text.encodings import decode
 
 
 def read(data: bytes, _limits: Limits) -> Document:
-    """The document of a YAML text, which is not checked. Raises what `text.decode` does."""
+    """The document of a YAML text, which is not checked. Raises what `encodings.decode` does."""
     return Document(decode(data), "yaml", "yaml", markup="keys")

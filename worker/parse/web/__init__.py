@@ -1,1 +1,1 @@
-"""HTML, and e-books, which are made of it."""
+"""Reads HTML, and e-books, which consist of it."""

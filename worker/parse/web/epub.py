@@ -1,4 +1,4 @@
-"""E-books: the chapters in the order of the spine (EPUB 3.3), each through the reader of HTML."""
+"""Reads e-books: the chapters in spine order (EPUB 3.3), each with the HTML reader."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _MARKUP = ("application/xhtml+xml", "text/html")
 
 
 def read(data: bytes, limits: Limits) -> Document:
-    """The chapters as Markdown. Raises `FileError`: `encrypted` for a book with a lock, else as `package.opened`."""
+    """The chapters as Markdown. Raises `FileError`: `encrypted` for a book with DRM, else as `zip_container.opened`."""
     with opened(data, limits) as archive:
         container = fromstring(member(archive, "META-INF/container.xml"))
         place = container.find(f".//{_CONTAINER}rootfile")
         path = place.get("full-path", "") if place is not None else ""
-        # the path of an address; many books have it as it is
+        # paths should be percent-encoded, but in many books they are not
         path = path if path in archive.namelist() else unquote(path)
         package = fromstring(member(archive, path))
         chapters = _chapters(package, posixpath.dirname(path))
@@ -52,7 +52,7 @@ def _chapters(package: Element, folder: str) -> list[str]:
 
 
 def _refuse_locked(archive: ZipFile, chapters: list[str]) -> None:
-    """Fonts may be scrambled in any book; chapters are in a locked one only."""
+    """Refuse a book whose chapters are encrypted (DRM). Any book may have obfuscated fonts."""
     if "META-INF/encryption.xml" not in archive.namelist():
         return
     root = fromstring(archive.read("META-INF/encryption.xml"))
@@ -62,7 +62,7 @@ def _refuse_locked(archive: ZipFile, chapters: list[str]) -> None:
 
 
 def _texts(archive: ZipFile, chapters: list[str]) -> Iterator[str]:
-    """Chapters that can be read; where there are none, raises what is wrong with the first of them."""
+    """Yield the chapters that can be read. If none can, raises the first chapter's error."""
     names = set(archive.namelist())
     read, failure = False, None
     for path in chapters:

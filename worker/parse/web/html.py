@@ -1,4 +1,4 @@
-"""HTML becomes Markdown: the main text with its headings, lists, tables and code, without navigation and scripts."""
+"""Converts HTML to Markdown: the main text with headings, lists, tables and code, without navigation and scripts."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from worker.parse.limits import Limits
 from worker.parse.text.encodings import decode
 from worker.parse.text.markdown import fenced
 
-#: What is never text.
+#: Elements that never hold text.
 _NO_TEXT = "script, style, template, head"
-#: What is no text of the page, and what every page of a site repeats; also marks of a heading's address and numbers of
-#: lines, as makers of documentation write them, and pictures of formulas that stand there as such, too.
+#: Elements that are not text of the page, or that every page of a site repeats. Also heading anchors and line numbers,
+#: as documentation generators write them, and pictures of formulas that are present as formulas, too.
 _DROPPED = (
     f"{_NO_TEXT}, noscript, nav, svg, iframe, object, canvas, audio, video, select, button, textarea, body > footer, "
     '[hidden]:not([hidden="until-found"]), [aria-hidden="true"], [role="navigation"], [role="contentinfo"], '
     '[role="dialog"], [role="alertdialog"], dialog:not([open]), '
     "a.headerlink, a.header-anchor, a.hash-link, a.anchor-link, td.linenos, td.gutter, [class*=mwe-math-fallback]"
 )
-#: Tables that say themselves that they lay out a page, and what stands in the cells of those that do not.
+#: Tables declared to be layout, and cell contents that mark any other table as layout.
 _LAYOUT = 'table[role="presentation"], table[role="none"]'
 _LAID_OUT = "table table, td h1, td h2, td h3, td h4, td h5, td h6, td pre"
-#: Where words may be broken, and are not; scripts without blanks have the second between words.
+#: Possible word breaks that are not used. Scripts without blanks have zero-width spaces between words.
 _BREAKS = re.compile("\xad|(?<=[!-\u024f])\u200b(?=[!-\u024f])")
 _WIDE = ", ".join(f"{cell}[{side}span]" for cell in ("td", "th") for side in ("col", "row"))
-#: Columns that a cell goes over, at most.
+#: Maximum columns or rows that a cell spans.
 _WIDEST = 64
 _MAIN = "main, [role=main]"
 
@@ -40,41 +40,41 @@ _INLINE_TAGS = (
 )
 _INLINE = frozenset(_INLINE_TAGS.split())
 
-#: Blocks that follow the one before without an empty line.
+#: Blocks that follow the previous one without an empty line.
 _TIGHT = frozenset(("li", "dt", "dd", "tr", "thead", "tbody", "tfoot"))
 
-#: Digits of a number that is not looked at any more.
+#: Numbers with this many digits or more are ignored.
 _DIGITS = 6
-#: Levels of nested lists that are indented: an indent of thousands would outgrow the text.
+#: Levels of nested lists that are indented: indents of thousands of levels would outgrow the text.
 _DEEPEST = 8
 
-#: Beginnings of a line that would be a heading or a fence if they were not escaped.
+#: Line beginnings that would start a heading or a fence if not escaped.
 _MARKS = re.compile(r"#{1,6}(?:\s|$)|`{3}|~{3}|(?:=+|-+)\s*$|\+{3}$")
 _LANGUAGE = re.compile(r"(?:language|lang|highlight-source)-([\w+#-]{1,20})")
 
 _XHTML = re.compile(r"\s*(?:<\?xml|[^>]{0,1000}<html[^>]*xmlns)")
 _VOID = "area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr"
-#: Void elements, and those whose end a page may leave out: however many there are, they do not stand in one another.
+#: Void elements, and those whose end tag may be omitted: they never nest, however many there are.
 _NOT_NESTED = frozenset(
     f"{_VOID}|p|li|dt|dd|tr|td|th|thead|tbody|tfoot|caption|colgroup|option|optgroup|rb|rt|rtc|rp".split("|")
 )
 _TAG = re.compile(r"<(/?)([A-Za-z][^\s/<>]*)(?:[\s/][^<>]*)?>")
-#: Elements that may stand in one another: the parser's time grows with their square, 0.5 s for so many.
+#: Maximum depth of nested elements. The parser's time grows with the square of the depth: 0.5 s at this depth.
 _DEEPEST_ELEMENT = 20_000
 _CLOSED = re.compile(rf"<(?!(?:{_VOID})\b)([A-Za-z][\w:-]*)((?:\s[^<>]*)?)/>")
 
 
 def read(data: bytes, _limits: Limits) -> Document:
-    """The document of a page, as Markdown. Characters count in the text made here, not in the file."""
+    """The document of a page, as Markdown. Character offsets count in the text built here, not in the file."""
     text, title = to_markdown(decode(data))
     return Document(text, "html", None, title, markup="markdown")
 
 
 def to_markdown(markup: str) -> tuple[str, str | None]:
-    """The main text of a page as Markdown, and its title: that of the head, else its first heading of the first level.
+    """The main text of a page as Markdown, and its title: that of the head, else its first top-level heading.
 
-    Takes HTML as browsers do, which accept everything, and XHTML, whose empty elements HTML does not know. Raises
-    `FileError` (`parse_failed`) for a page that is nested as no page is.
+    Accepts any HTML, as browsers do, and XHTML, whose empty elements HTML does not know. Raises `FileError`
+    (`parse_failed`) for a page nested far deeper than real ones.
     """
     from selectolax.lexbor import LexborHTMLParser
 
@@ -82,7 +82,7 @@ def to_markdown(markup: str) -> tuple[str, str | None]:
         markup = _CLOSED.sub(r"<\1\2></\1>", markup)
     _check_depth(markup)
     tree = LexborHTMLParser(markup.encode("utf-8", "replace"))
-    # a picture in the page may have a title as well
+    # an inline SVG may have a title as well
     titles = (" ".join(node.text().split()) for kind in ("head > title", "h1") for node in tree.css(kind))
     title = next(filter(None, titles), "")[:500]
     return _rendered(tree), title or None
@@ -102,7 +102,7 @@ def _check_depth(markup: str) -> None:
 
 
 class _Told(NamedTuple):
-    """Numbers of nodes that are no text, and of tables that lay out a page; columns and rows of cells over several."""
+    """Ids of dropped nodes and of layout tables; the columns and rows of cells that span several."""
 
     dropped: set[int]
     layout: set[int]
@@ -110,7 +110,7 @@ class _Told(NamedTuple):
 
 
 def _rendered(tree: Any) -> str:
-    """The page's main part; all of it where no part is marked as that, or none of it is text."""
+    """The page's main part; the whole page if no part is marked as main or the main part has no text."""
     body = tree.body or tree.root
     if body is None:
         return ""
@@ -122,27 +122,27 @@ def _rendered(tree: Any) -> str:
 
 
 def _outermost(nodes: list[Any]) -> list[Any]:
-    """The first of the nodes that mark the main text, with its siblings of the same kind."""
+    """The first node that marks the main text, with its siblings of the same tag."""
     return [node for node in nodes if node.parent == nodes[0].parent and node.tag == nodes[0].tag]
 
 
 def _layout(tree: Any) -> set[int]:
-    """The tables that lay out a page, so that their rows are no records."""
+    """The layout tables, whose rows are not records."""
     found = {table.mem_id for table in tree.css(_LAYOUT)}
     for node in tree.css(_LAID_OUT):
-        # a line of code may be a record's
+        # a record may contain one line of code
         if (node.tag != "pre" or "\n" in node.text().strip()) and (table := _table_around(node)):
             found.add(table)
     return found
 
 
 def _wide(tree: Any) -> dict[int, tuple[int, int]]:
-    """Columns and rows of the cells that say how many they go over."""
+    """Columns and rows of the cells that declare a span."""
     return {cell.mem_id: (_span(cell, "colspan"), _span(cell, "rowspan")) for cell in tree.css(_WIDE)}
 
 
 def _table_around(table: Any) -> int | None:
-    """The table whose cells hold this node."""
+    """The table whose cells contain this node."""
     node = table.parent
     for _ in range(50):
         if node is None:
@@ -154,7 +154,7 @@ def _table_around(table: Any) -> int | None:
 
 
 def _markdown(root: Any, told: _Told) -> str:
-    """Walks without recursion: pages may be nested as deep as they like."""
+    """Walk the tree without recursion, as pages may be nested to any depth."""
     page = _Page()
     waiting: list[Any] = [root]
     while waiting:
@@ -185,7 +185,7 @@ def _markdown(root: Any, told: _Told) -> str:
 
 
 def _formula(node: Any) -> str:
-    """A formula as it was typed, where it says so."""
+    """A formula as its author typed it, if the page includes that."""
     typed = node.css_first('annotation[encoding="application/x-tex"]')
     return f" {node.attributes.get('alttext') or (node if typed is None else typed).text()} "
 
@@ -203,7 +203,7 @@ def _is_layout(node: Any, layout: set[int]) -> bool:
 
 
 class _Page:
-    """Markdown while it is written: `lines` of running text wait until their block ends."""
+    """Markdown in progress. `lines` hold running text until its block ends."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -214,10 +214,10 @@ class _Page:
         self.heading = ""
         self.cells: list[str] | None = None
         self.rows = 0
-        #: Columns and rows that the open cell goes over, and rows that are left of those above, by column.
+        #: Columns and rows that the open cell spans, and, by column, the rows still covered by cells above.
         self.spans = (1, 1)
         self.below: dict[int, int] = {}
-        #: Empty cells at the end of the row so far.
+        #: Empty cells pending at the end of the current row.
         self.behind = 0
 
     def write(self, text: str) -> None:
@@ -281,21 +281,21 @@ class _Page:
                 self.gap = 1 if self.lists else 2
 
     def cell(self, text: str) -> None:
-        """Add a cell, behind those of rows above that reach down to this one; those that it goes over stay empty."""
-        assert self.cells is not None  # noqa: S101 - the caller has asked
+        """Add a cell after the columns covered from above. The other columns that it spans stay empty."""
+        assert self.cells is not None  # noqa: S101 - the caller has checked
         if self.behind:
             self.cells += [""] * self.behind
         while self.below and len(self.cells) in self.below:
             self.cells.append("")
         (columns, rows), self.spans = self.spans, (1, 1)
         if rows > 1:
-            # counted down at the end of this row, too
+            # includes this row, at whose end it is counted down
             self.below |= dict.fromkeys(range(len(self.cells), len(self.cells) + columns), rows)
         self.cells.append(text)
         self.behind = columns - 1
 
     def row(self) -> None:
-        """Emit the cells gathered, with the line that makes a Markdown table below the first of them."""
+        """Emit the collected cells, with the separator line of a Markdown table after the first row."""
         cells, self.cells = self.cells, None
         if self.below:
             self.below = {column: left - 1 for column, left in self.below.items() if left > 1}
@@ -308,7 +308,7 @@ class _Page:
         self.gap = 1
 
     def taken(self, joint: str) -> str:
-        """The running text so far, white space collapsed, and none of it left."""
+        """Take the running text so far, with white space collapsed."""
         lines = [" ".join("".join(line).split()) for line in self.lines]
         self.lines = [[]]
         return joint.join(filter(None, lines))
@@ -324,7 +324,7 @@ class _Page:
         self.gap = 1
 
     def emit(self, text: str, gap: int) -> None:
-        """Add a block, with at least `gap` line ends above it, indented in its list."""
+        """Add a block after at least `gap` line breaks, indented to its list level."""
         indent = "  " * min(len(self.lists), _DEEPEST)
         lead, self.marker = self.marker or indent, ""
         if self.parts:
@@ -342,7 +342,7 @@ class _Page:
 
 
 def _classes(node: Any) -> Iterator[str | None]:
-    """The classes of preformatted text, and of the code directly in it."""
+    """The classes of preformatted text, and of a code element directly inside."""
     yield node.attributes.get("class")
     child = node.child
     if child is not None and child.tag == "code":
