@@ -1,4 +1,4 @@
-"""A document in, chunks out. Cuts depend only on the text around them, so an edit costs the chunks around it."""
+"""Turns a document into chunks. Each cut depends only on nearby text, so an edit changes only the chunks around it."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from worker.chunk.measure import Measure, Piece, measure, trim, trimmed
 from worker.machine.gc_pause import uncollected
 from worker.tokens.tokenizers import Offsets, Tokenizer, char_offsets
 
-#: Tokens of context in front of a chunk's text, at most, by markup: table headers and class headers are longer.
+#: Maximum tokens of context in front of a chunk's text, by markup. Table and class headers are longer than headings.
 _CONTEXT_TOKENS = {"lines": 0, "markdown": 64, "json": 64, "keys": 64, "table": 256, "code": 128}
 
 
 def chunk(
     document: Document, settings: ChunkSettings, tokenizer: Tokenizer, max_tokens: int, pointer: str = ""
 ) -> list[Chunk]:
-    """The chunks of a document, ordered by `start_char`; none holds white space only.
+    """Cut a document into chunks, ordered by `start_char`; no chunk is only white space.
 
-    No text is longer than `settings.size` in its unit, no context and text together longer than `max_tokens`, the
-    model's limit; only a text below `settings.threshold` stays whole as long as the model takes it.
-    `pointer` (RFC 6901) narrows a JSON document to one value; raises `NotFound` if no value is there.
+    No text is longer than `settings.size` in its unit. No context and text together exceed `max_tokens`, the model's
+    limit. A text below `settings.threshold` stays whole if the model can take it. `pointer` (RFC 6901) narrows a JSON
+    document to one value. Raises `NotFound` if there is no such value.
     """
     if pointer and document.markup != "json":
         raise NotFound(f'"{pointer}" points into JSON, and this document is {document.type}; leave out json_pointer.')
@@ -42,7 +42,7 @@ def chunk(
         context_tokens=_CONTEXT_TOKENS[document.markup],
         joint="\n" if document.markup == "code" else " > ",
     )
-    # of thousands of pieces, a collection would take longer than all else
+    # a garbage collection over thousands of pieces would take longer than the rest of the work
     with uncollected():
         return _chunks(document, limits, _pieces(document, limits, pointer, partial(_stays_whole, limits, settings)))
 
@@ -62,7 +62,7 @@ def _lines(limits: Measure, document: Document) -> Iterator[Piece]:
         yield Piece(start, end, title=document.title)
 
 
-#: How a text is cut, by markup; JSON is another matter, for its pointers.
+#: The cutter for each markup. JSON is handled separately because of its pointers.
 _CUTTERS: dict[str, Callable[[Measure, Document], Iterator[Piece]]] = {
     "lines": _lines,
     "markdown": markdown.cut,
@@ -73,7 +73,7 @@ _CUTTERS: dict[str, Callable[[Measure, Document], Iterator[Piece]]] = {
 
 
 def _stays_whole(limits: Measure, settings: ChunkSettings, start: int, end: int) -> bool:
-    """Whether all there is to be cut is below the threshold and short for the model."""
+    """Whether the span is below the threshold and short enough for the model."""
     if not settings.threshold:
         return False
     tokens = limits.count(start, end)
@@ -105,7 +105,7 @@ def _chunks(document: Document, limits: Measure, pieces: Iterable[Piece]) -> lis
 
 
 def _pages(document: Document, starts: Offsets) -> list[int] | list[None]:
-    """The page, from 1, that each of the characters `starts` is on; None where there are no pages."""
+    """The page (from 1) of each character offset in `starts`; None where the document has no pages."""
     if not document.pages:
         return [None] * len(starts)
     found: list[int] = np.maximum(1, np.searchsorted(document.pages, starts, side="right")).tolist()

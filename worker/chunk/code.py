@@ -1,4 +1,4 @@
-"""Code is cut at its definitions; the headers of the classes and functions around a piece are its context."""
+"""Cuts code at its definitions. A piece's context is the headers of the classes and functions around it."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from schemas.document import Definition, Document
 from worker.chunk.lines import cut_all
 from worker.chunk.measure import Measure, Piece
 
-#: Tokens from which on a definition has a chunk of its own; smaller ones share one with their neighbours. An eighth of
-#: the limit if that is less.
+#: A definition of at least this many tokens gets its own chunk; smaller ones share a chunk with their neighbours. An
+#: eighth of the limit applies if that is less.
 _OWN_TOKENS = 32
 
-#: Tokens below which what stands between two such definitions, such as a closing brace, goes with one of them.
+#: Text between two such definitions, such as a closing brace, joins one of them if it has fewer tokens than this.
 _TINY_TOKENS = 16
 
-#: Definitions that a chunk is named after only if it holds nothing else.
+#: A chunk is named after one of these only if it holds nothing else.
 _MINOR = frozenset({"constant", "variable"})
 
 #: Lines directly above a definition that belong to it: comments, attributes, annotations.
 _LEAD = re.compile(r"[ \t]*(?://|/\*|\*|#|@|\[)")
 _DOCSTRING = re.compile(r"""\s*[rRuU]?(?:\"""|''')\s*([^\n]*)""")
 
-#: Characters of a header in a context, and of the first line of the docstring behind it.
+#: Maximum characters in a context for a header, and for the first docstring line after it.
 _HEADER = 300
 _DOC = 120
 
@@ -37,10 +37,11 @@ _NONE = -1
 
 @dataclass(slots=True)
 class _Outline:
-    """The definitions of a text as a tree; `starts` and `ends` are widened to whole lines and comments above.
+    """The definitions of a text as a tree.
 
-    `tokens` are those before each of these places, and before the text's start and end; `fits` is which spans were
-    found to fit, as each is asked for some times.
+    `starts` and `ends` are widened to whole lines and to the comments above. `tokens` maps each of these places, and
+    the text's start and end, to the number of tokens before it. `fits` caches which spans fit, as each is asked for
+    several times.
     """
 
     text: str
@@ -54,7 +55,7 @@ class _Outline:
     fits: dict[tuple[int, int], bool] = field(default_factory=dict)
 
     def around(self, index: int) -> list[int]:
-        """A definition and those around it, outermost first; none for `_NONE`."""
+        """A definition and its ancestors, outermost first; empty for `_NONE`."""
         chain = []
         while index != _NONE:
             chain.append(index)
@@ -63,7 +64,7 @@ class _Outline:
 
 
 class _Stretch(NamedTuple):
-    """A span within the definition `owner`; it holds all of the definition `whole`, where that is not `_NONE`."""
+    """A span within the definition `owner`. It covers the whole definition `whole`, unless that is `_NONE`."""
 
     start: int
     end: int
@@ -72,10 +73,11 @@ class _Stretch(NamedTuple):
 
 
 def cut(measure: Measure, document: Document) -> Iterator[Piece]:
-    """One piece for each definition that fits and is not small, others for what is between and for parts of long ones.
+    """Yield a piece for each definition that fits and is not small, and pieces for the rest.
 
-    Together they cover the text once, but for overlaps within long functions. As with lines, each cut depends only on
-    the text near it and on the definitions around it.
+    The rest is the text between those definitions and the parts of long ones. The pieces cover the text once, except
+    that parts of long functions overlap. As with lines, each cut depends only on nearby text and the definitions around
+    it.
     """
     outline = _outline(document)
     long: dict[bool, list[_Stretch]] = {True: [], False: []}
@@ -89,7 +91,7 @@ def cut(measure: Measure, document: Document) -> Iterator[Piece]:
 
 
 def _parts(measure: Measure, outline: _Outline, long: list[_Stretch]) -> Iterator[Piece]:
-    """Pieces of stretches that do not fit, none of which cuts a small definition if it can be helped."""
+    """Pieces of stretches that do not fit. Small definitions are not cut if that can be avoided."""
     if not long:
         return
     blocks = [
@@ -106,14 +108,14 @@ def _parts(measure: Measure, outline: _Outline, long: list[_Stretch]) -> Iterato
 
 
 def _overlaps(outline: _Outline, one: _Stretch) -> bool:
-    """Whether the parts of a stretch overlap: those of functions do, and of texts that define nothing."""
+    """Whether a stretch's parts overlap: true inside functions, and for texts without definitions."""
     if one.owner == _NONE:
         return not outline.definitions
     return outline.definitions[one.owner].kind in ("function", "method")
 
 
 def _stretches(measure: Measure, outline: _Outline) -> Iterator[_Stretch]:
-    """The text in order: definitions that have a chunk of their own, and what is between them."""
+    """The text in order: definitions that get their own chunk, and the text between them."""
     places = [0, len(outline.text), *outline.starts, *outline.ends]
     outline.tokens = tokens = dict(zip(places, measure.tokens(np.array(places, dtype=np.int64)).tolist(), strict=True))
     least = min(_OWN_TOKENS, measure.max_tokens // 8)
@@ -129,14 +131,14 @@ def _count(outline: _Outline, start: int, end: int) -> int:
 def _fits(measure: Measure, outline: _Outline, start: int, end: int) -> bool:
     known = outline.fits.get((start, end))
     if known is None:
-        # what is known already tells of most
+        # the token counts already settle most spans
         sure = _count(outline, start, end) <= measure.max_tokens - measure.slack and end - start <= measure.max_chars
         known = outline.fits[start, end] = sure or measure.fits(start, end)
     return known
 
 
 def _region(measure: Measure, outline: _Outline, own: set[int], region: _Stretch) -> Iterator[_Stretch]:
-    """The stretches of a region: of definitions right below its owner, and of what is between; long ones divided."""
+    """The stretches of a region: its owner's direct children and the text between them, with long ones divided."""
     at, waiting = region.start, None
     for index in outline.children.get(region.owner, ()):
         if index not in own:
@@ -176,7 +178,7 @@ def _is_tiny(outline: _Outline, start: int, end: int) -> bool:
 
 
 def _within(outline: _Outline, owner: int, start: int, end: int) -> list[int]:
-    """The definitions right below `owner` that lie between two characters."""
+    """The direct children of `owner` that lie between two character offsets."""
     below = outline.children.get(owner, [])
     first = bisect_left(below, start, key=outline.starts.__getitem__)
     last = bisect_left(below, end, key=outline.starts.__getitem__)
@@ -184,7 +186,7 @@ def _within(outline: _Outline, owner: int, start: int, end: int) -> list[int]:
 
 
 def _piece(outline: _Outline, one: _Stretch) -> Piece:
-    """The piece of a stretch, named after the one definition in it, or else the innermost around it."""
+    """The piece of a stretch, named after the only definition in it, or else after the innermost one around it."""
     above = tuple(_header(outline, index) for index in outline.around(one.owner) if outline.starts[index] < one.start)
     named = _name(outline, one)
     if named == _NONE:
@@ -195,22 +197,22 @@ def _piece(outline: _Outline, one: _Stretch) -> Piece:
 
 
 def _name(outline: _Outline, one: _Stretch) -> int:
-    """The definition that a stretch is named after, `_NONE` where it holds and is within none."""
+    """The definition a stretch is named after; `_NONE` if it neither contains nor lies within one."""
     if one.whole != _NONE:
         return one.whole
     if one.owner != _NONE and outline.starts[one.owner] >= one.start:
-        # it begins with the owner's header
+        # the stretch begins with the owner's header
         return one.owner
     inside = _within(outline, one.owner, one.start, one.end)
     major = [index for index in inside if outline.definitions[index].kind not in _MINOR]
     if not major:
         major = [i for i in inside if 2 * (outline.ends[i] - outline.starts[i]) > one.end - one.start]
-    # beside others it is the first that names what nothing is around
+    # of several definitions at the top level, the first gives the name
     return major[0] if len(major) == 1 or (major and one.owner == _NONE) else one.owner
 
 
 def _header(outline: _Outline, index: int) -> str:
-    """Decorators and signature of a definition, and what its docstring begins with."""
+    """A definition's decorators and signature, and the first line of its docstring."""
     if index not in outline.headers:
         one = outline.definitions[index]
         head = outline.text[one.start_char : min(one.body_char, one.start_char + 4 * _HEADER)]
@@ -222,7 +224,7 @@ def _header(outline: _Outline, index: int) -> str:
 
 
 def _outline(document: Document) -> _Outline:
-    """The tree of the definitions, which come by their start, outer ones first."""
+    """Build the tree of definitions, which come ordered by start, outer ones first."""
     outline = _Outline(document.text, document.definitions)
     open_: list[int] = []
     for index, one in enumerate(document.definitions):
@@ -239,7 +241,7 @@ def _outline(document: Document) -> _Outline:
 
 
 def _widen(outline: _Outline, owner: int) -> None:
-    """Widen the definitions right below `owner` to whole lines, with the comments above them."""
+    """Widen the direct children of `owner` to whole lines and to the comments above them."""
     definitions, below = outline.definitions, outline.children[owner]
     at, body, end = 0, 0, len(outline.text)
     if owner != _NONE:
@@ -253,9 +255,10 @@ def _widen(outline: _Outline, owner: int) -> None:
 
 
 def _start(text: str, start: int, at: int, body: int) -> int:
-    """Where the line that holds `start` begins, or the comment above it, but not before `body`.
+    """Start of the line that holds `start`, or of the comment above it, but not before `body`.
 
-    The line itself is looked for from `at` on; where something else comes first on it, that is no part of it.
+    The search for the line's start begins at `at`. If other text precedes `start` on the line, `start` itself is
+    returned.
     """
     line = text.rfind("\n", at, start) + 1
     if not line and at and text[at - 1] != "\n":
@@ -263,7 +266,7 @@ def _start(text: str, start: int, at: int, body: int) -> int:
     line = line or at
     if line < body and text[line:start].strip():
         return start
-    # most often an empty line is above, and nothing is to be looked for
+    # usually the line above is empty, and there is nothing to search for
     while line > body and text[line - 2 : line] != "\n\n":
         above = max(text.rfind("\n", body, line - 1) + 1, body)
         if text[above:line].rstrip().endswith("*/"):

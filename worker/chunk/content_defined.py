@@ -1,10 +1,10 @@
-"""Cuts at local minima: content-defined chunking, so that an edit moves only the cuts near it.
+"""Content-defined chunking: cuts at local minima, so that an edit moves only the cuts near it.
 
-Every place where a text may be cut has a key, and a place is a cut if no key within a fixed distance on either side is
+Every place where a text may be cut has a key. A place is a cut if no key within a fixed distance on either side is
 smaller. This is the local-minimum method of N. Bjørner, A. Blass and Y. Gurevich, "Content-dependent chunking for
-differential compression, the local maximum approach" (Journal of Computer and System Sciences 76, 2010), with keys that
-say first how good a place is and then hash its content. As no cut depends on the one before it, an insertion at the
-top of a long text leaves all cuts below as they were.
+differential compression, the local maximum approach" (Journal of Computer and System Sciences 76, 2010). The keys rank
+places by quality first, then by a hash of their content. No cut depends on the previous cut, so an insertion at the top
+of a long text leaves all cuts below unchanged.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ Keys = NDArray[np.uint64]
 #: Key of a place that is never chosen, such as a blank line.
 NEVER = np.uint64(2**64 - 1)
 
-#: Share of the limit that must lie on either side of a cut without a smaller key. Cuts are then at least this far
-#: apart and twice as far on average.
+#: A cut has no smaller key within this share of the limit on either side. Cuts are therefore at least this far apart,
+#: and twice as far on average.
 RADIUS = 0.36
 
 #: Bits of a key below its class.
 CLASS_SHIFT = 61
 
 
-#: Places that are looked at together: what is known of each takes some hundred bytes meanwhile.
+#: Places processed together, to bound memory: each needs some hundred bytes of intermediate arrays.
 _BLOCK = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Ascending characters where a text may be cut, the first and last being its start and end, and their keys."""
+    """Offsets where a text may be cut, ascending from its start to its end, and their keys."""
 
     at: Offsets
     keys: Keys
 
 
 def divide(measure: Measure, places: Places, firsts: Offsets, lasts: Offsets) -> list[Span]:
-    """Spans, each of which fits, that cover the sections between two places each (indexes, ascending, none empty)."""
+    """Spans that fit and together cover the sections: non-empty, ascending pairs of place indexes."""
     units = measure.units(places.at)
     cuts = _cuts(places.keys, units, firsts, lasts, int(measure.limit * RADIUS))
     begins = np.sort(np.concatenate([firsts, cuts]))
@@ -72,7 +72,7 @@ def _cuts(keys: Keys, units: Offsets, firsts: Offsets, lasts: Offsets, radius: i
 
 
 def _lowest(keys: Keys, units: Offsets, index: Offsets, radius: int) -> Offsets:
-    """Those of the places without a smaller key within `radius`."""
+    """The places that have no smaller key within `radius`."""
     if not index.size:
         return index
     left = units.searchsorted(units[index] - radius)
@@ -82,7 +82,7 @@ def _lowest(keys: Keys, units: Offsets, index: Offsets, radius: int) -> Offsets:
 
 
 def _range_minima(keys: Keys, left: Offsets, right: Offsets) -> Keys:
-    """min(keys[left[i]:right[i]]) for every i, by doubling (a sparse table, one level at a time in memory)."""
+    """min(keys[left[i]:right[i]]) for every i, by doubling (a sparse table, one level in memory at a time)."""
     minima = np.empty(len(left), dtype=np.uint64)
     levels = np.frexp((right - left).astype(np.float64))[1] - 1
     table = keys
@@ -94,7 +94,7 @@ def _range_minima(keys: Keys, left: Offsets, right: Offsets) -> Keys:
 
 
 def _thin(lowest: Offsets, units: Offsets, radius: int) -> Offsets:
-    """Every second radius one of equal minima that lie close together, as in constant or periodic text."""
+    """Thin out equal minima that lie close together, as in constant or periodic text, to one per two radii."""
     gaps = (units[1:] - units[:-1] > radius).nonzero()[0]
     if len(gaps) >= len(lowest) - 1:
         return lowest
@@ -109,7 +109,7 @@ def _thin(lowest: Offsets, units: Offsets, radius: int) -> Offsets:
 
 
 def _halve(measure: Measure, places: Places, units: Offsets, stretch: Span) -> list[Span]:
-    """The stretch between two places (indexes), divided at the best of its middle half until every part fits."""
+    """Split a stretch between two places (indexes) at the best place of its middle half, until every part fits."""
     spans: list[Span] = []
     stretches = [stretch]
     while stretches:
@@ -126,7 +126,7 @@ def _halve(measure: Measure, places: Places, units: Offsets, stretch: Span) -> l
 
 
 def _best_between(units: Offsets, keys: Keys, low: int, high: int) -> int:
-    """The place with the smallest key in the middle half, of equal ones that nearest to the middle."""
+    """The place with the smallest key in the middle half; of equal keys, the one nearest to the middle."""
     quarter = (units[high] - units[low]) // 4
     inner = units[low + 1 : high]
     left, right = inner.searchsorted((units[low] + quarter, units[high] - quarter)) + low + 1
@@ -137,12 +137,12 @@ def _best_between(units: Offsets, keys: Keys, low: int, high: int) -> int:
 
 
 def _by_force(measure: Measure, start: int, end: int) -> list[Span]:
-    """A stretch without places, such as one token of many characters, halved by characters until every part fits."""
+    """Halve a stretch without places, such as one token of many characters, by characters until every part fits."""
     spans: list[Span] = []
     stretches = [(start, end)]
     while stretches:
         low, high = stretches.pop()
-        if high - low < 2 or measure.fits(low, high):  # noqa: PLR2004 - one character is not divided
+        if high - low < 2 or measure.fits(low, high):  # noqa: PLR2004 - one character cannot be divided
             spans.append((low, high))
         else:
             middle = (low + high) // 2

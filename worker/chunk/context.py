@@ -1,4 +1,4 @@
-"""What stands in front of a chunk's text for the model: the headings or keys around it, kept short."""
+"""The context in front of a chunk's text for the model: the headings or keys around it, kept short."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from worker.chunk.measure import SEPARATOR_TOKENS, Measure
 
 Parts = tuple[str, ...]
 
-#: Characters a token may have in a context; longer contexts lose their outer parts before they are tokenised.
+#: Maximum characters per token in a context. Longer contexts lose their outer parts before tokenisation.
 _MOST_CHARS = 8
 
 
 def contexts(measure: Measure, paths: Sequence[Parts]) -> Iterator[tuple[str, int]]:
-    """The context of each path, "outer > inner", and what it costs in tokens with the empty line behind it.
+    """The context of each path, "outer > inner", and its cost in tokens including the empty line after it.
 
-    The measure may have another joint. None has more than `measure.context_tokens`: outer parts are left out first,
-    then the innermost's end.
+    The measure may set another joint. No context has more than `measure.context_tokens`: outer parts are dropped first,
+    then the end of the innermost part is cut off.
     """
     distinct = list(dict.fromkeys(paths))
     texts = [measure.joint.join(_last_within(path, measure.context_tokens * _MOST_CHARS)) for path in distinct]
     found = {}
     for path, text, tokens in zip(distinct, texts, _counts(measure, texts), strict=True):
-        # counted among others a text can be a token or two shorter than by itself
+        # counted together with others, a text can come out a token or two shorter than on its own
         kept = text if not text or tokens + 2 <= measure.context_tokens else _shortened(measure, path)
         found[path] = (kept, min(tokens, measure.context_tokens) + SEPARATOR_TOKENS) if kept else ("", 0)
     return map(found.__getitem__, paths)
 
 
 def _counts(measure: Measure, texts: list[str]) -> list[int]:
-    """Tokens of each text, all counted in one go: that is many times faster for short texts."""
+    """Tokens of each text. They are counted in one call, which is many times faster for short texts."""
     if not any(texts):
         return [0] * len(texts)
     ends = list(accumulate(len(text) + 1 for text in texts))
@@ -50,7 +50,7 @@ def _shortened(measure: Measure, path: Parts) -> str:
 
 
 def _last_within(path: Parts, chars: int) -> Parts:
-    """The last parts that have at most `chars` characters together; if even the last has more, its start."""
+    """The last parts with at most `chars` characters together; the start of the last part if it alone is longer."""
     kept: list[str] = []
     for part in reversed(path):
         if kept and len(part) > chars:

@@ -1,4 +1,4 @@
-"""JSON is cut along its containers; the keys above a piece are its context, its place an RFC 6901 pointer."""
+"""Cuts JSON along its containers. A piece has the keys above it as context and an RFC 6901 pointer as its place."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from worker.chunk.json_containers import Members, Structure, scan
 from worker.chunk.measure import Measure, Piece, Span
 from worker.tokens.tokenizers import Offsets
 
-#: Tokens from which on a container stands for itself; smaller ones share a chunk with their neighbours.
+#: A container of at least this many tokens stands alone; smaller ones share a chunk with their neighbours.
 _OWN_TOKENS = 16
 
 #: Containers above this depth are divided even if they fit, so that `{"config": {"auth": …}}` has a chunk for `auth`.
 _DIVIDED_DEPTH = 2
 
-#: Characters of a pointer from which on a container is cut as text: pointers of deep and long keys grow quadratically.
+#: A container whose pointer is longer than this many characters is cut as text: pointers of deep, long keys grow
+#: quadratically.
 _MAX_POINTER = 8192
 
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """A value to be cut. The span begins at the member's key, where it has one; `above` are the keys enclosing it."""
+    """A value to cut. Its span starts at the member's key, if it has one; `above` are the enclosing keys."""
 
     start: int
     end: int
@@ -41,12 +42,12 @@ class _Value:
 
     @property
     def inside(self) -> tuple[str, ...]:
-        """The keys that enclose its members."""
+        """The keys that enclose the value's members."""
         return self.above if self.key is None else (*self.above, self.key)
 
 
 def cut(measure: Measure, pointer: str, stays_whole: Callable[[int, int], bool]) -> Iterator[Piece]:
-    """Pieces of the value at `pointer`, or all of it if a text so far stays whole. Raises `NotFound` for no value."""
+    """Pieces of the value at `pointer`, or one piece if it stays whole. Raises `NotFound` if there is no value."""
     if is_by_hand(measure.text):
         yield from _with_comments(measure, _pieces(measure, scan(plain(measure.text)), pointer, stays_whole), pointer)
     else:
@@ -81,7 +82,7 @@ def _pieces(
 
 
 def _with_comments(measure: Measure, pieces: Iterator[Piece], pointer: str) -> Iterator[Piece]:
-    """The pieces in order, with the comments between them; those around a value that is asked for are not its own."""
+    """The pieces in order, with comments attached. With a pointer, comments outside the value are left out."""
     inside = sorted(pieces)
     low, high = (inside[0].start, max(piece.end for piece in inside)) if pointer else (0, len(measure.text))
     waiting = [span for span in comments(measure.text) if low <= span[0] and span[1] <= high][::-1]
@@ -96,7 +97,7 @@ def _with_comments(measure: Measure, pieces: Iterator[Piece], pointer: str) -> I
 
 
 def _joined(measure: Measure, piece: Piece, above: list[Span]) -> Iterator[Piece]:
-    """A piece with the comments above it, or these by themselves where they are too long for that."""
+    """A piece joined with the comments above it, or preceded by them as separate pieces if they do not fit."""
     if above and measure.fits(above[0][0], piece.end):
         yield piece._replace(start=above[0][0])
         return
@@ -111,7 +112,7 @@ def _alone(measure: Measure, beside: Piece, found: list[Span]) -> Iterator[Piece
 
 
 def _members(structure: Structure, value: _Value) -> Members | None:
-    """The members of a container, None for what can only be cut as text."""
+    """The members of a container; None for a value that can only be cut as text."""
     if value.container is None or len(value.pointer) > _MAX_POINTER:
         return None
     members = structure.members(value.container)
@@ -130,7 +131,7 @@ def _tokens(measure: Measure, members: Members) -> np.ndarray[tuple[int], np.dty
 
 
 def _stands_alone(measure: Measure, members: Members) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which members are walked on their own: containers of some size, and whatever may be too long for a chunk."""
+    """Which members are cut separately: containers of `_OWN_TOKENS` or more, and any that may not fit a chunk."""
     own = (members.containers >= 0) & (_tokens(measure, members) >= _OWN_TOKENS)
     return own | ~measure.surely_fit(members.starts, members.ends)
 
@@ -138,7 +139,7 @@ def _stands_alone(measure: Measure, members: Members) -> np.ndarray[tuple[int], 
 def _surely_undivided(
     measure: Measure, structure: Structure, value: _Value, members: Members
 ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which members become one piece, as can be told of all of them at once."""
+    """Which members certainly become one piece; decided for all of them at once."""
     fit = measure.surely_fit(members.starts, members.ends)
     assert value.container is not None  # noqa: S101 - only containers have members
     if value.depth + 1 < _DIVIDED_DEPTH and structure.is_object(value.container):
@@ -164,7 +165,7 @@ def _member(structure: Structure, value: _Value, members: Members, index: int) -
 
 
 def _runs(measure: Measure, structure: Structure, value: _Value, members: Members) -> Iterator[Piece]:
-    """Pieces of the members that share chunks: runs between those that stand alone."""
+    """Pieces of the members that share chunks: the runs between members that stand alone."""
     small = np.flatnonzero(~_stands_alone(measure, members))
     for run in np.split(small, np.flatnonzero(np.diff(small) != 1) + 1):
         if len(run) == 1:
@@ -178,7 +179,7 @@ def _slice(members: Members, run: Offsets) -> Members:
 
 
 def _shared(measure: Measure, structure: Structure, value: _Value, members: Members) -> Iterator[Piece]:
-    """Pieces of neighbouring members, cut where their hashes say so; their pointer is the container's."""
+    """Pieces of neighbouring members, cut by their hashes; their pointer is the container's."""
     text, starts, ends = structure.text, members.starts, members.ends
     stop = int(ends[-1])
     spans = [(int(starts[0]), stop)]
@@ -189,13 +190,13 @@ def _shared(measure: Measure, structure: Structure, value: _Value, members: Memb
         places = Places(np.append(starts, stop), np.append(keys, NEVER))
         spans = divide(measure, places, np.array([0]), np.array([len(starts)]))
     for start, end in spans:
-        # behind the last member that begins before the end, and so before the comma
+        # ends after the last member that begins before `end`, so before the comma
         end_of_member = min(end, int(ends[starts.searchsorted(end) - 1]))
         yield _part(structure, value, _strip(text, start, end_of_member), value.inside)
 
 
 def _as_text(measure: Measure, structure: Structure, value: _Value) -> Iterator[Piece]:
-    """A value that is no container, or is cut as if it were none. Parts of it have its own key as context, too."""
+    """Cut a value that is not a container, or is treated as none. If divided, its own key is part of the context."""
     spans = lines.cut(measure, value.start, value.end)
     if len(spans) == 1:
         yield _piece(structure, value)
@@ -222,7 +223,7 @@ def _node_type(structure: Structure, value: _Value) -> str:
 
 
 def _at(structure: Structure, pointer: str) -> _Value:
-    """The value at an RFC 6901 pointer; of members with equal keys the last, as parsers have it."""
+    """The value at an RFC 6901 pointer. Of members with equal keys the last one counts, as in JSON parsers."""
     value = _Value(*_strip(structure.text, 0, len(structure.text)), structure.root)
     if pointer and not pointer.startswith("/"):
         raise NotFound(f'The JSON pointer "{pointer}" does not begin with "/"; see RFC 6901.')
@@ -235,7 +236,7 @@ def _at(structure: Structure, pointer: str) -> _Value:
 
 
 def _step(structure: Structure, value: _Value, part: str) -> _Value | None:
-    assert value.container is not None  # noqa: S101 - the caller has asked
+    assert value.container is not None  # noqa: S101 - the caller has checked
     members = structure.members(value.container)
     if not structure.is_object(value.container):
         exists = part.isdecimal() and part.isascii() and str(int(part[:20])) == part and int(part) < len(members.starts)

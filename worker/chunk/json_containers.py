@@ -1,7 +1,7 @@
-"""Where the containers of a JSON text begin, end and part, found with numpy and without recursion.
+"""Finds where the containers of a JSON text begin, end and divide, with numpy and without recursion.
 
-Brackets, commas and colons outside of strings are sorted by nesting level. A container is then a contiguous run:
-its opening bracket, its separators in order, its closing bracket.
+Brackets, commas and colons outside strings are sorted by nesting level. A container is then a contiguous run: its
+opening bracket, its separators in order, its closing bracket.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _IS_MARK, _IS_OPENER, _IS_CLOSER = _table(b"{}[],:"), _table(b"{["), _table(b"}]
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """The members of one container, one entry each.
+    """The members of one container, one array entry each.
 
-    `starts` and `ends` are characters, white space and keys included; `values` those behind the colon; `containers`
-    the numbers (see `Structure`) of the values that are containers, else -1.
+    `starts` and `ends` are character offsets that include white space and keys. `values` are the offsets after the
+    colon. `containers` holds the numbers (see `Structure`) of values that are containers, else -1.
     """
 
     starts: Offsets
@@ -43,9 +43,9 @@ class Members:
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """All marks of a text by level, then by position. A container's number is the index of its opening bracket.
+    """All marks of a text, sorted by level, then by position.
 
-    `openers` are the characters of all opening brackets.
+    A container's number is the index of its opening bracket. `openers` are the offsets of all opening brackets.
     """
 
     text: str
@@ -58,19 +58,19 @@ class Structure:
 
     @property
     def root(self) -> int | None:
-        """Number of the outermost container, None where the text is a scalar."""
+        """Number of the outermost container; None if the text is a scalar."""
         return 0 if self.at.size else None
 
     def span(self, container: int) -> tuple[int, int]:
-        """Characters from its opening bracket to behind its closing one."""
+        """Character span of a container, including both brackets."""
         return int(self.at[container]), int(self.at[self._closer(container)]) + 1
 
     def is_object(self, container: int) -> bool:
-        """Whether it is an object rather than an array."""
+        """Whether the container is an object rather than an array."""
         return bool(self.kinds[container] == ord("{"))
 
     def members(self, container: int) -> Members:
-        """Its members in order, none for an empty one."""
+        """The container's members in order."""
         closer = self._closer(container)
         kinds = self.kinds[container : closer + 1]
         borders = container + np.flatnonzero(kinds != _COLON)
@@ -86,12 +86,12 @@ class Structure:
         )
 
     def have_containers(self, members: Members) -> NDArray[np.bool_]:
-        """Which members hold a container below themselves."""
+        """Which members have a container inside their value."""
         inner = self.openers.searchsorted(members.ends) - self.openers.searchsorted(members.values)
         return inner > np.where(members.containers >= 0, 1, 0)
 
     def key(self, members: Members, index: int) -> str:
-        """The key of an object's member, with escapes kept where it holds characters that databases refuse."""
+        """An object member's key. Escapes stay undecoded if the key has characters that databases reject."""
         raw = self.text[members.starts[index] : members.values[index] - 1].strip()
         key = raw[1:-1] if "\\" not in raw else str(json.loads(raw))
         return raw[1:-1] if any(c == "\0" or "\ud800" <= c <= "\udfff" for c in key) else key
@@ -108,7 +108,7 @@ def scan(text: str) -> Structure:
     kinds = raw[marks]
     opens, closes = _IS_OPENER[kinds], _IS_CLOSER[kinds]
     levels = np.cumsum(opens.astype(np.int32) - closes) + closes
-    # 16 bits are sorted in linear time; a parsed text is never nested as deep
+    # 16-bit integers sort in linear time, and a parsed text is never nested deeper than that
     order = np.argsort(levels.astype(np.uint16), kind="stable")
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
@@ -124,7 +124,7 @@ def _string_ends(raw: Bytes) -> Offsets:
 
 
 def _escaped(backslashes: Offsets) -> NDArray[np.int64]:
-    """Byte offsets behind each run of an odd number of backslashes."""
+    """Byte offsets right after each run of an odd number of backslashes."""
     if not backslashes.size:
         return backslashes
     breaks = np.flatnonzero(np.diff(backslashes) != 1)

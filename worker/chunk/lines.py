@@ -1,4 +1,4 @@
-"""Cuts text at lines, and lines that are too long for a chunk within them. Source of the method: `minima`."""
+"""Cuts text at lines, and lines that are too long for a chunk within them. Uses the method of `content_defined`."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from worker.chunk.content_defined import CLASS_SHIFT, NEVER, Keys, Places, divid
 from worker.chunk.measure import Measure, Span
 from worker.tokens.tokenizers import Bytes, Offsets, char_offsets
 
-#: Classes of places, the better ones first; overlaps start at any but the last.
+#: Classes of places, best first. Overlaps may start at any class but the last.
 _PARAGRAPH, _OUTER, _LINE, _SENTENCE, _WORD, _WITHIN = range(6)
 
-#: A line that starts so ends what stands above it.
+#: A line that starts with one of these characters closes the block above it.
 _IS_CLOSER = np.zeros(256, dtype=np.bool_)
 _IS_CLOSER[list(b")]}")] = True
 
-#: What ends a sentence or statement within a line, and blanks; characters behind the table's end are neither.
+#: Characters that end a sentence or statement within a line, and blanks. Characters past the table's end are neither.
 _IS_STOP, _IS_BLANK = np.zeros((2, 1 << 16), dtype=np.bool_)
-_IS_STOP[[ord(c) for c in ".!?;}。！？；"]] = True  # noqa: RUF001 - they are meant
+_IS_STOP[[ord(c) for c in ".!?;}。！？；"]] = True  # noqa: RUF001 - these characters are intended
 _IS_BLANK[[ord(c) for c in " \t\u00a0\u3000"]] = True
 
-#: Lines or tokens that are looked at together, to bound the memory that takes.
+#: Lines or tokens processed together, to bound memory.
 _BLOCK = 1 << 18
 
-#: Characters on either side of a place within a line that decide its key.
+#: Number of characters on either side of a place within a line that decide its key.
 _AROUND = 8
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 def cut(measure: Measure, start: int, end: int, blocks: Sequence[Span] | Offsets = ()) -> list[Span]:
-    """Spans of the text between two characters that cover all of it, each of which fits; later ones overlap.
+    """Spans that cover the text between two character offsets. Each fits, and each may overlap the one before.
 
-    `blocks` are ascending spans of lines that belong together: none is cut inside if it can be helped.
+    `blocks` are ascending spans of lines that belong together. None is cut inside if that can be avoided.
     """
     return [(start, end)] if measure.fits(start, end) else cut_all(measure, [(start, end)], blocks)
 
 
 def cut_all(measure: Measure, sections: Sequence[Span], blocks: Sequence[Span] | Offsets = ()) -> list[Span]:
-    """What `cut` makes of several ascending sections that are too long, all at once; none goes over two of them."""
+    """`cut` for several ascending sections at once, each too long to fit; no span crosses a section's border."""
     starts, ends = (np.array(side, dtype=np.int64) for side in zip(*sections, strict=True))
     places = _bordered(_places(measure, int(starts[0]), int(ends[-1])), starts, ends)
     if len(blocks):
@@ -52,7 +52,7 @@ def cut_all(measure: Measure, sections: Sequence[Span], blocks: Sequence[Span] |
 
 
 def _bordered(places: Places, starts: Offsets, ends: Offsets) -> Places:
-    """The places, with the starts and ends of sections among them."""
+    """The places, with the starts and ends of sections added."""
     borders = np.concatenate([starts, ends[~_among(ends, starts)]])
     new = borders[~_among(borders, places.at)]
     at, keys = np.concatenate([places.at, new]), np.concatenate([places.keys, np.full(len(new), NEVER)])
@@ -61,14 +61,14 @@ def _bordered(places: Places, starts: Offsets, ends: Offsets) -> Places:
 
 
 def _among(at: Offsets, ascending: Offsets) -> NDArray[np.bool_]:
-    """Which of `at` are among other, ascending ones; for few, numpy's `isin` takes many times as long."""
+    """Which of `at` occur in `ascending`. For few values, numpy's `isin` takes many times as long."""
     index = ascending.searchsorted(at)
     among: NDArray[np.bool_] = ascending[np.minimum(index, len(ascending) - 1)] == at
     return among
 
 
 def _inside(at: Offsets, blocks: Sequence[Span] | Offsets) -> NDArray[np.bool_]:
-    """Which places are behind the start of a block and before its end."""
+    """Which places are after the start of a block and before its end."""
     starts, ends = np.asarray(blocks, dtype=np.int64).T
     block = starts.searchsorted(at) - 1
     inside: NDArray[np.bool_] = (block >= 0) & (at < ends[block])
@@ -89,12 +89,12 @@ def keys_of(classes: NDArray[np.uint8], hashes: Keys) -> Keys:
 def _places(measure: Measure, start: int, end: int) -> Places:
     data = measure.text[start:end].encode()
     raw = np.frombuffer(data, dtype=np.uint8)
-    # flatnonzero, append, clip and unique are several calls each, which short texts are slow by
+    # no flatnonzero, append, clip or unique: each makes several calls, which is slow for short texts
     firsts = np.concatenate([[0], (raw[:-1] == ord("\n")).nonzero()[0] + 1])
     at = start + (firsts if len(raw) == end - start else char_offsets(raw, firsts))
     ends = np.concatenate([at[1:], [end]])
     keys = _keys(data, firsts)
-    # blank lines are never cut at, and a text may have many
+    # drop blank lines, which are never cut at: a text may have many
     kept = keys != NEVER
     kept[0] = True
     at, ends, keys = at[kept], ends[kept], keys[kept]
@@ -122,7 +122,7 @@ def _keys(data: bytes, firsts: Offsets) -> Keys:
 
 
 def _line_keys(lines: list[bytes], firsts: Offsets, raw: Bytes) -> Keys:
-    """Keys of lines by class, the line's hash, and, to part equal lines, the hash of the three lines from it on."""
+    """Keys of lines by class, then the line's hash; a hash of the line and the next two tells equal lines apart."""
     own = mix(np.fromiter(map(crc32, lines), dtype=np.uint64, count=len(lines)))
     padded = np.concatenate([own, np.zeros(2, dtype=np.uint64)])
     tie = mix(own ^ (padded[1:-1] * np.uint64(3)) ^ (padded[2:] * np.uint64(5)))
@@ -145,12 +145,12 @@ def _line_classes(lines: list[bytes], firsts: Offsets, raw: Bytes) -> tuple[NDAr
 
 
 def _within(measure: Measure, start: int, end: int) -> Iterator[Places]:
-    """The tokens' starts within a long line, keyed by the characters around them, some at a time."""
+    """Yield the token starts within a long line, keyed by the characters around them, block by block."""
     low, high = (int(side) for side in measure.starts.searchsorted((start + 1, end)))
     previous = start
     for i in range(low, high, _BLOCK):
         at = measure.starts[i : min(i + _BLOCK, high)]
-        # tokens that share a character share its start, and may be of two blocks
+        # tokens that share a character have the same start, and may fall into two blocks
         at = at[np.diff(at, prepend=previous) > 0]
         if at.size:
             yield _within_block(measure, start, end, at)
@@ -158,7 +158,7 @@ def _within(measure: Measure, start: int, end: int) -> Iterator[Places]:
 
 
 def _within_block(measure: Measure, start: int, end: int, at: Offsets) -> Places:
-    """The places `at` of a line, whose keys depend on the characters near them alone."""
+    """The places `at` of a line, with keys that depend only on the characters near them."""
     start, end = max(start, int(at[0]) - _AROUND), min(end, int(at[-1]) + _AROUND)
     codes = np.frombuffer(measure.text[start:end].encode("utf-32-le"), dtype=np.uint32)
     index = at - start
@@ -178,9 +178,9 @@ def _hashes_around(codes: NDArray[np.uint32], index: Offsets) -> Keys:
 
 
 def _overlapped(measure: Measure, places: Places, spans: list[Span], firsts: Offsets) -> list[Span]:
-    """The spans with their starts moved back by whole lines or words, as far as overlap and limits allow.
+    """Move the spans' starts back by whole lines or words, as far as overlap and limits allow.
 
-    None is moved out of its section; those begin at `firsts`.
+    No start leaves its section; sections begin at `firsts`.
     """
     starts, ends = (np.array(side, dtype=np.int64) for side in zip(*spans, strict=True))
     bounds = np.where(_among(starts, firsts), starts, np.concatenate([starts[:1], starts[:-1] + 1]))
@@ -191,7 +191,7 @@ def _overlapped(measure: Measure, places: Places, spans: list[Span], firsts: Off
 
 
 def _earliest(measure: Measure, starts: Offsets, ends: Offsets) -> Offsets:
-    """The first character that each span may start at."""
+    """The earliest character offset at which each span may start."""
     tokens = np.maximum(
         measure.tokens(ends) - (measure.max_tokens - measure.slack), measure.tokens(starts) - measure.overlap_tokens
     )

@@ -1,8 +1,6 @@
-"""Markdown is cut at its headings; the headings above a section are its context. Tables and fences stay whole.
+"""Cuts Markdown, and other formats with headings, at the headings; the headings above a section are its context.
 
-So are other texts that have headings, each by its own.
-
-The parts of a table that is too long for it have the names of its columns as context, too.
+Tables and fences stay whole if they fit. Parts of a longer table also have its column names as context.
 """
 
 from __future__ import annotations
@@ -19,10 +17,10 @@ from worker.parse.text import asciidoc, org, rst, tex
 from worker.parse.text.markdown import Heading, blocks, columns, headings
 from worker.tokens.tokenizers import Offsets
 
-#: Sections of a text; one with more is no document that anybody wrote, and is cut as if it had none.
+#: Maximum sections of a text. A document with more was not written by a person, and is cut as if it had no headings.
 _MOST_SECTIONS = 100_000
 
-#: How headings are told in what is not Markdown, by the document's type.
+#: How to find headings in formats other than Markdown, by the document's type.
 _HEADINGS = {"asciidoc": asciidoc.headings, "org": org.headings, "rst": rst.headings, "tex": tex.headings}
 
 #: Start and end of a section, and the headings above and at its start, outermost first.
@@ -30,7 +28,7 @@ _Section = tuple[int, int, tuple[Heading, ...]]
 
 
 def cut(measure: Measure, document: Document) -> Iterator[Piece]:
-    """One piece for each section with a body, several for one that is too long, with the nearest heading as title."""
+    """Yield one piece per section with a body, or several if it is too long, titled by the nearest heading."""
     found = _HEADINGS.get(document.type, headings)(measure.text)
     sections = list(islice(_sections(measure.text, found), _MOST_SECTIONS + 1))
     if len(sections) > _MOST_SECTIONS:
@@ -58,7 +56,7 @@ def _piece(start: int, end: int, path: tuple[Heading, ...], untitled: str | None
 
 
 def _parts(measure: Measure, long: list[_Section], untitled: str | None) -> Iterator[Piece]:
-    """Pieces of sections that are too long, with the columns of the table they begin in; overlaps stay within them."""
+    """Pieces of sections that are too long, with the columns of the table they start in. Overlaps stay in a section."""
     spans = [(start, end) for start, end, _ in long]
     found = _blocks(measure.text, spans)
     number = 0
@@ -69,19 +67,19 @@ def _parts(measure: Measure, long: list[_Section], untitled: str | None) -> Iter
 
 
 def _blocks(text: str, sections: list[Span]) -> Offsets:
-    """The blocks of the sections, two numbers each."""
+    """The blocks of the sections, as one (start, end) row each."""
     sides = (side for start, end in sections for block in blocks(text, start, end) for side in block)
     return np.fromiter(sides, dtype=np.int64).reshape(-1, 2)
 
 
 def _columns(text: str, found: Offsets, at: int) -> str:
-    """The columns of the table that a character is in, unless it begins there."""
+    """The columns of the table that contains the offset `at`; empty if the table starts there."""
     block = int(found[:, 0].searchsorted(at)) - 1
     return columns(text, *found[block].tolist()) if block >= 0 and at < found[block, 1] else ""
 
 
 def _sections(text: str, found: Iterator[Heading]) -> Iterator[_Section]:
-    """The sections in order; a heading without a body begins the next one's."""
+    """The sections in order. A heading without a body becomes part of the next section."""
     start, body = 0, 0
     path: tuple[Heading, ...] = ()
     for heading in found:

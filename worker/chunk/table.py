@@ -1,4 +1,4 @@
-"""A table is cut between its records; its header is the context of every piece but the one that begins with it."""
+"""Cuts a table between its records. Every piece but the first has the table's header as context."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from worker.chunk.measure import Measure, Piece
 from worker.parse.text.runs import end_of_run
 from worker.tokens.tokenizers import Offsets
 
-#: A quoted field over several lines: it begins behind a delimiter and ends before one, its own quotes are doubled. One
-#: that does neither is a stray quote, and harms the lines around it only.
+#: The start and the end of a quoted field that spans several lines. It starts after a delimiter and ends before one;
+#: quotes inside are doubled. Any other quote is stray, and affects only the lines around it.
 _BEGINS = re.compile(r'"(?<![^,;|\t\n]")[^"\n]*')
 _ENDS = re.compile(r'"(?=[,;|\t\r\n]|\Z)')
-#: What follows in its first line, and below.
+#: What follows the start on the field's first line, and on the lines below.
 _BESIDE, _BELOW = re.compile(r'(?:""[^"\n]*){1,1000}'), re.compile(r'(?:\n[^"]*|""[^"]*){1,1000}')
 
 
 def cut(measure: Measure, document: Document) -> Iterator[Piece]:
-    """Pieces of whole records, wherever records fit."""
+    """Yield pieces of whole records, wherever records fit."""
     above = (document.header,) if document.header else ()
     for start, end in lines.cut(measure, 0, len(document.text), _records(document.text)):
         yield Piece(start, end, above if start else (), title=document.title)
 
 
 def _records(text: str) -> Offsets:
-    """Spans, two numbers each, from the line in which a field of several lines begins to behind its end."""
+    """Spans, as (start, end) rows, from the line where a multi-line field starts to the end of that field."""
     raw = np.frombuffer(text.encode(), dtype=np.uint8)
     quotes = np.flatnonzero(raw == ord('"'))
-    # where every newline has an even number of quotes above it, no field goes over one
+    # if every newline has an even number of quotes above it, no field spans lines
     if not (quotes.searchsorted(np.flatnonzero(raw == ord("\n"))) % 2).any():
         return np.empty((0, 2), dtype=np.int64)
     sides = (side for start, end in _quoted(text) for side in (text.rfind("\n", 0, start) + 1, end))
@@ -40,7 +40,7 @@ def _records(text: str) -> Offsets:
 
 
 def _quoted(text: str) -> Iterator[tuple[int, int]]:
-    """Where each quoted field over several lines begins and ends."""
+    """Yield where each quoted field that spans several lines starts and ends."""
     at = 0
     while found := _BEGINS.search(text, at):
         at = end_of_run(_BESIDE, text, found.end())
