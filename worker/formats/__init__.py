@@ -1,1 +1,1 @@
-"""What file types there are, and how the type of a file is detected by name and by content."""
+"""Defines the supported file types and detects a file's type by name and by content."""

@@ -1,4 +1,4 @@
-"""What a file's bytes tell about its type: they are believed before its name is."""
+"""Detects a file's type by its bytes, which take precedence over its name."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from worker.formats import by_name
 from worker.formats.magic import any_kind_of
 from worker.formats.registry import BY_EXTENSION, BY_TYPE, Format
 
-#: A document in a ZIP container; which one, its members tell, and they are only looked at in the helper process.
+#: A document in a ZIP container. Its members tell the type, and only the helper process reads them.
 PACKAGE = Format("package", "", "office.zip_container", isolated=True)
 
-#: PDF readers find the header behind what mail and web servers put in front of it.
+#: Mail and web servers may put bytes in front of the header; PDF readers find it within this many bytes.
 _PDF_HEADER_WITHIN = 1024
 _MARKUP = {b"<!doctype html": "html", b"<html": "html", b"<?xml": "xml"}
 
 
 def detect(name: str, data: bytes) -> tuple[Format, str | None]:
-    """The format of a file, and its language where that is code.
+    """The format of a file, and its language if it is code.
 
-    Raises `FileError` (`unsupported_type`, `encrypted`) for what is known and not read.
+    Raises `FileError` (`unsupported_type`, `encrypted`) for formats that are known but not read.
     """
     told = by_name.of(name)
     found = _by_magic(data) or (_by_guess(told[0], data) if told[0].binary else None)
@@ -34,7 +34,7 @@ def _by_magic(data: bytes) -> Format | None:
 
 
 def _compound(data: bytes) -> Format:
-    """What a compound file of the old office suites holds, by the names of its streams."""
+    """What a compound file of the old office suites holds, judged by its stream names."""
     if "EncryptedPackage".encode("utf-16-le") in data:
         raise FileError(Reason.ENCRYPTED)
     if "WordDocument".encode("utf-16-le") in data:
@@ -44,7 +44,7 @@ def _compound(data: bytes) -> Format:
 
 
 def _by_guess(told: Format, data: bytes) -> Format:
-    """The format of what is not what its name says: text of some kind, as likely as not."""
+    """The format of a file that is not what its name says: usually some kind of text."""
     if told.type == "pdf" and b"%PDF-" in data[:_PDF_HEADER_WITHIN]:
         return told
     start = data[:256].lstrip(b"\xef\xbb\xbf \t\r\n").lower()

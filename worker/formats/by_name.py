@@ -1,4 +1,4 @@
-"""What a file's name tells about its type: by the table of formats, and the languages of code."""
+"""Detects a file's type and programming language by its name."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _LANGUAGES = {
     "zig": "zig",
 }
 
-#: Names without an extension; any other such name is text.
+#: Names without an extension. Any other such name is text.
 _NAMES = {
     "containerfile": "dockerfile",
     "dockerfile": "dockerfile",
@@ -64,7 +64,7 @@ _NAMES = {
 
 
 def of(name: str) -> tuple[Format, str | None]:
-    """Format by name, and the language where that is code; "text" for all that is not known."""
+    """Format by name, and the language if it is code; "text" for unknown names."""
     stem, extension = split(name)
     if not extension and stem in _NAMES:
         return BY_TYPE["code"], _NAMES[stem]
@@ -73,15 +73,15 @@ def of(name: str) -> tuple[Format, str | None]:
 
 
 def is_of(types: AbstractSet[str], path: str, word: str | None) -> bool:
-    """Whether `config.types` takes a file: by its extension, or its type as its source's `word` or its name tells it.
+    """Whether `config.types` accepts a file, by its extension or by its type.
 
-    Without types every file is taken.
+    The type is the source's `word` for it, else the one its name suggests. Without types every file is accepted.
     """
     return not types or not types.isdisjoint({split(path)[1], word or of(path)[0].type})
 
 
 def split(name: str) -> tuple[str, str]:
-    """What stands before and behind the last dot of the file's name, in lower case."""
+    """The parts of the file's name before and after the last dot, in lower case."""
     stem, _, extension = name.rsplit("/", 1)[-1].lower().rpartition(".")
     return (stem, extension) if stem else (extension, "")
 

@@ -1,13 +1,13 @@
-"""What the first bytes of a file tell about its kind, whatever it is called; a kind is the extension it usually has."""
+"""Detects a file's kind by its first bytes, regardless of its name. A kind is the extension such files usually have."""
 
 from __future__ import annotations
 
 import re
 
-#: First bytes that are looked at.
+#: Number of first bytes that are examined.
 HEAD = 64
 
-#: First bytes of one kind only, of those that hold no text.
+#: First bytes that are unique to one kind, for files that hold no text.
 _FIRST = {
     b"\x7fELF": "so",
     b"\xfe\xed\xfa\xce": "dylib",
@@ -36,7 +36,7 @@ _FIRST = {
     b"wOFF\1": "woff",
     b"wOF2\0": "woff2",
 }
-#: And of documents, pictures and archives; "ole" is what the old office suites' documents, and others, come in.
+#: The same for documents, pictures and archives. "ole" is the container of old office documents and other files.
 _FIRST_OF_OTHERS = {
     b"%PDF-": "pdf",
     b"{\\rtf": "rtf",
@@ -55,17 +55,17 @@ _FIRST_OF_OTHERS = {
     b"SQLite format 3\0": "sqlite",
     b"PAR1\x15": "parquet",
 }
-#: A first block, or the end of nothing at all; the letters alone might begin a text.
+#: The first block, or the end marker of an empty file. The letters alone might begin a text.
 _BZIP2 = re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)")
-#: Sizes and flags have a byte that no text has.
+#: Its sizes and flags contain a byte that no text has.
 _GIF = re.compile(rb"GIF8[79]a.{0,6}[\0-\x08\x0e-\x1f]", re.DOTALL)
-#: Kinds within containers that have kinds of their own, by the bytes from the eighth on.
+#: Kinds inside generic containers, by the bytes from offset 8.
 _WITHIN = {
     b"RIFF": {b"WAVE": "wav", b"AVI ": "avi"},
     b"FORM": {b"AIFF": "aiff", b"AIFC": "aiff"},
     b"FOR1": {b"BEAM": "beam"},
 }
-#: Of the container that pictures, sound and films have in common: what is none of these is a film.
+#: Brands of the container that pictures, sound and films share. Any other brand is a film.
 _BRANDS = {b"M4A ": "m4a", b"M4B ": "m4a", b"qt  ": "mov"}
 _PICTURES = {b"avif": "avif", b"avis": "avif", b"mif1": "heif", b"msf1": "heif", b"heif": "heif", b"crx ": "cr3"}
 _PICTURES |= dict.fromkeys((b"heic", b"heix", b"hevc", b"hevx", b"heim"), "heic")
@@ -75,7 +75,7 @@ _VERSIONS = {b"\2", b"\3", b"\4"}
 
 
 def kind_of(head: bytes) -> str | None:
-    """The kind of a program, sound, film or font with these `HEAD` first bytes; None: it is none."""
+    """The kind of a program, sound, film or font, by its `HEAD` first bytes; None for anything else."""
     if _has_brand(head):
         return None if head[8:12] in _PICTURES else _BRANDS.get(head[8:12], "mp4")
     if head[:4] in _WITHIN:
@@ -91,7 +91,7 @@ def kind_of(head: bytes) -> str | None:
 
 
 def any_kind_of(data: bytes) -> str | None:
-    """As `kind_of`, and the kind of documents, pictures and archives as well; None for plain text."""
+    """Like `kind_of`, but also for documents, pictures and archives; None for plain text."""
     head = data[:HEAD]
     if found := kind_of(head):
         return found
@@ -108,5 +108,5 @@ def any_kind_of(data: bytes) -> str | None:
 
 
 def _has_brand(head: bytes) -> bool:
-    # the size of what tells the brands is far below 65,536
+    # the box that names the brands is far smaller than 65,536 bytes
     return head[:2] == b"\0\0" and head[4:8] == b"ftyp"

@@ -1,11 +1,11 @@
-"""MIME types by content: the first bytes decide, then whether it is text, and only then the name."""
+"""Detects MIME types: by the first bytes, then by whether the content is text, and only then by name."""
 
 from __future__ import annotations
 
 from worker.formats import by_name
 from worker.formats.magic import any_kind_of
 
-#: Of what is no plain text, by its kind.
+#: MIME types of files that are not plain text, by kind.
 _BINARY = {
     "pdf": "application/pdf",
     "png": "image/png",
@@ -46,7 +46,7 @@ _MEMBERS = {
     b"META-INF/MANIFEST.MF": "application/java-archive",
 }
 
-#: Of text, by the type that its name or its beginning tells.
+#: MIME types of text, by the type that its name or beginning suggests.
 _TEXT = {
     "markdown": "text/markdown",
     "rst": "text/x-rst",
@@ -68,20 +68,20 @@ _CODE = {"javascript": "text/javascript", "css": "text/css", "html": "text/html"
 _BEGINNINGS = {b"<!doctype html": "html", b"<html": "html", b"<?xml": "xml", b"{\\rtf": "rtf"}
 
 _BOMS = (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf", b"\0\0\xfe\xff")
-#: Bytes that are looked at for a NUL, as git does.
+#: Bytes searched for a NUL, as in git.
 _SAMPLE = 8000
-#: Characters of a MIME type, at most.
+#: Maximum characters in a MIME type.
 _LONGEST_TYPE = 100
-#: The central directory of a ZIP file, which names its members, is at its end.
+#: Bytes at the end of a ZIP file that are searched for member names: its central directory is there.
 _TAIL = 1 << 20
 
 
 def mime_of(name: str, data: bytes) -> tuple[str, bool]:
-    """The MIME type of a file, and whether it is binary: of a kind that is no plain text, or with a NUL byte in it."""
+    """The MIME type of a file, and whether it is binary: not plain text by kind, or with a NUL byte."""
     found = _by_magic(data)
     if found:
         return found, True
-    # UTF-16 without a mark is text, but not to be told from other zeros by a look
+    # UTF-16 without a byte order mark is text, but cannot be told cheaply from other data with zero bytes
     if b"\0" in data[:_SAMPLE] and not data.startswith(_BOMS):
         return "application/octet-stream", True
     return _of_text(name, data), False
@@ -97,7 +97,7 @@ def _by_magic(data: bytes) -> str | None:
 
 
 def _of_zip(data: bytes) -> str:
-    # OpenDocument and EPUB say their type in a first member of that name, which is never packed
+    # OpenDocument and EPUB state their type in an uncompressed first member of that name
     size = int.from_bytes(data[22:26], "little")
     if data[30:38] == b"mimetype" and size <= _LONGEST_TYPE:
         said = data[38 : 38 + size]

@@ -1,4 +1,4 @@
-"""The table of formats: what files of a name or content are, which module reads them, and in which version."""
+"""The table of formats: each one's extensions, the module that reads it, and its version."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from schemas.document import EXTENSIONS
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One line of the table.
+    """One row of the table.
 
-    `type` is what `file_type` shows; `extensions` are parted by blanks. `module` under `worker.parse` has
-    `read(data: bytes, limits: Limits) -> Document` and is imported at its first use; that of "code" is
-    `read(text: str, language: str | None, limits: Limits)`. `version` is raised when parsing or chunking of the type
-    changes: the next run parses its files again, in place. `isolated` formats have libraries that may crash or balloon:
-    they are read in a helper process, except files of at most `harmless` bytes. A `binary` format that lacks what it
-    should begin with (`worker.formats.magic`) is text under a wrong name. `programs` can do more where one is on PATH.
+    `type` is what `file_type` shows; `extensions` are separated by blanks. `module` is under `worker.parse`, has
+    `read(data: bytes, limits: Limits) -> Document` and is imported on first use. The module for "code" has
+    `read(text: str, language: str | None, limits: Limits)`. Raise `version` when parsing or chunking of the type
+    changes: the next run then parses its files again, in place. `isolated` formats use libraries that may crash or use
+    excessive memory. They are read in a helper process, except files of at most `harmless` bytes. A `binary` format
+    without its magic bytes (`worker.formats.magic`) is text under a wrong name. `programs` on PATH extend what the
+    module can read.
     """
 
     type: str
@@ -29,7 +30,7 @@ class Format:
     programs: tuple[str, ...] = ()
 
     def is_isolated(self, size: int) -> bool:
-        """Whether a file of so many bytes is read in the helper process."""
+        """Whether a file of `size` bytes is read in the helper process."""
         return self.isolated and size > self.harmless
 
 
@@ -41,7 +42,7 @@ FORMATS = (
     Format("asciidoc", "adoc asciidoc", "text.asciidoc"),
     Format("org", "org", "text.org"),
     Format("tex", "tex ltx", "text.tex"),
-    # values take up to thirty times the memory of their text
+    # parsed values take up to thirty times the memory of their text
     Format("json", f"{EXTENSIONS['json']} jsonc", "text.json", version=4, isolated=True, harmless=1 << 20),
     Format("notebook", "ipynb", "text.notebook", version=2, isolated=True, harmless=1 << 20),
     Format("jsonl", "jsonl ndjson", "text.jsonl", version=2),

@@ -1,4 +1,4 @@
-"""What is not read whatever it holds, as its name tells, and what this machine has programs for."""
+"""Tells which files cannot be read, by name, and which helper programs this machine has."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from shutil import which
 
 from worker.formats.by_name import split
 
-#: Types that hold no text, or none that is read, by what their owner can do about it.
+#: Extensions that hold no text or are not supported, by the advice for the file's owner.
 _UNSUPPORTED = {
     "A spreadsheet of this kind is not read; save it as .xlsx or .csv.": "xls xlsb xlt numbers",
     "A presentation of this kind is not read; save it as .pptx or .pdf.": "ppt pps",
@@ -36,18 +36,18 @@ _UNSUPPORTED = {
 
 
 def unsupported(name: str) -> str | None:
-    """A sentence for the owner of a file whose name is of a type that is not read."""
+    """Advice for the owner of a file whose name has an unsupported type; None if the type is supported."""
     return _REFUSALS.get(split(name)[1])
 
 
 @cache
 def programs(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of the programs that this machine has; found out once, so a worker must restart to find more."""
+    """The given programs that this machine has. Cached, so a worker must restart to find new ones."""
     return tuple(name for name in names if which(name) and (name != "tesseract" or has_ocr()))
 
 
 def has_ocr() -> bool:
-    """Whether the libraries that hand pictures to Tesseract are installed."""
+    """Whether the libraries that pass pictures to Tesseract are installed."""
     return all(find_spec(library) for library in ("PIL", "pytesseract"))
 
 
