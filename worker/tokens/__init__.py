@@ -1,1 +1,1 @@
-"""Texts as tokens: those that models count, and the keywords that searches compare."""
+"""Splits texts into the tokens that models count, and the keywords that searches compare."""

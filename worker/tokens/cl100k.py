@@ -1,9 +1,10 @@
-"""Counts cl100k's tokens several times faster than its library does, in alphabets; the library has the rest.
+"""Counts cl100k tokens several times faster than its library does, for alphabetic scripts.
 
-cl100k parts a text into words by a regular expression and then looks for a word's bytes among its tokens; only what is
-not there is merged from parts. Here numpy does both steps for whole texts: the expression's cases are decided by the
-kinds of neighbouring bytes, and words of up to 16 bytes are looked up as pairs of 64-bit numbers. Words that are no
-token go through the library one by one, and are remembered. The tokens are the library's, all of them.
+cl100k splits a text into words with a regular expression, then looks up each word's bytes among its tokens. Only words
+that are not tokens are merged from parts. Here numpy does both steps for whole texts. The kinds of neighbouring bytes
+decide the expression's cases, and words of up to 16 bytes are looked up as pairs of 64-bit numbers. Words that are not
+tokens go through the library one by one, and are cached. Everything else is left to the library. The result is always
+identical to the library's.
 """
 
 from __future__ import annotations
@@ -21,36 +22,37 @@ Offsets = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Pair = tuple[NDArray[np.uint64], NDArray[np.uint64]]
 
-#: One bit per kind. What is `_ODD` is left to the library: NUL, white space and digits that are rare, and scripts whose
-#: words are not parted by spaces, so that nearly every word is new.
+#: One bit per kind. `_ODD` bytes are left to the library: NUL, rare white space and digits, and scripts whose words are
+#: not separated by spaces, so that nearly every word is new.
 _LETTER, _DIGIT, _BLANK, _BREAK, _SIGN, _ODD = 1, 2, 4, 8, 16, 32
 _WHITE = _BLANK | _BREAK
 
-#: Bytes that are looked at together: what is known of them stays in the processor's cache.
+#: Bytes processed together, so that their arrays stay in the processor's cache.
 _WINDOW = 1 << 16
-#: Windows that may be looked at as one where no word surely begins between them: the library takes less memory.
+#: Maximum windows processed as one if no word certainly starts between them. Beyond that the library needs less memory.
 _MOST_WINDOWS = 8
 
-#: Bytes for each word that was not met before, below which the library has a window: each takes it a call.
+#: A window with fewer bytes than this per new word goes to the library, as each new word costs a library call.
 _FOR_NEW = 20
 
-#: Bytes between two odd ones from which on the library sees them apart: each call costs as much as so many bytes.
+#: Odd bytes further apart than this go to the library separately. A library call costs about as much as this many
+#: bytes.
 _GAP = 256
 
-#: Bytes of the longest word that is looked up at once: two numbers.
+#: Bytes of the longest word that is looked up directly: two numbers.
 _LONGEST = 16
 _HALF = 8
 
-#: Slots of the tables of tokens and of other words, as powers of two. A word whose slot another took is looked up
-#: the slow way.
+#: Slots of the tables of tokens and of other words, as powers of two. A word that lost its slot to another one is
+#: looked up the slow way.
 _TOKEN_BITS, _LEARNED_BITS = 18, 17
 _FIRST, _SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 
-#: Words that are remembered besides, and the bytes of the longest.
+#: Maximum words cached outside these tables, and bytes of the longest one.
 _REMEMBERED = 1 << 15
 _LONGEST_REMEMBERED = 64
 
-#: The parts behind an apostrophe that go with it: `'s`, but also the start of `'tis`.
+#: Letters that form a contraction with an apostrophe before them: `'s`, but also the start of `'tis`.
 _AFTER_APOSTROPHE = np.zeros(256, dtype=np.bool_)
 _AFTER_APOSTROPHE[list(b"sdmtSDMT")] = True
 _PAIRS = {ord(a) << 8 | ord(b) for pair in ("lL lL", "vV eE", "rR eE") for a in pair[:2] for b in pair[3:]}
@@ -71,36 +73,36 @@ _KINDS = bytes(map(_kind, range(256)))
 
 
 def _wide_kind(character: str) -> int:
-    """The kind of a character beyond ASCII, of which few are digits and white space."""
+    """The kind of a non-ASCII character; few of these are digits or white space."""
     category = unicodedata.category(character)
-    # a long s is an s in another case, and so goes with an apostrophe
+    # the long s is a case variant of s, and so forms contractions
     if (category[0] not in "LMPS" and category != "Cf") or character == "\u017f":
         return _ODD
     return _LETTER if category[0] == "L" else _SIGN
 
 
-#: Code points of alphabets, and of signs: up to what begins with the byte 0xE2.
+#: Code points of alphabets and symbols, up to those that start with the byte 0xE2.
 _ALPHABETS = (*range(0x80, 0x800), *range(0x1E00, 0x2C00))
 _WIDE_KINDS = np.full(0x3000, _ODD, dtype=np.uint8)
 _WIDE_KINDS[list(_ALPHABETS)] = [_wide_kind(chr(code)) for code in _ALPHABETS]
-#: The first bytes of characters of two bytes, of three, and of those of three that have an entry.
+#: The lowest lead bytes of characters of two and of three bytes, and the end of those with an entry above.
 _LEADS = (0xC2, 0xE0, 0xE3)
 _WIDTHS = np.ones(256, dtype=np.int64)
 _WIDTHS[0xC2:0xE0], _WIDTHS[0xE0:0xF0] = 2, 3
-#: All bits of the first so many bytes of a number in memory's order, by the length of a word of two numbers.
+#: Masks that keep a word's bytes in its first and in its second number (little-endian), by the word's length.
 _FIRST_MASKS = np.array([(1 << 8 * min(n, _HALF)) - 1 for n in range(_LONGEST + 1)], dtype="<u8").astype(np.uint64)
 _SECOND_MASKS = np.concatenate([np.zeros(_HALF, dtype=np.uint64), _FIRST_MASKS[: _HALF + 1]])
 
 
 class Words:
-    """Finds tokens in texts, given all of them by number, and the library's way with one word."""
+    """Finds tokens in texts, given the list of all tokens and the library's split of a single word."""
 
     def __init__(self, tokens: list[bytes], split: Callable[[bytes], list[bytes]]) -> None:
         self._split = split
         self._remembered: dict[bytes, list[int]] = {}
         short = [token for token in tokens if len(token) <= _LONGEST]
         padded = np.frombuffer(b"".join(token.ljust(_LONGEST, b"\0") for token in short), dtype="<u8").reshape(-1, 2)
-        # the common ones are the first, and shall keep their slots
+        # reversed: common tokens come first in the list, and those put in last keep their slots
         self._tokens = _Table(_TOKEN_BITS)
         self._tokens.put((padded[::-1, 0], padded[::-1, 1]))
         self._learned = _Table(_LEARNED_BITS)
@@ -108,9 +110,9 @@ class Words:
         self._lock = Lock()
 
     def starts(self, data: bytes, whole: Callable[[bytes], Offsets]) -> Offsets:
-        """Byte offsets of the tokens' starts in UTF-8; `whole` finds those of parts, in the library's way.
+        """Byte offsets of the tokens' starts in UTF-8; `whole` finds those of a part with the library.
 
-        It has what is odd, windows of which too many words are new, and those too long to be looked at.
+        The library gets odd bytes, windows with too many new words, and words too long to process here.
         """
         return np.concatenate([start + found for start, found in self._windows(data, whole)])
 
@@ -122,7 +124,7 @@ class Words:
             is_long = end - start > _MOST_WINDOWS * _WINDOW
             found = None if is_long else self._window(data[start:end], kinds[start:end], whole)
             if found is None:
-                # what follows is most likely the same
+                # what follows is most likely similar
                 end = _safe(kinds, end + further * _WINDOW)
                 found = whole(data[start:end])
                 further = min(2 * further, _MOST_WINDOWS)
@@ -132,7 +134,7 @@ class Words:
             start = end
 
     def _window(self, data: bytes, kinds: Bytes, whole: Callable[[bytes], Offsets]) -> Offsets | None:
-        """The starts in a window; None where so many words are new that the library is faster."""
+        """The starts in a window; None if it has so many new words that the library is faster."""
         flags = _word_starts(data, kinds)
         odd = _odd_parts(kinds)
         for start, end in odd:
@@ -140,7 +142,7 @@ class Words:
         words = _places(flags)
         ends = np.concatenate([words[1:], [len(data)]])
         for start, _ in odd:
-            # the last word before such a part ends where that begins
+            # the last word before an odd part ends where that part starts
             before = int(words.searchsorted(start)) - 1
             if before >= 0:
                 ends[before] = min(ends[before], start)
@@ -151,7 +153,7 @@ class Words:
         return _places(flags)
 
     def _divide(self, data: bytes, words: Offsets, lengths: Offsets, flags: Flags) -> bool:
-        """Flag the starts of the tokens in the words that are more than one; False: too many of them are new."""
+        """Flag the token starts in words of several tokens; return False if too many of those words are new."""
         numbers = _numbers(data, words, lengths)
         missed = _places(~self._tokens.has(numbers, self._tokens.slots(numbers)) | (lengths > _LONGEST))
         words, lengths, numbers = words[missed], lengths[missed], (numbers[0][missed], numbers[1][missed])
@@ -172,7 +174,7 @@ class Words:
         return True
 
     def _learn(self, numbers: Pair, lengths: Offsets, starts: list[list[int]]) -> None:
-        """Remember where the tokens of words start, of those that are not too long for it."""
+        """Cache the token starts of words that are short enough."""
         short = _places(lengths <= _LONGEST)
         if not short.size:
             return
@@ -180,15 +182,15 @@ class Words:
         pair = (numbers[0][short], numbers[1][short])
         with self._lock:
             try:
-                # one after the other, so that of two in one slot all is the last's
+                # assigned in order: of two words in one slot, the last one gets both entries
                 self._inner[self._learned.put(pair)] = inner
             except BaseException:
-                # a signal came in between: a word without its own tokens would be cut wrongly from now on
+                # a signal interrupted this: a word with another one's token starts would be split wrongly from now on
                 self._learned.clear()
                 raise
 
     def _starts_in(self, word: bytes) -> list[int]:
-        """Where the tokens of a word start."""
+        """The token starts within a word."""
         found = self._remembered.get(word)
         if found is None:
             lengths = map(len, self._split(word))
@@ -201,11 +203,11 @@ class Words:
 
 
 class _Table:
-    """A set of pairs of numbers; of two that share a slot, it has the one that was put there last."""
+    """A set of pairs of numbers. Of two pairs with the same slot, it holds the one put in last."""
 
     def __init__(self, bits: int) -> None:
         self._shift = np.uint64(64 - bits)
-        # side by side, so that a pair is in one line of the processor's cache
+        # interleaved, so that a pair shares a cache line
         self._first, self._second = np.zeros((1 << bits, 2), dtype=np.uint64).T
 
     def slots(self, pair: Pair) -> Offsets:
@@ -221,24 +223,24 @@ class _Table:
         return found
 
     def clear(self) -> None:
-        """Forget all pairs; no word is two zeros."""
+        """Remove all pairs. Two zeros mark an empty slot, as no word consists of them."""
         self._first[:] = self._second[:] = 0
 
     def put(self, pair: Pair) -> Offsets:
-        """The slots that the pairs have now."""
+        """Insert the pairs and return their slots."""
         slots = self.slots(pair)
         self._first[slots], self._second[slots] = pair
         return slots
 
 
 def _places(flags: Flags) -> Offsets:
-    # numpy's own function for it takes several calls, which short texts are slow by
+    # numpy's own function for this takes several calls, which is slow for short texts
     places: Offsets = flags.nonzero()[0]
     return places
 
 
 def _kinds(data: bytes) -> Bytes:
-    """The kind of each byte; those of a character are of its kind."""
+    """The kind of each byte. All bytes of a character have its kind."""
     kinds = np.frombuffer(bytearray(data.translate(_KINDS)), dtype=np.uint8)
     if data.isascii():
         return kinds
@@ -256,11 +258,11 @@ def _kinds(data: bytes) -> Bytes:
 
 
 def _numbers(data: bytes, words: Offsets, lengths: Offsets) -> Pair:
-    """The first eight bytes of each word, and the eight behind them, filled up with zeros."""
+    """The first eight bytes of each word and the next eight, padded with zeros."""
     memory = data + bytes(_LONGEST)
     numbers = np.ndarray((len(data) + _HALF,), dtype="<u8", buffer=memory, strides=(1,))
     lengths = np.minimum(lengths, _LONGEST)
-    # on what is not aligned, `take` is faster than an index
+    # on unaligned data, `take` is faster than indexing
     first, second = numbers.take(words), numbers.take(words + _HALF)
     return first & _FIRST_MASKS.take(lengths), second & _SECOND_MASKS.take(lengths)
 
@@ -272,7 +274,7 @@ def _flag(flags: Flags, words: Offsets, inner: NDArray[np.uint16]) -> None:
 
 
 def _safe(kinds: Bytes, end: int) -> int:
-    """Where a word begins whatever is around it, at or behind `end`."""
+    """The first offset from `end` on where a word starts in any context."""
     while end < len(kinds):
         found = _safe_places(kinds[end - 1 : end + _WINDOW])
         if found.size:
@@ -282,7 +284,7 @@ def _safe(kinds: Bytes, end: int) -> int:
 
 
 def _safe_places(kinds: Bytes) -> Offsets:
-    """Where letters, digits, signs or lines are over, and a word begins whatever is further off."""
+    """Offsets where a run of letters, digits, symbols or line breaks ends and a word starts in any context."""
     before, here = kinds[:-1], kinds[1:]
     ends = (before & (_LETTER | _DIGIT) != 0) & (here != before) & (here != _ODD)
     ends |= (before == _BREAK) & (here & (_WHITE | _ODD) == 0)
@@ -291,11 +293,11 @@ def _safe_places(kinds: Bytes) -> Offsets:
 
 
 def _odd_parts(kinds: Bytes) -> list[tuple[int, int]]:
-    """Spans from where a word begins in any case to where one does, that hold all that is odd."""
+    """Spans that contain all odd bytes, each between two offsets where a word starts in any context."""
     odd = _places(kinds == _ODD)
     if not odd.size:
         return []
-    # those close to one another go through the library together
+    # odd bytes close together go through the library in one call
     gaps = _places(np.diff(odd) > _GAP)
     borders = np.concatenate([[0], _safe_places(kinds), [len(kinds)]])
     firsts = borders[borders.searchsorted(odd[np.append(0, gaps + 1)], side="right") - 1]
@@ -307,20 +309,20 @@ def _odd_parts(kinds: Bytes) -> list[tuple[int, int]]:
 
 
 def _word_starts(data: bytes, kinds: Bytes) -> Flags:
-    r"""Which bytes begin a word, where nothing is odd.
+    r"""Flag the bytes that start a word, in data without odd bytes.
 
-    The expression, of whose cases the first that fits is taken: `'(?i:[sdmt]|ll|ve|re)`, `[^\r\n\p{L}\p{N}]?+\p{L}++`,
+    The expression, whose first matching case is taken: `'(?i:[sdmt]|ll|ve|re)`, `[^\r\n\p{L}\p{N}]?+\p{L}++`,
     `\p{N}{1,3}+`, ` ?[^\s\p{L}\p{N}]++[\r\n]*+`, `\s++$`, `\s*[\r\n]`, `\s+(?!\S)`, `\s`.
     """
     raw = np.frombuffer(data, dtype=np.uint8)
     around = _between(0, kinds, _BREAK)
     before = around[:-2]
     flags: Flags = kinds != before
-    # one blank goes with the letters behind it, a space with signs; line breaks with the signs before them
+    # one blank joins the letters after it, a space joins symbols, and line breaks join the symbols before them
     is_sign, is_letter = kinds == _SIGN, kinds == _LETTER
     flags &= ~((is_letter & (before == _BLANK)) | ((kinds == _BREAK) & (before & (_SIGN | _WHITE) != 0)))
     flags[1:] &= ~(is_sign[1:] & (raw[:-1] == ord(" ")))
-    # a single sign goes with the letters behind it
+    # a single symbol joins the letters after it
     single = (is_sign & _first_ends(raw, flags))[:-1] & is_letter[1:]
     flags[1:] &= ~single
     _part_apostrophes(raw, kinds, _places(single & (raw[:-1] == ord("'"))), flags)
@@ -330,7 +332,7 @@ def _word_starts(data: bytes, kinds: Bytes) -> Flags:
 
 
 def _first_ends(raw: Bytes, flags: Flags) -> Flags:
-    """Which bytes are the last of a word's first character."""
+    """Flag the last byte of each word's first character."""
     wide = _places(raw >= _LEADS[0])
     if not wide.size:
         return flags
@@ -341,7 +343,7 @@ def _first_ends(raw: Bytes, flags: Flags) -> Flags:
 
 
 def _part_apostrophes(raw: Bytes, kinds: Bytes, at: Offsets, flags: Flags) -> None:
-    """Have words begin behind the contractions at the apostrophes `at`."""
+    """Start a word after each contraction at the apostrophes `at`."""
     for index in at.tolist():
         length = 0
         if _AFTER_APOSTROPHE[raw[index + 1]]:
@@ -353,12 +355,12 @@ def _part_apostrophes(raw: Bytes, kinds: Bytes, at: Offsets, flags: Flags) -> No
 
 
 def _part_blanks(kinds: Bytes, around: Bytes, flags: Flags) -> None:
-    """Have words begin in runs of blanks as what is around them tells; the text's end is as good as a line break."""
+    """Place the word starts in runs of blanks by their neighbours. The text's end counts as a line break."""
     firsts, ends = _runs(around == _BLANK)
-    # the last blank stands by itself, or with what is behind it, unless that is a line break or the end
+    # the last blank stands alone or joins what follows, unless that is a line break or the end
     inner = around[ends + 1] & _WHITE == 0
     flags[ends[inner] - 1] = True
-    # blanks between line breaks belong to them, unless signs have the first of these
+    # blanks between line breaks belong to them, unless the first of these breaks belongs to symbols
     between = firsts[~inner & (firsts > 0)]
     between = between[kinds[between - 1] == _BREAK]
     flags[between] = False
@@ -369,7 +371,7 @@ def _part_blanks(kinds: Bytes, around: Bytes, flags: Flags) -> None:
 
 
 def _part_digits(kinds: Bytes, flags: Flags) -> None:
-    """Have a word begin at every third digit."""
+    """Start a word at every third digit of a number."""
     at = _places(kinds == _DIGIT)
     if not at.size:
         return
@@ -379,13 +381,13 @@ def _part_digits(kinds: Bytes, flags: Flags) -> None:
 
 
 def _between(first: int, kinds: Bytes, last: int) -> Bytes:
-    """Kinds with one more at either end."""
+    """The kinds with one more at either end."""
     around = np.empty(len(kinds) + 2, dtype=np.uint8)
     around[0], around[1:-1], around[-1] = first, kinds, last
     return around
 
 
 def _runs(flags: Flags) -> tuple[Offsets, Offsets]:
-    """Where the runs of flagged bytes begin and end, of a text with one more, not flagged, at either end."""
+    """Where runs of flagged bytes start and end; `flags` has one more, unset, at either end."""
     edges = _places(flags[1:] != flags[:-1])
     return edges[::2], edges[1::2]

@@ -1,4 +1,4 @@
-"""Counting tokens: a tokenizer gives, for a text, the character offset at which each token starts."""
+"""Counts tokens: a tokenizer gives the character offset at which each token of a text starts."""
 
 from __future__ import annotations
 
@@ -21,58 +21,58 @@ from worker.tokens.cl100k import Words
 Offsets = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
-#: Bytes of a block that is tested for being one run of letters, white space or signs. tiktoken's regex gives up on
-#: a million blanks and its merging slows down on long runs; a run of two blocks is therefore always cut.
+#: Bytes of a block that is tested for being a single run of letters, white space or symbols. tiktoken's regex fails on
+#: a million blanks, and its merging slows down on long runs. A run of two blocks is therefore always cut.
 _BLOCK = 1024
-#: Bytes between those of a block that are looked at first.
+#: Distance in bytes between those of a block that are tested first.
 _APART = 64
 
-#: One bit per kind of byte: letters, white space, digits (never a long token), signs; bytes of a character beyond
-#: ASCII may be of any kind and have none.
+#: One bit per kind of byte: letters, white space, digits (never a long token), symbols. Bytes of non-ASCII characters
+#: may be of any kind and have no bit.
 _LETTER, _SPACE, _DIGIT, _SIGN = 1, 2, 4, 8
 
 
-#: Bytes of a text from which on numpy is faster than tiktoken.
+#: Bytes of a text from which numpy is faster than tiktoken.
 _LONG = 768
 
-#: Bytes whose characters are counted at a time, to bound the memory that takes.
+#: Bytes whose characters are counted at a time, to bound memory.
 _WINDOW = 1 << 22
 
 
 class Tokenizer(Protocol):
-    """Splits texts as an embedding model does (or counts at least as many tokens)."""
+    """Splits texts as an embedding model does, or counts at least as many tokens."""
 
     def starts(self, text: str) -> Offsets:
-        """Ascending character offsets of the tokens' starts; its length is the number of tokens."""
+        """Ascending character offsets of the tokens' starts, one per token."""
         ...
 
 
 @cache
 def cl100k() -> Tokenizer:
-    """The tokenizer of OpenAI's embedding models, and an estimate for models whose own is not at hand. No network."""
+    """The tokenizer of OpenAI's embedding models, and an estimate for models whose own is missing. Uses no network."""
     with _encodings_of_litellm():
         return _Cl100k(tiktoken.get_encoding("cl100k_base"))
 
 
 def counted(text: str, tokenizer: Tokenizer) -> tuple[int, Tokenizer]:
-    """Tokens of cl100k in a text; and `tokenizer`, which does not split it again if it is cl100k itself."""
+    """The number of cl100k tokens in a text, and `tokenizer`. If that is cl100k itself, it reuses the split."""
     counter = cl100k()
     starts = counter.starts(text)
     return len(starts), _Remembering(tokenizer, text, starts) if tokenizer is counter else tokenizer
 
 
 def characters() -> Tokenizer:
-    """Counts every character as a token: an upper bound for any model that has no unknown characters."""
+    """Counts every character as a token: an upper bound for any model without unknown characters."""
     return _Characters()
 
 
 def char_offsets(raw: Bytes, offsets: Offsets) -> Offsets:
-    """Character offsets of strictly ascending byte offsets into UTF-8; a byte inside a character stands for it."""
+    """Character offsets of strictly ascending byte offsets in UTF-8. A byte inside a character stands for it."""
     borders = offsets.searchsorted(range(0, len(raw) + _WINDOW, _WINDOW))
     counted, parts = 0, []
     for window, (first, last) in enumerate(pairwise(borders)):
         start = window * _WINDOW
-        continued = (raw[start : start + _WINDOW] & 0xC0) == 0x80  # noqa: PLR2004 - UTF-8's mark of such a byte
+        continued = (raw[start : start + _WINDOW] & 0xC0) == 0x80  # noqa: PLR2004 - UTF-8's mark of a continuation byte
         before = np.cumsum(continued, dtype=np.int32)
         parts.append(offsets[first:last] - before[offsets[first:last] - start] - counted)
         counted += int(before[-1])
@@ -80,7 +80,7 @@ def char_offsets(raw: Bytes, offsets: Offsets) -> Offsets:
 
 
 class _Remembering:
-    """A tokenizer that has split one text already."""
+    """A tokenizer that caches the split of one text."""
 
     def __init__(self, tokenizer: Tokenizer, text: str, starts: Offsets) -> None:
         self._tokenizer, self._text, self._starts = tokenizer, text, starts
@@ -112,7 +112,7 @@ class _Cl100k:
         return offsets if len(data) == len(text) else char_offsets(np.frombuffer(data, dtype=np.uint8), offsets)
 
     def _offsets(self, pieces: list[str]) -> Offsets:
-        """Byte offsets of the tokens' starts in texts that follow one another."""
+        """Byte offsets of the tokens' starts in consecutive texts."""
         lengths = self._lengths[np.concatenate([self._ids(piece) for piece in pieces])]
         offsets = np.cumsum(lengths, dtype=np.int64)
         offsets -= lengths
@@ -122,12 +122,12 @@ class _Cl100k:
         return self._encoding.decode_tokens_bytes(self._encoding.encode_ordinary(word.decode()))
 
     def _ids(self, text: str) -> NDArray[np.uint32]:
-        # nothing is disallowed: the name of a special token is text like any other
+        # nothing is disallowed: the name of a special token is ordinary text
         return self._encoding.encode_to_numpy(text, disallowed_special=())
 
 
 def _pieces(text: str, data: bytes) -> Iterator[str]:
-    """`text`, divided only inside long runs of one kind of character."""
+    """The text, divided only inside long runs of one kind of character."""
     cuts = _run_cuts(data)
     if not cuts.size:
         yield text
@@ -137,14 +137,14 @@ def _pieces(text: str, data: bytes) -> Iterator[str]:
 
 
 def _run_cuts(data: bytes) -> Offsets:
-    """Byte offsets to cut long runs at: where their content says so, else at the blocks' starts."""
+    """Byte offsets at which to cut long runs: where a hash of their content says so, else at block starts."""
     raw = np.frombuffer(data, dtype=np.uint8)
     found = [_block_cuts(raw, start) for start in _likely_runs(data) if _is_run(data[start : start + _BLOCK])]
     return np.unique(np.concatenate(found)) if found else np.empty(0, dtype=np.int64)
 
 
 def _likely_runs(data: bytes) -> list[int]:
-    """Starts of the blocks in which bytes far apart are of one kind."""
+    """Starts of the blocks whose sampled bytes are all of one kind."""
     blocks = len(data) // _BLOCK
     if not blocks:
         return []
@@ -158,19 +158,19 @@ def _is_run(block: bytes) -> bool:
 
 
 def _block_cuts(raw: Bytes, start: int) -> Offsets:
-    """Offsets in one block whose four bytes hash to 0 (so that an insertion moves few tokens), else its start."""
+    """Offsets in a block where a hash of four bytes is small, so that an insertion moves few tokens; else its start."""
     block = raw[start : start + _BLOCK].astype(np.uint32)
     mixed = ((block[:-3] << 24) | (block[1:-2] << 16) | (block[2:-1] << 8) | block[3:]) * np.uint32(0x9E3779B1)
     lead = (block[:-3] & 0xC0) != 0x80  # noqa: PLR2004 - UTF-8's mark of a continuation byte
     hits = np.flatnonzero((mixed < 2**32 // 512) & lead)
-    if not hits.size or hits.size > 16:  # noqa: PLR2004 - a constant run that hits everywhere is cut once as well
+    if not hits.size or hits.size > 16:  # noqa: PLR2004 - a constant run, where every byte hits, is also cut once
         hits = np.flatnonzero(lead)[:1]
     return hits[hits + start > 0] + start
 
 
 @contextmanager
 def _encodings_of_litellm() -> Iterator[None]:
-    """Points tiktoken at the encoding files that litellm ships, without importing litellm (seconds, 180 MB)."""
+    """Point tiktoken at the encoding files that litellm ships, without importing litellm (seconds, 180 MB)."""
     found = find_spec("litellm")
     if found is None or not found.submodule_search_locations:
         raise ModuleNotFoundError("litellm is not installed; its encoding files are needed to count tokens")
