@@ -1,4 +1,4 @@
-"""Which files of a folder are indexed: defaults, ignore files as git has them, and the tool's own patterns on top."""
+"""Decides which files of a folder are indexed, by defaults, git-style ignore files and the tool's own patterns."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ __all__ = [
     "rules_of",
 ]
 
-#: Files whose patterns hold below their own directory; of one directory the later ones win.
+#: Files whose patterns apply below their own directory. Within one directory, later ones take precedence.
 IGNORE_FILES = (".gitignore", ".ignore", ".cursorignore", ".foldexignore")
-#: Bytes of an ignore file that is still obeyed.
+#: Maximum bytes of an ignore file; larger ones are not obeyed.
 MAX_IGNORE_FILE = 1 << 20
-#: The most that the ignore files along one way may cost: every file there is asked about all of it.
+#: Maximum total cost of the ignore files along one path, as every file there is matched against all of them.
 MAX_COST = 20_000
 
-#: Under this name ignore files are counted, among what rules leave out, that could not be obeyed.
+#: The rule name under which ignore files that could not be obeyed are counted.
 NOT_OBEYED = "ignore_file_not_obeyed"
 
 Part = TypeVar("Part")
 
-#: An ignore file's name and content, None where it is there and cannot be read.
+#: An ignore file's name and content; None if the file exists but cannot be read.
 IgnoreFile = tuple[str, bytes | None]
 
 log = structlog.get_logger()
 
-#: Patterns that hold at some place, each with the number of directories above the one that they are relative to.
+#: Patterns that apply at some place. Each comes with the depth of the directory that it is relative to.
 _Active = Sequence[tuple[int, Patterns]]
 
 
 class Rules:
-    """The choice of one tool, over paths relative to its folder.
+    """The file selection of one tool, over paths relative to its folder.
 
-    The last word has `exclude`, before it the ignore files (the deepest directory first), before them the defaults,
-    without those that `keep` names. Of the files that these leave, only those are indexed that `include` matches, or
-    whose directory it matches; without `include` all of them. Raises `Invalid` for a pattern that cannot match.
+    `exclude` takes precedence, then the ignore files (the deepest directory first), then the defaults except those
+    named in `keep`. Of the remaining files, those are indexed that `include` matches, or whose directory it matches.
+    Without `include` all of them are indexed. Raises `Invalid` for a pattern that cannot match.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Rules:
                 self._defaults.add(lines, kind)
 
     def ignored(self, names: Sequence[str], active: _Active, *, is_dir: bool) -> str | None:
-        """The rule that leaves out what lies at `names` below the folder, if it is asked by itself.
+        """The rule that leaves out the path `names` below the folder, judged on its own; None if no rule does.
 
         `active` are the patterns of the ignore files above it, the folder's own first.
         """
@@ -86,7 +86,7 @@ class Rules:
         return None
 
     def includes(self, names: Sequence[str], inherited: bool, *, is_dir: bool) -> bool:
-        """Whether `include` takes in what lies at `names`; what it does not speak of is as its directory is."""
+        """Whether `include` covers the path `names`. If no pattern matches, it inherits from its directory."""
         verdict = self._include.match(names, 0, is_dir=is_dir)
         return verdict[0] is not None if verdict else inherited
 
@@ -97,24 +97,24 @@ def rules_of(settings: IndexSettings) -> Rules:
     return Rules(s.include, s.exclude, keep=s.keep, use_ignore_files=s.use_ignore_files)
 
 
-#: Leaves nothing out.
+#: Rules that leave nothing out.
 EVERYTHING = Rules(keep=DEFAULTS, use_ignore_files=False)
 
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """A directory on the way: whether `include` takes it in, and how many patterns hold within."""
+    """A directory on the path: whether `include` covers it, and how many pattern sets apply inside."""
 
     included: bool
     active: int
 
 
 class Trail(Generic[Part]):
-    """Rules along the way from a folder to the directory at hand, which is named by `Part`s as its source has them.
+    """Applies the rules along the path from a folder to the current directory, named by the source's own `Part`s.
 
-    `shown` gives the name of a part; `load` a directory's ignore files, in the order of `IGNORE_FILES`. Whoever goes
-    through a folder directory by directory has each directory judged and loaded once; memory holds the way and nothing
-    else. What lies below an excluded directory is never asked about.
+    `shown` gives the name of a part; `load` gives a directory's ignore files, in the order of `IGNORE_FILES`. A walk
+    directory by directory judges and loads each directory once. Memory holds only the current path. Nothing below an
+    excluded directory is examined.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Trail(Generic[Part]):
         self.forget()
 
     def forget(self) -> None:
-        """Load everything anew: a further listing begins."""
+        """Start a new listing: load everything again."""
         self._way: tuple[Part, ...] = ()
         self._names: list[str] = []
         self._levels: list[_Level] = []
@@ -133,17 +133,17 @@ class Trail(Generic[Part]):
         self._refused: list[tuple[Part, ...]] = []
 
     def refused(self, after: tuple[Part, ...] | None) -> Counter[str]:
-        """How many ignore files were met since the last call that cannot be obeyed, under `NOT_OBEYED`.
+        """Count, under `NOT_OBEYED`, the ignore files since the last call that cannot be obeyed.
 
-        Those of the directories on the way to `after`, the cursor's, were met with an earlier page.
+        Those in directories on the path to `after`, the cursor, belong to an earlier page and are not counted again.
         """
         refused, self._refused = self._refused, []
         return +Counter({NOT_OBEYED: sum(after is None or way != after[: len(way)] for way in refused)})
 
     def pruned(self, way: tuple[Part, ...]) -> tuple[tuple[Part, ...], str] | None:
-        """The topmost excluded directory on the way to a directory, itself included, and the rule; None: it is open.
+        """Make `way` the current directory; return the topmost excluded directory on it and the rule, or None.
 
-        From now on this is the directory at hand.
+        `way` itself may be that directory.
         """
         shared = self._return_towards(way)
         for end in range(shared, len(way)):
@@ -153,7 +153,7 @@ class Trail(Generic[Part]):
         return (self._way, self._reason) if self._reason is not None else None
 
     def ignored(self, name: str) -> str | None:
-        """The rule that leaves out a file of the directory at hand, which is open; None: it is indexed."""
+        """The rule that leaves out a file of the current directory, which is open; None if the file is indexed."""
         self._names.append(name)
         try:
             reason = self._rules.ignored(self._names, self._active, is_dir=False)
@@ -164,7 +164,7 @@ class Trail(Generic[Part]):
             self._names.pop()
 
     def _return_towards(self, way: tuple[Part, ...]) -> int:
-        """Go back up to what the two ways share; its length."""
+        """Go back up to the common prefix of the two paths and return its length."""
         if not self._levels:
             self._open((), included=self._rules.includes_all)
         if way == self._way:
@@ -200,7 +200,7 @@ class Trail(Generic[Part]):
 
 
 def _patterns(place: str, data: bytes | None, most: int) -> Patterns | None:
-    """What the ignore file at `place` says; None, with a warning in the log, where that cannot be obeyed."""
+    """The patterns of the ignore file at `place`. Logs a warning and returns None if they cannot be obeyed."""
     patterns = None
     if data is None or len(data) > MAX_IGNORE_FILE:
         reason = f"it is no file that can be read, of {MAX_IGNORE_FILE:,} bytes at most"

@@ -1,19 +1,19 @@
-"""What nobody means when they say "my folder": left out by name, each kind until a tool's `keep` names it."""
+"""Default patterns for files that are rarely wanted in an index. A tool's `keep` re-admits a kind."""
 
 from __future__ import annotations
 
 #: Patterns as in .gitignore, by kind. `target`, `build`, `dist` and `vendor` are missing on purpose: people keep their
-#: own files in folders of those names. What only the content tells is found when a file is read.
+#: own files in folders of those names. Files that only their content gives away are detected when they are read.
 DEFAULTS: dict[str, tuple[str, ...]] = {
-    # the history of version control, not the files
+    # version control history rather than files
     "vcs": (".git", ".hg/", ".svn/", ".bzr/", ".jj/", "CVS/", "_darcs/"),
-    # other people's code, fetched again at will
+    # third-party code that can be fetched again
     "dependencies": (
         *("node_modules/", "bower_components/", "jspm_packages/", ".pnpm-store/", "**/.yarn/cache/", ".pnp.cjs"),
         *(".venv/", "venv/", "site-packages/", ".tox/", ".nox/", ".eggs/", "__pypackages__/"),
         *(".gradle/", ".terraform/", ".bundle/", "Pods/", "Carthage/", "elm-stuff/", ".direnv/"),
     ),
-    # what tools and systems keep for themselves, our own data among it
+    # private data of tools and systems, including our own
     "caches": (
         *("__pycache__/", ".mypy_cache/", ".ruff_cache/", ".pytest_cache/", ".hypothesis/", ".ipynb_checkpoints/"),
         *(".import_linter_cache/", ".cache/", ".parcel-cache/", ".next/", ".nuxt/", ".svelte-kit/", ".turbo/"),
@@ -30,6 +30,6 @@ DEFAULTS: dict[str, tuple[str, ...]] = {
         *("*.pb.go", "*.pb.cc", "*.pb.h", "*_pb2.py", "*_pb2.pyi", "*_pb2_grpc.py", "*_pb.js", "*_pb.d.ts"),
         *("*.g.dart", "*.freezed.dart", "*.g.cs", "*.designer.cs", "*.Designer.cs", "*.egg-info/"),
     ),
-    # settings and remains of editors
+    # settings and leftovers of editors
     "editors": (".idea/", ".vscode/", ".vs/", ".fleet/", ".zed/", "*.swp", "*.swo", "*~", ".#*"),
 }

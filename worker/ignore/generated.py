@@ -1,4 +1,4 @@
-"""Text that a tool wrote and nobody reads, told by what is in it."""
+"""Detects, by content, text that a tool wrote for machines rather than people."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import re
 from schemas.status import Reason
 from worker.formats import by_name
 
-#: Bytes a line has on average in scripts and styles that were packed; people stay below a hundred.
+#: Average bytes per line above which scripts and styles count as minified. Code by people stays below a hundred.
 _PACKED_LINE = 300
-#: Shorter files may be one long line by hand.
+#: Shorter files may be one long line written by hand.
 _PACKED_FILE = 2_000
 _PACKED_LANGUAGES = {"javascript", "css"}
 
-#: Where generators write that they did: in a comment at the top.
+#: Generators leave their notice in a comment at the top.
 _HEAD_BYTES, _HEAD_LINES = 8_000, 40
 _COMMENT = (b"#", b"//", b"/*", b"*", b"--", b";", b"%", b'"', b"<!--", b"(*", b"{-")
 _SAYS_SO = re.compile(
@@ -24,10 +24,10 @@ _SAYS_SO = re.compile(
 
 
 def by_a_tool(name: str, data: bytes) -> Reason | None:
-    """`minified` or `generated` for code that no person wrote, by the length of its lines or what its head says."""
+    """`minified` or `generated` for code that a tool wrote, judged by its line lengths or by a notice at its top."""
     format_, language = by_name.of(name)
     if format_.type != "code":
-        # documents may speak of such files, and data is as it is
+        # documents may mention such notices, and data is indexed as it is
         return None
     if (
         language in _PACKED_LANGUAGES

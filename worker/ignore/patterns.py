@@ -1,8 +1,8 @@
-"""The pattern language of .gitignore, a name of the path at a time.
+"""Matches .gitignore patterns against a path, one name at a time.
 
-A pattern between two slashes means what git's own wildmatch takes it for, and patterns meet a path in git's order of
-things (the last line that matches decides, names from the top down), in time that grows with the path and not with its
-powers. pathspec, which knows brackets less well, stays for the filters of a request.
+A pattern between two slashes means what git's own wildmatch takes it for. Lines apply in git's order: the last match
+decides, and names are checked from the top down. Matching time is linear in the path's length. pathspec, which handles
+brackets less accurately, is used only for the filters of requests.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from pathspec.patterns.gitignore import GitIgnorePatternError
 
 from schemas.errors import Invalid
 
-#: In a filter, which is one expression for a whole path, each star between two slashes multiplies the time.
+#: Maximum stars between two slashes. A filter is one expression for a whole path, and each star multiplies its time.
 MAX_STARS = 4
-#: Patterns of one list, and characters of one pattern.
+#: Maximum patterns in one list, and maximum characters in one pattern.
 MAX_PATTERNS = 1000
 MAX_PATTERN = 1000
 
-#: What a pattern with wildcards costs beside one that is looked up.
+#: Cost of a pattern with wildcards relative to a plain one, which is a dictionary lookup.
 _WILD = 10
 
 _SPECIAL = re.compile(r"[*?\[\\]")
-#: Between two slashes git takes more stars than two for two.
+#: Between two slashes, git treats three or more stars as two.
 _ANY_NUMBER = re.compile(r"\*\*+")
-#: The innermost braces with a comma, unless behind a backslash.
+#: The innermost braces with a comma, unless a backslash precedes them.
 _BRACES = re.compile(r"(?<!\\)\{([^{},]*,[^{}]*)\}")
-#: One thing in brackets: a class by name, a range, or a character, which a backslash may save.
+#: One item in brackets: a named class, a range, or a character, possibly escaped by a backslash.
 _ITEM = re.compile(r"\[:[^\]]*:\]|(?:\\.|[^\\])-(?!\])(?:\\.|[^\\])|\\.|[^\\]", re.DOTALL)
-#: One thing of a pattern: what begins brackets, what a backslash saves, stars, or a character.
+#: One token of a pattern: an opening bracket, an escaped character, stars, or a single character.
 _TOKEN = re.compile(r"\[[!^]?|\\.|\*+|.", re.DOTALL)
-#: As git has them, which differs from C.
+#: Character classes as git defines them, which differs from C.
 _CLASSES = {
     "alpha": "a-zA-Z",
     "digit": "0-9",
@@ -54,7 +54,7 @@ _CLASSES = {
     "print": " -~",
 }
 
-#: A name to be equal to, an expression to match it, or None for any number of names.
+#: A literal name, an expression that matches a name, or None for any number of names.
 _Segment = str | re.Pattern[str] | None
 
 
@@ -62,16 +62,16 @@ log = structlog.get_logger()
 
 
 class Patterns:
-    """Lines as in .gitignore, relative to one directory, each with the rule it stands for, of the file at `place`.
+    """.gitignore lines relative to one directory, each with the rule it stands for; `place` is their file.
 
-    `cost` is what they take to hold and to ask, in units of a plain name.
+    `cost` measures the memory and time they take, in units of a plain name.
     """
 
     def __init__(self, lines: Iterable[str] = (), rule: str = "", place: str = "") -> None:
         self.cost = 0
         self._place = place
         self._rules: list[str | None] = []
-        # by whether a directory is asked about: the last line for a name, for a path, for the end of a name
+        # indexed by `is_dir`: number of the last line for each name, path and name ending
         self._names: tuple[dict[str, int], dict[str, int]] = ({}, {})
         self._paths: tuple[dict[str, int], dict[str, int]] = ({}, {})
         self._ends: tuple[dict[str, int], dict[str, int]] = ({}, {})
@@ -79,15 +79,15 @@ class Patterns:
         self.add(lines, rule)
 
     def add(self, lines: Iterable[str], rule: str) -> None:
-        """Take in more lines; not once they have been asked."""
+        """Add more lines. Must not be called after `match`."""
         for line in lines:
             pattern, takes, only_dirs = _parts(line)
             self._add(pattern, rule if takes else None, only_dirs)
 
     def match(self, names: Sequence[str], depth: int, *, is_dir: bool) -> tuple[str | None] | None:
-        """What the last line says that matches the path `names[depth:]` itself; None: no line does.
+        """The outcome of the last line that matches the path `names[depth:]` itself; None if no line matches.
 
-        It gives its rule, or no rule where it takes back.
+        The outcome is a 1-tuple: the line's rule, or None for a line that negates.
         """
         name = names[-1]
         found = self._names[is_dir].get(name, -1)
@@ -127,36 +127,36 @@ class Patterns:
 
     @cached_property
     def _rest(self) -> list[tuple[int, bool, bool, tuple[_Segment, ...]]]:
-        """What takes more than a look, the last line first; read at its first use, as reading takes the most time."""
+        """Patterns that need more than a lookup, last line first. Compiled on first use, as that is slow."""
         found = []
         for line, only_dirs, pattern in reversed(self._wild):
             is_path = "/" in pattern
             try:
                 found.append((line, only_dirs, is_path, _segments(_bytes(pattern), is_path=is_path)))
             except GitIgnorePatternError:
-                # git too passes over what it cannot read
+                # git also ignores patterns that it cannot parse
                 log.warning("a pattern is passed over, as it matches nothing", pattern=pattern, path=self._place)
         return found
 
 
 def lines_of(data: bytes) -> list[str]:
-    """The lines of an ignore file, decoded as names on disk are."""
+    """The lines of an ignore file, decoded like file names on disk."""
     text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
     return [line.removesuffix("\r") for line in text.split("\n")]
 
 
 def _bytes(text: str) -> str:
-    """A character for each byte, as git compares them: `?` is one byte of a letter beyond ASCII."""
+    """One character per byte, as git compares bytes: `?` matches one byte of a non-ASCII letter."""
     if text.isascii():
         return text
     try:
         return text.encode("utf-8", "surrogateescape").decode("latin-1")
-    except UnicodeEncodeError:  # a name on disk has no other halves of pairs, one in JSON may
+    except UnicodeEncodeError:  # other lone surrogates occur in JSON, never on disk
         return text.encode("utf-8", "surrogatepass").decode("latin-1")
 
 
 def _parts(line: str) -> tuple[str, bool, bool]:
-    """A line's pattern ("" for none), whether it leaves out (or takes back), and whether directories only."""
+    """A line's pattern ("" for none), whether it excludes (or negates), and whether it applies to directories only."""
     line = _without_blanks(line)
     if line.startswith("#"):
         return "", True, False
@@ -165,7 +165,7 @@ def _parts(line: str) -> tuple[str, bool, bool]:
 
 
 def _without_blanks(line: str) -> str:
-    """Without blanks at the end, of which a backslash saves one."""
+    """The line without trailing blanks, except one that a backslash escapes."""
     bare = line.rstrip(" ")
     backslashes = len(bare) - len(bare.rstrip("\\"))
     return bare + " " if backslashes % 2 and len(bare) < len(line) else bare
@@ -176,13 +176,13 @@ def _segments(pattern: str, *, is_path: bool) -> tuple[_Segment, ...]:
         return (_segment(pattern),)
     parts = _split(pattern.removeprefix("/"))
     if _ANY_NUMBER.fullmatch(parts[-1]):
-        # whatever is within, and not the directory itself
+        # matches everything inside, but not the directory itself
         parts.append("*")
     return tuple(None if _ANY_NUMBER.fullmatch(part) else _segment(part) for part in parts)
 
 
 def _split(pattern: str) -> list[str]:
-    """What stands between slashes; one within brackets is none."""
+    """Split at slashes, except those within brackets."""
     parts = [""]
     for token in _tokens(pattern):
         if token in {"/", "\\/"}:
@@ -193,7 +193,7 @@ def _split(pattern: str) -> list[str]:
 
 
 def _tokens(pattern: str) -> Iterator[str]:
-    """Brackets, what a backslash saves, stars, or a character at a time. Raises `GitIgnorePatternError`."""
+    """Yield bracket expressions, escaped characters, stars and single characters. Raises `GitIgnorePatternError`."""
     at = 0
     while found := _TOKEN.match(pattern, at):
         start, at = found.span()
@@ -203,7 +203,7 @@ def _tokens(pattern: str) -> Iterator[str]:
 
 
 def _end_of_brackets(pattern: str, at: int) -> int:
-    """Where brackets end whose first item is at `at`, even if that is a bracket itself."""
+    """The end of a bracket expression whose first item is at `at`, even if that item is a bracket itself."""
     while item := _ITEM.match(pattern, at):
         at = item.end()
         if pattern.startswith("]", at):
@@ -217,11 +217,11 @@ def _without_end(sign: str) -> GitIgnorePatternError:
 
 @lru_cache(4096)
 def _segment(text: str) -> str | re.Pattern[str]:
-    """What one name is compared with; raises `GitIgnorePatternError`."""
+    """The matcher for one name. Raises `GitIgnorePatternError`."""
     if not _SPECIAL.search(text):
         return text
-    # as in Python's own fnmatch, what stands between two stars is taken at its first place, which is as good as any
-    # other, for it takes always the same number of characters: looked for ahead, it is not looked for again
+    # As in Python's fnmatch, text between two stars is matched at its first place. A later place is never better,
+    # because the text always takes the same number of characters. The lookahead prevents backtracking.
     between = [""]
     for token in _tokens(text):
         if token[0] == "*":
@@ -234,7 +234,7 @@ def _segment(text: str) -> str | re.Pattern[str]:
 
 
 def _one(text: str) -> str:
-    """The expression of one character, which brackets, a backslash or itself stand for."""
+    """The expression for one character: brackets, an escaped character, or the character itself."""
     if text == "\\":
         raise _without_end(text)
     if text[0] == "[":
@@ -254,15 +254,15 @@ def _item(item: str) -> str:
             raise GitIgnorePatternError(f"{item} is no class")
         return _CLASSES[item[2:-2]]
     low, high = item.removeprefix("\\")[0], item[-1]
-    # of a range that runs backwards git has met the first character already
+    # git compares the first character before it sees the range, so a backwards range matches only that
     return f"{re.escape(low)}-{re.escape(high)}" if low <= high else re.escape(low)
 
 
 def _fits(segments: Sequence[_Segment], names: Sequence[str], start: int) -> bool:
     """Whether segments match all names from `start` on.
 
-    Each segment but `**` takes one name, so that only the last `**` seen need ever take one more: segments times names
-    are compared at most.
+    Each segment but `**` takes one name, so only the last `**` seen ever needs to take one more. The number of
+    comparisons is at most segments times names.
     """
     here, at = 0, start
     back, back_at = -1, start
@@ -287,12 +287,12 @@ def _is(wanted: _Segment, name: str) -> bool:
 
 
 def check(name: str, patterns: Sequence[str]) -> None:
-    """Raises `Invalid` for lines of the parameter `name` that `Patterns` are not to have."""
+    """Raise `Invalid` if a line of the parameter `name` cannot be used in `Patterns`."""
     _check(name, patterns, _is_read)
 
 
 def _is_read(line: str) -> bool:
-    """Whether a line matches anything, or is blank or a comment."""
+    """Whether a line can match anything, or is blank or a comment."""
     pattern = _parts(line)[0]
     try:
         _segments(_bytes(pattern), is_path="/" in pattern)
@@ -302,21 +302,21 @@ def _is_read(line: str) -> bool:
 
 
 def compiled(name: str, patterns: Sequence[str]) -> GitIgnoreSpec:
-    """The patterns of the parameter `name`. Raises `Invalid` for one that cannot match, or takes too long to."""
+    """The compiled patterns of the parameter `name`. Raises `Invalid` for one that cannot match or is too slow."""
     with _no_foresight():
         _check(name, patterns, _can_match)
-        # RE2, which pathspec would take where it is installed, refuses some of git's classes
+        # pathspec would use RE2 if installed, which rejects some of git's classes
         return GitIgnoreSpec.from_lines(patterns, backend="simple")
 
 
 def compiled_glob(name: str, glob: str) -> GitIgnoreSpec:
-    """One pattern of the parameter `name`, in which `{a,b}` stands for either, as for ripgrep. Raises `Invalid`."""
+    """One pattern of the parameter `name`, in which `{a,b}` matches either, as in ripgrep. Raises `Invalid`."""
     _check_length(name, glob)
     return compiled(name, list(islice(_alternatives(glob), MAX_PATTERNS + 1)))
 
 
 def _alternatives(glob: str) -> Iterator[str]:
-    """What its braces stand for; those without a comma, or behind a backslash, are names' own."""
+    """Expand the braces. Those without a comma, or after a backslash, are literal."""
     found = _BRACES.search(glob)
     if found is None:
         yield glob
@@ -327,7 +327,7 @@ def _alternatives(glob: str) -> Iterator[str]:
 
 @contextmanager
 def _no_foresight() -> Iterator[None]:
-    """Without warnings of what brackets within brackets may mean in a later Python."""
+    """Suppress warnings about what nested brackets may mean in a future Python."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         yield
