@@ -1,1 +1,1 @@
-"""What a user touches: HTTP, search, web page, command line."""
+"""The user-facing parts: HTTP API, search, embedded stack and command line."""

@@ -1,4 +1,4 @@
-"""`python -m api` is the command line."""
+"""Runs the command line as `python -m api`."""
 
 from __future__ import annotations
 

@@ -31,13 +31,13 @@ Errors are `application/problem+json` with a stable `code` and a `detail` that n
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """The application over the given settings; connections are opened on first use."""
+    """Create the application for these settings. Connections open on first use."""
     resources = Resources(settings, pool_size=20, limits=REQUEST)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         preload_store(settings)
-        # loading a model takes seconds, and nobody should wait for it before the first answer
+        # loading a model takes seconds: do it in the background so that the first answer does not wait
         threading.Thread(target=_warm, args=(resources,), name="warm", daemon=True).start()
         yield
         resources.pool.close()
@@ -56,13 +56,13 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 def _warm(resources: Resources) -> None:
-    """Check and load the default model, so that the first create and the first query need not."""
+    """Check and load the default model before the first create or query needs it."""
     rerank.warm(resources.settings)
     try:
         profile, explicit = resources.profile(None, None)
         resources.embedder(profile, explicit_dimensions=explicit).embed(["warm"])
     except FoldexError as error:
         log.warning("the default embedding model is not usable yet", code=error.code, reason=error.message)
-    # libraries are most of what there is, and stay: looked through again and again they take a seventh of a query
+    # most objects belong to libraries and stay alive; scanning them on each collection takes a seventh of a query
     gc.collect()
     gc.freeze()

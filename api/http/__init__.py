@@ -1,1 +1,1 @@
-"""What every request passes: authentication, limits, errors and metrics."""
+"""Code shared by all requests: authentication, limits, errors and metrics."""

@@ -1,4 +1,4 @@
-"""What routes are given: the process's resources, and who calls."""
+"""FastAPI dependencies of routes: the process's resources and the caller."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from worker.state.postgres import Pool
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whose requests these are; `project_id` is None where everything is open (`AUTH=off`)."""
+    """The project that sends the request; `project_id` is None if `AUTH=off`."""
 
     project_id: str | None
 
     def sees(self, project_id: str) -> bool:
-        """Whether the caller may know of a project."""
+        """Whether the caller may see a project."""
         return self.project_id in (None, project_id)
 
     def check(self, project_id: str) -> None:
-        """Raise `NotFound` for a project the caller does not see, as for one that does not exist."""
+        """Raise `NotFound` for a project that the caller may not see, as if it did not exist."""
         if not self.sees(project_id):
             raise NotFound(f"There is no project {project_id!r}; check the id, or use a key of that project.")
 
@@ -50,7 +50,7 @@ async def _has_space(resources: ResourcesDep) -> None:
     resources.space.check()
 
 
-#: For calls that add something: they are refused while the disk is full. Reading, cancelling and deleting go on.
+#: Rejects calls that add data while the disk is full. Reads, cancels and deletes still work.
 needs_space = Depends(_has_space)
 
 
@@ -59,7 +59,7 @@ async def _known(request: Request) -> Known:
     return found
 
 
-#: What may be a moment old, and is to be forgotten by who changes it.
+#: Cached lookups, possibly `lookup_cache.SECONDS` old. Code that changes the rows must call `forget`.
 KnownDep = Annotated[Known, Depends(_known)]
 
 
@@ -77,7 +77,7 @@ async def _known_caller(request: Request, resources: ResourcesDep, known: KnownD
 
 
 def _sent_key(request: Request, resources: Resources) -> str | None:
-    """The key that was sent; None where none is needed, as whoever asks was admitted before."""
+    """The key that was sent; None with `AUTH=off`, where the middleware has already admitted the caller."""
     return None if resources.settings.auth == "off" else sent_key(request)
 
 
@@ -89,14 +89,15 @@ def _owner(project_id: str | None) -> Caller:
 
 CallerDep = Annotated[Caller, Depends(_caller)]
 
-#: For routes that are called hundreds of times a second: a key revoked elsewhere ends `known.SECONDS` later.
+#: For routes called hundreds of times a second. A key revoked by another process works for another
+#: `lookup_cache.SECONDS`.
 KnownCallerDep = Annotated[Caller, Depends(_known_caller)]
 
 
 def of_tool(
     read: Callable[[Pool, UUID], dict[str, Any] | None], tool_id: str, caller: Caller, resources: Resources
 ) -> dict[str, Any]:
-    """What `read` gives for a tool's id, `project_id` among it; raises `NotFound` unless the caller may see it."""
+    """The row that `read` returns for a tool's id. Raises `NotFound` unless the caller may see its `project_id`."""
     try:
         found = read(resources.pool, UUID(tool_id))
     except ValueError:
@@ -119,7 +120,7 @@ ToolDep = Annotated[dict[str, Any], Depends(_tool)]
 
 
 def _index(tool: ToolDep, resources: ResourcesDep) -> Index:
-    # asked anew in one look: the tool may have moved to another index meanwhile
+    # one fresh read: the tool may have moved to another index since its row was read
     found = tools.index_of_tool(resources.pool, tool["tool_id"])
     if found is None:
         raise NotFound("This tool is being deleted.")
@@ -134,7 +135,7 @@ async def _known_index(tool_id: str, caller: KnownCallerDep, known: KnownDep) ->
     try:
         found = known.indexes.kept(UUID(tool_id))
         if found is None or not caller.sees(found.project_id):
-            # what its owner keeps in use must not be answered sooner than what does not exist
+            # another project's cached tool must not answer faster than a missing one: the timing would reveal it
             found = await run_in_threadpool(known.indexes.anew, UUID(tool_id))
     except ValueError:
         found = None
@@ -148,12 +149,12 @@ KnownIndexDep = Annotated[Index, Depends(_known_index)]
 
 
 def to_cursor(*parts: Any) -> str:
-    """An opaque cursor for the place behind a row."""
+    """Encode the position after a row as an opaque cursor."""
     return base64.urlsafe_b64encode(orjson.dumps(parts)).decode()
 
 
 def from_cursor(cursor: str | None, *kinds: Any) -> tuple[Any, ...] | None:
-    """The parts of a cursor, each converted by its kind; raises `Invalid` for anything that is none of ours."""
+    """The parts of a cursor, each converted by its kind. Raises `Invalid` for a malformed cursor."""
     if cursor is None:
         return None
     try:

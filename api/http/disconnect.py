@@ -1,4 +1,4 @@
-"""Callers who leave before their answer is there: the work for them ends at its next step."""
+"""Detects callers that disconnect early, so that work for them stops at its next step."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from fastapi import Depends, Request
 
 
 class CallerLeft(Exception):
-    """Nobody waits for the answer any more. Not a `FoldexError`, which a search may take for a part that failed."""
+    """The caller has disconnected. Not a `FoldexError`: a search may treat that as one failed part."""
 
 
 class Left:
-    """Whether the caller has left; `event` is set once that is so."""
+    """Whether the caller has disconnected; `event` is set once it has."""
 
     def __init__(self) -> None:
         self.event = Event()
 
     def check(self) -> None:
-        """Raise `CallerLeft` once nobody waits."""
+        """Raise `CallerLeft` if the caller has disconnected."""
         if self.event.is_set():
             raise CallerLeft
 
     def wait(self, seconds: float) -> None:
-        """Sleep, but not for somebody who has left: raises `CallerLeft`."""
+        """Sleep, or raise `CallerLeft` as soon as the caller disconnects."""
         self.event.wait(seconds)
         self.check()
 
@@ -41,11 +41,11 @@ async def _left(request: Request) -> AsyncIterator[Left]:
 
 
 async def _watch(request: Request, left: Left) -> None:
-    # a dependency is asked for after the body was read: nothing comes any more but the end of the connection
+    # FastAPI has read the body before it resolves dependencies: only the disconnect can follow
     while (await request.receive())["type"] != "http.disconnect":
         pass
     left.event.set()
 
 
-#: For routes that read no body by themselves.
+#: For routes that do not read the request body themselves.
 LeftDep = Annotated[Left, Depends(_left)]

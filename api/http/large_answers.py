@@ -1,4 +1,4 @@
-"""How many large answers are made at once: one of 10,000 hits takes some 100 MB until it is written."""
+"""Limits concurrent large answers: one of 10,000 hits takes about 100 MB until it is serialized."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from threading import BoundedSemaphore
 
 from schemas.errors import SearchBusy
 
-#: Hits above which an answer is large, large answers at once, and seconds that a further one waits for its turn.
+#: Hits above which an answer is large; concurrent large answers; seconds that another one waits for a slot.
 LARGE, AT_ONCE, PATIENCE = 1000, 2, 10.0
 
 
 class Room:
-    """The large answers that one process makes at a time. Thread-safe."""
+    """The slots for large answers in one process. Thread-safe."""
 
     def __init__(self, at_once: int = AT_ONCE, patience: float = PATIENCE) -> None:
         self._free = BoundedSemaphore(at_once)
@@ -21,7 +21,7 @@ class Room:
 
     @contextmanager
     def answer(self, top_k: int) -> Iterator[None]:
-        """Make an answer of up to `top_k` hits. Raises `SearchBusy` where a large one does not get its turn."""
+        """Hold a slot for an answer of up to `top_k` hits. Raises `SearchBusy` if a large one gets no slot in time."""
         if top_k <= LARGE:
             yield
             return
@@ -35,5 +35,5 @@ class Room:
 
 _room = Room()
 
-#: Entered by whoever makes an answer in this process.
+#: The context manager in which this process makes its answers.
 answer = _room.answer

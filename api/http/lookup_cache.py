@@ -1,4 +1,4 @@
-"""What every query asks Postgres for and what hardly ever changes: kept for a moment, by each process for itself."""
+"""Caches, per process and briefly, what every query reads from Postgres but rarely changes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from worker.state.index import tools
 from worker.state.index.tools import Index
 from worker.state.postgres import Pool
 
-#: Seconds after which a process sees what another one changed: a key revoked, a tool deleted or moved to its new index.
+#: Seconds until a process sees changes by others: a key revoked, a tool deleted or moved to its new index.
 SECONDS = 0.25
-#: Entries kept, at most.
+#: Maximum number of entries.
 ENTRIES = 10_000
 
 Key = TypeVar("Key")
@@ -24,7 +24,7 @@ Value = TypeVar("Value")
 
 
 class Kept(Generic[Key, Value]):
-    """Values looked up lately. What is not there is looked for again each time. Thread-safe."""
+    """A cache of recent lookups. Missing values are not cached. Thread-safe."""
 
     def __init__(self, read: Callable[[Key], Value | None], seconds: float = SECONDS) -> None:
         self._read = read
@@ -33,24 +33,24 @@ class Kept(Generic[Key, Value]):
         self._forgotten = 0
 
     def kept(self, key: Key) -> Value | None:
-        """The value if it is kept; nothing is asked, and nobody waits."""
+        """The cached value or None, without a lookup."""
         with self._lock:
             return self._values.get(key)
 
     def get(self, key: Key) -> Value | None:
-        """The value, at most `seconds` old."""
+        """The value, from the cache or looked up; at most `seconds` old."""
         with self._lock:
             kept, forgotten = self._values.get(key), self._forgotten
         return self._look(key, forgotten) if kept is None else kept
 
     def anew(self, key: Key) -> Value | None:
-        """The value as it is now."""
+        """The value, always looked up."""
         with self._lock:
             forgotten = self._forgotten
         return self._look(key, forgotten)
 
     def forget(self) -> None:
-        """Look everything up again, what is being looked up at this moment too."""
+        """Drop all entries, and do not cache lookups that are in progress."""
         with self._lock:
             self._values.clear()
             self._forgotten += 1
@@ -64,13 +64,13 @@ class Kept(Generic[Key, Value]):
 
 
 class Known:
-    """What one process knows: the index of each tool, by its id, and the project of each API key, by its hash."""
+    """The caches of one process: indexes by tool id, and projects by API key hash."""
 
     def __init__(self, pool: Callable[[], Pool]) -> None:
         self.indexes: Kept[UUID, Index] = Kept(lambda tool_id: tools.index_of_tool(pool(), tool_id))
         self.projects: Kept[bytes, str] = Kept(lambda key_hash: keys.project_of(pool(), key_hash))
 
     def forget(self) -> None:
-        """Called by whoever changes tools or keys in this process, once that is committed."""
+        """Drop all entries. Call this after committing a change to tools or keys."""
         self.indexes.forget()
         self.projects.forget()

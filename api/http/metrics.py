@@ -1,4 +1,4 @@
-"""Prometheus metrics: requests as they come, and the backlog as Postgres has it when scraped."""
+"""Prometheus metrics: requests as they arrive, and the backlog read from Postgres at each scrape."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from worker.state.postgres import Pool, load
 
-#: Seconds for Postgres to answer: those who scrape give up after ten.
+#: Seconds to wait for Postgres. Prometheus gives up a scrape after ten.
 PATIENCE = 3.0
 
 _SQL = load("metrics")
@@ -24,17 +24,17 @@ log = structlog.get_logger()
 
 
 class Backlog(Collector):
-    """What waits, read from the rows: no counter can drift from them."""
+    """Pending work, read from the rows so that it cannot drift from them."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     def collect(self) -> Iterable[Metric]:
-        """One gauge for tasks by status, and gauges for files in open tasks; none while Postgres does not answer."""
+        """Yield gauges for tasks by status and for files in open tasks; none while Postgres is down."""
         try:
             yield from self._gauges()
         except OperationalError as error:
-            # requests are looked at most when it is away
+            # request metrics matter most during an outage, so serve them anyway
             log.warning("Postgres does not answer; metrics without the backlog", error=str(error))
 
     def _gauges(self) -> Iterable[Metric]:
@@ -51,7 +51,7 @@ class Backlog(Collector):
 
 
 def install(app: FastAPI, pool: Pool) -> None:
-    """Count requests, and serve `/metrics`."""
+    """Count requests and serve `/metrics`."""
     registry = CollectorRegistry()
     registry.register(Backlog(pool))
     requests = Counter("foldex_requests", "Requests", ["method", "route", "status"], registry=registry)
@@ -61,12 +61,12 @@ def install(app: FastAPI, pool: Pool) -> None:
 
     @app.get("/metrics", tags=["health"], response_class=Response)
     def metrics() -> Response:
-        """Metrics in Prometheus' text form."""
+        """Metrics in the Prometheus text format."""
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
 
 class Measured:
-    """Counts what passes. Plain ASGI: Starlette's `@middleware` costs each request a task and two streams."""
+    """Measures requests. Plain ASGI: Starlette's `@middleware` costs each request a task and two streams."""
 
     def __init__(self, app: ASGIApp, requests: Counter, seconds: Histogram) -> None:
         self._app, self._requests, self._seconds = app, requests, seconds
@@ -89,7 +89,7 @@ class Measured:
         try:
             await self._app(scope, receive, noted)
         finally:
-            if not status:  # what an exception becomes, further out
+            if not status:  # an outer handler turns the exception into a 500
                 self._note(scope, 500, time.monotonic() - started)
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:

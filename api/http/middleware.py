@@ -1,7 +1,7 @@
-"""What every request passes before anything of it is parsed: who calls, from where, and how much they send.
+"""Checks every request before it is parsed: API key, origin and body size.
 
-Plain ASGI, as FastAPI parses a body before it asks for the key. Bodies of JSON are read here as a whole, within bounds
-of bytes and time; uploads are a stream with bounds of their own.
+Plain ASGI, because FastAPI parses the body before it checks the key. JSON bodies are read here in full, limited in
+bytes and time. Uploads are streamed and have their own limits.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from worker.machine.privacy import names_loopback
 from worker.settings import Settings
 from worker.state.access import keys
 
-#: Seconds in which the headers of a request must have come in, and its body unless it is an upload.
+#: Seconds within which a request's headers must arrive, and its body unless it is an upload.
 HEADER_SECONDS, BODY_SECONDS = 20.0, 60.0
-#: Seconds in which a client that is behind must take so many bytes of its answer, or all of it.
+#: Within these seconds, a slow client must read these bytes of its answer, or the rest of it.
 STALLED_SECONDS, STALLED_BYTES = 20.0, 1 << 16
-#: Bytes of answers that a process holds for clients that are behind, at most; who has been so for longest is dropped.
+#: Maximum bytes of answers that a process buffers for slow clients. The one that is slow for longest is dropped.
 MOST_UNSENT = 256 << 20
 
 _SAFE = {"GET", "HEAD", "OPTIONS"}
@@ -36,7 +36,7 @@ _UPLOADS = re.compile(r"/api/projects/[^/]+/uploads")
 
 
 class Gate:
-    """Admits requests below `/api`, and bounds the bodies of all."""
+    """Authorizes requests below `/api`, and limits the body size of all requests."""
 
     def __init__(self, app: ASGIApp, settings: Settings, known: Known) -> None:
         self._app = app
@@ -57,14 +57,14 @@ class Gate:
         except (FoldexError, OperationalError) as error:
             answer = problems.answered(request, error)
             if not isinstance(error, Unauthorized | CrossSite):
-                # what is left of the body must not be taken for the next request
+                # the rest of the body must not be parsed as the next request
                 answer.headers["Connection"] = "close"
             await answer(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
     async def _admit(self, request: Request) -> None:
-        """Raise `NotLoopback`, `CrossSite` or `Unauthorized` unless the caller may ask."""
+        """Raise `NotLoopback`, `CrossSite` or `Unauthorized` unless the request is allowed."""
         if not request.url.path.startswith("/api/"):
             return
         if self._is_open:
@@ -76,7 +76,7 @@ class Gate:
             raise unauthorized()
 
     async def _read(self, request: Request, receive: Receive) -> Receive:
-        """A `receive` that gives the whole body at once. Raises `TooLarge` and `BodyTooSlow`."""
+        """A `receive` that returns the whole body at once. Raises `TooLarge` and `BodyTooSlow`."""
         length = request.headers.get("content-length", "")
         if length.isdecimal() and int(length) > self._max_bytes:
             raise self._too_large()
@@ -111,26 +111,26 @@ def _replayed(message: Message, receive: Receive) -> Receive:
 
 
 def sent_key(request: Request) -> str:
-    """The key that was sent; "" for none."""
+    """The bearer key of a request; "" if there is none."""
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
     return key.strip() if scheme.lower() == "bearer" else ""
 
 
 def unauthorized() -> Unauthorized:
-    """The error for a key that is missing, unknown or revoked."""
+    """The error for a missing, unknown or revoked key."""
     return Unauthorized("Send `Authorization: Bearer <key>` with a key that `foldex keys create` made.")
 
 
 async def looked_up(values: Kept[Key, Value], key: Key) -> Value | None:
-    """A value looked up, in a thread only where it is not kept: each change of threads costs a busy process much."""
+    """The cached value, or a lookup in a thread. Thread switches are expensive in a busy process."""
     kept = values.kept(key)
     return await run_in_threadpool(values.get, key) if kept is None else kept
 
 
 def check_loopback(request: Request) -> None:
-    """Raise `NotLoopback` unless a program of this machine asks, and by this machine's name.
+    """Raise `NotLoopback` unless the request comes from this machine and uses a loopback host name.
 
-    A page in a browser here may have come from anywhere; that it calls us by its own site's name gives it away.
+    A browser here may run a page from anywhere. Such a page is recognized by its own site's name in the request.
     """
     client = request.client.host if request.client else None
     if not all(host is not None and names_loopback(host) for host in (request.url.hostname, client)):
@@ -138,10 +138,9 @@ def check_loopback(request: Request) -> None:
 
 
 def _check_same_site(request: Request) -> None:
-    """Raise `CrossSite` for a request that changes something and that a page from elsewhere sent.
+    """Raise `CrossSite` for a request that changes data and comes from a page of another site.
 
-    A browser sends forms and uploads to any address without asking; it always says from where, and other programs do
-    not.
+    Browsers send forms and uploads to any address without asking. They always name the origin; other programs do not.
     """
     if request.method in _SAFE:
         return
@@ -154,12 +153,12 @@ def _check_same_site(request: Request) -> None:
 
 
 class TimedProtocol(HttpToolsProtocol):
-    """Uvicorn's protocol, with an end to connections that never complete their headers or never read their answers.
+    """Uvicorn's protocol with timeouts for clients that never complete headers or never read answers.
 
-    Uvicorn waits for ever, and holds whatever was not sent.
+    Uvicorn itself waits forever and keeps the unsent bytes in memory.
     """
 
-    #: Those whose client is behind, and the bytes that were unsent when that was last looked at.
+    #: Connections of slow clients, slow for longest first, and their unsent bytes at the last check.
     _behind: ClassVar[dict[TimedProtocol, int]] = {}
     _deadline: asyncio.TimerHandle | None = None
     _look: asyncio.TimerHandle | None = None
@@ -180,7 +179,7 @@ class TimedProtocol(HttpToolsProtocol):
         super().pause_writing()
         self._behind[self] = self.transport.get_write_buffer_size()
         self._look = self.loop.call_later(STALLED_SECONDS, self._look_at_reader)
-        # a transport that is being aborted may still pause another, so no iteration over the table itself
+        # aborting a transport may pause another one, so iterate over a copy
         for protocol in list(self._behind):
             if sum(other.transport.get_write_buffer_size() for other in self._behind) <= MOST_UNSENT:
                 break

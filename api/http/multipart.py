@@ -1,7 +1,7 @@
-"""A multipart/form-data body, taken apart while it comes in.
+"""Parses a multipart/form-data body while it arrives.
 
-Starlette's own `request.form()` writes every file to a temporary one before anything of ours is asked: each byte would
-be written twice, and no limit hold before the disk is full. Its parser underneath is used here without that.
+Starlette's `request.form()` first writes every file to a temporary one: each byte is written twice, and no limit of
+ours applies before the disk is full. This module uses the same parser without temporary files.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 
 from schemas.errors import Invalid
 
-#: Bytes of a line in a part's head, which a name may fill: 50 folders of 255 bytes each. Lines of one head.
+#: Maximum bytes of a part's header line, enough for a name of 50 folders of 255 bytes; maximum lines per header.
 MAX_LINE, MAX_LINES = 1 << 14, 32
 
 MALFORMED = (
@@ -25,23 +25,23 @@ MALFORMED = (
 
 
 class Receiver(Protocol):
-    """What is told of a body's parts, in their order."""
+    """Callbacks for the parts of a body, in order."""
 
     def begin(self, name: str, filename: str | None) -> None:
-        """A part begins: a file if it has a `filename`, which is as it was sent."""
+        """Start a part. It is a file if it has a `filename`, passed as it was sent."""
         ...
 
     def data(self, piece: bytes) -> None:
-        """More of the part."""
+        """Take more data of the part."""
         ...
 
     def end(self) -> None:
-        """The part is complete."""
+        """End the part."""
         ...
 
 
 class Multipart:
-    """Takes the pieces of a body and calls its receiver. Raises `Invalid` for what is no multipart/form-data."""
+    """Parses the pieces of a body and calls the receiver. Raises `Invalid` if it is not multipart/form-data."""
 
     def __init__(self, content_type: str | None, receiver: Receiver) -> None:
         kind, options = parse_options_header(content_type)
@@ -70,14 +70,14 @@ class Multipart:
             raise Invalid(MALFORMED) from error
 
     def feed(self, data: bytes) -> None:
-        """Take the next piece of the body."""
+        """Parse the next piece of the body."""
         try:
             self._parser.write(data)
         except FormParserError as error:
             raise Invalid(MALFORMED) from error
 
     def close(self) -> None:
-        """Note that no piece follows; raises `Invalid` if the body is not complete."""
+        """Mark the end of the body. Raises `Invalid` if it is incomplete."""
         if not self._complete:
             raise Invalid("The body ends before its last boundary; send all of it.")
 
@@ -112,7 +112,7 @@ class Multipart:
 
 
 def _encoded_filename(disposition: bytes) -> str | None:
-    """The `filename*` of RFC 5987, which forms should not hold: .NET's do, and what its `filename` holds is no name."""
+    """The RFC 5987 `filename*`. Forms should not send it, but .NET does, with an unusable `filename` beside it."""
     if b"*" not in disposition:
         return None
     message = Message()
@@ -121,7 +121,7 @@ def _encoded_filename(disposition: bytes) -> str | None:
         params: Any = message.get_params([], "content-disposition")
         encoded = (value for name, value in params if name == "filename" and isinstance(value, tuple))
         return next(map(collapse_rfc2231_value, encoded), None)
-    except ValueError:  # a number of thousands of digits, say
+    except ValueError:  # for example a number of thousands of digits
         return None
 
 

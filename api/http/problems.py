@@ -1,4 +1,4 @@
-"""Errors as `application/problem+json` (RFC 9457), whatever raised them."""
+"""Turns all errors into `application/problem+json` (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from worker.machine.disk_space import means_full
 
 log = structlog.get_logger()
 
-#: What nginx calls it when the caller is gone; HTTP itself has no name for it.
+#: nginx's status for a client that disconnected; HTTP defines none.
 CALLER_LEFT = 499
 
-#: What every operation may answer beside its success.
+#: Error answers that every operation documents.
 RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"description": text, "content": {"application/problem+json": {"schema": Problem.model_json_schema()}}}
     for status, text in (
@@ -39,7 +39,7 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
 
 
 def install(app: FastAPI) -> None:
-    """Make every error of an application a problem."""
+    """Register handlers that turn every error into a problem."""
     app.add_exception_handler(FoldexError, _foldex)
     app.add_exception_handler(RequestValidationError, _validation)
     app.add_exception_handler(HTTPException, _http)
@@ -57,7 +57,7 @@ def _problem(status: int, code: str, detail: str, headers: dict[str, str] | None
 
 
 def answered(request: Request, error: FoldexError | OperationalError) -> JSONResponse:
-    """The answer to an error that is met before the application."""
+    """The answer to an error raised before the request reaches the application."""
     return _foldex(request, error) if isinstance(error, FoldexError) else _database(request, error)
 
 
@@ -85,7 +85,7 @@ def _validation(_: Request, error: Exception) -> JSONResponse:
 def _http(_: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, HTTPException):
         raise error
-    if error.status_code == HTTPStatus.BAD_REQUEST:  # FastAPI's word for a body that its parser cannot read at all
+    if error.status_code == HTTPStatus.BAD_REQUEST:  # FastAPI raises this for a body that its parser cannot read
         return _problem(400, "invalid_json", "The body cannot be read; send JSON in UTF-8, not too deeply nested.")
     code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "_")
     return _problem(
@@ -118,7 +118,7 @@ def _disk(_: Request, error: Exception) -> JSONResponse:
 
 def _database(request: Request, error: Exception) -> JSONResponse:
     if means_full(error) or not _has_space(request):
-        # a Postgres whose disk is full ends itself, and then does not answer
+        # Postgres shuts down when its disk is full, and then does not answer
         return _full(error)
     log.warning("Postgres does not answer", error=str(error))
     detail = "The database does not answer; try again shortly, or check DATABASE_URL."
@@ -134,7 +134,7 @@ def _has_space(request: Request) -> bool:
 
 
 def _left(_: Request, _error: Exception) -> Response:
-    return Response(status_code=CALLER_LEFT)  # for the metrics: nobody reads it
+    return Response(status_code=CALLER_LEFT)  # only for the metrics: the client is gone
 
 
 def _unexpected(request: Request, error: Exception) -> JSONResponse:

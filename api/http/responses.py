@@ -1,4 +1,4 @@
-"""Answers as they go out."""
+"""Serialized responses."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from pydantic import BaseModel
 
 
 def written(answer: BaseModel) -> Response:
-    """The answer as JSON. FastAPI would check all of it once more, in a thread of its own."""
+    """The answer as JSON. Avoids FastAPI's second validation, which runs in another thread."""
     return Response(answer.model_dump_json(), media_type="application/json")

@@ -1,4 +1,4 @@
-"""Names of uploaded files, made fit for a tree of nodes whatever sent them."""
+"""Cleans the names of uploaded files for the node tree."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ import unicodedata
 
 from schemas.document import extension
 
-#: Bytes of one name, as file systems have it, and levels of folders.
+#: Maximum bytes of one name, as in common file systems.
 MAX_NAME = 255
-#: Letters of an extension that a name keeps when it is cut.
+#: Longest extension, in characters, that a shortened name keeps.
 MAX_EXTENSION = 10
+#: Maximum number of path parts.
 MAX_DEPTH = 50
 
 _DRIVE = re.compile(r"^[A-Za-z]:")
-#: Quotes and control characters, as browsers and libraries write them within a quoted name.
+#: Quotes and control characters, as browsers and libraries escape them in a quoted name.
 _ESCAPED = re.compile("%([01][0-9A-F]|22|7F)")
 
 
 def clean_path(sent: str) -> tuple[str, ...]:
-    """The folders and the name in a file name as it was sent; nothing if no name is left.
+    """Split a file name, as it was sent, into folders and name; empty if no name is left.
 
-    Slashes of either kind part names; drives, roots, `.`, `..` and control characters go, and what is too long is cut
-    and told apart by its hash. Two spellings of a letter (NFC, NFD) are one.
+    Both kinds of slash separate names. Drives, roots, `.`, `..` and control characters are removed. Names become
+    NFC. A name that is too long is cut and gets a hash, which keeps it distinct.
     """
     sent = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), sent)
     parts = _DRIVE.sub("", sent.replace("\\", "/")).split("/")
