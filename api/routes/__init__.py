@@ -1,1 +1,1 @@
-"""HTTP to values and back; nothing else."""
+"""Routes: they only translate between HTTP and values."""

@@ -1,4 +1,4 @@
-"""Searching several tools of a project at once."""
+"""Searches several tools of a project at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ router = APIRouter(prefix="/api/search", tags=["search"], responses=RESPONSES)
 
 @router.post("", response_model=AcrossAnswer)
 def search_project(body: Across, caller: KnownCallerDep, resources: ResourcesDep, left: LeftDep) -> Response:
-    """Ask several tools, or whatever covers some paths, side by side; one that fails or is slow is named."""
+    """Search several tools, or some paths, in parallel. The answer names tools that failed or were slow."""
     caller.check(body.project_id)
     with large_answers.answer(body.top_k):
         return written(search_across(resources, body, left=left))

@@ -1,4 +1,4 @@
-"""Chunks of files, one after another."""
+"""Pages through the chunks of a file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Count = Annotated[int, Query(ge=0, le=100)]
 
 @router.get("/chunks/{chunk_id}")
 def get_chunk(index: IndexDep, resources: ResourcesDep, chunk_id: str, before: Count = 0, after: Count = 0) -> Around:
-    """A chunk with up to so many before and after it in its file; page on with the first or the last of them."""
+    """Get a chunk with up to `before` and `after` neighbours in its file. Page on from the first or last of them."""
     row = _live(resources, index, chunk_id)
     place = (row["file_id"], [snippets.Shown(row["chunk_id"], row["chunk_index"], row["start_char"])])
     [(ahead, behind)] = snippets.neighbours(resources.pool, index.id, [place], before=before, after=after)
@@ -34,7 +34,7 @@ def get_chunk(index: IndexDep, resources: ResourcesDep, chunk_id: str, before: C
 def _live(resources: Resources, index: Index, chunk_id: str) -> snippets.Row:
     try:
         (row,) = chunks.hits(resources.pool, index.id, [str(UUID(chunk_id))]).values()
-    except ValueError:  # no id, or none of a live chunk
+    except ValueError:  # not a UUID, or no live chunk has it
         raise NotFound(
             f"This tool has no chunk {chunk_id!r}; its file may have changed since, so query again."
         ) from None

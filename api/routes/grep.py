@@ -1,4 +1,4 @@
-"""Looking for a pattern in a tool's folder."""
+"""Searches a tool's folder for a pattern."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ router = APIRouter(prefix="/api/tools/search", tags=["search"], responses=RESPON
 
 @router.post("/{tool_id}/grep")
 def grep_files(body: Grep, index: IndexDep, resources: ResourcesDep, left: LeftDep) -> GrepAnswer:
-    """Find lines by a pattern, exactly; works before anything is indexed."""
+    """Find the lines that match a pattern. Works before anything is indexed."""
     return grep(resources, index, body, left=left.event)

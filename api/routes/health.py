@@ -1,4 +1,4 @@
-"""Whether the process lives, and whether it can work."""
+"""Liveness and readiness probes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ router = APIRouter(tags=["health"])
 
 @router.get("/healthz")
 async def healthz() -> dict[str, str]:
-    """The process answers, also while all its threads wait for Postgres."""
+    """Liveness: answers even while all threads wait for Postgres."""
     return {"status": "ok"}
 
 
 @router.get("/readyz")
 def readyz(resources: ResourcesDep) -> dict[str, str]:
-    """The process can work: Postgres answers. A broker that is down delays tasks and stops nothing.
+    """Readiness: Postgres answers. The broker is not checked, as an outage only delays tasks.
 
-    `warning` says that the disk has little space left.
+    `warning` is set when the disk is low on space.
     """
     with resources.pool.connection() as connection:
         connection.execute("SELECT 1")

@@ -24,10 +24,10 @@ from worker.upkeep.orphans import drop
 
 router = APIRouter(prefix="/api/projects/{project_id}/nodes", tags=["nodes"], responses=RESPONSES)
 
-#: A longer one could own no tool, and not be indexed by Postgres.
+#: A longer id could not own a tool, nor be indexed by Postgres.
 ProjectId = Annotated[str, Path(max_length=200)]
 
-#: Content that is read back for GET; more than a request can bring in.
+#: Maximum bytes of content that GET reads back; more than a request can upload.
 MAX_CONTENT = 1_000_000_000
 
 
@@ -48,7 +48,7 @@ def create_node(project_id: ProjectId, body: NewNode, caller: CallerDep, resourc
 
 @router.get("/{node_id}")
 def get_node(project_id: ProjectId, node_id: str, caller: CallerDep, resources: ResourcesDep) -> Node:
-    """A node with its whole content."""
+    """Get a node with its whole content."""
     caller.check(project_id)
     row = nodes.get(resources.pool, project_id, node_id)
     return Node(**{**row, "content": _load(resources, row)})
@@ -58,7 +58,7 @@ def get_node(project_id: ProjectId, node_id: str, caller: CallerDep, resources: 
 def patch_node(
     project_id: ProjectId, node_id: str, body: NodePatch, caller: CallerDep, resources: ResourcesDep
 ) -> Node:
-    """Rename, move or rewrite a node, all of it or nothing."""
+    """Rename, move or rewrite a node, atomically."""
     caller.check(project_id)
     given = body.model_fields_set
     row = nodes.get(resources.pool, project_id, node_id)
@@ -82,7 +82,7 @@ def delete_node(project_id: ProjectId, node_id: str, caller: CallerDep, resource
 
 
 def _store(resources: Resources, project_id: str, type_: str, value: Any) -> dict[str, Any]:
-    """Columns of a content: JSON inline, text in the object store before any row names it."""
+    """Store content and return its columns. JSON goes inline, text into the object store before any row names it."""
     if type_ == "folder":
         return {"json": None, "object_key": None, "size": 0}
     if type_ == "json":
@@ -112,7 +112,7 @@ def _checked_json(value: Any) -> str:
 
 
 def _is_answerable(value: Any) -> bool:
-    """Whether a value can be written as JSON the way answers are: not everything that can be read can."""
+    """Whether pydantic can serialize a value that the JSON parser accepted."""
     try:
         to_json(value)
     except PydanticSerializationError:
@@ -121,16 +121,16 @@ def _is_answerable(value: Any) -> bool:
 
 
 def announced(resources: Resources, project_id: str, number: int) -> list[str]:
-    """Keys of objects that are about to be stored, and are swept if no node comes to name them."""
+    """Announce and return new object keys. The sweep deletes those that no node claims in time."""
     keys = [f"{project_id}/{uuid4()}" for _ in range(number)]
     orphans.announce(resources.pool, keys, timedelta(seconds=resources.settings.stray_seconds))
     return keys
 
 
 def _load(resources: Resources, row: dict[str, Any]) -> Any:
-    """A content: a value of JSON, uploaded JSON that is well-formed as well, else text."""
+    """A node's content: a JSON value, also for well-formed uploaded JSON; otherwise text."""
     if row["object_key"] is None:
-        # older rows hold what would be refused today
+        # older rows may hold values that would be rejected today
         return row["json"] if _is_answerable(row["json"]) else json.dumps(row["json"])
     try:
         text = resources.objects.get(row["object_key"], MAX_CONTENT).decode(errors="replace")
@@ -158,10 +158,10 @@ def _finite(text: str) -> float:
 
 @contextmanager
 def _dropped_on_error(resources: Resources, stored: dict[str, Any] | None) -> Iterator[None]:
-    """Deletes a stored object again if no row came to name it."""
+    """Delete the stored object if the block fails, because no row names it then."""
     try:
         yield
-    except BaseException:  # whatever kept the row from naming it, nothing does now
+    except BaseException:  # whatever failed, no row names the object
         if stored and stored["object_key"]:
             drop(resources, [stored["object_key"]])
         raise

@@ -1,4 +1,4 @@
-"""Projects exist once they are named; they only need deleting."""
+"""Deletes projects. They exist as soon as a request names them, so nothing creates them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ router = APIRouter(prefix="/api/projects", tags=["projects"], responses=RESPONSE
 
 @router.delete("/{project_id}", status_code=202)
 def delete_project(project_id: str, caller: CallerDep, resources: ResourcesDep, known: KnownDep) -> dict[str, str]:
-    """Remove a project's tools, indexes, nodes, contents and keys."""
+    """Delete a project's tools, indexes, nodes, contents and keys."""
     caller.check(project_id)
     if not tools.project_exists(resources.pool, project_id):
         raise NotFound(f"There is no project {project_id!r}; check the id.")

@@ -1,4 +1,4 @@
-"""Searching a tool's folder."""
+"""Searches a tool's folder."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ router = APIRouter(prefix="/api/tools/search", tags=["search"], responses=RESPON
 
 @router.post("/{tool_id}/query", response_model=Answer)
 def query(body: Query, tool_id: str, index: KnownIndexDep, resources: ResourcesDep, left: LeftDep) -> Response:
-    """Find chunks by meaning and by words; works from the first indexed file on."""
+    """Find chunks by meaning and by keywords. Works as soon as the first file is indexed."""
     with large_answers.answer(body.top_k):
         return written(search(resources, UUID(tool_id), index, body, left=left))

@@ -1,4 +1,4 @@
-"""What the code of a folder defines, and where names are used."""
+"""Lists definitions in a folder's code, and where names are used."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def list_symbols(
     cursor: str | None = None,
     limit: Limit = 100,
 ) -> Listing[Symbol]:
-    """Definitions in code by name, then path and line: all, those of one name, or those that begin so."""
+    """List definitions by name, then path and line: all, those of one name, or those with a prefix."""
     after = from_cursor(cursor, str, str, UUID, int)
     rows = symbols.definitions(
         resources.pool, index.id, name=name, prefix=prefix, kind=kind, after=after, limit=limit + 1
@@ -64,7 +64,10 @@ def list_references(
     cursor: str | None = None,
     limit: Limit = 100,
 ) -> Listing[Use]:
-    """Where a name is called, imported, inherited or a type; with `file_id` and `scope`, what a definition uses."""
+    """List where a name is called, imported, inherited or used as a type.
+
+    With `file_id` and `scope`, list what a definition uses.
+    """
     if name is None and file_id is None:
         raise Invalid("Say what is used (name), or where (file_id, and scope if you like).")
     after = from_cursor(cursor, UUID, int)
@@ -86,7 +89,10 @@ def list_callers(
     scope: Scope = None,
     file_id: UUID | None = None,
 ) -> Calls:
-    """The definitions that call one of this name, those that call them, and so on; `scope` and `file_id` choose one."""
+    """List the definitions that call this name, their callers, and so on up to `depth`.
+
+    `scope` and `file_id` select one of several definitions of the name.
+    """
     start = _start(resources, index, name, scope, file_id)
     found = call_graph.callers(resources.pool, index.id, start, depth)
     near = {row["file_id"] for row in found[0] if row["depth"] == 1}
@@ -102,7 +108,10 @@ def list_callees(
     scope: Scope = None,
     file_id: UUID | None = None,
 ) -> Calls:
-    """What the definitions of this name call, what that calls, and so on; `scope` and `file_id` choose one."""
+    """List what the definitions of this name call, what those call, and so on up to `depth`.
+
+    `scope` and `file_id` select one of several definitions of the name.
+    """
     start = _start(resources, index, name, scope, file_id)
     return _shown(name, start, call_graph.callees(resources.pool, index.id, start, depth))
 

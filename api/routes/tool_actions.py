@@ -1,4 +1,4 @@
-"""What can be asked of a search tool that exists: index again, stop, try again, change; and to be told how it goes."""
+"""Actions on an existing search tool: change, reindex, cancel, retry, and stream its status."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from worker.state.postgres import Pool
 
 router = APIRouter(prefix="/api/tools/search", tags=["search tools"], responses=RESPONSES)
 
-#: Seconds between two looks at the row of a task whose events are sent.
+#: Seconds between two polls of the task whose events are streamed.
 POLL = 0.5
-#: Looks without news after which a comment keeps proxies from closing the connection.
+#: Polls without news after which a comment keeps proxies from closing the connection.
 QUIET_POLLS = 20
 
 _SOURCE: TypeAdapter[AnySource] = TypeAdapter(AnySource)
@@ -38,12 +38,12 @@ _SOURCE: TypeAdapter[AnySource] = TypeAdapter(AnySource)
 def patch_tool(body: ToolPatch, tool: ToolDep, resources: ResourcesDep) -> Tool:
     """Rename a tool, or change how its folder is indexed.
 
-    A config that needs another index builds that beside the present one, which answers until the new one is ready; see
-    `updating`. If the build fails or is cancelled, everything stays as it was, and `update_error` says why.
+    If the config needs another index, it is built beside the present one; see `updating`. Until it is ready, the
+    present index answers. If the build fails or is cancelled, nothing changes, and `update_error` says why.
     """
     tool_id = tool["tool_id"]
     if body.config is not None:
-        # left out fields stay what the change before asked for, though its index is not ready yet
+        # omitted fields keep the values of the previous change, even if its index is not ready yet
         changed = {**(tool["next_config"] or tool["config"]), **body.config.model_dump(exclude_unset=True)}
         config = ToolConfig.model_validate(changed)
         source, in_use = _SOURCE.validate_python(tool["source"]), tool["config"].get("embedding_model")
@@ -58,9 +58,9 @@ def patch_tool(body: ToolPatch, tool: ToolDep, resources: ResourcesDep) -> Tool:
 
 @router.post("/{tool_id}/reindex", status_code=202, dependencies=[needs_space])
 def reindex_tool(tool: ToolDep, resources: ResourcesDep, body: Reindex | None = None) -> Status:
-    """Take up what changed in the folder.
+    """Index what changed in the folder.
 
-    While a task is open it is answered, with `rerun: true`: one further task follows it, for all who asked meanwhile.
+    If a task is open, that task is returned with `rerun: true`. One more task follows it, however many requests came.
     """
     asked = body or Reindex()
     task_id = tool_actions.reindex(
@@ -73,9 +73,9 @@ def reindex_tool(tool: ToolDep, resources: ResourcesDep, body: Reindex | None = 
 
 @router.post("/{tool_id}/cancel", status_code=202)
 def cancel_tool(tool: ToolDep, resources: ResourcesDep) -> Status:
-    """Stop indexing; what is searchable stays so. Where nothing runs, nothing changes.
+    """Stop indexing. What is already searchable stays searchable. Does nothing if no task is open.
 
-    A changed config whose index is not ready yet is given up as well.
+    A changed config whose index is not ready yet is discarded too.
     """
     tool_actions.cancel(resources.pool, tool["tool_id"])
     return _status(resources.pool, tool["tool_id"])
@@ -83,9 +83,9 @@ def cancel_tool(tool: ToolDep, resources: ResourcesDep) -> Status:
 
 @router.post("/{tool_id}/retry", status_code=202, dependencies=[needs_space])
 def retry_tool(tool: ToolDep, resources: ResourcesDep) -> Status:
-    """Try failed and unfinished files again, without listing the folder unless the last task did not get to its end.
+    """Retry failed and unfinished files. The folder is listed again only if the last task did not finish listing it.
 
-    While a task is open it is answered, with `rerun: true`. Where there is nothing to try, the last task is answered.
+    If a task is open, that task is returned with `rerun: true`. With nothing to retry, the last task is returned.
     """
     started = tool_actions.retry(resources.pool, tool["tool_id"])
     if started is not None:
@@ -106,13 +106,13 @@ def _send_retry(started: tasks.Retry, tool_id: UUID) -> None:
     "/{tool_id}/events", response_class=StreamingResponse, responses={200: {"content": {"text/event-stream": {}}}}
 )
 async def stream_events(tool: ToolDep, resources: ResourcesDep) -> StreamingResponse:
-    """The status as server-sent events of the type `status`: now, whenever it changes, and until the task has ended."""
+    """Stream the status as server-sent events of type `status`: now, and at each change until the task has ended."""
     headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
     return StreamingResponse(_events(resources, tool["tool_id"]), media_type="text/event-stream", headers=headers)
 
 
 async def _events(resources: Resources, tool_id: UUID) -> AsyncIterator[str]:
-    """Holds neither a thread nor a connection between two looks; ends when the client leaves."""
+    """Yield events. Holds no thread and no connection between polls, and ends when the client disconnects."""
     last, quiet = "", 0
     while True:
         row = await run_in_threadpool(_look, resources.pool, tool_id)
@@ -132,7 +132,7 @@ async def _events(resources: Resources, tool_id: UUID) -> AsyncIterator[str]:
 
 
 def _look(pool: Pool, tool_id: UUID) -> dict[str, Any] | None:
-    """The row of the newest task; None ends the events, and the client asks again."""
+    """The row of the newest task. None ends the stream, and the client reconnects."""
     try:
         return tasks.newest_of_tool(pool, tool_id)
     except OperationalError:

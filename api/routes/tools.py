@@ -1,4 +1,4 @@
-"""Search tools: create, look, delete; their tasks and files."""
+"""Creates, lists and deletes search tools, and shows their tasks and files."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ from worker.state.index.tools import NewIndex, hashed
 
 router = APIRouter(prefix="/api/tools/search", tags=["search tools"], responses=RESPONSES)
 
-#: Characters of a pattern, at most.
+#: Maximum characters of a pattern.
 MAX_PATTERN = 4096
-#: A progress below this says too little about the speed for a guess at the end.
+#: Minimum progress, 0 to 1, from which the remaining time can be estimated.
 ETA_FROM = 0.02
 
 OUTSIDE = "The file's length is outside the tool's token bounds: it is found by its words only."
@@ -60,13 +60,13 @@ Limit = Annotated[int, Query(ge=1, le=1000)]
 
 @router.post("", status_code=202, dependencies=[needs_space])
 def create_tool(body: NewTool, caller: CallerDep, resources: ResourcesDep) -> Tool:
-    """Create a tool over a folder and start indexing it; poll its status, and query it meanwhile."""
+    """Create a tool over a folder and start indexing it. Poll its status; it can be queried meanwhile."""
     caller.check(body.project_id)
     source = body.source or NodesSource(node_id=body.node_id or "", json_pointer=body.json_pointer)
     wanted, name = wanted_index(body.project_id, source, body.config, resources)
     tool_id, task_id = tools.create(resources.pool, wanted, name=body.name or name, config=body.config)
     if task_id is not None:
-        # after the answer: a broker that is down must not keep the caller waiting
+        # in the background: a broker that is down must not delay the answer
         queue.post(partial(queue.send_plan, task_id, tool_id))
     return shown_tool(found(tools.get(resources.pool, tool_id)))
 
@@ -79,7 +79,7 @@ def list_tools(
     cursor: str | None = None,
     limit: Limit = 100,
 ) -> Listing[Tool]:
-    """Tools of a project, oldest first."""
+    """List the tools of a project, oldest first."""
     if project_id is not None:
         caller.check(project_id)
     after = from_cursor(cursor, datetime.fromisoformat, UUID)
@@ -93,13 +93,13 @@ def list_tools(
 
 @router.get("/{tool_id}")
 def get_tool(tool: ToolDep) -> Tool:
-    """A tool, with the state of its newest task."""
+    """Get a tool with the state of its newest task."""
     return shown_tool(tool)
 
 
 @router.delete("/{tool_id}", status_code=202)
 def delete_tool(tool: ToolDep, resources: ResourcesDep, known: KnownDep) -> dict[str, Any]:
-    """Delete a tool, and its index if no other tool shares it."""
+    """Delete a tool, and its index unless another tool shares it."""
     tools.delete(resources.pool, tool["tool_id"])
     known.forget()
     return {"tool_id": tool["tool_id"], "status": "deleting"}
@@ -107,7 +107,7 @@ def delete_tool(tool: ToolDep, resources: ResourcesDep, known: KnownDep) -> dict
 
 @router.get("/{tool_id}/status")
 def get_status(tool_id: str, caller: CallerDep, resources: ResourcesDep) -> Status:
-    """The progress of the newest task; counts of files and chunks describe the index now."""
+    """Get the progress of the newest task. File and chunk counts describe the present index."""
     row = of_tool(tasks.newest_of_tool, tool_id, caller, resources)
     return shown_status(row["asked_of"], row)
 
@@ -116,7 +116,7 @@ def get_status(tool_id: str, caller: CallerDep, resources: ResourcesDep) -> Stat
 def list_tasks(
     tool: ToolDep, resources: ResourcesDep, cursor: str | None = None, limit: Limit = 100
 ) -> Listing[Status]:
-    """Past and present runs over the tool's index, and over the one that is being built for it; newest first."""
+    """List the tasks over the tool's index and over the one being built for it, newest first."""
     before = from_cursor(cursor, datetime.fromisoformat, UUID)
     rows = tasks.history(resources.pool, tool["tool_id"], before, limit + 1)
     last = rows[limit - 1] if len(rows) > limit else None
@@ -135,7 +135,7 @@ def list_files(
     cursor: str | None = None,
     limit: Limit = 100,
 ) -> Listing[File]:
-    """Every file with its outcome, by path."""
+    """List every file with its outcome, by path."""
     after = from_cursor(cursor, str, UUID)
     rows = files.page(resources.pool, tool["index_id"], status=status, q=q, after=after, limit=limit + 1)
     last = rows[limit - 1] if len(rows) > limit else None
@@ -155,7 +155,7 @@ def get_file(
     end_line: Annotated[int | None, Query(ge=1)] = None,
     pointer: str | None = None,
 ) -> FileText:
-    """The text of a file as it is indexed, whole, by lines (inclusive), or the value at a JSON pointer."""
+    """Get the indexed text of a file: all of it, some lines (inclusive), or the value at a JSON pointer."""
     file = files.one(resources.pool, index.id, file_id)
     if file is None:
         raise NotFound(
@@ -167,7 +167,7 @@ def get_file(
 def wanted_index(
     project_id: str, source: AnySource, config: ToolConfig, resources: Resources, *, model_in_use: str | None = None
 ) -> tuple[NewIndex, str]:
-    """The index a tool asks for, everything checked that can be, and the tool's name if it is given none."""
+    """Validate a tool's source and config. Returns the index it needs, and the tool's default name."""
     settings = resources.settings
     _check_following(source, config)
     _check_bounds(config)
@@ -217,7 +217,7 @@ def _check_following(source: AnySource, config: ToolConfig) -> None:
 def _target(
     project_id: str, source: NodesSource | LocalSource | S3Source, resources: Resources
 ) -> tuple[str | None, str]:
-    """The folder's id (None for a single node) and name; raises where the target cannot be indexed."""
+    """The folder's id (None for a single node) and name. Raises if the target cannot be indexed."""
     if isinstance(source, NodesSource):
         node = nodes.get(resources.pool, project_id, source.node_id)
         if source.json_pointer is not None and node["type"] != "json":
@@ -230,13 +230,13 @@ def _target(
     except SourceError as error:
         if not error.retryable:
             raise
-        # it may be back by the time a worker lists it
+        # the source may be available again by the time a worker lists it
         name = place
     return hashed(f"{source.kind}:{place}"), name
 
 
 def shown_tool(row: dict[str, Any]) -> Tool:
-    """A tool's row as the API gives it."""
+    """Convert a tool's row to its API form."""
     info = IndexInfo(index_id=row["index_id"], model=row["model"], dimensions=row["dimensions"])
     return Tool(**{**row, "index": info, "updating": _updating(row)})
 
@@ -250,7 +250,7 @@ def _updating(row: dict[str, Any]) -> Updating | None:
 
 
 def shown_file(row: dict[str, Any]) -> File:
-    """A file's row as the API gives it."""
+    """Convert a file's row to its API form."""
     message, remedy = row["message"], Reason(row["reason"]).remedy if row["reason"] else None
     if row["chunks"] and not row["embedded"]:
         message, remedy = message or OUTSIDE, remedy or OUTSIDE_REMEDY
@@ -259,12 +259,12 @@ def shown_file(row: dict[str, Any]) -> File:
 
 
 def shown_status(tool_id: UUID, row: dict[str, Any]) -> Status:
-    """A task's row as the API gives it to a user of the tool."""
+    """Convert a task's row to its API form for one tool."""
     return Status(**{**row, "task_id": row["id"], "tool_id": tool_id, "eta_seconds": _eta(row)})
 
 
 def _eta(row: dict[str, Any]) -> float | None:
-    """Seconds to go at the speed so far, once that is known."""
+    """Estimate the remaining seconds from the speed so far; None if that is not known."""
     progress, started = row["progress"], row["started_at"]
     if row["finished_at"] is not None or row["listing"] or started is None or progress < ETA_FROM:
         return None
@@ -273,7 +273,7 @@ def _eta(row: dict[str, Any]) -> float | None:
 
 
 def found(row: dict[str, Any] | None) -> dict[str, Any]:
-    """The row; raises `NotFound` where it went away between two looks."""
+    """The row. Raises `NotFound` if the tool was deleted between two reads."""
     if row is None:
         raise NotFound("The tool was deleted meanwhile.")
     return row

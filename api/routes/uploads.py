@@ -1,4 +1,4 @@
-"""Many files at once into a folder of the project's content tree, without any of them in memory."""
+"""Streams many files at once into a folder of the content tree, never holding a whole file in memory."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from worker.upkeep.orphans import drop
 
 router = APIRouter(prefix="/api/projects/{project_id}/uploads", tags=["nodes"], responses=RESPONSES)
 
-#: Bytes that are handed on at a time: fewer would cost a change of threads each.
+#: Bytes passed to the parser's thread at a time; smaller pieces would cost more thread switches.
 BATCH = 1 << 18
-#: Seconds without a byte after which a sender is taken for gone.
+#: Seconds without data after which the client counts as disconnected.
 SILENCE = 60
-#: Characters of a field that is no file.
+#: Maximum bytes of a field that is not a file.
 MAX_FIELD = 1000
-#: What is refused is read to its end, so that the rest is not lost; this many times what is allowed ends the request.
+#: Refused files are still read, so that later files are not lost. A body this many times over the limit is aborted.
 PATIENCE = 2
-#: Keys that are announced in one transaction, at most: half as many as files came, since each waits for a disk.
+#: Maximum keys announced in one transaction, which costs a disk flush. A batch is half the number of files so far.
 MOST_KEYS = 64
 
 _FILES = {"type": "array", "items": {"type": "string", "format": "binary"}, "description": "May name folders: a/b.md"}
@@ -56,10 +56,9 @@ async def upload_files(
     resources: ResourcesDep,
     parent_id: Annotated[str | None, Query(max_length=200, description="As the field of that name.")] = None,
 ) -> Upload:
-    """Store files below a folder; a name that is there already gets a new version. A refused file refuses only itself.
+    """Store files below a folder. A file that exists gets new content. Refusing one file does not affect the others.
 
-    Folders are made from names such as `guide/setup.md`. All nodes appear at the end, together; an upload that breaks
-    off leaves none.
+    Names such as `guide/setup.md` create folders. All nodes appear together at the end; an aborted upload leaves none.
     """
     caller.check(project_id)
     receiver = Incoming(resources, project_id, parent_id)
@@ -93,7 +92,7 @@ async def _batches(request: Request) -> AsyncIterator[bytes]:
 
 @dataclass(slots=True)
 class _File:
-    """A file that comes in; `key` names its object while that is wanted. `kind` is what its `head` tells it is."""
+    """An incoming file. `key` names its object, None if not stored; `kind` is the type detected from `head`."""
 
     sent: str
     path: tuple[str, ...]
@@ -105,9 +104,9 @@ class _File:
 
 
 class Incoming:
-    """The receiver of an upload: bytes go to the object store as they come, and become nodes in `save`.
+    """The `Receiver` of an upload: writes data to the object store as it arrives, and creates nodes in `save`.
 
-    Raises `SourceError` where the store fails, and `Invalid` for a body that is none of an upload.
+    Raises `SourceError` if the store fails, and `Invalid` for a body that is not an upload.
     """
 
     def __init__(self, resources: Resources, project_id: str, parent_id: str | None) -> None:
@@ -116,14 +115,14 @@ class Incoming:
         self._parent_id = parent_id
         self._refused_types = frozenset(resources.settings.upload_refused_types.lower().split())
         self._files: list[_File] = []
-        # announced, and not used yet
+        # announced but not used yet
         self._keys: list[str] = []
         self._writer: Writer | None = None
         self._field: tuple[str, bytearray] | None = None
         self._stored = self._read = 0
 
     def count(self, size: int) -> None:
-        """Note that so many bytes of the body came in, files or not."""
+        """Count received bytes of the body, including those outside files. Raises `TooLarge`."""
         self._read += size
         settings = self._resources.settings
         if self._read > PATIENCE * (settings.max_upload_bytes + settings.max_upload_files * MAX_LINE):
@@ -137,7 +136,7 @@ class Incoming:
                 raise Invalid(f"The upload has a field {name!r}; give `files`, each with a file name, and `parent_id`.")
             return
         if not self._files and self._parent_id is not None:
-            # asked before anything is stored; whether it still is one, asks the end
+            # fail before anything is stored; `save` checks again
             self._check_parent(self._parent_id)
         file = _File(filename, clean_path(filename))
         self._files.append(file)
@@ -183,7 +182,7 @@ class Incoming:
             self._stored += self._files[-1].size
 
     def save(self) -> Upload:
-        """Make nodes of what is stored; raises `NotFound` or `Invalid` for the folder."""
+        """Create the nodes of the stored files. Raises `NotFound` or `Invalid` for the parent folder."""
         if not self._files:
             raise Invalid("The upload holds no file; send each as a part named `files`, with a file name.")
         received = [
@@ -197,7 +196,7 @@ class Incoming:
         return Upload(items=items)
 
     def abort(self) -> None:
-        """Delete what no node names; does nothing after `save`. What it cannot delete, the sweep does."""
+        """Delete objects that no node names. Does nothing after `save`. The sweep deletes what this cannot."""
         self._give_up_writing()
         drop(self._resources, [*self._keys, *(file.key for file in self._files if file.key)])
 
@@ -207,7 +206,7 @@ class Incoming:
         return self._keys.pop()
 
     def _give_up_writing(self) -> None:
-        """Leave nothing of the file that comes in, if one is being stored."""
+        """Discard the file that is being stored, if any."""
         if self._writer is None:
             return
         writer, self._writer = self._writer, None
@@ -215,7 +214,7 @@ class Incoming:
         try:
             writer.abort()
         except SourceError:
-            # the key stays announced: the sweep looks for half an object too
+            # the key stays announced, so the sweep also deletes a partial object
             return
         drop(self._resources, [key] if key else [])
 
@@ -232,13 +231,13 @@ class Incoming:
         return Refused.UNSUPPORTED_TYPE if extension(file.path[-1]) in self._refused_types else None
 
     def _look_at(self, file: _File) -> None:
-        """Refuse by its first bytes what has another name than its kind."""
+        """Refuse a file whose first bytes show a refused type, whatever its name says."""
         file.kind = kind_of(bytes(file.head))
         if file.kind in self._refused_types:
             self._refuse(file, Refused.UNSUPPORTED_TYPE)
 
     def _refuse(self, file: _File, reason: Refused) -> None:
-        """Keep nothing of a file whose rest is read all the same: others may follow it."""
+        """Refuse a file and discard its data. The rest of it is still read, as other files may follow."""
         self._give_up_writing()
         file.refused = reason
 
