@@ -1,4 +1,4 @@
-"""The command line: `foldex --help`."""
+"""The commands of `foldex`."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from worker.state.postgres import Pool
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option("0.2.0", prog_name="foldex")
 def main() -> None:
-    """Turn a folder into something that can be searched."""
+    """Make folders searchable."""
 
 
 @main.command()
 def serve() -> None:
-    """Answer HTTP on API_HOST and API_PORT.
+    """Serve HTTP on API_HOST and API_PORT.
 
-    The database is brought up to date first.
+    Migrates the database first.
     """
     import uvicorn
 
@@ -52,10 +52,10 @@ def serve() -> None:
         http=TimedProtocol,
         log_config=None,
         access_log=False,
-        # events may be listened to for hours; their readers connect again
+        # event streams may stay open for hours; their clients reconnect
         timeout_graceful_shutdown=5,
     )
-    # everyone was answered or given up: a thread whose provider hangs would keep the process for as long as that does
+    # all requests have ended; a thread that waits for a hanging provider would keep the process alive
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
@@ -65,7 +65,7 @@ def serve() -> None:
 def watch() -> None:
     """Watch the folders of tools with `config.watch`.
 
-    Of several such processes one does.
+    If several such processes run, only one watches.
     """
     import signal
     from threading import Event
@@ -84,7 +84,7 @@ def watch() -> None:
 def up() -> None:
     """Run everything on this machine until Ctrl-C.
 
-    Postgres, Redis, API, workers, beat, watch and Flower.
+    Starts Postgres, Redis, API, workers, beat, watch and Flower.
     """
     from api.stack import StackError
     from api.stack import up as run
@@ -102,7 +102,7 @@ def up() -> None:
 def demo(folder: Path | None, queries: tuple[str, ...]) -> None:
     """Start everything, index a folder, show answers, and stop.
 
-    Without a folder this repository is indexed.
+    Indexes this repository if no folder is given.
     """
     from api.cli.demo import run
     from api.stack import StackError
@@ -116,7 +116,7 @@ def demo(folder: Path | None, queries: tuple[str, ...]) -> None:
 
 @main.command()
 def migrate() -> None:
-    """Bring the database's tables up to this release."""
+    """Migrate the database to this release."""
     from worker.state.migrate import migrate as run
 
     run(Settings().database_url)
@@ -130,7 +130,7 @@ def migrate() -> None:
 def fsck(tool_id: UUID | None, every: bool, repair: bool) -> None:
     """Compare the vectors of TOOL_ID with Postgres, id by id.
 
-    The status is 1 if they differ and were not mended.
+    The exit status is 1 if they differ and were not repaired.
     """
     if every == (tool_id is not None):
         raise click.UsageError("Name a tool, or say --all.")
@@ -143,14 +143,14 @@ def fsck(tool_id: UUID | None, every: bool, repair: bool) -> None:
 
 @main.group()
 def keys() -> None:
-    """API keys; each belongs to one project."""
+    """Manage API keys; each belongs to one project."""
 
 
 @keys.command("create")
 @click.argument("project_id")
 @click.option("--name", default="", help="What the key is for.")
 def create_key(project_id: str, name: str) -> None:
-    """Make a key for PROJECT_ID and show it, once."""
+    """Create a key for PROJECT_ID and show it once."""
     if not project_id.strip():
         raise click.UsageError("A key belongs to a project: name one.")
     from worker.state.access import keys as rows
@@ -176,7 +176,7 @@ def list_keys(project_id: str | None) -> None:
 @keys.command("revoke")
 @click.argument("key_id", type=click.UUID)
 def revoke_key(key_id: UUID) -> None:
-    """End the key with the id KEY_ID at once."""
+    """Revoke the key with the id KEY_ID immediately."""
     from worker.state.access import keys as rows
 
     with _database() as pool:
@@ -187,9 +187,9 @@ def revoke_key(key_id: UUID) -> None:
 
 @main.group()
 def grants() -> None:
-    """Folders and buckets that a project may read.
+    """Manage what folders and buckets a project may read.
 
-    Its own nodes need none, and with AUTH=off nothing does.
+    A project's own nodes need no grant. With AUTH=off no grants are needed.
     """
 
 
@@ -197,7 +197,7 @@ def grants() -> None:
 @click.argument("project_id")
 @click.argument("place")
 def add_grant(project_id: str, place: str) -> None:
-    """Let PROJECT_ID read PLACE and all below it.
+    """Let PROJECT_ID read PLACE and everything below it.
 
     PLACE is an absolute path or s3://bucket/prefix. A path must also lie below LOCAL_SOURCE_ROOTS.
     """
@@ -223,7 +223,10 @@ def list_grants(project_id: str | None) -> None:
 @click.argument("project_id")
 @click.argument("place")
 def remove_grant(project_id: str, place: str) -> None:
-    """Take PLACE from PROJECT_ID; what is indexed of it stays searchable until its tools are deleted."""
+    """Remove the grant of PLACE from PROJECT_ID.
+
+    Indexed content stays searchable until its tools are deleted.
+    """
     from worker.state.access import grants as rows
 
     with _database() as pool, _place():
@@ -244,7 +247,7 @@ def _place() -> Iterator[None]:
 
 @contextmanager
 def _database() -> Iterator[Pool]:
-    """The database, brought up to date: the first key may be made before anything else ran."""
+    """The migrated database: a key may be created before anything else has run."""
     from worker.state.migrate import migrate
     from worker.state.postgres import open_pool
 
@@ -255,7 +258,7 @@ def _database() -> Iterator[Pool]:
 
 
 def _settings() -> Settings:
-    """The environment's, and beside them those of the embedded stack that is up."""
+    """Settings from the environment, completed by those of the running embedded stack."""
     from api.stack import environment
 
     settings = Settings()
@@ -265,7 +268,7 @@ def _settings() -> Settings:
 
 
 def run() -> None:
-    """The command line, with errors as the sentences they are."""
+    """Run the command line, and print errors as plain messages."""
     try:
         main()
     except FoldexError as problem:

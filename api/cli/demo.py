@@ -1,4 +1,4 @@
-"""`make demo`: the whole service on one folder, as a user of its HTTP API sees it."""
+"""`make demo`: runs the whole service on one folder and uses it through the HTTP API."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from api.stack.programs import ROOT
 from worker.settings import Settings
 
 PROJECT = "demo"
-#: Asked of this repository where the user names no other folder.
+#: Queries for this repository, if the user names no other folder.
 OWN_QUESTIONS = (
     "how does a task go on after its worker was killed",
     "cuts re-synchronise after a line is inserted",
     "retry when the embedding provider answers 429",
 )
-#: Left out of this repository: a question finds itself first.
+#: Excluded from this repository: otherwise the queries find themselves first.
 OWN_FILE = f"/{Path(__file__).relative_to(ROOT)}"
 QUESTIONS = ("overview", "configuration settings", "how to get started")
 TOOLS = "/api/tools/search"
@@ -37,10 +37,10 @@ SHOWN_GROUPS = 20
 
 
 def run(settings: Settings, folder: Path | None, queries: Sequence[str]) -> int:
-    """Start everything, index `folder`, answer `queries`, stop; the exit status, 1 if nothing could be indexed."""
+    """Start everything, index `folder`, answer `queries` and stop. Returns the exit status, 1 if indexing failed."""
     console = Console(highlight=False)
     root = (folder or ROOT).resolve()
-    # the processes of the stack read their settings from the environment, as everywhere
+    # the stack's processes read their settings from the environment
     os.environ.update(LOCAL_SOURCE_ROOTS=os.pathsep.join(map(str, [*settings.local_source_roots, root])), AUTH="off")
     with ExitStack() as started:
         running = started.enter_context(stack(Settings(), print))
@@ -65,7 +65,7 @@ def _create(client: httpx.Client, root: Path) -> str:
 
 
 def _watch(console: Console, client: httpx.Client, tool: str, root: Path) -> dict[str, Any]:
-    """Poll the status to its end, drawing it."""
+    """Poll the status until the task ends, and draw its progress."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[text]}"))
     with Progress(*columns, TimeElapsedColumn(), console=console) as bar:
         line = bar.add_task(escape(root.name), total=1.0, text="")
@@ -95,7 +95,7 @@ def _draw(bar: Progress, line: TaskID, status: dict[str, Any], rate: float) -> N
 
 
 def _report(console: Console, client: httpx.Client, tool: str, status: dict[str, Any]) -> None:
-    """What was indexed, and what not and why."""
+    """Print what was indexed, and what was not and why."""
     console.print(
         f"{status['indexed_files']} files indexed in {status['total_chunks']} chunks "
         f"({status['embedded_chunks']} embedded, {status['reused_chunks']} unchanged, {status['tokens']} tokens)"
@@ -113,7 +113,7 @@ def _report(console: Console, client: httpx.Client, tool: str, status: dict[str,
         groups = _groups(client, tool, kind, "reason", "message", "remedy")
         for (reason, message, remedy), group in groups[:SHOWN_GROUPS]:
             console.print(f"[yellow]{group.files} {kind}: {reason}[/yellow]  {group.shown}")
-            # a message of the file's own says what to do behind its semicolon
+            # a file's own message already names the remedy after its semicolon
             console.print(f"    {escape(message if ';' in message else f'{message} {remedy}')}")
         if len(groups) > SHOWN_GROUPS:
             console.print(f"[yellow]{len(groups) - SHOWN_GROUPS} further reasons: GET {TOOLS}/{tool}/files[/yellow]")
@@ -121,7 +121,7 @@ def _report(console: Console, client: httpx.Client, tool: str, status: dict[str,
 
 @dataclass
 class _Group:
-    """Files that are told of together, those beyond `SHOWN_NAMES` by their number."""
+    """Files that are reported together. Only the first `SHOWN_NAMES` are named; the rest are counted."""
 
     files: int = 0
     chunks: int = 0
@@ -144,7 +144,7 @@ class _Group:
 
 
 def _groups(client: httpx.Client, tool: str, kind: str, *names: str) -> list[tuple[tuple[str, ...], _Group]]:
-    """Files of a status that have all of these in common, the most frequent first."""
+    """Group the files of a status by these fields, largest group first."""
     found: dict[tuple[str, ...], _Group] = defaultdict(_Group)
     for row in _files(client, tool, kind):
         found[tuple(row[name] for name in names)].add(row)

@@ -1,4 +1,4 @@
-"""`foldex fsck`: whether the vector store holds what the rows say, and how it comes to hold that again."""
+"""`foldex fsck`: compares the vector store with the rows, and repairs differences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from worker.state.index.tools import Index
 from worker.upkeep import fsck
 from worker.upkeep.fsck import Mended, Report
 
-#: What each kind of drift is, as a sentence's end.
+#: A phrase for each kind of drift.
 WORDS = {
     "missing": "chunks without a vector",
     "stray": "vectors without a chunk",
@@ -27,7 +27,7 @@ WORDS = {
 
 
 def run(settings: Settings, tool_id: UUID | None, *, repair: bool, say: Callable[[str], None]) -> bool:
-    """Check one tool's index, or every index; True if nothing is wrong, or all of it is repaired.
+    """Check one tool's index, or every index. Returns whether all are intact or repaired.
 
     Raises `NotFound` for a tool that does not exist.
     """
