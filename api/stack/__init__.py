@@ -1,4 +1,4 @@
-"""The embedded stack: Postgres, Redis and Foldex' own processes on this machine, with nothing but pip."""
+"""The embedded stack: Postgres, Redis and Foldex's own processes on this machine, installed by pip alone."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from worker.settings import LOCAL_MODEL, Settings
 
 __all__ = ["Running", "StackError", "Urls", "environment", "services", "stack", "up"]
 
-#: All must be ready in this time; a first start, with everything to read from the disk, takes about 20 s. Seconds.
+#: Seconds until all processes must be ready. A first start with cold disk caches takes about 20 s.
 PATIENCE = 120.0
 
-#: In the order in which they are started.
+#: All processes, in start order.
 NAMES = ("postgres", "redis", "api", "worker-fast", "worker-bulk", "beat", "watch", "flower")
 
 Say = Callable[[str], None]
@@ -41,14 +41,14 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Urls:
-    """Where the servers are."""
+    """The addresses of the servers."""
 
     database_url: str
     celery_broker_url: str
     redis_url: str
 
     def env(self) -> dict[str, str]:
-        """As environment variables."""
+        """The addresses as environment variables."""
         return {
             "DATABASE_URL": self.database_url,
             "CELERY_BROKER_URL": self.celery_broker_url,
@@ -58,7 +58,7 @@ class Urls:
 
 @contextmanager
 def services(settings: Settings, say: Say = print) -> Iterator[Urls]:
-    """Running servers without Foldex's own processes; what the environment names is used instead. Raises StackError."""
+    """Run the servers without Foldex's own processes; skips those that the settings give. Raises `StackError`."""
     home = settings.foldex_home.resolve()
     servers, urls = _servers(settings, home, say)
     with ExitStack() as started:
@@ -69,7 +69,7 @@ def services(settings: Settings, say: Say = print) -> Iterator[Urls]:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A stack that is up. `env`: what its processes have beside the caller's own environment."""
+    """A running stack. `env` is what its processes get on top of the caller's environment."""
 
     env: dict[str, str]
     supervisor: Supervisor
@@ -77,26 +77,26 @@ class Running:
 
     @property
     def api_url(self) -> str:
-        """Address of the API, without a slash at its end."""
+        """Address of the API, without a trailing slash."""
         return f"http://{self.env['API_HOST']}:{self.env['API_PORT']}"
 
     @property
     def flower_url(self) -> str:
-        """Address of Flower, without a slash at its end."""
+        """Address of Flower, without a trailing slash."""
         return f"http://127.0.0.1:{self.env['FLOWER_PORT']}"
 
     @property
     def flower_note(self) -> str:
-        """Flower's address, and the user and password that it asks for."""
+        """Flower's address, with its user and password if it has any."""
         user, _, password = self.flower_login.partition(":")
         return f"{self.flower_url}  user {user}, password {password}" if user else self.flower_url
 
 
 @contextmanager
 def stack(settings: Settings, say: Say = print) -> Iterator[Running]:
-    """Everything, ready inside and stopped after it. Raises StackError if it cannot start or is up already.
+    """Run everything: ready inside the block, stopped after it. Raises `StackError` if it cannot start or already runs.
 
-    SIGTERM and SIGHUP become KeyboardInterrupt, so they end the block as Ctrl-C does. Main thread only.
+    SIGTERM and SIGHUP raise KeyboardInterrupt, so they end the block as Ctrl-C does. Main thread only.
     """
     home = settings.foldex_home.resolve()
     with _full_disk(home), _only_one(home), _as_interrupt(signal.SIGTERM, signal.SIGHUP):
@@ -118,7 +118,7 @@ def stack(settings: Settings, say: Say = print) -> Iterator[Running]:
 
 
 def up(settings: Settings, say: Say = print) -> None:
-    """Run everything until Ctrl-C or SIGTERM. Raises StackError."""
+    """Run everything until Ctrl-C or SIGTERM. Raises `StackError`."""
     with suppress(KeyboardInterrupt), stack(settings, say) as running:
         say(f"\nFoldex  {running.api_url}\nFlower  {running.flower_note}\nCtrl-C stops everything.\n")
         space, told = Space(settings.foldex_home.resolve(), settings.disk_reserve_mb << 20), False
@@ -132,7 +132,7 @@ def up(settings: Settings, say: Say = print) -> None:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """The `Running.env` of the stack that is up in `home`, in whatever process; empty if none is."""
+    """The `Running.env` of the stack that runs in `home`, in any process; empty if none runs."""
     try:
         with _lock_file(home.resolve()).open("rb") as lock:
             free = try_lock(lock.fileno())
@@ -151,7 +151,7 @@ def _lock_file(home: Path) -> Path:
 
 @contextmanager
 def _full_disk(home: Path) -> Iterator[None]:
-    """Raise StackError, which names the place and the bytes needed, for a disk that is full."""
+    """Turn errors of a full disk into a `StackError` that names the directory and the bytes needed."""
     try:
         yield
     except (OSError, StackError) as error:
@@ -183,7 +183,7 @@ def _only_one(home: Path) -> Iterator[None]:
 def _as_interrupt(*numbers: signal.Signals) -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in numbers}
     for number, handler in before.items():
-        if handler is not signal.SIG_IGN:  # as nohup sets it
+        if handler is not signal.SIG_IGN:  # set by nohup
             signal.signal(number, signal.default_int_handler)
     try:
         yield
@@ -193,7 +193,7 @@ def _as_interrupt(*numbers: signal.Signals) -> Iterator[None]:
 
 
 def _servers(settings: Settings, home: Path, say: Say) -> tuple[list[Server], Urls]:
-    """The servers that must be started, and the addresses of all."""
+    """The servers that must be started, and the addresses of all servers."""
     given = settings.model_fields_set
     database, broker, budgets = settings.database_url, settings.celery_broker_url, settings.redis_url
     servers = []
@@ -213,7 +213,7 @@ def _servers(settings: Settings, home: Path, say: Say) -> tuple[list[Server], Ur
 
 
 def _environment(settings: Settings, home: Path, urls: Urls) -> dict[str, str]:
-    """What the processes get beside the caller's environment: addresses, and defaults that need no account."""
+    """What the processes get on top of the caller's environment: addresses, and defaults that need no account."""
     given = settings.model_fields_set
     api_port = free_port(settings.api_port, settings.api_host)
     env = urls.env() | {
@@ -221,7 +221,7 @@ def _environment(settings: Settings, home: Path, urls: Urls) -> dict[str, str]:
         "API_HOST": settings.api_host,
         "API_PORT": str(api_port),
         "FLOWER_PORT": str(free_port(settings.flower_port)),
-        "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else its import asks the network
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # otherwise importing it accesses the network
         "AUTH": settings.auth if "auth" in given else "off",
     }
     if "default_embedding_model" not in given:
@@ -230,7 +230,7 @@ def _environment(settings: Settings, home: Path, urls: Urls) -> dict[str, str]:
 
 
 def _own(settings: Settings, env: dict[str, str], login: str = "") -> list[list[Program]]:
-    """Foldex's own processes in stages: the API first, because it migrates the database."""
+    """Foldex's own processes in start stages: the API first, because it migrates the database."""
     workers = [
         programs.fast_worker(env),
         programs.worker("bulk", settings.worker_concurrency, env),

@@ -1,6 +1,6 @@
-"""Flower for this machine: Celery's web page, answered under the machine's own names alone.
+"""Runs Flower, Celery's web page, for requests under this machine's own names only.
 
-A page of another site that has its own name lead here would else read it, in the browser of whoever looks at both.
+This prevents DNS rebinding: a foreign site could point its own name here and read Flower in the user's browser.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import Any
 from api.stack.processes import write_private
 from worker.machine.privacy import keep_private, names_loopback
 
-#: Flower's own variable, of one `user:password` or more.
+#: Flower's own variable, with one or more `user:password`.
 VARIABLE = "FLOWER_BASIC_AUTH"
 _USER = "foldex"
 
 
 def login(home: Path, env: Mapping[str, str]) -> str:
-    """The `user:password` that Flower asks for; "" where AUTH=off answers every program of this machine.
+    """The `user:password` of Flower; "" with AUTH=off, where every program of this machine may call.
 
-    It is the caller's own, else one that is made once and kept in `home`.
+    Taken from the environment, or else created once and kept in `home`.
     """
     given = os.environ.get(VARIABLE)
     if given or env["AUTH"] == "off":
@@ -37,7 +37,7 @@ def login(home: Path, env: Mapping[str, str]) -> str:
 
 
 def main() -> None:
-    """Run Flower with the options of its command line until SIGTERM."""
+    """Run Flower with the command-line options until SIGTERM."""
     from flower import command
     from flower.app import Flower
     from tornado.web import ErrorHandler
@@ -45,7 +45,7 @@ def main() -> None:
     from worker.app import app
 
     class LocalFlower(Flower):  # type: ignore[misc] # Flower has no types
-        """Refuses requests for a name that is not this machine's."""
+        """Rejects requests whose host name is not this machine's."""
 
         def find_handler(self, request: Any, **options: Any) -> Any:
             """See Tornado."""
@@ -54,7 +54,7 @@ def main() -> None:
             return self.get_handler_delegate(request, ErrorHandler, {"status_code": 403})
 
     keep_private()
-    # as `celery flower` does
+    # the same steps as `celery flower`
     command.apply_env_options()
     command.apply_options(sys.argv[0], sys.argv[1:])
     command.extract_settings()

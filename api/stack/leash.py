@@ -1,8 +1,8 @@
 """Starts a program that ends with its parent: `leash.py PARENT SIGNAL UID GID REACH COMMAND…`.
 
-A program of its own, run by its path, so that nothing of ours is imported and no Python code runs between fork and
-exec in a process that has threads. UID and GID are `-` to stay who we are. REACH is 1 to keep the right to pass
-directories that are closed to UID (Linux), which a server needs whose data lies below root's home.
+Run as a separate program by its path: it imports nothing of Foldex, and a process with threads runs no Python code
+between fork and exec. UID and GID are `-` to keep the user. REACH is 1 to keep the right to traverse directories that
+are closed to UID (Linux). A server whose data lies below root's home needs it.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def _checked(result: int, what: str) -> None:
 
 
 def become(libc: ctypes.CDLL, uid: int, gid: int, *, reach: bool) -> None:
-    """Change user for good; with `reach` carry CAP_DAC_OVERRIDE, and nothing else, over the change and the exec."""
+    """Change user for good. With `reach`, keep CAP_DAC_OVERRIDE, and nothing else, across the change and the exec."""
     if reach:
-        # without it the change of user would drop the capability, and access(2), which Postgres asks, would not see it
+        # otherwise the change of user drops the capability, and access(2), which Postgres calls, does not see it
         _checked(libc.prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0), "keeping capabilities")
     os.setgroups([])
     os.setresgid(gid, gid, gid)
@@ -41,7 +41,7 @@ def become(libc: ctypes.CDLL, uid: int, gid: int, *, reach: bool) -> None:
 
 
 def main() -> None:
-    """Change user, then tie the signal (a change of user would undo it), then become the command."""
+    """Change user, set the parent-death signal (a later change of user would clear it), and exec the command."""
     parent, signal, uid, gid, reach, *command = sys.argv[1:]
     libc = ctypes.CDLL(None, use_errno=True)
     if uid != "-":

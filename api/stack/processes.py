@@ -1,4 +1,4 @@
-"""Programs and their processes: started on a leash, with a pid file, a log and a lock; stopped step by step."""
+"""Starts programs with a leash, a pid file, a log and a lock, and stops them step by step."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ from worker.machine.privacy import OTHERS
 
 LEASH = Path(__file__).with_name("leash.py")
 
-#: A log that is larger when its program starts becomes NAME.log.1; bytes.
+#: Bytes of a log above which it becomes NAME.log.1 when its program starts.
 LOG_LIMIT = 20_000_000
 
-#: A traceback in a line of `worker.logs`, with its line breaks and quotes escaped; and what is printed of a line.
+#: A traceback in a line of `worker.logs`, its line breaks and quotes escaped; printed characters of a line.
 _TRACEBACK = re.compile(r' exception="((?:[^"\\]|\\.)*)"')
 _LONGEST_LINE = 300
 
-#: How long a new process waits for the last one of its name to be gone, seconds.
+#: Seconds that a new process waits for the previous one of its name to end.
 HANDOVER = 15.0
 
-#: Between two looks at a process, seconds.
+#: Seconds between two polls of a process.
 TICK = 0.05
 
-#: Servers get ports below the range from which Linux takes outgoing ones, so that they find them free after a restart.
+#: Server ports lie below Linux's range for outgoing connections, so that they are still free after a restart.
 SERVER_PORTS = range(20_000, 32_000)
 
 
-#: Bytes of free space that starting takes, with a segment of Postgres' log.
+#: Bytes of free space needed to start, including a Postgres WAL segment.
 NEEDED = 64 * 1024**2
 
 
 class StackError(RuntimeError):
-    """The embedded stack cannot do what was asked; the message names the remedy or the log to read."""
+    """The embedded stack failed; the message names the remedy or the log to read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The user a program runs as. `reach`: it may pass directories that are closed to that user."""
+    """The user a program runs as. With `reach` it may traverse directories closed to that user."""
 
     uid: int
     gid: int
@@ -57,7 +57,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What to run, and how to tell that it is ready. `ready` is asked often and answers within a second."""
+    """A program to run. `ready` tells whether it is up; it is polled often and returns within about a second."""
 
     name: str
     command: tuple[str, ...]
@@ -65,9 +65,9 @@ class Program:
     cwd: Path
     env: Mapping[str, str]
     account: Account | None = None
-    #: Signals and the seconds each is given before the next; SIGKILL comes last by itself.
+    #: Stop signals, each with the seconds until the next one. SIGKILL always follows.
     stop: tuple[tuple[Signals, float], ...] = ((SIGTERM, 10.0),)
-    #: What it gets when its parent dies.
+    #: The signal it gets when its parent dies.
     orphaned: Signals = SIGKILL
     #: Programs of a lower rank are stopped first.
     rank: int = 0
@@ -75,7 +75,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A program with the address under which others find it, and what the user should know about it."""
+    """A program with its address, and a note for the user."""
 
     program: Program
     url: str
@@ -92,7 +92,7 @@ class Process:
     started: float = field(default_factory=time.monotonic)
 
     def ended(self) -> bool:
-        """Whether it is gone; what it left behind in its session goes with it."""
+        """Whether the process has ended. If so, kills what remains of its session."""
         if self.child.returncode is not None:
             return True
         if self.child.poll() is None:
@@ -102,29 +102,29 @@ class Process:
         return True
 
     def signal(self, number: Signals) -> None:
-        """Send to the process, or with SIGKILL to its whole session."""
+        """Send a signal to the process; SIGKILL goes to its whole session."""
         if number == SIGKILL:
             self._signal_session(number)
         else:
             self.child.send_signal(number)
 
     def _signal_session(self, number: Signals) -> None:
-        with suppress(ProcessLookupError, PermissionError):  # macOS says PermissionError of a group of zombies
+        with suppress(ProcessLookupError, PermissionError):  # macOS raises PermissionError for a group of zombies
             os.killpg(self.child.pid, number)
 
 
 def log_file(home: Path, name: str) -> Path:
-    """Where the program's output goes."""
+    """The file that receives a program's output."""
     return home / "log" / f"{name}.log"
 
 
 def last_lines(home: Path, name: str, count: int = 8) -> str:
-    """The end of the program's log, indented; of a traceback in one line only the error."""
+    """The last lines of a program's log, indented. A one-line traceback is reduced to its error."""
     return "\n".join(f"    | {_error_of(line)}" for line in _last_lines(home, name)[-count:])
 
 
 def cause(home: Path, name: str, code: int) -> str:
-    """Why the program ended with this code, in one line: the signal, else the last that its log says."""
+    """Why a program ended with this code, in one line: the signal, or else the last line of its log."""
     if code < 0:
         return f"{Signals(-code).name} ended it"
     said = (_error_of(line).strip() for line in reversed(_last_lines(home, name)))
@@ -138,14 +138,14 @@ def _last_lines(home: Path, name: str) -> list[str]:
 
 
 def _error_of(line: str) -> str:
-    """The last line of the traceback that a structured line holds, else the line; a long one is cut."""
+    """The last line of the traceback in a structured log line, or else the line itself; cut if long."""
     found = _TRACEBACK.search(line)
     text = found[1].replace('\\"', '"').rpartition("\\n")[2] if found else line
     return text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}…"
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, whole or not at all."""
+    """Write a file atomically, readable only by its owner."""
     beside = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     try:
         with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:  # noqa: PTH123 - takes the descriptor
@@ -161,14 +161,14 @@ def _pid_file(home: Path, name: str) -> Path:
 
 
 def start(program: Program, home: Path) -> Process:
-    """Start a program. The starting thread must live as long as it should: Linux ends it with that thread.
+    """Start a program. The calling thread must outlive it: Linux ends the program with that thread.
 
-    Raises StackError if a process of that name still lives here.
+    Raises `StackError` if a process of that name still runs in `home`.
     """
     for directory in ("run", "log"):
         (home / directory).mkdir(mode=0o700, parents=True, exist_ok=True)
     with _log(log_file(home, program.name)) as log, _lock(home, program.name) as lock:
-        # a session of its own keeps the terminal's Ctrl-C from it; only we decide in which order programs end
+        # a separate session shields it from the terminal's Ctrl-C: only we decide the stop order
         child = subprocess.Popen(
             _leashed(program.command, program.account, program.orphaned),
             cwd=program.cwd,
@@ -182,10 +182,10 @@ def start(program: Program, home: Path) -> Process:
         )
     process = Process(program, home, child)
     try:
-        # whole or not at all: an empty one, on a full disk, would name no process
+        # atomic: on a full disk a plain write could leave an empty file
         write_private(_pid_file(home, program.name), f"{child.pid}\n")
     except OSError:
-        # without a file nobody would know of it, and it would hold the program's lock
+        # without a pid file the process could not be found, and it would hold the program's lock
         process.signal(SIGKILL)
         child.wait()
         raise
@@ -198,7 +198,7 @@ def _leashed(command: tuple[str, ...], account: Account | None, orphaned: Signal
 
 
 def run_once(command: tuple[str, ...], account: Account | None, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run a short command to its end as `account`, with an empty environment."""
+    """Run a short command to its end as `account`. Its environment is only a default PATH."""
     return subprocess.run(
         _leashed(command, account, SIGKILL),
         cwd=cwd,
@@ -221,7 +221,7 @@ def _log(path: Path) -> Iterator[int]:
 
 @contextmanager
 def _lock(home: Path, name: str) -> Iterator[int]:
-    """Hold the program's lock, which its processes inherit: it is free when the last of them is gone, however."""
+    """Hold the program's lock. Its processes inherit it, so it is free once the last of them ends for any reason."""
     with _private(home / "run" / f"{name}.lock") as lock:
         if not wait_until(lambda: try_lock(lock), HANDOVER):
             raise StackError(f"{name} of an earlier run still runs{_which(home, name)}: end it, then start again.")
@@ -230,7 +230,7 @@ def _lock(home: Path, name: str) -> Iterator[int]:
 
 @contextmanager
 def _private(path: Path) -> Iterator[int]:
-    """A file that only its owner can read, open for appending."""
+    """Open a file for appending; only its owner can read it."""
     handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         yield handle
@@ -239,7 +239,7 @@ def _private(path: Path) -> Iterator[int]:
 
 
 def try_lock(descriptor: int) -> bool:
-    """Take the lock if nobody else, in any process, holds it."""
+    """Take the lock, unless any process holds it. Returns whether it was taken."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -255,9 +255,9 @@ def _which(home: Path, name: str) -> str:
 
 
 def end_orphan(home: Path, name: str) -> None:
-    """End what an earlier supervisor left running; on Linux that has happened by itself.
+    """End a process that an earlier supervisor left running. On Linux the leash has already done so.
 
-    Only for the holder of the stack's own lock: nobody else may know that the process is nobody's.
+    Only for the holder of the stack's lock: without it, the process may belong to a running stack.
     """
     try:
         pid = int(_pid_file(home, name).read_text())
@@ -271,7 +271,7 @@ def end_orphan(home: Path, name: str) -> None:
 
 
 def wait_until(holds: Callable[[], bool], seconds: float, give_up: Callable[[], bool] = lambda: False) -> bool:
-    """Ask until it holds; False when the seconds are over or `give_up` says so."""
+    """Poll until `holds` is true. Returns False after `seconds`, or once `give_up` is true."""
     deadline = time.monotonic() + seconds
     while not holds():
         if give_up() or time.monotonic() > deadline:
@@ -281,7 +281,7 @@ def wait_until(holds: Callable[[], bool], seconds: float, give_up: Callable[[], 
 
 
 def stop(processes: Collection[Process], hurry: Callable[[], bool] = lambda: False) -> None:
-    """End processes together, each by its own steps; under `hurry` a step is given one second at most."""
+    """Stop processes in parallel, each by its own steps. Under `hurry` a step gets at most one more second."""
     for step in range(max((len(process.program.stop) for process in processes), default=0)):
         steps = [(process, process.program.stop[step]) for process in processes if _has_step(process, step)]
         for process, (number, _) in steps:
@@ -307,7 +307,7 @@ def _wait_for_end(processes: Collection[Process], grace: float, hurry: Callable[
 
 @contextmanager
 def running(program: Program, home: Path, patience: float = 60.0) -> Iterator[Process]:
-    """Run a program without a supervisor, from ready to stopped. Raises StackError if it does not get ready."""
+    """Run a program without a supervisor: ready inside the block. Raises `StackError` if it does not get ready."""
     process = start(program, home)
     try:
         if not wait_until(program.ready, patience, give_up=process.ended):
@@ -318,7 +318,7 @@ def running(program: Program, home: Path, patience: float = 60.0) -> Iterator[Pr
 
 
 def not_ready(name: str, home: Path, code: int | None = None) -> str:
-    """What to tell when a program does not start; `code` is what it ended with, None if it still runs."""
+    """The message for a program that does not start. `code` is its exit code, None if it still runs."""
     log = log_file(home, name)
     if code is not None:
         return f"{name} does not start: {cause(home, name, code)}. Its log is {log}"
@@ -326,7 +326,7 @@ def not_ready(name: str, home: Path, code: int | None = None) -> str:
 
 
 def free_port(preferred: int, host: str = "127.0.0.1") -> int:
-    """The preferred port, or the next one that is free. Raises StackError if there is none among a hundred."""
+    """The first free port from `preferred` on. Raises `StackError` if a hundred ports are taken."""
     for port in range(preferred, min(preferred + 100, 65_536)):
         if _is_free(host, port):
             return port
@@ -334,7 +334,7 @@ def free_port(preferred: int, host: str = "127.0.0.1") -> int:
 
 
 def server_port() -> int:
-    """A free port for a server that nobody looks for by number."""
+    """A random free port for a server whose port number does not matter."""
     return free_port(secrets.choice(SERVER_PORTS))
 
 
@@ -350,5 +350,5 @@ def _is_free(host: str, port: int) -> bool:
 
 
 def which(*names: str) -> str | None:
-    """The first of these programs that is on PATH."""
+    """The path of the first of these programs that is on PATH."""
     return next((path for name in names if (path := shutil.which(name))), None)

