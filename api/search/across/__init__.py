@@ -1,1 +1,1 @@
-"""One query over several tools or paths."""
+"""Runs one query over several tools or paths."""

@@ -1,4 +1,4 @@
-"""One query over several tools, side by side: whoever fails or is slow is named, and the others answer."""
+"""Runs one query over several tools in parallel. Notes name those that fail or are slow; the others answer."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from worker.resources import Resources
 from worker.state.index import tools
 from worker.state.index.tools import Index
 
-#: Seconds between two looks whether the caller is still there.
+#: Seconds between two checks whether the caller has disconnected.
 POLL = 0.1
-#: Tools of one request that are asked at the same time; there may be any number below a path.
+#: Maximum tools that one request searches in parallel. There may be any number below a path.
 MAX_AT_ONCE = 64
-#: Share of the time after which what is read without an index is answered as far as it is.
+#: Share of the time limit after which the search of unindexed files answers with what it has.
 READING = 0.8
 
 log = structlog.get_logger()
@@ -39,7 +39,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one of those that are asked found; `searched` is None for what is read without an index."""
+    """The result of one job. `searched` is None for unindexed files."""
 
     part: Part
     searched: Searched | None
@@ -48,22 +48,22 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One that is asked, by the name that notes call it."""
+    """One search to run. Notes call it by `name`."""
 
     name: str
     search: Callable[[Left], Found]
 
 
-#: How a job ended; None if it has not.
+#: The outcome of a job; None if it has not ended.
 End = Found | Exception | None
 
 
 def search_across(resources: Resources, asked: Across, *, left: Left) -> AcrossAnswer:
-    """The best hits of several tools of a project, or of what covers some paths, within SEARCH_SECONDS.
+    """Find the best hits of several tools of a project, or below some paths, within SEARCH_SECONDS.
 
-    Raises `NotFound` for tools that the project does not have, `FilterMatchesNothing` for paths that are missing and
-    where no tool has a file that passes the filters, as `check_answered` does if no tool answers, and `CallerLeft`.
-    The time to find out whom to ask is not theirs.
+    The time needed to select the tools does not count. Raises `NotFound` for tools that the project does not have,
+    `FilterMatchesNothing` if paths are missing or no tool has a file that passes the filters, `CallerLeft`, and the
+    errors of `check_answered` if no tool answers.
     """
     started = time.monotonic()
     routes, uncovered = _routes(resources, asked, left)
@@ -123,16 +123,16 @@ def _routes(resources: Resources, asked: Across, left: Left) -> tuple[list[Route
 
 
 def _while_there(paths: Iterable[str], left: Left) -> Iterator[str]:
-    """The paths, as long as somebody waits: one may take as long as its bucket does."""
+    """Yield the paths. Checks for a disconnect before each, because a path in a slow bucket may take long."""
     for path in paths:
         left.check()
         yield path
 
 
 def side_by_side(jobs: Sequence[Job], until: float, left: Left) -> list[End]:
-    """How each ends that does so by `until`, a time of `time.monotonic`; the others are told to stop.
+    """Run jobs in parallel until `until`, a time of `time.monotonic`, and return their outcomes in order.
 
-    Raises `CallerLeft`.
+    Unfinished jobs are told to stop. Raises `CallerLeft`.
     """
     lefts = [Left() for _ in jobs]
     pool = ThreadPoolExecutor(min(len(jobs), MAX_AT_ONCE), thread_name_prefix="across")
@@ -155,20 +155,20 @@ def _end(name: str, future: Future[Found]) -> End:
     try:
         return future.result()
     except (CallerLeft, DataError):
-        # what Postgres refuses of a request is no tool's fault
+        # a value that Postgres rejects is the request's fault, not a tool's
         raise
     except FoldexError as error:
         return error
-    except Exception as error:  # whatever goes wrong with one of them, the others have their answers
+    except Exception as error:  # one failed job must not cost the others' answers
         log.warning("a search among several failed", name=name, exc_info=error)
         return error
 
 
 def check_answered(jobs: Sequence[Job], ends: Sequence[End], asked: Asked) -> None:
-    """Raise the error of those that failed or were slow, naming all, if none has answered.
+    """Raise an error that names all failed and slow jobs, if none has answered.
 
-    Of different errors it is one after which trying again can help, else the first. Raises `FilterMatchesNothing` if it
-    was the filters, in every one.
+    Prefers a retryable error, else takes the first. Raises `FilterMatchesNothing` if the filters matched nothing in
+    every job.
     """
     if any(isinstance(end, Found) for end in ends):
         return
@@ -193,20 +193,20 @@ def _notes(name: str, end: End) -> Sequence[Note]:
         return [Note(code="tool_slow", detail=f"{name} did not answer within SEARCH_SECONDS and was left out.")]
     if isinstance(end, FilterMatchesNothing):
         return [Note(code=end.code, detail=f"{name} has no indexed file that matches the filters.{_hint(end)}")]
-    # what is no error of ours may say what is not for callers
+    # the text of a foreign error may hold details that callers must not see
     said = f"{end.code}: {end.message}" if isinstance(end, FoldexError) else "an error that the server's log tells of."
     return [Note(code="tool_failed", detail=f"{name} failed with {said}")]
 
 
 def _hint(end: End) -> str:
-    """What a tool has instead of what the filters ask for."""
+    """The hint of an error: what the tool has instead of what the filters ask for."""
     return str(end.data.get("hint", "")) if isinstance(end, FoldexError) else ""
 
 
 def _searched(
     resources: Resources, asked: Across, route: Route, before: Event | None, done: Event, left: Left
 ) -> Found:
-    """One tool's part. `before` tells when another tool has had the queries embedded by the same model."""
+    """Search one tool. `before` is set once another tool's job has embedded the queries by the same model."""
     tool = route.tool
     if asked.mode != "keyword":
         _embed(resources, tool.index, asked, before, done, left)
@@ -219,7 +219,7 @@ def _searched(
 
 
 def _embed(resources: Resources, index: Index, asked: Asked, before: Event | None, done: Event, left: Left) -> None:
-    """Have the vectors of the queries kept: one request for each model, however many tools have it."""
+    """Put the queries' vectors into the cache, with one request per model however many tools use it."""
     if before is not None:
         while not before.wait(POLL):
             left.check()
@@ -227,14 +227,14 @@ def _embed(resources: Resources, index: Index, asked: Asked, before: Event | Non
     try:
         embed_queries(resources, index, asked.texts)
     except EmbeddingError:
-        # the search asks again, and knows what to do without
+        # the search tries again, and can fall back to keywords
         return
     finally:
         done.set()
 
 
 def _query(asked: Across, route: Route) -> Query:
-    """The query to one tool, kept to the route's files."""
+    """The query for one tool, restricted to the route's files."""
     of_all = {name: getattr(asked, name) for name in Asked.model_fields}
     if route.id_paths is not None:
         of_all["filters"] = Within(**dict(asked.filters), id_paths=sorted(route.id_paths))

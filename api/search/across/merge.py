@@ -1,4 +1,4 @@
-"""Hits of several tools, each ranked in its own way, as one ranking."""
+"""Merges the separately ranked hits of several tools into one ranking."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from schemas.search import Hit
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one tool found (None: what was found without an index), best first; `files` are the hits' files anywhere."""
+    """The hits of one tool, best first. `tool_id` is None for unindexed files.
+
+    `files` are the hits' files, by ids that are the same in all tools.
+    """
 
     tool_id: UUID | None
     hits: Sequence[Hit]
@@ -21,9 +24,9 @@ class Part:
 
 
 def merged(parts: Sequence[Part], top_k: int, *, by_file: bool) -> list[PlacedHit]:
-    """The best hits by the sum of their reciprocal ranks; of equal ones that with the better score of its own tool.
+    """Rank hits by the sum of their reciprocal ranks, then by the score in their own tool.
 
-    The same place in the same file is one hit, the better of both; with `by_file` the same file is.
+    Hits at the same place of a file are merged into the better one. With `by_file`, all hits of a file are.
     """
     best: dict[UUID, tuple[int, Hit, UUID | None]] = {}
     rankings = []

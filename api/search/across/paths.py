@@ -1,4 +1,4 @@
-"""Paths as callers spell them, and which indexes cover what is there."""
+"""Resolves the paths of a request, and finds the indexes that cover them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from worker.state.content import nodes
 from worker.state.index import chunks, files
 from worker.state.index.tools import Index, Searchable
 
-#: Addresses begin so: a node's is the path of its ids, an object's its URL, a local file's its path without links.
+#: Prefixes of addresses. A node's address ends in its id path, an object's is its URL, a file's its resolved path.
 NODES, S3 = "node:", "s3://"
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A file or folder; `key` is a single file's in `source`, None for a folder.
+    """A file or folder at a requested path. `key` is a single file's key in `source`, None for a folder.
 
-    `covered` are the addresses below it that tools answer for.
+    `covered` lists the addresses below it that tools search.
     """
 
     asked: str
@@ -39,13 +39,13 @@ class Place:
     covered: tuple[str, ...] = ()
 
     def is_covered(self, address: str) -> bool:
-        """Whether a tool answers for a file below."""
+        """Whether a tool searches this file below the place."""
         return any(_is_within(address, root) for root in self.covered)
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A tool to ask, and the `file_id_path` values of files and folders to keep to; None: all of its files."""
+    """A tool to search, restricted to files and folders by `file_id_path`; None: all of its files."""
 
     tool: Searchable
     id_paths: frozenset[str] | None
@@ -54,11 +54,11 @@ class Route:
 def routed(
     resources: Resources, project_id: str, paths: Iterable[str], tools: Sequence[Searchable]
 ) -> tuple[list[Route], list[Place]]:
-    """For each path the most specific of the tools that has text there, and the places that none has all text of.
+    """For each path, find the most specific tool that has text there. Also returns the places no tool covers whole.
 
-    Of such a folder, tools of folders below it answer for theirs. `tools` come newest first, which decides between
-    those of one folder. Raises `FilterMatchesNothing` naming all paths that are missing, closed or another project's,
-    and `SourceUnavailable`.
+    In such a folder, tools over folders below it search those. `tools` come newest first; among tools over the same
+    folder the newest wins. Raises `SourceUnavailable`, and `FilterMatchesNothing`, which names all paths that are
+    missing, closed or another project's.
     """
     rooted = _rooted(resources, project_id, tools)
     routes: dict[UUID, Route] = {}
@@ -83,7 +83,7 @@ def routed(
 
 
 def _rooted(resources: Resources, project_id: str, tools: Sequence[Searchable]) -> list[tuple[str, Searchable]]:
-    """Tools with the addresses of their folders, the longest first."""
+    """Tools with the addresses of their folders, longest address first."""
     folder_nodes = [tool.index.source["node_id"] for tool in tools if tool.index.source["kind"] == "nodes"]
     ids = nodes.id_paths(resources.pool, project_id, folder_nodes)
     rooted = [(root, tool) for tool in tools if (root := _root(tool.index, ids)) is not None]
@@ -91,7 +91,7 @@ def _rooted(resources: Resources, project_id: str, tools: Sequence[Searchable]) 
 
 
 def before_ids(index: Index) -> str:
-    """What makes an address of the id path of an index's file."""
+    """The prefix that turns the id path of an index's file into an address."""
     source = index.source
     if source["kind"] == "local":
         return real_path(str(source["path"])).rstrip("/")
@@ -99,7 +99,7 @@ def before_ids(index: Index) -> str:
 
 
 def _root(index: Index, id_paths: Mapping[str, str]) -> str | None:
-    """The address of an index's folder; None for a node that is gone, or that it has only a part of."""
+    """The address of an index's folder; None if its node is gone, or if the index has only a part of the node."""
     source = index.source
     if source["kind"] != "nodes":
         return before_ids(index)
@@ -117,7 +117,7 @@ def _route(resources: Resources, place: Place, rooted: Sequence[tuple[str, Searc
 
 
 def _inside(resources: Resources, place: Place, rooted: Sequence[tuple[str, Searchable]]) -> dict[str, Searchable]:
-    """The tools that have text of folders below a place, by their addresses; none whose folder is in another's."""
+    """The outermost tools with text of folders below a place, by the address of their folder."""
     inside: dict[str, Searchable] = {}
     for root, tool in sorted(rooted, key=lambda each: len(each[0])):
         apart = not any(_is_within(root, other) for other in inside)
@@ -139,7 +139,7 @@ def _joined(held: Route | None, route: Route) -> Route:
 
 
 def _places(resources: Resources, project_id: str, path: str) -> list[Place]:
-    """What is at a path; whether it is, is still to be asked of a bucket."""
+    """What is at a path. For a bucket, its existence is not checked yet."""
     if "\0" in path or ".." in path.split("/"):
         return []
     if path.startswith(S3):
@@ -150,10 +150,10 @@ def _places(resources: Resources, project_id: str, path: str) -> list[Place]:
 def _local(resources: Resources, project_id: str, path: str) -> list[Place]:
     if not path.startswith("/"):
         return []
-    # by the path without links, `check` finds out what is outside of the roots
+    # resolved, so that `check` detects paths outside of the roots
     try:
         real = real_path(path)
-        # what is missing is looked up like what was not granted, so that the time does not tell one from the other
+        # missing paths take the same steps as ungranted ones, so that timing does not tell them apart
         folder, name = os.path.split(real) if _is_file(real) else (real, "")
         source = LocalSource(kind="local", path=folder)
         resources.source(project_id, source).check()
@@ -193,7 +193,7 @@ def _objects(url: str) -> list[Place]:
 
 
 def _readable(resources: Resources, project_id: str, place: Place) -> Place | None:
-    """A place that can be read; of a bucket's, told whether it is a file or a folder."""
+    """The place if it can be read, else None. Finds out whether a bucket's place is a file or a folder."""
     if not isinstance(place.source, S3Source):
         return place
     above, _, name = place.source.prefix.rstrip("/").rpartition("/")
@@ -211,6 +211,6 @@ def _readable(resources: Resources, project_id: str, place: Place) -> Place | No
 
 
 def _pass_on(error: Exception) -> None:
-    """Raise what is not the path's fault again."""
+    """Raise an error again if it is not the path's fault."""
     if isinstance(error, SourceError) and error.retryable:
         raise error

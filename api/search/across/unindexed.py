@@ -1,4 +1,4 @@
-"""What no index covers, read as it is: a single file as text, folders and longer files by the words of the query."""
+"""Searches files that no index covers: short single files are returned whole, others by the query's words."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from worker.ignore import Rules
 from worker.resources import Resources
 from worker.sources import Source, pages
 
-#: Files of one request, and bytes of each, that are read to be looked through.
+#: Maximum files that one request reads from folders, and bytes of each.
 MAX_FILES, MAX_BYTES = 10_000, 5_000_000
-#: Bytes of UTF-8 in a character, at most.
+#: Maximum bytes of a character in UTF-8.
 CHARACTER_BYTES = 4
-#: Paths that a note names.
+#: Maximum paths that a note names.
 SHOWN = 20
 
 
 @dataclass(frozen=True)
 class Look:
-    """What one request reads, and what its caller should know; `unread` are the paths of files that are no text."""
+    """The state of one request's search of unindexed files. `unread` are the paths of files that are not text."""
 
     resources: Resources
     project_id: str
@@ -45,16 +45,16 @@ class Look:
 
 
 class _TooManyError(Exception):
-    """More files than one request looks through."""
+    """The folders hold more than `MAX_FILES` files."""
 
 
 def uncovered_hits(
     resources: Resources, project_id: str, places: Sequence[Place], asked: Asked, *, until: float, left: Left
 ) -> tuple[list[Hit], list[Note]]:
-    """Whole files, up to UNEMBEDDED_MAX_CHARS together, and the best lines of the others, best first.
+    """Find whole files, up to UNEMBEDDED_MAX_CHARS in total, and the best lines of the others, best first.
 
-    `until` is a time of `time.monotonic`, after which what is found by then is answered. A place that cannot be read to
-    its end is a note.
+    At `until`, a time of `time.monotonic`, returns what is found by then. A note names a place that cannot be read to
+    its end. Raises `CallerLeft`.
     """
     notes = [_note("not_indexed", "No index has text of", [_besides(place) for place in places])]
     if asked.filters.model_copy(update={"path": None}) != Filters():
@@ -76,21 +76,21 @@ def uncovered_hits(
 
 
 def file_id(address: str) -> UUID:
-    """What stands for a file where no index has given it an id."""
+    """A stable id for a file that no index knows."""
     return uuid5(NAMESPACE_URL, address)
 
 
 def _hits(look: Look, places: Sequence[Place]) -> list[Hit]:
     words = words_of(" ".join(look.asked.texts))
     whole, longer = _wholes(look, places, words)
-    # read anew, one at a time: together they may be more than memory
+    # read again, one at a time: together they may exceed memory
     texts = chain((text for place in longer for text in _single(look, place)), _below(look, places))
     found = best_lines(texts, words, compiled_pattern(any_of(words)), look.check, look.asked.top_k) if words else []
     return sorted([*whole, *found], key=lambda hit: -hit.score)
 
 
 def _wholes(look: Look, places: Sequence[Place], words: Sequence[str]) -> tuple[list[Hit], list[Place]]:
-    """Single files that fit into an answer together, and those that do not; when the time is over, those up to then."""
+    """Single files that fit into the answer together, and those that do not; partial if the time runs out."""
     hits: list[Hit] = []
     longer: list[Place] = []
     room = look.resources.settings.unembedded_max_chars
@@ -103,7 +103,7 @@ def _wholes(look: Look, places: Sequence[Place], words: Sequence[str]) -> tuple[
             else:
                 longer.append(place)
     except TimeOver:
-        # best_lines ends at once as well
+        # best_lines will end at once as well
         pass
     return hits, longer
 
@@ -116,7 +116,7 @@ def _whole(text: Text, words: Sequence[str]) -> Hit:
 
 
 def _single(look: Look, place: Place) -> Iterator[Text]:
-    """The text of a single file; nothing of a folder, or where the filter leaves it out. Raises `TimeOver`."""
+    """The text of a single file; nothing for a folder or a file that the filter excludes. Raises `TimeOver`."""
     look.check()
     if place.key is not None and _takes(look, place.asked.rsplit("/", 1)[-1]):
         yield from as_far_as_there(_file(look, place, place.key), look.notes)
@@ -128,7 +128,7 @@ def _file(look: Look, place: Place, key: bytes) -> Iterator[Text]:
 
 
 def _below(look: Look, places: Sequence[Place]) -> Iterator[Text]:
-    """The texts in folders, up to `MAX_FILES`; what a new tool would leave out is not read."""
+    """The texts in folders, up to `MAX_FILES`. Skips files that a new tool would ignore."""
     numbers = iter(range(MAX_FILES))
     folders = [as_far_as_there(_folder(look, place, numbers), look.notes) for place in places if place.key is None]
     try:
@@ -139,7 +139,7 @@ def _below(look: Look, places: Sequence[Place]) -> Iterator[Text]:
 
 
 def _folder(look: Look, place: Place, numbers: Iterator[int]) -> Iterator[Text]:
-    """The texts in one folder, as long as there are `numbers`. Raises `SourceError` and `_TooManyError`."""
+    """The texts in one folder. Raises `SourceError`, and `_TooManyError` once `numbers` is exhausted."""
     for source, entry, address in _entries(look, place):
         look.check()
         if next(numbers, None) is None:
@@ -149,7 +149,7 @@ def _folder(look: Look, place: Place, numbers: Iterator[int]) -> Iterator[Text]:
 
 
 def _entries(look: Look, place: Place) -> Iterator[tuple[Source, Entry, str]]:
-    """What is to be read in a folder, with its address."""
+    """The source, entry and address of each file to read in a folder."""
     source = look.resources.source(look.project_id, place.source, Rules())
     start = NODES if isinstance(place.source, NodesSource) else place.address
     for entry in (entry for page in pages(source, look.check) for entry in page.entries):
