@@ -1,1 +1,1 @@
-"""One query over one tool, from its words to its hits."""
+"""Runs one query over one tool."""

@@ -1,4 +1,4 @@
-"""A query becomes an answer: legs, fusion, what is known of the candidates, and the text from Postgres."""
+"""Answers a query: runs the legs, fuses and boosts their results, and reads the texts from Postgres."""
 
 from __future__ import annotations
 
@@ -24,16 +24,15 @@ from worker.resources import Resources
 from worker.state.index import chunks, tasks
 from worker.state.index.tools import Index
 
-#: Rows of each leg: enough for fusion, and for ids that search must drop because their chunk is not live.
+#: Rows of each leg: enough for fusion, even after dropping ids whose chunk is not live.
 MIN_DEPTH, MAX_DEPTH = 100, 10_000
 
 
 def search(resources: Resources, tool_id: UUID, index: Index, query: Query, *, left: Left) -> Answer:
-    """The best chunks of an index for one or several queries, which are embedded with the index's own model.
+    """Find the best chunks of an index for one or several queries, embedded with the index's own model.
 
-    While files are still being indexed, filters that match none of them yet find nothing, and a note says so. Raises
-    `FilterMatchesNothing`, `EmbeddingError`, `StoreError` and `RerankNotConfigured`, and `CallerLeft` between
-    two steps.
+    While files are still being indexed, filters that match nothing yet return no hits and a note. Raises
+    `FilterMatchesNothing`, `EmbeddingError`, `StoreError`, `RerankNotConfigured`, and `CallerLeft` between two steps.
     """
     started = time.perf_counter()
     course = Course()
@@ -61,7 +60,7 @@ def search(resources: Resources, tool_id: UUID, index: Index, query: Query, *, l
 
 
 def _found(resources: Resources, index: Index, query: Query, course: Course, left: Left) -> list[Hit]:
-    """The hits, or lines of the folder where nothing can be found yet. Raises `FilterMatchesNothing`."""
+    """The hits, or lines of the folder if the index cannot answer yet. Raises `FilterMatchesNothing`."""
     narrowed = narrow(resources.pool, index, query.filters)
     whole_too = query.include_unembedded and index.settings.bounded
     depth = min(MAX_DEPTH, max(MIN_DEPTH, 2 * query.top_k))
@@ -79,7 +78,7 @@ def _found(resources: Resources, index: Index, query: Query, course: Course, lef
 
 
 def _reranked(search: Search, best: Sequence[Candidate]) -> list[Candidate]:
-    """As the model or the LLM judges; where it fails, as they were, and a note says so."""
+    """Rerank by the model or LLM that the query asks for. If it fails, keeps the order and adds a note."""
     asked, query = search.asked, "\n".join(search.asked.texts)
     if asked.ranking not in {"model", "llm"} or not best:
         return list(best)
@@ -132,7 +131,7 @@ def _hit(candidate: Candidate, asked: Asked) -> Hit:
 
 
 def _instead(search: Search) -> list[Hit]:
-    """Lines with the words of the queries, where the index cannot answer yet, or not now, and no filter is set."""
+    """Lines with words of the queries, if the index cannot answer yet or now, and no filter is set."""
     if search.asked.filters != Filters():
         return []
     if search.course.has_note(VECTORS_MISSING):
@@ -155,7 +154,7 @@ def _grepped(search: Search) -> list[Hit]:
 
 
 def _is_open(resources: Resources, index: Index) -> bool:
-    """Whether work on the folder goes on, after which more may be found."""
+    """Whether a task is open, or none exists yet, so that more may be found later."""
     task = tasks.newest(resources.pool, index.id)
     return task is None or task["finished_at"] is None
 

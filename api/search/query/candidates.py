@@ -1,4 +1,4 @@
-"""The chunks that may become hits: what the legs found, made one ranking, with the rows that are live."""
+"""Fuses the legs' results into one ranking of candidates, joined with their live rows."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from schemas.search import Asked, Filters
 from worker.state.index import chunks
 from worker.state.search import symbols
 
-#: Chunks that are ranked by what is known of them, and those among which repetitions are looked for at least.
+#: Chunks ranked by their features; chunks of the preset `simple`; minimum of chunks checked for near-duplicates.
 CANDIDATES, SIMPLE_CANDIDATES, THINNED = 64, 50, 20
-#: A query found a hit if the hit is among so many of its own answer's first.
+#: A query counts as finding a hit if the hit is among this many first results of that query alone.
 FINDS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A chunk that may become a hit, as its row is. `parts` say how its score came about."""
+    """A chunk that may become a hit, with its row. `parts` explains its score."""
 
     id: str
     row: dict[str, Any]
@@ -33,7 +33,7 @@ class Candidate:
 
 
 def ranked(search: Search, found: Sequence[Ranking]) -> list[Candidate]:
-    """Live chunks, best first: as the legs found them, or, unless `asked.ranking` is none, by what is known of them."""
+    """Live chunks, best first: by the fused legs, and also by features unless `asked.ranking` is "none"."""
     asked, settings = search.asked, search.resources.settings
     legs = [ranking for ranking in found if asked.mode != "vector" or ranking.kind == "vector"]
     boosts = asked.ranking != "none"
@@ -49,25 +49,25 @@ def ranked(search: Search, found: Sequence[Ranking]) -> list[Candidate]:
 
 
 def _nearest(found: Sequence[Ranking]) -> dict[str, float]:
-    """The preset `simple`: cosine similarity of the nearest few."""
+    """Scores of the preset `simple`: cosine similarity of the nearest few chunks."""
     nearest = [each for ranking in found if ranking.kind == "vector" for each in ranking.found[:SIMPLE_CANDIDATES]]
     return by_score({each.id: 1 - each.value for each in sorted(nearest, key=lambda each: -each.value)})
 
 
 def _fused(asked: Asked, found: Sequence[Ranking], weights: Mapping[str, float]) -> dict[str, float]:
-    """Ids with scores from 0 to 1, best first; by distance alone where nothing else was asked."""
+    """Ids with scores from 0 to 1, best first. A single vector leg is scored by distance alone."""
     if asked.mode == "vector" and len(found) == 1:
         return {each.id: min(1.0, max(0.0, 1 - each.value)) for each in found[0].found}
     return ranks_and_values([(weights[_weight(leg.query, leg.kind)], leg.ids, leg.values) for leg in found])
 
 
 def _weight(query: str, kind: Kind) -> str:
-    """The name of a leg's weight: identifiers and quoted phrases lean on keywords, sentences on meaning."""
+    """The name of a leg's weight: identifiers and quoted phrases favor keywords, sentences favor vectors."""
     return f"{'name' if asked_names(query) or phrases(query) else 'language'}_{kind}"
 
 
 def _defining(search: Search) -> set[str]:
-    """Chunks with the first line of a definition that a query asks for by name; of those that pass the filters."""
+    """Chunks that pass the filters and hold the first line of a definition that a query names."""
     names = list(dict.fromkeys(name for text in search.asked.texts for name in asked_names(text)))
     if not names:
         return set()
@@ -108,7 +108,7 @@ def _distances(found: Sequence[Ranking]) -> dict[str, float]:
 
 
 def _ranks(found: Sequence[Ranking]) -> dict[str, dict[str, float]]:
-    """By id, the best rank of each kind of leg, from 1."""
+    """The best rank of each kind of leg by id, counted from 1."""
     ranks: dict[str, dict[str, float]] = {}
     for ranking in found:
         for rank, id_ in enumerate(ranking.ids, start=1):
@@ -118,7 +118,7 @@ def _ranks(found: Sequence[Ranking]) -> dict[str, dict[str, float]]:
 
 
 def _finders(asked: Asked, found: Sequence[Ranking]) -> dict[str, list[str]]:
-    """By id, the queries that would find it alone; where none would, those that find it at all."""
+    """For each id, the queries that alone would rank it near the top; if none would, those that find it at all."""
     texts = asked.texts
     if len(texts) == 1:
         return {}
@@ -134,7 +134,7 @@ def _finders(asked: Asked, found: Sequence[Ranking]) -> dict[str, list[str]]:
 def _boosted(
     asked: Asked, live: Sequence[Candidate], defining: set[str], weights: Mapping[str, float]
 ) -> list[Candidate]:
-    """The first ones by their features; behind them the others as they were, and last what repeats a better one."""
+    """Rank the first ones by their features, then the others as they were, then near-duplicates of better ones."""
     asks = wanted(asked.texts, defining, asked.context)
     first = [candidate for rank, candidate in enumerate(live) if rank < CANDIDATES or candidate.id in defining]
     highest = most(weights)

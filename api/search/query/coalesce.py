@@ -1,4 +1,4 @@
-"""Texts that several callers want embedded at the same time, in one request: each costs as much as a search does."""
+"""Coalesces concurrent embedding requests into one: each request costs as much as a search."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from schemas.errors import EmbeddingRefused
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-#: Seconds after which whoever waits for another request to end has one sent beside it: an answer may take far longer.
+#: Seconds that a caller waits for the request in flight, whose answer may take long, before another is sent.
 PATIENCE = 0.01
 
 _Wanted = tuple[Mapping[str, Key], "Future[Mapping[str, Value]]"]
 
 
 class Gathering(Generic[Key, Value]):
-    """Sends texts at once; those that come while a request is under way go together in the next. Thread-safe.
+    """Sends texts at once; those that arrive during a request go together in the next. Thread-safe.
 
-    `send` takes texts, with whatever it needs to know of each, and gives their values; it runs in threads of `pool`.
+    `send` takes texts with their keys and returns their values. It runs in threads of `pool`.
     """
 
     def __init__(self, send: Callable[[Mapping[str, Key]], Mapping[str, Value]], pool: Executor) -> None:
@@ -32,7 +32,7 @@ class Gathering(Generic[Key, Value]):
         self._working = 0
 
     def get(self, texts: Mapping[str, Key], seconds: float) -> Mapping[str, Value]:
-        """The values of texts, perhaps among others. Raises what `send` raises for them, and `TimeoutError`."""
+        """The values of the texts, possibly with others. Raises what `send` raises, and `TimeoutError`."""
         future: Future[Mapping[str, Value]] = Future()
         with self._lock:
             self._waiting.append((texts, future))
@@ -43,7 +43,7 @@ class Gathering(Generic[Key, Value]):
         try:
             return self._in_time(future, seconds)
         finally:
-            future.cancel()  # where it was not sent, nobody needs it to be
+            future.cancel()  # no effect once sent; otherwise it need not be sent
 
     def _in_time(self, future: Future[Mapping[str, Value]], seconds: float) -> Mapping[str, Value]:
         try:
@@ -61,7 +61,7 @@ class Gathering(Generic[Key, Value]):
             self._answer(wanted)
 
     def _next(self) -> list[_Wanted[Key, Value]]:
-        """All that wait, but for those who wait no longer; with nothing left this thread's work ends."""
+        """Take all waiting requests that are not cancelled. If none is left, this thread counts as idle."""
         with self._lock:
             wanted = [each for each in self._waiting if each[1].set_running_or_notify_cancel()]
             self._waiting.clear()
@@ -74,10 +74,10 @@ class Gathering(Generic[Key, Value]):
         except EmbeddingRefused as refusal:
             if len(wanted) == 1:
                 wanted[0][1].set_exception(refusal)
-            else:  # one of them is to blame, and the others need not know
+            else:  # only one of them caused the refusal: retry each alone
                 for each in wanted:
                     self._answer([each])
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is theirs who wait for it
+        except Exception as error:  # noqa: BLE001 - any error belongs to the waiting callers
             for _, future in wanted:
                 future.set_exception(error)
         else:

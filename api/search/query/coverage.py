@@ -1,4 +1,4 @@
-"""In how much of its folder an answer was looked for."""
+"""Computes how much of its folder an answer covers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from worker.state.index.tools import Index
 
 
 def coverage(resources: Resources, index: Index, query: Query, course: Course, stale: int | None) -> Coverage:
-    """Where words are in Postgres, a namespace that was lost takes nothing from them; without them it takes all.
+    """Count the files an answer covers.
 
-    While it is written again, meaning counts in `hybrid`: no note tells that it knows a part only.
+    A lost namespace does not affect keywords in Postgres; without them, the answer covers no file. While the namespace
+    is rewritten, `hybrid` counts only files with vectors, because no note says that some are missing.
     """
     is_missing = course.has_note(VECTORS_MISSING)
     words_in_postgres = query.mode != "vector" and index.keyword_index == "postgres"

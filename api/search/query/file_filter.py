@@ -1,4 +1,4 @@
-"""The files that a query's path, types and file ids choose, as the stores can be told of them."""
+"""Resolves a query's path, types and file ids to files, in a form that the stores can filter by."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from worker.state.index.tools import Index
 from worker.state.postgres import Pool
 from worker.vectors import MAX_FILTERABLE_BYTES
 
-#: Files that a store is told one by one, each of which takes LanceDB some 30 µs; more are told by folders and endings.
+#: Maximum files listed one by one; each costs LanceDB about 30 µs. More are expressed by folders and endings.
 MAX_IDS = 1_000
-#: Folders or endings that are told in their place.
+#: Maximum folders or endings in their place.
 MAX_TOLD = 32
 
-#: Characters of a glob that may stand for others.
+#: Special characters of globs.
 _SPECIAL = frozenset("*?[]{}!\\")
-#: What means itself in every store's patterns.
+#: Endings that are literal in every store's patterns.
 _ENDING = re.compile(r"\.[A-Za-z0-9+-]{1,32}")
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Files by their `file_node_id` values, or all of some folders (by id path) whose names have some endings."""
+    """Files by `file_node_id`, or all files in some folders (by id path) whose names have some endings."""
 
     ids: list[str] | None = None
     folders: list[str] | None = None
@@ -38,7 +38,7 @@ class Chosen:
 
 
 def choose(pool: Pool, index: Index, filters: Filters, only: Collection[str] | None) -> Chosen | None:
-    """What the filters choose, of `only` some files or of all (None); None where they choose all of those."""
+    """The files that the filters select, from `only` or from all (None). None if they select all files."""
     if filters.path is None and types_of(filters) == filters.types:
         return None if only is None else Chosen(sorted(only))
     folder, is_meant = glob_of(filters.path)
@@ -50,21 +50,21 @@ def choose(pool: Pool, index: Index, filters: Filters, only: Collection[str] | N
 
 
 def types_of(filters: Filters) -> list[str] | None:
-    """The types that a store can be asked for; None where files are to be found by their extension or language."""
+    """The types that a store can filter by; None if files must be found by extension or language."""
     are_types = filters.types is not None and all(type_ in BY_TYPE for type_ in filters.types)
     return filters.types if are_types else None
 
 
 def folder_of(glob: str) -> str:
-    """What the paths that a glob matches begin with: the folders that `dir/**` names, "" where it names none."""
-    # a slash at the end alone ties a pattern to no place
+    """The literal folders at the start of a glob, such as `dir/` for `dir/**`; "" if there are none."""
+    # a trailing slash alone does not anchor a pattern
     folders = glob.removeprefix("/").rstrip("/").split("/")[:-1]
     named = takewhile(lambda name: name not in {"", ".", ".."} and not _SPECIAL & set(name), folders)
     return "".join(f"{name}/" for name in named)
 
 
 def told_shortly(near: Sequence[Searchable], found: Sequence[Searchable], folder: str) -> Chosen | None:
-    """The files `found` of all that are `near`, in `folder`, without naming each; None where that would tell others."""
+    """Describe the files `found`, of those `near` in `folder`, by folders and endings; None if that is not exact."""
     folders = sorted({_above(file, folder) for file in found}) if folder else None
     endings = None if len(found) == len(near) else sorted({_ending(file.path) for file in found})
     if folders is not None and not _are_few(folders):
@@ -77,7 +77,7 @@ def told_shortly(near: Sequence[Searchable], found: Sequence[Searchable], folder
 
 
 def glob_of(path: str | None) -> tuple[str, Callable[[str], bool | None]]:
-    """What the paths that a filter means begin with, and what tells whether it means one; all without a filter."""
+    """The literal prefix of a path filter, and a function that tells whether a path matches; no filter matches all."""
     if path is None:
         return "", lambda _: True
     if path.startswith("!") and path[1:].strip():
@@ -95,7 +95,7 @@ def _is_typed(filters: Filters, file: Searchable) -> bool:
 
 
 def _above(file: Searchable, folder: str) -> str:
-    """The id path of a folder that a file lies in."""
+    """The id path of the `folder` that the file lies in."""
     return file.id_path.rsplit("/", file.path.removeprefix(folder).count("/") + 1)[0]
 
 

@@ -1,4 +1,4 @@
-"""Filters of a query as the store and Postgres take them."""
+"""Converts a query's filters for the vector store and Postgres."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from worker.state.postgres import Pool
 from worker.state.search import symbols
 from worker.vectors import MAX_FILTERABLE_BYTES, Condition
 
-#: Types and languages that a refusal names.
+#: Maximum types or languages that an error lists.
 SHOWN = 30
-#: Characters of a filter's value that an error repeats.
+#: Maximum characters of a filter's value in an error.
 MOST_SAID = 200
 
 
 class Within(Filters):
-    """Filters, and the `file_id_path` values of files and folders that one tool among several is kept to."""
+    """Filters that also restrict one of several tools to files and folders by `file_id_path`."""
 
     id_paths: list[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Narrowed:
-    """Filters with globs, extensions and ids resolved to `chosen` files, and id paths to keep to; None: every file.
+    """Filters whose globs, extensions and ids are resolved to `chosen` files, and id paths; None: every file.
 
-    `symbol_ids` and `scope_ids` are chunks that hold what is asked for by name, and are named after something else.
+    `symbol_ids` and `scope_ids` are chunks that hold a requested symbol or scope but are named after another.
     """
 
     filters: Filters
@@ -43,7 +43,7 @@ class Narrowed:
 
     @property
     def conditions(self) -> list[Condition]:
-        """For the vector store."""
+        """The conditions for the vector store."""
         f = self.filters
         chosen = self.chosen or Chosen()
         lists = {
@@ -63,7 +63,7 @@ class Narrowed:
 
     @property
     def values(self) -> dict[str, Any]:
-        """For Postgres."""
+        """The query parameters for Postgres."""
         f, chosen = self.filters, self.chosen or Chosen()
         return {
             "file_node_ids": chosen.ids,
@@ -81,14 +81,14 @@ class Narrowed:
 def narrow(pool: Pool, index: Index, filters: Filters) -> Narrowed:
     """Resolve paths, file ids and names of definitions.
 
-    Raises `FilterMatchesNothing` where paths and ids select no file with text.
+    Raises `FilterMatchesNothing` if paths and ids select no file with text.
     """
     only: set[str] | None = None
     if filters.file_ids is not None:
         only = set(files.named(pool, index.id, filters.file_ids))
     id_paths = filters.id_paths if isinstance(filters, Within) else None
     if id_paths is not None and any(len(path.encode()) >= MAX_FILTERABLE_BYTES for path in id_paths):
-        # the store cuts what it filters by: it could not tell such paths from their neighbours
+        # the store truncates filterable values, so it could not tell such paths apart
         below = {node_id for path in id_paths for node_id in files.below(pool, index.id, path)}
         only, id_paths = below if only is None else only & below, None
     chosen = choose(pool, index, filters, only)
@@ -108,7 +108,7 @@ def _each(pattern: str, values: Sequence[str] | None) -> list[str] | None:
 
 
 def check_some(pool: Pool, index: Index, narrowed: Narrowed) -> None:
-    """Raise `FilterMatchesNothing` unless some chunk passes; asked only when a query found nothing."""
+    """Raise `FilterMatchesNothing` unless some chunk passes. Called only if a query found nothing."""
     if narrowed.filters != Filters() and not chunks.any_passes(pool, {**narrowed.values, "index_id": index.id}):
         _refuse(pool, index, narrowed.filters)
 
@@ -121,13 +121,13 @@ def _refuse(pool: Pool, index: Index, filters: Filters) -> None:
 
 
 def said_of(value: object) -> str:
-    """A value of a filter as an error repeats it: its beginning, as it may be a megabyte long."""
+    """The beginning of a filter's value, for an error. The value may be a megabyte long."""
     text = repr(value)
     return text if len(text) <= MOST_SAID else f"{text[:MOST_SAID]}…"
 
 
 def _hint(pool: Pool, index: Index, filters: Filters) -> str:
-    """What types and languages there are, where none of those asked for is among them; "" where one is."""
+    """A hint listing the existing types and languages if none of the requested ones exists, else ""."""
     if filters.types is None and filters.languages is None:
         return ""
     types, languages = files.kinds(pool, index.id)
@@ -140,7 +140,7 @@ def _hint(pool: Pool, index: Index, filters: Filters) -> str:
 
 
 def _any_typed(pool: Pool, index: Index, asked: Sequence[str], types: Sequence[str]) -> bool:
-    """Whether any file is of a type, language or extension that is asked for; `types` are those there are."""
+    """Whether any file has a requested type, language or extension. `types` are the existing types."""
     chosen = choose(pool, index, Filters(types=list(asked)), None)
     return bool(set(asked) & set(types)) if chosen is None else chosen.ids != []
 

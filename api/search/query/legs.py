@@ -1,4 +1,4 @@
-"""The legs of a search: by vector and by keywords, of each query, in one call of the store where it holds both."""
+"""Runs the legs of a search, by vector and by keywords for each query, in one store call if it holds both."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ Field = Literal["text", "code"]
 Kind = Literal["vector", "text", "code"]
 FIELDS: tuple[Field, ...] = ("text", "code")
 
-#: Seconds that a search waits for keywords in Postgres once all else has answered.
+#: Seconds that a search waits for keywords in Postgres after all else has answered.
 KEYWORD_SECONDS = 10.0
-#: Vectors whose values count; the same for every depth, so that an answer's length changes nothing of its order.
+#: Vectors whose values count. Independent of the depth, so that an answer's length does not change its order.
 NEAREST = 100
-#: The code of the note on a namespace that was lost.
+#: The code of the note on a lost namespace.
 VECTORS_MISSING = "vectors_missing"
-#: Keyword legs in Postgres run here, beside the embedding of the queries and the store's legs. Fewer threads than the
-#: pool has connections, so that other requests find one.
+#: Runs keyword legs in Postgres, parallel to embedding and the store's legs. Has fewer threads than the pool has
+#: connections, which leaves some to other requests.
 _beside = ThreadPoolExecutor(16, thread_name_prefix="keywords")
 
 log = structlog.get_logger()
@@ -45,7 +45,7 @@ _Begun = tuple[str, Field, "Future[list[Found]]"]
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """What one leg found for one of the queries, best first."""
+    """The results of one leg for one query, best first."""
 
     query: str
     kind: Kind
@@ -53,43 +53,43 @@ class Ranking:
 
     @property
     def ids(self) -> list[str]:
-        """Ids alone, best first."""
+        """The ids, best first."""
         return [found.id for found in self.found]
 
     @property
     def values(self) -> list[float]:
-        """Of what was found, from 1 for the best to 0 for what says nothing."""
+        """Normalized values of the results, from 1 for the best to 0 for no relevance."""
         is_vector = self.kind == "vector"
         values = [each.value for each in self.found]
-        # cosines have no zero: how far apart even unlike texts are is up to the model
+        # cosines have no natural zero: the distance of unrelated texts depends on the model
         zero = values[:NEAREST][-1] if is_vector and values else 0.0
         span = values[0] - zero if values else 0.0
         if span == 0:
             return [1.0] * len(values)
         shares = [max(0.0, (value - zero) / span) for value in values]
-        # squared, so that a chunk which holds far more of the query than all others stands out
+        # squared, so that a chunk with far more of the query's words than the others stands out
         return shares if is_vector else [share * share for share in shares]
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A search under way: what is asked of which index, `depth` rows of each leg."""
+    """The state of one search. Each leg returns up to `depth` rows."""
 
     resources: Resources
     index: Index
     asked: Asked
     narrowed: Narrowed
     depth: int
-    #: keywords are looked for whatever the mode is
+    #: Run keyword legs in every mode.
     keywords_too: bool
     course: Course
     left: Left
 
 
 def rankings(search: Search) -> list[Ranking]:
-    """A ranking of each query by each leg that the mode wants.
+    """Run the legs that the mode needs; returns a ranking for each query and leg.
 
-    Where one kind of leg fails and another answers, a note says so. Raises `EmbeddingError`, `StoreError`,
+    If one kind of leg fails and another answers, a note says so. Raises `EmbeddingError`, `StoreError`,
     `OperationalError` and `CallerLeft`.
     """
     store = search.resources.store(search.index.vector_store, search.index.keyword_index)
@@ -99,7 +99,7 @@ def rankings(search: Search) -> list[Ranking]:
         return found + (_ended(search, beside, alone=not found) if beside else [])
     finally:
         for _, _, future in beside:
-            future.cancel()  # where all ended well, none is left to cancel
+            future.cancel()  # has no effect on legs that have ended
 
 
 def _wants_keywords(search: Search) -> bool:
@@ -152,7 +152,7 @@ def _found(search: Search, store: VectorStore, legs: Sequence[_Leg], *, alone: b
         with search.course.step("store") as step:
             found = store.search(search.index.namespace, [leg for _, _, leg in legs])
             step.found, step.detail = sum(map(len, found)), f"{len(legs)} legs"
-    except StoreError as error:  # also one that refuses the key: Postgres asks for none of its
+    except StoreError as error:  # also if the store rejects its key, since Postgres does not need it
         if alone:
             raise
         log.warning("the vector store failed; keywords alone answer", code=error.code, error=error.message)
@@ -180,7 +180,7 @@ def _ended(search: Search, begun: Sequence[_Begun], *, alone: bool) -> list[Rank
         with search.course.step("keywords") as step:
             found = _in_time(begun)
             step.found = sum(len(ranking.found) for ranking in found)
-    except (StoreError, OperationalError) as error:  # the latter also where the pool has no connection to give
+    except (StoreError, OperationalError) as error:  # the latter also if the pool has no free connection
         if alone:
             raise
         said = error.message if isinstance(error, FoldexError) else "Postgres does not answer; try again soon."
@@ -203,7 +203,7 @@ def _in_time(begun: Sequence[_Begun]) -> list[Ranking]:
 
 
 def _look_for_vectors(search: Search, store: VectorStore) -> None:
-    """Have the namespace compared where it holds nothing of what it should, and say so."""
+    """If the namespace has lost all its vectors, request a comparison and add a note."""
     pool, index = search.resources.pool, search.index
     if not drift.any_embedded(pool, index.id) or _holds_any(store, index):
         return
@@ -219,5 +219,5 @@ def _look_for_vectors(search: Search, store: VectorStore) -> None:
 def _holds_any(store: VectorStore, index: Index) -> bool:
     try:
         return bool(store.ids(index.namespace, None, 1))
-    except StoreError:  # it has answered just now, and it is not known to hold nothing
+    except StoreError:  # it answered just now, so do not assume that it is empty
         return True

@@ -1,4 +1,4 @@
-"""Queries become vectors, of which a process keeps the latest: agents ask the same thing again and again."""
+"""Embeds queries and caches recent vectors per process, because agents repeat their queries."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from worker.resources import Resources
 from worker.state.index.tools import Index
 from worker.vectors import Vector
 
-#: Bytes of the vectors that are kept, with what it costs to find each.
+#: Maximum bytes of the cached vectors, and the assumed overhead of each.
 KEPT_BYTES = 64 * 2**20
 _OVERHEAD = 256
-#: Seconds that a query waits for a provider; keywords answer in less, and its request holds one of few threads.
+#: Seconds that a query waits for a provider. Keywords answer sooner, and the request holds one of few threads.
 QUERY_SECONDS = 4.0
 
-#: Project, model, its address, text. Without the project, the time of an answer would tell what others asked.
+#: Project, model, provider address, text hash. Without the project, timing would reveal other projects' queries.
 _Key = tuple[str, EmbedderProfile, str | None, bytes]
 
 
@@ -36,19 +36,19 @@ class _Model(NamedTuple):
 
 
 class KeptVectors:
-    """The vectors used last, by project, model, its address and text. Thread-safe."""
+    """An LRU cache of vectors by project, model, provider address and text hash. Thread-safe."""
 
     def __init__(self, size: int = KEPT_BYTES) -> None:
         self._lock = Lock()
         self._vectors: LRUCache[_Key, Vector] = LRUCache(size, getsizeof=lambda vector: vector.nbytes + _OVERHEAD)
 
     def get(self, key: _Key) -> Vector | None:
-        """The vector of shape (dimensions,), if it is kept."""
+        """The cached vector of shape (dimensions,), or None."""
         with self._lock:
             return self._vectors.get(key)
 
     def keep(self, key: _Key, row: Vector) -> Vector:
-        """A read-only copy of `row`, kept if it fits: a view would keep all of the answer it is a part of."""
+        """Cache a read-only copy of `row` if it fits, and return it. A view would keep the whole response in memory."""
         vector = row.copy()
         vector.setflags(write=False)
         with self._lock:
@@ -58,22 +58,22 @@ class KeptVectors:
 
 
 _kept = KeptVectors()
-#: Requests to providers run here, so that those for whom nobody waits any more hold none of the threads that answer.
+#: Runs requests to providers, so that abandoned ones do not block the threads that serve HTTP.
 _asking = ThreadPoolExecutor(32, thread_name_prefix="embed-query")
 
 
 def embed_queries(resources: Resources, index: Index, texts: Sequence[str], kept: KeptVectors = _kept) -> list[Vector]:
-    """The vectors of queries by the index's own model, float32 of shape (dimensions,) each, in their order.
+    """Embed queries with the index's own model. Returns float32 vectors of shape (dimensions,), in order.
 
-    Texts are cut to what the model takes. Those without a kept vector go in one request, as far as the model's limits
-    allow. Raises `EmbeddingError`: `EmbeddingUnavailable` where a provider has not answered in `QUERY_SECONDS`.
+    Texts are cut to the model's limit. Uncached texts go in one request, as far as the model's limits allow. Raises
+    `EmbeddingError`; `EmbeddingUnavailable` if a provider does not answer within `QUERY_SECONDS`.
     """
     keys = {text: _key(resources, index, text) for text in texts}
     found = {text: vector for text, key in keys.items() if (vector := kept.get(key)) is not None}
     missing = {text: key for text, key in keys.items() if text not in found}
     if missing:
         model = _Model(index.settings.embedder, index.settings.explicit_dimensions)
-        # the local model answers for sure, and no sooner from another thread
+        # the local model needs no timeout, and another thread would not be faster
         is_local = resources.budget(model.profile) is None
         found |= (_added if is_local else _added_in_time)(resources, kept, model, missing)
     return [found[text] for text in texts]
@@ -82,8 +82,8 @@ def embed_queries(resources: Resources, index: Index, texts: Sequence[str], kept
 def _added_in_time(
     resources: Resources, kept: KeptVectors, model: _Model, missing: Mapping[str, _Key]
 ) -> Mapping[str, Vector]:
-    """As `_added`; a request that takes too long goes on, and what it brings is kept for the next one who asks."""
-    litellm.warm()  # a process's first import takes longer than any provider may
+    """As `_added`, with a time limit. A late request goes on, and its vectors are cached for the next query."""
+    litellm.warm()  # a process's first import takes longer than a provider is given
     try:
         return _gathering(resources, kept, model).get(missing, QUERY_SECONDS)
     except TimeoutError as error:
@@ -99,7 +99,7 @@ def _gathering(resources: Resources, kept: KeptVectors, model: _Model) -> Gather
 
 
 def _added(resources: Resources, kept: KeptVectors, model: _Model, missing: Mapping[str, _Key]) -> dict[str, Vector]:
-    """The vectors of texts that were not kept, and are now."""
+    """Embed texts and cache their vectors."""
     rows = _embedded(resources, model, list(missing))
     return {text: kept.keep(key, row) for (text, key), row in zip(missing.items(), rows, strict=True)}
 
@@ -117,7 +117,7 @@ def _embedded(resources: Resources, model: _Model, texts: Sequence[str]) -> list
     rows: dict[int, Vector] = {}
     for batch in pack(tokens, embedder.max_inputs, embedder.max_request_tokens):
         send = partial(embedder.embed, [cut[place] for place in batch])
-        # no rate holds a user back, though a provider that asked for quiet gets it
+        # rate limits do not delay queries, but a provider's request to back off does
         asked = send() if budget is None else budget.query(send, tokens=sum(tokens[place] for place in batch))
         rows |= zip(batch, asked, strict=True)
     return [rows[place] for place in range(len(texts))]
@@ -126,6 +126,6 @@ def _embedded(resources: Resources, model: _Model, texts: Sequence[str]) -> list
 def _cut(resources: Resources, profile: EmbedderProfile, text: str) -> str:
     limit = profile.max_input_tokens
     if len(text.encode(errors="surrogatepass")) <= limit:
-        return text  # no token is less than a byte, though one character may be several
+        return text  # a token has at least one byte, though one character may be several tokens
     starts = resources.tokenizer(profile).starts(text)
     return text if len(starts) <= limit else text[: starts[limit]]

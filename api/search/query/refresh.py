@@ -1,4 +1,4 @@
-"""Whether an index is behind its folder: stamps tell, without a read, and a reindex takes up what changed."""
+"""Tells by stamps, without reading files, whether an index is behind its folder, and starts a reindex."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from worker.state.index import tasks, tool_actions
 from worker.state.index.tools import Index
 from worker.state.search import freshness
 
-#: Seconds that the comparing of a folder takes, at most: some ten thousand files.
+#: Maximum seconds to compare a folder, enough for some ten thousand files.
 COMPARE_SECONDS = 2.0
-#: Seconds between two looks at the task that is waited for.
+#: Seconds between two polls of the awaited task.
 POLL = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Staleness:
-    """Files that an answer lacks, or shows as they were: those no task knows of yet, those `gone`, and those at work.
+    """Counts of files that an answer lacks or shows outdated: `unseen` by any task, `gone`, and `open` in a task.
 
-    Not `complete`: the time was over before the whole folder was compared, and what is gone is not known.
+    If not `complete`, the time ran out before the whole folder was compared, and `gone` is not known.
     """
 
     unseen: int
@@ -39,17 +39,17 @@ class Staleness:
 
     @property
     def files(self) -> int:
-        """All of them."""
+        """The total."""
         return self.unseen + self.gone + self.open
 
 
 def refresh(
     resources: Resources, tool_id: UUID, index: Index, how: Refresh, *, left: Left
 ) -> tuple[int | None, list[Note]]:
-    """Have the index follow its folder as `how` says: files that the answer lacks (None: not known), and what to say.
+    """Bring the index up to date as `how` says. Returns the number of stale files (None: unknown), and notes.
 
-    A folder that cannot be listed is a note: what is indexed answers all the same. Raises `NotFound` for a tool that is
-    gone, and `CallerLeft`.
+    If the folder cannot be listed, a note says so, and the index still answers. Raises `NotFound` for a deleted tool,
+    and `CallerLeft`.
     """
     if how == "none":
         return None, []
@@ -64,7 +64,7 @@ def refresh(
 
 
 def compare(resources: Resources, index: Index, left: Left) -> Staleness:
-    """The folder's listing, by the index's own rules, against its rows. Raises `SourceError` and `CallerLeft`."""
+    """Compare the folder's listing, by the index's rules, with its rows. Raises `SourceError` and `CallerLeft`."""
     deadline = time.monotonic() + COMPARE_SECONDS
     source, pool = resources.source_of(index), resources.pool
     unseen = open_ = known = 0
@@ -83,7 +83,7 @@ def compare(resources: Resources, index: Index, left: Left) -> Staleness:
 
 
 def _take_up(resources: Resources, tool_id: UUID, index: Index, stale: Staleness) -> list[Note]:
-    """Start or join a task over what is stale, unless one that is open has listed all of it."""
+    """Start or extend a task for stale files, unless an open task has already listed all of them."""
     task = tasks.newest(resources.pool, index.id)
     if not stale.files:
         return []
@@ -98,7 +98,7 @@ def _take_up(resources: Resources, tool_id: UUID, index: Index, stale: Staleness
 
 
 def _are_held(stale: Staleness, task: dict[str, Any] | None) -> bool:
-    """Whether nothing is stale but files whose removal waits for a word of the user."""
+    """Whether the only stale files are removals that wait for the user's confirmation."""
     return task is not None and stale.files == stale.gone == task["held_removals"]
 
 
@@ -109,7 +109,7 @@ def _reindex(resources: Resources, tool_id: UUID) -> None:
 
 
 def _wait(resources: Resources, tool_id: UUID, index: Index, left: Left) -> tuple[int, list[Note]]:
-    """Take up what is stale, a part that could not be compared too, and wait for it."""
+    """Reindex stale files, and parts that could not be compared, and wait for the task."""
     deadline = time.monotonic() + resources.settings.refresh_seconds
     stale = compare(resources, index, left)
     notes = _take_up(resources, tool_id, index, stale)
@@ -123,7 +123,7 @@ def _wait(resources: Resources, tool_id: UUID, index: Index, left: Left) -> tupl
 
 
 def _ended(resources: Resources, index: Index, deadline: float, left: Left) -> list[Note]:
-    """Wait for the newest task, and for one further that follows it; what to say of its end."""
+    """Wait for the newest task, and one that follows it. Returns notes on how it ended."""
     while True:
         task = tasks.newest(resources.pool, index.id)
         if task is None or task["finished_at"] is not None:

@@ -1,4 +1,4 @@
-"""What a search did, step by step, for `trace: true`."""
+"""Records the steps of a search for `trace: true`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from schemas.search import Note, Step
 
 @dataclass(slots=True)
 class Course:
-    """The course of one search: the steps it took, and what its caller should know of them."""
+    """The steps of one search, and the notes for its caller."""
 
     steps: list[Step] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
 
     @contextmanager
     def step(self, name: str) -> Iterator[Step]:
-        """Time a step; what it found is for the block to write into it."""
+        """Time a step. The block fills in the step's results."""
         step = Step(step=name, took_ms=0)
         self.steps.append(step)
         started = time.perf_counter()
@@ -29,9 +29,9 @@ class Course:
             step.took_ms = round((time.perf_counter() - started) * 1000, 2)
 
     def note(self, code: str, detail: str) -> None:
-        """Tell the caller."""
+        """Add a note for the caller."""
         self.notes.append(Note(code=code, detail=detail))
 
     def has_note(self, code: str) -> bool:
-        """Whether the caller was told so."""
+        """Whether there is a note with this code."""
         return any(note.code == code for note in self.notes)

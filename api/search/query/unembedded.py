@@ -1,4 +1,4 @@
-"""Files that are not embedded, handed over whole: meaning cannot find them, so who asks reads them."""
+"""Returns whole files that are not embedded: vectors cannot find them, so the caller reads them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from worker.vectors import Found
 def whole_files(
     pool: Pool, index: Index, narrowed: Narrowed, scores: Mapping[UUID, float], *, files: int, characters: int
 ) -> list[Hit]:
-    """At most so many `files` that pass the filters, of so many `characters` together.
+    """At most `files` whole files that pass the filters, with at most `characters` in total.
 
-    Those with a score come first, the best before the others, then the rest by path; what does not fit is left out.
+    Files with a score come first, best first, then the rest by path. Files that do not fit are skipped.
     """
     values = {**narrowed.values, "index_id": index.id, "characters": characters}
     matched = chunks.unembedded(pool, {**values, "only": list(scores), "without": [], "limit": len(scores)})
@@ -39,9 +39,9 @@ def whole_files(
 
 
 def by_file(rows: Mapping[str, dict[str, Any]], rankings: Sequence[Sequence[Found]]) -> dict[UUID, float]:
-    """The best keyword score, 0 to 1, of each file that is found and not embedded.
+    """The best keyword score, 0 to 1, of each unembedded file in the rankings.
 
-    Values of one ranking say nothing about those of another: each is held against the best of its own.
+    Values of different rankings are not comparable, so each is divided by the best of its own ranking.
     """
     scores: dict[UUID, float] = {}
     for ranking in rankings:
@@ -64,7 +64,7 @@ def _fitting(found: Sequence[tuple[UUID, int]], files: int, characters: int) -> 
 
 
 def _hit(pieces: Sequence[dict[str, Any]], pointer: str, score: float) -> Hit:
-    """All of a file, or of what the tool narrows it to; what only a part of it has, such as a symbol, is null."""
+    """A hit with the whole file, or the part the tool is narrowed to. Fields of chunks, such as `symbol`, are null."""
     first, text = pieces[0], joined(pieces)
     start = first["start_char"] if pointer else 0
     end = max(piece["end_char"] for piece in pieces) if pointer else len(text)
