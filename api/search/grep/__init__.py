@@ -1,1 +1,1 @@
-"""Patterns, line by line, in the files of a folder."""
+"""Finds lines in a folder's files that match a pattern."""

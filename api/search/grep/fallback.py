@@ -1,4 +1,4 @@
-"""Hits for a query by its words alone, while a folder has no index to search."""
+"""Finds hits by a query's words alone, while a folder has no index to search."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from schemas.search import Hit, Note
 from worker.resources import Resources
 from worker.state.index.tools import Index
 
-#: Words of a query that are looked for, their characters, and lines of a file that are weighed.
+#: Maximum words of a query, characters of a word, and matching lines of a file that are scored.
 MAX_WORDS, MAX_WORD, MAX_LINES = 32, 100, 1_000
-#: Lines shown before and after a hit, and the bytes that they may have.
+#: Lines shown before and after a hit, and maximum bytes before and after the match.
 _AROUND, _MOST_AROUND = 3, 1_000
-#: Shorter words are left out if there are longer ones.
+#: Shorter words are ignored if there are longer ones.
 _SHORT = 3
 
 _WORD = re.compile(r"\w+")
 
-#: By how many words a line has, then its file.
+#: Distinct query words in the line, then in its file, and the hit.
 _Weighed = tuple[int, int, Hit]
 
 
 def fallback(
     resources: Resources, index: Index, text: str, top_k: int, *, left: Event | None = None
 ) -> tuple[list[Hit], list[Note]]:
-    """The best line of each file that has any of a query's words, with those around it; the most words first.
+    """Find the best line of each file that has any of a query's words, with context; most words first.
 
-    Takes hardly more than GREP_SECONDS; of a folder that cannot be read to its end, what was read, and a note.
+    Takes little more than GREP_SECONDS. If the folder cannot be read to its end, returns partial results and a note.
     """
     words = words_of(text)
     if not words:
@@ -50,7 +50,7 @@ def fallback(
 
 
 def as_far_as_there(texts: Iterable[Text], notes: list[Note]) -> Iterator[Text]:
-    """The texts up to where their source fails, which is noted: what is best of a part is better than nothing."""
+    """Yield texts until their source fails, and add a note then: partial results are better than none."""
     try:
         yield from texts
     except SourceError as error:
@@ -58,20 +58,20 @@ def as_far_as_there(texts: Iterable[Text], notes: list[Note]) -> Iterator[Text]:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a query that are looked for, in small letters."""
+    """The query's words to search for, in lower case."""
     found = list(dict.fromkeys(word[:MAX_WORD] for word in _WORD.findall(text.lower())))
     return ([word for word in found if len(word) >= _SHORT] or found)[:MAX_WORDS]
 
 
 def any_of(words: Sequence[str]) -> Grep:
-    """The request for lines with any of the words."""
+    """The grep request for lines with any of the words."""
     return Grep(pattern="|".join(map(re2.escape, words)), regex=True)
 
 
 def best_lines(
     texts: Iterable[Text], words: Sequence[str], pattern: Pattern, check: Callable[[], None], top_k: int
 ) -> list[Hit]:
-    """As `fallback`, of these texts; `pattern` is of any of the words, and `check` may end the search."""
+    """As `fallback`, for these texts. `pattern` matches any of the words, and `check` may end the search."""
     best: list[_Weighed] = []
     try:
         for text in texts:
@@ -79,7 +79,7 @@ def best_lines(
             if len(best) > 2 * top_k:
                 best = _first(best, top_k)
     except TimeOver:
-        # what is best of a part is better than nothing
+        # partial results are better than none
         pass
     return [hit for _, _, hit in _first(best, top_k)]
 
@@ -89,7 +89,7 @@ def _first(found: Sequence[_Weighed], count: int) -> list[_Weighed]:
 
 
 def _weighed(text: Text, words: Sequence[str], pattern: Pattern, check: Callable[[], None]) -> list[_Weighed]:
-    """The line of a text that has the most words; nothing where no line has any, and nothing else of the text."""
+    """The line of a text with the most words, as a list of at most one."""
     best: tuple[int, Line] | None = None
     in_file: set[str] = set()
     for line in islice(text.lines(pattern, check), MAX_LINES):
@@ -105,7 +105,7 @@ def _weighed(text: Text, words: Sequence[str], pattern: Pattern, check: Callable
 
 
 def hit_of(text: Text, start: int, end: int, number: int, score: float) -> Hit:
-    """A part of a text, from byte to byte, as a hit of its own; `number` tells it from others of the text."""
+    """A hit for the bytes `start` to `end` of a text. `number` distinguishes it from other hits of the text."""
     shown = text.data[start:end].decode(errors="ignore")
     first_char = len(text.data[:start].decode(errors="ignore"))
     first_line = text.data.count(b"\n", 0, start) + 1
@@ -140,7 +140,7 @@ def hit_of(text: Text, start: int, end: int, number: int, score: float) -> Hit:
 
 
 def _around(text: Text, line: Line) -> tuple[int, int]:
-    """Where some lines around a line begin and end; of very long ones, what is near, and none the tool leaves out."""
+    """The byte range of a line with its context; cut near the match if very long, and to the tool's narrowed part."""
     data, span = text.data, text.narrowed or range(len(text.data))
     start, end = line.start, line.end
     for _ in range(_AROUND):

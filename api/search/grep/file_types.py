@@ -1,4 +1,4 @@
-"""Names of types of files, as ripgrep's `-t` has them, told by a file's name: with those that the index knows."""
+"""File types as in ripgrep's `-t`, and those of the index, recognized by file name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from schemas.errors import Invalid
 _SHELL = "bash bashrc csh cshrc ksh kshrc sh tcsh zsh"
 _SHELL_FILES = "bash_login bash_logout bash_profile bashrc profile zlogin zlogout zprofile zshenv zshrc"
 
-#: Extensions by type, and whole names behind a slash, in small letters; of ripgrep's types those of texts in wide use.
+#: Lower-case extensions of each type, and whole names after a slash. Covers ripgrep's types of common text files.
 _TYPES = {
     "asciidoc": "adoc asc asciidoc",
     "asm": "s asm",
@@ -112,7 +112,7 @@ _TYPES = {
     "yaml": "yaml yml",
     "zig": "zig",
     "zsh": "zsh /zlogin /zlogout /zprofile /zshenv /zshrc /.zlogin /.zlogout /.zprofile /.zshenv /.zshrc",
-    # not ripgrep's: what `file_type` and `language` say
+    # not in ripgrep: values of `file_type` and `language`
     "docx": "docx docm dotx",
     "dockerfile": "dockerfile containerfile /dockerfile /containerfile",
     "email": "eml",
@@ -124,7 +124,7 @@ _TYPES = {
     "pptx": "pptx pptm",
     "xlsx": "xlsx xlsm",
 }
-#: Other names for the same, the last ones the index's.
+#: Aliases of types; the last ones are the index's names.
 _ALIASES = {
     "cs": "csharp",
     "jl": "julia",
@@ -137,12 +137,12 @@ _ALIASES = {
     "powershell": "ps",
     "text": "txt",
 }
-#: Extensions that the index knows and no type above has.
+#: Extensions that the index knows but no type above has.
 _OTHERS = "csx doc geojson gql ipp jsonc mht mhtml ndjson plist pyw rake rtf tsv webmanifest"
 
 
 class Types:
-    """Which files are of one of some types. Raises `Invalid` for a name that is none."""
+    """A filter for files of some types. Raises `Invalid` for an unknown name."""
 
     def __init__(self, names: Sequence[str]) -> None:
         asked = [name.lower().removeprefix(".") for name in names]
@@ -155,7 +155,7 @@ class Types:
         self._of = frozenset(part for name in asked for part in _kinds()[name])
 
     def has(self, path: str, word: str | None) -> bool:
-        """Whether a file is of them, by its name or its source's own `word` for its type."""
+        """Whether a file is of these types, by its name or by the type `word` that its source gives."""
         name = path.rsplit("/", 1)[-1].lower()
         _, dot, extension = name.rpartition(".")
         return not self._of.isdisjoint({f"/{name}", extension if dot else "", *EXTENSIONS.get(word or "", "").split()})
@@ -163,7 +163,7 @@ class Types:
 
 @cache
 def _kinds() -> dict[str, list[str]]:
-    """What each name stands for: a type, before an extension by itself."""
+    """The extensions and file names for each type name. A type overrides an extension of the same name."""
     kinds = {name: parts.split() for name, parts in _TYPES.items()}
     kinds |= {alias: kinds[name] for alias, name in _ALIASES.items()}
     parts = {*chain(*kinds.values()), *_OTHERS.split()}

@@ -1,4 +1,4 @@
-"""Looking for a pattern in the text of an index's files, line by line: in those that are not indexed yet as well."""
+"""Searches the text of an index's files for a pattern, line by line, including files not indexed yet."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["fallback", "grep"]
 
 
 def grep(resources: Resources, index: Index, asked: Grep, *, left: Event | None = None) -> GrepAnswer:
-    """The lines of an index's files that match, by path and line; `left` is set when the caller has gone.
+    """Find the matching lines of an index's files, by path and line. `left` is set when the caller disconnects.
 
-    Takes hardly more than GREP_SECONDS, and answers with what was found by then. Raises `Invalid` for a pattern, path
-    or glob that is none, and `FilterMatchesNothing` for a path at which no file lies.
+    Takes little more than GREP_SECONDS, and returns what was found by then. Raises `Invalid` for an invalid pattern,
+    path or glob, and `FilterMatchesNothing` for a path without files.
     """
     folder = opened(resources, index, asked, left)
     hits: list[GrepHit] = []
@@ -47,7 +47,7 @@ def grep(resources: Resources, index: Index, asked: Grep, *, left: Event | None 
 
 
 def _look_through(folder: Folder, asked: Grep, hits: list[GrepHit]) -> bool:
-    """Add what is found to `hits`, up to the limits; whether that is all there is."""
+    """Add matches to `hits`, up to the limits. Returns whether that is all there are."""
     is_whole = True
     for text in all_texts(folder):
         for count, line in enumerate(text.lines(folder.pattern, folder.check)):

@@ -1,4 +1,4 @@
-"""Lines of a text that match, each with its place."""
+"""Finds the lines of a text that match a pattern."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from dataclasses import dataclass
 
 from api.search.grep.pattern import Pattern, next_character
 
-#: Characters of a line that are shown.
+#: Maximum characters shown of a line.
 MAX_SHOWN = 500
-#: Of a longer line, so many are shown before the match.
+#: Characters of a longer line shown before the match.
 _BEFORE_MATCH = 120
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line with a match, from 1; `start` and `end` are bytes in the text, `at` where the match begins in the line.
+    """A line with a match. `number` counts from 1; `start` and `end` delimit it in the text, in bytes.
 
-    `last` is the line that the match ends in, and `stop` the byte that this one ends at.
+    `at` is the byte in the line where the match begins. `last` is the line in which the match ends, and `stop` the byte
+    at which that line ends.
     """
 
     number: int
@@ -29,10 +30,10 @@ class Line:
 
 
 def matching_lines(text: bytes, pattern: Pattern, check: Callable[[], None]) -> Iterator[Line]:
-    """The lines of a UTF-8 text that match, in order; `check` is called often, and may raise to end it.
+    """Yield the matching lines of a UTF-8 text in order. `check` is called often, and may raise to end the search.
 
-    Of a line longer than the pattern's reach its beginning is searched. Only a line feed ends a line, and the carriage
-    return before it is no part of the line. Where matches may span lines, a line counts once, with its first match.
+    Only the beginning of a line longer than the pattern's reach is searched. Only a line feed ends a line; a carriage
+    return before it is not part of the line. If matches may span lines, a line is yielded once, with its first match.
     """
     return _across_lines(text, pattern, check) if pattern.is_multiline else _line_by_line(text, pattern, check)
 
@@ -43,7 +44,7 @@ def _line_by_line(text: bytes, pattern: Pattern, check: Callable[[], None]) -> I
         check()
         end, following = _window(text, place, pattern.reach)
         match = pattern.text.search(text, place, end)
-        # behind a line feed it is on a line that is not begun yet
+        # a match right after the last line feed belongs to a line that has not begun yet
         if match is None or (match.start() == following and text.endswith(b"\n", 0, following)):
             place = following
             continue
@@ -69,9 +70,9 @@ def _across_lines(text: bytes, pattern: Pattern, check: Callable[[], None]) -> I
 
 
 def _matches(text: bytes, pattern: Pattern, check: Callable[[], None]) -> Iterator[tuple[int, int]]:
-    """Matches one behind the other, as ripgrep's engine goes on: an empty one not where the one before it ended.
+    """Yield successive matches as ripgrep does: no empty match directly at the end of the previous one.
 
-    What is searched at a time overlaps by half: up to there a match is found at all.
+    Windows overlap by half, so any match up to half a window long is found.
     """
     place, ended = 0, -1
     while place <= len(text):
@@ -90,7 +91,7 @@ def _matches(text: bytes, pattern: Pattern, check: Callable[[], None]) -> Iterat
 
 
 def shown(line: bytes, at: int) -> tuple[str, int]:
-    """A line as it is shown, cut around byte `at` where it is long, and the column of that byte, from 1."""
+    """A line for display, cut around byte `at` if it is long, and the column of that byte, from 1."""
     column = len(line[:at].decode(errors="replace"))
     text = line.decode(errors="replace")
     if len(text) <= MAX_SHOWN:
@@ -101,7 +102,7 @@ def shown(line: bytes, at: int) -> tuple[str, int]:
 
 
 def lines_before(text: bytes, start: int, count: int, floor: int = 0) -> list[str]:
-    """Up to `count` lines that end before byte `start` and behind `floor`, in order."""
+    """Up to `count` lines that end before byte `start` and after `floor`, in order."""
     found: list[str] = []
     while start > floor and len(found) < count:
         stop = start - 1
@@ -111,7 +112,7 @@ def lines_before(text: bytes, start: int, count: int, floor: int = 0) -> list[st
 
 
 def lines_after(text: bytes, end: int, count: int) -> list[str]:
-    """Up to `count` lines that begin behind the one that ends at byte `end`."""
+    """Up to `count` lines after the one that ends at byte `end`."""
     found: list[str] = []
     start = _next_line(text, end)
     while start < len(text) and len(found) < count:
@@ -122,7 +123,7 @@ def lines_after(text: bytes, end: int, count: int) -> list[str]:
 
 
 def _window(text: bytes, start: int, reach: int) -> tuple[int, int]:
-    """How far to search at once from a line's start, and where to go on: whole lines, or the beginning of one."""
+    """The end of the window from a line's start, and the next start. A window is whole lines, or the start of one."""
     end = start + reach
     if end >= len(text):
         return len(text), len(text)

@@ -1,7 +1,7 @@
-"""The files of a local folder that rg finds something in: all that the rules may leave in, in the folder's order.
+"""Lists the files of a local folder in which rg finds a match, in folder order. Some may turn out to be ignored.
 
-Of those that are not UTF-8 rg sees other bytes than the text has: they may all have a match, unless that is ASCII. Of
-UTF-16 and UTF-32 without a byte order mark not even so many are found.
+In files that are not UTF-8, rg sees other bytes than the decoded text, so all of them are candidates unless the pattern
+is ASCII. UTF-16 and UTF-32 files without a byte order mark may be missed.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from worker.ignore import rules_of
 from worker.sources.local import LocalFolder
 from worker.sources.local_walk import Names, walk
 
-#: Names that rg is given at first, which is answered soon, and later; their bytes in one command line.
+#: Names in rg's first command line, few for a quick answer; in later ones; and maximum bytes of one.
 _FIRST, _MOST, _MOST_BYTES = 2_000, 10_000, 500_000
-#: Files that are told of at a time.
+#: Files yielded at a time.
 _TOGETHER = 20
-#: Names of all folders together that are kept; a folder with more is walked each time.
+#: Maximum cached names of all folders together. A folder with more is walked each time.
 _KEPT = 300_000
 
 _kept: LRUCache[UUID, Names] = LRUCache(_KEPT, getsizeof=lambda names: len(names.files) + len(names.stamps))
@@ -32,7 +32,7 @@ _keeping = Lock()
 
 
 def matching_keys(folder: Folder, source: LocalFolder, program: str) -> Iterator[Sequence[bytes]]:
-    """Keys of files that may have a match, some at a time; those that rules leave out are among them."""
+    """Yield batches of keys of files that may have a match. Ignored files may be among them."""
     root, most = source.real_path, _FIRST
     chosen = _chosen(folder, source, root)
     while names := list(_some(chosen, most)):
@@ -56,17 +56,17 @@ def _matching(folder: Folder, program: str, root: bytes, names: Sequence[bytes])
 
 
 def printable(key: bytes) -> str:
-    """The path of a file on disk, as it is shown."""
+    """The displayed path of a file on disk."""
     return key.decode("utf-8", "backslashreplace")
 
 
 def _chosen(folder: Folder, source: LocalFolder, root: bytes) -> Iterator[bytes]:
     for key, size in _names(folder, source, root):
         path = printable(key)
-        # what rules leave out is not told of, even by its name
+        # do not reveal an ignored file, even if it is asked for by name
         if path == folder.place.path and source.leaves_out(key):
             continue
-        # one that was too large at the last look may have shrunk
+        # a file that was too large when it was cached may have shrunk
         if folder.place.takes(path) and (size <= folder.limit or _size(root, key) <= folder.limit):
             yield key
 
@@ -75,19 +75,19 @@ def _size(root: bytes, key: bytes) -> int:
     try:
         return os.lstat(b"/".join((root, key))).st_size
     except OSError:
-        # gone meanwhile, as reading it will tell
+        # deleted meanwhile; reading it will report that
         return 0
 
 
 def _names(folder: Folder, source: LocalFolder, root: bytes) -> Iterator[tuple[bytes, int]]:
-    """Keys and sizes of the folder's files, at the place or all: from the last look, where that still holds."""
+    """Keys and sizes of the files at the place, or of the whole folder from the cache while that is current."""
     with _keeping:
         kept = _kept.get(folder.index.id)
     if kept is not None and kept.folder == root and kept.is_current():
         yield from kept.files
         return
     names, path = Names(root), folder.place.path
-    # a backslash may stand for a byte that is no text: only the names themselves tell
+    # a backslash may stand for an undecodable byte, so the path cannot be turned into a key
     top = tuple(path.encode().split(b"/")) if path and "\\" not in path else ()
     for found in walk(source, rules_of(folder.index.settings), names, top):
         folder.check()
@@ -98,7 +98,7 @@ def _names(folder: Folder, source: LocalFolder, root: bytes) -> Iterator[tuple[b
 
 
 def _some(names: Iterator[bytes], most: int) -> Iterator[bytes]:
-    """The next names, as many as a command line takes."""
+    """The next names, as many as fit into a command line."""
     room = _MOST_BYTES
     for name in islice(names, most):
         yield name

@@ -1,8 +1,8 @@
-"""A pattern in RE2's language, and what of it finds candidates faster than line by line.
+"""Compiles a pattern in RE2 syntax, with variants that find candidates faster than line by line.
 
-RE2 and ripgrep's engine both take time linear in the text, and read nearly the same language. One expression decides,
-on single lines or, where matches may span lines, on the text; wider ones, which may match more and never less, go over
-whole texts: one for RE2, one for ripgrep.
+RE2 and ripgrep's engine both run in linear time and accept nearly the same syntax. The exact expression decides, on
+single lines, or on the text if matches may span lines. Two wider ones, for RE2 and for ripgrep, search whole texts;
+they may match more, but never less.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from api.search.grep.word_borders import Ends, ends
 from schemas.errors import Invalid
 from schemas.grep import MAX_SPAN, Grep
 
-#: Bytes that RE2 may take for one expression, compiled and at work.
+#: Maximum bytes of memory that RE2 uses for one expression, compiled and running.
 MAX_MEMORY = 8 << 20
-#: Steps of one uninterruptible search at its slowest: an expression's instructions times bytes.
+#: Maximum steps of one uninterruptible search in the worst case: an expression's instructions times bytes.
 MAX_STEPS = 200_000_000
-#: Bytes that any expression is given at a time; the next ones begin at their half.
+#: Minimum bytes that any expression searches at a time. The next window begins at half of this one.
 MIN_REACH = 2 * MAX_SPAN
 
-#: Characters of a pattern with its classes spelled out: RE2 would read more for seconds, and then refuse it.
+#: Maximum characters of a pattern with its classes spelled out. RE2 parses longer ones for seconds, then rejects them.
 MAX_SPELLED = 300_000
 
-#: The first bits of a byte that goes on with a character of UTF-8.
+#: The first bits of a UTF-8 continuation byte, and their mask.
 _GOES_ON, _FIRST_BITS = 0x80, 0xC0
 
 
 @dataclass(frozen=True, slots=True)
 class Finder:
-    """What decides. `here` and `behind` are for words: at a text's first byte, and behind a character of no word.
+    """The exact matcher. For words, `here` matches at the start of the text, and `behind` after a non-word character.
 
-    With `ended` what they match goes on to a character of no word, where the text does not end.
+    With `ended`, a match includes the non-word character that follows, unless the text ends there.
     """
 
     anywhere: Any
@@ -52,10 +52,10 @@ class Finder:
     ended: bool = False
 
     def first(self, text: bytes, start: int, end: int) -> tuple[int, int] | None:
-        """Where the first match from `start` on begins and ends; of a word nothing but words' ends is beside it.
+        """The start and end of the first match from `start` on. A word match has no word character beside it.
 
-        As ripgrep's half boundaries: what is around the match must be no word's character, whatever the match itself
-        begins and ends with. If a shorter match fails, a longer or later one may not.
+        Works as ripgrep's half boundaries: only the characters around a match count, whatever the match itself begins
+        and ends with. If a shorter match fails, a longer or later one may succeed.
         """
         if self.here is None:
             match = self.anywhere.search(text, start, end)
@@ -76,11 +76,11 @@ class Finder:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """What is looked for. `exact` decides; `text` finds lines that may match, over bytes of UTF-8.
+    """A compiled pattern. `exact` decides; `text` finds lines that may match, in UTF-8 bytes.
 
-    `ripgrep` are the arguments that make it find every file with such a line; None: it would read the pattern
-    differently. It only misses those that are not UTF-8, unless `is_ascii`: what matches has the same bytes in nearly
-    every encoding, or ripgrep takes any for it. At most `reach` bytes are searched at a time.
+    `ripgrep` holds the arguments with which rg finds every file with such a line; None if rg would read the pattern
+    differently. rg misses only files that are not UTF-8, and with `is_ascii` not even those: matches then have the same
+    bytes in nearly every encoding, or rg accepts any bytes for them. At most `reach` bytes are searched at a time.
     """
 
     exact: Finder
@@ -91,13 +91,13 @@ class Pattern:
     reach: int
 
     def is_cut(self, text: bytes) -> bool:
-        """Whether some line is longer than what of it is searched; where matches may span lines, the text is."""
+        """Whether some line, or the text if matches may span lines, is longer than `reach`."""
         long = len(text) > self.reach
         return long and (self.is_multiline or any(len(line) > self.reach for line in text.split(b"\n")))
 
 
 def compiled_pattern(asked: Grep) -> Pattern:
-    """The pattern of a request. Raises `Invalid` with the place of what is no pattern, or too large a one."""
+    """Compile the pattern of a request. Raises `Invalid`, naming the error, for an invalid or too large pattern."""
     if "\0" in asked.pattern or ("\n" in asked.pattern and not asked.multiline):
         raise Invalid(
             "`pattern` holds a line break or NUL, which no line does; look for one line's text, or send `multiline`."
@@ -105,7 +105,7 @@ def compiled_pattern(asked: Grep) -> Pattern:
     asked_for = Ends(asked.pattern if asked.regex else re2.escape(asked.pattern), front=False, back=False)
     source = asked_for.pattern
     if asked.regex:
-        # what is wrong is told of the pattern as it was sent
+        # compile the pattern as sent first, so that errors refer to it
         _expression(source, asked)
         refuse_operations(source)
         asked_for = ends(source)
@@ -117,7 +117,7 @@ def compiled_pattern(asked: Grep) -> Pattern:
     wide = across_lines(source) if asked.multiline else by_lines(source)
     text = _expression(wide, asked)
     exact = _finder(wide if asked.multiline else source, asked, asked_for)
-    # the library keeps the last ones for ever, and they may be large
+    # the library caches recent expressions forever, and they may be large
     re2.purge()
     is_ascii = asked.pattern.isascii() and not (asked.regex and matches_more(asked.pattern))
     reach = max(MIN_REACH, MAX_STEPS // max(1, text.programsize, exact.size))
@@ -125,7 +125,7 @@ def compiled_pattern(asked: Grep) -> Pattern:
 
 
 def next_character(text: bytes, place: int) -> int:
-    """Where the character behind the one at `place` begins."""
+    """The start of the character after the one at `place`."""
     place += 1
     while place < len(text) and text[place] & _FIRST_BITS == _GOES_ON:
         place += 1
@@ -133,14 +133,14 @@ def next_character(text: bytes, place: int) -> int:
 
 
 def _character(text: bytes, place: int) -> int:
-    """Where the character begins that the byte at `place` is of."""
+    """The start of the character that contains the byte at `place`."""
     while place and text[place] & _FIRST_BITS == _GOES_ON:
         place -= 1
     return place
 
 
 def _without_last(text: bytes, end: int) -> int:
-    """Without the character that showed where a word ends; at the text's end there may be none, and none is taken."""
+    """The end of a match without the character after the word; at the end of the text there is none to remove."""
     return end if end == len(text) else _character(text, end - 1)
 
 
@@ -167,7 +167,7 @@ def _expression(source: str, asked: Grep) -> Any:
     options.max_mem = MAX_MEMORY
     options.log_errors = False
     options.never_nl = not asked.multiline
-    # nobody asks what a group holds, and each would cost every search
+    # groups are never read, and capturing them would slow down every search
     options.never_capture = True
     options.case_sensitive = asked.case_sensitive
     try:

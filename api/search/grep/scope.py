@@ -1,4 +1,4 @@
-"""What one grep works with: an index, which of its files, and until when."""
+"""The scope of one grep: an index, a selection of its files, and a time limit."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from worker.state.index.tools import Index
 
 
 class TimeOver(Exception):
-    """The time is over, or nobody waits any more."""
+    """The time is over, or the caller has disconnected."""
 
 
 class Place:
-    """Which files are looked through: at or below a path, by a glob, or all but those of `!` and a glob, and by type.
+    """Selects the files to search: at or below a path, by a glob or all but `!glob`, and by type.
 
-    Raises `Invalid` for what is no such thing.
+    Raises `Invalid` for an invalid path, glob or type.
     """
 
     def __init__(self, path: str | None, glob: str | None, types: Sequence[str] | None = None) -> None:
         self.path = _relative(path) if path is not None else None
-        #: how many files lay at the path
+        #: Number of files found at the path.
         self.files = 0
         self._is_but = glob is not None and glob.startswith("!")
         self._spec = compiled_glob("glob", glob.removeprefix("!")) if glob is not None else None
         self._types = Types(types) if types is not None else None
 
     def takes(self, path: str, type_: str | None = None) -> bool:
-        """Whether a file belongs to it, of the type that its source calls it; it is counted if it lies at the path."""
+        """Whether to search a file, whose source may give it a type. Counts it in `files` if it lies at the path."""
         if self.path is not None and path != self.path and not path.startswith(self.path + "/"):
             return False
         self.files += 1
@@ -49,9 +49,9 @@ class Place:
 
 @dataclass(frozen=True)
 class Folder:
-    """An index, and what looks through it. `check` raises when the time is over.
+    """The state of one grep over an index. `check` raises `TimeOver`.
 
-    `unread` are files without a text, `cut` those of which not all could be looked through.
+    `unread` lists files without text, `cut` files that could not be searched completely.
     """
 
     resources: Resources
@@ -65,12 +65,12 @@ class Folder:
 
     @property
     def limit(self) -> int:
-        """Bytes of the largest file that is read."""
+        """Maximum bytes of a file that is read."""
         return self.index.settings.max_file_bytes
 
 
 def opened(resources: Resources, index: Index, asked: Grep, left: Event | None) -> Folder:
-    """What a request is about, for GREP_SECONDS or until `left` is set. Raises `Invalid`."""
+    """Prepare a grep that ends after GREP_SECONDS, or once `left` is set. Raises `Invalid`."""
     over = time.monotonic() + resources.settings.grep_seconds
 
     def check() -> None:
@@ -82,7 +82,7 @@ def opened(resources: Resources, index: Index, asked: Grep, left: Event | None) 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A file's text in UTF-8, and the bytes of it that the tool is narrowed to, if it is: nothing else is shown."""
+    """A file's text in UTF-8. If the tool is narrowed to a part, only the bytes in `narrowed` are shown."""
 
     file_id: UUID
     file_node_id: str
@@ -92,16 +92,16 @@ class Text:
     narrowed: range | None = None
 
     def lines(self, pattern: Pattern, check: Callable[[], None]) -> Iterator[Line]:
-        """The lines that match, in order; `check` may raise to end it."""
+        """The matching lines, in order. `check` may raise to end the search."""
         found = matching_lines(self.data, pattern, check)
         span = self.narrowed
         return found if span is None else (one for one in found if one.start < span.stop and one.stop > span.start)
 
 
 def narrowed(text: str, start: int, end: int) -> tuple[bytes, range]:
-    """A document without what is not between two of its characters, and where in it that stands.
+    """Reduce a document to its characters from `start` to `end`. Returns its UTF-8 bytes, and their range in them.
 
-    What comes before is blank, so that lines and columns stay what they are, and what shares a line is not told.
+    Text before is blanked, not removed: lines and columns stay the same, and text on the same line is not revealed.
     """
     before = "\n".join(" " * len(line) for line in text[:start].split("\n")).encode()
     data = before + text[start:end].encode()
@@ -109,7 +109,7 @@ def narrowed(text: str, start: int, end: int) -> tuple[bytes, range]:
 
 
 def _relative(path: str) -> str | None:
-    """A path below the folder without detours; None for the folder itself."""
+    """Normalize a path relative to the folder; None for the folder itself. Raises `Invalid`."""
     parts = [part for part in path.split("/") if part not in {"", "."}]
     if path.startswith("/") or ".." in parts or "\0" in path:
         raise Invalid("`path` leads out of the tool's folder; give it relative to the folder, as file_path has it.")

@@ -1,4 +1,4 @@
-"""Where the texts to look through come from: Postgres, the disk by way of rg, else the source."""
+"""Gets the texts to search: from Postgres, from disk by rg, or from the source."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from worker.state.index.files import file_id
 from worker.state.search import file_texts
 from worker.state.search.file_texts import Known, Stored
 
-#: Seconds between two looks at whether anybody still waits.
+#: Seconds between two calls of `check`.
 _PATIENCE = 0.1
 
-#: Each of them keeps a connection while its texts are looked through: most of the pool is for others.
+#: A slot holds a connection while its texts are searched; most of the pool is left to others.
 _slots = BoundedSemaphore(8)
 
 
 def all_texts(folder: Folder) -> Iterator[Text]:
-    """Every text that may have a match: what is indexed from Postgres, the rest as it is found.
+    """Yield every text that may have a match: indexed ones from Postgres, the rest from the source.
 
-    A local folder's own texts come fresh from the disk where rg is installed. If the source is away, only what is
-    indexed is looked through, and a note says so.
+    If rg is installed, plain texts of a local folder are read from disk instead. If the source is unavailable, only
+    indexed texts are searched, and a note says so.
     """
     source = folder.resources.source_of(folder.index)
     try:
@@ -57,7 +57,7 @@ def all_texts(folder: Folder) -> Iterator[Text]:
 def _stored(
     folder: Folder, but_types: Sequence[str] | None = None, leaves_out: Callable[[bytes], bool] | None = None
 ) -> Iterator[Text]:
-    """Live texts, but for files of those types, and those that newer rules leave out."""
+    """Indexed texts, except of files of `but_types` and of files that newer rules ignore."""
 
     def is_wanted(file: Stored) -> bool:
         return folder.place.takes(file.path, file.type if has_words else None) and not (
@@ -65,7 +65,7 @@ def _stored(
         )
 
     pool, below = folder.resources.pool, folder.place.path
-    # of other sources' files the content may have told another type than the name
+    # for other sources, the stored type may come from the content instead of the name
     has_words = folder.index.source["kind"] == "nodes"
     with _slot(folder.check):
         for file, pieces in file_texts.stored(
@@ -78,7 +78,7 @@ def _stored(
 
 @contextmanager
 def _slot(check: Callable[[], None]) -> Iterator[None]:
-    """One of the connections for this, as soon as there is one; `check` may raise to end the wait."""
+    """Wait for a slot and hold it. `check` may raise to end the wait."""
     while not _slots.acquire(timeout=_PATIENCE):
         check()
     try:
@@ -88,7 +88,7 @@ def _slot(check: Callable[[], None]) -> Iterator[None]:
 
 
 def _shown(folder: Folder, pieces: Sequence[dict[str, Any]]) -> tuple[bytes, range | None]:
-    """A file's text, of a narrowed tool what is indexed of it."""
+    """A file's text; for a narrowed tool, only its indexed part."""
     text = joined(pieces)
     if not folder.index.source.get("json_pointer"):
         return text.encode(), None
@@ -96,7 +96,7 @@ def _shown(folder: Folder, pieces: Sequence[dict[str, Any]]) -> tuple[bytes, ran
 
 
 def _on_disk(folder: Folder, source: LocalFolder, program: str) -> Iterator[Text]:
-    """The files of a local folder in which rg finds something, as they are now."""
+    """The present texts of a local folder's files in which rg finds a match."""
     for keys in matching_keys(folder, source, program):
         kept = [key for key in keys if not source.leaves_out(key)]
         known = file_texts.known(folder.resources.pool, [file_id(folder.index.id, key) for key in kept])
@@ -109,7 +109,7 @@ def _on_disk(folder: Folder, source: LocalFolder, program: str) -> Iterator[Text
 
 
 def _unindexed(folder: Folder, source: Source) -> Iterator[Text]:
-    """What there is and Postgres has no text of; a note counts the files that it has an earlier text of."""
+    """Texts of files without text in Postgres. A note counts the files whose stored text is outdated."""
     outdated = 0
     for entry, row in _listed(folder, source):
         if row is not None and row.has_text:
@@ -122,14 +122,14 @@ def _unindexed(folder: Folder, source: Source) -> Iterator[Text]:
 
 
 def _is_outdated(entry: Entry, row: Known) -> bool:
-    """Whether the text that is stored is not the file's; not known of one whose stamp was too young."""
+    """Whether the stored text is older than the file. False if its stamp was too recent to tell."""
     return row.is_behind or row.stamp not in {"", entry.stamp}
 
 
 def _listed(folder: Folder, source: Source) -> Iterator[tuple[Entry, Known | None]]:
-    """The files at the place, and what is known of them; of a bucket that was listed, those that are not done."""
+    """The files at the place, with their rows. For a bucket that was already listed, only the unfinished ones."""
     pool, index = folder.resources.pool, folder.index
-    # a bucket is slow to list
+    # listing a bucket is slow
     if index.source["kind"] == "s3" and file_texts.is_listed(pool, index.id):
         detail = (
             "A bucket is not listed for a grep: what came or changed in it since it was is left out until a reindex."
@@ -147,7 +147,7 @@ def _listed(folder: Folder, source: Source) -> Iterator[tuple[Entry, Known | Non
 
 
 def _read(folder: Folder, source: Source, entry: Entry, row: Known | None) -> Iterable[Text]:
-    """One file's text; nothing where it has none, or was skipped as it is."""
+    """One file's text; nothing if it has none, or if its present content was skipped."""
     folder.check()
     id_ = file_id(folder.index.id, entry.key)
     try:
@@ -158,7 +158,7 @@ def _read(folder: Folder, source: Source, entry: Entry, row: Known | None) -> It
         return ()
     data = decoded(content.data)
     if data is None and row is not None and row.has_text:
-        # in an encoding that parsers know
+        # its encoding is known to parsers only: use the indexed text
         data = joined(chunks.text(folder.resources.pool, id_)).encode()
     pointer = folder.index.source.get("json_pointer")
     found = _at_pointer(data, pointer) if data is not None and pointer else (data, None)
@@ -169,7 +169,7 @@ def _read(folder: Folder, source: Source, entry: Entry, row: Known | None) -> It
 
 
 def _at_pointer(data: bytes, pointer: str) -> tuple[bytes, range] | None:
-    """A document without what the tool does not show of it; None where nothing is at the pointer, or it is no JSON."""
+    """The part of a document at a JSON pointer; None if nothing is there, or it is not JSON."""
     try:
         text = data.decode()
         return narrowed(text, *span(text, pointer))
@@ -178,7 +178,7 @@ def _at_pointer(data: bytes, pointer: str) -> tuple[bytes, range] | None:
 
 
 def decoded(data: bytes) -> bytes | None:
-    """Text as UTF-8 without its byte order mark; None for what is neither UTF-8 nor marked UTF-16, or has a NUL."""
+    """Text as UTF-8 without its BOM; None if it has a NUL, or is neither UTF-8 nor UTF-16 with a BOM."""
     wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
         text = data.decode("utf-16" if wide else "utf-8")

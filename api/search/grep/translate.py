@@ -1,8 +1,8 @@
-"""Patterns told in three ways: as RE2 reads them, wider for whole texts, and wider still for ripgrep.
+"""Translates patterns in three ways: exact for RE2, wider for whole texts, and wider still for ripgrep.
 
-As ripgrep has it, the classes w, d and s stand for characters of all of Unicode, which RE2 only does for what is
-spelled out; that of words is UTS 18's, annex C. ripgrep only names candidates: there whatever is not ASCII counts as
-any of them, in whatever encoding, and no version of Unicode matters.
+As in ripgrep, the classes w, d and s cover all of Unicode; for RE2 they must be spelled out. Word characters are those
+of UTS 18, annex C. ripgrep only finds candidates, so any non-ASCII character, in any encoding, counts as all of these
+classes there. That makes the translation independent of the Unicode version.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _SET_PART = re.compile(r"\\.|\[:\^?\w+:\]|.", re.DOTALL)
-#: Two of them in a row are no plain text in a set of ripgrep's.
+#: Two of the same in a row are an operator in a ripgrep set.
 _OPERATORS = "&-~"
-#: Other braces are plain text in RE2, and errors in ripgrep.
+#: A repetition. Other braces are literal in RE2, but errors in ripgrep.
 _BRACES = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}")
 _BRACED = {r"\p", r"\P", r"\x"}
-#: Escapes that stand for characters with the same bytes in nearly every encoding, are told to ripgrep in all of them,
-#: or stand for none.
+#: Escapes for characters with the same bytes in nearly every encoding, for classes that ripgrep gets for all
+#: encodings, or for no character.
 _ASCII_ESCAPE = re.compile(r"\\(?:[abdDfnrsStvwWzAB]|[^0-9A-Za-z])")
 
-#: Both ends are classes of their own, so that a hyphen beside them begins no range.
+#: Begins and ends with a class, so that a hyphen beside it does not form a range.
 _WORD = (
     r"\p{L}\p{M}\p{Nd}\p{Nl}\x{24B6}-\x{24E9}\x{1F130}-\x{1F149}\x{1F150}-\x{1F169}\x{1F170}-\x{1F189}"
     r"\x{200C}\x{200D}\p{Pc}"
@@ -46,11 +46,11 @@ _UNICODE = {
 }
 NO_WORD = _UNICODE[r"\W"]
 
-#: A line's end is where the text's is; what stands before a line break is no part of it.
+#: The end of a line. A carriage return before the line break is not part of the line.
 _LINE_END = r"(?:\r?$)"
 _ACROSS = {"$": _LINE_END}
 _WIDE = _ACROSS | {r"\A": "^", r"\z": _LINE_END}
-#: A character that is not ASCII, in nearly every encoding.
+#: A non-ASCII character in nearly any encoding.
 _OTHER = r"(?-u:[\x80-\xFF][^\n]{0,3})"
 _ASCII = {
     r"\d": "[0-9]",
@@ -60,7 +60,7 @@ _ASCII = {
     r"\s": r"[\t-\r ]",
     r"\S": r"[\x00-\x7F--[\t-\r ]]",
 }
-#: ASCII only in RE2, all of Unicode in ripgrep; the last two mean the ends of a word there.
+#: Classes and borders are ASCII only in RE2, but Unicode in ripgrep, where `\<` and `\>` are the ends of a word.
 _RIPGREP = {escape: f"(?:{set_}|{_OTHER})" for escape, set_ in _ASCII.items()} | {
     r"\b": r"(?-u:\b)",
     r"\B": r"(?-u:\B)",
@@ -73,7 +73,7 @@ _NO_ASCII_WORD = r"(?-u:[^0-9A-Za-z_])"
 
 
 def refuse_operations(pattern: str) -> None:
-    """Raises `Invalid` for sets that others read as operations on sets, and RE2 as some characters more."""
+    """Raise `Invalid` for sets that other engines read as set operations, but RE2 as literal characters."""
     for token in _TOKEN.finditer(unquoted(pattern)):
         parts = set_parts(token[0]) if token["set"] else []
         twice = next((one * 2 for one, other in pairwise(parts) if one == other and one in _OPERATORS), None)
@@ -87,24 +87,24 @@ def refuse_operations(pattern: str) -> None:
 
 
 def for_re2(pattern: str) -> str:
-    """The pattern with the classes of Unicode spelled out."""
+    """The pattern with Unicode classes spelled out."""
     return "".join(
         _set_for_re2(one[0]) if one["set"] else _UNICODE.get(one[0], one[0]) for one in tokens(unquoted(pattern))
     )
 
 
 def by_lines(pattern: str) -> str:
-    """The pattern for whole texts, whose ends of a text are those of each line in it."""
+    """The pattern for whole texts: anchors of the text match at each line."""
     return _translated(pattern, _WIDE)
 
 
 def across_lines(pattern: str) -> str:
-    """The pattern for whole texts, where a line may end in a carriage return."""
+    """The pattern for whole texts, in which lines may end with a carriage return."""
     return f"(?m:{''.join(_ACROSS.get(one[0], one[0]) for one in tokens(unquoted(pattern)))})"
 
 
 def for_ripgrep(pattern: str, *, word: bool, multiline: bool) -> str | None:
-    """The pattern in ripgrep's language, for more lines and never less; None where that cannot be said."""
+    """The pattern in ripgrep's syntax, matching at least the same lines; None if it cannot be expressed."""
     found = tokens(unquoted(pattern))
     if any(one[0] == r"\C" for one in found):
         return None
@@ -116,12 +116,12 @@ def for_ripgrep(pattern: str, *, word: bool, multiline: bool) -> str | None:
         before = one[0]
     translated = "".join(parts)
     wide = across_lines(translated) if multiline else by_lines(translated)
-    # around a match in an encoding that is not UTF-8 only ASCII is known
+    # around a match in a non-UTF-8 encoding, only ASCII is known
     return rf"(?:\A|{_NO_ASCII_WORD}|(?m:^)){wide}(?:\z|{_NO_ASCII_WORD}|(?m:$))" if word else wide
 
 
 def matches_more(pattern: str) -> bool:
-    """Whether a pattern in ASCII may match other characters, in a way that ripgrep would not find in all encodings."""
+    """Whether an ASCII pattern may match non-ASCII characters that ripgrep would not find in all encodings."""
     return any(
         one[0] == "." or one[0].startswith("[^") or any(map(_stands_for_more, _SET_PART.findall(one[0])))
         for one in tokens(unquoted(pattern))
@@ -129,12 +129,12 @@ def matches_more(pattern: str) -> bool:
 
 
 def tokens(pattern: str) -> list[re.Match[str]]:
-    """The parts of a pattern: escapes and sets are one each, all else is character by character."""
+    """The tokens of a pattern: escapes, sets, and otherwise single characters."""
     return list(_TOKEN.finditer(pattern))
 
 
 def unquoted(pattern: str) -> str:
-    """The pattern without quotations, behind which nothing could be added."""
+    """The pattern with quotations replaced by escapes. An unclosed quotation would swallow what is appended."""
     parts = (re.escape(f[0][2:].removesuffix(r"\E")) if f["quoted"] else f[0] for f in _TOKEN.finditer(pattern))
     return "".join(parts)
 
@@ -165,7 +165,7 @@ def _opening(token: str) -> str:
 
 
 def set_parts(token: str) -> list[str]:
-    """The parts of a set between its brackets; escapes and named classes are one each."""
+    """The tokens between a set's brackets: escapes, named classes, and otherwise single characters."""
     return _SET_PART.findall(token[len(_opening(token)) : -1])
 
 
@@ -181,7 +181,7 @@ def _part_for_re2(part: str) -> str:
 
 @cache
 def _others(escape: str) -> str:
-    """The ranges of what is in a class that is the rest of another: RE2 takes no such class into a set."""
+    """The ranges of a complement class, spelled out because RE2 does not allow it inside a set."""
     everything = "".join(map(chr, (*range(0xD800), *range(0xE000, 0x110000)))).encode()
     runs = (run.decode() for run in re2.findall(f"{_UNICODE[escape]}+".encode(), everything))
     ranges = "".join(rf"\x{{{ord(run[0]):X}}}-\x{{{ord(run[-1]):X}}}" for run in runs)

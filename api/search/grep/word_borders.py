@@ -1,7 +1,7 @@
-r"""Borders of words at the ends of a pattern, which know all letters there: those of RE2 know ASCII only.
+r"""Makes `\b` at the ends of a pattern work for all letters; RE2's own knows ASCII only.
 
-`\b` in front of what surely begins with a word's character holds where no word's character is before it, which can be
-told without looking into the pattern. Elsewhere it stays as it is.
+If what follows a leading `\b` surely begins with a word character, the border holds where no word character comes
+before the match. That can be checked outside the pattern, and likewise at its end. Any other `\b` is left as it is.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import re2
 
 from api.search.grep.translate import NO_WORD, set_parts, tokens, unquoted
 
-#: Ranges of more characters, and groups within more others, are not looked through.
+#: Longer ranges and deeper nested groups are not analyzed.
 _MAX_RANGE, _MAX_DEPTH = 1_000, 50
 _FLAGS = re.compile(r"(?:\(\?[imsU]+\))*")
 _OPENING = re.compile(r"\((?:\?(?:P?<\w+>|[imsU]*:))?")
 _REPEATED = re.compile(r"(?:(?P<optional>[*?]|\{0)|\+|\{[1-9])(?:[0-9,]*\})?\??")
-#: Escapes that are one token each; what follows others may belong to them.
+#: Complete escapes; other escapes may include what follows.
 _ESCAPES = re.compile(r"\\(?:[aAbBdDfnrsStvwWz]|[^0-9A-Za-z])", re.DOTALL)
-#: Those with what belongs to them: a class of characters by its name, and one character by its number.
+#: Escapes with arguments: a character class by name, and a character by number.
 _LONG_ESCAPE = re.compile(
     r"\\(?:[pP](?:\{(?P<name>\^?\w+)\}|(?P<letter>[A-Z]))|x(?:\{(?P<code>[0-9A-Fa-f]+)\}|(?P<byte>[0-9A-Fa-f]{2})))"
 )
@@ -32,7 +32,7 @@ _BORDER = r"\b"
 
 
 class Ends(NamedTuple):
-    """A pattern, and which of its ends no word's character may be beside."""
+    """A pattern, and at which of its ends no word character may be adjacent."""
 
     pattern: str
     front: bool
@@ -40,7 +40,7 @@ class Ends(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """What stands from `start` to `end` in a pattern; whether it surely begins and ends with a word's character."""
+    """A part of a pattern from `start` to `end`, and whether it surely begins and ends with a word character."""
 
     start: int
     end: int
@@ -49,11 +49,11 @@ class _Part(NamedTuple):
 
 
 class _OtherError(Exception):
-    """Something in the pattern that is not looked into."""
+    """The pattern has something that is not analyzed."""
 
 
 def ends(pattern: str) -> Ends:
-    r"""The pattern without the `\b` at its ends, of all alternatives, which is told by what stands beside."""
+    r"""Remove `\b` from the ends of a pattern if all alternatives have it; `Ends` says where it was."""
     plain = unquoted(pattern)
     try:
         branches = _Reader(plain).branches()
@@ -74,7 +74,7 @@ def _has_border(plain: str, branch: Sequence[_Part], side: int) -> bool:
 
 
 class _Reader:
-    """Takes a pattern apart, as far as its ends tell."""
+    """Parses a pattern as far as its ends require."""
 
     def __init__(self, plain: str) -> None:
         flags = _FLAGS.match(plain)
@@ -84,7 +84,7 @@ class _Reader:
         self._tokens = {found.start(): found[0] for found in tokens(plain)}
 
     def branches(self) -> list[list[_Part]]:
-        """The alternatives up to the end, or to the bracket that closes them. Raises `_OtherError`."""
+        """The alternatives up to the end or the closing parenthesis. Raises `_OtherError`."""
         found: list[list[_Part]] = [[]]
         while (part := self._token()) not in {"", ")"}:
             if part == "|":
@@ -135,7 +135,7 @@ class _Reader:
 def _is_escape_of_words(escape: re.Match[str]) -> bool:
     code = escape["code"] or escape["byte"]
     if code:
-        # half a surrogate pair is no character
+        # half of a surrogate pair is not a character
         return _is_of_words(chr(int(code, 16)).encode(errors="ignore").decode())
     return escape[0][1] == "p" and (escape["name"] or escape["letter"]) in _CLASSES_OF_WORDS
 
@@ -148,7 +148,7 @@ def _is_set_of_words(part: str) -> bool:
 
 
 def _members(parts: Sequence[str]) -> Iterator[str]:
-    """What a set is of, each range as its characters; one that is not looked through as a hyphen."""
+    """The members of a set, with ranges expanded. A range that is not analyzed yields a hyphen."""
     place = 0
     while place < len(parts):
         first, hyphen, last = (*parts[place : place + 3], "", "")[:3]
