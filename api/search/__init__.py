@@ -1,1 +1,1 @@
-"""Answers to queries: one tool, several tools, and patterns."""
+"""Search in one tool or several, and grep."""

@@ -1,1 +1,1 @@
-"""The order of hits: fusion, boosts, and models that rerank."""
+"""Ranks hits: fusion, boosts and reranking models."""

@@ -1,7 +1,7 @@
-"""What is known of files and symbols, added to what the legs found.
+"""Adjusts the legs' scores by features of files and symbols.
 
-Each feature is 0 to 1 and has a weight; penalties have negative ones. The weights were measured with
-`make bench-search` and are settings (`RANKING_WEIGHTS`). `RANKING=simple` is the baseline they are compared with.
+Each feature is 0 to 1 and has a weight; penalties have negative weights. The weights are settings (`RANKING_WEIGHTS`),
+measured with `make bench-search`. `RANKING=simple` is the baseline for comparison.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from worker.tokens.keywords import code_words
 T = TypeVar("T")
 Row = Mapping[str, Any]
 
-#: Words of questions that say nothing of where the answer stands.
+#: Words of questions that do not help to locate the answer.
 _STOP_WORDS = frozenset(
     """
     a an and are as at be by can do does for from has have how if in into is it its not of on or so than that the their
     then there this to was we what when where which who why will with you
-    """.split()  # noqa: SIM905 - a list of words reads better as one
+    """.split()  # noqa: SIM905 - a list of words reads better as one string
 )
 _QUOTED = re.compile(r'"([^"\n]{2,200})"|“([^”\n]{2,200})”')
 _TEST = re.compile(r"(^|/)(tests?|testing|spec|specs|__tests__)/|(^|/)(test_|conftest)|[._-](test|tests|spec)\.\w+$")
@@ -33,30 +33,30 @@ _VENDORED = re.compile(r"(^|/)(vendor|vendored|_vendor|third_party|thirdparty|no
 _GENERATED = re.compile(
     r"\.(lock|min\.\w+|map|svg|snap)$|(^|/)(dist|build|generated|__generated__)/|_pb2\.py$|\.pb\.go$"
 )
-#: Words by which a query asks for what otherwise weighs against a chunk.
+#: Words with which a query asks for what is otherwise penalized.
 _ASKS_FOR = {
     "test": {"test", "tests", "testing", "tested", "fixture", "spec"},
     "vendored": {"vendor", "vendored", "vendoring", "bundled"},
     "generated": {"generated", "minified", "lockfile", "snapshot"},
 }
-#: Paths and names that a process remembers the terms of.
+#: Maximum paths and names whose terms a process caches.
 REMEMBERED = 1 << 14
-#: Characters beyond which a chunk is over-long: most of what it says is about something else.
+#: Characters above which a chunk counts as long: most of it is about something else.
 LONG = 6_000
-#: Words in a row that are looked for verbatim, how many such runs, and the words of a query that they are taken from.
+#: Words of a run that is searched for verbatim; maximum runs; leading words of a query from which runs are taken.
 RUN, MOST_RUNS, MOST_WORDS = 4, 4, 64
-#: Words that may be said of a name which is asked for; the more there are, the less the name is what is asked.
+#: Other words beside a name up to which it counts fully. With more, the query is less about the name.
 SAID_WITH = 4
-#: The share of words from which on two chunks are repetitions.
+#: Minimum share of common words for two chunks to be near-duplicates.
 ALIKE = 0.9
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a search asks for: words, names with the chunks that define them, phrases, and where the caller works.
+    """What a search asks for: words, names with the chunks that define them, phrases, and the caller's context.
 
-    `asked` is how far the names are what is asked for, 0 to 1: of several names, or in a long sentence, most are said
-    in passing. `marks` of a file by its path are not held against it, as the query asks for just that.
+    `asked`, 0 to 1, is how much the query is about its names: of several names, or in a long sentence, most are only
+    mentioned. `marks` are kinds of files that are not penalized, because the query asks for them.
     """
 
     terms: frozenset[str]
@@ -70,7 +70,7 @@ class Wanted:
 
 
 def wanted(texts: Sequence[str], defining: Collection[str], context: Context) -> Wanted:
-    """Read what all queries of a search ask for."""
+    """Analyze what all queries of a search ask for."""
     joined = "\n".join(texts)
     names = [asked_names(text) for text in texts]
     asked = terms(joined)
@@ -87,30 +87,30 @@ def wanted(texts: Sequence[str], defining: Collection[str], context: Context) ->
 
 
 def _asked(text: str, names: Sequence[str]) -> float:
-    """How far a query's names are what it asks for."""
+    """How much a query is about its names, 0 to 1."""
     others = terms(text) - terms(" ".join(names))
     return min(1.0, SAID_WITH / max(1, len(others))) / len(names)
 
 
 def terms(text: str) -> frozenset[str]:
-    """Words and parts of identifiers, lower-case, without stop words."""
+    """Words and parts of identifiers, in lower case, without stop words."""
     return frozenset(code_words(text).split()) - _STOP_WORDS
 
 
 def phrases(text: str) -> tuple[str, ...]:
-    """What stands in double quotes, lower-case."""
+    """The texts in double quotes, in lower case."""
     return tuple((plain or curly).lower() for plain, curly in _QUOTED.findall(text))
 
 
 def runs(text: str) -> list[str]:
-    """Words in a row, lower-case, `RUN` at a time, `MOST_RUNS` times at most: the chunk that printed them has them."""
+    """At most `MOST_RUNS` runs of `RUN` lower-case words in a row. The code that printed a message contains them."""
     words = text.lower().split(maxsplit=MOST_WORDS)[:MOST_WORDS]
     found = [" ".join(words[at : at + RUN]) for at in range(len(words) - RUN + 1)]
     return found[:: len(found) // MOST_RUNS + 1]
 
 
 def features(wanted: Wanted, row: Row) -> dict[str, float]:
-    """What speaks for a chunk and, under names that have negative weights, against it; zeros are left out."""
+    """The nonzero features of a chunk, 0 to 1 by name. Penalties are those with negative weights."""
     path, text = row["file_path"], row["chunk_text"]
     found = {mark: 1.0 for mark in _marks(path) if mark not in wanted.marks}
     if row["chunk_id"] in wanted.defining:
@@ -122,7 +122,7 @@ def features(wanted: Wanted, row: Row) -> dict[str, float]:
     found["path"] = _share(wanted.terms, _path_terms(path))
     if wanted.phrases:
         found["phrase"] = _phrases(wanted.phrases, text)
-    # what a test quotes is elsewhere
+    # tests only quote text that stands elsewhere
     if wanted.runs and "test" not in found:
         found["verbatim"] = _phrases(wanted.runs, text)
     if wanted.context.path is not None:
@@ -135,18 +135,18 @@ def features(wanted: Wanted, row: Row) -> dict[str, float]:
 
 
 def most(weights: Mapping[str, float]) -> float:
-    """The best score with all that can speak for a chunk."""
+    """The highest possible score: 1 plus all positive weights."""
     return 1 + sum(weight for weight in weights.values() if weight > 0)
 
 
 def boosted(score: float, added: Mapping[str, float], most: float) -> float:
-    """A score with the weighted features, at most 1 of the `most` there can be; penalties may take it below 0."""
+    """Add weighted features to a score and divide by `most`: at most 1, but penalties may take it below 0."""
     return (score + sum(added.values())) / most
 
 
 def thinned(ranked: Sequence[T], text: Callable[[T], str], *, first: int) -> tuple[list[T], list[T]]:
-    """Those to keep, and those of the `first` that nearly repeat a better one."""
-    # by length: what differs much in that is no repetition
+    """Split into those to keep, and those of the `first` that nearly duplicate a better one."""
+    # with their lengths: texts of very different length are no duplicates
     seen: list[tuple[int, frozenset[str]]] = []
     kept: list[T] = []
     repeated: list[T] = []
@@ -163,7 +163,7 @@ def thinned(ranked: Sequence[T], text: Callable[[T], str], *, first: int) -> tup
 
 
 def _symbol(wanted: Wanted, symbol: str) -> float:
-    """1 for a name that was asked for, else how far the symbol's parts and the query's words are the same."""
+    """1 for a name that the query asks for, else the overlap of the symbol's parts and the query's words."""
     if symbol.lower() in wanted.names:
         return 1.0
     parts = _symbol_parts(symbol)
@@ -183,7 +183,7 @@ def _name_terms(name: str) -> frozenset[str]:
 
 @lru_cache(maxsize=REMEMBERED)
 def _marks(path: str) -> tuple[str, ...]:
-    """What a file is by its path, of what weighs against it."""
+    """The penalized kinds of file that a path shows."""
     patterns = {"test": _TEST, "vendored": _VENDORED, "generated": _GENERATED}
     return tuple(name for name, pattern in patterns.items() if pattern.search(path))
 
@@ -195,7 +195,7 @@ def _path_terms(path: str) -> frozenset[str]:
 
 
 def _share(asked: frozenset[str], held: frozenset[str]) -> float:
-    """The share of the asked words that are among the held ones."""
+    """The share of the `asked` words that are in `held`."""
     return len(asked & held) / len(asked) if asked else 0.0
 
 
@@ -205,7 +205,7 @@ def _phrases(asked: Sequence[str], text: str) -> float:
 
 
 def _near(context: str, path: str) -> float:
-    """1 for the caller's own file or folder, less for each step away from it."""
+    """1 for the caller's own file or folder, less for each level away from it."""
     here, there = PurePosixPath(context.strip("/")).parts, PurePosixPath(path).parts
     shared = next((n for n, (a, b) in enumerate(zip(here, there, strict=False)) if a != b), min(len(here), len(there)))
     return shared / max(len(here), 1)
@@ -218,6 +218,6 @@ def _near_symbol(context: str, row: Row) -> float:
 
 
 def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
-    """Whether nine tenths of the words of both together are in both (Jaccard's index)."""
+    """Whether nine tenths of the words of either text are in both (Jaccard index)."""
     shared = len(one & other)
     return shared >= ALIKE * (len(one) + len(other) - shared)

@@ -1,4 +1,4 @@
-"""The names that a query asks the definition of: `class Foo`, "where is foo defined?", `Foo::bar`, `parse_header`."""
+"""Finds names whose definition a query asks for: `class Foo`, "where is foo defined?", `Foo::bar`, `parse_header`."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-#: Names of one query, at most.
+#: Maximum names of one query.
 _MAX_NAMES = 16
-#: Characters of a query that are read: what is asked for by name stands at the beginning.
+#: Characters of a query that are read. Names that it asks for stand at the beginning.
 _MAX_READ = 500
 
-#: Words of no language but programs': whatever follows is a name.
+#: Words that only occur in code: whatever follows is a name.
 _CODE = _words("def defp defmodule fn func impl typedef")
-#: Words of programs and of English: what follows is a name if it looks like one, or if nothing else is asked.
+#: Words of both code and English: what follows is a name if it looks like one, or if it is the only other word.
 _KINDS = _CODE | _words(
     "class function method type module interface struct enum trait namespace macro const var let val fun sub proc mod "
     "constant variable property record protocol object package mixin component decorator constructor field"
 )
-#: What may stand around a definition's name and kind where nothing else is asked.
+#: Words that may surround a definition's name and kind if the query asks for nothing else.
 _AROUND = _KINDS | _words(
     "public private protected internal static abstract final sealed partial async export default pub unsafe extern "
     "inline constexpr virtual override readonly mut find show go to the a an definition declaration of"
@@ -33,25 +33,25 @@ _STOP = _words(
     "a an and are as at be by can do does each every for from how if in into is it its not of on or "
     "that the then this to was were what when where which who whose why will with"
 )
-#: What names nothing, unless it is said to.
+#: Words that are no names unless the query marks them as such.
 _COMMON = _KINDS | _STOP
-#: Endings of files and hosts: a dotted word with one of them is no definition.
+#: Endings of files and hosts. A dotted word with one of them is not a definition.
 _ENDINGS = _words(
     "bash c cc cfg com conf cpp cs css csv doc docx env go h hpp html ini ipynb io java js json jsonl jsx kt lock log "
     "md net org pdf php png pptx proto py pyi rb rs rst sh sql svg toml ts tsx txt xlsx xml yaml yml zip"
 )
 
-# a name ends where no more of it follows: no part of one is tried, so that no query takes time quadratic in its length
+# a match must extend to the end of the name: trying parts of names would take quadratic time
 _PLAIN = r"~?[^\W\d][\w$]*(?![\w$])"
 _NAME = rf"{_PLAIN}(?:(?:\.|::|->|\#){_PLAIN})*"
 _ALONE = re.compile(rf"\W*({_NAME})(?:\(\))?\W*")
-#: Paths, addresses and words with hyphens are passed over; `call` tells "foo()" from "file(s)".
+#: Skips paths, addresses and words with hyphens. `call` distinguishes "foo()" from "file(s)".
 _WORD = re.compile(
     rf"`(?P<ticked>{_NAME}[?!]?)(?:\([^`()]*\))?`"
     rf"|(?<![\w/\\$~-])(?<!\w[@.])(?P<word>{_NAME})(?![\w/\\@]|-\w)(?P<call>\((?!e?s\)))?"
 )
 _GO_RECEIVER = re.compile(r"\bfunc\s*\([^()]*\)")
-#: What a program printed: the kind of error, and what it says.
+#: A message printed by a program: the kind of error and its text.
 _MESSAGE = re.compile(rf"\A\s*{_NAME}:\s(?=\s*\S+\s+\S)")
 _SELF = re.compile(r"^(?:self|this|cls|super)(?:\.|->|::)")
 _SEPARATOR = re.compile(r"\.|::|->|#")
@@ -68,22 +68,21 @@ _DEFINED = re.compile(
 
 
 def asked_names(query: str) -> tuple[str, ...]:
-    """Names, qualified as they are written, by first appearance, each once, at most 16; none in plain language.
+    """The distinct names a query asks for, qualified as written, by first appearance; at most 16.
 
-    A word of plain language is one only if it is the whole query, or the query says that it is one ("function search").
-    The kind of a message that a program printed is none ("ValueError: not a number"). Of a long query only the
-    beginning is read.
+    A plain word is a name only if it is the whole query, or if the query says so ("function search"). The kind of a
+    printed error is not ("ValueError: not a number"). Of a long query only the beginning is read.
     """
     return _names(_beginning(query))
 
 
 def _beginning(query: str) -> str:
-    """The first words, none of them cut."""
+    """The first `_MAX_READ` characters, cut between words."""
     text = query.strip()
     return text if len(text) <= _MAX_READ else text[:_MAX_READ].rsplit(maxsplit=1)[0]
 
 
-# a search asks several times for the names of each of its queries
+# cached: a search needs the names of each query several times
 @lru_cache(maxsize=4096)
 def _names(query: str) -> tuple[str, ...]:
     alone = _ALONE.fullmatch(query)
@@ -108,12 +107,12 @@ def _chosen(text: str, words: Sequence[re.Match[str]], defined: set[str]) -> Ite
 
 
 def _only_one(words: Sequence[re.Match[str]]) -> bool:
-    """Whether the query is one word with nothing but keywords around it."""
+    """Whether the query is one word, apart from keywords around it."""
     return sum((found["word"] or "").lower() not in _AROUND for found in words) == 1
 
 
 def _is_told(text: str, words: Sequence[re.Match[str]], place: int, *, only: bool) -> bool:
-    """Whether a keyword before or behind a word says that it names something."""
+    """Whether a keyword before or after a word marks it as a name."""
     word = words[place]["word"]
     if word in _AROUND:
         return False
@@ -130,13 +129,13 @@ def _is_told(text: str, words: Sequence[re.Match[str]], place: int, *, only: boo
 
 
 def _adjacent(text: str, other: re.Match[str], word: re.Match[str]) -> str:
-    """The other word in lower case, "" if there is more than space between the two."""
+    """The other word in lower case; "" if more than white space is between the two."""
     first, second = sorted((other, word), key=re.Match.start)
     return (other["word"] or "").lower() if text[first.end() : second.start()].isspace() else ""
 
 
 def _is_shaped(name: str) -> bool:
-    """Whether no sentence has such a word: camelCase, snake_case, CONSTANT_CASE, or qualified."""
+    """Whether a word is shaped like an identifier: camelCase, snake_case, CONSTANT_CASE, or qualified."""
     if _is_file(name):
         return False
     parts = _SEPARATOR.split(name)

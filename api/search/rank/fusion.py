@@ -1,4 +1,4 @@
-"""Several rankings made one."""
+"""Fuses several rankings into one."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from uuid import UUID
 
 Id = TypeVar("Id", str, UUID)
 
-#: How fast ranks lose weight. Cormack, Clarke and Büttcher, "Reciprocal Rank Fusion outperforms Condorcet" (2009), have
-#: 60 for long rankings by many systems; of two or three legs, 10 finds more on every set of `make bench-search`.
+#: How slowly weight falls with rank. Cormack, Clarke and Büttcher, "Reciprocal Rank Fusion outperforms Condorcet"
+#: (2009), use 60 for long rankings by many systems. With two or three legs, 10 finds more on every set of
+#: `make bench-search`.
 RANK_CONSTANT = 10
 
 
 def reciprocal_ranks(rankings: Iterable[tuple[float, Sequence[Id]]]) -> dict[Id, float]:
-    """Ids with scores from 0 to 1, best first, of rankings with a weight each. Ties go by id.
+    """Fuse weighted rankings. Returns ids with scores from 0 to 1, best first; ties are ordered by id.
 
-    An id that every ranking puts first has 1. A ranking that found nothing takes no part.
+    An id that every ranking puts first scores 1. Empty rankings are ignored.
     """
     weighted = [(weight, ids) for weight, ids in rankings if weight > 0 and ids]
     best = sum(weight for weight, _ in weighted) / (RANK_CONSTANT + 1)
@@ -29,10 +30,10 @@ def reciprocal_ranks(rankings: Iterable[tuple[float, Sequence[Id]]]) -> dict[Id,
 
 
 def ranks_and_values(legs: Iterable[tuple[float, Sequence[Id], Sequence[float]]]) -> dict[Id, float]:
-    """As `reciprocal_ranks`, but half of what a leg says is the value, from 0 to 1, that it gives each id.
+    """As `reciprocal_ranks`, but half of a leg's share depends on the value, 0 to 1, that it gives each id.
 
-    Ranks alone do not tell a leg that stands out from one that guesses: Bruch, Gai and Ingber, "An Analysis of Fusion
-    Functions for Hybrid Retrieval" (2023). Values alone tell too little of legs that are far apart.
+    Ranks alone do not distinguish a confident leg from a guessing one: Bruch, Gai and Ingber, "An Analysis of Fusion
+    Functions for Hybrid Retrieval" (2023). Values alone say too little about legs that are far apart.
     """
     weighted = [(weight, ids, values) for weight, ids, values in legs if weight > 0 and ids]
     total = 2 * sum(weight for weight, _, _ in weighted)
@@ -45,5 +46,5 @@ def ranks_and_values(legs: Iterable[tuple[float, Sequence[Id], Sequence[float]]]
 
 
 def by_score(scores: Mapping[Id, float]) -> dict[Id, float]:
-    """The same scores, best first; equal ones by id."""
+    """Sort scores, best first; ties by id."""
     return dict(sorted(scores.items(), key=lambda item: (-item[1], item[0])))

@@ -1,4 +1,4 @@
-"""Candidates in the order of a model that reads them beside the query."""
+"""Reranks candidates by a model that reads them together with the query."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Kind = Literal["model", "llm"]
 def reranked(
     resources: Resources, kind: Kind, query: str, candidates: Sequence[tuple[str, str]], check: Check = unchecked
 ) -> list[tuple[str, float]]:
-    """The ids of (id, text) candidates, each once, best first, with a score from 0 to 1; ties stay as they were.
+    """Rerank (id, text) candidates. Returns each id once, best first, with a score from 0 to 1; ties keep their order.
 
-    The first `RERANK_CANDIDATES` are judged, and only their texts leave; the others follow in their order, with 0.
-    Raises `RerankNotConfigured`, and `RerankUnavailable` where there is no usable answer within `RERANK_SECONDS`.
-    `check` is called while the model is waited for; what it raises ends the request.
+    Only the first `RERANK_CANDIDATES` are judged and sent; the others follow in their order, with score 0. Raises
+    `RerankNotConfigured`, and `RerankUnavailable` if no usable answer comes within `RERANK_SECONDS`. `check` is called
+    during the wait, and may raise to end the request.
     """
     settings = resources.settings
     provider = provider_of(settings, kind)
@@ -36,13 +36,13 @@ def reranked(
 
 
 def warm(settings: Settings) -> None:
-    """Import what takes seconds, where a model is configured, so that no query waits for it."""
+    """If a model is configured, do its slow imports now, so that no query waits for them."""
     if settings.rerank_model or settings.default_llm_model:
         litellm.warm()
 
 
 def provider_of(settings: Settings, kind: Kind) -> Provider:
-    """Whom to ask. Raises `RerankNotConfigured`, so that a query can be refused before anything is paid for."""
+    """The provider of a kind. Raises `RerankNotConfigured`; call it early to reject a query before it costs money."""
     s = settings
     if kind == "model":
         name, base, key, prefix = s.rerank_model, s.rerank_api_base, s.rerank_api_key, "RERANK"

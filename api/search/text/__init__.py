@@ -1,1 +1,1 @@
-"""The text of a file or of a part of it, put together from its chunks."""
+"""Rebuilds the text of a file, or part of it, from its chunks."""

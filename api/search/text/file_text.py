@@ -1,4 +1,4 @@
-"""The text of a file put together from its chunks, or a part of it."""
+"""Rebuilds the text of a file, or part of it, from its chunks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from worker.state.search import snippets
 def file_text(
     pool: Pool, file: dict[str, Any], start_line: int | None, end_line: int | None, pointer: str | None
 ) -> FileText:
-    """A file's extracted text by lines (from 1, inclusive) or JSON pointer; raises `NotFound` for what is not there."""
+    """A file's extracted text by lines (from 1, inclusive) or JSON pointer.
+
+    Raises `NotFound` if it has no such part, and `Invalid` for reversed lines, or for lines and a pointer together.
+    """
     if pointer is None:
         return _by_lines(pool, file, start_line or 1, end_line)
     if start_line is not None or end_line is not None:
@@ -26,7 +29,7 @@ def file_text(
 
 
 def joined(rows: Sequence[dict[str, Any]]) -> str:
-    """The text of successive chunks and before each; rows in order of their start, the parts they share taken once."""
+    """Join the text of successive chunks, ordered by start, with the text around them. Overlaps are taken once."""
     parts: list[str] = []
     end = _start(rows)
     for row in rows:
@@ -62,7 +65,7 @@ def _by_pointer(pool: Pool, file: dict[str, Any], pointer: str) -> FileText:
 
 
 def lines_span(text: str, first: int, last: int | None) -> tuple[int, int]:
-    """Start and end (characters) of lines of a text, counted from 0, inclusive; those it does not have are empty."""
+    """Start and end, in characters, of lines of a text (from 0, inclusive). Missing lines are empty."""
     lines = text.removesuffix("\n").split("\n")  # not splitlines: lines are counted by "\n" everywhere
     widths = [len(line) + 1 for line in lines]
     start = sum(widths[:first])
@@ -70,7 +73,7 @@ def lines_span(text: str, first: int, last: int | None) -> tuple[int, int]:
 
 
 def _start(rows: Sequence[dict[str, Any]]) -> int:
-    """The character at which the text of these chunks, with what is before the first, begins."""
+    """The character offset at which the joined text of these chunks begins, including the first one's lead."""
     return int(rows[0]["start_char"]) - len(rows[0]["lead"])
 
 

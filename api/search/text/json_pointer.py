@@ -1,4 +1,4 @@
-"""Where the value at an RFC 6901 pointer stands in a JSON text."""
+"""Locates the value at an RFC 6901 pointer in a JSON text."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from schemas.errors import NotFound
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 
-#: Numbers are passed over and not built: Python refuses those of more than 4,300 digits.
+#: Skips numbers without converting them: Python rejects integers of more than 4,300 digits.
 _DECODER = json.JSONDecoder(parse_int=len, parse_float=len)
 
 
 def span(text: str, pointer: str) -> tuple[int, int]:
-    """Start and end (characters) of the value at a pointer in well-formed JSON, with its key where it has one.
+    """Start and end, in characters, of the value at a pointer in well-formed JSON, with its key if it has one.
 
-    Of members with equal keys the last is meant. Raises `NotFound` if no value is there.
+    Among equal keys the last one counts. Raises `NotFound` if there is no such value.
     """
     if pointer and not pointer.startswith("/"):
         raise NotFound(f"The JSON pointer {pointer!r} does not begin with '/'; see RFC 6901.")
@@ -32,9 +32,9 @@ def span(text: str, pointer: str) -> tuple[int, int]:
 
 
 def _members(text: str, at: int) -> Iterator[tuple[tuple[str, ...], int, int]]:
-    """Names, start, and start of the value of each member of the container that begins here; none of a scalar.
+    """Yield names, start, and value start of each member of the container that begins here; none for a scalar.
 
-    A key's names are its meaning, and its spelling, as pointers of keys that no database holds are written.
+    A key has two names: decoded, and as spelled in the file. Pointers use the spelling for keys no database can hold.
     """
     if text[at] not in "{[":
         return
@@ -57,6 +57,6 @@ def _position(_text: str, at: int, number: int) -> tuple[tuple[str, ...], int]:
 
 
 def _next(text: str, at: int) -> int:
-    """The first character from here on that is no white space."""
+    """The offset of the next character that is not white space."""
     found = _SPACE.match(text, at)
     return found.end() if found else at

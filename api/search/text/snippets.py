@@ -1,4 +1,4 @@
-"""Chunks as parts of their files: what stands beside a hit, and the hits of one file as one."""
+"""Adds neighbouring chunks to hits, and merges the hits of one file."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from schemas.search import Hit, Piece, ScoredPiece
 from worker.state.postgres import Pool
 from worker.state.search import snippets
 
-#: A line of its own where text of the file is left out.
+#: The line that replaces omitted text of a file.
 ELLIPSIS = "…"
 
 
 def with_neighbours(pool: Pool, index_id: UUID, hits: Sequence[Hit], before: int, after: int) -> list[Hit]:
-    """The hits with up to so many chunks of their files before and behind them, or before and behind their pieces.
+    """Add up to `before` and `after` neighbouring chunks of the file to each hit, or around its pieces.
 
-    A hit that is a whole file, or no text of it (level above 0), has none, nor has one of a file that has just changed.
+    Hits that are whole files or not text of the file (level above 0) get none, nor do those of files that just changed.
     """
     found = snippets.neighbours(pool, index_id, [_stretch(hit) for hit in hits], before=before, after=after)
     return [
@@ -27,15 +27,15 @@ def with_neighbours(pool: Pool, index_id: UUID, hits: Sequence[Hit], before: int
 
 
 def shown(rows: Sequence[snippets.Row]) -> list[Piece]:
-    """Chunks as they are shown beside others."""
+    """Convert rows of neighbouring chunks to their API form."""
     return [Piece(**row) for row in rows]
 
 
 def grouped(hits: Sequence[Hit]) -> list[Hit]:
-    """One hit for each file, described by its best chunk, with the text of all of them; best first, ties as they come.
+    """Merge the hits of each file into one, described by its best chunk; best first, ties keep their order.
 
-    Texts are joined in the file's order, shared parts once. A line `…` stands for chunks that are left out. White
-    space between neighbours is in neither; it is put back as line breaks, or a space within a line.
+    Texts are joined in the file's order, without overlaps. A line `…` stands for omitted chunks. Chunks do not contain
+    the white space between them; line breaks, or a space within a line, replace it.
     """
     files: dict[UUID, list[Hit]] = {}
     for hit in hits:
@@ -44,7 +44,7 @@ def grouped(hits: Sequence[Hit]) -> list[Hit]:
 
 
 def _stretch(hit: Hit) -> tuple[UUID, list[snippets.Shown]]:
-    """The file, and the chunks of it that the hit shows."""
+    """The file, and its chunks that the hit shows."""
     if hit.whole or hit.level > 0:
         return hit.file_id, []
     shown: Sequence[ScoredPiece | Hit] = hit.pieces or [hit]
@@ -81,7 +81,7 @@ def _joined(ordered: Sequence[Hit]) -> str:
 
 
 def _between(last: Hit, following: Hit) -> str:
-    """What stands for the text between two hits, in which neighbours hold but white space or the like."""
+    """The replacement for the text between two hits. Between neighbouring chunks it is little but white space."""
     if following.chunk_index == last.chunk_index + 1:
         return "\n" * (following.start_line - last.start_line - last.chunk_text.count("\n")) or " "
     return f"{ELLIPSIS}\n" if last.chunk_text.endswith("\n") else f"\n{ELLIPSIS}\n"
