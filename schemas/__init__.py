@@ -1,1 +1,1 @@
-"""The nouns and the errors of Foldex: models, enums and SQL migrations. No I/O."""
+"""Data models, enums, errors and SQL migrations of Foldex. No I/O."""

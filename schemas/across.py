@@ -15,7 +15,7 @@ Path = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
 
 
 class Across(Asked):
-    """What to look for, and where: in tools, or at paths."""
+    """A search and where to run it: in tools, or at paths."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -51,16 +51,16 @@ class Across(Asked):
 
 
 class PlacedHit(Hit):
-    """A hit and the tool that found it, null for what was read without an index.
+    """A hit and the tool that found it; null for a file that was read without an index.
 
-    The `file_path` of a hit without a tool is its whole path, and `score` is by rank among the hits of all tools.
+    Without a tool, `file_path` is the whole path. `score` is computed from the rank among the hits of all tools.
     """
 
     tool_id: UUID | None
 
 
 class Searched(BaseModel):
-    """One tool's part of an answer. `total_results` counts its own hits, before they were merged."""
+    """One tool's part of an answer. `total_results` counts its own hits before they are merged."""
 
     tool_id: UUID
     name: str
@@ -72,7 +72,7 @@ class Searched(BaseModel):
 
 
 class AcrossAnswer(BaseModel):
-    """The hits of all, best first. `notes` name the tools that failed or were too slow, and what was not indexed.
+    """The hits of all tools, best first. `notes` name the tools that failed or were too slow, and what was not indexed.
 
     `coverage` is the sum over the tools that answered.
     """

@@ -1,4 +1,4 @@
-"""What flows through an index run: listed entries, read bytes, documents, chunks."""
+"""Data that flows through an index run: listed entries, file contents, documents, chunks."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Literal, NamedTuple
 
 from schemas.status import Reason
 
-#: Extensions of the types that a source may have a word for itself; of every other file its name tells the type.
+#: Extensions of the types that a source may state itself. The type of any other file is derived from its name.
 EXTENSIONS = {"json": "json geojson webmanifest", "markdown": "md markdown mdown mkd mdx"}
 
 _TYPES = {ending: type_ for type_, endings in EXTENSIONS.items() for ending in endings.split()}
 
-#: Types whose text is the file's own, but for its encoding: lines of the one are lines of the other.
+#: Types whose text is the decoded file itself, so line numbers of the text and the file agree.
 AS_WRITTEN = (
     "text",
     "code",
@@ -33,29 +33,29 @@ AS_WRITTEN = (
 
 
 def told_type(name: str) -> str:
-    """The type of a node that is known by its name alone; "file" is whatever the name tells when it is read."""
+    """The type of a node for which only the name is known; "file" if the name decides when the file is read."""
     return _TYPES.get(extension(name), "file")
 
 
 def extension(name: str) -> str:
-    """What stands behind the last dot of a name, in lower case; nothing where there is no dot, or only the first."""
+    """The part after the last dot of a name, in lower case; empty if there is no dot, or only a leading one."""
     stem, _, found = name.rpartition(".")
     return found.lower() if stem else ""
 
 
 def text_hash(text: str) -> str:
-    """What the text of a chunk is known by, wherever it comes from."""
+    """Content hash of a chunk's text, independent of its origin."""
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One descendant of a folder as its source lists it.
+    """One descendant of a folder, as its source lists it.
 
-    `key` is the node id, or the relative path's bytes; `path` is relative to the folder and made printable;
-    `stamp` changes whenever the content may have; `reason` is set where the source itself rules the file out;
-    `type` is the source's own word for the type, where it has one ("json", "markdown", …). `mtime_ms` is the time of
-    the last change, in milliseconds since 1970.
+    `key` is the node id, or the bytes of the relative path. `path` is relative to the folder and printable. `stamp`
+    changes whenever the content may have changed. `reason` is set if the source itself rules the file out. `type` is
+    the type that the source states, if any ("json", "markdown", …). `mtime_ms` is the time of the last change, in
+    milliseconds since 1970.
     """
 
     key: bytes
@@ -76,10 +76,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some entries and the cursor that lists the next ones, None after the last.
+    """Some entries, and the cursor for the next ones. The cursor is None after the last page.
 
-    `unlisted` are prefixes of keys below which nothing could be listed: what is known there has not vanished. `ignored`
-    counts what rules leave out, by the rule's name; a directory counts as one, under that name and `_directories`.
+    `unlisted` are key prefixes below which the listing failed: known files there have not vanished. `ignored` counts
+    what rules exclude, by rule name. An excluded directory counts as one, under the rule's name plus `_directories`.
     """
 
     entries: list[Entry]
@@ -90,9 +90,9 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The bytes of one file and the stamp they were read under, None where it is too young to be trusted.
+    """The bytes of one file and the stamp they were read under; None if the stamp is too recent to be trusted.
 
-    `type` is the source's own word for what they are, where it has one.
+    `type` is the type that the source states, if any.
     """
 
     data: bytes
@@ -100,7 +100,7 @@ class Content:
     type: str | None = None
 
 
-#: What a definition is, and how a name is used; in the order that parsers prefer them in.
+#: Kinds of definitions and of uses of a name, in the order in which parsers prefer them.
 Kind = Literal[
     "class",
     "interface",
@@ -120,11 +120,11 @@ Kind = Literal[
 UseKind = Literal["import", "base", "call", "type"]
 
 
-# files have thousands of these two, and a frozen dataclass takes several times as long to make
+# A file has thousands of these two, and creating a frozen dataclass takes several times as long.
 class Definition(NamedTuple):
-    """A class, function or other named thing in code; `scope` names the definitions around it, outermost first.
+    """A class, function or other named thing in code. `scope` names the enclosing definitions, outermost first.
 
-    The text from `start_char` to `body_char` is its header (decorators, signature), to `end_char` all of it.
+    The text from `start_char` to `body_char` is its header (decorators, signature); its whole text ends at `end_char`.
     """
 
     name: str
@@ -139,7 +139,7 @@ class Definition(NamedTuple):
 
 
 class Reference(NamedTuple):
-    """A name that code uses; `scope` names the definitions it is used in, outermost first."""
+    """A use of a name in code. `scope` names the definitions that enclose the use, outermost first."""
 
     name: str
     kind: str
@@ -149,11 +149,11 @@ class Reference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The text of one file. `type` is what `file_type` shows ("markdown", "json", "text", "code", "pdf", …).
+    """The text of one file. `type` is shown as `file_type` ("markdown", "json", "text", "code", "pdf", …).
 
-    `markup` is how the text is structured and therefore cut: "markdown" (headings), "json", "code" (`definitions`),
+    `markup` is the structure by which the text is chunked: "markdown" (headings), "json", "code" (`definitions`),
     "table" (each chunk repeats `header` for the model), "keys" (indented keys or sections in brackets), "lines".
-    `pages` are the characters where pages begin.
+    `pages` are the character offsets where pages begin.
     """
 
     text: str
@@ -168,9 +168,9 @@ class Document:
 
 
 class Chunk(NamedTuple):
-    """A piece of a document; `document.text[start_char:end_char] == text`, lines count from 1, inclusive.
+    """A piece of a document: `document.text[start_char:end_char] == text`. Lines count from 1, inclusive.
 
-    `context` (headings, JSON keys) is embedded in front of the text and never shown; `tokens` counts both.
+    `context` (headings, JSON keys) is embedded in front of the text but never shown; `tokens` counts both.
     """
 
     text: str
@@ -190,5 +190,5 @@ class Chunk(NamedTuple):
 
     @property
     def embedded_text(self) -> str:
-        """What the model is given; its hash is the chunk's content hash."""
+        """The text sent to the model; its hash is the chunk's content hash."""
         return f"{self.context}\n\n{self.text}" if self.context else self.text

@@ -1,4 +1,4 @@
-"""The one error tree. Every error knows its `code`, its HTTP status and whether trying again can help.
+"""The tree of all errors. Every error has a `code`, an HTTP status and a flag that says whether a retry can help.
 
 FoldexError
 ├── Unauthorized · NotLoopback · CrossSite
@@ -14,29 +14,29 @@ FoldexError
 │   ├── FolderGone
 │   ├── SourceRefused
 │   └── SourceUnavailable
-├── FileError             (one file's outcome, never the task's)
+├── FileError             (the outcome of one file; never fails the task)
 ├── EmbeddingError
 │   ├── EmbeddingRefused      (these inputs)
-│   ├── EmbeddingUnauthorized (this key or model, so the whole task)
-│   └── EmbeddingUnavailable  (not now)
+│   ├── EmbeddingUnauthorized (this key or model; fails the whole task)
+│   └── EmbeddingUnavailable  (temporary)
 ├── RerankError
 │   ├── RerankNotConfigured
-│   └── RerankUnavailable     (the order stays as it was)
+│   └── RerankUnavailable     (the hits keep their order)
 ├── StoreError
 │   ├── StoreRefused          (these rows)
 │   ├── StoreUnauthorized
 │   └── StoreUnavailable
-├── TaskCrashed           (its workers die, or meet what nobody expected, again and again)
+├── TaskCrashed           (workers crash or meet unexpected errors, again and again)
 │   ├── PlanCrashed
 │   └── SliceCrashed
-├── DiskFull              (of FOLDEX_HOME, or of Postgres)
-├── SearchSlow            (none of several tools answered in time)
-├── SearchBusy            (too many large answers are made at once)
+├── DiskFull              (the disk of FOLDEX_HOME, or of Postgres)
+├── SearchSlow            (a search of several tools, and none answered in time)
+├── SearchBusy            (too many large answers are in progress)
 ├── LeaseLost             (another worker, a cancel or a delete took over)
-└── SliceOver             (the slice's time is spent; the next one goes on)
+└── SliceOver             (the slice's time is up; the next slice continues)
 
-Foreign exceptions are mapped to these where they enter: in `worker.sources`, `worker.embed`, `worker.llm`,
-`worker.vectors`.
+Foreign exceptions are mapped to these errors in `worker.sources`, `worker.embed`, `worker.llm` and `worker.vectors`,
+where they enter.
 """
 
 from __future__ import annotations
@@ -60,35 +60,35 @@ class FoldexError(Exception):
 
 
 class Unauthorized(FoldexError):
-    """No key, or one that is unknown or revoked."""
+    """The key is missing, unknown or revoked."""
 
     code = "unauthorized"
     status = 401
 
 
 class NotLoopback(FoldexError):
-    """A caller from another machine while `AUTH=off`."""
+    """A request from another machine while `AUTH=off`."""
 
     code = "auth_required"
     status = 403
 
 
 class CrossSite(FoldexError):
-    """A page of another site asks while `AUTH=off`."""
+    """A request from another site's page while `AUTH=off`."""
 
     code = "cross_site"
     status = 403
 
 
 class NotFound(FoldexError):
-    """The thing does not exist, or belongs to a project that the key does not see."""
+    """The thing does not exist, or belongs to a project that the key may not access."""
 
     code = "not_found"
     status = 404
 
 
 class Invalid(FoldexError):
-    """The request is understood and cannot be carried out as it stands."""
+    """The request is understood but cannot be carried out as it is."""
 
     code = "invalid_request"
     status = 422
@@ -101,33 +101,33 @@ class FilterMatchesNothing(Invalid):
 
 
 class ModelRefused(Invalid):
-    """The embedding model is missing, unknown, or has other dimensions than asked for."""
+    """The embedding model is missing or unknown, or its dimensions differ from those requested."""
 
     code = "embedding_model_refused"
 
 
 class ModelNotAllowed(Invalid):
-    """The embedding model is none of those that the operator allows."""
+    """The operator does not allow this embedding model."""
 
     code = "model_not_allowed"
 
 
 class TooLarge(Invalid):
-    """The request is larger than this installation reads."""
+    """The request is larger than this installation accepts."""
 
     code = "too_large"
     status = 413
 
 
 class BodyTooSlow(Invalid):
-    """The body did not come in in time."""
+    """The request body did not arrive in time."""
 
     code = "body_too_slow"
     status = 408
 
 
 class Conflict(FoldexError):
-    """The thing exists already, or is in a state that forbids the request."""
+    """The thing already exists, or its state forbids the request."""
 
     code = "conflict"
     status = 409
@@ -141,7 +141,7 @@ class SourceError(FoldexError):
 
 
 class FolderGone(SourceError):
-    """The root of the source does not exist (any more)."""
+    """The root of the source does not exist, or no longer exists."""
 
     code = "folder_gone"
 
@@ -153,7 +153,7 @@ class SourceRefused(SourceError):
 
 
 class SourceUnavailable(SourceError):
-    """The source did not answer; trying again later can help."""
+    """The source did not answer; a later retry can help."""
 
     code = "source_unavailable"
     status = 503
@@ -161,7 +161,7 @@ class SourceUnavailable(SourceError):
 
 
 class FileError(FoldexError):
-    """The outcome of a single file that is not indexed; the rest of the folder goes on."""
+    """The outcome of a single file that is not indexed; the rest of the folder continues."""
 
     code = "file_error"
 
@@ -171,7 +171,7 @@ class FileError(FoldexError):
 
 
 class EmbeddingError(FoldexError):
-    """The embedding provider did not give usable vectors."""
+    """The embedding provider did not return usable vectors."""
 
     code = "embedding_error"
     status = 502
@@ -190,7 +190,7 @@ class EmbeddingUnauthorized(EmbeddingError):
 
 
 class EmbeddingUnavailable(EmbeddingError):
-    """Rate limit, time-out, connection or server error. `data["retry_after"]` is seconds, where given."""
+    """Rate limit, time-out, connection error or server error. `data["retry_after"]` is in seconds, where given."""
 
     code = "embedding_unavailable"
     status = 503
@@ -198,21 +198,21 @@ class EmbeddingUnavailable(EmbeddingError):
 
 
 class RerankError(FoldexError):
-    """The candidates of a query cannot be put in order by a model."""
+    """A model cannot rank the candidates of a query."""
 
     code = "rerank_error"
     status = 502
 
 
 class RerankNotConfigured(RerankError):
-    """This installation names no model for the kind of reranking asked for."""
+    """This installation has no model configured for the requested kind of reranking."""
 
     code = "rerank_not_configured"
     status = 422
 
 
 class RerankUnavailable(RerankError):
-    """The model gave no usable answer in time; never an error of the query, whose order stays as it was."""
+    """The model gave no usable answer in time. The query does not fail; its hits keep their order."""
 
     code = "rerank_unavailable"
     status = 503
@@ -220,14 +220,14 @@ class RerankUnavailable(RerankError):
 
 
 class StoreError(FoldexError):
-    """The vector store did not do what was asked."""
+    """The vector store did not carry out an operation."""
 
     code = "store_error"
     status = 502
 
 
 class StoreRefused(StoreError):
-    """The store refuses some of these rows; fewer rows may pass."""
+    """The store refuses some of these rows; a smaller batch may pass."""
 
     code = "store_refused"
 
@@ -239,7 +239,7 @@ class StoreUnauthorized(StoreError):
 
 
 class StoreUnavailable(StoreError):
-    """Back-pressure, time-out, connection or server error. `data["retry_after"]` is seconds, where given."""
+    """Back-pressure, time-out, connection error or server error. `data["retry_after"]` is in seconds, where given."""
 
     code = "store_unavailable"
     status = 503
@@ -247,7 +247,7 @@ class StoreUnavailable(StoreError):
 
 
 class DiskFull(FoldexError):
-    """A disk that is needed has no space left; it may have later."""
+    """A required disk has no space left. Space may become free later."""
 
     code = "disk_full"
     status = 503
@@ -255,7 +255,7 @@ class DiskFull(FoldexError):
 
 
 class SearchSlow(FoldexError):
-    """A search of several tools, none of which answered in time; what slows them may pass."""
+    """A search of several tools, none of which answered in time. The cause may be temporary."""
 
     code = "tool_slow"
     status = 503
@@ -263,25 +263,25 @@ class SearchSlow(FoldexError):
 
 
 class TaskCrashed(FoldexError):
-    """A task that would be tried for ever, and fail each time."""
+    """A task that would otherwise be retried forever and fail each time."""
 
     code = "task_crashed"
 
 
 class PlanCrashed(TaskCrashed):
-    """Each worker that lists the folder dies, or meets an unexpected error."""
+    """Each worker that lists the folder crashes or meets an unexpected error."""
 
     code = "plan_crashed"
 
 
 class SliceCrashed(TaskCrashed):
-    """Workers that index files meet unexpected errors, and no file ends."""
+    """Workers that index files meet unexpected errors, and no file is completed."""
 
     code = "slice_crashed"
 
 
 class SearchBusy(FoldexError):
-    """Too many large answers are made at once; the next one has to wait for its turn."""
+    """Too many large answers are in progress; this request must wait."""
 
     code = "search_busy"
     status = 503
@@ -289,14 +289,14 @@ class SearchBusy(FoldexError):
 
 
 class LeaseLost(FoldexError):
-    """The lease or the epoch moved on; what this worker still holds must be dropped."""
+    """The lease or the epoch has changed; this worker must drop what it still holds."""
 
     code = "lease_lost"
     status = 409
 
 
 class SliceOver(FoldexError):
-    """The time of this slice is spent amid its work: files go back untried, and the next slice goes on at once."""
+    """The slice's time is up before its work is done. Its files go back untried, and the next slice starts at once."""
 
     code = "slice_over"
     status = 503

@@ -1,4 +1,4 @@
-"""Looking for a pattern in the text of files, line by line."""
+"""Pattern search in the text of files, line by line."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from schemas.search import Coverage, Names, Note
 
-#: Bytes of a match that spans lines, up to which every one is found.
+#: Bytes of a multi-line match. Longer matches may be missed.
 MAX_SPAN = 32 << 10
 
 
 class Grep(BaseModel):
-    """What to look for; the words of the options are ripgrep's."""
+    """A pattern search. The options are named as in ripgrep."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -62,7 +62,7 @@ class GrepHit(BaseModel):
 
 
 class GrepAnswer(BaseModel):
-    """Hits by path and line. `truncated`: there may be more, since a limit or the time was reached."""
+    """Hits by path and line. `truncated`: there may be more, because a limit or the time was reached."""
 
     hits: list[GrepHit]
     truncated: bool

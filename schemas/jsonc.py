@@ -1,24 +1,25 @@
-"""What JSON has that is written by hand: comments, and commas behind the last member."""
+"""The two extensions that hand-written JSON has: comments and trailing commas."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-# All of these search a text without escapes, so that a string is anything between two quotes.
-#: A string, so that nothing in it is taken for anything else; one without an end goes to the text's, looked at once.
+# All patterns search a text without escapes, so that a string is anything between two quotes.
+#: A string, so that its content is not mistaken for a comment or comma. An unclosed string runs to the text's end, and
+#: is scanned only once.
 _STRING = r'"[^"]*"?'
 _COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[]}}])")
 _CLOSED = re.compile(r'"[^"]*"')
 _BY_HAND = re.compile(rf'{_CLOSED.pattern}|(?P<mark>//|/\*|,(?=\s*[]}}])|")')
 _CHARACTER = re.compile(r"[^\n]")
-#: What begins either, without the white space.
+#: What a comment or a trailing comma starts with, once white space is removed.
 _MARKS = (b"//", b"/*", b",]", b",}")
 
 
 def is_by_hand(text: str) -> bool:
-    """Whether the text is no plain JSON, but would be without comments and commas behind the last member."""
+    """Whether the text is invalid JSON only because of comments or trailing commas."""
     packed = text.encode(errors="replace").translate(None, b" \t\r\n")
     if not any(mark in packed for mark in _MARKS):
         return False
@@ -26,7 +27,7 @@ def is_by_hand(text: str) -> bool:
 
 
 def plain(text: str) -> str:
-    """The text with blanks in place of both; every other character stays where it is."""
+    """The text with comments and trailing commas blanked; every other character stays in place."""
     return _blanked(_blanked(text, _COMMENT), _LAST_COMMA)
 
 
@@ -36,14 +37,14 @@ def comments(text: str) -> Iterator[tuple[int, int]]:
 
 
 def strings(text: str) -> Iterator[tuple[int, int]]:
-    """Start and end of each string that is closed, the quotes included."""
+    """Start and end of each closed string, including the quotes."""
     return (found.span() for found in _CLOSED.finditer(_without_escapes(text)))
 
 
 def _without_escapes(text: str) -> str:
-    """The text with letters in place of escaped quotes and backslashes; every other character stays where it is.
+    """The text with letters in place of escaped quotes and backslashes; every other character stays in place.
 
-    This takes no memory for each escape, as a pattern of strings with escapes would: `re` may have to give each back.
+    This takes no memory per escape. A pattern that matches escapes would, because `re` may have to backtrack over each.
     """
     return text.replace(r"\\", "__").replace(r"\"", "__")
 

@@ -1,4 +1,4 @@
-"""Content nodes as the API takes and gives them."""
+"""Content nodes as the API accepts and returns them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class NewNode(BaseModel):
 
 
 class NodePatch(BaseModel):
-    """What of a node is to change; what is left out stays."""
+    """Changes to a node; omitted fields stay as they are."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"name": "handbook.md"}]})
 
@@ -43,7 +43,7 @@ class NodePatch(BaseModel):
 
 
 class Node(BaseModel):
-    """A node; `content` only where a single one is asked for."""
+    """A node. `content` is present only if a single node is requested."""
 
     id: str
     project_id: str
@@ -59,7 +59,7 @@ class Node(BaseModel):
 
 
 class Refused(StrEnum):
-    """Why one file of an upload is not stored; `remedy` is what its sender can do about it."""
+    """Why one file of an upload is not stored. `remedy` is what its sender can do about it."""
 
     TOO_LARGE = "too_large"
     TOO_MUCH = "too_much"
@@ -72,7 +72,7 @@ class Refused(StrEnum):
 
     @property
     def remedy(self) -> str:
-        """A sentence for the file's sender."""
+        """What the file's sender can do, as a sentence."""
         return _REMEDIES[self]
 
 
@@ -89,9 +89,9 @@ _REMEDIES = {
 
 
 class Uploaded(BaseModel):
-    """What became of one file of an upload. `updated`: it is the new version of a file of that name.
+    """The result for one file of an upload. `updated`: the file is a new version of an existing file of that name.
 
-    `file_id` is the node's. `reason` and `message` say why a file was refused; the others are stored all the same.
+    `file_id` is the id of the node. `reason` and `message` say why the file was refused; the others are still stored.
     """
 
     file_id: str | None

@@ -7,9 +7,9 @@ from uuid import UUID
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
-#: What is left out, null too, is empty.
+#: A missing value, or null, means empty.
 _OR_EMPTY = BeforeValidator(lambda value: {} if value is None else value)
-#: Entries of a list in a request: each costs time, and is repeated where it matches nothing.
+#: Entries of a list in a request. Each costs time, and the answer repeats those that match nothing.
 MAX_NAMES = 1000
 
 Names = Annotated[list[Annotated[str, StringConstraints(min_length=1, max_length=1024)]], Field(max_length=MAX_NAMES)]
@@ -21,12 +21,12 @@ Mode = Literal["hybrid", "vector", "keyword"]
 Rerank = Literal["none", "boost", "model", "llm"]
 Refresh = Literal["none", "if_stale", "wait"]
 
-#: Queries of one request. With three legs each that is two calls of a store that takes 16 at a time.
+#: Queries in one request. With three legs each, that is two calls of a store that takes 16 at a time.
 MAX_QUERIES = 8
 
 
 class Filters(BaseModel):
-    """All must hold; the values of a list are alternatives."""
+    """All filters must match; the values of a list are alternatives."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -53,7 +53,7 @@ class Filters(BaseModel):
 
 
 class Context(BaseModel):
-    """Where the caller works: what is near it ranks higher."""
+    """Where the caller is working: hits near it rank higher."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -62,7 +62,7 @@ class Context(BaseModel):
 
 
 class Asked(BaseModel):
-    """What every search is asked, over one tool or over several."""
+    """What every search takes, over one tool or over several."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -96,17 +96,17 @@ class Asked(BaseModel):
 
     @property
     def texts(self) -> list[str]:
-        """All queries, each once, in their order."""
+        """All queries in their order, without duplicates."""
         return list(dict.fromkeys(self.queries or [self.query or ""]))
 
     @property
     def ranking(self) -> Rerank:
-        """How hits are ranked after they are found."""
+        """How hits are ranked once they are found."""
         return self.rerank or ("boost" if self.mode == "hybrid" else "none")
 
 
 class Query(Asked):
-    """What to look for in one tool's folder."""
+    """A search in one tool's folder."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -130,7 +130,7 @@ class Query(Asked):
 
 
 class Piece(BaseModel):
-    """A chunk beside a hit, or one of those that a hit is merged from."""
+    """A chunk next to a hit, or one that a hit is merged from."""
 
     chunk_id: UUID
     chunk_text: str
@@ -148,7 +148,7 @@ class ScoredPiece(Piece):
 
 
 class FileChunk(Piece):
-    """A chunk, where it is and what it is."""
+    """A chunk with its location and its description."""
 
     file_id: UUID
     file_node_id: str
@@ -167,7 +167,7 @@ class FileChunk(Piece):
 
 
 class Around(BaseModel):
-    """A chunk with those before and behind it, in the file's order."""
+    """A chunk with the chunks before and after it, in the file's order."""
 
     chunk: FileChunk
     before: list[Piece]
@@ -175,12 +175,13 @@ class Around(BaseModel):
 
 
 class Hit(BaseModel):
-    """One chunk of an answer. `score` is 0 to 1; `distance` is cosine, null if vectors did not find it.
+    """One chunk of an answer. `score` is 0 to 1; `distance` is cosine, null if the vector search did not find it.
 
-    `whole` is a file that is not embedded, as `include_unembedded` asks for it: `chunk_text` is all of it, `chunk_id`
-    is its first chunk's, and its score that of its words, 0 if none of the query's is among them. With `group_by_file`
-    a hit is a file: `chunk_id` and what describes it are its best chunk's, `chunk_text` is all that was found of it, in
-    the file's order, with a line `…` where text is left out, and `pieces` are the chunks it is made of.
+    `whole` marks a file that is not embedded, returned because of `include_unembedded`. Its `chunk_text` is the whole
+    file and its `chunk_id` that of the first chunk. Its score is a keyword score, 0 if the file contains none of the
+    query's words. With `group_by_file` a hit is a file: `chunk_id` and the fields that describe it belong to the best
+    chunk. `chunk_text` then joins all chunks found in the file, in the file's order, with a line `…` where text is
+    left out, and `pieces` are these chunks.
     """
 
     chunk_id: UUID
@@ -220,7 +221,7 @@ class Hit(BaseModel):
 
 
 class Coverage(BaseModel):
-    """How much of the folder the answer was looked for in; files whose vectors are lost count for words in Postgres."""
+    """How much of the folder was searched. Lost vectors do not matter to a keyword search in Postgres."""
 
     indexed_files: int
     total_files: int
@@ -230,14 +231,14 @@ class Coverage(BaseModel):
 
 
 class Note(BaseModel):
-    """What the caller should know of an answer, such as a part that failed; `code` is stable."""
+    """Something the caller should know about an answer, such as a part that failed; `code` is stable."""
 
     code: str
     detail: str
 
 
 class Step(BaseModel):
-    """One step of a search, as `trace` shows it."""
+    """One step of a search, as shown by `trace`."""
 
     step: str
     took_ms: float
@@ -246,7 +247,7 @@ class Step(BaseModel):
 
 
 class Answer(BaseModel):
-    """The hits of a query, best first. `query` is the first of several."""
+    """The hits of a query, best first. `query` is the first one if there are several."""
 
     query: str
     mode: Mode
@@ -259,7 +260,7 @@ class Answer(BaseModel):
 
 
 class Problem(BaseModel):
-    """An error, RFC 9457. `code` is stable, `detail` is a sentence that names the remedy."""
+    """An error as of RFC 9457. `code` is stable; `detail` is a sentence that names the remedy."""
 
     type: str = "about:blank"
     title: str

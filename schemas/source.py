@@ -1,4 +1,4 @@
-"""Where content lives, and how it is cut: what together decides whether two tools share one index."""
+"""Where content is and how it is chunked. Together these decide whether two tools share one index."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 
 class NodesSource(BaseModel):
-    """A node of the project's content tree (`content_node`), with everything below it."""
+    """A node of the project's content tree (`content_node`) and everything below it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -34,7 +34,7 @@ class LocalSource(BaseModel):
 
 
 class S3Source(BaseModel):
-    """The objects of a bucket below a prefix, taken as a folder: `docs` and `docs/` mean the same."""
+    """The objects of a bucket below a prefix, treated as a folder: `docs` and `docs/` mean the same."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -52,9 +52,9 @@ AnySource = Annotated[NodesSource | LocalSource | S3Source, Field(discriminator=
 
 
 class ChunkSettings(BaseModel):
-    """Sizes of chunks. With `unit="tokens"` they count the model's tokens, else characters.
+    """Sizes of chunks. They count the model's tokens with `unit="tokens"`, else characters.
 
-    A text of fewer than `threshold` units stays one chunk if the model takes it.
+    A text of fewer than `threshold` units stays one chunk if the model accepts it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -66,7 +66,7 @@ class ChunkSettings(BaseModel):
 
 
 class EmbedderProfile(BaseModel):
-    """An embedding model as an index is built with it. `precision` parts vectors that must not be mixed."""
+    """The embedding model with which an index is built. Vectors of different `precision` must not be mixed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

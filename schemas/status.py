@@ -1,4 +1,4 @@
-"""States of tasks and files, and the reasons a file is not indexed. SQL CHECK constraints repeat these values."""
+"""States of tasks and files, and the reasons why a file is not indexed. SQL CHECK constraints repeat these values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TaskKind(StrEnum):
 
 
 class FileStatus(StrEnum):
-    """`pending → indexing → indexed | skipped | failed`, and `removed` once the source lost the file."""
+    """`pending → indexing → indexed | skipped | failed`, and `removed` once the file is gone from the source."""
 
     PENDING = "pending"
     INDEXING = "indexing"
@@ -36,7 +36,7 @@ class FileStatus(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a file is skipped or failed; `remedy` is what its owner can do about it."""
+    """Why a file is skipped or failed. `remedy` is what the file's owner can do about it."""
 
     EMPTY = "empty"
     NO_TEXT = "no_text"
@@ -63,7 +63,7 @@ class Reason(StrEnum):
 
     @property
     def remedy(self) -> str:
-        """A sentence for the file's owner."""
+        """What the file's owner can do, as a sentence."""
         return _REMEDIES[self]
 
 

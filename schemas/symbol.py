@@ -1,4 +1,4 @@
-"""Definitions and references of code, as they are shown."""
+"""Definitions and references in code, as the API returns them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, computed_field
 
 
 class _Named(BaseModel):
-    """A name in the code of a file. `scope` names the definitions around it, "outer/inner"; null outside of all."""
+    """A name in a file's code. `scope` names the enclosing definitions, "outer/inner"; null outside all definitions."""
 
     name: str
     kind: str
@@ -22,23 +22,23 @@ class _Named(BaseModel):
 
 
 class Use(_Named):
-    """A name that code uses. `scope` is the definition that uses it, "outer/inner"; null outside of all."""
+    """A use of a name in code. `scope` is the definition that uses it, "outer/inner"; null outside all definitions."""
 
     kind: str = Field(description="call, import, base or type")
 
 
 class Symbol(_Named):
-    """A definition. `scope` names the definitions around it, "outer/inner"; null at the top."""
+    """A definition. `scope` names the enclosing definitions, "outer/inner"; null at the top level."""
 
     kind: str = Field(description="class, function, method, interface, struct, enum, trait, impl, module, type, …")
     signature: str
 
 
 class Call(BaseModel):
-    """A definition that calls another, or is called, so many calls away (`depth`).
+    """A definition that calls another or is called by another, `depth` calls away.
 
-    Of callers, `name` is null for calls outside of all definitions of a file. Of callees, `kind` and place are null for
-    a name that the folder does not define (`definitions: 0`), or that may mean one of several (`ambiguous`).
+    For callers, `name` is null if the call is outside all definitions of a file. For callees, `kind` and place are null
+    if the folder does not define the name (`definitions: 0`), or if it may mean several definitions (`ambiguous`).
     """
 
     name: str | None
@@ -57,12 +57,12 @@ class Call(BaseModel):
     @computed_field  # type: ignore[prop-decorator]  # mypy knows no decorated property
     @property
     def ambiguous(self) -> bool:
-        """Whether the name may mean several definitions, so that it is not followed further by name."""
+        """Whether the name may mean several definitions. Calls by such a name are not followed further."""
         return self.definitions > 1
 
 
 class Calls(BaseModel):
-    """Callers or callees of a name, nearest first, each once; `truncated` if there are more than are given."""
+    """Callers or callees of a name, nearest first, without duplicates. `truncated`: there are more than returned."""
 
     name: str
     definitions: int = Field(description="Definitions that the question is about, counted up to 100.")

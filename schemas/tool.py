@@ -1,4 +1,4 @@
-"""Search tools, their tasks and their files as the API takes and gives them."""
+"""Search tools, their tasks and their files as the API accepts and returns them."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from schemas.status import FileStatus, Reason, TaskKind, TaskStatus
 
 Item = TypeVar("Item")
 
-#: Kinds of files that are left out unless a tool keeps them.
+#: Kinds of files that are excluded unless a tool's `config.keep` names them.
 LeftOut = Literal["vcs", "dependencies", "caches", "locks", "minified", "generated", "editors", "binaries"]
 
 _SPANS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def _seconds(value: object) -> object:
-    """A span such as "15m" in seconds; everything else as it is."""
+    """Convert a duration such as "15m" to seconds; any other value is returned as it is."""
     if isinstance(value, str) and value[:-1].isdecimal() and value[-1] in _SPANS:
         return int(value[:-1]) * _SPANS[value[-1]]
     return value
 
 
 class ToolConfig(BaseModel):
-    """How a tool's folder is indexed; what is left out comes from the installation's settings."""
+    """How a tool's folder is indexed. Omitted values come from the installation's settings."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -80,7 +80,7 @@ class NewTool(BaseModel):
 
     @model_validator(mode="after")
     def one_target(self) -> Self:
-        """A tool has exactly one target."""
+        """Check that the tool has exactly one target."""
         if (self.node_id is None) == (self.source is None):
             raise ValueError("give either node_id or source")
         if self.json_pointer is not None and self.node_id is None:
@@ -89,9 +89,9 @@ class NewTool(BaseModel):
 
 
 class ToolPatch(BaseModel):
-    """What of a tool is to change; what is left out stays.
+    """Changes to a tool; omitted fields stay as they are.
 
-    That holds within `config` too; there null means the installation's setting.
+    This also holds within `config`, where null means the installation's setting.
     """
 
     model_config = ConfigDict(
@@ -117,7 +117,7 @@ class Reindex(BaseModel):
 
 
 class IndexSettings(BaseModel):
-    """Everything beside the source that decides whether two tools share an index."""
+    """Everything besides the source that decides whether two tools share an index."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -137,17 +137,17 @@ class IndexSettings(BaseModel):
 
     @property
     def identity(self) -> dict[str, object]:
-        """What is hashed: later fields are left out at their defaults, so that older indexes keep their hash."""
+        """The values to hash. Later fields are omitted at their defaults, so that older indexes keep their hash."""
         fields = type(self).model_fields
         return self.model_dump(exclude={name for name in _LATER if getattr(self, name) == fields[name].default})
 
     def embeds(self, tokens: int) -> bool:
-        """Whether a file of so many tokens is embedded; both bounds are inclusive."""
+        """Whether a file with this many tokens is embedded; both bounds are inclusive."""
         return self.min_token_count <= tokens and (self.max_token_count is None or tokens <= self.max_token_count)
 
     @property
     def bounded(self) -> bool:
-        """Whether the tokens of a file decide anything."""
+        """Whether a file's token count can decide if it is embedded."""
         return self.min_token_count > 0 or self.max_token_count is not None
 
 
@@ -156,7 +156,7 @@ _LATER = frozenset({"use_ignore_files", "keep", "max_pages", "max_characters", "
 
 
 class IndexInfo(BaseModel):
-    """What of an index a tool shows."""
+    """The part of an index that a tool shows."""
 
     index_id: UUID
     model: str
@@ -164,7 +164,7 @@ class IndexInfo(BaseModel):
 
 
 class Updating(BaseModel):
-    """The index that is being built to take the present one's place, for a changed config."""
+    """The index that is being built for a changed config, to replace the present one."""
 
     config: ToolConfig
     namespace: str
@@ -175,10 +175,9 @@ class Updating(BaseModel):
 
 
 class Tool(BaseModel):
-    """A search tool; `task` is the state of its index's newest task.
+    """A search tool. `task` is the state of the newest task of its index.
 
-    While `updating` is set the tool answers from its present index; `update_error` says why the last change came to
-    nothing.
+    While `updating` is set, the tool answers from its present index. `update_error` says why the last change failed.
     """
 
     tool_id: UUID
@@ -197,10 +196,10 @@ class Tool(BaseModel):
 
 
 class Status(BaseModel):
-    """One index task, newest first where there are many. Counts of files and chunks describe the index now.
+    """One index task; lists show the newest first. Counts of files and chunks describe the index as it is now.
 
-    `ignored` counts what rules left out of the folder, by rule: a kind of `config.keep`, `ignore_file`, `exclude`,
-    `include` or `types`; an excluded directory is one, under the rule's name and `_directories`.
+    `ignored` counts what rules exclude from the folder, by rule: a kind of `config.keep`, `ignore_file`, `exclude`,
+    `include` or `types`. An excluded directory counts as one, under the rule's name plus `_directories`.
     """
 
     tool_id: UUID
@@ -235,11 +234,11 @@ class Status(BaseModel):
 class File(BaseModel):
     """One file of an index with its outcome.
 
-    `mime`, `is_binary` and `language` are told by the content, so null until that is read; `mtime_ms` is the source's
+    `mime`, `is_binary` and `language` come from the content and are null until it is read. `mtime_ms` is the source's
     time of the last change, in milliseconds since 1970. `message` says what happened to this file, `remedy` what its
-    owner can do about it. `embedded` is false for what is found by words only, and for what is not found at all.
-    `timings` are seconds by stage (read, parse, chunk, embed, write); `embedded_chunks` is what the newest run over the
-    file paid for, even where it failed then.
+    owner can do about it. `embedded` is false if the file is found by keywords only, or not at all. `timings` are
+    seconds by stage (read, parse, chunk, embed, write). `embedded_chunks` counts the chunks that the newest run paid
+    for, even if the file failed afterwards.
     """
 
     file_id: UUID
