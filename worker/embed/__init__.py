@@ -1,4 +1,4 @@
-"""The seam to embedding models: texts in, one checked vector each out."""
+"""The interface to embedding models: texts in, one validated vector per text out."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ class Embedder(Protocol):
 
     @property
     def profile(self) -> EmbedderProfile:
-        """What an index records of the model; vectors of two profiles are never mixed."""
+        """What an index records about the model. Vectors of two profiles are never mixed."""
         ...
 
     @property
     def max_inputs(self) -> int:
-        """Texts a request may hold."""
+        """Maximum number of texts in a request."""
         ...
 
     @property
     def max_request_tokens(self) -> int:
-        """Tokens a request may hold in all."""
+        """Maximum number of tokens in a request, over all its texts."""
         ...
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """One request: float32 of shape (len(texts), dimensions), each row finite, not zero, of length 1.
+        """Send one request. Returns float32 of shape (len(texts), dimensions), each row finite and of length 1.
 
         Raises `EmbeddingRefused`, `EmbeddingUnauthorized` or `EmbeddingUnavailable`.
         """

@@ -1,4 +1,4 @@
-"""Many texts, few requests: packing to a model's limits, several requests in flight, refusals narrowed to one text."""
+"""Embed many texts in few requests: pack them to a model's limits, run requests concurrently, isolate refused texts."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from schemas.errors import EmbeddingRefused, EmbeddingUnavailable, FoldexError, 
 from worker.embed import Embedder, Vectors
 from worker.embed.rate_limit import PATIENCE, Budget, unchecked
 
-#: Refused requests after which no batch is narrowed any more: enough for some twenty bad texts among thousands.
+#: Refused requests after which batches are no longer split. This is enough for about twenty bad texts among thousands.
 MAX_REFUSALS = 256
-#: Share of a request's limits from which on it counts as full.
+#: Share of a request's limits from which it counts as full.
 FULL = 0.95
-#: Groups that still take texts while packing. More would fill them better and scatter a file's chunks wider.
+#: Groups that packing keeps open. More would fill groups better but scatter a file's chunks more widely.
 _OPEN_GROUPS = 8
 
 Outcome = tuple[list[int], Vectors | EmbeddingRefused]
@@ -25,10 +25,10 @@ Outcome = tuple[list[int], Vectors | EmbeddingRefused]
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """When requests may be begun: `check` raises once no more are wanted, `seconds` end the slice.
+    """When requests may start: `check` raises once no more are wanted; the slice ends after `seconds`.
 
-    `budget` is None for a model that costs nothing; `project` is whose share of it is used. With `only_full` texts that
-    fill no request are left out, for a caller who has more to add to them.
+    `budget` is None for a model that costs nothing. `project` is the project whose share of the budget is used.
+    `only_full` leaves out texts that do not fill a request, for a caller that will add more texts.
     """
 
     budget: Budget | None = None
@@ -48,10 +48,11 @@ class _Group:
 
 
 def pack(tokens: Sequence[int], max_inputs: int, max_tokens: int) -> list[list[int]]:
-    """Indices of `tokens` in groups of at most `max_inputs`, whose tokens are at most `max_tokens` in all.
+    """Indices of `tokens` in groups of at most `max_inputs` texts and at most `max_tokens` tokens.
 
-    First fit over the last few groups: neighbours stay together, so files finish one after the other, and no two
-    groups that were open together would fit in one. A text above `max_tokens` stands alone, for the provider to judge.
+    Uses first fit over the last few groups. Neighbours stay together, so files are completed one after another. No two
+    groups that were open at the same time would fit in one. A text above `max_tokens` gets its own group; the provider
+    decides whether to accept it.
     """
     groups: list[_Group] = []
     filling: deque[_Group] = deque(maxlen=_OPEN_GROUPS)
@@ -71,17 +72,19 @@ def pack(tokens: Sequence[int], max_inputs: int, max_tokens: int) -> list[list[i
 def embed_all(
     embedder: Embedder, texts: Sequence[str], tokens: Sequence[int], concurrency: int, terms: Terms = FREE
 ) -> Generator[Outcome, None, None]:
-    """Embeds the texts, at most `concurrency` requests at a time, and yields each answer as it comes.
+    """Embed the texts with at most `concurrency` requests at a time, and yield each answer as it arrives.
 
-    An outcome is `(indices, vectors)`, row by row, or `(indices, refusal)` for a text that the provider refuses even
-    when it is alone, or that was in a refused batch after `MAX_REFUSALS`. Equal texts are sent once and come out
-    together. Every index that is sent comes out exactly once, unless there is another error: after the first no further
-    request is begun, those in flight are waited for and yielded, for they are paid for, and then the error is raised. A
-    request that the provider could not answer now is repeated for `PATIENCE` seconds. `SliceOver` is raised when the
-    time is spent, though never before something was answered: so each slice comes further.
+    An outcome is `(indices, vectors)`, row by row, or `(indices, refusal)` for a refused text. A text counts as refused
+    if the provider refuses it alone, or in any batch after `MAX_REFUSALS`. Equal texts are sent once and yielded
+    together. Unless another error occurs, every index that is sent is yielded exactly once.
 
-    Nothing new is begun either while the caller holds an outcome: to stop early, close the iterator, which waits for
-    what is in flight.
+    After the first error no further request starts. Requests in flight are already paid for, so their outcomes are
+    awaited and yielded before the error is raised. A request that the provider cannot answer at the moment is repeated
+    for `PATIENCE` seconds. Raises `SliceOver` when the time is up, but only after at least one answer, so that each
+    slice makes progress.
+
+    No request starts while the caller holds an outcome. To stop early, close the iterator, which waits for the requests
+    in flight.
     """
     owners = _owners(texts)
     firsts = [indices[0] for indices in owners.values()]
@@ -97,7 +100,7 @@ def embed_all(
 
 
 class _Run:
-    """The requests still to send and those in flight, of one `embed_all`."""
+    """The requests of one `embed_all`: those still to send and those in flight."""
 
     def __init__(
         self,
@@ -127,7 +130,7 @@ class _Run:
             done, _ = wait(self._flying, return_when=FIRST_COMPLETED)
             landed = [outcome for request in done for outcome in self._land(request, self._flying.pop(request))]
             yield from landed
-            # only now: what has come and is not recorded yet would be paid for again beside all that is in flight
+            # Refill only now: a crash loses the answers that are not yet recorded and all requests in flight.
             self._start(concurrency)
         if self._error is not None:
             raise self._error
@@ -153,7 +156,7 @@ class _Run:
         return None
 
     def _send(self, batch: list[int]) -> Vectors:
-        """One request; runs in a thread of the pool, so that waiting for leave holds up no answer."""
+        """Send one request. Runs in a thread of the pool, so that waiting for the budget delays no answer."""
         texts = [self._texts[index] for index in batch]
         terms, budget = self._terms, self._terms.budget
         if budget is None:
@@ -179,7 +182,7 @@ class _Run:
             self._error = self._error or error
 
     def _worth_repeating(self, error: EmbeddingUnavailable) -> bool:
-        """Whether waiting for the provider in place takes no longer than `PATIENCE`, counted from its first failure."""
+        """Whether the wait for the provider ends within `PATIENCE`, counted from its first failure."""
         if self._terms.budget is None or error.data.get("gave_up"):
             return False
         now = time.monotonic()
@@ -187,7 +190,7 @@ class _Run:
         return now + float(error.data["retry_after"]) < self._failing_since + PATIENCE
 
     def _narrow(self, batch: list[int], refusal: EmbeddingRefused) -> Iterator[Outcome]:
-        """Refused texts that are known by name or alone are outcomes; the rest of the batch goes out again."""
+        """Yield texts that the provider names or refuses alone as outcomes; queue the rest of the batch again."""
         named = {batch[at] for at in refusal.data.get("indices", [])}
         refused = named or set(batch if len(batch) == 1 or self._refusals >= MAX_REFUSALS else [])
         if refused:
@@ -209,7 +212,7 @@ def _owners(texts: Sequence[str]) -> dict[str, list[int]]:
 
 
 def _with_twins(indices: list[int], result: Vectors | EmbeddingRefused, twins: Sequence[Sequence[int]]) -> Outcome:
-    """The outcome for every text that is equal to one of those sent."""
+    """The outcome, extended to every text that equals one of those sent."""
     everyone = [index for group in twins for index in group]
     if isinstance(result, EmbeddingRefused) or len(everyone) == len(indices):
         return everyone, result

@@ -1,9 +1,9 @@
-"""What workers know of a provider together: who asks, what was spent, and whether it is to be left alone.
+"""What workers jointly know about a provider: which projects ask, what was spent, and whether to stop asking.
 
-Two ledgers do the same: `Shared` in Redis for the whole fleet, by the clock of Redis, and `Alone` in one process, for
-as long as Redis is away. In Redis, `limits` counts what is spent: requests by a moving window, which is exact, and
-tokens, of which one request has many, by a sliding window of two counters. A process by itself takes an equal part of
-the budget: it divides by the number of processes that shared the ledger when it last asked Redis.
+Two ledgers do the same. `Shared` keeps its data in Redis for the whole fleet and uses the clock of Redis. `Alone` works
+within one process while Redis is away. In Redis, `limits` counts what is spent. Requests use a moving window, which is
+exact. Tokens, of which one request has many, use a sliding window of two counters. A process without Redis takes an
+equal part of the budget: it divides by the number of processes that shared the ledger at its last contact with Redis.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as LostConnection
 from redis.retry import Retry
 
-#: Failures in a row, of all workers, after which nobody asks but one at a time.
+#: Consecutive failures, over all workers, after which only one request at a time probes the provider.
 OPEN_AFTER = 5
-#: Seconds a provider that goes on failing is left alone, at most.
+#: Maximum number of seconds for which requests to a failing provider are blocked.
 LONGEST_BLOCK = 60.0
-#: Seconds that a project counts as asking.
+#: Seconds for which a project counts as active after it asked.
 ACTIVE = 5.0
-#: Seconds that a process counts as one of those that share the budget.
+#: Seconds for which a process counts as sharing the budget after it asked.
 SHARING = 60.0
-#: Seconds until somebody else may try, if the one who tried does not come back; a request's time-out and some more.
+#: Seconds until another request may probe if the probing one does not return: a request's time-out and some margin.
 PROBE = 70.0
-#: Seconds over which those who waited for the same moment spread.
+#: Seconds over which requests that waited for the same moment are spread.
 SPREAD = 0.5
-#: Seconds until one who was refused looks again.
+#: Seconds until a request that was held back asks again.
 POLL = 0.25
-#: Seconds after which failures in a row are forgotten.
+#: Seconds after which consecutive failures are forgotten.
 MEMORY = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """What may be spent in `window` seconds, in all; None is unlimited."""
+    """The total that may be spent in `window` seconds; None is unlimited."""
 
     requests: int | None
     tokens: int | None
@@ -52,7 +52,7 @@ class Rate:
 
     @classmethod
     def per_minute(cls, requests: int | None, tokens: int | None) -> Rate:
-        """A minute's budget, cut into parts of 10 s where it is large enough: so nobody waits a minute for his turn."""
+        """A minute's budget, split into windows of 10 s if it is large enough, so that no request waits a minute."""
         window = 60 if requests is not None and requests < 60 else 10  # noqa: PLR2004 - fewer than one a second
         part = [None if limit is None else max(1, limit * window // 60) for limit in (requests, tokens)]
         return cls(part[0], part[1], window)
@@ -60,9 +60,10 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """An answer to who asks: 0 seconds to wait, or some and why; `active` projects ask at the moment.
+    """The answer to `Ledger.ask`: seconds to wait (0 if the request may go out) and the reason.
 
-    `failures` in a row were counted, of all workers. `sharing` processes used the budget lately, where that is known.
+    `active` projects are asking at the moment. `failures` counts consecutive failures over all workers. `sharing` is
+    the number of processes that recently used the budget, if known.
     """
 
     wait: float
@@ -76,24 +77,24 @@ class Ledger(Protocol):
     """See `Shared`."""
 
     def ask(self, project: str, token: str) -> Leave:
-        """Whether the provider may be asked now. Where only one may try, he is known by his `token`."""
+        """Whether the provider may be asked now. `token` identifies the request that probes, if only one may."""
         ...
 
     def spend(self, project: str, tokens: int, active: int, *, force: bool = False) -> bool:
-        """Take a request of so many tokens from the budget, if it and the project's share of it allow, or by force."""
+        """Charge one request of `tokens` to the budget if it and the project's share allow that, or with `force`."""
         ...
 
     def failed(self, token: str, wait: float, after: int, reason: str) -> None:
-        """Leave the provider alone for `wait` seconds, or after `after` failures in a row twice as long each time."""
+        """Block the provider for `wait` seconds. If 0, block it after `after` failures, doubling the time each time."""
         ...
 
     def settled(self, token: str, *, alive: bool) -> None:
-        """Let the next one try; forget the failures if the provider is `alive`."""
+        """Let the next request probe; reset the failures if the provider is `alive`."""
         ...
 
 
 class Spending:
-    """The budget of one name over a storage of `limits`."""
+    """The budget with one name, in a `limits` storage."""
 
     def __init__(self, storage: Storage, name: str, rate: Rate) -> None:
         self._name = name
@@ -103,7 +104,7 @@ class Spending:
         self._tokens = _item(rate.tokens, rate.window, "tokens")
 
     def spend(self, project: str, tokens: int, active: int, *, force: bool) -> bool:
-        """See `Ledger`. A request above the whole budget takes all of it."""
+        """See `Ledger`. A request larger than the whole budget takes all of it."""
         costs = [(item, cost) for item, cost in ((self._requests, 1), (self._tokens, tokens)) if item is not None]
         costs = [(item, min(cost, item.amount)) for item, cost in costs]
         if not force and not all(self._fits(item, cost, project, active) for item, cost in costs):
@@ -179,7 +180,7 @@ class Shared:
     """The ledger of the whole fleet. Every method raises `RedisError` if Redis does not answer."""
 
     def __init__(self, url: str, name: str, rate: Rate) -> None:
-        # one repeat for a connection that a restart of the server broke, and none for a server that is silent
+        # One retry for a connection that a restart of the server broke, and none for a server that does not answer.
         retry = Retry(NoBackoff(), 1, supported_errors=(LostConnection,))
         redis = Redis.from_url(url, socket_timeout=2, socket_connect_timeout=1, retry=retry)
         self._spending = Spending(RedisStorage("redis://", redis.connection_pool, key_prefix="foldex:rate"), name, rate)
@@ -212,7 +213,7 @@ class Shared:
 
 @dataclass(frozen=True, slots=True)
 class _Spent:
-    """What counts against a limit until some time."""
+    """An amount that counts against a limit until a given time."""
 
     kind: str
     project: str
@@ -222,7 +223,7 @@ class _Spent:
 
 @dataclass
 class Alone:
-    """The ledger of one process, for its part of the budget of `sharing` processes. Thread-safe."""
+    """The ledger of one process, for its part of a budget that `sharing` processes share. Thread-safe."""
 
     name: str
     rate: Rate
@@ -260,7 +261,7 @@ class Alone:
             if not force and not all(self._fits(kind, limit, cost, project, active) for kind, limit, cost in costs):
                 return False
             for kind, limit, cost in costs:
-                # what is more than the part is spent for as many windows
+                # A cost above this process's part blocks it for correspondingly many windows.
                 windows = max(1.0, cost * self.sharing / limit)
                 self._spent.append(_Spent(kind, project, cost, now + self.rate.window * windows))
             return True
@@ -269,9 +270,9 @@ class Alone:
         return [("requests", self.rate.requests, 1), ("tokens", self.rate.tokens, tokens)]
 
     def _fits(self, kind: str, limit: int, cost: int, project: str, active: int) -> bool:
-        """Whether a cost fits into this process's part of a limit, and into the project's share of that.
+        """Whether a cost fits into this process's part of a limit, and into the project's share of that part.
 
-        One that is larger than the part waits until nothing else is spent.
+        A cost larger than the part waits until nothing else is spent.
         """
         part = limit / self.sharing
         spent = [s for s in self._spent if s.kind == kind]
@@ -308,7 +309,7 @@ def _leave(wait: float, active: int, reason: str, failures: int) -> Leave:
     if wait < 0:
         reason = "after failures in a row one request at a time tries whether it is back"
         return Leave(_scattered(POLL), active, reason, failures)
-    spread = wait and wait + random.uniform(0, SPREAD)  # noqa: S311 - spreads those who wait
+    spread = wait and wait + random.uniform(0, SPREAD)  # noqa: S311 - spreads waiting requests
     return Leave(spread, active, reason, failures)
 
 

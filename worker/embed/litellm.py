@@ -1,7 +1,7 @@
-"""Embedding by any provider that LiteLLM speaks to. The only file that imports it, and only when it is needed.
+"""Embedding by any provider that LiteLLM supports. Only this module imports LiteLLM, and only on demand.
 
-The import costs seconds and 180 MB, so processes call `warm` at a moment of their choice: importing before a fork is
-safe and shares the memory, embedding before a fork is not, for then the children share connections and a dead thread.
+The import takes seconds and 180 MB, so processes choose when to call `warm`. Importing before a fork is safe and shares
+the memory. Embedding before a fork is not: the children would share connections and inherit a dead thread.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ _REMEDIES = {
     402: "Add credit to the provider's account.",
     404: f"{_MODEL_REMEDY} Check EMBEDDING_API_BASE, if it is set.",
 }
-#: Characters of a provider's words that a log keeps.
+#: Maximum length of a provider's message in the log, in characters.
 _SAID = 300
-#: Providers whose client refuses to start without a key, which servers on one's own machines do not ask for.
+#: Providers whose client requires a key, although self-hosted servers with the same API need none.
 _NEED_KEY = {"openai", "openrouter"}
 
 
 class LiteLLMEmbedder:
-    """A provider's model behind the seam. Thread-safe.
+    """A provider's model as an `Embedder`. Thread-safe.
 
-    `dimensions` are sent only if they were asked for explicitly: many models refuse the parameter.
+    `dimensions` are sent only if explicitly configured, because many models refuse the parameter.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class LiteLLMEmbedder:
         self._call = Call(profile.model, api_base, api_key, profile.dimensions if explicit_dimensions else None)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """See `Embedder`. A refusal of texts that are known by position names them in `data["indices"]`."""
+        """See `Embedder`. If the positions of refused texts are known, `data["indices"]` holds them."""
         vectors = self._call.vectors(texts)
         if vectors.shape[1] != self.profile.dimensions:
             raise EmbeddingUnauthorized(
@@ -78,7 +78,7 @@ class LiteLLMEmbedder:
 
 
 class Call:
-    """One model at one address, and what was learnt about the way it answers."""
+    """One model at one address, and what is learned about how it answers."""
 
     def __init__(self, model: str, api_base: str | None, api_key: str | None, dimensions: int | None) -> None:
         self._model = model
@@ -89,11 +89,11 @@ class Call:
         self._base64_works = False
 
     def vectors(self, texts: Sequence[str]) -> Vectors:
-        """The answer to one request as it came, float32 of shape (len(texts), whatever the model has).
+        """The unmodified answer to one request, float32 of shape (len(texts), the model's dimensions).
 
-        The first requests find out whether the provider knows base64, which is far cheaper to read than lists.
+        The first requests find out whether the provider supports base64, which is far cheaper to decode than lists.
         """
-        # kept, because another thread may find out meanwhile
+        # Keep a copy: another thread may change it during the request.
         encoding = self._encoding
         try:
             data = self._request(texts, encoding)
@@ -135,7 +135,7 @@ class Call:
         except openai.OpenAIError as error:
             raise mapped(self._model, error) from error
         except (LookupError, TypeError, ValueError, AttributeError) as error:
-            # it lets such errors of its own out when an answer is not of the form it expects
+            # LiteLLM raises such internal errors if an answer does not have the expected form.
             log.warning("a provider's answer cannot be read", model=self._model, error=repr(error)[:_SAID])
             raise EmbeddingRefused(f"The answer of {self._model} cannot be read.") from error
         return list(answer.data or [])
@@ -146,7 +146,7 @@ class Call:
         return {"dimensions": self._dimensions, "allowed_openai_params": ["dimensions"]}
 
     def _key(self, litellm: Any) -> str | None:
-        """The key given; None leaves it to the provider's own variable."""
+        """The configured key; None leaves the key to the provider's own environment variable."""
         if _provider(self._model) not in _NEED_KEY or self._api_key:
             return self._api_key
         missing = litellm.validate_environment(self._model)["missing_keys"]
@@ -157,37 +157,37 @@ class Call:
 
 @cache
 def warm() -> Any:
-    """The module `litellm`, imported and made quiet. The first call takes seconds, starts no thread, opens nothing."""
-    # else it fetches a price list over the network, and loads a .env file into the environment
+    """Import `litellm` and silence its output. The first call takes seconds; it starts no thread and opens nothing."""
+    # Otherwise LiteLLM fetches a price list over the network and loads a .env file into the environment.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
-    # else each success is told to nobody, in threads that take a fifth of a request's time
+    # Otherwise LiteLLM reports each success, to no listener, in threads that take a fifth of a request's time.
     os.environ.setdefault("LOGGING_EXECUTOR_MAX_PENDING_TASKS", "0")
-    # a collection takes a quarter of an import's time
+    # Garbage collection takes a quarter of the import's time.
     with uncollected():
-        import httpcore  # noqa: F401 - the first request would import it, and the next line's, in every process anew
+        import httpcore  # noqa: F401 - else every process imports this and openai.resources at its first request
         import litellm
         import openai.resources  # noqa: F401 - see above
 
     litellm.suppress_debug_info = True
     litellm.telemetry = False
-    # a zero given with a request counts as not given
+    # LiteLLM ignores a zero that is passed with a request.
     litellm.DEFAULT_MAX_RETRIES = 0
-    # what it logs of a failure it also raises, and it may quote texts there
+    # LiteLLM also raises the failures that it logs, and its log may quote texts.
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "httpx"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     return litellm
 
 
-#: Its model of an answer says that a vector is a list, and complains at each one in base64; and pydantic complains of
-#: its models when it first builds them.
+#: LiteLLM's response model declares vectors as lists and warns about each one in base64. Pydantic warns about LiteLLM's
+#: models when it first builds them.
 _NOISE = "Pydantic serializer warnings|Item '.+' on TypedDict class"
 _SILENT = ("ignore", re.compile(_NOISE, re.IGNORECASE), UserWarning, None, 0)
 
 
 def silence() -> None:
-    """Leave out the warnings that its use gives rise to, now."""
-    # not once at import: whoever restores the filters, as test runners do, takes ours away
+    """Filter out the warnings that LiteLLM causes."""
+    # Repeated for each request: code that restores the filters, as test runners do, removes ours.
     if _SILENT not in warnings.filters:
         warnings.filterwarnings("ignore", _NOISE, UserWarning)
 
@@ -205,7 +205,7 @@ def _provider(model: str) -> str:
 
 @cache
 def _price(model: str) -> None:
-    """Let a model that LiteLLM's table lacks cost nothing: looking for its price takes a fifth of each request."""
+    """Register a price of zero for a model missing from LiteLLM's table: its lookup takes a fifth of each request."""
     litellm = warm()
     if model not in litellm.model_cost and model.partition("/")[2] not in litellm.model_cost:
         free = {"mode": "embedding", "input_cost_per_token": 0.0, "output_cost_per_token": 0.0}
@@ -213,25 +213,25 @@ def _price(model: str) -> None:
 
 
 def native_dimensions(model: str, dimensions: int | None, api_base: str | None, api_key: str | None) -> int:
-    """Dimensions of the model's answer to one word, `dimensions` being asked for. Raises any `EmbeddingError`."""
+    """Dimensions of the model's answer to one word, if `dimensions` are requested. Raises any `EmbeddingError`."""
     width: int = _unit(Call(model, api_base, api_key, dimensions).vectors(["word"])).shape[1]
     return width
 
 
 def known_input_tokens(model: str) -> int | None:
-    """Tokens that the model takes of one text, where LiteLLM's own table has it."""
+    """Maximum number of tokens in one text, if LiteLLM's own table has it."""
     table: dict[str, dict[str, Any]] = warm().model_cost
     entry = table.get(model) or table.get(model.partition("/")[2]) or {}
     return entry.get("max_input_tokens")
 
 
 def mapped(model: str, error: Exception) -> EmbeddingError:
-    """The error of our tree for one of LiteLLM's, by its status; its classes follow words in the provider's text."""
+    """Map LiteLLM's error to ours by its status, because LiteLLM picks its classes by words in the provider's text."""
     status = getattr(error, "status_code", None)
     if not isinstance(status, int):
-        # a connection that failed, or an error in a body with a code of the provider's own making
+        # A failed connection, or an error in a body with a provider-specific code.
         status = HTTPStatus.INTERNAL_SERVER_ERROR.value
-    # an address may hold a service that answers with what its owner alone should read
+    # The address may be an internal service whose response only the operator may read, so log it but do not raise it.
     log.warning("a provider refused a request", model=model, status=status, said=provider_text(error))
     said = f"{model} failed with {status}."
     if isinstance(error, warm().exceptions.LiteLLMUnknownProvider):
@@ -245,14 +245,14 @@ def mapped(model: str, error: Exception) -> EmbeddingError:
 
 
 def provider_text(error: Exception) -> str:
-    """What the provider said, out of the JSON that LiteLLM quotes; for the log alone, as it is foreign text."""
+    """The provider's message, extracted from the JSON that LiteLLM quotes. It is foreign text, so only log it."""
     text = str(error)
     quoted = re.search(r"""["']message["']: ?["'](.+?)["'](?:,|})""", text)
     return (quoted[1] if quoted else text.partition("Exception - ")[2] or text)[:_SAID].strip()
 
 
 def _retry_after(error: Exception) -> float | None:
-    """Seconds, from a header that gives seconds or a date."""
+    """Seconds to wait, from a header that holds seconds or a date."""
     value = (getattr(error, "litellm_response_headers", None) or {}).get("retry-after")
     if value is None:
         return None

@@ -1,4 +1,4 @@
-"""What is known of embedding models, and the way from a model's name to an embedder."""
+"""Known limits of embedding models, and functions that turn a model's name into an embedder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from worker.tokens.tokenizers import Tokenizer, cl100k
 
 @dataclass(frozen=True, slots=True)
 class ModelLimits:
-    """What a model takes: texts a request, tokens a request in all, tokens of one text."""
+    """A model's limits: texts per request, tokens per request, tokens per text."""
 
     max_inputs: int
     max_request_tokens: int
@@ -26,7 +26,7 @@ class ModelLimits:
 
 
 _OPENAI = ModelLimits(2048, 300_000, 8192)
-#: By the provider in front of the model's name. A name without one is OpenAI's.
+#: Limits by the provider prefix of the model's name. A name without a prefix is OpenAI's.
 _LIMITS = {
     "": _OPENAI,
     "azure": _OPENAI,
@@ -39,44 +39,45 @@ _LIMITS = {
     "voyage": ModelLimits(128, 100_000, 16_000),
 }
 _CAUTIOUS = ModelLimits(96, 32_000, 8192)
-#: Models from here on take so much more than a chunk that a small margin does; below, tokenizers differ by a quarter.
+#: Models with at least this limit accept so much more than a chunk that a small margin is enough. Below it the margin
+#: is a quarter, because tokenizers differ by as much.
 _WIDE = 8191
-#: Families whose tokenizer is cl100k itself, so that counts are exact.
+#: Model families whose tokenizer is cl100k itself, so that counts are exact.
 _CL100K = ("text-embedding-3-", "text-embedding-ada-002")
 
 
 def limits(model: str) -> ModelLimits:
-    """The provider's limits; cautious ones for a provider that is not known."""
+    """The provider's limits; conservative ones for an unknown provider."""
     provider, slash, _ = model.partition("/")
     return _LIMITS.get(provider if slash else "", _CAUTIOUS)
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The address and key of a provider; None leaves either to LiteLLM, which knows each provider's own variable."""
+    """The address and key of a provider. LiteLLM fills in None from the provider's own environment variables."""
 
     api_base: str | None = None
     api_key: str | None = field(default=None, repr=False)
 
 
 def is_local(model: str) -> bool:
-    """Whether a model runs in our own processes, so that nobody is asked and nothing is paid."""
+    """Whether a model runs in our own processes, without a provider and free of charge."""
     return model.startswith("local/")
 
 
 def same_provider(model: str, other: str) -> bool:
-    """Whether what was set for one model may be sent for the other.
+    """Whether the access settings of one model may be used for the other.
 
-    LiteLLM guesses the provider of a name without a prefix, so such a name is like no other.
+    LiteLLM guesses the provider of a name without a prefix, so such a name matches only itself.
     """
     provider, slash, _ = model.partition("/")
     return model == other or (bool(slash) and provider == other.partition("/")[0] and "/" in other)
 
 
 def check_allowed(model: str, *, default: str, patterns: Sequence[str] | None) -> None:
-    """Raise `ModelNotAllowed` unless the operator allows a model: LiteLLM reads some names as an address.
+    """Raise `ModelNotAllowed` unless the operator allows the model. LiteLLM interprets some names as an address.
 
-    A name that holds an address is allowed only if it is listed letter by letter, whatever patterns match it.
+    A name that contains an address must be listed literally; patterns do not allow it.
     """
     allowed = [default, *(["local/*"] if patterns is None else patterns)]
     if model in allowed or ("://" not in model and any(fnmatchcase(model, pattern) for pattern in allowed)):
@@ -88,7 +89,7 @@ def check_allowed(model: str, *, default: str, patterns: Sequence[str] | None) -
 
 
 _found: dict[Hashable, EmbedderProfile] = {}
-#: Models that are asked at the same time, and seconds that a further caller waits for his turn: each takes up a thread.
+#: Models that may be probed at the same time, and seconds that a further caller waits: each probe occupies a thread.
 _PROBES, _TURN = 4, 5.0
 _probing = threading.BoundedSemaphore(_PROBES)
 
@@ -100,10 +101,10 @@ def resolve(
     *,
     local_model_dir: Path | None = None,
 ) -> EmbedderProfile:
-    """The profile of a model that answers: asked with one word, and known to the process then.
+    """The profile of a model, which is probed with one word and then cached in the process.
 
-    Raises `ModelRefused` if it does not exist, refuses the key, or has other dimensions than asked for, and
-    `EmbeddingUnavailable` if the provider does not answer now, or too many models are being asked.
+    Raises `ModelRefused` if the model does not exist, refuses the key, or has other dimensions than requested. Raises
+    `EmbeddingUnavailable` if the provider does not answer at the moment, or if too many models are being probed.
     """
     access = access or Access()
     key = (model, dimensions, access, local_model_dir)
@@ -140,7 +141,7 @@ def _probe_local(model: str, dimensions: int | None, directory: Path | None) -> 
 
 
 def _input_tokens(model: str) -> int:
-    """Tokens of cl100k that the model surely takes: a margin stays where its own tokenizer may count more."""
+    """Tokens of cl100k that the model safely accepts, with a margin where its own tokenizer may count more."""
     limit = limits(model).max_input_tokens
     known = min(limit, litellm.known_input_tokens(model) or limit)
     if model.rpartition("/")[2].startswith(_CL100K):
@@ -156,7 +157,7 @@ def open_embedder(
     explicit_dimensions: bool = False,
     local_model_dir: Path | None = None,
 ) -> Embedder:
-    """The embedder of a profile, without asking anybody. `batch_size` replaces the model's limit of texts a request."""
+    """Create a profile's embedder without any request. `batch_size` overrides the model's limit on texts a request."""
     if is_local(profile.model):
         return minilm.LocalEmbedder(local_model_dir)
     known, access = limits(profile.model), access or Access()
@@ -171,7 +172,7 @@ def open_embedder(
 
 
 def tokenizer_for(profile: EmbedderProfile, local_model_dir: Path | None = None) -> Tokenizer:
-    """The model's own tokenizer for the local model, else cl100k, for which `max_input_tokens` holds a margin."""
+    """The local model's own tokenizer, or cl100k for other models; `max_input_tokens` includes a margin for it."""
     if is_local(profile.model):
         return WordPieces(minilm.model_directory(local_model_dir))
     return cl100k()

@@ -1,12 +1,12 @@
-"""When a provider may be asked: one budget for all workers, and patience with a provider that is busy or down.
+"""Decide when a provider may be asked: one budget for all workers, and back-off from a busy or failing provider.
 
-- Requests and tokens a minute are counted in one ledger (`worker.embed.circuit`). While several projects ask, none gets
-  more than its share. While Redis is away, each process keeps to an equal part of the rate.
-- A `Retry-After` binds the whole fleet; so does a 429 without one, for 1 s and twice as long after each further one.
-- A process backs off from 5xx, time-outs and lost connections by itself. After some of them in a row, of all workers,
-  the provider is left alone for up to a minute, and then tried by one request at a time until one succeeds.
-- Each 429 halves the requests that a process has in flight, and some successes add one again.
-- Nobody waits here for long: beyond `PATIENCE` the files go back, and the task waits instead of the worker.
+- One ledger (`worker.embed.circuit`) counts requests and tokens per minute. While several projects ask, none gets more
+  than its share. While Redis is away, each process keeps to an equal part of the rate.
+- A `Retry-After` applies to the whole fleet. So does a 429 without one: for 1 s, doubled after each further 429.
+- A process backs off by itself from 5xx, time-outs and lost connections. After several consecutive failures over all
+  workers, the provider is blocked for up to a minute. Then one request at a time probes it until one succeeds.
+- Each 429 halves the number of requests that a process has in flight; after some successes the number grows by one.
+- No call waits here longer than `PATIENCE`. Beyond that the files go back, and the task waits instead of the worker.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from worker.embed.circuit import LONGEST_BLOCK, OPEN_AFTER, POLL, Alone, Leave, 
 
 T = TypeVar("T")
 
-#: Seconds that a slice waits in place for one request, and a user for his query.
+#: Seconds that a slice waits in place for one request, and that a user waits for a query.
 PATIENCE, QUERY_PATIENCE = 5.0, 2.0
-#: Seconds between two looks at the lease while waiting.
+#: Seconds between two checks of the lease while waiting.
 STEP = 0.25
-#: Seconds of the first pause of one process, doubled by each further failure.
+#: Seconds of a process's first pause; each further failure doubles it.
 FIRST_PAUSE = 0.5
-#: Successes that allow a process one more request in flight.
+#: Successes after which a process may have one more request in flight.
 SUCCESSES = 8
-#: Seconds for which the fleet's word that nothing fails holds for queries: to ask takes as long as a part of a search.
+#: Seconds for which queries trust the ledger's answer that nothing fails. Asking costs a notable part of a search.
 CALM = 0.1
-#: Seconds for which a Redis that did not answer is left alone.
+#: Seconds for which a Redis that did not answer is not asked again.
 AWAY = 5.0
-#: A provider that says "tomorrow" is asked again after so many seconds.
+#: Maximum `Retry-After` in seconds, for a provider that says "tomorrow".
 LONGEST_RETRY_AFTER = 600.0
 
 log = structlog.get_logger()
@@ -49,18 +49,18 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Where time comes from, for tests that do not wait."""
+    """The source of time; tests replace it to avoid waiting."""
 
     now: Callable[[], float] = time.monotonic
     pause: Callable[[float], None] = time.sleep
 
 
 def unchecked() -> None:
-    """A check that never stops anything."""
+    """A check that never raises."""
 
 
 class Budget:
-    """One model at one address, as a process sees it. Thread-safe; opened after any fork."""
+    """The budget of one model at one address, as a process sees it. Thread-safe; open it only after any fork."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Budget:
         processes: int = 1,
         clock: Clock | None = None,
     ) -> None:
-        """`processes` share the rate where Redis was never there to tell how many do."""
+        """`processes` is the number that share the rate, used until Redis reports the real one."""
         self._model = model
         self._clock = clock or Clock()
         self._shared = Shared(redis_url, name, rate)
@@ -87,7 +87,7 @@ class Budget:
         self._failures = 0
         self._resume_at = float("-inf")
         self._calm_until = float("-inf")
-        #: Tokens of one request that still fit into the budget.
+        #: Maximum number of tokens in one request that still fits into the budget.
         self.max_request_tokens = rate.tokens
 
     @property
@@ -104,23 +104,23 @@ class Budget:
         check: Callable[[], None] = unchecked,
         patience: float = PATIENCE,
     ) -> Vectors:
-        """Wait for leave, then send once, and tell the others how it went. `check` may raise while waiting.
+        """Wait for permission, send once, and record the result for the fleet. `check` may raise while waiting.
 
-        Raises what `send` raises, and `EmbeddingUnavailable` with `gave_up` set where leave is further away than
-        `patience` seconds: nothing was sent then.
+        Raises what `send` raises. Raises `EmbeddingUnavailable` with `gave_up` set, and sends nothing, if permission
+        would take longer than `patience` seconds.
         """
         token = uuid4().hex
         try:
             self._wait(lambda: self._leave(token, project, tokens), check, patience)
-        except BaseException:  # whatever ends the waiting, others may try then
+        except BaseException:  # whatever ended the wait, let other requests probe
             self._use(lambda ledger: ledger.settled(token, alive=False))
             raise
         return self._send(send, token)
 
     def query(self, send: Callable[[], Vectors], *, tokens: int) -> Vectors:
-        """Send what a user waits for: no rate holds it back, though it is charged; a provider left alone does.
+        """Send a request that a user waits for. It is charged but no rate holds it back; only a blocked provider does.
 
-        Raises as `call`.
+        Raises as `call` does.
         """
         token = uuid4().hex
         if not self._is_calm():
@@ -146,7 +146,7 @@ class Budget:
         return leave
 
     def _is_calm(self) -> bool:
-        """Whether no worker had failed a moment ago, so that there is nothing to wait for, nor to forget."""
+        """Whether the ledger reported no failures a moment ago: there is nothing to wait for and nothing to reset."""
         return self._clock.now() < self._calm_until
 
     def _wait(self, ask: Callable[[], Leave], check: Callable[[], None], patience: float) -> None:
@@ -171,7 +171,7 @@ class Budget:
         except EmbeddingUnavailable as error:
             self._failed(error, token, began)
             raise
-        except BaseException as error:  # a refusal is an answer too; whatever else it is, others may try then
+        except BaseException as error:  # a refusal is an answer too; after anything else, let other requests probe
             alive = isinstance(error, EmbeddingError)
             self._use(lambda ledger: ledger.settled(token, alive=alive))
             raise
@@ -188,7 +188,7 @@ class Budget:
             self._use(lambda ledger: ledger.settled(token, alive=True))
 
     def _failed(self, error: EmbeddingUnavailable, token: str, began: float) -> None:
-        """Note the failure; the error's `retry_after` becomes the seconds after which this process asks again."""
+        """Record the failure and set the error's `retry_after` to the seconds until this process asks again."""
         self._calm_until = float("-inf")
         status = error.data.get("status_code")
         told = min(float(error.data.get("retry_after") or 0), LONGEST_RETRY_AFTER)
@@ -202,7 +202,7 @@ class Budget:
         self._use(lambda ledger: ledger.failed(token, told, after, reason))
 
     def _back_off(self, began: float) -> float:
-        """Pause this process, once for all requests that failed together; the seconds."""
+        """Pause this process, once for all requests that failed together. Returns the seconds."""
         with self._lock:
             now = self._clock.now()
             if began >= self._resume_at:
@@ -212,14 +212,14 @@ class Budget:
             return max(0.0, self._resume_at - now)
 
     def _halve(self, began: float) -> None:
-        """Once for all requests that were refused together."""
+        """Halve the requests in flight, once for all requests that were refused together."""
         with self._lock:
             self._successes = 0
             if began > self._halved_at:
                 self._allowed, self._halved_at = max(1.0, self._allowed / 2), self._clock.now()
 
     def _use(self, act: Callable[[Ledger], T]) -> T:
-        """Act on the fleet's ledger, or, while Redis is away, on this process's own."""
+        """Act on the fleet's ledger, or on this process's own ledger while Redis is away."""
         if self._away_until is None or self._clock.now() >= self._away_until:
             try:
                 done = act(self._shared)

@@ -1,1 +1,1 @@
-"""The model that runs on this machine, without an account or a download."""
+"""The embedding model that runs on this machine, without an account or a download."""

@@ -1,4 +1,4 @@
-"""The encoder of all-MiniLM-L6-v2 in numpy: BERT (Devlin et al. 2018) in six layers, as pure functions."""
+"""The encoder of all-MiniLM-L6-v2 in numpy: six layers of BERT (Devlin et al. 2018), as pure functions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Dense(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """One layer of the encoder. Query, key and value are side by side in one map."""
+    """One layer of the encoder. Query, key and value are side by side in one linear map."""
 
     qkv: Dense
     attended: Dense
@@ -36,7 +36,7 @@ class Layer(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """The whole model. The position table holds the one token type, too."""
+    """The whole model. The position table includes the embedding of the single token type."""
 
     words: Matrix
     positions: Matrix
@@ -45,7 +45,7 @@ class Weights(NamedTuple):
 
 
 def load_weights(path: Path) -> Weights:
-    """Reads the file into the form that `encode` multiplies fastest. Takes 0.2 s and 90 MB."""
+    """Read the file into the layout that `encode` multiplies fastest. Takes 0.2 s and 90 MB."""
     from safetensors import safe_open
 
     with safe_open(str(path), framework="numpy") as file:
@@ -57,7 +57,7 @@ def load_weights(path: Path) -> Weights:
 
 def _layer(get: Callable[[str], Matrix], at: str) -> Layer:
     query, key, value = (_dense(get, f"{at}attention.self.{name}") for name in ("query", "key", "value"))
-    # attention divides by the root of a head's width, and gelu halves: both once, here
+    # Attention divides by the square root of a head's width, and GELU halves. Fold both into the weights once.
     scale = np.float32((len(query.bias) // _HEADS) ** -0.5)
     down = _dense(get, f"{at}output.dense")
     return Layer(
@@ -82,10 +82,10 @@ def _norm(get: Callable[[str], Matrix], name: str) -> Dense:
 
 
 def encode(weights: Weights, ids: Sequence[Sequence[int]]) -> Matrix:
-    """BERT's encoder, mean over pieces, length 1: float32 of shape (len(ids), 384).
+    """Run BERT's encoder, average over the pieces, scale to length 1: float32 of shape (len(ids), 384).
 
-    The texts' pieces are rows of one matrix, one text below the other: nothing is padded, and only attention looks at
-    a text by itself.
+    The pieces of all texts are rows of one matrix, one text below the other. Nothing is padded, and only attention
+    treats the texts separately.
     """
     ends = np.cumsum([len(text) for text in ids])
     spans = list(zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True))
@@ -122,7 +122,7 @@ def _attend(qkv: Matrix, spans: Sequence[Span]) -> Matrix:
     heads = qkv.reshape(len(qkv), 3, _HEADS, -1)
     out = np.empty((len(qkv), _HEADS, heads.shape[-1]), dtype=np.float32)
     for begin, end in spans:
-        # heads first: (head, piece, width) of query and value, (head, width, piece) of key, as views
+        # Heads first: (head, piece, width) for query and value, (head, width, piece) for key, as views.
         query, value = heads[begin:end, 0].transpose(1, 0, 2), heads[begin:end, 2].transpose(1, 0, 2)
         scores = query @ heads[begin:end, 1].transpose(1, 2, 0)
         scores -= scores.max(axis=2, keepdims=True)
@@ -134,7 +134,7 @@ def _attend(qkv: Matrix, spans: Sequence[Span]) -> Matrix:
 
 
 def normalise(rows: Matrix, norm: Dense) -> None:
-    """Layer normalisation in place."""
+    """Apply layer normalisation in place."""
     rows -= rows.mean(axis=1, keepdims=True)
     variance = np.einsum("ij,ij->i", rows, rows)[:, None] / rows.shape[1]
     rows *= norm.weight / np.sqrt(variance + _EPSILON)
@@ -144,8 +144,8 @@ def normalise(rows: Matrix, norm: Dense) -> None:
 def gelu_twice(rows: Matrix) -> None:
     """Apply x (1 + erf(x / sqrt 2)) in place, to within 6e-5.
 
-    erf is written as tanh of a polynomial, which numpy computes with vector instructions. The coefficients are a
-    weighted least-squares fit over [0, 4.2]; from 5 on the polynomial is held, where tanh is 1 already.
+    erf is computed as tanh of a polynomial, which numpy evaluates with vector instructions. The coefficients are a
+    weighted least-squares fit over [0, 4.2]. From 5 on the polynomial's argument is clamped; tanh is already 1 there.
     """
     square = rows * rows
     np.minimum(square, 25, out=square)

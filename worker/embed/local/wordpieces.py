@@ -1,4 +1,4 @@
-"""Word pieces of the local model: BERT's, with one difference that keeps long words countable."""
+"""Word pieces of the local model: BERT's, except that long words are split so that they can be counted."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import numpy as np
 
 from worker.tokens.tokenizers import Offsets
 
-#: Characters of a word that the model takes; a longer one would become a single unknown piece, whatever its length.
+#: Characters per word that the model accepts. A longer word would become one unknown piece, whatever its length.
 LONGEST_WORD = 100
-#: Characters encoded at a time: an encoding costs some hundred bytes a piece, so a text of megabytes goes in windows.
+#: Characters encoded at a time. An encoding takes some hundred bytes per piece, so long texts are encoded in windows.
 WINDOW = 1 << 16
 
 
 class WordPieces:
-    """The `Tokenizer` of a model directory. Thread-safe, since nothing is changed after loading."""
+    """The `Tokenizer` of a model directory. Thread-safe, because nothing changes after loading."""
 
     def __init__(self, directory: Path) -> None:
         self._tokenizer = _load(directory / "tokenizer.json")
 
     def starts(self, text: str) -> Offsets:
-        """Character offsets of the pieces, ascending; pieces of one character (accented, Hangul) share theirs."""
+        """Character offsets of the pieces, ascending. Pieces of one character (accented, Hangul) share its offset."""
         encoded = [self._starts(text[begin:end]) + begin for begin, end in windows(text)]
         return np.concatenate(encoded) if encoded else np.empty(0, dtype=np.int64)
 
@@ -38,7 +38,7 @@ class WordPieces:
 
 
 def windows(text: str) -> list[tuple[int, int]]:
-    """Ranges that cover the text, at most `WINDOW` characters each, cut behind white space where there is any."""
+    """Ranges of at most `WINDOW` characters that cover the text, cut after white space where there is any."""
     ranges = []
     begin = 0
     while begin < len(text):
@@ -57,15 +57,15 @@ def _window_end(text: str, begin: int) -> int:
 
 
 def _load(path: Path) -> Any:
-    # its own threads would be inherited by forked workers; the texts of a request are few anyway
+    # Forked workers would inherit the tokenizer's threads, and a request has few texts anyway.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from tokenizers import Tokenizer, pre_tokenizers
 
     tokenizer = Tokenizer.from_file(str(path))
-    # the file cuts and pads to 128 pieces; a text that does not fit must be seen, not shortened
+    # The file truncates and pads to 128 pieces. A text that is too long must be detected, not shortened.
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    # "[SEP]" in a document is text
+    # Treat "[SEP]" in a document as text.
     tokenizer.encode_special_tokens = True
     cut = pre_tokenizers.FixedLength(length=LONGEST_WORD)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([tokenizer.pre_tokenizer, cut])
