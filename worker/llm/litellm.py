@@ -1,7 +1,7 @@
-"""Rerank models and language models of any provider that LiteLLM speaks to.
+"""Rerank models and language models of any provider that LiteLLM supports.
 
-Requests run on an event loop in a thread of its own: there, one that takes too long is ended with its connection, even
-while the provider still sends, where a thread would be kept for as long as it pleases.
+Requests run on an event loop in its own thread. There a request that takes too long is cancelled and its connection
+closed, even while the provider still sends. A blocking thread would be held as long as the provider wants.
 """
 
 from __future__ import annotations
@@ -26,33 +26,34 @@ from worker.embed.rate_limit import unchecked
 T = TypeVar("T")
 Check = Callable[[], None]
 
-#: Seconds between two looks whether anybody still waits for the answer.
+#: Seconds between two checks whether the caller still waits for the answer.
 POLL = 0.1
 
 log = structlog.get_logger()
 
 _starting = threading.Lock()
 _loops: list[asyncio.AbstractEventLoop] = []
-#: Providers that refused to be asked for JSON.
+#: Providers that refused to answer in JSON mode.
 _without_format: set[Provider] = set()
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A model, its address and key (None: the provider's own), and the seconds that an answer may take."""
+    """A model, its address and key (None: LiteLLM's defaults for the provider), and the time-out in seconds."""
 
     model: str
     api_base: str | None
     api_key: str | None = field(repr=False)
     seconds: float
-    #: The variables to check where the provider refuses.
+    #: Names of the settings to check if the provider refuses.
     variables: str
 
 
 def relevance(provider: Provider, query: str, documents: Sequence[str], check: Check = unchecked) -> list[float]:
-    """One request to a rerank model: a finite score for each document, of whatever range the model has.
+    """Send one request to a rerank model: a finite score for each document, in whatever range the model uses.
 
-    Raises `RerankUnavailable`, also for an answer that does not give each document one score, and what `check` does.
+    Raises `RerankUnavailable`, also if the answer does not give each document exactly one score, and what `check`
+    raises.
     """
     litellm = warm()
     asked = litellm.arerank(
@@ -62,12 +63,12 @@ def relevance(provider: Provider, query: str, documents: Sequence[str], check: C
 
 
 def completion(provider: Provider, messages: Sequence[dict[str, str]], check: Check = unchecked) -> str:
-    """What a language model answers, in JSON where it can be told to. Raises `RerankUnavailable`, and as `check`."""
+    """A language model's answer, in JSON if it supports that. Raises `RerankUnavailable`, and what `check` raises."""
     return _answered(provider, _complete(provider, messages), lambda answer: _content(provider, answer), check)
 
 
 async def _complete(provider: Provider, messages: Sequence[dict[str, str]]) -> Any:
-    """With one retry for a provider that refuses `response_format`, which is remembered."""
+    """Send the request, and retry once if the provider refuses `response_format`; the refusal is remembered."""
     import openai
 
     ask = partial(warm().acompletion, messages=list(messages), temperature=0, drop_params=True, **_arguments(provider))
@@ -93,7 +94,7 @@ def _arguments(provider: Provider) -> dict[str, Any]:
 
 
 def _key(provider: Provider) -> str | None:
-    """The key given; servers on one's own machines want none, though their clients refuse to start without."""
+    """The configured key. Self-hosted servers need none, but their clients require one."""
     if provider.api_key or not provider.api_base:
         return provider.api_key
     return "none" if warm().validate_environment(provider.model)["missing_keys"] else None
@@ -112,7 +113,7 @@ def _answered(provider: Provider, request: Coroutine[Any, Any, Any], read: Calla
     except openai.OpenAIError as error:
         raise RerankUnavailable(_said(provider, error)) from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        # LiteLLM lets such errors of its own out, too, when an answer is not of the form it expects
+        # LiteLLM raises such internal errors if an answer does not have the expected form.
         raise RerankUnavailable(f"The answer of {provider.model} cannot be read.") from error
     finally:
         future.cancel()
@@ -135,7 +136,7 @@ def _loop() -> asyncio.AbstractEventLoop:
 def _said(provider: Provider, error: Exception) -> str:
     status = getattr(error, "status_code", None)
     if not isinstance(status, int) or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        # what LiteLLM cannot read it quotes at length, as an error 500 of its own
+        # LiteLLM quotes unreadable answers at length in an error 500 of its own, so leave its text out.
         return f"{provider.model} failed, or answered what cannot be read. Check {provider.variables} if it stays so."
     remedy = "" if status == HTTPStatus.TOO_MANY_REQUESTS else f" Check {provider.variables}."
     log.warning("a provider refused a request", model=provider.model, status=status, said=provider_text(error))

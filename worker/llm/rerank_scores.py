@@ -1,4 +1,4 @@
-"""Scores by a rerank model, which reads the query and one text at a time."""
+"""Scores by a rerank model, which reads the query with one text at a time."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from worker.llm.litellm import Check, Provider, relevance
 from worker.llm.text_windows import beginning, likeliest, windows
 from worker.tokens.tokenizers import cl100k
 
-#: Documents that providers take in one request, and tokens in all, with the query counted for each.
+#: Limits of a request: documents, and tokens in total, with the query counted once per document.
 MAX_DOCUMENTS, MAX_REQUEST_TOKENS = 1000, 150_000
-#: Tokens of query and text where nothing is known of a model; and those beyond which Cohere cuts, whatever it takes.
+#: Tokens of query plus text for an unknown model, and the limit above which Cohere truncates, whatever it accepts.
 DEFAULT_TOKENS, LONGEST = 512, 4096
 
 
 def scores(
     provider: Provider, query: str, texts: Sequence[str], max_tokens: int | None, check: Check = unchecked
 ) -> list[float]:
-    """One score from 0 to 1 for each of at least one text: that of its best part. All of them go in one request.
+    """One score from 0 to 1 per text, for at least one text: that of its best part. All parts go in one request.
 
-    `max_tokens` are those of query and text together; None: as LiteLLM's table has them. A text of more parts than
-    the request holds is judged by those with most of the query's words. Raises `RerankUnavailable`, and as `check`.
+    `max_tokens` limits query and text together; None means the value in LiteLLM's table. If a text has more parts than
+    the request can hold, only those with most of the query's words count. Raises `RerankUnavailable`, and what `check`
+    raises.
     """
     share = MAX_REQUEST_TOKENS // len(texts)
     tokens = min(_cautious(max_tokens or known_input_tokens(provider.model) or DEFAULT_TOKENS), share)
@@ -36,12 +37,12 @@ def scores(
 
 
 def _cautious(tokens: int) -> int:
-    """Tokens of cl100k that the model surely takes: of code, BERT's word pieces are up to 1.55 times as many."""
+    """Tokens of cl100k that the model safely accepts: BERT's word pieces of code are up to 1.55 times as many."""
     return min(tokens, LONGEST) * 3 // 5
 
 
 def _unit(found: Sequence[float]) -> list[float]:
-    """Scores as they are if all lie from 0 to 1, else taken for logits."""
+    """Scores as they are if all lie between 0 and 1, else treated as logits."""
     if all(0 <= score <= 1 for score in found):
         return list(found)
     return [(1 + math.tanh(score / 2)) / 2 for score in found]

@@ -1,4 +1,4 @@
-"""Parts of texts that are longer than a model takes, counted in tokens of cl100k."""
+"""Parts of texts that exceed a model's limit, counted in tokens of cl100k."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from heapq import nlargest
 
 from worker.tokens.tokenizers import cl100k
 
-#: Neighbouring windows share this part of their tokens, so that a sentence at a border is whole in one of them.
+#: Neighbouring windows share one token in this many, so that a sentence at a border is whole in one of them.
 _SHARED = 8
 
 
 def windows(text: str, tokens: int) -> list[str]:
-    """All of `text` in overlapping parts of at most so many tokens; the text itself if it is no longer."""
+    """Overlapping parts of at most `tokens` tokens that cover the text; the text itself if it is short enough."""
     if len(text.encode()) <= tokens:
-        return [text]  # no token is less than a byte
+        return [text]  # every token has at least one byte
     starts = cl100k().starts(text)
     if len(starts) <= tokens:
         return [text]
@@ -26,12 +26,12 @@ def windows(text: str, tokens: int) -> list[str]:
 
 
 def beginning(text: str, tokens: int) -> str:
-    """The first so many tokens of a text."""
+    """The first `tokens` tokens of a text."""
     return windows(text, tokens)[0]
 
 
 def likeliest(query: str, parts: Sequence[str], count: int) -> list[str]:
-    """At most `count` parts, those with the most words of the query; the earlier ones where as many are in both."""
+    """At most `count` parts: those that contain the most words of the query; of equal parts, the earlier ones."""
     if len(parts) <= count:
         return list(parts)
     words = set(re.findall(r"\w+", query.casefold()))
