@@ -1,1 +1,1 @@
-"""The process and the machine it runs on: its memory and its disk."""
+"""The process and the machine it runs on: memory, disk, paths and access rights."""

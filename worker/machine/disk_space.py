@@ -1,4 +1,4 @@
-"""Space on the disk: how much is left, and which errors mean that there is none."""
+"""Disk space: how much is left, and which errors mean that the disk is full."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from psycopg.errors import DiskFull as PostgresDiskFull
 
 from schemas.errors import DiskFull
 
-#: Of the reserve, the part that only reading, cancelling and deleting may use.
+#: One part in this many of the reserve is kept for reading, cancelling and deleting.
 LAST_SHARE = 4
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 
@@ -24,18 +24,18 @@ class Space:
     reserve: int
 
     def free(self) -> int:
-        """Bytes that are left."""
+        """Free space, in bytes."""
         return free_bytes(self.place)
 
     def warning(self) -> str | None:
-        """One sentence below the reserve, else None."""
+        """A sentence if less than the reserve is free, else None."""
         free = self.free()
         if free >= self.reserve:
             return None
         return f"The disk of {self.place} has {_mb(free)} left, below its reserve of {_mb(self.reserve)}: free some."
 
     def check(self) -> None:
-        """Raise DiskFull when too little is left to add anything."""
+        """Raise `DiskFull` if too little space is left to add anything."""
         free, needed = self.free(), self.reserve // LAST_SHARE
         if free < needed:
             left = f"The disk of FOLDEX_HOME has {_mb(free)} left and {_mb(needed)} are needed"
@@ -43,19 +43,19 @@ class Space:
 
 
 def free_bytes(place: Path) -> int:
-    """Bytes left on the disk of a directory, or of the nearest one above it that exists."""
+    """Free bytes on the disk of a directory, or of its nearest existing parent."""
     while not place.exists() and place != place.parent:
         place = place.parent
     return shutil.disk_usage(place).free
 
 
 def full_message(place: Path, needed: int) -> str:
-    """Tell that a disk is full, where, and what is needed."""
+    """A message that says which disk is full and how much space is needed."""
     return f"The disk of {place} is full: {_mb(needed)} are needed, {_mb(free_bytes(place))} are left."
 
 
 def means_full(error: BaseException | None) -> bool:
-    """Tell whether an error, or what caused it, is that a disk is full. LanceDB has no class of its own for it."""
+    """Whether an error, or any cause of it, means that a disk is full. LanceDB has no exception class for that."""
     while error is not None:
         if isinstance(error, DiskFull | PostgresDiskFull):
             return True

@@ -1,4 +1,4 @@
-"""Work that makes many objects and no garbage."""
+"""Pauses garbage collection for work that makes many objects and no garbage."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Without garbage collection, which looks at all there is and finds nothing."""
+    """Run without garbage collection, which would scan all objects and free none."""
     collects = gc.isenabled()
     gc.disable()
     try:

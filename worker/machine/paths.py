@@ -1,4 +1,4 @@
-"""Paths without links."""
+"""Paths with links resolved."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 
 from schemas.errors import FolderGone
 
-#: A link that is turned so often while it is looked at leads nowhere.
+#: A link that changes during this many attempts to resolve it counts as missing.
 _ATTEMPTS = 10
 
 
 def real_path(path: str | Path) -> str:
-    """The path without links; what is missing of it stays. Raises `FolderGone` for a link that does not hold still.
+    """The path with links resolved; missing parts stay. Raises `FolderGone` for a link that keeps changing.
 
-    Before Python 3.13, `os.path.realpath` raises where a link goes between two looks at it.
+    Before Python 3.13, `os.path.realpath` raises if a link disappears while it is being resolved.
     """
     for _ in range(_ATTEMPTS):
         with suppress(OSError):

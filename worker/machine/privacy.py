@@ -1,4 +1,4 @@
-"""Keeps what a process knows and writes from other programs and users of the machine."""
+"""Protects a process's memory and files from other programs and users of the machine."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from contextlib import suppress
 from pathlib import Path
 
 _PR_SET_DUMPABLE = 4
-#: Everything but the owner's rights.
+#: Mode bits of everyone but the owner.
 OTHERS = 0o077
-#: What an installation keeps in its directory. One that holds more is somebody else's, too.
+#: Entries of an installation's directory. A directory with other entries is also used by something else.
 _OURS = {"lancedb", "log", "objects", "postgres", "redis", "run"}
 
 
 def keep_private() -> None:
-    """Close this process's memory and environment to other processes of its user, and its new files to other users."""
+    """Protect this process's memory and environment from its user's other processes, and new files from other users."""
     os.umask(OTHERS)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def close_home(home: Path) -> None:
-    """Close an installation's directory to other users, as far as it is this user's.
+    """Close an installation's directory to other users, as far as this user owns it.
 
-    One that holds more than the installation's own stays as it is.
+    A directory that also holds foreign entries keeps its mode.
     """
     with suppress(OSError):
         found = {entry.name for entry in home.iterdir()}
@@ -38,7 +38,7 @@ def close_home(home: Path) -> None:
 
 
 def passable() -> int:
-    """Mode of a directory on the way to Postgres' data: that server runs as another user where we are root."""
+    """Mode of a directory on the path to Postgres' data. If we are root, the server runs as another user."""
     return 0o711 if os.geteuid() == 0 else 0o700
 
 
@@ -49,7 +49,7 @@ def _change(place: Path, mode: int) -> None:
 
 
 def names_loopback(host: str) -> bool:
-    """Whether a host's name or address is this machine's own, for programs on it alone."""
+    """Whether a host's name or address is loopback, so that only programs on this machine reach it."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
