@@ -1,4 +1,4 @@
-"""The seam to the vector store: one namespace of rows with a vector, keywords and filterable attributes."""
+"""The interface to the vector store: a namespace of rows with a vector, keywords and filterable attributes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from worker.tokens.keywords import Keywords
 Vector = NDArray[np.float32]
 Value = str | int | bool | None
 
-#: Filterable string attributes of every row; besides them stand `level` and `generation` (int) and `embedded` (bool).
+#: Filterable string attributes of every row. Rows also have `level` and `generation` (int) and `embedded` (bool).
 STRING_ATTRIBUTES = (
     "file_node_id",
     "file_id_path",
@@ -30,18 +30,18 @@ STRING_ATTRIBUTES = (
     "scope",
 )
 
-#: What a row says of its file and chunk.
+#: Attributes that describe a row's file and chunk; `worker.upkeep.fsck` checks them.
 CHECKED_ATTRIBUTES = (*STRING_ATTRIBUTES, "level")
 
-#: Filterable values are cut at this many UTF-8 bytes: the store takes 4 KiB, an index needs far fewer.
+#: Filterable values are cut to this many UTF-8 bytes. The store accepts 4 KiB; an index needs far less.
 MAX_FILTERABLE_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One chunk in the store. `vector` is None for a row that is only found by keywords (`embedded: false`).
+    """One chunk in the store. `vector` is None for a row that only keywords can find (`embedded: false`).
 
-    A row that is there already with a greater `generation` stays as it is.
+    An existing row with a greater `generation` is not overwritten.
     """
 
     id: UUID
@@ -53,10 +53,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """New attribute values of an existing row, and new keywords: None leaves them as they are.
+    """New attribute values, and new keywords, of an existing row. `keywords` of None keeps the present ones.
 
-    An unknown id is ignored, and so is a row with a greater `generation`: whatever a late writer still sends, the row
-    says what the latest claim of its file found.
+    Unknown ids and rows with a greater `generation` are ignored. So a row always reflects the latest claim of its file,
+    whatever a late writer still sends.
     """
 
     id: UUID
@@ -67,11 +67,11 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One filter; all conditions of a leg must hold.
+    """One filter; all conditions of a leg must match.
 
-    "in": the attribute equals one of `values`; "prefix": it is one of them, or starts with one and "/"; "suffix": it
-    ends with one, of ASCII letters, digits, ".", "+" and "-" alone. Rows of `ids` pass as well, whatever their
-    attribute is. Without `values` none passes.
+    "in": the attribute equals one of `values`. "prefix": it equals one of them, or starts with one followed by "/".
+    "suffix": it ends with one, which may hold only ASCII letters, digits, ".", "+" and "-". Rows whose id is in `ids`
+    match whatever their attribute is. Without `values` no row matches.
     """
 
     attribute: str
@@ -82,9 +82,9 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """One ranked search: by vector (cosine), or by keywords (BM25, any of the words) in one field of them.
+    """One ranked search: by vector (cosine), or by keywords (BM25, any of the words) in one keyword field.
 
-    `keywords` are the query as it was asked; in the field "code" its words are taken apart as those of the rows were.
+    `keywords` is the query's text. In the field "code" its words are split in the same way as those of the rows.
     """
 
     limit: int
@@ -95,9 +95,10 @@ class Leg:
 
 
 class Found(NamedTuple):
-    """A row of a leg's answer, best first. Vector leg: `value` is the cosine distance; keyword leg: the BM25 score.
+    """A row of a leg's answer. `value` is the cosine distance of a vector leg, the BM25 score of a keyword leg.
 
-    `id` is the row's id as `str` writes it: a `UUID` takes ten times as long to hash, and a search does so 2,000 times.
+    Answers list the best row first. `id` is the row's id as `str` writes it: hashing a `UUID` takes ten times as long,
+    and a search does that 2,000 times.
     """
 
     id: str
@@ -107,7 +108,7 @@ class Found(NamedTuple):
 class VectorStore(Protocol):
     """A vector store, opened once per process after any fork.
 
-    A namespace exists from its first write on; reading or deleting a missing one is no error and finds nothing.
+    A namespace exists from its first write. Reading or deleting a missing namespace finds nothing and raises no error.
     Foreign errors are mapped to `StoreError`.
     """
 
@@ -124,7 +125,7 @@ class VectorStore(Protocol):
         patches: Sequence[Patch] = (),
         deletes: Sequence[UUID] = (),
     ) -> None:
-        """Apply all of it; repeating the same call changes nothing. No id may appear twice in one call."""
+        """Apply all changes. Repeating the same call changes nothing. No id may appear twice in one call."""
         ...
 
     def search(self, namespace: str, legs: Sequence[Leg]) -> list[list[Found]]:
@@ -132,7 +133,7 @@ class VectorStore(Protocol):
         ...
 
     def ids(self, namespace: str, after: UUID | None, limit: int) -> list[UUID]:
-        """The next ids in ascending order, for reconciliation."""
+        """The next `limit` ids after `after`, in ascending order, for reconciliation."""
         ...
 
     def attributes(self, namespace: str, after: UUID | None, limit: int) -> dict[UUID, dict[str, Value]]:
@@ -140,19 +141,19 @@ class VectorStore(Protocol):
         ...
 
     def vectors(self, namespace: str, ids: Sequence[UUID]) -> dict[UUID, Vector]:
-        """The vectors of those of the ids that are there and have one, read only: what was paid for is not lost."""
+        """The vectors of those ids that exist and have one, read-only, so that paid vectors can be reused."""
         ...
 
     def drop(self, namespace: str) -> bool:
-        """Delete the namespace with all its rows; whether it was there."""
+        """Delete the namespace with all its rows. Returns whether it existed."""
         ...
 
     def optimize(self, namespace: str) -> None:
-        """Compact and index what was written; called from one place at a time."""
+        """Compact and index what was written. Called from one place at a time."""
         ...
 
 
 def cut(value: str) -> str:
-    """`value` cut to `MAX_FILTERABLE_BYTES` of UTF-8 at a character's border."""
+    """`value` cut to at most `MAX_FILTERABLE_BYTES` of UTF-8, at a character boundary."""
     raw = value.encode()
     return value if len(raw) <= MAX_FILTERABLE_BYTES else raw[:MAX_FILTERABLE_BYTES].decode(errors="ignore")

@@ -1,4 +1,4 @@
-"""What every store does with rows and legs before they take its own form: checks, cuts, and the order of answers."""
+"""Processing of rows and legs that all stores share: validation, truncation, and the order of answers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from schemas.errors import StoreRefused
 from worker.tokens.keywords import asked_words
 from worker.vectors import STRING_ATTRIBUTES, Found, Leg, Patch, Row, Value, cut
 
-#: UTF-8 bytes of a full-text query, alike in all stores: Turbopuffer's documented 8,192 in its smallest reading, as it
-#: has no unit.
+#: Maximum UTF-8 bytes of a full-text query, the same in all stores. Turbopuffer documents 8,192 without a unit; bytes
+#: are the strictest reading.
 MAX_KEYWORD_BYTES = 8_192
 
 
 def check(upserts: Sequence[Row], patches: Sequence[Patch], deletes: Sequence[UUID]) -> None:
-    """Hold callers to the seam: no id twice in one call, no attribute that the schema lacks. Raises ValueError."""
+    """Enforce the interface: no id twice in one call, no attribute outside the schema. Raises `ValueError`."""
     ids = [row.id for row in upserts] + [patch.id for patch in patches] + list(deletes)
     if len(set(ids)) < len(ids):
         raise ValueError("an id stands twice in one write")
@@ -31,9 +31,9 @@ def check(upserts: Sequence[Row], patches: Sequence[Patch], deletes: Sequence[UU
 
 
 def matrix(rows: Sequence[Row], dimensions: int) -> NDArray[np.float32]:
-    """Stack all vectors, shape (rows, dimensions); a row without one gets the first unit vector.
+    """Stack all vectors into shape (rows, dimensions); a row without a vector gets the first unit vector.
 
-    Raises StoreRefused for vectors of another length and those that cosine cannot compare: NaN, infinite, all zeros.
+    Raises `StoreRefused` for vectors of another length, and for those without a cosine: NaN, infinite, all zeros.
     """
     vectors = np.zeros((len(rows), dimensions), dtype="<f4")
     for number, row in enumerate(rows):
@@ -52,7 +52,7 @@ def matrix(rows: Sequence[Row], dimensions: int) -> NDArray[np.float32]:
 
 
 def attributes(row: Row) -> dict[str, Value]:
-    """Return every attribute of the schema, in its order, strings cut; None where the row has none."""
+    """Return every attribute of the schema in its order, strings truncated; None if the row has no value."""
     values: dict[str, Value] = {name: storable(row.attributes.get(name)) for name in STRING_ATTRIBUTES}
     values |= {"level": row.attributes.get("level"), "embedded": row.vector is not None}
     return values | {"generation": row.generation}
@@ -64,9 +64,9 @@ def storable(value: Value) -> Value:
 
 
 def can_match(leg: Leg, *, has_keywords: bool) -> bool:
-    """Tell whether the leg can find anything at all: it has words, and every filter has values.
+    """Whether the leg can match anything: it has words, and every filter has values.
 
-    Raises StoreRefused for a keyword leg where there is no keyword index.
+    Raises `StoreRefused` for a keyword leg if there is no keyword index.
     """
     if leg.vector is None and not has_keywords:
         raise StoreRefused("This store keeps no keywords; set KEYWORD_INDEX=store and index the folder again.")
@@ -84,18 +84,18 @@ def clean(text: str) -> str:
 
 
 def words(leg: Leg) -> str:
-    """Return the leg's keywords as the store's field takes them, at most `MAX_KEYWORD_BYTES`."""
+    """Return the leg's keywords as its field takes them, at most `MAX_KEYWORD_BYTES`."""
     return _words(leg.keywords or "", leg.field)
 
 
-@lru_cache(64)  # asked for again where the leg is sent, and by legs that differ in their filters only
+@lru_cache(64)  # called again when the leg is sent, and by legs that differ only in their filters
 def _words(keywords: str, field: str) -> str:
     asked = clean(keywords) if field == "text" else " ".join(asked_words(keywords))
     return asked.encode()[:MAX_KEYWORD_BYTES].decode(errors="ignore")
 
 
 def ranked(ids: Sequence[str], values: Sequence[float], *, descending: bool, limit: int) -> list[Found]:
-    """Turn ids and their values into an answer: the `limit` best values first, equal ones by id."""
+    """Turn ids and their values into an answer: the best `limit` values first, ties ordered by id."""
     if descending:
         first = sorted(zip([-value for value in values], ids, strict=True))[:limit]
         return [Found(id_, -value) for value, id_ in first]

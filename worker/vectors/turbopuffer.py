@@ -1,6 +1,6 @@
-"""Rows in Turbopuffer, by its own client: one namespace a name, cosine distance.
+"""Rows in Turbopuffer, through its official client: one namespace per name, cosine distance.
 
-BM25 over `chunk_text` and `chunk_code`.
+Keywords use BM25 over `chunk_text` and `chunk_code`.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ T = TypeVar("T")
 
 log = structlog.get_logger()
 
-#: Seconds an attempt may take. There is no second one: the task layer waits back-pressure out.
+#: Time-out of a request in seconds. Requests are not retried here; the task layer waits out back-pressure.
 TIMEOUT_S = 15.0
-#: Rows and bytes of one request: 10k rows and 32 MB a second is what a namespace takes.
+#: Maximum rows and bytes of a request. A namespace accepts 10k rows and 32 MB per second.
 MAX_ROWS, MAX_BYTES = 4_000, 32_000_000
-#: Bytes below which a request that times out is not made smaller: its size is not the reason.
+#: Requests of at most this many bytes are not made smaller after a time-out, because size is not the cause.
 MIN_BYTES = 100_000
 #: Seconds after a time-out for which requests stay smaller.
 SMALL_S = 600.0
-#: The store's limits on subqueries of one request, and on rows of one answer.
+#: The store's limits: subqueries in one request, and rows in one answer.
 MAX_LEGS, MAX_LIMIT = 16, 10_000
-#: Vectors of one answer: 8 MB at 4096 dimensions.
+#: Vectors in one answer: 8 MB at 4096 dimensions.
 MAX_VECTORS = 400
-#: Seconds for which a process remembers that a namespace is of an earlier release; another process may write it anew.
+#: Seconds for which a process remembers that a namespace has an earlier release's schema; another may upgrade it.
 OLD_S = 120
-#: JSON around a row's values: names are sent once a request, so this is quotes, commas, id and small values.
+#: JSON around a row's values: quotes, commas, id and small values. Column names are sent once per request.
 ROW_OVERHEAD_BYTES = 200
 
-#: Every option is written out: client and documentation disagree on the default of `remove_stopwords`. Stop words stay,
-#: as in LanceDB: BM25 weighs them down, and a query of nothing but them still finds something.
+#: Every option is explicit, because client and documentation disagree on the default of `remove_stopwords`. Stop words
+#: stay, as in LanceDB: BM25 gives them little weight, and a query of nothing but stop words still finds something.
 FULL_TEXT = {
     "tokenizer": "word_v4",
     "language": "english",
@@ -73,24 +73,24 @@ FULL_TEXT = {
     "b": 0.75,
 }
 
-#: Its tokens are made here, so that they are the same in every store; a namespace of an earlier release lacks it.
+#: Tokens are made here, so that they are the same in every store. Namespaces of an earlier release lack the field.
 CODE = {"tokenizer": "pre_tokenized_array", "max_token_length": 254, "k1": 1.2, "b": 0.75}
 KEYWORDS_SCHEMA: dict[str, Any] = {
     "chunk_text": {"type": "string", "filterable": False, "full_text_search": FULL_TEXT},
     "chunk_code": {"type": "[]string", "filterable": False, "full_text_search": CODE},
 }
 
-#: A namespace of an earlier release lacks it, and is given it by the next write.
+#: Namespaces of an earlier release lack this attribute; the next write adds it.
 GENERATION_SCHEMA: dict[str, Any] = {"generation": "int"}
-#: Holds for rows without a generation, too.
+#: Also true for rows without a generation.
 OLDER = ("generation", "Lte", {"$ref_new": "generation"})
 
 
 class TurbopufferStore:
     """The vector store for installations with a Turbopuffer key.
 
-    `base_url` is for another address than the region's. Threads may share a store; a forked child opens its own
-    connections, as sockets must not be shared.
+    `base_url` overrides the region's address. Threads may share a store. A forked child opens its own connections,
+    because sockets must not be shared.
     """
 
     def __init__(
@@ -119,10 +119,10 @@ class TurbopufferStore:
         patches: Sequence[Patch] = (),
         deletes: Sequence[UUID] = (),
     ) -> None:
-        """Apply all of it, one kind a request, each split to `MAX_ROWS` and `MAX_BYTES`.
+        """Apply all changes in requests of one kind each, split to `MAX_ROWS` and `MAX_BYTES`.
 
-        Raises StoreRefused, StoreUnauthorized or StoreUnavailable; a part may have been applied then: repeat the call.
-        After a time-out requests are half as large, so that the repeated call comes further.
+        Raises `StoreRefused`, `StoreUnauthorized` or `StoreUnavailable`. A part may be applied by then: repeat the
+        call. After a time-out requests are half as large, so that the repeated call gets further.
         """
         check(upserts, patches, deletes)
         keywords = self._has_keywords
@@ -143,7 +143,7 @@ class TurbopufferStore:
             self._old.pop(namespace, None)
 
     def search(self, namespace: str, legs: Sequence[Leg]) -> list[list[Found]]:
-        """One ranking per leg, equal values by id; at most `MAX_LIMIT` rows each. Raises as `write`."""
+        """One ranking per leg, ties ordered by id, at most `MAX_LIMIT` rows each. Raises as `write` does."""
         asked = [(number, leg) for number, leg in enumerate(legs) if can_match(leg, has_keywords=self._has_keywords)]
         answer: list[list[Found]] = [[] for _ in legs]
         for start in range(0, len(asked), MAX_LEGS):
@@ -153,7 +153,7 @@ class TurbopufferStore:
         return answer
 
     def ids(self, namespace: str, after: UUID | None, limit: int) -> list[UUID]:
-        """Return the next `limit` ids in ascending order; fewer only at the end. Raises as `write`."""
+        """Return the next `limit` ids in ascending order; fewer only at the end. Raises as `write` does."""
         found: list[UUID] = []
         while len(found) < limit:
             page = self._page(namespace, found[-1] if found else after, min(limit - len(found), MAX_LIMIT))
@@ -163,12 +163,12 @@ class TurbopufferStore:
         return found
 
     def attributes(self, namespace: str, after: UUID | None, limit: int) -> dict[UUID, dict[str, Value]]:
-        """Return the attributes of the next `limit` rows, in ascending order of their ids. Raises as `write`."""
+        """Return the attributes of the next `limit` rows in ascending order of ids. Raises as `write` does."""
         found: dict[UUID, dict[str, Value]] = {}
         while len(found) < limit:
             most = min(limit - len(found), MAX_LIMIT)
             rows = self._rows(namespace, next(reversed(found), after), most, include_attributes=[*CHECKED_ATTRIBUTES])
-            # the store leaves nulls out
+            # The store omits nulls.
             found |= {
                 UUID(str(row.id)): {name: getattr(row, name, None) for name in CHECKED_ATTRIBUTES} for row in rows
             }
@@ -177,7 +177,7 @@ class TurbopufferStore:
         return found
 
     def vectors(self, namespace: str, ids: Sequence[UUID]) -> dict[UUID, Vector]:
-        """Return the vectors of those ids that have one, in answers of at most `MAX_VECTORS`. Raises as `write`."""
+        """Return the vectors of those ids that have one, at most `MAX_VECTORS` per request. Raises as `write` does."""
         found: dict[UUID, Vector] = {}
         for start in range(0, len(ids), MAX_VECTORS):
             some = [str(id_) for id_ in ids[start : start + MAX_VECTORS]]
@@ -185,11 +185,11 @@ class TurbopufferStore:
         return found
 
     def drop(self, namespace: str) -> bool:
-        """Delete the namespace with all its rows; whether it was there. Raises as `write`."""
+        """Delete the namespace with all its rows. Returns whether it existed. Raises as `write` does."""
         return self._ask(namespace, lambda ns: ns.delete_all()) is not None
 
     def optimize(self, namespace: str) -> None:
-        """Nothing: the store compacts and indexes by itself, and its API has no such call."""
+        """Do nothing: the store compacts and indexes by itself, and its API has no such call."""
 
     def _search(self, namespace: str, legs: Sequence[Leg]) -> list[list[Found]]:
         asks_code = any(leg.field == "code" for leg in legs)
@@ -217,7 +217,7 @@ class TurbopufferStore:
         ]
 
     def _search_old(self, namespace: str, legs: Sequence[Leg]) -> list[list[Found]]:
-        """One ranking per leg of a namespace without the field "code": its legs find nothing."""
+        """One ranking per leg for a namespace without the field "code", whose legs find nothing."""
         others = [leg for leg in legs if leg.field != "code"]
         found = iter(self._search(namespace, others) if others else [])
         return [[] if leg.field == "code" else next(found, []) for leg in legs]
@@ -245,7 +245,7 @@ class TurbopufferStore:
         return {} if answer is None else {UUID(str(row.id)): _decoded(row.vector) for row in answer.rows or ()}
 
     def _each(self, items: Sequence[T], size: Callable[[T], int], send: Callable[[Sequence[T]], None]) -> None:
-        """Send items in batches. One that times out is not repeated here, as only the caller knows if it is wanted."""
+        """Send items in batches. A batch that times out is not repeated: only the caller knows if it is wanted."""
         with self._lock:
             if time.monotonic() > self._small_until:
                 self._most_bytes = MAX_BYTES
@@ -259,7 +259,7 @@ class TurbopufferStore:
                 raise
 
     def _shrink(self, number: int) -> None:
-        """Make requests half as large as one of so many bytes that timed out."""
+        """Halve the size of requests after a request of `number` bytes timed out."""
         with self._lock:
             self._most_bytes = max(MIN_BYTES, min(self._most_bytes, number // 2))
             self._small_until = time.monotonic() + SMALL_S
@@ -270,11 +270,11 @@ class TurbopufferStore:
             self._namespace(namespace).write(**body)
 
     def _send_existing(self, namespace: str, body: dict[str, Any]) -> None:
-        # a late patch or delete must not bring a dropped namespace back
+        # A late patch or delete must not recreate a dropped namespace.
         self._ask(namespace, lambda ns: ns.write(**body, create_namespace=False))
 
     def _ask(self, namespace: str, call: Callable[[Namespace], T]) -> T | None:
-        """Return what `call` returns, or None where the namespace does not exist."""
+        """Return what `call` returns, or None if the namespace does not exist."""
         from turbopuffer import NotFoundError
 
         with _mapped():
@@ -292,8 +292,8 @@ class TurbopufferStore:
     def _connect(self) -> Turbopuffer:
         from turbopuffer import Turbopuffer
 
-        # The client refuses a region beside a plain address, even one from its environment variable; an empty region
-        # in a placeholder at the address' end is the one way of saying "none" that it accepts.
+        # The client rejects a region together with a plain address, even a region from its environment variable. It
+        # accepts only this way of saying "none": an empty region, with a placeholder at the end of the address.
         region, base_url = (self._region, None) if self._base_url is None else ("", self._base_url + "/{region}")
         return Turbopuffer(
             api_key=self._api_key,
@@ -316,10 +316,10 @@ def _batches(items: Sequence[T], size: Callable[[T], int], most: int) -> Iterato
 
 
 def _bytes(row: Row | Patch) -> int:
-    """Estimate the bytes of all but the vector."""
+    """Estimate the bytes of a row without its vector."""
     strings = [value for value in row.attributes.values() if isinstance(value, str)]
     if row.keywords is not None:
-        # each token has quotes and a comma for a space
+        # Each token has quotes and a comma where the text has a space.
         strings += [row.keywords.text, row.keywords.code, "  " * row.keywords.code.count(" ")]
     return ROW_OVERHEAD_BYTES + sum(len(value.encode()) for value in strings)
 
@@ -333,7 +333,7 @@ def _schema(dimensions: int, *, has_keywords: bool) -> dict[str, Any]:
 
 def _upsert_body(rows: Sequence[Row], dimensions: int, *, has_keywords: bool) -> dict[str, Any]:
     columns: dict[str, list[Any]] = {"id": [str(row.id) for row in rows]}
-    # the client's own encoding of float lists takes twice as long, and numpy arrays it does not take at all
+    # The client takes twice as long to encode lists of floats, and rejects numpy arrays.
     columns["vector"] = [base64.b64encode(vector.tobytes()).decode() for vector in matrix(rows, dimensions)]
     values = [attributes(row) for row in rows]
     columns |= {name: [row[name] for row in values] for name in values[0]}
@@ -349,7 +349,7 @@ def _upsert_body(rows: Sequence[Row], dimensions: int, *, has_keywords: bool) ->
 
 
 def _decoded(value: object) -> Vector:
-    """Read a vector in base64, or the list of numbers that the service sends where it does not know the option."""
+    """Decode a vector from base64, or from the list of numbers that a service without this option sends."""
     if isinstance(value, str):
         return np.frombuffer(base64.b64decode(value), dtype="<f4")
     return np.asarray(value, dtype=np.float32)
@@ -357,7 +357,7 @@ def _decoded(value: object) -> Vector:
 
 def _patch_body(patches: Sequence[Patch], *, has_keywords: bool) -> dict[str, Any]:
     rows = [_patch_row(patch, has_keywords=has_keywords) for patch in patches]
-    # a namespace of an earlier release would take a new attribute for one to be filtered by
+    # Without a schema, a namespace of an earlier release would make a new attribute filterable.
     schema = GENERATION_SCHEMA | (KEYWORDS_SCHEMA if has_keywords else {})
     return {"patch_rows": rows, "patch_condition": OLDER, "schema": schema}
 
@@ -397,7 +397,7 @@ def _filter(condition: Condition) -> tuple[Any, ...]:
     elif condition.op == "prefix":
         parts = [part for value in values for part in _below(name, value)]
     else:
-        # nothing in them has a meaning of its own
+        # Suffixes hold no glob characters.
         parts = [(name, "Glob", f"*{value}") for value in values]
     if condition.ids:
         parts.append(("id", "In", [str(id_) for id_ in condition.ids]))
@@ -405,13 +405,13 @@ def _filter(condition: Condition) -> tuple[Any, ...]:
 
 
 def _below(name: str, value: str | int | bool | None) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    # "0" follows "/", so the range is exactly the values that start with the prefix and "/"; a Glob would need escapes
+    # "0" is the character after "/", so the range is exactly the values below the prefix; a Glob would need escapes.
     return (name, "Eq", value), ("And", [(name, "Gte", f"{value}/"), (name, "Lt", f"{value}0")])
 
 
 @contextmanager
 def _mapped() -> Iterator[None]:
-    """Turn the client's errors into StoreErrors."""
+    """Turn the client's errors into `StoreError`."""
     from turbopuffer import APIStatusError, APITimeoutError, TurbopufferError
 
     try:
@@ -430,7 +430,7 @@ def _by_status(error: APIStatusError) -> StoreError:
     status, data = error.status_code, {"status_code": error.status_code, "body": error.body}
     if status in {401, 403}:
         return StoreUnauthorized("Turbopuffer refuses the key; check TURBOPUFFER_API_KEY.", **data)
-    # 409 is an index still being built
+    # 409 means that an index is still being built.
     if status in {408, 409, 429} or status >= 500:  # noqa: PLR2004 - the class of server errors
         wait = _seconds(error.response.headers.get("retry-after"))
         return StoreUnavailable(f"Turbopuffer is busy (HTTP {status}); try again later.", retry_after=wait, **data)
@@ -438,7 +438,7 @@ def _by_status(error: APIStatusError) -> StoreError:
 
 
 def _seconds(header: str | None) -> float | None:
-    """Read a Retry-After header in seconds; its form as a date is not used by the store."""
+    """Parse a Retry-After header in seconds. The store does not use the date form."""
     try:
         return None if header is None else float(header)
     except ValueError:

@@ -1,12 +1,12 @@
-"""When a table of LanceDB is compacted, and how its old files go.
+"""Decides when a LanceDB table is compacted, and deletes its old files.
 
-`optimize` of the library rewrites all indexes, and every second time all rows: after each edit it would write the table
-again. Queries slow with fragments and with rows that are not indexed, so a table is compacted once it has many of them.
+The library's `optimize` rewrites all indexes, and every second time all rows. Run after each edit, it would rewrite the
+table each time. Queries slow down with fragments and with unindexed rows, so a table is compacted once it has many.
 
-Old versions go with each compaction, and so does what lost races and killed processes left behind. The library keeps
-both for long, as they may belong to a commit at work. Every writer therefore holds a shared lock on the table's
-directory. An exclusive lock that is granted proves that no commit was at work at that moment, and it is released at
-once: nobody ever waits for it, and a process that is stopped holds up only the cleaning.
+Each compaction deletes old versions, and files left behind by lost races and killed processes. The library keeps both
+for long, because a running commit may need them. Every writer therefore holds a shared lock on the table's directory.
+A granted exclusive lock proves that no commit was running at that moment, and is released at once. So no process ever
+waits for it, and a stopped process delays only the cleaning.
 """
 
 from __future__ import annotations
@@ -21,51 +21,51 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-#: Where a commit may be at work, versions are kept so long: it reads the one it began with, and all that followed.
+#: Versions are kept this long if a commit may be running. A commit reads the version it began with and all later ones.
 KEEP_VERSIONS = timedelta(minutes=10)
 #: Seconds to wait for a moment without a commit.
 PATIENCE_S = 2.0
-#: Directories of a table whose files the library deletes once no version refers to them.
+#: Directories of a table in which the library deletes files that no version refers to.
 CLEANED = ("data", "_indices", "_deletions", "_transactions")
-#: How the names of files begin that are still being written.
+#: File name prefix of files that are still being written.
 TEMPORARY = ".tmp"
-#: The library deletes files without a version only when they are older than seven days.
+#: Age in seconds that `_age_files` gives to files. The library deletes unreferenced files only after seven days.
 OLD_S = 8 * 86_400
-#: Files that are younger stay, as clocks of files are coarse; pause between two tries to lock. Seconds.
+#: Seconds: younger files are kept, because file clocks are coarse; pause between two attempts to lock.
 COARSE_S, PAUSE_S = 0.1, 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """A table is compacted from any of these on; of "at least" and a share the larger counts.
+    """A table is compacted once it reaches any of these. Where a minimum and a share are given, the larger counts.
 
-    Each fragment adds some 0.15 ms to a query, each row that is not indexed some 0.03 ms. A compaction writes up to
-    the whole table, so a larger table waits for more of them.
+    Each fragment adds about 0.15 ms to a query, each unindexed row about 0.03 ms. A compaction writes up to the whole
+    table, so a larger table may collect more of them.
     """
 
-    #: Fragments: at least, at most, and one for so many rows.
+    #: Fragments: minimum, maximum, and one per this many rows in between.
     min_fragments: int = 24
     max_fragments: int = 64
     rows_per_fragment: int = 200
-    #: Rows that are not indexed: at least, and one in so many rows.
+    #: Unindexed rows: minimum, and one in this many rows.
     min_unindexed: int = 256
     unindexed_share: int = 32
-    #: Deleted rows: at least, and one in so many. The library removes them where they are a tenth of a fragment.
+    #: Deleted rows: minimum, and one in this many. The library removes them where they are a tenth of a fragment.
     min_deleted: int = 256
     deleted_share: int = 5
-    #: Versions that may go.
+    #: Versions that are old enough to delete.
     versions: int = 200
 
     def fragments(self, rows: int) -> int:
-        """Fragments from which on a table of so many rows is compacted."""
+        """Number of fragments from which a table with this many rows is compacted."""
         return min(self.max_fragments, max(self.min_fragments, rows // self.rows_per_fragment))
 
 
 def is_due(table: Any, path: Path, thresholds: Thresholds) -> bool:
-    """Tell whether a table should be compacted; takes a few milliseconds."""
+    """Whether a table should be compacted. Takes a few milliseconds."""
     stats = table.stats()
     rows, fragments = stats["num_rows"], stats["fragment_stats"]["num_fragments"]
-    # lengths count deleted rows too; their mean is rounded down
+    # Lengths include deleted rows; their mean is rounded down.
     deleted = stats["fragment_stats"]["lengths"]["mean"] * fragments - rows
     unindexed = max((index.num_unindexed_rows or 0 for index in table.list_indices()), default=0)
     return (
@@ -77,15 +77,15 @@ def is_due(table: Any, path: Path, thresholds: Thresholds) -> bool:
 
 
 def clean(table: Any, path: Path) -> None:
-    """Delete old versions and what no version refers to. Raises what LanceDB raises; call it after a compaction.
+    """Delete old versions and unreferenced files. Call it after a compaction. Raises what LanceDB raises.
 
-    The library has no call for that alone. This one compacts too, which does nothing right after a compaction.
+    The library has no separate call for this. This one also compacts, which does nothing right after a compaction.
     """
     quiet = _moment_without_commit(path)
     age = KEEP_VERSIONS
     if quiet is not None:
         _age_files(path, before=quiet - COARSE_S)
-        # commits that began since then read a version that is kept, and their files are young
+        # Commits that began since then read a version that is kept, and their files are young.
         age = timedelta(seconds=max(0.001, time.time() - quiet))
     with committing(path):
         table.optimize(cleanup_older_than=age)
@@ -93,22 +93,22 @@ def clean(table: Any, path: Path) -> None:
 
 @contextmanager
 def committing(path: Path) -> Iterator[None]:
-    """Show others that a commit is at work, until the block ends or the process dies."""
+    """Show other processes that a commit is running, until the block ends or the process dies."""
     with _directory(path) as directory:
-        # who holds it exclusively lets go at once, unless it is stopped just then: go on without it
+        # An exclusive holder releases the lock at once unless it is stopped at that moment; continue without the lock.
         _tried_lock(directory, fcntl.LOCK_SH)
         yield
 
 
 def _moment_without_commit(path: Path) -> float | None:
-    """Return a moment at which no commit was at work; None if there is none for a while."""
+    """Return a moment at which no commit was running; None if there is none within `PATIENCE_S`."""
     with _directory(path) as directory:
         return _tried_lock(directory, fcntl.LOCK_EX)
 
 
 @contextmanager
 def _directory(path: Path) -> Iterator[int | None]:
-    """Yield a descriptor of the table's directory; None where it was dropped. Closing it gives its lock back."""
+    """Yield a descriptor of the table's directory; None if the table was dropped. Closing it releases its lock."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:
@@ -121,7 +121,7 @@ def _directory(path: Path) -> Iterator[int | None]:
 
 
 def _tried_lock(descriptor: int | None, kind: int) -> float | None:
-    """Try to lock for a while; the moment at which it was granted, or None."""
+    """Try to lock for up to `PATIENCE_S`. Returns the moment at which the lock was granted, or None."""
     deadline = time.monotonic() + PATIENCE_S
     while descriptor is not None:
         moment = time.time()
@@ -131,7 +131,7 @@ def _tried_lock(descriptor: int | None, kind: int) -> float | None:
             if time.monotonic() > deadline:
                 return None
             time.sleep(PAUSE_S)
-        except OSError:  # a file system without such locks, where nothing is proved
+        except OSError:  # a file system without such locks; nothing is proved
             return None
         else:
             return moment
@@ -139,9 +139,9 @@ def _tried_lock(descriptor: int | None, kind: int) -> float | None:
 
 
 def _age_files(path: Path, *, before: float) -> None:
-    """Make files look old that were written before then, so that the library deletes those without a version.
+    """Make files written before then look old, so that the library deletes those that no version refers to.
 
-    Files that were not renamed yet are deleted here, as the library does not know them.
+    Temporary files are deleted here, because the library does not know them.
     """
     old = time.time() - OLD_S
     for directory in CLEANED:

@@ -1,4 +1,4 @@
-"""Filters as LanceDB reads them: SQL expressions, which know no parameters."""
+"""Filters as SQL expressions for LanceDB, which supports no query parameters."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from worker.vectors.rows import clean
 
 
 def where(conditions: Sequence[Condition]) -> str:
-    """Return one expression that holds where all conditions do; "" for none."""
+    """Return one expression that requires all conditions; "" if there are none."""
     return " AND ".join(map(_sql, conditions))
 
 
 def is_in(name: str, values: Sequence[str | int]) -> str:
-    """Return the expression that the column equals one of the values."""
+    """Return the expression that a column equals one of the values."""
     return f"{name} IN ({', '.join(map(_literal, values))})"
 
 
@@ -32,13 +32,13 @@ def _sql(condition: Condition) -> str:
 
 
 def _below(name: str, value: str | int) -> str:
-    # "0" follows "/", so the range is exactly the values that start with the prefix and "/"
+    # "0" is the character after "/", so the range is exactly the values that start with the prefix and "/".
     low, high = _literal(f"{value}/"), _literal(f"{value}0")
     return f"{name} = {_literal(value)} OR ({name} >= {low} AND {name} < {high})"
 
 
 def _ending(name: str, value: str | int) -> str:
-    # nothing in it has a meaning of its own
+    # Suffixes hold no wildcard characters.
     return f"{name} LIKE {_literal(f'%{value}')}"
 
 

@@ -1,24 +1,24 @@
-"""Indexes of LanceDB's tables: of words, and of ids (patches take 5 ms at 200,000 rows, and 118 ms without it)."""
+"""Indexes of LanceDB tables, on words and on ids. The id index cuts patches from 118 ms to 5 ms at 200,000 rows."""
 
 from __future__ import annotations
 
 from typing import Any
 
-#: The columns of keywords; tables of an earlier release lack the second until they are written to.
+#: The keyword columns. Tables of an earlier release lack the second one until the next write.
 FIELDS = ("keywords", "code")
 
 
 def create(table: Any, column: str) -> None:
-    """Index a column, whether it is indexed or not."""
+    """Index a column, replacing an existing index."""
     from lancedb.index import FTS, BTree
 
     configs = {
         "id": BTree,
-        # words of all scripts, and also cut at "_" and "."; rows not indexed yet are searched along
+        # Words of all scripts, also split at "_" and "."; rows that are not indexed yet are searched as well.
         "keywords": lambda: FTS(
             base_tokenizer="icu/split", language="English", stem=True, remove_stop_words=False, with_position=False
         ),
-        # its tokens were made before
+        # Its tokens are already made.
         "code": lambda: FTS(
             base_tokenizer="whitespace", max_token_length=None, stem=False, remove_stop_words=False, with_position=False
         ),
@@ -27,12 +27,12 @@ def create(table: Any, column: str) -> None:
 
 
 def indexable(table: Any) -> list[str]:
-    """Return the columns that are to have an index."""
+    """Return the columns that need an index."""
     return [column for column in ("id", *FIELDS) if column in table.schema.names]
 
 
 def add_missing(table: Any) -> None:
-    """Index what a table of an earlier release does not have indexed."""
+    """Create the indexes that a table of an earlier release lacks."""
     indexed = {column for index in table.list_indices() for column in index.columns}
     for column in indexable(table):
         if column not in indexed:
@@ -40,7 +40,7 @@ def add_missing(table: Any) -> None:
 
 
 def read(table: Any, column: str) -> None:
-    """Read from an index. Raises what LanceDB raises."""
+    """Run a small query on an index. Raises what LanceDB raises."""
     from lancedb.query import MatchQuery
 
     if column in FIELDS:

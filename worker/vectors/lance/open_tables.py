@@ -1,4 +1,4 @@
-"""What a process that searches keeps open of LanceDB: a session of its own for each table, closed with it."""
+"""LanceDB tables that a searching process keeps open. Each has its own session, which is closed with it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import lancedb
 
 from worker.vectors.lance.vector_cache import State
 
-#: Tables that are kept open; each holds some two files.
+#: Tables that are kept open; each keeps about two files open.
 OPEN_TABLES = 64
-#: Bytes that a process keeps of all tables, and of one table's indexes and of what else it read of it. LanceDB's own
-#: bounds are 7 GB together.
+#: Cache bytes of a process over all tables, and of one table for its indexes and for other data. LanceDB's own limits
+#: add up to 7 GB.
 ALL_BYTES, INDEX_BYTES, METADATA_BYTES = 640 * 1024**2, 512 * 1024**2, 128 * 1024**2
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A table as it was when it was opened, whatever is written meanwhile; one that does not rest has no `state`."""
+    """A table as it was when it was opened, whatever is written since. `state` is None if it is not at rest."""
 
     table: Any
     columns: frozenset[str]
@@ -30,10 +30,10 @@ class Opened:
 
 @dataclass(slots=True)
 class Space:
-    """A table with what LanceDB keeps of it: what it read, and the open files of its indexes.
+    """A table with its LanceDB caches: the data that was read, and the open files of its indexes.
 
-    LanceDB keeps those of deleted indexes too, until its bounds of bytes are reached. So the whole of it is closed once
-    indexes are made anew, which `indexes` tells. `rested`: the table as it was opened while it rested, and its state.
+    LanceDB also keeps files of deleted indexes open until its caches are full. So the whole session is closed once
+    `indexes` shows that indexes were rebuilt. `rested` is the table as opened while at rest, with its state.
     """
 
     path: Path
@@ -44,7 +44,7 @@ class Space:
 
 
 class Spaces:
-    """The tables used last. Threads may share it."""
+    """The most recently used tables. Threads may share it."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -52,7 +52,7 @@ class Spaces:
         self._open: OrderedDict[str, Space] = OrderedDict()
 
     def get(self, namespace: str) -> Space | None:
-        """Return what is open of a table, unless its indexes were made anew since."""
+        """Return the open session of a table, unless its indexes were rebuilt since."""
         indexes = _indexes(self._path(namespace))
         with self._lock:
             space = self._open.get(namespace)
@@ -62,14 +62,14 @@ class Spaces:
             return space
 
     async def connect(self, namespace: str) -> Space:
-        """Open a session for a table, which may be missing."""
+        """Open a session for a table, which need not exist."""
         path = self._path(namespace)
         indexes = _indexes(path)
         session = lancedb.Session(INDEX_BYTES, METADATA_BYTES)
         return Space(path, indexes, session, await lancedb.connect_async(self._directory, session=session))
 
     def put(self, namespace: str, space: Space) -> Space:
-        """Keep what was opened, and close what is gone or too much."""
+        """Keep an open table; close tables that were deleted or that exceed the limits."""
         with self._lock:
             self._open[namespace] = space
             self._open.move_to_end(namespace)
@@ -88,7 +88,7 @@ class Spaces:
 
 
 def _indexes(path: Path) -> State:
-    """Tells when indexes of a table were made or deleted last; None where there is none."""
+    """Identifies when indexes of a table were last created or deleted; None if it has no indexes."""
     try:
         made = (path / "_indices").stat()
     except FileNotFoundError:

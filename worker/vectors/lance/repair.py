@@ -1,6 +1,6 @@
-"""Tables of LanceDB of which somebody deleted files: what is left is made whole, or given up.
+"""Handles LanceDB tables with deleted files: repairs what can be read, or declares the table lost.
 
-A directory deleted while a commit is at work keeps the commit's own files, and no call of the library gets past them.
+If a table's directory is deleted during a commit, the commit's own files remain, and no library call handles that.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ log = structlog.get_logger()
 
 
 def lacks_file(error: BaseException | None) -> bool:
-    """Tell whether LanceDB misses a file, or finds no table in a directory. It has no class of its own for either."""
+    """Whether LanceDB misses a file, or finds no table in a directory. It has no exception class for either."""
     return isinstance(error, RuntimeError | ValueError) and "not found" in str(error).lower()
 
 
 def is_lost(open_table: Callable[[], Any]) -> bool:
-    """Tell whether rows of a table cannot be read any more, after its indexes were made anew where those could not."""
+    """Whether rows of a table are no longer readable. If they are readable, rebuilds indexes that are not."""
     try:
         table = open_table()
-        # looked at anew, for a compaction takes files away from those who opened the table before
+        # Open it anew: a compaction deletes files that earlier openings still refer to.
         for _ in table.search().select(["id", "vector"]).to_batches():
             pass
     except (RuntimeError, ValueError) as error:

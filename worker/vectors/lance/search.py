@@ -1,7 +1,7 @@
-"""Searches of LanceDB's tables: the legs of one side by side, in one state of the table.
+"""Searches in LanceDB tables. The legs of a search run concurrently, on one state of the table.
 
-Through the library's asynchronous interface: its other one asks for a table's schema again and again, a change of
-threads each time, which takes as long as the search itself. Of a table at rest, what was found is kept.
+They use the library's asynchronous interface. The synchronous one requests a table's schema repeatedly, with a thread
+switch each time, which takes as long as the search itself. Results are cached while a table is at rest.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from worker.vectors.rows import ranked, words
 
 T = TypeVar("T")
 
-#: Seconds since its last commit after which a table rests: clocks of files are too coarse to tell two commits apart.
+#: Seconds after its last commit when a table counts as at rest. File clocks are too coarse to tell two commits apart.
 RESTS = 1.0
-#: Tables of which the searches are counted.
+#: Number of tables whose searches are counted.
 SEARCHED = 1024
-#: Of the searches of a table at rest, the second reads all rows; should others take their place, a later one.
+#: The second search of a table at rest reads all rows; if the cache evicted them, every sixteenth later one does.
 READ_FIRST, READ_EVERY = 2, 16
 
 
@@ -45,7 +45,7 @@ class Searcher:
         threading.Thread(target=self._loop.run_forever, name="lancedb", daemon=True).start()
 
     def search(self, namespace: str, legs: Sequence[Leg]) -> list[list[Found]]:
-        """One ranking per leg, equal values by id. Raises what LanceDB raises."""
+        """One ranking per leg, ties ordered by id. Raises what LanceDB raises."""
         opened = self._opened(namespace)
         kept = [self._rankings.get(namespace, opened.state, leg) for leg in legs]
         missing = [leg for leg, ranking in zip(legs, kept, strict=True) if ranking is None]
@@ -56,7 +56,7 @@ class Searcher:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     def _opened(self, namespace: str) -> Opened:
-        """The table as it is now."""
+        """Open the table in its present state."""
         space = self._spaces.get(namespace) or self._spaces.put(namespace, self._run(self._spaces.connect(namespace)))
         state = _at_rest(space.path)
         if state is None or space.rested is None or space.rested[0] != state:
@@ -67,14 +67,14 @@ class Searcher:
         held = self._rows(namespace, opened)
         in_memory = all(_is_held(leg, held) for leg in legs)
         answers = [None] * len(legs) if in_memory else self._run(_answers(opened, legs, held))
-        # not in the loop, where the answers of other searches wait
+        # Rank outside the event loop, which other searches need for their answers.
         found = [_ranking(leg, answer, held) for leg, answer in zip(legs, answers, strict=True)]
         for leg, ranking in zip(legs, found, strict=True):
             self._rankings.put(namespace, opened.state, leg, ranking)
         return found
 
     def _rows(self, namespace: str, opened: Opened) -> Rows | None:
-        """All rows of a table that rests and is not too large."""
+        """All rows of a table that is at rest and not too large."""
         held = self._held.get(namespace, opened.state)
         if held is None and self._is_due(namespace, opened.state):
             held = self._run(_read(opened.table))
@@ -83,7 +83,7 @@ class Searcher:
         return held
 
     def _is_due(self, namespace: str, state: State) -> bool:
-        """Count a search; tell whether it should read all rows: one of many at the same time does."""
+        """Count a search and tell whether it should read all rows. Of concurrent searches only one does."""
         searches = self._searches.get(namespace, state) or count(1)
         self._searches.put(namespace, state, searches)
         return state is not None and next(searches) % READ_EVERY == READ_FIRST
@@ -91,21 +91,21 @@ class Searcher:
 
 async def _open(connection: Any, namespace: str, state: State) -> Opened:
     table = await connection.open_table(namespace)
-    # a commit may come between: who opens the table a moment later would see another state
+    # A commit may happen in between, so the state includes the version: a later opening may see another one.
     return Opened(table, frozenset((await table.schema()).names), state and (*state, await table.version()))
 
 
 def _at_rest(path: Path) -> State:
-    """Equal as long as nothing is written to a table; None while something is, or was just now."""
+    """A value that stays equal as long as nothing is written; None during a write or just after one."""
     try:
         commits = (path / "_versions").stat()
-    except FileNotFoundError:  # LanceDB says what is lost
+    except FileNotFoundError:  # LanceDB reports what is missing
         return None
     return (commits.st_ino, commits.st_mtime_ns) if time.time() - commits.st_mtime > RESTS else None
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
-    """A loop that is woken cheaply, as it is several times for each call; there is none such for Windows."""
+    """A loop with cheap wake-ups, of which each call needs several. uvloop is not available on Windows."""
     try:
         import uvloop
     except ImportError:
@@ -114,7 +114,7 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 
 async def _read(table: Any) -> Rows | None:
-    """All rows of a table; None if their vectors are more than may be held."""
+    """All rows of a table; None if their vectors exceed `MAX_BYTES`."""
     dimensions = (await table.schema()).field("vector").type.list_size
     if 4 * dimensions * await table.count_rows() > MAX_BYTES:
         return None
@@ -132,13 +132,13 @@ async def _answers(opened: Opened, legs: Sequence[Leg], held: Rows | None) -> li
 
 
 async def _answer(opened: Opened, leg: Leg, held: Rows | None) -> Any:
-    """The table's rows for a leg and some beyond its limit; None where it need not or cannot be asked."""
+    """The table's rows for a leg, and some beyond its limit; None if no query is needed or possible."""
     if leg.vector is not None:
         return None if _is_held(leg, held) else await _nearest(opened.table, leg)
     column = "code" if leg.field == "code" else "keywords"
     if column not in opened.columns:
         return None
-    # a match query takes its text as words only, whatever operators stand in it
+    # A match query treats its text as plain words, even if it contains operators.
     query = opened.table.query().nearest_to_text(MatchQuery(words(leg), column))
     return await _fetched(query if held is None else query.with_row_id(), leg, ["_score", *([] if held else ["id"])])
 
@@ -148,7 +148,7 @@ def _is_held(leg: Leg, held: Rows | None) -> bool:
 
 
 async def _nearest(table: Any, leg: Leg) -> Any:
-    """The nearest rows that have a vector. A filter takes longer than the search, and hardly ever leaves a row out."""
+    """The nearest rows with a vector. Filters only if needed, which is rare: a filter costs more than the search."""
 
     async def nearest(*more: str) -> Any:
         query = table.query().nearest_to(leg.vector).distance_type("cosine")

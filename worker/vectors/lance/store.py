@@ -1,13 +1,17 @@
-"""Rows in LanceDB, embedded: one table a namespace in one directory, shared by any number of processes.
+"""Rows in embedded LanceDB: one table per namespace in one directory, shared by any number of processes.
 
-Six rules hold here; each was seen to lose or double rows, or to crash, when broken. `id` is a declared primary key, or
-concurrent merges duplicate rows silently. Nothing is opened before a fork. A write is one commit for all its rows. Only
-`optimize` compacts, from one place, and is repeated on a conflict. A table appears whole, with its indexes, or not at
-all. Every call opens the table anew (under 1 ms), so that it sees what other processes wrote, dropped and made again.
-A seventh keeps the disk from filling: `optimize` compacts only a table that is due for it (see `compaction`).
+Seven rules apply. Breaking any of the first six was seen to lose or duplicate rows, or to crash:
 
-Vectors are compared one by one: exact, 24 ms for 100,000 rows of 384 dimensions that are not held in memory. An
-approximate index would take 40 s to build at that size and loses 2 % of the hits; larger folders have Turbopuffer.
+1. `id` is declared as primary key; otherwise concurrent merges silently duplicate rows.
+2. Nothing is opened before a fork.
+3. A write is one commit for all its rows.
+4. Only `optimize` compacts, from one place, and is repeated on a conflict.
+5. A table appears complete, with its indexes, or not at all.
+6. Every call opens the table anew (under 1 ms), so that it sees what other processes wrote, dropped and recreated.
+7. `optimize` compacts only tables that are due (see `compaction`), which keeps the disk from filling.
+
+Vector search is exact and takes 24 ms for 100,000 rows of 384 dimensions that are not in memory. At that size an
+approximate index would take 40 s to build and lose 2 % of the hits. Larger folders can use Turbopuffer.
 """
 
 from __future__ import annotations
@@ -49,17 +53,17 @@ T = TypeVar("T")
 
 log = structlog.get_logger()
 
-# A compaction that loses a race is repeated here, so it is no news; the library reads this once, when imported.
+# A compaction that loses a race is repeated here, so its message is suppressed. The library reads this once, on import.
 os.environ.setdefault("LANCEDB_LOG", "warn,lance::dataset::optimize=error")
 
-#: Commits that lose a race are tried this often, with pauses of up to so many seconds (doubling from the first).
+#: Attempts of a commit that loses races, and the first and longest pause between them in seconds; the pause doubles.
 ATTEMPTS, FIRST_PAUSE_S, LONGEST_PAUSE_S = 10, 0.02, 1.0
-#: Seconds after which whoever began to make a table is taken for dead: it takes less than one.
+#: Seconds after which an unfinished table creation counts as abandoned. Creating a table takes less than one second.
 ABANDONED_S = 3600
-#: Bytes of what a process that writes keeps of indexes and of tables: of each commit something else, up to gigabytes
-#: unless bounded.
+#: Cache bytes of a writing process for indexes and for metadata. Each commit adds other data, up to gigabytes if
+#: unbounded.
 INDEX_BYTES, METADATA_BYTES = 64 * 1024**2, 32 * 1024**2
-#: Ids in one expression, whose text is parsed.
+#: Maximum number of ids in one expression, because LanceDB parses its text.
 MAX_IDS = 4_000
 
 
@@ -88,7 +92,7 @@ class LanceStore:
         patches: Sequence[Patch] = (),
         deletes: Sequence[UUID] = (),
     ) -> None:
-        """Apply all of it, a commit for each kind. Raises StoreRefused or StoreUnavailable: repeat the call then."""
+        """Apply all changes, one commit per kind. Raises `StoreRefused` or `StoreUnavailable`; then repeat the call."""
         check(upserts, patches, deletes)
         data = _upsert_table(upserts, dimensions, has_keywords=self._has_keywords) if upserts else None
         if data is not None and not self._path(namespace).exists():
@@ -108,7 +112,7 @@ class LanceStore:
                 _commit(partial(table.delete, gone))
 
     def search(self, namespace: str, legs: Sequence[Leg]) -> list[list[Found]]:
-        """One ranking per leg, equal values by id. Raises StoreRefused or StoreUnavailable."""
+        """One ranking per leg, ties ordered by id. Raises `StoreRefused` or `StoreUnavailable`."""
         asked = [can_match(leg, has_keywords=self._has_keywords) for leg in legs]
         path = self._path(namespace)
         if not any(asked) or not path.exists():
@@ -118,11 +122,11 @@ class LanceStore:
         return [next(found) if ask else [] for ask in asked]
 
     def ids(self, namespace: str, after: UUID | None, limit: int) -> list[UUID]:
-        """Return the next `limit` ids in ascending order; fewer only at the end. Raises StoreUnavailable."""
+        """Return the next `limit` ids in ascending order; fewer only at the end. Raises `StoreUnavailable`."""
         return [UUID(row["id"]) for row in self._rows(namespace, after, limit, ())]
 
     def attributes(self, namespace: str, after: UUID | None, limit: int) -> dict[UUID, dict[str, Value]]:
-        """Return the attributes of the next `limit` rows, in ascending order of their ids. Raises StoreUnavailable."""
+        """Return the attributes of the next `limit` rows in ascending order of ids. Raises `StoreUnavailable`."""
         rows = self._rows(namespace, after, limit, CHECKED_ATTRIBUTES)
         return {UUID(row.pop("id")): row for row in rows}
 
@@ -138,7 +142,7 @@ class LanceStore:
             return rows
 
     def vectors(self, namespace: str, ids: Sequence[UUID]) -> dict[UUID, Vector]:
-        """Return the vectors of those ids that have one. Raises StoreUnavailable."""
+        """Return the vectors of those ids that have one. Raises `StoreUnavailable`."""
         found: dict[UUID, Vector] = {}
         with self._table(namespace) as table:
             for start in range(0, len(ids) if table is not None else 0, MAX_IDS):
@@ -150,16 +154,16 @@ class LanceStore:
         return found
 
     def drop(self, namespace: str) -> bool:
-        """Delete the namespace with all its rows, and whatever a late writer left of it; whether it was there.
+        """Delete the namespace with all its rows and anything a late writer left. Returns whether it existed.
 
-        Raises StoreUnavailable.
+        Raises `StoreUnavailable`.
         """
         path, was_there = self._path(namespace), False
         with _mapped(path):
             with suppress(FileNotFoundError):
                 path.rename(self._directory / f".dropped-{uuid4().hex}")
                 was_there = True
-            # with those of processes that died over it
+            # Also delete what crashed processes left behind.
             for dropped in self._directory.glob(".dropped-*"):
                 shutil.rmtree(dropped, ignore_errors=True)
             for begun in self._directory.glob(".new-*"):
@@ -169,12 +173,12 @@ class LanceStore:
         return was_there
 
     def optimize(self, namespace: str) -> None:
-        """If it is due, merge small files, index new rows and remove old versions. Returns quickly if not.
+        """If it is due, merge small files, index new rows and remove old versions. Else returns quickly.
 
-        Raises StoreUnavailable while writers always win.
+        Raises `StoreUnavailable` if it loses every race against writers.
         """
         path = self._path(namespace)
-        # a connection of its own, because it keeps files of indexes open that are deleted here
+        # A separate connection, because it keeps files of indexes open that are deleted here.
         with self._table(namespace, _open) as table:
             if table is None:
                 return
@@ -187,7 +191,7 @@ class LanceStore:
 
     @contextmanager
     def _table(self, namespace: str, connect: Callable[[Path], Any] | None = None) -> Iterator[Any]:
-        """Yield the table, or None where there is none."""
+        """Yield the table, or None if it does not exist."""
         connection = None
         if self._path(namespace).exists():
             connection = self._connect() if connect is None else connect(self._directory)
@@ -196,7 +200,7 @@ class LanceStore:
 
     @contextmanager
     def _whole(self, namespace: str) -> Iterator[None]:
-        """As `_mapped`; a table of which somebody deleted files is whole or gone when the call is repeated."""
+        """Map errors as `_mapped` does. If files of the table were deleted, repair or drop it before raising."""
         try:
             with _mapped(self._path(namespace)):
                 yield
@@ -236,7 +240,7 @@ class LanceStore:
             yield
 
     def _create(self, namespace: str, schema: Any) -> None:
-        """Build the empty table with its indexes aside and move it to its place, unless another process was first."""
+        """Build the empty table with its indexes in a staging directory and move it into place; the first one wins."""
         staging = self._directory / f".new-{uuid4().hex}"
         with _mapped(staging):
             staging.mkdir(parents=True)
@@ -263,7 +267,7 @@ def _build(directory: Path, namespace: str, schema: Any) -> None:
 
 
 def _add_columns(table: Any) -> None:
-    """Give a table of an earlier release the columns it lacks; words not indexed yet are read row by row."""
+    """Add the columns that a table of an earlier release lacks. Words that are not indexed are scanned row by row."""
     import pyarrow as pa
 
     names = table.schema.names
@@ -274,7 +278,7 @@ def _add_columns(table: Any) -> None:
 
 
 def _update_older(table: Any) -> Any:
-    """A merge that leaves rows of a greater generation alone."""
+    """A merge that does not change rows with a greater generation."""
     older = "target.generation IS NULL OR target.generation <= source.generation"
     return table.merge_insert("id").when_matched_update_all(where=older)
 
@@ -303,11 +307,11 @@ def _upsert_table(rows: Sequence[Row], dimensions: int, *, has_keywords: bool) -
 
 
 def _patched(table: Any, patches: Sequence[Patch], *, has_keywords: bool) -> Iterator[Any]:
-    """Yield the rows that are there, whole, as the patches make them.
+    """Yield the existing rows, complete, with the patches applied.
 
-    A merge with a condition crashes the process' runtime where it is given some columns only, and rows that were
-    patched before. Who writes a row between this reading and the merge has the same generation, and so the same values,
-    or another, which the condition tells.
+    A conditional merge crashes the process's runtime if it gets only some columns and rows that were patched before.
+    Another writer may change a row between this read and the merge. If its generation is the same, so are its values;
+    if not, the merge's condition decides.
     """
     import pyarrow as pa
 
@@ -343,20 +347,20 @@ def _require_dimensions(table: Any, dimensions: int) -> None:
 
 
 def _commit(action: Callable[[], T]) -> T:
-    """Do `action`, again and again while it loses races against other writers."""
+    """Run `action`, and repeat it while it loses races against other writers."""
     pause = FIRST_PAUSE_S
     for _ in range(ATTEMPTS - 1):
         try:
             return action()
         except RuntimeError:
-            # LanceDB has no class of its own for a lost race, nor is any other error of a commit known to be final
-            time.sleep(random.uniform(0, pause))  # noqa: S311 - spreads writers out, hides nothing
+            # LanceDB has no exception class for a lost race, and no other commit error is known to be permanent.
+            time.sleep(random.uniform(0, pause))  # noqa: S311 - only spreads writers out
             pause = min(2 * pause, LONGEST_PAUSE_S)
     return action()
 
 
 def _read(action: Callable[[], T]) -> T:
-    """Do `action`, and once more if it misses a file: a compaction has deleted those of older versions."""
+    """Run `action`, and repeat it once if a file is missing: a compaction deletes files of older versions."""
     try:
         return action()
     except (RuntimeError, ValueError) as error:
@@ -367,9 +371,9 @@ def _read(action: Callable[[], T]) -> T:
 
 @contextmanager
 def _mapped(path: Path) -> Iterator[None]:
-    """Turn LanceDB's errors, which are plain Python ones, into StoreErrors; `path` is what it works on.
+    """Turn LanceDB's errors, which are plain Python ones, into `StoreError`. `path` is the table or staging directory.
 
-    Its texts name paths of the machine that built it, so they stay in the cause.
+    LanceDB's messages name paths of the machine that built it, so they stay in the cause.
     """
     try:
         yield

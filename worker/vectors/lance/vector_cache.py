@@ -1,4 +1,4 @@
-"""Rows of namespaces at rest, held in memory: to compare vectors there takes a tenth of the time of reading them."""
+"""Rows of namespaces at rest, in memory. Comparing vectors there takes a tenth of the time of reading them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 from worker.vectors import Found, Leg, Vector
 from worker.vectors.rows import ranked
 
-#: Bytes of vectors that a process holds: those of 170,000 rows of 384 dimensions.
+#: Bytes of vectors that a process caches: 170,000 rows of 384 dimensions.
 MAX_BYTES = 256 * 1024**2
-#: Hits of searches that a process keeps, of about 150 bytes each.
+#: Number of hits that a process caches, of about 150 bytes each.
 MAX_FOUND = 200_000
-#: Rows compared once more, beyond the limit, so that it cuts between equal distances by id and not by chance.
+#: Rows compared exactly beyond the limit, so that the id decides between equal distances at the limit, not chance.
 TIES = 64
 
 T = TypeVar("T")
 Places = NDArray[np.uint64]
-#: Equal as long as nothing is written to a namespace; None while something is.
+#: A value that stays equal as long as nothing is written to a namespace; None during a write.
 State = tuple[Hashable, ...] | None
 
 
@@ -32,8 +32,8 @@ State = tuple[Hashable, ...] | None
 class Rows:
     """All n rows of a namespace in one of its states.
 
-    `places` (n), ascending, are where the store keeps them, `unit` (n, dimensions) their vectors, each of length 1;
-    those at `absent` have none.
+    `places` (n) are the store's row ids, ascending. `unit` (n, dimensions) are the vectors, each of length 1. The rows
+    at the positions `absent` have no vector.
     """
 
     ids: list[str]
@@ -42,32 +42,32 @@ class Rows:
     absent: NDArray[np.intp]
 
     def nearest(self, vector: Vector, limit: int) -> list[Found]:
-        """Return the `limit` rows nearest by cosine distance, equal ones by id."""
+        """Return the `limit` rows nearest by cosine distance, ties ordered by id."""
         asked = vector / _lengths(vector)
         likeness = self.unit @ asked
         likeness[self.absent] = -np.inf
         count = min(limit + TIES, len(likeness) - len(self.absent))
         near = np.argpartition(likeness, -count)[-count:] if count else np.arange(0)
-        # the last bits of such a product depend on where a row stands: equal rows would differ
+        # The last bits of the matrix product depend on a row's position, so equal rows would differ.
         distances = 1 - (self.unit[near].astype(np.float64) * asked).sum(axis=1)
         return ranked([self.ids[number] for number in near.tolist()], distances.tolist(), descending=False, limit=limit)
 
     def at(self, places: Places) -> list[str]:
-        """Return the ids of the rows that are kept there."""
+        """Return the ids of the rows at these places."""
         return [self.ids[number] for number in np.searchsorted(self.places, places).tolist()]
 
 
 def unpack_vectors(column: Any) -> Vector:
-    """Return a column of vectors as an array of one row each, also where there are no rows."""
+    """Return a column of vectors as an array with one row each, even if there are no rows."""
     unpacked: Vector = column.combine_chunks().flatten().to_numpy().reshape(len(column), column.type.list_size)
     return unpacked
 
 
 def rows(ids: list[str], places: Places, vectors: Vector, *, embedded: NDArray[np.bool_]) -> Rows:
-    """Return rows in any order as they are searched; vectors may have any length but 0."""
+    """Prepare rows, given in any order, for searching. Vectors may have any length but 0."""
     order = np.argsort(places)
     unit = vectors[order]
-    # in place: there may be hundreds of megabytes
+    # In place, because the vectors may take hundreds of megabytes.
     unit /= _lengths(unit)
     return Rows(
         ids=[ids[number] for number in order.tolist()],
@@ -78,39 +78,39 @@ def rows(ids: list[str], places: Places, vectors: Vector, *, embedded: NDArray[n
 
 
 class Latest(Generic[T]):
-    """What is known of namespaces in their latest state, the least used of them forgotten. Threads may share it."""
+    """A cache with one value per namespace, for its latest state. Evicts the least recently used. Thread-safe."""
 
     def __init__(self, maxsize: float, size: Callable[[T], float] = lambda _: 1) -> None:
         self._lock = Lock()
         self._known: LRUCache[str, tuple[State, T]] = LRUCache(maxsize, getsizeof=lambda known: size(known[1]))
 
     def get(self, namespace: str, state: State) -> T | None:
-        """Return what is known of a namespace in this state; nothing of one that does not rest."""
+        """Return the value for a namespace in this state; None while the namespace is not at rest."""
         with self._lock:
             known = self._known.get(namespace)
         return known[1] if state is not None and known is not None and known[0] == state else None
 
     def put(self, namespace: str, state: State, value: T) -> None:
-        """Keep `value`, instead of that of an earlier state; of a namespace that does not rest nothing is kept."""
+        """Store `value`, replacing that of an earlier state. Stores nothing while the namespace is not at rest."""
         with self._lock:
             if state is not None:
                 self._known[namespace] = state, value
 
 
 class Rankings:
-    """What searches of namespaces at rest found, as agents ask the same thing again and again. Threads may share it."""
+    """A cache of search results of namespaces at rest, because agents repeat the same queries. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._kept: LRUCache[Hashable, list[Found]] = LRUCache(MAX_FOUND, getsizeof=lambda found: len(found) + 1)
 
     def get(self, namespace: str, state: State, leg: Leg) -> list[Found] | None:
-        """Return what the leg found in this state; nobody may change it."""
+        """Return what the leg found in this state. Callers must not change it."""
         with self._lock:
             return self._kept.get(_key(namespace, state, leg)) if _is_kept(state, leg) else None
 
     def put(self, namespace: str, state: State, leg: Leg, found: list[Found]) -> None:
-        """Keep what a leg found; of filters, which may be long, nothing is kept."""
+        """Cache what a leg found. Legs with filters, which may be long, are not cached."""
         if _is_kept(state, leg):
             with self._lock:
                 self._kept[_key(namespace, state, leg)] = found
@@ -127,6 +127,6 @@ def _key(namespace: str, state: State, leg: Leg) -> Hashable:
 
 
 def _lengths(vectors: Vector) -> Vector:
-    """The length of each vector, as the last dimension; 1 for one of nothing but zeros."""
+    """The length of each vector, as the last dimension; 1 for an all-zero vector."""
     squares = np.einsum("...i,...i->...", vectors, vectors, dtype=np.float64)[..., None]
     return np.sqrt(np.where(squares == 0, 1, squares)).astype(np.float32)
