@@ -1,4 +1,4 @@
-"""The seam to content: a source lists descendants in pages, with cheap stamps, and reads bytes."""
+"""The interface to content: a source lists descendants in pages, with stamps that are cheap to get, and reads files."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from schemas.document import Content, Page
 
 
 class Source(Protocol):
-    """A folder (or single file) somewhere. Implementations map foreign errors to `SourceError` and `FileError`."""
+    """A folder or a single file. Implementations map foreign errors to `SourceError` and `FileError`."""
 
     def check(self) -> None:
         """Raise `FolderGone`, `SourceRefused` or `SourceUnavailable` unless the root can be listed."""
         ...
 
     def list(self, cursor: str | None) -> Page:
-        """The page after `cursor` (None: the first), in an order that is stable between calls.
+        """The page after `cursor` (None: the first page), in an order that is stable between calls.
 
-        A cursor survives the process that made it. What the tool's rules leave out is counted and not listed, excluded
-        directories are not entered. Raises as `check` does.
+        A cursor stays valid after the process that made it ends. Entries that the tool's rules exclude are counted but
+        not listed, and excluded directories are not entered. Raises as `check` does.
         """
         ...
 
     def leaves_out(self, key: bytes) -> bool:
-        """Whether it is by the rules that a file once listed is not listed any more."""
+        """Whether the rules are the reason why a previously listed file is no longer listed."""
         ...
 
     def read(self, key: bytes, limit: int) -> Content:
-        """The bytes of one file; raises `FileError` (`too_large` above `limit` bytes, `unreadable`, …)."""
+        """The bytes of one file. Raises `FileError` (`too_large` above `limit` bytes, `unreadable`, …)."""
         ...
 
 
 def pages(source: Source, check: Callable[[], None]) -> Iterator[Page]:
-    """All pages of a source; `check` is called before each, and ends the listing by raising. Raises as `list` does."""
+    """All pages of a source. `check` runs before each page and may raise to stop the listing. Raises as `list` does."""
     cursor, is_more = None, True
     while is_more:
         check()

@@ -1,4 +1,4 @@
-"""Rules applied to a listing that comes as one row of files, and not directory by directory."""
+"""Applies rules to a listing that arrives as one flat sequence of files, not directory by directory."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from worker.ignore import Part, Trail
 
 File = TypeVar("File")
 
-#: Added to a rule's name where it left out a directory, which counts as one whatever it holds.
+#: Suffix of a rule's name for an excluded directory, which counts as one whatever it contains.
 DIRECTORIES = "_directories"
 
-#: Behind every name there is: a listing that goes on after it, below a directory, is past that directory.
+#: Sorts after every name. A cursor of a directory plus this name skips the rest of the directory.
 LAST = "\U0010ffff"
 
 
 def sift(
     trail: Trail[Part], files: Iterable[tuple[tuple[Part, ...], str, File]], after: tuple[Part, ...] | None
 ) -> tuple[list[File], Counter[str]]:
-    """The files that are kept of (directories above, name, file), and what is ignored, counted by rule.
+    """Sort (directories above, name, file) into the files that are kept and counts of ignored ones by rule.
 
-    `after` are the directories above the cursor, None for the first page: what is to be counted of them was counted
-    with an earlier one.
+    `after` are the directories above the cursor, None for the first page. An earlier page counted what is ignored in
+    them.
     """
     kept: list[File] = []
     ignored: Counter[str] = Counter()

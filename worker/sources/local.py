@@ -1,7 +1,7 @@
-"""A directory of this machine, below one of the roots that the installation opens.
+"""A directory of this machine below one of the roots that the installation permits.
 
-No symbolic link below a root is followed, at no moment: each directory is opened from its parent's handle, so that
-swapping a directory for a link between two looks leads nowhere.
+No symbolic link below a root is ever followed. Each directory is opened from its parent's handle, so replacing a
+directory by a link during a listing has no effect.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from worker.sources.flat_listing import DIRECTORIES
 
 PAGE_SIZE = 1000
 
-#: Names of one directory held at a time. A larger one is read again for its next names, in place of all names at once.
+#: Names of one directory held at a time. A larger directory is read again for its next names, which bounds memory.
 WINDOW = 20_000
 
-#: A file changed less than this before it was read may change again within the same tick of its clock.
+#: Nanoseconds. A file changed less than this before it was read may change again within the same tick of its clock.
 TRUSTED_AGE_NS = 2_000_000_000
 
-#: The rule under which the closed directory is counted among what is ignored.
+#: The rule name under which the closed directory is counted as ignored.
 CLOSED = "foldex_home"
 
-#: Bytes asked of the system at a time.
+#: Bytes per read call.
 _PIECE = 1 << 18
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY
@@ -46,13 +46,13 @@ _OUT_OF_HANDLES = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 Parts = tuple[bytes, ...]
 
-#: A name and what it is; no information stands for the directory itself, which could not be listed.
+#: A name and its file information; None stands for the directory itself, which could not be listed.
 _Found = tuple[bytes, os.stat_result | None]
 
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """A name found; without `info` a directory that could not be listed, or not to its end. `ignored`: by that rule."""
+    """A found name. Without `info`: a directory that could not be listed completely. `ignored`: the excluding rule."""
 
     parts: Parts
     info: os.stat_result | None
@@ -64,9 +64,9 @@ class _Item:
 
 
 class LocalFolder:
-    """A source over the directory `path`, which must lie in one of `roots` once links in it are resolved.
+    """A source over the directory `path`, which must lie in one of `roots` after its links are resolved.
 
-    A directory below it that is `closed` is never entered, whatever the rules say.
+    The `closed` directory, if it lies below, is never entered, whatever the rules say.
     """
 
     def __init__(
@@ -88,16 +88,16 @@ class LocalFolder:
         self._held: tuple[Parts, int] | None = None
 
     def check(self) -> None:
-        """See `Source`. From then on the folder is what its path leads to now: a link in it may have been turned."""
+        """See `Source`. Also resolves the path again, because a link in it may have changed."""
         self._place = None
         with self._folder() as handle, self._folder_errors(), os.scandir(handle):
             pass
 
     def list(self, cursor: str | None) -> Page:
-        """See `Source`; names in byte order, a directory's contents in its place.
+        """See `Source`. Names are in byte order, with a directory's contents in its place.
 
-        A directory that cannot be listed is an entry of its own, `unreadable`, and one of the page's `unlisted`.
-        Memory is bound by `WINDOW` and the depth. The walk goes on where the last page ended, or is begun again there.
+        A directory that cannot be listed becomes an `unreadable` entry, and is one of the page's `unlisted`. Memory is
+        bounded by `WINDOW` and the depth. The walk continues where the last page ended, or starts again from there.
         """
         if cursor is None:
             self._trail.forget()
@@ -126,18 +126,18 @@ class LocalFolder:
 
     @property
     def real_path(self) -> bytes:
-        """The directory, without links in its path. Raises `SourceRefused` where no root holds it."""
+        """The directory's path with links resolved. Raises `SourceRefused` if it lies in none of the roots."""
         self._place = self._place or _placed(self._path, self._roots)
         root, below = self._place
         return b"/".join((os.fsencode(root).rstrip(b"/"), *below))
 
     def is_closed(self, way: Parts) -> bool:
-        """Whether a way below the folder leads into the closed directory. Raises as `real_path`."""
+        """Whether `way`, relative to the folder, leads into the closed directory. Raises as `real_path` does."""
         path = b"/".join((self.real_path, *way))
         return self._closed is not None and (path == self._closed or path.startswith(self._closed + b"/"))
 
     def read(self, key: bytes, limit: int) -> Content:
-        """See `Source`; never waits on a pipe or a device."""
+        """See `Source`. Never blocks on a pipe or a device."""
         *folders, name = _parts_of(key)
         if self.is_closed((*folders, name)):
             raise FileError(Reason.UNREADABLE)
@@ -170,7 +170,7 @@ class LocalFolder:
             raise _unavailable(error) from error
 
     def _walk_from(self, cursor: str | None) -> Iterator[_Item]:
-        # taken away, as a walk that has raised is at its end: going on with it would look like the end of the folder
+        # Clear it first: a walk that has raised is exhausted, and continuing it would look like the end of the folder.
         paused, self._paused = self._paused, None
         if cursor is not None and paused and paused[0] == cursor:
             return paused[1]
@@ -183,7 +183,7 @@ class LocalFolder:
             if item is None:
                 stack.pop()
             elif item.info is None:
-                # a directory that failed in the middle lies before the cursor, and still has to be told
+                # A directory whose listing failed midway sorts before the cursor but must still be reported.
                 if item.parts != after:
                     yield item
             elif item.is_directory:
@@ -204,18 +204,18 @@ class LocalFolder:
                 yield os.fsdecode(name), None
 
     def _names_in(self, way: Parts) -> Sequence[bytes]:
-        """The ignore files that a directory has: one look at it, where reading each in vain would take four."""
+        """The ignore files in a directory. Checks names with one open; trying to read each file would take four."""
         try:
             with _file_errors():
                 handle = self._directory(way)
                 found = [(name, _look(name, handle)) for name in map(os.fsencode, IGNORE_FILES)]
-                # a directory of that name is none, as in sources that have no directories
+                # A directory with such a name is no ignore file, as in sources without directories.
                 return [name for name, info in found if info and not stat.S_ISDIR(info.st_mode)]
         except FileError:
             return ()
 
     def _children(self, parent: Parts, after: Parts) -> Iterator[_Item]:
-        """What lies in one directory, from the name on the way to `after` on."""
+        """The contents of one directory, starting at the name that leads to `after`."""
         start: bytes | None = after[len(parent)] if len(after) > len(parent) and after[: len(parent)] == parent else b""
         while start is not None:
             try:
@@ -228,7 +228,7 @@ class LocalFolder:
                 yield _Item((*parent, name) if info else parent, info)
 
     def _window(self, parent: Parts, start: bytes) -> tuple[Sequence[_Found], bytes | None]:
-        """Some names of a directory from `start` on, in order, and the start of the next ones."""
+        """Some names of a directory in order, from `start`, and the start of the next ones."""
         handle = self._directory(parent)
         if parent:
             return _scan(handle, start)
@@ -236,7 +236,7 @@ class LocalFolder:
             return _scan(handle, start)
 
     def _directory(self, way: Parts) -> int:
-        """A handle of a directory, held until another one is asked for: a deep way is not gone again for each level."""
+        """A handle of a directory, kept until another one is requested, so that each level does not reopen its path."""
         held = self._held
         if held is None or held[0] not in {way, way[:-1]}:
             with self._folder() as root:
@@ -256,7 +256,7 @@ class LocalFolder:
 
 
 def _placed(path: str, roots: Sequence[Path]) -> tuple[str, Parts]:
-    """The root that holds the directory, and the way from it: names without any link among them."""
+    """The root that contains the directory, and the path from there, in which no name is a link."""
     try:
         real = real_path(path) if path.startswith("/") else ""
     except ValueError:
@@ -270,7 +270,7 @@ def _placed(path: str, roots: Sequence[Path]) -> tuple[str, Parts]:
 
 
 def _descend(start: int, parts: Sequence[bytes]) -> int:
-    """A handle of the directory `parts` below `start`, without following a link; the caller closes it."""
+    """A handle of the directory `parts` below `start`, opened without following links. The caller closes it."""
     handle = os.dup(start)
     for part in parts:
         with _closing(handle):
@@ -285,7 +285,7 @@ def _scan(handle: int, start: bytes) -> tuple[Sequence[_Found], bytes | None]:
 
 
 def _first_names(handle: int, start: bytes) -> tuple[Sequence[bytes], bool]:
-    """The first `WINDOW` names from `start` on, in order, and whether there are more."""
+    """The first `WINDOW` names in order, from `start`, and whether there are more."""
     names: list[bytes] = []
     cut = False
     with os.scandir(handle) as listing:
@@ -305,12 +305,12 @@ def _look(name: bytes, folder: int) -> os.stat_result | None:
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
-        # deleted since its name was read
+        # The file was deleted after its name was read.
         return None
 
 
 def _open_file(name: bytes, folder: int) -> int:
-    """A handle of a regular file. It is looked at first, as opening a device can do things."""
+    """A handle of a regular file. Its type is checked first, because opening a device can have side effects."""
     _refuse_special(os.stat(name, dir_fd=folder, follow_symlinks=False))
     return os.open(name, _FILE, dir_fd=folder)
 
@@ -322,7 +322,7 @@ def _refuse_special(info: os.stat_result) -> None:
 
 
 def _read_steadily(handle: int, limit: int) -> Content:
-    """The bytes between two equal stamps, tried twice; a file that does not hold still is read without a stamp."""
+    """The bytes between two equal stamps, tried twice. A file that keeps changing is returned without a stamp."""
     for _ in range(2):
         before = os.fstat(handle)
         _refuse_special(before)
@@ -354,7 +354,7 @@ def _file_errors() -> Iterator[None]:
         raise FileError(_REASONS.get(error.errno or 0, Reason.UNREADABLE)) from error
 
 
-#: A file that became a link, a socket or a device between listing and reading.
+#: Reasons for a file that became a link, a socket or a device between listing and reading.
 _REASONS = {errno.ELOOP: Reason.SYMLINK, errno.ENXIO: Reason.NOT_A_FILE, errno.ENODEV: Reason.NOT_A_FILE}
 
 
@@ -389,7 +389,7 @@ def _reason(info: os.stat_result) -> Reason | None:
     if stat.S_ISREG(info.st_mode):
         return None
     if stat.S_ISDIR(info.st_mode):
-        # listed as a directory that could not be entered; it still is no file to read
+        # Listed as a directory that could not be entered; it is still no file to read.
         return Reason.UNREADABLE
     return Reason.SYMLINK if stat.S_ISLNK(info.st_mode) else Reason.NOT_A_FILE
 

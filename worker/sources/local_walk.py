@@ -1,8 +1,8 @@
-"""The files of a local folder by their names alone, for who looks into few of them: many times faster than a listing.
+"""Lists a local folder's files by name only, many times faster than a full listing, for callers that read few of them.
 
-Only directories are judged by the rules; whether a file is left out, `LocalFolder.leaves_out` tells of those that
-matter. Paths are looked at as they are, so that a link that takes a directory's place between two looks may bring in
-foreign names; what is read through `LocalFolder.read` is never foreign.
+Rules are applied to directories only. For the files that matter, ask `LocalFolder.leaves_out`. Paths are used as they
+are, so a link that replaces a directory during the walk may add foreign names. `LocalFolder.read` never reads foreign
+files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _Children = list[os.DirEntry[bytes]]
 
 @dataclass(slots=True)
 class Names:
-    """Keys and sizes of the files below a folder, with what shows that its directories and rules are unchanged."""
+    """Keys and sizes of the files below a folder, with stamps that show whether its directories and rules changed."""
 
     folder: bytes
     files: list[tuple[bytes, int]] = field(default_factory=list)
@@ -32,26 +32,26 @@ class Names:
     began: int = field(default_factory=time.time_ns)
 
     def path(self, way: Parts) -> bytes:
-        """Where something lies."""
+        """The absolute path of `way`, which is relative to the folder."""
         return b"/".join((self.folder, *way)) or b"/"
 
     @property
     def is_settled(self) -> bool:
-        """Whether any later change would show: nothing was changed at the time of the look."""
+        """Whether any later change would be visible: nothing changed just before the walk."""
         newest = max((stamp[0] for stamp in self.stamps.values() if stamp), default=0)
         return self.began - newest > TRUSTED_AGE_NS
 
     def is_current(self) -> bool:
-        """Whether the folder is still so. A file's own size may have changed."""
+        """Whether directories and rules are unchanged. Sizes of files may have changed."""
         return all(_stamp(path) == stamp for path, stamp in self.stamps.items())
 
 
 def walk(source: LocalFolder, rules: Rules, names: Names, top: Parts = ()) -> Iterator[tuple[bytes, int]]:
-    """Note in `names`, and yield, the regular files at or below `top`, in the order of `LocalFolder.list`."""
+    """Record in `names`, and yield, the regular files at or below `top`, in the order of `LocalFolder.list`."""
     scanned: dict[Parts, _Children] = {}
 
     def load(way: Parts) -> Iterator[IgnoreFile]:
-        # a directory is opened only if it is not excluded
+        # A directory is only opened if it is not excluded.
         scanned[way] = _scan(names, way)
         present = {item.name for item in scanned[way] if not item.is_dir(follow_symlinks=False)}
         for name in (name for name in map(os.fsencode, IGNORE_FILES) if name in present):
@@ -82,12 +82,12 @@ def walk(source: LocalFolder, rules: Rules, names: Names, top: Parts = ()) -> It
 
 
 def _children(names: Names, way: Parts, scanned: dict[Parts, _Children]) -> _Children:
-    """What a directory holds, unless that is known."""
+    """The entries of a directory, reused if already scanned."""
     return scanned[way] if way in scanned else _scan(names, way)
 
 
 def _scan(names: Names, way: Parts) -> _Children:
-    """What a directory holds, by name; nothing where it cannot be listed."""
+    """The entries of a directory, sorted by name; empty if it cannot be listed."""
     path = names.path(way)
     names.stamps[path] = _stamp(path)
     try:
@@ -98,7 +98,7 @@ def _scan(names: Names, way: Parts) -> _Children:
 
 
 def _is_real(names: Names, way: Parts) -> bool:
-    """Whether a way leads to a directory without following a link."""
+    """Whether `way` leads to a directory without following a link."""
     try:
         return all(stat.S_ISDIR(os.lstat(names.path(way[:end])).st_mode) for end in range(1, len(way) + 1))
     except OSError:
@@ -109,7 +109,7 @@ def _size(item: os.DirEntry[bytes]) -> int | None:
     try:
         return item.stat(follow_symlinks=False).st_size if item.is_file(follow_symlinks=False) else None
     except OSError:
-        # deleted since its name was read
+        # The file was deleted after its name was read.
         return None
 
 

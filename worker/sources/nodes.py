@@ -23,7 +23,7 @@ from worker.state.postgres import Pool, load
 
 PAGE_SIZE = 1000
 
-#: A slash within a name would look like one more folder; this letter reads like a slash and is none.
+#: A slash within a name would look like another folder level. This character looks like a slash but is none.
 SLASH_IN_NAME = "\N{DIVISION SLASH}"
 
 _SQL = load("content/listing")
@@ -69,7 +69,7 @@ class _Stored:
 
 
 class NodeTree:
-    """A source over one node of a project. Ids hold no slash, so an `id_path` splits into the ids of its nodes."""
+    """A source over one node of a project. Ids contain no slash, so an `id_path` splits into the ids of its nodes."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class NodeTree:
         self._node_id = node_id
         self._page_size = page_size
         self._trail: Trail[str] = Trail(rules, self._name_of, self._ignore_files)
-        # of the folders above the nodes at hand: their names, and the nodes of their ignore files
+        # For the folders above the current nodes: their names and the nodes of their ignore files.
         self._names: dict[str, str] = {}
         self._ignoring: dict[str, list[tuple[str, str]]] = {}
 
@@ -97,9 +97,9 @@ class NodeTree:
             self._root(database)
 
     def list(self, cursor: str | None) -> Page:
-        """See `Source`. A cursor is an id path below the root, so the root itself may be moved meanwhile.
+        """See `Source`. A cursor is an id path below the root, so the root itself may be moved between pages.
 
-        It is the last one seen, or one past an excluded folder. A single node is not asked about by any rule.
+        It is the last path listed, or one past an excluded folder. No rule applies to a single node.
         """
         if cursor is None:
             self._trail.forget()
@@ -117,7 +117,7 @@ class NodeTree:
         return Page(entries, self._next(root, nodes[-1]) if more else None, ignored=ignored)
 
     def leaves_out(self, key: bytes) -> bool:
-        """See `Source`; False for a node that does not exist any more."""
+        """See `Source`. False for a node that no longer exists."""
         with _connection(self._pool) as database:
             root = self._root(database)
             found = _rows(_Node, database, "find_node", project_id=self._project_id, node_id=key.decode())
@@ -128,12 +128,12 @@ class NodeTree:
         return bool(self._trail.pruned(way) or self._trail.ignored(_shown(found[0].name, found[0].id)))
 
     def read(self, key: bytes, limit: int) -> Content:
-        """See `Source`; inline JSON reads as `render_json` writes it."""
+        """See `Source`. Inline JSON is returned as `render_json` writes it."""
         stored = self._stored(key, limit)
         try:
             return self._content(stored, limit)
         except FileError:
-            # an upload changes the row, then deletes the old object: this may be the row from before
+            # An upload changes the row and then deletes the old object, so this row may be outdated.
             latest = self._stored(key, limit)
             if latest.object_key == stored.object_key:
                 raise
@@ -153,7 +153,7 @@ class NodeTree:
         return "/".join(("", *pruned[0], LAST)) if pruned else last.id_path.removeprefix(root.id_path)
 
     def _look_up(self, database: Database, folders: set[str]) -> None:
-        """Note names and ignore files of these folders and of the root."""
+        """Load the names and ignore files of these folders and of the root."""
         ids = [*folders, self._node_id]
         found = _rows(_Named, database, "name_nodes", project_id=self._project_id, ids=ids)
         self._names = {folder.id: _shown(folder.name, folder.id) for folder in found}
@@ -190,15 +190,15 @@ class NodeTree:
         return Content(self._objects.get(stored.object_key, limit), _stamp(stored), _type(stored))
 
 
-#: The character that sorts next to "/": every path below a folder is less than the folder's own with this behind it.
+#: The character after "/" in sort order: every path below a folder sorts before the folder's path plus this character.
 _AFTER_SLASH = "0"
 
 
 def render_json(text: str, limit: int) -> bytes:
     """The text in which inline JSON is indexed and shown: `json.dumps(indent=2, ensure_ascii=False)`, in UTF-8.
 
-    Half a surrogate pair, which JSON can spell and UTF-8 cannot, becomes U+FFFD. Raises `FileError`: `too_large` above
-    `limit` bytes, `parse_failed` for numbers and nesting beyond what Python reads.
+    A lone surrogate, which JSON can express and UTF-8 cannot, becomes U+FFFD. Raises `FileError`: `too_large` above
+    `limit` bytes, `parse_failed` for numbers and nesting that Python cannot read.
     """
     try:
         pieces = json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(json.loads(text))
@@ -211,7 +211,7 @@ def render_json(text: str, limit: int) -> bytes:
 
 
 def _joined(pieces: Iterator[str], limit: int) -> str:
-    # indentation can multiply a deep document's size a thousandfold, so it is weighed while it is written
+    # Indentation can multiply a deep document's size a thousandfold, so check the size while writing.
     parts, length = [], 0
     for piece in pieces:
         parts.append(piece)
@@ -228,7 +228,7 @@ def _json(stored: _Stored, limit: int) -> bytes:
 
 
 def _stamp(node: _Node | _Stored) -> str:
-    # versions start again at 1 when a node is deleted and made anew under the same id; the time of making does not
+    # Versions restart at 1 when a node is deleted and recreated under the same id; the creation time changes.
     return f"v{node.version}-{node.created}"
 
 
@@ -246,7 +246,7 @@ def _entry(node: _Node, path: str) -> Entry:
 
 
 def _type(node: _Node | _Stored) -> str | None:
-    # of an uploaded file its name tells the type
+    # The type of an uploaded file is derived from its name.
     return None if node.type == "file" else node.type
 
 

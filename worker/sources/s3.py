@@ -1,4 +1,4 @@
-"""The objects of a bucket below a prefix, taken as a folder."""
+"""The objects of a bucket below a prefix, treated as a folder."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from worker.sources.flat_listing import LAST, sift
 if TYPE_CHECKING:
     from mypy_boto3_s3.type_defs import ListObjectsV2OutputTypeDef, ObjectTypeDef
 
-#: The most that one request of S3 lists.
+#: Maximum number of keys in one S3 listing request.
 PAGE_SIZE = 1000
 
-#: S3 keys may hold it and Postgres text may not.
+#: S3 keys may contain this character, Postgres text may not.
 _NUL, _NUL_SHOWN = "\0", "\N{SYMBOL FOR NULL}"
 
 
 class S3Prefix:
-    """A source over a bucket's prefix: `docs` and `docs/` mean the same, and never `docs-old`."""
+    """A source over a bucket's prefix. `docs` and `docs/` mean the same; neither matches `docs-old`."""
 
     def __init__(
         self,
@@ -43,11 +43,11 @@ class S3Prefix:
         self._seen = _Seen("", "", frozenset())
 
     def check(self) -> None:
-        """See `Source`; a prefix without objects is an empty folder."""
+        """See `Source`. A prefix without objects is an empty folder."""
         self._listed("", 1)
 
     def list(self, cursor: str | None) -> Page:
-        """See `Source`. A cursor is a key below the prefix, the last one seen or one past an excluded directory."""
+        """See `Source`. A cursor is a key below the prefix: the last one listed, or one past an excluded directory."""
         after = _key_of(cursor)
         if cursor is None:
             self._trail.forget()
@@ -56,7 +56,7 @@ class S3Prefix:
         keys = [item["Key"].removeprefix(self._prefix) for item in found]
         more = answer["IsTruncated"]
         self._seen = _Seen(after, keys[-1] if more else LAST, frozenset(keys))
-        # a key that ends with "/" is how consoles keep an empty folder
+        # Consoles represent an empty folder by a key that ends with "/".
         files = ((*_way(key), item) for key, item in zip(keys, found, strict=True) if not key.endswith("/"))
         kept, ignored = sift(self._trail, files, _way(after)[0] if after else None)
         entries = [self._entry(item) for item in kept]
@@ -79,7 +79,7 @@ class S3Prefix:
         with s3_errors(self._bucket):
             answer = page(StartAfter=self._prefix + after)
             while answer["IsTruncated"] and not answer.get("Contents"):
-                # a page of nothing, as some services answer where much was deleted, is not the end
+                # Some services answer with an empty page where many objects were deleted; it is not the end.
                 answer = page(ContinuationToken=answer["NextContinuationToken"])
             return answer
 
@@ -88,14 +88,14 @@ class S3Prefix:
         return _cursor_of("/".join((*pruned[0], LAST)) if pruned else last)
 
     def _ignore_files(self, way: tuple[str, ...]) -> Iterator[IgnoreFile]:
-        """Read what the last page shows; what is outside of it may be there, and is tried."""
+        """Read the ignore files that the last page shows; try those outside the page, which may exist."""
         for name in IGNORE_FILES:
             key = "/".join((*way, name))
             if key in self._seen.keys or not self._seen.after < key <= self._seen.until:
                 try:
                     yield name, self.read(key.encode(), MAX_IGNORE_FILE).data
                 except FileError as failure:
-                    # of what was not listed, most is not there
+                    # Most files that were not listed do not exist.
                     if key in self._seen.keys or failure.reason is Reason.TOO_LARGE:
                         yield name, None
 
@@ -114,7 +114,7 @@ class S3Prefix:
 
 
 class _Seen(NamedTuple):
-    """The keys of one answer: all there are behind `after` and up to `until`."""
+    """The keys of one answer: all that exist after `after` and up to `until`."""
 
     after: str
     until: str
