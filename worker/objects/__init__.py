@@ -1,1 +1,1 @@
-"""The object store: the contents of the nodes of every project."""
+"""The object store: the contents of the nodes of all projects."""

@@ -1,4 +1,4 @@
-"""The object store of node contents: an S3 bucket, or a directory where no bucket is set."""
+"""The object store of node contents: an S3 bucket, or a directory if no bucket is configured."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
     from mypy_boto3_s3.type_defs import CompletedPartTypeDef
 
-#: Seconds; each of the attempts may wait that long.
+#: Time-outs of one attempt in seconds, and the number of attempts.
 _CONNECT_TIMEOUT = 5
 _READ_TIMEOUT = 30
 _ATTEMPTS = 4
 
-#: Bytes of a part of a large object, all of a stream that is held in memory. S3 takes no smaller ones than 5 MiB.
+#: Bytes of one part of a large object; a stream holds at most one part in memory. S3's minimum is 5 MiB.
 PART = 8 << 20
 
-#: Codes of an answer to GET that speak about this one object. Without the right to list the bucket, a missing object
-#: is answered with AccessDenied as well; InvalidObjectState is an archived one.
+#: Error codes of GET that concern only this object. Without the right to list the bucket, a missing object also yields
+#: AccessDenied. InvalidObjectState is an archived object.
 _ONE_OBJECT = {"NoSuchKey", "404", "AccessDenied", "403", "InvalidObjectState"}
 _SERVER_ERROR = 500
 _UNAVAILABLE = (
@@ -55,53 +55,53 @@ _TRANSIENT = {"RequestTimeout", "SlowDown", "Throttling", "ThrottlingException",
 
 
 class Writer(Protocol):
-    """A content that comes in pieces; nobody reads it before `close`. Raises as `Objects` does."""
+    """A content written in pieces, invisible to readers before `close`. Raises as `Objects` does."""
 
     def write(self, data: bytes) -> None:
         """Add a piece."""
         ...
 
     def close(self) -> None:
-        """Store what was written, durably."""
+        """Store the written content durably."""
         ...
 
     def abort(self) -> None:
-        """Leave nothing behind; does nothing after `close`."""
+        """Discard the written content. Does nothing after `close`."""
         ...
 
 
 class Objects(Protocol):
-    """Contents by key. Raises `SourceRefused` for wrong settings or credentials, `SourceUnavailable` if not now."""
+    """Contents by key. Raises `SourceRefused` for wrong settings or credentials, `SourceUnavailable` for outages."""
 
     def open(self, key: str) -> Writer:
-        """Store a content piece by piece, with a bound memory; end it with `close` or `abort`."""
+        """Write a content in pieces with bounded memory. End it with `close` or `abort`."""
         ...
 
     def put(self, key: str, data: bytes) -> None:
-        """Store `data` durably; a reader sees the old content or the new one, never a part."""
+        """Store `data` durably. A reader sees the old content or the new one, never a part."""
         ...
 
     def get(self, key: str, limit: int) -> bytes:
-        """The content; raises `FileError`: `unreadable` if it does not exist, `too_large` above `limit` bytes."""
+        """The content. Raises `FileError`: `unreadable` if it does not exist, `too_large` above `limit` bytes."""
         ...
 
     def delete(self, key: str) -> None:
-        """Remove the content; a missing one is no error."""
+        """Remove the content. A missing one is no error."""
         ...
 
     def discard(self, key: str) -> None:
-        """As `delete`, and what a writer that died left under this key as well."""
+        """Remove the content, and anything that a crashed writer left under this key."""
         ...
 
 
 def open_objects(bucket: str | None, endpoint_url: str | None, directory: Path) -> Objects:
-    """The store in `bucket` if one is set, else in `directory`, which is made at the first `put`."""
+    """The store in `bucket` if one is set, else in `directory`, which is created at the first `put`."""
     return S3Objects(bucket, endpoint_url) if bucket else DirectoryObjects(directory)
 
 
 @dataclass(frozen=True)
 class DirectoryObjects:
-    """Objects as files named by the hash of their key, so that no key leaves the directory or meets its limits."""
+    """Objects as files named by the hash of their key, so that keys cannot leave the directory or exceed its limits."""
 
     directory: Path
 
@@ -112,7 +112,7 @@ class DirectoryObjects:
             writer.write(data)
             writer.close()
         finally:
-            # a full disk or a cancelled request must not leave half a file behind
+            # A full disk or a cancelled request must not leave half a file behind.
             writer.abort()
 
     def open(self, key: str) -> Writer:
@@ -151,7 +151,7 @@ class DirectoryObjects:
 
 @dataclass
 class _FileWriter:
-    """A file beside its later place, which it takes when it is whole and on the disk."""
+    """A file next to its final path. It is moved there once it is complete and on disk."""
 
     directory: Path
     path: Path
@@ -174,7 +174,7 @@ class _FileWriter:
 
     def abort(self) -> None:
         """See `Writer`."""
-        with suppress(OSError):  # what could not be written cannot be flushed at closing either
+        with suppress(OSError):  # closing flushes, and fails again for what could not be written
             self.file.close()
         with _disk_errors(self.directory):
             self.temporary.unlink(missing_ok=True)
@@ -182,7 +182,7 @@ class _FileWriter:
 
 @dataclass(frozen=True)
 class S3Objects:
-    """Objects of a bucket; credentials come from boto3's own chain."""
+    """Objects of a bucket. Credentials come from boto3's own chain."""
 
     bucket: str
     endpoint_url: str | None
@@ -217,12 +217,12 @@ class S3Objects:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Map what boto3 raises, for what is written to the bucket."""
+        """Map boto3's errors for operations on our own bucket."""
         try:
             with s3_errors(self.bucket):
                 yield
         except FolderGone as error:
-            # the folder being indexed is not gone, only our setting is wrong
+            # The indexed folder is not gone; our own setting is wrong.
             raise SourceRefused(
                 f"The bucket {self.bucket!r} does not exist; create it or correct S3_BUCKET."
             ) from error
@@ -230,7 +230,7 @@ class S3Objects:
 
 @dataclass
 class _S3Writer:
-    """One request for a small content, a multipart upload for one that is larger than a part."""
+    """One request for a small content, a multipart upload for a content larger than a part."""
 
     store: S3Objects
     key: str
@@ -283,7 +283,7 @@ class _S3Writer:
 
 
 def s3_client(endpoint_url: str | None) -> S3Client:
-    """The client of this process for an endpoint (None: AWS); threads may share it, forked children get their own."""
+    """This process's client for an endpoint (None: AWS). Threads may share it; forked children get their own."""
     return _s3_client(endpoint_url, os.getpid())
 
 
@@ -297,7 +297,7 @@ def _s3_client(endpoint_url: str | None, _pid: int) -> S3Client:
         read_timeout=_READ_TIMEOUT,
         retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
         max_pool_connections=16,
-        # many services that speak S3 refuse or garble the newer trailing checksums
+        # Many S3-compatible services reject or corrupt the newer trailing checksums.
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
     )
@@ -305,7 +305,7 @@ def _s3_client(endpoint_url: str | None, _pid: int) -> S3Client:
 
 
 def s3_fetch(endpoint_url: str | None, bucket: str, key: str, limit: int) -> tuple[bytes, str]:
-    """Content and ETag of one object; raises `FileError` as `Objects.get` does. Call it within `s3_errors`."""
+    """Content and ETag of one object. Raises `FileError` as `Objects.get` does. Call it within `s3_errors`."""
     try:
         answer = s3_client(endpoint_url).get_object(Bucket=bucket, Key=key)
     except ClientError as error:
@@ -323,7 +323,7 @@ _OBJECT_REMEDY = "check that it still exists, is not archived, and that the cred
 
 @contextmanager
 def s3_errors(bucket: str) -> Iterator[None]:
-    """Map what boto3 raises: `FolderGone` for a missing bucket, `SourceRefused`, `SourceUnavailable`."""
+    """Map boto3's errors: `FolderGone` for a missing bucket, else `SourceRefused` or `SourceUnavailable`."""
     try:
         yield
     except ClientError as error:
@@ -331,7 +331,7 @@ def s3_errors(bucket: str) -> Iterator[None]:
     except _UNAVAILABLE as error:
         raise SourceUnavailable(f"S3 did not answer for bucket {bucket!r}; check S3_ENDPOINT_URL.") from error
     except (BotoCoreError, ValueError) as error:
-        # no or incomplete credentials, an unusable profile, region, endpoint or bucket name: nothing that time mends
+        # Missing or incomplete credentials, or an invalid profile, region, endpoint or bucket: a retry cannot help.
         raise SourceRefused(f"S3 cannot be used ({error}); check its credentials and S3_ENDPOINT_URL.") from error
 
 
@@ -370,7 +370,7 @@ def _make_directory(path: Path) -> None:
 
 
 def _unfinished(path: Path) -> str:
-    """How the names of files begin that are being written for a place."""
+    """Name prefix of unfinished files for a path."""
     return f".new-{path.name}-"
 
 
