@@ -1,1 +1,1 @@
-"""Stand-ins for foreign services, as strict as the services are documented to be."""
+"""Stand-ins for external services, as strict as the services are documented to be."""

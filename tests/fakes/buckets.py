@@ -1,4 +1,4 @@
-"""A server of S3's own protocol."""
+"""A server that speaks the S3 protocol."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAU
 
 @contextmanager
 def buckets() -> Iterator[dict[str, str]]:
-    """Started inside; yields what a service needs to use it, of which this process has the keys."""
+    """Run the server inside the block. Yields the settings that a service needs; this process gets the keys."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()

@@ -1,13 +1,13 @@
 """A strict OpenAI-compatible embeddings server for tests and benchmarks.
 
-Vectors are hashed bags of word stems: texts that share words are near each other, and the same text is always the same.
-`with EmbeddingsFake() as fake:` runs it in this process, `python -m tests.fakes.embeddings --port N` in its own, where
+Vectors are hashed bags of word stems: texts that share words are close, and the same text always gets the same vector.
+`with EmbeddingsFake() as fake:` runs it in this process, `python -m tests.fakes.embeddings --port N` in its own. There
 `GET /_audit`, `POST /_fail {"status", "retry_after", "count"}` and `POST /_reset` do what the methods do.
 
-Models of these names misbehave: `no-such-model` (404), `no-base64` (400 to that format), `lists-only` (ignores it);
+Models with these names misbehave: `no-such-model` (404), `no-base64` (400 to that format), `lists-only` (ignores it);
 `bad-nan` and `bad-zero` for inputs with `BAD-ROW`; `bad-count`, `bad-dims`, `bad-order` and `bad-json` always;
-`error-in-body` says 200 and means 429, `odd-error-in-body` with a word for its code. An input with `REFUSE-ME` refuses
-its whole request; the key `wrong` is refused as a missing one is.
+`error-in-body` (status 200 with error 429 in the body), `odd-error-in-body` (the same with a word as code). An input
+with `REFUSE-ME` makes the server refuse the whole request. The key `wrong` is refused like a missing one.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ MAX_REQUEST_TOKENS = 300_000
 MAX_INPUT_TOKENS = 8192
 PARAMETERS = {"model", "input", "encoding_format", "dimensions", "user"}
 
-#: Coordinates that a stem touches: few are fast to add up, and enough to keep two stems almost orthogonal.
+#: Coordinates per stem: few enough to add up fast, and enough to keep two stems almost orthogonal.
 SPREAD = 8
-#: Share of the constant direction, which keeps a text without any word from being zero.
+#: Weight of a constant direction, which keeps a text without words from having a zero vector.
 CONSTANT = 0.05
 
 _WORD = re.compile(r"\w+")
@@ -51,7 +51,7 @@ _STOP_WORDS = frozenset(
 
 
 def stems(word: str) -> list[str]:
-    """Lower-case stems of a word: camelCase and digits split, one crude suffix cut, stop words dropped."""
+    """Lower-case stems of a word: split camelCase and digits, cut one crude suffix, drop stop words."""
     parts = [part.lower() for part in _PART.findall(word)]
     return [_stem(part) for part in parts if part not in _STOP_WORDS]
 
@@ -64,7 +64,7 @@ def _stem(part: str) -> str:
 
 
 class BagOfStems:
-    """Texts to unit vectors of one number of dimensions. Not thread-safe: the server holds a lock."""
+    """Turns texts into unit vectors of `dimensions` numbers. Not thread-safe: the server holds a lock."""
 
     def __init__(self, dimensions: int) -> None:
         self.dimensions = dimensions
@@ -115,7 +115,7 @@ class BagOfStems:
 
 
 class Refusal(Exception):
-    """An HTTP error answer."""
+    """An HTTP error response."""
 
     def __init__(self, status: int, message: str, code: str | None = None, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -127,7 +127,7 @@ class Refusal(Exception):
 
 @dataclass
 class Request:
-    """One call to the embeddings endpoint, as the audit keeps it. `at` and `ended` are seconds since the epoch."""
+    """One call to the embeddings endpoint, as the audit records it. `at` and `ended` are seconds since the epoch."""
 
     at: float
     ended: float = 0.0
@@ -141,7 +141,7 @@ class Request:
 
 @dataclass
 class Audit:
-    """What the server was asked for. `texts` counts the answered texts by sha256."""
+    """What the server was asked. `texts` counts the answered texts by SHA-256."""
 
     requests: list[Request] = field(default_factory=list)
     texts: Counter[str] = field(default_factory=Counter)
@@ -149,23 +149,23 @@ class Audit:
     max_in_flight: int = 0
 
     def times(self, text: str) -> int:
-        """How often this very text was embedded."""
+        """How often exactly this text was embedded."""
         return self.texts[sha(text)]
 
 
 def sha(text: str) -> str:
-    """The name of a text in the audit."""
+    """The key of a text in the audit."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 class EmbeddingsFake:
-    """The server. Port 0 takes any free one; `url` is what `EMBEDDING_API_BASE` wants; `delay` is seconds a request."""
+    """The server. Port 0 picks a free one; `url` is for `EMBEDDING_API_BASE`; `delay` is in seconds per request."""
 
     def __init__(self, port: int = 0, dimensions: int = 384, delay: float = 0.0) -> None:
         self.dimensions = dimensions
         self.delay = delay
         self.audit = Audit()
-        #: requests of kind `embeddings` that wait, counted as answered if they wait after it
+        #: Held requests have the kind `embeddings`; those held after being applied count as answered.
         self.holds = Holds()
         self._failures: list[Refusal] = []
         self._bags: dict[int, BagOfStems] = {}
@@ -179,7 +179,7 @@ class EmbeddingsFake:
 
     @property
     def env(self) -> dict[str, str]:
-        """What a service needs to have this provider's model as its default."""
+        """The settings with which a service uses this provider's model by default."""
         return {
             "DEFAULT_EMBEDDING_MODEL": "openai/m",
             "ALLOWED_MODELS": "openai/* nobody/* local/*",
@@ -200,23 +200,23 @@ class EmbeddingsFake:
         self._server.serve_forever(poll_interval=0.05)
 
     def fail_next(self, status: int, retry_after: float | None = None, count: int = 1) -> None:
-        """The next `count` requests get this status; 0 closes the connection without an answer."""
+        """Answer the next `count` requests with this status; 0 closes the connection without an answer."""
         with self._lock:
             self._failures += [Refusal(status, f"told to answer {status}", retry_after=retry_after)] * count
 
     def clear_failures(self) -> None:
-        """Forget the failures still to come."""
+        """Drop the failures that are still to come."""
         with self._lock:
             self._failures.clear()
 
     def reset(self) -> None:
-        """Forget the audit and the failures still to come."""
+        """Drop the audit and the failures that are still to come."""
         with self._lock:
             self.audit = Audit(in_flight=self.audit.in_flight)
             self._failures.clear()
 
     def answer(self, authorization: str, raw: bytes, port: int = 0) -> bytes:
-        """The body of an answer to an embeddings request from a client's port; raises `Refusal`."""
+        """The response body for an embeddings request from a client's port. Raises `Refusal`."""
         record = self._begin(authorization)
         try:
             self.holds.wait("embeddings", raw, port, after=False)
@@ -333,7 +333,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    wbufsize = -1  # headers and body leave in one segment
+    wbufsize = -1  # send headers and body in one segment
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -385,7 +385,7 @@ def main() -> None:
     parser.add_argument("--delay", type=float, default=0.0, metavar="MS", help="milliseconds before each answer")
     options = parser.parse_args()
     fake = EmbeddingsFake(options.port, options.dimensions, options.delay / 1000)
-    print(fake.url, flush=True)  # noqa: T201 - whoever started it reads the address here
+    print(fake.url, flush=True)  # noqa: T201 - the starting process reads the address here
     fake.serve()
 
 

@@ -1,4 +1,4 @@
-"""A front of a server that answers with errors where a test wants it to, and else passes everything on."""
+"""A proxy that answers with errors where a test wants them, and forwards everything else."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.fakes.server import Server
 
 
 class Faulty(Server):
-    """Answers `status` (0: drops the connection) to requests of `method` whose address holds `containing`."""
+    """Answers `status` (0: drops the connection) to requests of `method` whose address contains `containing`."""
 
     def __init__(self, behind: str) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -24,7 +24,7 @@ class Faulty(Server):
 
     @contextmanager
     def fail(self, method: str, containing: str, status: int) -> Iterator[None]:
-        """Fail inside the block."""
+        """Fail matching requests inside the block."""
         self._fault, self.failed = (method, containing, status), 0
         try:
             yield
@@ -32,7 +32,7 @@ class Faulty(Server):
             self._fault = None
 
     def fault(self, method: str, address: str) -> int | None:
-        """The status to answer in place of the server's."""
+        """The status to answer instead of the server's, or None."""
         if self._fault is None or method != self._fault[0] or self._fault[1] not in address:
             return None
         self.failed += 1
@@ -76,7 +76,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def faulty(behind: str) -> Iterator[Faulty]:
-    """A front of the server at a URL, that serves inside the block."""
+    """A proxy of the server at a URL, which runs inside the block."""
     with Faulty(behind) as server:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         yield server

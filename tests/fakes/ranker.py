@@ -1,11 +1,11 @@
-"""A strict server of Cohere's rerank and OpenAI's chat completions, for tests: it scores by shared word stems.
+"""A strict server of Cohere's rerank and OpenAI's chat completions, for tests. It scores by shared word stems.
 
-The chat understands one task: JSON of a query and numbered passages, to be answered with a score from 0 to 10 each.
-What it may be told: `fail_next`, `holds` (kinds `rerank` and `chat`), and by these words in a model's name:
-`no-such-model` (404), `drip` (a byte now and then, without end), `bad-json`, `bad-count`, `bad-index`, `bad-twice`,
-`bad-nan`, `bad-empty`, `logits`; for the chat alone `no-format` (refuses `response_format`), `bad-choices`,
-`bad-prose`, `thinks` (an answer in a fence, behind a wrong one), `odd-scores` (see `_odd`), and `obeys` (says what
-stands behind `SAY:` in a passage).
+The chat understands one task: JSON with a query and numbered passages, each to be given a score from 0 to 10. Tests
+control it with `fail_next`, `holds` (kinds `rerank` and `chat`), and these words in a model's name:
+`no-such-model` (404), `drip` (sends a byte now and then, without end), `bad-json`, `bad-count`, `bad-index`,
+`bad-twice`, `bad-nan`, `bad-empty`, `logits`. For the chat only: `no-format` (refuses `response_format`),
+`bad-choices`, `bad-prose`, `thinks` (the answer in a code fence, after a wrong one), `odd-scores` (see `_odd`), and
+`obeys` (says what follows `SAY:` in a passage).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.fakes.hold import Holds
 from tests.fakes.server import Server
 
 MAX_DOCUMENTS = 1000
-#: Tokens that the rerank model takes of query and document, and the chat in all.
+#: Maximum tokens of query plus document for the rerank model, and of the whole prompt for the chat.
 MAX_TOKENS, MAX_PROMPT_TOKENS = 512, 32_000
 RERANK = {"model", "query", "documents", "top_n", "return_documents", "max_tokens_per_doc"}
 CHAT = {"model", "messages", "temperature", "response_format"}
@@ -37,7 +37,7 @@ Json = dict[str, Any]
 
 @dataclass
 class Asked:
-    """One request: what was sent, by whose key."""
+    """One request: what was sent, and with which key."""
 
     kind: str
     key: str
@@ -46,7 +46,7 @@ class Asked:
 
 @dataclass
 class RankerFake:
-    """The server, on any free port. `left` is set once a client has closed the connection that dripped."""
+    """The server, on any free port. `left` is set once a client closes a dripping connection."""
 
     requests: list[Asked] = field(default_factory=list)
     holds: Holds = field(default_factory=Holds)
@@ -71,18 +71,18 @@ class RankerFake:
         self._server.server_close()
 
     def fail_next(self, status: int) -> None:
-        """The next request gets this status; 0 closes the connection without an answer."""
+        """Answer the next request with this status; 0 closes the connection without an answer."""
         self._failures.append(Refusal(status, f"told to answer {status}"))
 
     def reset(self) -> None:
-        """Forget the requests, the holds and the failures still to come."""
+        """Drop the requests, the holds and the failures that are still to come."""
         self.holds.release()
         self.left.clear()
         self.requests.clear()
         self._failures.clear()
 
     def answer(self, kind: str, key: str, raw: bytes, port: int) -> bytes:
-        """The body of an answer; raises `Refusal`."""
+        """The response body. Raises `Refusal`."""
         body = json.loads(raw)
         self.requests.append(Asked(kind, key, body))
         self.holds.wait(kind, raw, port, after=False)
@@ -122,7 +122,7 @@ def _texts(documents: object) -> bool:
 
 
 def _bent(model: str, results: list[Json]) -> list[Json]:
-    """The results, in the way that a model's name asks for."""
+    """The results, altered as the model's name demands."""
     if "bad-count" in model:
         return results[:-1]
     if "bad-index" in model:
@@ -178,7 +178,7 @@ def _content(model: str, task: Json) -> str:
 
 
 def _odd(rows: Sequence[Json]) -> list[Any]:
-    """The first as it is, then one too high, one in words, one that is no number, one missing; and one made up."""
+    """The first score as it is, then up to five invalid ones (see `wrong`), an unknown id and entries of wrong form."""
     wrong = [11, "ten", math.nan, True, -1]
     odd = [{"id": row["id"], "score": score} for row, score in zip(rows[1:], wrong, strict=False)]
     return [rows[0], *odd, {"id": 99, "score": 10}, {"id": "one", "score": 3}, "entry", None]
@@ -190,7 +190,7 @@ def _known(body: Json, names: set[str]) -> None:
 
 
 def _tokens(text: str) -> int:
-    """A quarter more than there are words and signs, as tokenizers differ."""
+    """A quarter more than the number of words and symbols, because tokenizers differ."""
     return len(_TOKEN.findall(text)) * 5 // 4 + 1
 
 

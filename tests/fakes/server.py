@@ -1,4 +1,4 @@
-"""What the servers of all fakes do alike."""
+"""What the servers of all fakes have in common."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 
 class Server(ThreadingHTTPServer):
-    """Takes many connections at once, and is not told of clients that hang up."""
+    """Accepts many connections at once, and does not report clients that hang up."""
 
     request_queue_size = 128
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that was killed or gave up hangs up, which is no news."""
+        """Ignore connection errors: a client that was killed or gave up hangs up."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)

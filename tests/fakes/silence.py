@@ -1,4 +1,4 @@
-"""A TCP proxy that can fall silent: connections stay, new ones are made, and nothing passes."""
+"""A TCP proxy that can go silent: connections stay open, new ones are accepted, and no data passes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Self
 
 
 class Silence:
-    """Forwards to a server on this machine until it is frozen, and goes on with what waited once it is thawed."""
+    """Forwards to a server on this machine until frozen; when thawed, also forwards what waited."""
 
     def __init__(self, port: int) -> None:
         self._server = ("127.0.0.1", port)
@@ -18,21 +18,21 @@ class Silence:
         self._passes.set()
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self._sockets: list[socket.socket] = []
-        #: Connections that were made.
+        #: Number of accepted connections.
         self.made = 0
 
     @property
     def port(self) -> int:
-        """Where clients connect."""
+        """The port that clients connect to."""
         port: int = self._listener.getsockname()[1]
         return port
 
     def freeze(self) -> None:
-        """Pass nothing on; the kernel goes on taking what is sent."""
+        """Forward nothing; the kernel still accepts what is sent."""
         self._passes.clear()
 
     def thaw(self) -> None:
-        """Pass on what waited, and all that comes."""
+        """Forward what waited and everything that follows."""
         self._passes.set()
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Turbopuffer in memory, over HTTP: the calls that its client 3.1 makes for us; `turbopuffer_namespace` answers them.
+"""Turbopuffer in memory, over HTTP: the calls of its client 3.1 that we use, answered by `turbopuffer_namespace`.
 
 In a test: `with FakeTurbopuffer() as fake: TurbopufferStore(fake.api_key, base_url=fake.url, …)`. As a process:
 `python -m tests.fakes.turbopuffer --port 8123 --api-key KEY`, with `GET /_audit` and `POST /_fault`.
@@ -31,9 +31,9 @@ NAMESPACE = re.compile(r"[A-Za-z0-9\-_.]{1,128}")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One audited request; ids are those it asked to change. `applied` is whether the namespace was changed or read.
+    """One audited request, with the ids it asked to change. `applied`: whether the namespace was changed or read.
 
-    `legs` are the queries of a multi-query.
+    `legs` is the number of queries of a multi-query.
     """
 
     method: str
@@ -48,7 +48,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """An answer in place of the real one; status 0 drops the connection."""
+    """An answer that replaces the real one; status 0 drops the connection."""
 
     status: int
     applied: bool = False
@@ -56,7 +56,7 @@ class Fault:
 
 
 class FakeTurbopuffer:
-    """The service: namespaces, an audit of all requests, faults to come; a context manager that serves `url`."""
+    """The service: namespaces, an audit of all requests, and faults to come. A context manager that serves `url`."""
 
     def __init__(self, *, port: int = 0, api_key: str = "tpuf_fake", max_body: int = MAX_BODY) -> None:
         self.api_key = api_key
@@ -64,10 +64,10 @@ class FakeTurbopuffer:
         self.namespaces: dict[str, Namespace] = {}
         self.audit: list[Call] = []
         self.faults: deque[Fault] = deque()
-        #: requests that wait, of the kinds `upsert`, `patch`, `delete`, `query`, `drop` and `read`
+        #: Held requests have the kind `upsert`, `patch`, `delete`, `query`, `drop` or `read`.
         self.holds = Holds()
         self.refused: str | None = None
-        #: how much longer a request takes for each of its bytes
+        #: Additional seconds that a request takes for each of its bytes.
         self.seconds_per_byte = 0.0
         self.lock = threading.RLock()
         self.connections: set[socket.socket] = set()
@@ -76,7 +76,7 @@ class FakeTurbopuffer:
 
     @property
     def env(self) -> dict[str, str]:
-        """What a service needs to use it."""
+        """The settings that a service needs to use it."""
         return {"TURBOPUFFER_API_KEY": self.api_key, "TURBOPUFFER_BASE_URL": self.url}
 
     def __enter__(self) -> Self:
@@ -100,12 +100,12 @@ class FakeTurbopuffer:
     def fail_next(
         self, status: int, *, applied: bool = False, count: int = 1, retry_after: float | None = None
     ) -> None:
-        """Answer the next `count` requests with `status` (0 drops the connection), after doing them if `applied`."""
+        """Answer the next `count` requests with `status` (0 drops the connection), after applying them if `applied`."""
         with self.lock:
             self.faults.extend([Fault(status, applied, retry_after)] * count)
 
     def refuse(self, word: str | None) -> None:
-        """Refuse every write whose body holds this word, from now on."""
+        """From now on refuse every write whose body contains this word."""
         with self.lock:
             self.refused = word
 
@@ -137,7 +137,7 @@ class FakeTurbopuffer:
                 status, result = refused.status, {"status": "error", "error": refused.message}
                 body = {} if status == 422 else body
             except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-                # whatever does not have the shape of a request fails somewhere in here
+                # A body that does not have the form of a request fails somewhere in this block.
                 status, result = 422, {"status": "error", "error": f"Failed to deserialize the JSON body: {error!r}"}
                 body = {}
             if fault is not None:
@@ -196,7 +196,7 @@ def parsed(raw: bytes) -> Json:
 
 
 def kind_of(method: str, target: str, raw: bytes) -> str:
-    """What a request does, as holds name it; its client sends one kind of write at a time."""
+    """The kind of a request, as holds name it. The client sends one kind of write at a time."""
     if method == "DELETE":
         return "drop"
     if urlsplit(target).path.endswith("/query"):
@@ -222,7 +222,7 @@ class _Server(Server):
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
     protocol_version = "HTTP/1.1"
-    # headers and body in one packet: two would wait 40 ms for a delayed acknowledgement
+    # Send headers and body in one packet: two packets would wait 40 ms for a delayed acknowledgement.
     wbufsize = -1
 
     def setup(self) -> None:

@@ -1,6 +1,6 @@
-"""One namespace of the fake Turbopuffer: writes and queries on values, refusing whatever the service refuses.
+"""One namespace of the fake Turbopuffer: writes and queries on values. It refuses whatever the service refuses.
 
-Where the documentation is silent the stricter reading is taken.
+Where the documentation is silent, it takes the stricter reading.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ QUERY_KEYS = {"rank_by", "limit", "top_k", "filters", "include_attributes", "con
 ATTRIBUTE_OPTIONS = {"type", "filterable", "full_text_search", "ann"}
 TEXT_OPTIONS = {"tokenizer", "language", "case_sensitive", "stemming", "remove_stopwords", "ascii_folding"}
 TEXT_OPTIONS |= {"max_token_length", "k1", "b"}
-# nothing is done to tokens that come as such
+# Tokens that arrive as such are stored unchanged.
 TOKEN_OPTIONS = {"tokenizer", "max_token_length", "k1", "b"}
 
 
 class Refused(Exception):
-    """A request that is answered with an error."""
+    """A request that gets an error as answer."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -49,7 +49,7 @@ class Refused(Exception):
 
 @dataclass(slots=True)
 class Document:
-    """One stored row: its attributes without nulls, unit vector, and terms of its full-text attributes."""
+    """One stored row: its attributes without nulls, its unit vector, and the terms of its full-text attributes."""
 
     values: Json
     vector: NDArray[np.float64] | None
@@ -58,7 +58,7 @@ class Document:
 
 @dataclass(slots=True)
 class Namespace:
-    """A schema and its rows; `schema["id"]` is the id type, and `dimensions` is 0 where there are no vectors."""
+    """A schema and its rows. `schema["id"]` is the id type; `dimensions` is 0 if there are no vectors."""
 
     schema: dict[str, Json] = field(default_factory=dict)
     dimensions: int = 0
@@ -135,7 +135,7 @@ def declare_vector(space: Namespace, name: str, config: Json, dimensions: int) -
 
 
 def add_attribute(space: Namespace, name: str, config: Json) -> None:
-    """Add or change an attribute; full-text attributes are not filterable unless it is said."""
+    """Add or change an attribute. Full-text attributes are not filterable unless the schema says so."""
     require(len(name.encode()) <= MAX_NAME and not name.startswith("$"), f"invalid attribute name {name!r}")
     text = config.get("full_text_search")
     kind = "[]string" if is_tokenized(config) else "string"
@@ -237,13 +237,13 @@ def merge(space: Namespace, id_: Any, new: Json) -> None:
 
 
 def meets(space: Namespace, condition: Any, id_: Any, new: Json) -> bool:
-    """Whether the stored row, if there is one, meets a write's condition, which may name values of the new row."""
+    """Whether the stored row, if any, meets a write's condition, which may refer to values of the new row."""
     holds = predicate(space, resolved(condition, new))
     return id_ not in space.rows or holds(id_, space.rows[id_])
 
 
 def resolved(node: Any, new: Json) -> Any:
-    """A condition with `{"$ref_new": attribute}` replaced by the new row's value."""
+    """A condition with each `{"$ref_new": attribute}` replaced by the new row's value."""
     if isinstance(node, dict):
         require(node.keys() == {"$ref_new"}, "only `$ref_new` may stand in a condition", 422)
         return new.get(node["$ref_new"])
@@ -307,7 +307,7 @@ def ranking(space: Namespace, rows: dict[Any, Document], body: Json) -> list[tup
 
 
 def by_text(space: Namespace, rows: dict[Any, Document], name: str, text: Any) -> list[tuple[Any, Json]]:
-    """BM25 with k1 = 1.2 and b = 0.75 (Robertson and Zaragoza 2009); rows that score 0 are left out."""
+    """BM25 with k1 = 1.2 and b = 0.75 (Robertson and Zaragoza 2009). Rows that score 0 are left out."""
     config = space.schema.get(name, {})
     require(config.get("full_text_search"), f"attribute {name!r} has no full-text index")
     kind = "[]string" if is_tokenized(config) else "string"
@@ -332,7 +332,7 @@ def is_tokenized(config: Json) -> bool:
 
 
 def terms(config: Json, given: Any) -> list[str]:
-    """An attribute's words, or the tokens that it was given."""
+    """An attribute's words, or the tokens that were given."""
     if not is_tokenized(config):
         return words(given)
     longest = config["full_text_search"].get("max_token_length", 39)
@@ -340,7 +340,7 @@ def terms(config: Json, given: Any) -> list[str]:
 
 
 def words(text: str) -> list[str]:
-    """Split into words: lower case, without accents, English endings taken off."""
+    """Split into words: lower case, without accents, without English endings."""
     plain = "".join(c for c in unicodedata.normalize("NFKD", text.lower()) if not unicodedata.combining(c))
     return [stem(word) for word in re.findall(r"\w+", plain) if len(word.encode()) <= 39]
 
@@ -358,7 +358,7 @@ COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "Eq": lambda have, want: have == want,
     "Glob": lambda have, want: have is not None and fnmatchcase(have, want),
     "In": lambda have, want: have in want,
-    # as documented, these two hold for missing values
+    # As documented, these two are true for missing values.
     "Lt": lambda have, want: have is None or have < want,
     "Lte": lambda have, want: have is None or have <= want,
     "Gt": lambda have, want: have is not None and have > want,
@@ -367,7 +367,7 @@ COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def predicate(space: Namespace, node: Any) -> Predicate:
-    """Compile a filter, refusing unknown and unfilterable attributes and other types."""
+    """Compile a filter. Refuses unknown and unfilterable attributes, and values of other types."""
     if node is None:
         return lambda _id, _row: True
     require(isinstance(node, list) and len(node) >= 2, "filter must be an array", 422)
@@ -380,7 +380,7 @@ def predicate(space: Namespace, node: Any) -> Predicate:
     require(config is not None, f"filter error: attribute {name!r} not found")
     require(config and config.get("filterable", True), f"attribute {name!r} isn't filterable; is BM25 enabled?")
     require(how in COMPARE, f"the fake does not know the filter {how}")
-    # what means the same as in Python
+    # Only globs that mean the same in Python.
     require(
         how != "Glob" or re.fullmatch(r"[*.+\w-]+", str(want), re.ASCII), f"the fake does not know the glob {want!r}"
     )

@@ -1,7 +1,7 @@
-"""Parsers that kill, hang and exhaust: on the path of a test's workers, it is imported before anything else.
+"""Parsers that kill, hang and exhaust a worker. Python imports this module first if a test puts it on a worker's path.
 
-A file that says KILL-ME ends its process, LOOP-FOR-EVER never returns, and EAT-ALL-MEMORY raises MemoryError. One that
-says KILL-LATER ends it when it is embedded.
+A file that contains KILL-ME kills its process, LOOP-FOR-EVER never returns, and EAT-ALL-MEMORY raises MemoryError. A
+file that contains KILL-LATER kills the process that embeds it.
 """
 
 from __future__ import annotations
@@ -39,5 +39,5 @@ def fatal(self: LocalEmbedder, texts: Sequence[str]) -> Vectors:
     return _embed(self, texts)
 
 
-LocalEmbedder.embed = fatal  # type: ignore[method-assign] # so that it is met by whoever embeds
+LocalEmbedder.embed = fatal  # type: ignore[method-assign] # so that every caller gets it
 parse.parse = poisoned
