@@ -1,4 +1,4 @@
-"""Real servers for the whole test run: one Postgres with a database for each user, one Redis."""
+"""Real servers for the whole test run: one Postgres, where each user gets a database, and one Redis."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.fakes.buckets import buckets
 from tests.service import NewService, Service, clean_environment, environment, new_database, next_broker, service
 from worker.state.migrate import migrate
 
-# a server of the caller's own may be used: tests make databases of their own there, and drop them
+# The caller may provide a server: tests create their own databases there and drop them.
 GIVEN_DATABASE = os.environ.get("DATABASE_URL")
 clean_environment()
 
@@ -25,7 +25,7 @@ SHARED = {f"tests/integration/{name}" for name in ("local", "provider", "stores"
 
 
 class ByService(LoadFileScheduling):  # type: ignore[misc] # xdist has no types
-    """A process runs a whole file, or all files that share a service."""
+    """Assigns whole files to processes, or whole packages whose files share a service."""
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
@@ -40,7 +40,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling |
 
 @pytest.fixture(scope="session")
 def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server on which databases can be made."""
+    """A server on which databases can be created."""
     if GIVEN_DATABASE:
         yield GIVEN_DATABASE
     else:
@@ -50,14 +50,14 @@ def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A Redis of our own: tests empty its databases."""
+    """A separate Redis, because tests empty its databases."""
     with redis(tmp_path_factory.mktemp("redis")) as url:
         yield url
 
 
 @pytest.fixture(scope="session")
 def template_url(postgres_url: str) -> Iterator[str]:
-    """A migrated database that others are copied from."""
+    """A migrated database from which others are copied."""
     with new_database(postgres_url) as url:
         migrate(url)
         yield url
@@ -87,6 +87,6 @@ def new_service(
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[dict[str, str]]:
-    """What a service and this process need to use a server of S3's own."""
+    """The settings that a service and this process need to use a separate S3 server."""
     with buckets() as env:
         yield env

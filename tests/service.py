@@ -1,4 +1,4 @@
-"""The whole service as real processes: API, workers and beat over their own database and broker."""
+"""The whole service as real processes: API, workers and beat, with a separate database and broker."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _brokers = count()
 
 @dataclass
 class Service:
-    """A running service and the ways a test looks at it."""
+    """A running service and the ways in which a test inspects it."""
 
     home: Path
     env: Mapping[str, str]
@@ -68,7 +68,7 @@ class Service:
         status: dict[str, Any] = {}
 
         def ended() -> bool:
-            # kept, for the sweep may begin another task at any moment
+            # Keep the status: the sweep may start another task at any moment.
             status.update(self.status(tool))
             return status["status"] in ENDED
 
@@ -87,7 +87,7 @@ class Service:
         return "\n".join(f"--- {log.stem}\n" + log.read_text(errors="replace")[-4000:] for log in logs)
 
 
-#: Starts a service over a database, a broker and a home of its own, in the way given (`service`), with these settings.
+#: Starts a service with its own database, broker and home, in the given way (`service`) and with the given settings.
 NewService = Callable[..., AbstractContextManager[Service]]
 
 
@@ -98,18 +98,18 @@ def checked(response: httpx.Response, status: int) -> dict[str, Any]:
 
 
 def eventually(holds: Callable[[], bool], seconds: float, what: Callable[[], str] = lambda: "") -> None:
-    """Ask until it holds, and fail with `what` happened when the seconds are over."""
+    """Poll until `holds` returns true. After `seconds`, fail with the message of `what`."""
     began = time.monotonic()
     while not holds():
         passed = time.monotonic() - began
         assert passed < seconds, f"not within {seconds} s: {what()}"
-        # the longer it takes, the more the asking itself would take from whoever is waited for
+        # Poll less often over time, so that polling takes less CPU from the process that is waited for.
         time.sleep(min(max(0.05, passed / 10), 0.25))
 
 
 @contextmanager
 def new_database(server_url: str, template_url: str | None = None) -> Iterator[str]:
-    """A database of its own on a server, empty or a copy of another there; dropped at the end."""
+    """A separate database on a server, empty or a copy of another one there, and dropped at the end."""
     name = f"foldex_test_{uuid4().hex[:12]}"
     with psycopg.connect(server_url, autocommit=True) as connection:
         copied = SQL(" TEMPLATE {}").format(Identifier(template_url.rsplit("/", 1)[1])) if template_url else SQL("")
@@ -122,7 +122,7 @@ def new_database(server_url: str, template_url: str | None = None) -> Iterator[s
 
 
 def next_broker(redis_url: str) -> str:
-    """A database of the test run's Redis, emptied; no more than a few services run at a time."""
+    """An emptied database of the test run's Redis. Sixteen are reused in turn, as only a few services run at a time."""
     url = f"{redis_url.rsplit('/', 1)[0]}/{next(_brokers) % 16}"
     with Redis.from_url(url) as broker:
         broker.flushdb()
@@ -130,7 +130,7 @@ def next_broker(redis_url: str) -> str:
 
 
 def environment(home: Path, database_url: str, broker_url: str, **env: str) -> dict[str, str]:
-    """What a service's processes are given; everything the machine's own environment sets is emptied first."""
+    """The environment of a service's processes. Settings of the machine's own environment are emptied first."""
     empty = {name.upper(): "" for name in Settings.model_fields}
     return {
         **empty,
@@ -140,7 +140,7 @@ def environment(home: Path, database_url: str, broker_url: str, **env: str) -> d
         "REDIS_URL": broker_url,
         "API_HOST": "127.0.0.1",
         "API_PORT": str(server_port()),
-        "FLOWER_PORT": "5555",  # Flower reads it too, and takes no empty one
+        "FLOWER_PORT": "5555",  # Flower reads this variable too, and rejects an empty one
         "AUTH": "off",
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         **env,
@@ -151,8 +151,8 @@ def environment(home: Path, database_url: str, broker_url: str, **env: str) -> d
 def service(env: Mapping[str, str], *, workers: bool = True, bulk: int = 0) -> Iterator[Service]:
     """Start the processes, wait until they are ready, and stop them at the end.
 
-    With `bulk` processes for large folders, workers and the clock are apart, as in production. Without, one worker does
-    it all, which proves the same of everything but the processes, and starts in a third of the time.
+    With `bulk` processes for large folders, workers and beat are separate, as in production. Otherwise one worker does
+    everything. That tests the same except for the separation, and starts in a third of the time.
     """
     home = Path(env["FOLDEX_HOME"])
     together = [with_clock(worker_of_all_queues(env), home)] if workers else []
@@ -171,7 +171,7 @@ def with_one_worker(env: Mapping[str, str]) -> Iterator[Service]:
 
 @contextmanager
 def another_api(service: Service, **env: str) -> Iterator[Service]:
-    """A further API of a service, with settings of its own."""
+    """Another API of a service, with its own settings."""
     given = {**service.env, "API_PORT": str(server_port()), **env}
     with _running(given, [replace(programs.api(given), name=f"api-{given['API_PORT']}")]) as running:
         yield running
@@ -193,18 +193,18 @@ def _running(env: Mapping[str, str], programs_: list[Program]) -> Iterator[Servi
 
 
 def worker_of_all_queues(env: Mapping[str, str]) -> Program:
-    """One process more than the one that may index small tasks: each imports the store and opens the model."""
+    """A worker with one process more than may index small tasks: each imports the store and opens the model."""
     program = programs.worker("all", 2, env)
     return replace(program, command=tuple("fast,bulk" if part == "all" else part for part in program.command))
 
 
 def with_clock(worker: Program, home: Path) -> Program:
-    """A worker from which a process of Celery's clock is forked: it need not import anything again."""
+    """A worker that also forks Celery's beat, which then need not import anything again."""
     return replace(worker, command=(*worker.command, "-B", "-s", str(home / "run" / "beat-schedule")))
 
 
 def clean_environment() -> None:
-    """Take every setting of the machine's own environment away from this process."""
+    """Remove every setting of the machine's environment from this process."""
     for name in Settings.model_fields:
-        if name != "turbopuffer_api_key":  # the live tests look for it
+        if name != "turbopuffer_api_key":  # the live tests need it
             os.environ.pop(name.upper(), None)
