@@ -1,1 +1,1 @@
-"""A model of what an index must hold, and a random machine that compares it with what Foldex made of a folder."""
+"""A model of what an index must hold, and a random machine that compares it with Foldex's index of a folder."""

@@ -1,4 +1,4 @@
-"""Small texts with words of their own, and which files of a folder the rules leave: computed here a second time."""
+"""Small texts with unique words, and an independent computation of which files of a folder the rules keep."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from fnmatch import fnmatchcase
 
 #: Ignore files that the machine writes; of one directory the later one wins.
 IGNORE_FILES = (".gitignore", ".foldexignore")
-#: Endings of files, and how often each is chosen. The last two are what ignore files speak of.
+#: File extensions and their weights. The last two are those that ignore files mention.
 ENDINGS = {"md": 6, "txt": 4, "json": 3, "py": 2, "tmp": 3, "log": 2}
-#: Bytes of a file that is still read.
+#: Maximum bytes of a file that is still read.
 MOST_BYTES = 4_000
 
-#: Letters of which no stemmer takes anything away.
+#: Letters that no stemmer removes.
 _LETTERS = "bcdfgjklmnpqrtvwxz"
 
 
 class Words:
-    """Words that no text had before, each findable by itself."""
+    """Words that no earlier text has, so that each can be searched for."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -32,7 +32,7 @@ class Words:
 
 
 def text(name: str, words: Sequence[str]) -> bytes:
-    """A file of that name with a part for each word."""
+    """The content of a file of that name, with a part for each word."""
     ending = name.rpartition(".")[2]
     if ending == "json":
         return ("{\n" + ",\n".join(f'  "{word}": {{"about": "{word}"}}' for word in words) + "\n}").encode()
@@ -42,7 +42,7 @@ def text(name: str, words: Sequence[str]) -> bytes:
 
 
 def kept(files: Mapping[str, bytes], exclude: Sequence[str], *, use_ignore_files: bool) -> set[str]:
-    """The paths that are indexed."""
+    """The paths of the files that are indexed."""
     lines = {path: data.decode().splitlines() for path, data in files.items() if _is_ignore_file(path)}
     return {path for path in files if not _left_out(path, lines if use_ignore_files else {}, exclude)}
 
@@ -62,7 +62,7 @@ def _left_out(path: str, lines: Mapping[str, Sequence[str]], exclude: Sequence[s
 def _is_named(
     folder: str, name: str, lines: Mapping[str, Sequence[str]], exclude: Sequence[str], *, is_dir: bool
 ) -> bool:
-    """The first that says anything decides: `exclude`, then ignore files from the nearest directory up."""
+    """The first source with a verdict decides: `exclude`, then ignore files from the nearest directory upwards."""
     for said in (exclude, *(_of_folder(above, lines) for above in _upwards(folder))):
         verdict = _verdict(said, name, is_dir=is_dir)
         if verdict is not None:
@@ -83,7 +83,7 @@ def _upwards(folder: str) -> Iterator[str]:
 
 
 def _verdict(lines: Sequence[str], name: str, *, is_dir: bool) -> bool | None:
-    """What the last line says that matches a name; the machine writes no pattern with a slash in it."""
+    """The verdict of the last line that matches a name. The machine writes no pattern with a slash inside."""
     found = None
     for line in lines:
         pattern = line.removeprefix("!")

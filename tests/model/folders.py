@@ -1,4 +1,4 @@
-"""Folders of each kind of source, that are changed and remember what they hold."""
+"""Folders of each kind of source. They can be changed, and remember what they hold."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NODES = f"/api/projects/{PROJECT}/nodes"
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a source says of a file beside its content."""
+    """What a source states about a file besides its content."""
 
     key: bytes
     id_path: str
@@ -38,22 +38,22 @@ class Known:
 
 @dataclass
 class Folder(ABC):
-    """A folder with its files by path. Directories are there while they hold something."""
+    """A folder with its files by path. Directories exist as long as they contain something."""
 
     files: dict[str, bytes] = field(default_factory=dict, init=False)
 
-    #: Whether files just written look so, and their stamps are therefore not trusted.
+    #: Whether written files get a current time, so that their stamps are not trusted.
     fresh: bool = field(default=False, init=False)
 
     @property
     @abstractmethod
     def source(self) -> dict[str, Any]:
-        """What of the body of a new tool says where it lies."""
+        """The part of a new tool's request body that says where the folder is."""
 
     @property
     @abstractmethod
     def may_hold_removals(self) -> bool:
-        """Whether the vanishing of most files is taken for the source's fault."""
+        """Whether Foldex holds removals back if most files vanish, because the source may be at fault."""
 
     @abstractmethod
     def known(self, path: str) -> Known: ...
@@ -68,23 +68,23 @@ class Folder(ABC):
     def _move(self, old: str, new: str) -> None: ...
 
     def directories(self) -> list[str]:
-        """Every directory but the folder itself."""
+        """All directories except the folder itself."""
         ways = (path.split("/")[:-1] for path in self.files)
         return sorted({"/".join(way[: end + 1]) for way in ways for end in range(len(way))})
 
     def write(self, path: str, data: bytes) -> None:
-        """Make a file, or change it."""
+        """Create or change a file."""
         stored = self._write(path, data)
         self.files[path] = data if stored is None else stored
 
     def remove(self, path: str) -> None:
-        """Take a file or a directory away."""
+        """Remove a file or a directory."""
         self._remove(path)
         for gone in self._at(path):
             del self.files[gone]
 
     def move(self, old: str, new: str) -> None:
-        """Move a file or a directory to where nothing is."""
+        """Move a file or a directory to a free path."""
         self._move(old, new)
         for path in self._at(old):
             self.files[new + path.removeprefix(old)] = self.files.pop(path)
@@ -95,7 +95,7 @@ class Folder(ABC):
 
 @dataclass
 class Disk(Folder):
-    """A directory; times lie hours back and differ at each write, so that stamps are trusted and change."""
+    """A directory. File times are hours ago and differ at each write, so that stamps are trusted and change."""
 
     root: Path
     _ticks: itertools.count[int] = field(default_factory=itertools.count)
@@ -164,7 +164,7 @@ class Bucket(Folder):
 
 @dataclass
 class Tree(Folder):
-    """A folder node, below another one of which the tool knows nothing."""
+    """A folder node below another node, which the tool does not know."""
 
     client: httpx.Client
     number: int
@@ -190,7 +190,7 @@ class Tree(Folder):
         return Known(node["id"].encode(), "/".join([self._nodes[""]["id_path"], *ids]), node["id"], type_)
 
     def upload(self, files: dict[str, bytes], folder: str) -> None:
-        """Write files of one directory by one upload."""
+        """Write files of one directory in one upload."""
         parts = [("files", (path.rpartition("/")[2], data)) for path, data in files.items()]
         where = {"parent_id": self._folder(folder)["id"]}
         items = checked(self.client.post(f"/api/projects/{PROJECT}/uploads", files=parts, data=where), 200)["items"]
@@ -205,7 +205,7 @@ class Tree(Folder):
         type_ = node["type"] if node else told_type(name)
         inline = type_ == "json" and _parsed(data) is not None
         if (type_ == "json" and not inline) or b"\0" in data:
-            # what is no JSON, or no text, comes by an upload
+            # Invalid JSON and binary data can only be uploaded.
             self.upload({path: data}, folder)
             return None
         content = _parsed(data) if inline else data.decode()
@@ -242,7 +242,7 @@ class Tree(Folder):
 
 
 def _parsed(data: bytes) -> Any:
-    """The value of JSON; None of what is none, and of `null`, which nobody writes here."""
+    """The value of JSON; None for invalid JSON, and for `null`, which the machine never writes."""
     try:
         return json.loads(data)
     except ValueError:
@@ -250,6 +250,6 @@ def _parsed(data: bytes) -> Any:
 
 
 def tool_over(client: httpx.Client, folder: Folder, config: dict[str, Any]) -> str:
-    """A new tool over a folder."""
+    """Create a tool over a folder. Returns its id."""
     body = {"project_id": PROJECT, **folder.source, "config": config}
     return str(checked(client.post(TOOLS, json=body), 202)["tool_id"])

@@ -1,4 +1,4 @@
-"""A machine with all that it stands on: a folder of some kind, a store, a provider, and Foldex in this process."""
+"""A machine with its environment: a folder of some kind, a store, a provider, and Foldex in this process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Store = Literal["lancedb", "turbopuffer"]
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """What a whole test run shares; `s3` is what a service needs to use buckets, if there are any."""
+    """The servers that a whole test run shares. `s3` holds a service's settings for buckets, if there are any."""
 
     postgres_url: str
     template_url: str
@@ -48,7 +48,7 @@ def machine(
     losses: float = 0.0,
     deaths: float = 0.0,
 ) -> Iterator[Machine]:
-    """A machine over an empty folder, at thresholds that the seed chooses."""
+    """A machine over an empty folder, with thresholds that the seed chooses."""
     by = random.Random(seed)
     root = home / "root"
     root.mkdir(parents=True)
@@ -67,7 +67,7 @@ def machine(
 
 
 def settings(root: Path, provider: EmbeddingsFake, store: Store, fake: FakeTurbopuffer | None) -> dict[str, str]:
-    """What a service is given; files of few parts have several chunks, and vectors are short."""
+    """The settings of a service. Chunks are small, so that files of few parts have several, and vectors are short."""
     return {
         **provider.env,
         **(fake.env if fake else {}),
@@ -82,7 +82,7 @@ def settings(root: Path, provider: EmbeddingsFake, store: Store, fake: FakeTurbo
 
 
 def folder_of(kind: Kind, root: Path, client: httpx.Client, s3: Mapping[str, str], number: int) -> Folder:
-    """An empty folder."""
+    """Create an empty folder."""
     if kind == "local":
         (root / f"{number}").mkdir()
         return Disk(root / f"{number}")
@@ -95,7 +95,7 @@ def folder_of(kind: Kind, root: Path, client: httpx.Client, s3: Mapping[str, str
 
 @contextmanager
 def told(made: Machine) -> Iterator[None]:
-    """Add to a failure all that was done, so that it can be read and repeated."""
+    """Add all steps to a failure, so that it can be read and repeated."""
     try:
         yield
     except AssertionError as error:

@@ -1,4 +1,4 @@
-"""A seeded random user of one folder: edits and verbs in any order; after each rest the index must equal the model."""
+"""A seeded random user of one folder: edits and verbs in any order. At each rest the index must equal the model."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.model.folders import Folder, Tree, tool_over
 from tests.model.proof import Proof, Running, words_of
 from tests.service import TOOLS, checked
 
-#: Deeds between two proofs, at most.
+#: Maximum number of actions between two proofs.
 DEEDS = 12
 
 
 class Driven(Running, Protocol):
-    """A running Foldex that can be let work, and waited for."""
+    """A running Foldex that can be told to work, and waited for."""
 
     def work(self, messages: int = 1) -> bool: ...
 
@@ -30,7 +30,7 @@ class Driven(Running, Protocol):
 
 @dataclass
 class Machine:
-    """`most` are the files that one deed touches."""
+    """The random user. `most` is the maximum number of files that one action touches."""
 
     here: Driven
     folder: Folder
@@ -41,7 +41,7 @@ class Machine:
     done: Counter[str] = field(default_factory=Counter)
     gone: set[str] = field(default_factory=set)
     tools: list[str] = field(default_factory=list)
-    #: what each tool's config is to be, unless the change was cancelled
+    #: The config that each tool should end up with, unless the change was cancelled.
     configs: dict[str, dict[str, Any]] = field(default_factory=dict)
     _names: int = 0
 
@@ -76,7 +76,7 @@ class Machine:
     # ---- running
 
     def begin(self, files: int) -> None:
-        """Fill the folder, index it, and prove that."""
+        """Fill the folder, index it, and prove the result."""
         for _ in range(files):
             self.create_one()
         self.steps.append(f"begin with {files} files")
@@ -84,7 +84,7 @@ class Machine:
         self.prove()
 
     def run(self, seconds: float, rounds: int | None = None) -> int:
-        """Do things for so long, or so many times; the rounds that were proved."""
+        """Run rounds for some seconds, or at most `rounds` of them. Returns the number of proved rounds."""
         until, proved = time.monotonic() + seconds, 0
         while time.monotonic() < until and proved != rounds:
             self.round()
@@ -92,7 +92,7 @@ class Machine:
         return proved
 
     def round(self) -> None:
-        """Some deeds, then a rest, then the proof."""
+        """Do some random actions, let everything come to rest, then prove."""
         self.folder.fresh = self.by.random() < 0.15
         for _ in range(self.by.randint(1, DEEDS)):
             self.do(self.edits if self.by.random() < 0.6 else self.verbs)
@@ -106,7 +106,7 @@ class Machine:
             self.done[deed.__name__] += 1
 
     def prove(self) -> None:
-        """Let everything come to rest, by itself where a tool follows its folder, and compare."""
+        """Let everything come to rest and compare. Tools that follow their folder get no reindex request."""
         for tool in self.tools:
             if not self.configs[tool].get("auto_reindex"):
                 self.ask(tool, "reindex", {"full": self.by.random() < 0.1})
@@ -129,7 +129,7 @@ class Machine:
         self.steps.append("proved")
 
     def let_go(self, tool: str) -> None:
-        """Say that removals that were held back are meant so."""
+        """Confirm that removals that were held back are intended."""
         held = checked(self.here.client.get(f"{TOOLS}/{tool}/status"), 200)["held_removals"]
         if held:
             assert self.folder.may_hold_removals
@@ -150,7 +150,7 @@ class Machine:
         return f"f{self._names}.{self.by.choices([*ENDINGS], [*ENDINGS.values()])[0]}"
 
     def a_directory(self) -> str:
-        """The folder itself, one that is there, or a new one in one of these; with its slash."""
+        """The folder itself, an existing directory, or a new one in one of these; with a trailing slash."""
         found = ["", *(f"{path}/" for path in self.folder.directories())]
         chosen = self.by.choice(found)
         if self.by.random() < 0.2 and chosen.count("/") < 4:
@@ -198,7 +198,7 @@ class Machine:
         return " ".join(gone) or None
 
     def rename(self) -> str | None:
-        """Another name, another directory, another ending, or all of that."""
+        """Change the name, the directory, the extension, or all of them."""
         path = self.a_file()
         if path is None:
             return None
@@ -218,7 +218,7 @@ class Machine:
         return f"{path} to {new}"
 
     def spoil(self) -> str | None:
-        """Empty, blank, binary, too large, or no JSON."""
+        """Make a file empty, blank, binary, too large, or invalid JSON."""
         path = self.a_file()
         if path is None:
             return None
@@ -258,7 +258,7 @@ class Machine:
         return path
 
     def ignore(self) -> str:
-        """Write an ignore file somewhere."""
+        """Write an ignore file to some directory."""
         names = [name for path in self.folder.files for name in path.split("/") if name not in IGNORE_FILES]
         lines = ["*.tmp", "*.log", "!*.tmp", "!*.log", *(self.by.sample(sorted(names), min(2, len(names))))]
         lines += [f"{path.rpartition('/')[2]}/" for path in self.folder.directories()[:1]]
@@ -268,7 +268,7 @@ class Machine:
         return f"{path}: {chosen}"
 
     def obey(self) -> str | None:
-        """Take an ignore file away."""
+        """Remove an ignore file."""
         found = [path for path in sorted(self.folder.files) if path.rpartition("/")[2] in IGNORE_FILES]
         if not found:
             return None
@@ -277,7 +277,7 @@ class Machine:
         return path
 
     def upload(self) -> str | None:
-        """New files and new versions, all of one directory."""
+        """Upload new files and new versions, all of one directory."""
         if not isinstance(self.folder, Tree):
             return None
         folder = self.a_directory()
@@ -313,7 +313,7 @@ class Machine:
         self.ask(tool, "cancel")
         for one in waiting:
             self.configs[one] = self.shown(one)["config"]
-        # nothing follows by itself what was cancelled, until it changes again
+        # After a cancel the tool does not follow its folder by itself until the folder changes again.
         self.configs[tool] = {**self.shown(tool)["config"], "auto_reindex": False}
         return ""
 
@@ -357,7 +357,7 @@ class Machine:
         return str(messages)
 
     def look(self) -> str:
-        """Ask for something while all is in motion: whatever the answer is, there is one."""
+        """Query while tasks are running. Any answer will do, but there must be one."""
         mode = self.by.choice(["keyword", "vector", "hybrid"])
         body = {"query": "this part", "mode": mode, "refresh": self.by.choice(["none", "if_stale"])}
         checked(self.here.client.post(f"{TOOLS}/{self.a_tool()}/query", json=body), 200)

@@ -1,4 +1,4 @@
-"""What an index must hold, from the folder's model; and whether rows, store, counts and answers all say the same."""
+"""What an index must hold according to the folder's model. Checks that rows, store, counts and answers all agree."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from worker.state.index.tools import Index
 from worker.upkeep import fsck
 from worker.vectors import STRING_ATTRIBUTES
 
-#: Words that are asked for, of those that are there and of those that are gone.
+#: Number of words to query, each of those that exist and of those that are gone.
 WORDS = 4
-#: Columns of a chunk that its file's text decides.
+#: Columns of a chunk that depend on its file's text.
 TEXTS = """
 SELECT f.path, c.chunk_index, c.context || c.chunk_text, c.content_hash, c.json_pointer, c.start_line, c.language,
        c.symbol, c.node_type, c.scope, c.level, c.embedded, c.id::text, c.live
@@ -41,7 +41,7 @@ NOT_ASKED: Any = None
 
 
 class Running(Protocol):
-    """A running Foldex, however it runs."""
+    """A running Foldex, in this process or in others."""
 
     client: httpx.Client
     resources: Resources
@@ -51,7 +51,7 @@ class Running(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The outcome of a file, and its chunks as `TEXTS` has them, but for the path and what follows `embedded`."""
+    """The outcome of a file, and its chunks as in `TEXTS`, without the path and without what follows `embedded`."""
 
     status: FileStatus
     reason: Reason | None
@@ -61,7 +61,7 @@ class Expected:
 
 
 class OneFile:
-    """A source that holds one file."""
+    """A source that contains one file."""
 
     def __init__(self, data: bytes, type_: str | None) -> None:
         self._data, self._type = data, type_
@@ -73,7 +73,7 @@ class OneFile:
 
 
 class Proof:
-    """Compares; what one content becomes is worked out once. `store` is given where it is Turbopuffer's fake."""
+    """Compares an index with the model. Caches what each content becomes. `store` is Turbopuffer's fake, if used."""
 
     def __init__(self, running: Running, store: FakeTurbopuffer | None) -> None:
         self._running = running
@@ -81,7 +81,7 @@ class Proof:
         self._worked_out: dict[tuple[str, bytes, str, str | None], Expected] = {}
 
     def prove(self, tool: str, folder: Folder, gone: set[str], by: random.Random) -> None:
-        """Everything about a tool whose index is at rest; of the words that are `gone` nothing is found."""
+        """Prove everything about a tool whose index is at rest. Words that are `gone` must not be found."""
         index = self.index(tool)
         expected = self.expected(index, folder)
         known = {path: folder.known(path) for path in expected}
@@ -107,14 +107,14 @@ class Proof:
         return {path: self._becomes(index, path, folder.files[path], folder.known(path)) for path in paths}
 
     def prove_deletes(self, tool: str) -> None:
-        """What is confirmed as deleted is so at once, and not when the sweep repeats it after an hour."""
+        """Rows confirmed as deleted are gone at once, not only after the sweep repeats the deletion an hour later."""
         index = self.index(tool)
         query = "SELECT id::text FROM chunk_tombstone WHERE index_id = %s AND deleted_at IS NOT NULL"
         confirmed = {id_ for (id_,) in self._running.rows(query, index.id)}
         _equal(confirmed & {*self._stored(index)}, set(), "vectors confirmed as deleted")
 
     def prove_nothing_is_left(self) -> None:
-        """Of tasks, of listings, of what was deleted, and in the metrics."""
+        """No listings, tombstones or deleted indexes remain, nor anything in the metrics or the store."""
         for table in ("search_index_listing", "chunk_tombstone", "search_index WHERE deleted_at IS NOT NULL"):
             _equal(self._running.rows(f"SELECT count(*) FROM {table}"), [(0,)], table)
         metrics = self._running.client.get("/metrics").text
@@ -164,11 +164,11 @@ class Proof:
         _equal(found, wanted, "files")
 
     def _prove_chunks(self, index: Index, expected: Mapping[str, Expected]) -> dict[str, tuple[str, tuple[Any, ...]]]:
-        """The path and the row of each live chunk, by its id."""
+        """Returns the path and the row of each live chunk, by its id."""
         found = self._running.rows(TEXTS, index.id)
         assert all(row[-1] for row in found), "chunks that are not live"
         wanted = {(path, *row) for path, one in expected.items() for row in one.chunks}
-        # a file that fails keeps what was live of it
+        # A file that fails keeps its live chunks.
         rows = [row for row in found if row[0] not in expected or expected[row[0]].status is not FileStatus.FAILED]
         _equal({row[:-2] for row in rows}, wanted, "chunks")
         assert len(rows) == len(wanted), Counter(row[:-2] for row in rows).most_common(3)
@@ -216,7 +216,7 @@ class Proof:
             _equal(stored[id_], wanted, f"attributes of {path}")
 
     def _stored(self, index: Index) -> dict[str, dict[str, Any]]:
-        """The attributes of each row of a namespace."""
+        """The attributes of each row of a namespace, by id."""
         names = (*STRING_ATTRIBUTES, "level", "embedded")
         if self._store is not None:
             with self._store.lock:
@@ -252,7 +252,7 @@ class Proof:
         for word in by.sample(words, min(WORDS, len(words))):
             paths = {path for path, found in there.items() if word in found}
             _equal(self._finds(tool, word, "keyword"), paths, f"answer for {word}", more=failed)
-            # of what is repeated, the ranking puts all but one behind the rest
+            # The ranking puts all but one of repeated texts last.
             found_first = self._finds(tool, word, "hybrid")
             assert found_first & paths, f"hybrid answer for {word}: {found_first}"
             _equal(found_first | paths, paths, f"hybrid answer for {word}", more=failed)
@@ -262,14 +262,14 @@ class Proof:
             _equal(self._finds(tool, word, "hybrid"), set(), f"answer for {word}, which is gone", more=failed)
 
     def _finds(self, tool: str, word: str, mode: str, **filters: str) -> set[str]:
-        """The paths of the hits that hold the word."""
+        """The paths of the hits that contain the word."""
         body = {"query": word, "mode": mode, "top_k": 50, "filters": filters}
         answer = checked(self._running.client.post(f"{TOOLS}/{tool}/query", json=body), 200)
         return {hit["file_path"] for hit in answer["results"] if word in hit["chunk_text"]}
 
 
 def words_of(data: bytes) -> set[str]:
-    """The words that only texts of the machine have."""
+    """The words that only texts of the machine contain."""
     pieces = data.decode(errors="replace").replace('"', " ").replace("'", " ").replace("(", " ").split()
     return {piece for piece in pieces if len(piece) == 9 and piece[0] == "q" and piece.isalpha()}
 
@@ -289,7 +289,7 @@ def _prove_counts(status: Mapping[str, Any], expected: Mapping[str, Expected], c
 
 
 def _equal(found: Any, wanted: Any, what: str, *, more: bool = False) -> None:
-    """`more`: sets may hold others as well."""
+    """Assert equality. With `more`, `found` may be a superset."""
     if found == wanted or (more and found >= wanted):
         return
     if isinstance(found, dict) and isinstance(wanted, dict):

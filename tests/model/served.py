@@ -1,4 +1,4 @@
-"""Foldex as real processes, at its real thresholds."""
+"""Foldex as real processes, with its real thresholds."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.service import Service, eventually
 from worker.resources import Resources
 from worker.settings import Settings
 
-#: Seconds in which everything must have come to rest.
+#: Seconds within which everything must come to rest.
 PATIENCE = 90.0
 
 
 @dataclass
 class Served:
-    """A running service; `resources` look behind its back."""
+    """A running service. `resources` inspect it directly."""
 
     service: Service
     client: httpx.Client
@@ -30,16 +30,16 @@ class Served:
         return self.service.rows(query, *values)
 
     def work(self, messages: int = 1) -> bool:
-        """Give it so many moments."""
+        """Give the service some time, 50 ms per message."""
         time.sleep(0.05 * messages)
         return True
 
     def settle(self) -> None:
-        """Wait until nothing is open."""
+        """Wait until no task and no change is open."""
         eventually(lambda: not self._open(), PATIENCE, lambda: f"{self._open()}\n{self.service.logs()}")
 
     def outlive(self) -> None:
-        """Let the time pass after which no late write is possible, and wait for what follows."""
+        """Let the time pass after which late writes are impossible, and wait for the cleaning that follows."""
         for table, column in (("chunk_tombstone", "created_at"), ("search_index", "deleted_at")):
             with self.resources.pool.connection() as connection:
                 connection.execute(f"UPDATE {table} SET {column} = {column} - interval '2 h'".encode())
@@ -58,7 +58,7 @@ class Served:
 
 @contextmanager
 def served(service: Service) -> Iterator[Served]:
-    """A driver of a running service."""
+    """Drive a running service."""
     settings = {name.lower(): value for name, value in service.env.items() if value}
     resources = Resources(Settings.model_validate(settings))
     with closing(resources.pool):

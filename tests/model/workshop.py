@@ -1,7 +1,7 @@
-"""Foldex in this process: the API, and its Celery tasks as messages that are handled in any order, lost and doubled.
+"""Foldex in this process: the API, and Celery tasks as messages that are handled in any order, lost and duplicated.
 
-Postgres, the store and the provider are real, or fakes behind their own protocols; time passes by moving the rows'
-times into the past. So hundreds of tasks run in seconds, at thresholds of a few files.
+Postgres, the store and the provider are real, or fakes behind their own protocols. Time passes by moving the rows'
+times into the past. So hundreds of tasks run in seconds, with thresholds of a few files.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from worker.sources.nodes import NodeTree
 from worker.sources.s3 import S3Prefix
 from worker.upkeep import fsck, sweep
 
-#: Seconds that pass between two looks while nothing is left to do: more than a message is waited for.
+#: Seconds that pass between two polls while there is nothing to do; longer than any wait for a message.
 PAUSE = 4.0
-#: Looks in a row at which nothing was left to do and a task was open all the same: it is open for good.
+#: Consecutive polls with nothing to do but an open task, after which the task counts as stuck.
 IDLE = 10
-#: Messages that the work on one change takes, at most; far more than it should.
+#: Maximum number of messages that the work on one change may take; far more than it should.
 MOST_MESSAGES = 5_000
-#: Of these tables no time decides anything, or it is a stamp of content.
+#: Tables whose times decide nothing, or are stamps of content.
 TIMELESS = {"content_node", "search_index_file", "api_key", "embedding_cache"}
 
 
@@ -50,7 +50,7 @@ class Message:
 
 
 class Killed(BaseException):
-    """The process dies: nothing of ours catches it."""
+    """Simulates the death of the process: our code does not catch it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +93,13 @@ class Sizes:
 
 @dataclass
 class Workshop:
-    """All of Foldex in one process. `hands`: messages that are handled at the same time."""
+    """All of Foldex in one process. `hands` is the number of messages that are handled concurrently."""
 
     client: httpx.Client
     resources: Resources
     by: random.Random
     hands: int = 1
-    #: how often a message is lost or doubled, and a process killed in the middle of one
+    #: Probability that a message is lost or duplicated, and that a process is killed while it handles one.
     losses: float = 0.0
     deaths: float = 0.0
     inbox: list[Message] = field(default_factory=list)
@@ -111,7 +111,7 @@ class Workshop:
     # ---- what takes the place of Celery
 
     def send(self, name: str, args: list[str] | None = None, *, queue: str, **_: Any) -> None:
-        """As the method of a Celery application."""
+        """Replaces the method of a Celery application."""
         with self._lock:
             copies = 1
             if self.by.random() < self.losses:
@@ -123,7 +123,7 @@ class Workshop:
             return sum(message.queue == queue for message in self.inbox)
 
     def work(self, messages: int = 1) -> bool:
-        """Handle some messages, as many at a time as there are hands; whether there were any."""
+        """Handle some messages, as many concurrently as there are hands. Returns whether there were any."""
         with self._lock:
             self.by.shuffle(self.inbox)
             taken = [self.inbox.pop() for _ in range(min(messages, len(self.inbox)))]
@@ -137,7 +137,7 @@ class Workshop:
         return bool(taken)
 
     def sweep(self) -> None:
-        """What the clock sends."""
+        """Handle what beat sends."""
         self._handle(Message("foldex.sweep", (), app.FAST))
 
     def rest(self, seconds: float) -> None:
@@ -153,7 +153,7 @@ class Workshop:
     def _handle(self, message: Message) -> None:
         task = app.app.tasks[message.name]
         self._mortal.left = self.by.randint(0, 30) if self.by.random() < self.deaths else None
-        # a slice is over at once, or when nothing is left
+        # A slice ends at once, or when nothing is left.
         patched = {queue: self.by.choice([0.0, 20.0]) for queue in (app.FAST, app.BULK)}
         tasks.SLICE_SECONDS.update(patched)
         try:
@@ -166,7 +166,7 @@ class Workshop:
             self.failures.append(f"{message}: {done}")
 
     def live_on(self) -> None:
-        """Called where a process may die."""
+        """Die if it is time. Called wherever a process may die."""
         left = getattr(self._mortal, "left", None)
         if left is None:
             return
@@ -177,7 +177,7 @@ class Workshop:
     # ---- what the machine asks for
 
     def settle(self) -> None:
-        """Work until nothing is open and nothing left to do; fails where a task stays open for good."""
+        """Work until nothing is open and nothing is left to do. Fails if a task is stuck."""
         idle = handled = 0
         while self.is_open() or self.inbox:
             if self.work(self.hands):
@@ -192,7 +192,7 @@ class Workshop:
         assert not self.failures, self.failures
 
     def outlive(self) -> None:
-        """Wait until no late write is possible any more, and all that follows is done."""
+        """Wait until late writes are impossible, and all that follows is done."""
         losses, self.losses = self.losses, 0.0
         deaths, self.deaths = self.deaths, 0.0
         for _ in range(2):
@@ -225,7 +225,7 @@ class Workshop:
 
 
 def _is_wrong(message: Message, done: dict[str, Any]) -> bool:
-    """Whether a task met a mistake of ours, which it only logs, or the sweep had to raise the alarm."""
+    """Whether a task met an internal error, which it only logs, or the sweep had to report a stall."""
     if message.name == "foldex.sweep":
         return bool(done.get("stalled")) or (
             "skipped" not in done and any(isinstance(one, str) for one in done.values())
@@ -234,7 +234,7 @@ def _is_wrong(message: Message, done: dict[str, Any]) -> bool:
 
 
 def _shifts(connection: psycopg.Connection[Any]) -> Iterator[Any]:
-    """A statement for each table that moves its times into the past."""
+    """For each table, a statement that moves its times into the past."""
     found = connection.execute(
         """
         SELECT table_name, array_agg(column_name::text) FROM information_schema.columns
@@ -250,7 +250,7 @@ def _shifts(connection: psycopg.Connection[Any]) -> Iterator[Any]:
 
 
 class Mortal:
-    """A part whose every call may be a process's last, before or after it is done."""
+    """A wrapper whose every call may kill the process, before or after the call is done."""
 
     def __init__(self, part: Any, live_on: Callable[[], None]) -> None:
         self._part, self._live_on = part, live_on
