@@ -1,4 +1,4 @@
-"""Real processes are killed, paused and lied to; the index ends up as if nothing had happened."""
+"""Chaos tests: they kill and pause real processes and fake failures. Afterwards the index must be as without faults."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The service under a supervisor, over a Postgres, a Redis and fakes of its own, and the ways to hurt it."""
+"""The service under a supervisor with its own Postgres, Redis and fakes, and methods to hurt it."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ from tests.service import TOOLS, checked, environment, eventually
 from worker.app import make_app
 from worker.vectors.lance.store import LanceStore
 
-#: Processes of the two workers: as many stages as are to be met at once, and one more for the sweep.
+#: Processes of the two workers: as many as stages that a test reaches at once, plus one for the sweep.
 FAST, BULK = 5, 5
 WORKERS = ("worker-fast", "worker-bulk")
-#: Texts a request and requests in flight: what a killed process may have paid for in vain is their product.
+#: Texts per request and requests in flight. Their product is what a killed process may have paid for in vain.
 BATCH, IN_FLIGHT = 4, 4
 PAID_IN_VAIN = BATCH * IN_FLIGHT
 
 
 class Unavailable(Exception):
-    """The API answered 503: a server it needs is down."""
+    """The API answered 503, because a server it needs is down."""
 
 
 @dataclass
 class Cluster:
-    """A running service and its enemies. `lance` is an API of the same service whose new indexes are in LanceDB."""
+    """A running service and the fakes around it. `lance` is its API that puts new indexes in LanceDB."""
 
     home: Path
     env: dict[str, str]
@@ -56,7 +56,7 @@ class Cluster:
     vectors: FakeTurbopuffer
     gates: Gates
     said: list[str]
-    #: programs that the supervisor runs, by name
+    #: Programs that the supervisor runs, by name.
     programs: dict[str, Program]
 
     # ---- looking
@@ -70,7 +70,7 @@ class Cluster:
         return checked(self.client.get(f"{TOOLS}/{tool}/status"), 200)
 
     def wait(self, tool: str, seconds: float = 60) -> dict[str, Any]:
-        """The status once the task ended, by itself; asked in Postgres, so that an API that is down is no matter."""
+        """The status once the task ended by itself. Polls Postgres, so that the API may be down meanwhile."""
 
         def ended() -> bool:
             with suppress(psycopg.OperationalError):
@@ -91,7 +91,7 @@ class Cluster:
         )[0]
 
     def vector_ids(self, namespace: str, *, lance: bool = False) -> set[str]:
-        """Every id in the store."""
+        """All ids in the store."""
         if lance:
             store = LanceStore(self.home / "lancedb", has_keywords=True)
             return {str(id_) for id_ in store.ids(namespace, None, 1_000_000)}
@@ -100,7 +100,7 @@ class Cluster:
             return set(space.rows) if space else set()
 
     def attributes(self, namespace: str, *, lance: bool = False) -> dict[str, dict[str, Any]]:
-        """What the store says of every row, by id; a missing value is None, or left out."""
+        """The store's attributes of every row, by id. A missing value is None or omitted."""
         if lance:
             store = LanceStore(self.home / "lancedb", has_keywords=True)
             return {str(id_): dict(row) for id_, row in store.attributes(namespace, None, 1_000_000).items()}
@@ -124,39 +124,39 @@ class Cluster:
         _checked(self.client.delete(f"{TOOLS}/{tool}"))
 
     def ask(self, tool: str, verb: str, body: object = None) -> dict[str, Any]:
-        """`reindex`, `cancel` or `retry`."""
+        """Send `reindex`, `cancel` or `retry`."""
         return _checked(self.client.post(f"{TOOLS}/{tool}/{verb}", json=body))
 
     def patch(self, tool: str, **config: Any) -> None:
-        """Change how a tool's folder is indexed."""
+        """Change a tool's config."""
         _checked(self.client.patch(f"{TOOLS}/{tool}", json={"config": config}))
 
     # ---- hurting
 
     def pid(self, name: str) -> int:
-        """Of a program's main process; raises OSError while it is down."""
+        """The process id of a program's main process. Raises `OSError` while it is down."""
         return int((self.home / "run" / f"{name}.pid").read_text())
 
     def holder(self, port: int, *names: str) -> str:
-        """Which of these workers, or of the supervised ones, waits for an answer of the embeddings at this port."""
+        """Which of these workers, by default of the supervised ones, waits at this port for an embeddings answer."""
         pid = client_of(port, self.embeddings.url)
         (name,) = [name for name in names or WORKERS if pid in self.children(name)]
         return name
 
     def children(self, name: str) -> list[int]:
-        """Processes of a worker's pool."""
+        """Process ids of a worker's pool."""
         with suppress(OSError, psutil.NoSuchProcess):
             return [child.pid for child in psutil.Process(self.pid(name)).children(recursive=True)]
         return []
 
     def kill(self, name: str) -> int:
-        """`kill -9` a program with its children; its pid."""
+        """`kill -9` a program with its children. Returns its process id."""
         pid = self.pid(name)
         self.end(pid)
         return pid
 
     def end(self, pid: int) -> None:
-        """`kill -9` a main process with its children: each leads a session of its own."""
+        """`kill -9` a main process with its children; each main process leads its own session."""
         with suppress(ProcessLookupError):
             os.killpg(pid, SIGKILL)
 
@@ -165,7 +165,7 @@ class Cluster:
         os.kill(pid, SIGKILL)
 
     def send(self, name: str, number: Signals) -> None:
-        """Send a signal to a program's main process, SIGSTOP and SIGCONT to its children too."""
+        """Send a signal to a program's main process; SIGSTOP and SIGCONT also to its children."""
         pid = self.pid(name)
         for one in [pid, *(self.children(name) if number in {SIGSTOP, SIGCONT} else [])]:
             with suppress(ProcessLookupError):
@@ -178,12 +178,12 @@ class Cluster:
             return False
 
     def wait_ready(self, *names: str) -> None:
-        """Until these programs, or all, answer."""
+        """Wait until these programs, or all of them, answer."""
         for name in names or self.programs:
             eventually(lambda name=name: self.ready(name), 60, lambda name=name: f"{name}\n{self.logs()}")  # type: ignore[misc] # mypy infers no default's type
 
     def restarted(self, name: str, old: int) -> None:
-        """Wait until the supervisor has put another process in a dead one's place."""
+        """Wait until the supervisor has replaced a dead process."""
 
         def other() -> bool:
             with suppress(OSError):
@@ -196,14 +196,14 @@ class Cluster:
         return Redis.from_url(self.env["CELERY_BROKER_URL"], socket_timeout=5)
 
     def publish(self, name: str, task: UUID, queue: str, times: int = 1) -> None:
-        """Send a message of our own; a broker that is down is no error here."""
+        """Send a message of our own. Does nothing if the broker is down."""
         app: Celery = make_app(self.env["CELERY_BROKER_URL"])
         with app, suppress(OperationalError, RedisError):
             for _ in range(times):
                 app.send_task(name, args=[str(task)], queue=queue, retry=False)
 
     def calm(self) -> None:
-        """Take every fault away and wait until all is up again."""
+        """Remove every fault and wait until everything is up again."""
         self.embeddings.holds.release()
         self.vectors.holds.release()
         self.embeddings.delay = 0.0
@@ -225,9 +225,9 @@ def _checked(response: httpx.Response) -> dict[str, Any]:
 
 
 def client_of(port: int, server: str) -> int:
-    """The process at the near end of a loopback connection to a server's URL; raises LookupError if it is gone.
+    """The process at the client end of a loopback connection to a server's URL. Raises `LookupError` if it is gone.
 
-    Linux gives one port to several clients at a time, as long as their servers differ.
+    Linux gives one port to several clients at a time if their servers differ.
     """
     ends = [port, urlsplit(server).port]
     for connection in psutil.net_connections("tcp"):
@@ -238,9 +238,9 @@ def client_of(port: int, server: str) -> int:
 
 @contextmanager
 def cluster(home: Path, root: Path, broker: Server | None = None, **more: str) -> Iterator[Cluster]:
-    """Everything up inside, everything stopped after it; folders to index lie in `root`, `more` are settings.
+    """Run everything inside the block. Folders to index are in `root`; `more` are settings.
 
-    Redis is the usual broker.
+    Redis is the broker unless another one is given.
     """
     with EmbeddingsFake() as embeddings, FakeTurbopuffer() as vectors, ExitStack() as stack:
         servers = [postgres.prepare(home), redis.prepare(home), *([broker] if broker else [])]
@@ -296,7 +296,7 @@ def second_worker(here: Cluster, queue: str, name: str = "next", **env: str) -> 
 
 
 def gone(pid: int) -> Callable[[], bool]:
-    """Whether a process has ended, reaped or not."""
+    """A function that tells whether a process has ended, reaped or not."""
 
     def ended() -> bool:
         try:

@@ -1,4 +1,4 @@
-"""One cluster for all chaos tests: what is broken in it is whole again before the next test."""
+"""One cluster for all chaos tests. Each test's faults are repaired before the next test."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tests.chaos import corpus
 from tests.chaos.cluster import Cluster, cluster
 from tests.chaos.proof import Case, Result, case
 
-#: Modules that take minutes; the others fill the gaps behind them.
+#: Modules that take minutes. The others fill the gaps after them.
 LONG = ["test_boundaries", "test_processes", "test_monkey", "test_paused", "test_stopped", "test_frozen"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the long modules, for the last one would run alone; and leave time to start the cluster."""
+    """Start with the long modules, because the last one would run alone; and allow time to start the cluster."""
 
     def place(item: pytest.Item) -> int:
         if item.path.parent != Path(__file__).parent:
@@ -25,40 +25,40 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     items.sort(key=place)
     for item in items:
-        # the first of a process starts the cluster, for which the supervisor alone is given two minutes
+        # The first test of a process starts the cluster; the supervisor alone may take two minutes.
         if place(item) >= 0 and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(300))
 
 
 @pytest.fixture(scope="session")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where folders to index lie."""
+    """The directory of the folders to index."""
     return tmp_path_factory.mktemp("folders")
 
 
 @pytest.fixture(scope="session")
 def whole(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Iterator[Cluster]:
-    """The cluster as it was started; tests ask for `here`."""
+    """The cluster as it was started. Tests use `here`."""
     with cluster(tmp_path_factory.mktemp("chaos"), root) as running:
         yield running
 
 
 @pytest.fixture
 def here(whole: Cluster) -> Iterator[Cluster]:
-    """The cluster, healed after the test."""
+    """The cluster, repaired after the test."""
     yield whole
     whole.calm()
 
 
 @pytest.fixture
 def new_case(here: Cluster, root: Path) -> Callable[..., Case]:
-    """A folder of its own in a project of its own."""
+    """Creates a separate folder in a separate project."""
     return lambda name, **options: case(here, root, name, **options)
 
 
 @pytest.fixture(scope="session")
 def calm(whole: Cluster, root: Path) -> Result:
-    """What a run without faults makes of a folder."""
+    """The result of a run without faults on a folder."""
     made = case(whole, root, "calm")
     whole.wait(made.start())
     return made.result()
@@ -66,7 +66,7 @@ def calm(whole: Cluster, root: Path) -> Result:
 
 @pytest.fixture(scope="session")
 def calm_edited(whole: Cluster, root: Path) -> Result:
-    """What a run without faults makes of an edited folder."""
+    """The result of a run without faults on an edited folder."""
     made = case(whole, root, "calm-edited")
     corpus.edit(made.folder, made.mark)
     whole.wait(made.start())

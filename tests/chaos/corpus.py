@@ -1,4 +1,4 @@
-"""Small folders whose every text names its folder, so that what one case pays for is told from all others."""
+"""Small folders whose every text names its folder, so that each case's paid texts can be told apart."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from itertools import count
 from pathlib import Path
 from zlib import crc32
 
-#: Older than what a stamp is trusted at.
+#: A time old enough for a stamp to be trusted.
 LONG_AGO = 1_600_000_000
 FRUITS = ("apples", "birds", "cars")
-#: Markdown files of a folder.
+#: Number of Markdown files in a folder.
 NOTES = 24
 
 _marks = count(1)
 
 
 def new_mark() -> str:
-    """A word of one length that no other folder has."""
+    """A word of fixed length that no other folder has."""
     return f"mark{next(_marks):04}x"
 
 
 def make(folder: Path, mark: str, notes: int = NOTES) -> Path:
-    """A folder of Markdown, JSON and code, with one file of each outcome that is not `indexed`."""
+    """Create a folder of Markdown, JSON and code, with one file for each outcome other than `indexed`."""
     files = {f"note-{number:02}.md": note(mark, f"{number:02}") for number in range(notes)}
     files["inner/data.json"] = f'{{"{mark}": {{"fruit": "apples"}}, "birds": ["{mark}", "two"]}}'
     files["inner/code.py"] = f"def {mark}() -> int:\n    return 1\n\n\nclass Bird:\n    name = '{mark}'\n"
@@ -39,14 +39,14 @@ def note(mark: str, name: str, sections: tuple[str, ...] = FRUITS) -> str:
 
 
 def write(path: Path, text: str) -> None:
-    """A file whose stamp can be trusted at once, and differs when the text does."""
+    """Write a file whose stamp is trusted at once, and differs if the text does."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     os.utime(path, (LONG_AGO, LONG_AGO + crc32(text.encode()) % 1_000_000))
 
 
 def edit(folder: Path, mark: str) -> None:
-    """Change, rename and remove files: every edited note loses a chunk and gets another."""
+    """Change, rename and remove files. Every edited note loses a chunk and gets a new one."""
     for number in range(0, 12, 2):
         write(folder / f"note-{number:02}.md", note(mark, f"{number:02}", ("apples", "zebras", "cars")))
     (folder / "note-13.md").rename(folder / "renamed-13.md")

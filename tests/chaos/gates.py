@@ -1,4 +1,4 @@
-"""Breakpoints from outside: triggers in the test's own database that wait for an advisory lock which the test holds."""
+"""Breakpoints from outside: triggers in the test's own database, which wait for an advisory lock held by the test."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import Self
 import psycopg
 
 TRIGGERS = Path(__file__).with_name("gates.sql").read_text()
-#: Every project's.
+#: Matches every project.
 ANY = ""
 
-#: Far from any number that the product takes for its own locks.
+#: Far from any key that the product uses for its own locks.
 _keys = count(7_000_000_000)
 
 
 @dataclass
 class Gates:
-    """The gates of one database. A connection of its own holds each closed gate, so that it opens if the test dies."""
+    """The gates of one database. A separate connection holds each closed gate, so that it opens if the test dies."""
 
     url: str
     _closed: dict[tuple[str, str], tuple[int, psycopg.Connection]] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class Gates:
     @classmethod
     @contextmanager
     def open_in(cls, url: str) -> Iterator[Self]:
-        """Install the triggers in a migrated database; everything is open at the end."""
+        """Install the triggers in a migrated database. All gates are open at the end."""
         gates = cls(url)
         gates.do(TRIGGERS)
         try:
@@ -38,7 +38,7 @@ class Gates:
             gates.open()
 
     def close(self, point: str, project: str) -> None:
-        """Whoever comes to `point` with work of this project waits there, in the middle of its transaction."""
+        """Make every process that reaches `point` with work of this project wait there, inside its transaction."""
         key = next(_keys)
         connection = psycopg.connect(self.url, autocommit=True)
         connection.execute("SELECT pg_advisory_lock(%s)", (key,))
@@ -46,7 +46,7 @@ class Gates:
         self.do("INSERT INTO gate VALUES (%s, %s, %s)", key, point, project)
 
     def fail(self, point: str, project: str, sqlstate: str) -> None:
-        """Whoever comes to `point` is refused with this SQLSTATE until the gates are opened."""
+        """Make every process that reaches `point` fail with this SQLSTATE until the gates are opened."""
         self.do("INSERT INTO gate VALUES (%s, %s, %s, %s)", next(_keys), point, project, sqlstate)
 
     def arrived(self, point: str, project: str) -> list[int]:
@@ -60,7 +60,7 @@ class Gates:
         return [port for (port,) in rows]
 
     def open(self, point: str | None = None, project: str | None = None) -> None:
-        """Open one gate, or all. A dead process's transaction, which waited there, is rolled back now."""
+        """Open one gate, or all. The transaction of a dead process that waited there is now rolled back."""
         for at in [at for at in self._closed if point is None or at == (point, project)]:
             key, connection = self._closed.pop(at)
             self.do("DELETE FROM gate WHERE key = %s", key)

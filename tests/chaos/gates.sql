@@ -1,5 +1,5 @@
--- Gates that stop a process at a stage of its work: a test holds an advisory lock, a trigger waits for it.
--- Installed by the tests in their own database; the product knows nothing of it.
+-- Gates that stop a process at a stage of its work: a test holds an advisory lock, and a trigger waits for it.
+-- The tests install them in their own database; they are no part of the product.
 
 CREATE TABLE gate (key bigint PRIMARY KEY, point text NOT NULL, project_id text NOT NULL, error text);
 

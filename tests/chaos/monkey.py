@@ -1,6 +1,6 @@
-"""A seeded random enemy: kills, pauses, lies and edits for a while; then all must be as if it had not been there.
+"""A seeded random adversary: it kills, pauses, fakes failures and edits for a while. Afterwards all must be as without.
 
-The seed decides what is done, and in which order; when exactly it meets the processes is up to them.
+The seed decides the actions and their order. When exactly they hit the processes depends on the processes.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from tests.service import eventually
 from worker.index.lease import BEAT
 from worker.state.index.tasks import LEASE
 
-#: Folders that change all the time; the last one's indexes are in LanceDB.
+#: Number of folders that change all the time. The last one's indexes are in LanceDB.
 FOLDERS = 4
-#: Seconds between two deeds, at most.
+#: Maximum seconds between two actions.
 PAUSE = 0.8
-#: Seconds that a process sleeps, at most: longer than a lease.
+#: Maximum seconds for which a process is paused: longer than a lease.
 SLEEP = 11.0
-#: Seconds that are left of a lease, at least, when its owner falls asleep.
+#: Minimum seconds left of a lease when its owner is paused.
 LEASE_LEFT = LEASE.total_seconds() - BEAT
-#: Seconds in which everything must have come to rest after the last deed.
+#: Seconds within which everything must come to rest after the last action.
 PATIENCE = 120.0
 
 
 @dataclass
 class Monkey:
-    """`deeds` are counted for the report, `hurt` processes for the bill."""
+    """The adversary. `deeds` counts actions for the report, `hurt` counts processes for the bill."""
 
     here: Cluster
     root: Path
@@ -48,9 +48,9 @@ class Monkey:
     say: Callable[[str], None] = print
     cases: list[Case] = field(default_factory=list)
     deeds: Counter[str] = field(default_factory=Counter)
-    #: processes that may have paid for what others had to pay for again
+    #: Number of processes whose paid texts may have to be paid for again.
     hurt: int = 0
-    #: when each sleeping process is to be woken
+    #: When to resume each paused process.
     asleep: dict[int, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -80,7 +80,7 @@ class Monkey:
         ]
 
     def run(self, seconds: float) -> None:
-        """Be wild for so many seconds, then prove that nothing came of it."""
+        """Act for `seconds`, then prove that it had no lasting effect."""
         self.say(f"monkey: seed {self.seed}, {seconds:g} s")
         self.cases = [case(self.here, self.root, "monkey", lance=n == FOLDERS - 1) for n in range(FOLDERS)]
         for made in self.cases:
@@ -90,7 +90,7 @@ class Monkey:
         while time.monotonic() < deadline:
             (_, deed) = self.random.choices(self.verbs, weights)[0]
             pause = self.random.uniform(0, PAUSE)
-            # what is down, or not there yet, cannot be hurt
+            # Programs that are down or not yet up cannot be hurt.
             with suppress(OSError, LookupError, httpx.HTTPError, psycopg.OperationalError, RedisError, Unavailable):
                 deed()
                 self.deeds[deed.__name__] += 1
@@ -102,14 +102,14 @@ class Monkey:
         self.prove()
 
     def prove(self) -> None:
-        """Every index has come to rest by itself, and one more run makes it what a first run of its folder makes."""
+        """Every index comes to rest by itself. One more run makes it equal to a first run of its folder."""
         eventually(lambda: not self.open_tasks(), PATIENCE, lambda: f"{self.open_tasks()}\n{self.here.logs()}")
         for made in self.cases:
             made.start()
             self.here.wait(made.tool, PATIENCE)
             if self.here.status(made.tool)["held_removals"]:
                 self.here.ask(made.tool, "reindex", {"allow_removals": True})
-        # before the fresh indexes pay for the same texts
+        # Count before the fresh indexes pay for the same texts.
         vain = [paid_twice(self.here, made.tool) for made in self.cases]
         self.say(f"monkey: hurt {self.hurt} processes, which cost {sum(vain)} texts")
         assert sum(vain) <= self.hurt * PAID_IN_VAIN
@@ -181,7 +181,7 @@ class Monkey:
         return self.random.choice(self.tools(self.a_case()))
 
     def delete_all_tools(self) -> None:
-        """And make another at once: the index goes with its last tool, and comes back under another name."""
+        """Delete all tools and create another at once: the index goes with its last tool, and a new one replaces it."""
         made = self.a_case()
         for tool in self.tools(made):
             self.here.delete(tool)
@@ -225,7 +225,7 @@ class Monkey:
         name = self.random.choice(["api", "beat", "redis", "postgres"])
         self.here.kill(name)
         if name == "postgres":
-            # whatever comes while it is down cannot be recorded
+            # Answers that arrive while Postgres is down cannot be recorded.
             self.hurt += FAST + BULK
 
     def pause_a_child(self) -> None:
@@ -240,7 +240,7 @@ class Monkey:
         seconds = self.random.uniform(0, SLEEP)
         self.asleep[pid] = time.monotonic() + seconds
         os.kill(pid, SIGSTOP)
-        # it is woken up to a pause too late
+        # It may be resumed up to one pause too late.
         self.hurt += seconds + PAUSE > LEASE_LEFT
 
     # ---- what happens to messages

@@ -1,4 +1,4 @@
-"""What must be true after every fault: compared with a run without faults, with the store, and with the bill."""
+"""Checks after every fault: compares the index with a run without faults, with the store, and with the bill."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.service import TOOLS, checked, eventually
 Chunks = list[tuple[str, int, str]]
 Outcomes = list[tuple[str, str, str | None]]
 
-#: The index of a tool.
+#: SQL for the index of a tool.
 INDEX = "(SELECT index_id FROM search_tool WHERE id = %s)"
 CHUNKS = f"""
 SELECT f.path, c.chunk_index, c.context || c.chunk_text FROM chunk c JOIN search_index_file f ON f.id = c.file_id
@@ -24,7 +24,7 @@ OUTCOMES = f"""
 SELECT path, status, reason FROM search_index_file WHERE index_id = {INDEX} AND status <> 'removed' ORDER BY 1
 """
 
-#: What the store should say of live chunks; no query of the product's own.
+#: What the store should say about live chunks. Written independently of the product's own queries.
 ATTRIBUTES = f"""
 SELECT c.id::text, jsonb_build_object(
     'chunk_id', c.id, 'content_hash', c.content_hash, 'json_pointer', c.json_pointer, 'language', c.language,
@@ -38,7 +38,7 @@ WHERE c.index_id = {INDEX} AND c.live AND f.status = 'indexed'
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What an index holds and says, with the folder's mark taken out."""
+    """What an index holds, with the folder's mark replaced."""
 
     chunks: Chunks
     outcomes: Outcomes
@@ -46,7 +46,7 @@ class Result:
 
 @dataclass(slots=True)
 class Case:
-    """One folder indexed for one project; a project of its own is an index of its own."""
+    """One folder indexed for one project. A separate project has a separate index."""
 
     here: Cluster
     project: str
@@ -56,7 +56,7 @@ class Case:
     tool: str = ""
 
     def start(self) -> str:
-        """Create a further tool over the folder."""
+        """Create another tool over the folder."""
         self.tool = self.here.tool(self.project, self.folder, lance=self.lance)
         return self.tool
 
@@ -65,7 +65,7 @@ class Case:
 
 
 def case(here: Cluster, root: Path, name: str, *, lance: bool = False, notes: int = corpus.NOTES) -> Case:
-    """A new folder in a new project."""
+    """Create a new folder in a new project."""
     mark = corpus.new_mark()
     return Case(here, f"{name}-{mark}", corpus.make(root / mark, mark, notes), mark, lance)
 
@@ -77,14 +77,14 @@ def result(here: Cluster, tool: str, mark: str = "\0") -> Result:
 
 
 def paid_twice(here: Cluster, tool: str) -> int:
-    """How often the provider was asked for a live text of this index beyond the first time."""
+    """How many times the provider was asked again for a live text of this index after the first time."""
     hashes = here.rows(f"SELECT DISTINCT content_hash FROM chunk WHERE index_id = {INDEX} AND live", tool)
     texts = here.embeddings.audit.texts
     return sum(max(0, texts[content_hash.removeprefix("sha256:")] - 1) for (content_hash,) in hashes)
 
 
 def prove(made: Case, expected: Result, *, in_vain: int = PAID_IN_VAIN, seconds: float = 60) -> dict[str, Any]:
-    """The task ended `ready` by itself, and everything is as if nothing had happened."""
+    """The task ended `ready` by itself, and everything is as in a run without faults."""
     here = made.here
     status = here.wait(made.tool, seconds)
     assert status["status"] == "ready", f"{status}\n{here.logs()}"
@@ -102,9 +102,9 @@ def prove(made: Case, expected: Result, *, in_vain: int = PAID_IN_VAIN, seconds:
 
 
 def prove_vectors(here: Cluster, tool: str, *, lance: bool = False) -> None:
-    """Chunk rows, all of them live, and vectors are the same set, soon: the sweep may have to delete first.
+    """Soon all chunk rows are live and have exactly the vectors of the store. The sweep may have to delete some first.
 
-    What the store says of each is what its rows say.
+    The attributes in the store equal those in the rows.
     """
     ((namespace,),) = here.rows(f"SELECT namespace FROM search_index WHERE id = {INDEX}", tool)
     seen: list[set[str]] = []
@@ -129,14 +129,14 @@ def prove_vectors(here: Cluster, tool: str, *, lance: bool = False) -> None:
 
 
 def wrong(here: Cluster, tool: str, namespace: str, *, lance: bool) -> set[str]:
-    """Live chunks of which the store says something else than their rows."""
+    """Live chunks whose attributes in the store differ from their rows."""
     stored = here.attributes(namespace, lance=lance)
     expected = here.rows(ATTRIBUTES, tool)
     return {id_ for id_, row in expected if id_ in stored and any(stored[id_].get(k) != v for k, v in row.items())}
 
 
 def prove_answers(made: Case, expected: Result) -> None:
-    """Searches find what a run without faults made of the folder: by words, by vectors and below a path."""
+    """Searches by words, by vectors and below a path find the same as after a run without faults."""
     client = made.here.lance if made.lance else made.here.client
     below = {(path, place) for path, place, _ in expected.chunks if path.startswith("note-1")}
     asked = {"top_k": len(below) + 1, "filters": {"path": "note-1*.md"}}
@@ -152,6 +152,6 @@ def prove_answers(made: Case, expected: Result) -> None:
 
 
 def make_late_writes_impossible(here: Cluster) -> None:
-    """Let the minutes pass after which nothing that was sent can still arrive, for rows of the dead alone."""
+    """Let the minutes pass after which no sent write can still arrive, by moving the times of deleted rows only."""
     here.rows("UPDATE chunk_tombstone SET created_at = created_at - interval '1 hour'")
     here.rows("UPDATE search_index SET deleted_at = deleted_at - interval '1 hour' WHERE deleted_at IS NOT NULL")

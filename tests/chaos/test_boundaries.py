@@ -1,4 +1,4 @@
-"""`kill -9` at every border between two stages of the work, of a pool's child and of both workers at once."""
+"""`kill -9` at every border between two stages of the work: of a single pool child, and of both workers at once."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tests.chaos.cluster import WORKERS, Cluster, client_of
 from tests.chaos.proof import Case, Result, case, prove
 from tests.fakes.hold import Hold
 
-#: Before the commit of a page, of a listing's end, of its first counts, of claims, chunk rows, outcomes, a task's end.
+#: Just before the commit of a page, a listing's end, its first counts, claims, chunk rows, outcomes, and a task's end.
 GATES = ("plan-page", "plan-end", "plan-done", "claim", "chunk-rows", "finish", "close")
-#: Before a request is applied, and after that but before its answer. The commit of the stage before lies before each.
+#: Before a request is applied, or after that but before its answer. The previous stage is already committed.
 REQUESTS = {
     "embed-before": ("embeddings", False),
     "embed-after": ("embeddings", True),
@@ -27,9 +27,9 @@ REQUESTS = {
     "delete-after": ("delete", True),
 }
 POINTS = (*GATES, *REQUESTS)
-#: Stages that only a change of a folder has.
+#: Stages that occur only if a folder changed.
 EDITS = {"delete-before", "delete-after"}
-#: Met together, so that one kill serves all of them.
+#: Borders that are reached together, so that one kill serves all of them.
 WAVES = (
     ("plan-page", "plan-end", "claim", "embed-after", "upsert-before", "finish", "delete-after"),
     ("plan-done", "embed-before", "chunk-rows", "upsert-after", "close", "delete-before"),
@@ -56,7 +56,7 @@ class Border:
             self.hold = here.vectors.holds.add(kind, self.case.project, after=after)
 
     def met(self) -> set[int]:
-        """Processes that wait here."""
+        """Process ids of the processes that wait here."""
         here = self.case.here
         ports = self.hold.arrived if self.hold else here.gates.arrived(self.point, self.case.project)
         pids = set()
@@ -66,7 +66,7 @@ class Border:
         return pids
 
     def server(self) -> str:
-        """The URL of the server that lets them wait."""
+        """The URL of the server that holds their requests."""
         here = self.case.here
         if self.point in GATES:
             return here.gates.url
@@ -80,7 +80,7 @@ class Border:
 
 
 def prepare(here: Cluster, root: Path, points: Iterable[str], lance: Iterable[str] = ()) -> list[Border]:
-    """Cases at their points, those that need an index to change indexed and edited."""
+    """Create a case for each point. Cases that need an index to change are indexed and edited first."""
     borders = [Border(point, case(here, root, point, lance=point in lance)) for point in points]
     changed = [border for border in borders if border.point in EDITS]
     for border in changed:
@@ -95,7 +95,7 @@ def prepare(here: Cluster, root: Path, points: Iterable[str], lance: Iterable[st
 
 
 def meet(borders: list[Border], met: Callable[[Border, set[int]], None], seconds: float = 100) -> None:
-    """Call `met` once for each border as soon as a process waits there."""
+    """Call `met` once for each border, as soon as a process waits there."""
     open_ = list(borders)
     deadline = time.monotonic() + seconds
     while open_:
@@ -110,14 +110,14 @@ def meet(borders: list[Border], met: Callable[[Border, set[int]], None], seconds
 
 @pytest.fixture(scope="module")
 def children_killed(whole: Cluster, root: Path, calm: Result, calm_edited: Result) -> Iterator[dict[str, Case]]:
-    """At each point the pool's children that came there are killed."""
+    """Kills the pool children that reach each point."""
 
     def kill(border: Border, pids: set[int]) -> None:
         for pid in pids:
             whole.kill_child(pid)
         border.release()
 
-    # LanceDB runs inside the process: where a request would wait, there is none
+    # LanceDB runs inside the process, so there is no request to hold.
     borders = prepare(whole, root, POINTS, lance={"chunk-rows", "finish", "claim"})
     meet(borders, kill)
     yield {border.point: border.case for border in borders}
@@ -128,7 +128,7 @@ def children_killed(whole: Cluster, root: Path, calm: Result, calm_edited: Resul
 def workers_killed(
     whole: Cluster, root: Path, calm: Result, calm_edited: Result, children_killed: object
 ) -> Iterator[dict[str, Case]]:
-    """All processes of both workers are killed while one of them waits at each point."""
+    """Kills all processes of both workers while one of them waits at each point."""
     cases: dict[str, Case] = {}
     for wave in WAVES:
         borders = prepare(whole, root, wave, lance={"finish", "chunk-rows"})

@@ -1,4 +1,4 @@
-"""Clocks that are wrong: time that matters is Postgres' own, or runs evenly."""
+"""Wrong clocks: the times that matter are those of Postgres, or of a monotonic clock."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tests.service import eventually
 NewCase = Callable[..., Case]
 
 CLOCK = str(Path(__file__).with_name("clock"))
-#: Seconds.
+#: In seconds.
 JUMP = str(5 * 3600)
-#: One more than the honest processes and one of the fast jumper can hold, so that the bulk jumper holds one.
+#: One more than the honest processes and one process of the fast jumper can hold, so that the bulk jumper holds one.
 CASES = 1 + BULK + 1 + 1
 
 

@@ -1,4 +1,4 @@
-"""Servers that take what is sent and answer nothing, each in turn, for longer than a lease; then they go on."""
+"""Servers that accept requests and answer nothing, each in turn, for longer than a lease. Then they continue."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.service import TOOLS, NewService, Service, eventually, next_broker, service
 from worker.state.index.tasks import LEASE
 
-#: Seconds in which a caller hears that Postgres does not answer, and calls come back that need no other server.
+#: Seconds within which a caller learns that Postgres does not answer, and calls that need no other server return.
 REFUSED, SOON = 5.0, 3.0
-#: Seconds in which a query comes back without what does not answer; the store is given 15 s for a request.
+#: Seconds within which a query returns without the frozen part. A request to the store may take 15 s.
 SEARCHED, WITHOUT_STORE = 8.0, 20.0
 SERVERS = ("postgres", "redis", "store", "provider")
 LIVE = """
@@ -36,7 +36,7 @@ WHERE f.index_id = (SELECT index_id FROM search_tool WHERE id = %s) ORDER BY 1, 
 
 @dataclass
 class Frozen:
-    """A service whose every server is behind a proxy of its own."""
+    """A service with a separate proxy in front of every server."""
 
     running: Service
     proxies: dict[str, Silence]
@@ -45,7 +45,7 @@ class Frozen:
     root: Path
 
     def tool(self, name: str) -> str:
-        """A tool over a new folder."""
+        """Create a tool over a new folder."""
         mark = corpus.new_mark()
         return self.running.local_tool(corpus.make(self.root / mark, mark), project=f"{name}-{mark}")
 
@@ -55,7 +55,7 @@ class Frozen:
         return status, time.monotonic() - began
 
     def holds(self, tool: str) -> list[tuple[object, ...]]:
-        """Every file's outcome and chunks, of which the store has each and no other."""
+        """Every file's outcome and chunks. The store must have exactly these chunks."""
         rows = self.running.rows(LIVE, tool)
         ((namespace,),) = self.running.rows(
             "SELECT i.namespace FROM search_index i JOIN search_tool s ON s.index_id = i.id WHERE s.id = %s", tool
@@ -123,7 +123,7 @@ def test_a_server_freezes_in_the_middle_of_the_work(frozen: Frozen, whole: str, 
 
 
 def postgres_is_frozen(frozen: Frozen, whole: str, tools: list[str]) -> None:
-    """Whoever asks hears so in time, however many ask."""
+    """Every caller gets an error in time, however many there are."""
     asked = [("GET", "/readyz"), ("GET", f"{TOOLS}/{tools[0]}/status"), ("POST", f"{TOOLS}/{whole}/cancel")] * 30
     with (
         ThreadPoolExecutor(len(asked)) as callers,
@@ -150,14 +150,14 @@ def postgres_is_frozen(frozen: Frozen, whole: str, tools: list[str]) -> None:
 
 def redis_is_frozen(frozen: Frozen, whole: str, tools: list[str]) -> None:
     goes_on(frozen, whole, tools)
-    # threads that send messages nobody waits for are not used up by them
+    # Messages that no caller waits for must not use up the sending threads.
     for _ in range(50):
         assert frozen.timed("POST", f"{TOOLS}/{whole}/reindex")[0] == HTTPStatus.ACCEPTED
     goes_on(frozen, whole, tools)
 
 
 def goes_on(frozen: Frozen, whole: str, tools: list[str], patience: float = SEARCHED) -> None:
-    """What needs no frozen server is as quick as ever, and a query leaves out what does."""
+    """Calls that need no frozen server are as quick as ever, and a query leaves the frozen part out."""
     status, seconds = frozen.timed("GET", f"{TOOLS}/{tools[0]}/status")
     assert (status, seconds < SOON) == (HTTPStatus.OK, True)
     began = time.monotonic()

@@ -1,4 +1,4 @@
-"""A disk that fills amid a run: callers are told, and the run goes on once there is space."""
+"""A disk that fills during a run: callers are told, and the run continues once there is space."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.chaos.cluster import Cluster, cluster
 from tests.chaos.proof import Case, case, prove
 from tests.service import TOOLS, eventually
 
-#: It takes two minutes, with a cluster of its own.
+#: Takes two minutes and needs a separate cluster.
 pytestmark = pytest.mark.skipif("CHAOS_SECONDS" not in os.environ, reason="run make chaos for it")
 
 SIZE = "400m"
 NOTES = 400
-#: Seconds in which each call is answered while the disk is full, on a busy machine.
+#: Seconds within which each call is answered while the disk is full, on a busy machine.
 ANSWERED = 25
 FULL_SECONDS = 15
 
@@ -42,13 +42,13 @@ def small_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def small(small_disk: Path, root: Path) -> Iterator[Cluster]:
-    """A cluster on that disk."""
+    """A cluster on the small disk."""
     with cluster(small_disk / "home", root, DISK_RESERVE_MB="32") as running:
         yield running
 
 
 def _fill(ballast: Path) -> None:
-    """Take what space is left; what programs give back is taken with the next call."""
+    """Use up all free space. Call it again to take space that programs have freed since."""
     with ballast.open("ab", buffering=0) as file, suppress(OSError):
         for size in (1 << 20, 1 << 12):
             with suppress(OSError):
@@ -75,7 +75,7 @@ def test_a_run_on_a_full_disk_goes_on_once_it_has_space(small: Cluster, small_di
 
 
 def _ask_while_full(here: Cluster, made: Case, ballast: Path) -> dict[str, set[str | None]]:
-    """Call the API for a while; the codes of its errors, None for an answer."""
+    """Call the API for a while. Returns the codes of its errors; None stands for success."""
     codes: dict[str, set[str | None]] = {"create": set(), "status": set()}
     body = {"project_id": made.project, "source": {"kind": "local", "path": str(made.folder)}}
     deadline = time.monotonic() + FULL_SECONDS

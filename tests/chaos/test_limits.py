@@ -1,4 +1,4 @@
-"""Full disks, a Postgres without a free connection, a Redis without memory: the task waits, then goes on."""
+"""Full disks, a Postgres without free connections, a Redis without memory: the task waits, then continues."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.service import eventually
 NewCase = Callable[..., Case]
 
 DISK_FULL = "53100"
-#: What is logged then.
+#: The log line for a skipped sweep.
 NO_SWEEP = 'event="sweep skipped" cause="Postgres does not answer"'
 
 
@@ -46,7 +46,7 @@ def test_a_postgres_without_a_free_connection_is_waited_for(here: Cluster, new_c
     with ExitStack() as hogs:
 
         def is_skipped() -> bool:
-            # again and again: whoever had a connection at that moment gives it back, and sweeps need but one
+            # Repeated, because connections that were in use are freed later, and a sweep needs only one.
             with suppress(psycopg.OperationalError):
                 for _ in range(200):
                     hogs.enter_context(psycopg.connect(here.env["DATABASE_URL"]))

@@ -1,4 +1,4 @@
-"""Messages that are lost, doubled, late or forgotten by the broker."""
+"""Messages that are lost, duplicated, late or forgotten by the broker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NewCase = Callable[..., Case]
 
 def test_a_message_is_lost_between_the_queue_and_the_worker(here: Cluster, new_case: NewCase, calm: Result) -> None:
     made = new_case("lost")
-    # Redis hands a message to the one that waits for it, which is stopped and then killed: it is nowhere then
+    # Redis hands the message to the waiting worker, which is stopped and then killed, so the message is lost.
     here.send("worker-fast", SIGSTOP)
     made.start()
     with here.broker() as broker:
@@ -65,7 +65,7 @@ def test_every_message_comes_many_times_at_once(here: Cluster, new_case: NewCase
 
 
 def in_hand(here: Cluster, task: UUID) -> bool:
-    """Whether a message of this task waits in a queue or is worked on."""
+    """Whether a message of this task is queued or being handled."""
     with here.broker() as broker:
         taken = [orjson.loads(value)[0] for value in broker.hvals("unacked")]
         queued = [orjson.loads(value) for queue in ("fast", "bulk") for value in broker.lrange(queue, 0, -1)]

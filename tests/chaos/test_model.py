@@ -1,6 +1,6 @@
-"""The random user of `tests/model`, with messages lost and doubled, and workers killed, one or several at a time.
+"""The random user of `tests/model`, with messages lost and duplicated, and workers killed, one or several at a time.
 
-A few seconds for each case; `make chaos SECONDS=… SEED=…` for more, and for real processes at their real thresholds.
+Runs a few seconds per case; `make chaos SECONDS=… SEED=…` runs longer, also with real processes and real thresholds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.model.served import served
 from tests.service import NewService, eventually, service
 from worker.app import SMALL_TASK
 
-#: Of each case.
+#: Seconds for each case.
 SECONDS = float(os.environ.get("CHAOS_SECONDS") or 12) / 6
 SEED = int(os.environ.get("CHAOS_SEED") or random.randrange(10**6))
 
@@ -41,7 +41,7 @@ def test_lost_messages_and_dead_workers_change_nothing(
 ) -> None:
     servers = Servers(postgres_url, template_url, redis_url, s3)
     with machine(servers, tmp_path, kind, store, SEED, hands=hands, losses=0.1, deaths=0.1) as made, told(made):
-        # no lease of a server that just started runs out
+        # Leases do not expire until the server has been up for a while.
         old = "SELECT FROM pg_postmaster_start_time() AS s WHERE s < now() - interval '11 s'"
         eventually(lambda: bool(made.here.rows(old)), 20)
         made.begin(made.by.choice([0, 3, 5, 12]))
@@ -52,7 +52,7 @@ def test_lost_messages_and_dead_workers_change_nothing(
 @pytest.mark.timeout(SECONDS + 600)
 @pytest.mark.parametrize("kind", ["local", "nodes"])
 def test_an_index_equals_its_folder_at_real_thresholds(new_service: NewService, tmp_path: Path, kind: Kind) -> None:
-    """Edits while slices run, in folders on both sides of the size up to which one slice does all."""
+    """Edits while slices run, in folders below and above the size up to which one slice does everything."""
     with EmbeddingsFake() as provider, FakeTurbopuffer() as fake:
         env = settings(tmp_path, provider, "turbopuffer", fake)
         with new_service(partial(service, bulk=2), **env) as running, served(running) as here:

@@ -1,4 +1,4 @@
-"""A minute of the random enemy; `make chaos SECONDS=600 SEED=…` for more."""
+"""A minute of the random adversary; `make chaos SECONDS=600 SEED=…` runs longer."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ SEED = int(os.environ.get("CHAOS_SEED") or random.randrange(10**6))
 def test_a_monkey_changes_nothing(here: Cluster, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def say(line: str) -> None:
         with capsys.disabled():
-            print(f"\n{line}", flush=True)  # noqa: T201 - the seed must be seen whatever happens
+            print(f"\n{line}", flush=True)  # noqa: T201 - the seed must always be visible
 
     Monkey(here, root, SEED, say).run(SECONDS)

@@ -1,4 +1,4 @@
-"""A process that sleeps through the end of its lease, or of its index, does no damage when it wakes."""
+"""A process that is paused past the end of its lease, or of its index, does no damage when it resumes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NewCase = Callable[..., Case]
 
 
 def put_to_sleep(here: Cluster, hold: Hold) -> int:
-    """Stop the process that waits for a held answer; the answer comes while it sleeps."""
+    """Stop the process that waits for a held answer. The answer arrives while it is stopped."""
     eventually(lambda: bool(hold.arrived), 20, here.logs)
     server = here.embeddings.url if hold.kind == "embeddings" else here.vectors.url
     pid = client_of(hold.arrived[0], server)
@@ -28,7 +28,7 @@ def put_to_sleep(here: Cluster, hold: Hold) -> int:
 
 
 def wake(here: Cluster, made: Case, send: Callable[[], None]) -> None:
-    """Let the sleepers do what they can while the task is open still, then close it."""
+    """Let the resumed processes act while the task is still open, then close it."""
     task = here.task(made.tool)[0]
     send()
     here.gates.open("close", made.project)
@@ -44,9 +44,9 @@ def test_an_owner_that_comes_back_after_its_lease_makes_nothing_live(
     here: Cluster, new_case: NewCase, calm: Result
 ) -> None:
     made = new_case("asleep")
-    # the task stays open, so that nothing but the lease tells the sleeper that its time is over
+    # The task stays open, so that only the lease shows the paused process that it is too late.
     here.gates.close("close", made.project)
-    # whoever asks for the old text has read it, and no other process can have
+    # Only the process that has read the old text can send it to the provider.
     old = f"What {made.mark} said of old must never be found."
     hold = here.embeddings.holds.add("embeddings", old, after=True)
     right = (made.folder / "note-03.md").read_text()
@@ -66,7 +66,7 @@ def test_a_whole_worker_that_sleeps_through_its_leases_loses_and_doubles_nothing
     made = new_case("worker-asleep")
     here.gates.close("close", made.project)
     hold = here.embeddings.holds.add("embeddings", made.mark, after=True)
-    # each queue has another worker, so that the sweep goes on whichever sleeps
+    # Each queue has another worker, so that the sweep continues whichever one is paused.
     others = [second_worker(here, queue) for queue in ("fast", "bulk")]
     with running(others[0], here.home), running(others[1], here.home):
         made.start()

@@ -1,4 +1,4 @@
-"""Servers and workers that die, restart or are replaced in the middle of the work."""
+"""Servers and workers that die, restart or are replaced during the work."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.service import eventually
 
 NewCase = Callable[..., Case]
 
-#: Seconds after which the files of a dead worker are at another, and what a busy machine may add.
+#: Seconds within which another worker takes over a dead worker's files, and a margin for a busy machine.
 DEADLINE, NOISE = 10.0, 1.0
-#: Owners of an index's files.
+#: SQL for the owners of an index's files.
 HELD = f"SELECT DISTINCT lease_owner FROM search_index_file WHERE index_id = {INDEX} AND lease_owner IS NOT NULL"
-#: Files that nobody took yet after the dead, and the seconds since a moment.
+#: SQL for the number of files not yet taken over from dead owners, and the seconds since a moment.
 LEFT = f"""
 SELECT count(*), extract(epoch FROM clock_timestamp() - %s)::float FROM search_index_file
 WHERE (lease_owner = ANY (%s) OR status = 'pending') AND index_id = {INDEX}
@@ -72,9 +72,9 @@ def test_work_goes_on_within_10_s_of_a_worker_s_death(here: Cluster, new_case: N
 
 
 def seconds_to_go_on(here: Cluster, made: Case, hold: Hold) -> float:
-    """Kill the worker that waits for a held answer; by Postgres' clock, when all its files are at another."""
+    """Kill the worker that waits for a held answer. Returns Postgres' seconds until others own its files."""
     eventually(lambda: bool(hold.arrived), 20, here.logs)
-    # a death while they are parsed would make the files suspects, which are taken one by one
+    # A death during parsing would make the files suspects, which are claimed one by one.
     eventually(lambda: not here.rows(f"{HELD} AND parsing > 0", made.tool), 20, here.logs)
     dead = [owner for (owner,) in here.rows(HELD, made.tool)]
     ((died,),) = here.rows("SELECT clock_timestamp()")

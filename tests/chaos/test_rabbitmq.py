@@ -1,4 +1,4 @@
-"""The same with RabbitMQ as the broker: it forgets, doubles, dies and falls silent, and workers die over it."""
+"""The same with RabbitMQ as broker: it loses and duplicates messages, dies and goes silent, and workers die too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kombu import Connection
 from tests import rabbitmq
 from tests.chaos.cluster import Cluster, client_of, cluster
 from tests.chaos.proof import Case, Result, case, prove
-from tests.chaos.test_processes import (  # noqa: F401 - collected here too, over this module's cluster
+from tests.chaos.test_processes import (  # noqa: F401 - collected here too, with this module's cluster
     test_a_rollout_under_load_loses_nothing_and_pays_nothing_twice,
 )
 from tests.service import eventually
@@ -30,7 +30,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Iterator[Clus
 
 @pytest.fixture(scope="module")
 def calm(whole: Cluster, root: Path) -> Result:
-    """What a run without faults makes of a folder."""
+    """The result of a run without faults on a folder."""
     made = case(whole, root, "calm")
     whole.wait(made.start())
     return made.result()
@@ -69,7 +69,7 @@ def test_a_child_and_a_worker_are_killed(here: Cluster, new_case: NewCase, calm:
         eventually(lambda hold=hold: bool(hold.arrived), 20, here.logs)  # type: ignore[misc] # mypy infers no default's type
     here.kill_child(client_of(holds[0].arrived[0], here.embeddings.url))
     here.kill(here.holder(holds[1].arrived[0]))
-    # their messages were not acknowledged
+    # Their messages were not acknowledged, so they are delivered again.
     eventually(lambda: all(len(hold.arrived) > 1 for hold in holds), 40, here.logs)
     for made, hold in zip(cases, holds, strict=True):
         hold.release()
@@ -98,7 +98,7 @@ def test_the_broker_falls_silent_mid_run(here: Cluster, new_case: NewCase, calm:
     try:
         hold.release()
         meanwhile.start()
-        # what a worker has claimed it finishes, whoever hears of it
+        # A worker finishes what it has claimed, even if the broker is silent.
         here.wait(during.tool)
     finally:
         here.send("rabbitmq", SIGCONT)

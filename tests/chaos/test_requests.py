@@ -1,4 +1,4 @@
-"""What users ask for while a run goes on and a process of it dies."""
+"""User requests while a run is in progress and one of its processes dies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.service import eventually
 
 @pytest.fixture(scope="module")
 def asked(whole: Cluster, root: Path, calm: Result, calm_edited: Result) -> dict[str, Case]:
-    """Two runs that are met while they embed, asked for something, and killed."""
+    """Two runs that get requests while they embed, and are then killed."""
     cases = {name: case(whole, root, name) for name in ("siblings", "behind")}
     holds = {name: whole.embeddings.holds.add("embeddings", made.mark) for name, made in cases.items()}
     first = {name: made.start() for name, made in cases.items()}

@@ -1,6 +1,6 @@
-"""Use that goes on and on: what it holds of disk, files, memory and connections is bounded. No fault is made here.
+"""Continuous use: disk, open files, memory and connections stay bounded. This test causes no faults.
 
-Only in `make chaos SECONDS=600`: of a moment, memory cannot be judged.
+It runs only in `make chaos SECONDS=600`, because a short run says nothing about memory.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from tests.service import TOOLS, checked, eventually
 pytestmark = pytest.mark.skipif("CHAOS_SECONDS" not in os.environ, reason="run make chaos for it")
 
 SECONDS = float(os.environ.get("CHAOS_SECONDS") or 0)
-#: Memory is compared from these seconds on; it grows until all caches and processes were in use.
+#: Memory is compared only after this many seconds; until then it grows as caches and processes come into use.
 MEMORY_SECONDS = 240
-#: The median of the last quarter may be above that of the second by this share, and by so many bytes at least.
+#: The median of the last quarter may exceed that of the second by this factor or this many bytes, whichever is more.
 GROWTH, GROWTH_BYTES = 1.2, 48 * 2**20
 MAX_FILES = 256
 SPARE_DISK = 64 * 2**20
 
-#: Bytes of live vectors, of four bytes a number, and of the texts they are made of.
+#: SQL for the bytes of live vectors, at four bytes per number, and of their texts.
 DATA = """
 SELECT coalesce(sum(4 * (i.settings -> 'embedder' ->> 'dimensions')::int + octet_length(c.context || c.chunk_text)), 0)
 FROM chunk c JOIN search_index i ON i.id = c.index_id WHERE c.live AND i.vector_store = 'lancedb'
@@ -42,9 +42,9 @@ CONNECTIONS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_dat
 
 @dataclass
 class Samples:
-    """What was seen, in order; `memory` is that of the largest process of each kind.
+    """Measurements in order. `memory` is that of the largest process of each kind.
 
-    A process that was idle grows when it is first used, up to what others of its kind have.
+    An idle process grows when it is first used, up to the size of others of its kind.
     """
 
     files: list[int] = field(default_factory=list)
@@ -122,7 +122,7 @@ def _make_and_delete(here: Cluster, new_case: Callable[..., Case]) -> None:
 
 def _judge(here: Cluster, samples: Samples) -> None:
     place = here.home / "lancedb"
-    # what is deleted goes within a sweep or two
+    # Deleted data disappears within one or two sweeps.
     eventually(
         lambda: _disk(place) <= 3 * int(here.rows(DATA)[0][0]) + SPARE_DISK,
         30,
@@ -130,7 +130,7 @@ def _judge(here: Cluster, samples: Samples) -> None:
     )
     assert max(samples.files) <= MAX_FILES
     half = len(samples.connections) // 2
-    # pools lend what is needed at a time: not more later than before, but for one connection of each process
+    # Pools open connections on demand: later not more than before, except for one connection per process.
     processes = sum(1 for _ in _processes(here))
     assert max(samples.connections[half:]) <= max(samples.connections[:half]) + processes
     if SECONDS < MEMORY_SECONDS:

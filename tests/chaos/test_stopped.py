@@ -1,4 +1,4 @@
-"""Processes that are stopped in the middle of a transaction, for longer than a lease: nobody waits until they wake."""
+"""Processes that are stopped inside a transaction for longer than a lease: nothing waits until they resume."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from worker.state.postgres import APPLICATION, REQUEST
 
 NewCase = Callable[..., Case]
 
-#: Stopped at the same time; what is left of both queues' processes goes on with the work.
+#: Gates whose processes are stopped together. The remaining processes of both queues continue the work.
 WAVES = (("plan-page", "claim", "finish", "close"), ("plan-end", "plan-done", "chunk-rows"))
-#: Connections of one process: work, its lease, the sweep, its lock; and of an API.
+#: Connections per worker process (work, its lease, the sweep, its lock), and per API.
 EACH, API = 5, 20
 BACKENDS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s AND datname = current_database()"
 
 
 @dataclass
 class Sleepers:
-    """A wave's cases, and the processes that sleep in their transactions."""
+    """A wave's cases, and the processes that are stopped in their transactions."""
 
     here: Cluster
     cases: dict[str, Case]
@@ -40,7 +40,7 @@ class Sleepers:
     since: float = field(default_factory=time.monotonic)
 
     def stop(self, border: Border, pids: set[int]) -> None:
-        """Stop whoever came to a gate, then open it: the server's part of the work is done, the client's is not."""
+        """Stop the processes at a gate, then open it: the server's part of the work is done, the client's is not."""
         for pid in pids:
             os.kill(pid, SIGSTOP)
         self.pids |= pids
@@ -74,7 +74,7 @@ def test_every_gate_is_in_a_wave() -> None:
 
 def test_nobody_waits_for_processes_that_are_stopped(sleepers: Sleepers, root: Path, calm: Result) -> None:
     here = sleepers.here
-    # verbs of the same project wait for its lock, and get it
+    # Requests of the same project wait for its lock, and get it.
     began = time.monotonic()
     beside = case(here, root, "beside")
     beside.project = sleepers.cases[next(reversed(sleepers.cases))].project
@@ -84,7 +84,7 @@ def test_nobody_waits_for_processes_that_are_stopped(sleepers: Sleepers, root: P
     other.start()
     prove(other, calm, in_vain=0)
     assert sleepers.backends() <= (FAST + BULK) * EACH + 2 * API
-    # the work of those who sleep is done by others
+    # Other processes do the work of the stopped ones.
     for made in sleepers.cases.values():
         prove(made, calm)
     prove(beside, calm)

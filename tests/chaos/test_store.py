@@ -1,4 +1,4 @@
-"""A vector store that is busy, fails, answers nothing, forgets or refuses."""
+"""A vector store that is busy, fails, does not answer, loses rows or refuses them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from worker.state.index.tasks import LEASE
 
 NewCase = Callable[..., Case]
 
-#: Back-pressure, failures before and after the write was applied, connections dropped before and after.
+#: Back-pressure; failures before and after the write was applied; connections dropped before and after.
 FAULTS = ((429, False), (503, False), (503, True), (0, False), (0, True))
 
 

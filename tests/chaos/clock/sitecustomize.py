@@ -1,8 +1,8 @@
-"""A wall clock that jumps: on a worker's path, it is wrong by JUMP seconds, now forward and now back.
+"""A wall clock that jumps: on a worker's path, it is wrong by JUMP seconds, alternately forward and back.
 
-`time.monotonic` stays right, as that of a machine whose clock is set does.
+`time.monotonic` stays right, as on a machine whose clock is set.
 """
-# ruff: noqa: INP001 - found by its name on PYTHONPATH, not as part of a package
+# ruff: noqa: INP001 - Python finds it by its name on PYTHONPATH, not as part of a package
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _time, _time_ns = time.time, time.time_ns
 
 
 def wrong_by() -> int:
-    """Seconds."""
+    """The present error in seconds."""
     return JUMP if time.monotonic() // PERIOD % 2 else -JUMP
 
 
 class _AnyDatetime(type):
-    """C code goes on making the real ones."""
+    """Accepts real datetimes as well, because C code keeps creating those."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, datetime)
@@ -32,7 +32,7 @@ class _AnyDatetime(type):
 
 class _Wrong(datetime, metaclass=_AnyDatetime):
     @classmethod
-    def now(cls, tz: dt.tzinfo | None = None) -> datetime:  # type: ignore[override] # a real one serves
+    def now(cls, tz: dt.tzinfo | None = None) -> datetime:  # type: ignore[override] # a real datetime is enough
         return datetime.now(tz) + dt.timedelta(seconds=wrong_by())
 
     @classmethod
@@ -42,4 +42,4 @@ class _Wrong(datetime, metaclass=_AnyDatetime):
 
 time.time = lambda: _time() + wrong_by()
 time.time_ns = lambda: _time_ns() + wrong_by() * 10**9
-dt.datetime = _Wrong  # type: ignore[misc] # nothing else changes it for everybody
+dt.datetime = _Wrong  # type: ignore[misc] # replaced for all importers
