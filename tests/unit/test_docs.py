@@ -31,8 +31,8 @@ TEXT = "\n".join(page.read_text() for page in PAGES)
 #: Pages whose links must lead somewhere.
 LINKED = (*PAGES, *(ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "llms.txt")))
 #: Names in capitals that are no settings of Foldex: other programs' variables, and placeholders in commands.
-FOREIGN = {"AWS_ACCESS_KEY_ID", "AWS_DEFAULT_REGION", "AWS_SECRET_ACCESS_KEY", "FLOWER_BASIC_AUTH", "OPENAI_API_KEY"} | {
-    "BENCH_HOME", "CHUNK_ID", "FILE_ID", "KEY_ID", "NODE_ID", "PROJECT_ID", "TOOL_ID",
+FOREIGN = {"AWS_ACCESS_KEY_ID", "AWS_DEFAULT_REGION", "AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY"} | {
+    "FLOWER_BASIC_AUTH", "BENCH_HOME", "CHUNK_ID", "FILE_ID", "KEY_ID", "NODE_ID", "PROJECT_ID", "TOOL_ID",
 }  # fmt: skip # a line each says nothing
 #: Codes of errors that have no class.
 CODES_WITHOUT_CLASS = {"invalid_json", "method_not_allowed", "database_unavailable", "internal"}
