@@ -16,7 +16,7 @@ from tests.service import eventually
 NewCase = Callable[..., Case]
 
 #: Seconds within which another worker takes over a dead worker's files, and a margin for a busy machine.
-DEADLINE, NOISE = 10.0, 1.0
+DEADLINE, NOISE = 10.0, 5.0
 #: SQL for the owners of an index's files.
 HELD = f"SELECT DISTINCT lease_owner FROM search_index_file WHERE index_id = {INDEX} AND lease_owner IS NOT NULL"
 #: SQL for the number of files not yet taken over from dead owners, and the seconds since a moment.
