@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import psycopg
 
@@ -11,6 +13,26 @@ from worker.state.migrate import MIGRATION_LOCK, migrate
 
 WAITING = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = %s::oid"
 TABLES = "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'public'"
+
+KEPT = Path(__file__).with_name("schema.txt")
+#: Queries that describe the columns, constraints, indexes and sequences of our tables, a line each.
+SCHEMA = (
+    """
+    SELECT concat_ws(' ', 'column', table_name || '.' || column_name, udt_name,
+                     CASE is_nullable WHEN 'NO' THEN 'NOT NULL' END, 'DEFAULT ' || column_default,
+                     'AS ' || generation_expression)
+    FROM information_schema.columns WHERE table_schema = 'public' AND table_name !~ 'yoyo'
+    ORDER BY table_name, column_name
+    """,
+    """
+    SELECT concat_ws(' ', 'constraint', conrelid::regclass || '.' || conname, pg_get_constraintdef(oid))
+    FROM pg_constraint
+    WHERE connamespace = 'public'::regnamespace AND contype <> 'n' AND conrelid::regclass::text !~ 'yoyo'
+    ORDER BY conrelid::regclass::text COLLATE "C", conname
+    """,
+    "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' AND tablename !~ 'yoyo' ORDER BY tablename, indexname",
+    "SELECT 'sequence ' || sequencename FROM pg_sequences WHERE schemaname = 'public' ORDER BY sequencename",
+)
 
 
 def test_one_process_migrates_and_the_others_wait(postgres_url: str, template_url: str) -> None:
@@ -32,3 +54,13 @@ def test_one_process_migrates_and_the_others_wait(postgres_url: str, template_ur
             each.result(60)
         with psycopg.connect(template_url) as template:
             assert template.execute(TABLES).fetchone() == (number(TABLES),)
+
+
+def test_the_migrations_make_the_schema_that_is_kept(template_url: str) -> None:
+    """`schema.txt` shows in a review what a migration changes. `KEEP_SCHEMA=1 pytest …` writes it anew."""
+    with psycopg.connect(template_url) as connection:
+        lines = [line for query in SCHEMA for (line,) in connection.execute(query.encode()).fetchall()]
+    made = "\n".join(lines) + "\n"
+    if os.environ.get("KEEP_SCHEMA"):
+        KEPT.write_text(made)
+    assert made == KEPT.read_text(), "run this test with KEEP_SCHEMA=1 and look at the difference"
