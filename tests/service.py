@@ -142,6 +142,8 @@ def environment(home: Path, database_url: str, broker_url: str, **env: str) -> d
         "API_PORT": str(server_port()),
         "FLOWER_PORT": "5555",  # Flower reads this variable too, and rejects an empty one
         "AUTH": "off",
+        # tests find a process by its connection, which only root sees of a private one
+        "DEBUGGERS": "on",
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         **env,
     }

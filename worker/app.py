@@ -128,7 +128,7 @@ class _Silence:
 
 
 def _close_beat(**_: object) -> None:
-    keep_private()
+    keep_private(debuggers=_settings.debuggers == "on")
 
 
 # workers do this in `worker.tasks`

@@ -75,6 +75,9 @@ class Settings(BaseSettings):
     flower_port: int = Field(5555, ge=1, le=65535, description="Port of Flower, on 127.0.0.1.")
     auth: Literal["on", "off"] = Field("on", description="`off` answers callers on this machine without a key.")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="DEBUG logs every file.")
+    debuggers: Literal["on", "off"] = Field(
+        "off", description="`on` lets debuggers and profilers of the same user attach, which then can read every key."
+    )
 
     local_source_roots: Annotated[list[Path], NoDecode] = Field(
         default_factory=list, description="Directories, separated by `:`, below which folders may be indexed."

@@ -80,8 +80,9 @@ def _check_semaphores(**_: Any) -> None:
 @signals.worker_init.connect
 def _keep_private(**_: Any) -> None:
     """Make files private; the pool's processes inherit it."""
-    keep_private()
-    close_home(Settings().foldex_home)
+    settings = Settings()
+    keep_private(debuggers=settings.debuggers == "on")
+    close_home(settings.foldex_home)
 
 
 @signals.celeryd_after_setup.connect

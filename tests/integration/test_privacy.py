@@ -21,7 +21,7 @@ from worker.settings import LOCAL_MODEL
 
 def _env(home: Path, redis_url: str) -> dict[str, str]:
     # with this model workers import least
-    given = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL}
+    given = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "DEBUGGERS": "off"}
     return environment(home, "postgresql://127.0.0.1:1/none", next_broker(redis_url), **given)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from uuid import uuid4
 
 import pytest
 from fastapi.testclient import TestClient
@@ -14,10 +15,12 @@ from worker.resources import Resources
 from worker.settings import LOCAL_MODEL, Settings
 from worker.upkeep.orphans import delete_strays
 
+#: Of this module alone: others share the server.
+BUCKET = f"contents-{uuid4().hex}"
 UPLOADS = "/api/projects/p/uploads"
 #: By its operations: what each asks of S3.
 OPERATIONS = {
-    "small object": ("PUT", "contents/"),
+    "small object": ("PUT", f"{BUCKET}/"),
     "begin of a large one": ("POST", "?uploads"),
     "part": ("PUT", "partNumber"),
     "end of a large one": ("POST", "uploadId"),
@@ -26,7 +29,7 @@ OPERATIONS = {
 
 @pytest.fixture(scope="module")
 def front(s3: dict[str, str]) -> Iterator[Faulty]:
-    s3_client(s3["S3_ENDPOINT_URL"]).create_bucket(Bucket="contents")
+    s3_client(s3["S3_ENDPOINT_URL"]).create_bucket(Bucket=BUCKET)
     with faulty(s3["S3_ENDPOINT_URL"]) as server:
         yield server
 
@@ -37,7 +40,7 @@ def settings(front: Faulty, database_url: str, tmp_path_factory: pytest.TempPath
         database_url=database_url,
         foldex_home=tmp_path_factory.mktemp("home"),
         s3_endpoint_url=front.url,
-        s3_bucket="contents",
+        s3_bucket=BUCKET,
         default_embedding_model=LOCAL_MODEL,
         auth="off",
     )
@@ -65,8 +68,8 @@ def rows(resources: Resources, query: str) -> int:
 def stored(s3: dict[str, str]) -> int:
     """Objects and unfinished uploads of the bucket."""
     direct = s3_client(s3["S3_ENDPOINT_URL"])
-    unfinished = direct.list_multipart_uploads(Bucket="contents").get("Uploads", [])
-    return direct.list_objects_v2(Bucket="contents")["KeyCount"] + len(unfinished)
+    unfinished = direct.list_multipart_uploads(Bucket=BUCKET).get("Uploads", [])
+    return direct.list_objects_v2(Bucket=BUCKET)["KeyCount"] + len(unfinished)
 
 
 @pytest.mark.parametrize(("operation", "status"), [*((name, 503) for name in OPERATIONS), ("part", 0)])

@@ -35,8 +35,9 @@ LIMITS = {"MAX_FILE_BYTES": str(20 * MEGABYTE), "MAX_UPLOAD_FILES": "60", "MAX_U
 @pytest.fixture(scope="module")
 def s3(s3: dict[str, str]) -> dict[str, str]:
     """With a bucket for contents."""
-    s3_client(s3["S3_ENDPOINT_URL"]).create_bucket(Bucket="contents")
-    return {**s3, "S3_BUCKET": "contents"}
+    bucket = f"contents-{uuid4().hex}"
+    s3_client(s3["S3_ENDPOINT_URL"]).create_bucket(Bucket=bucket)
+    return {**s3, "S3_BUCKET": bucket}
 
 
 @pytest.fixture(scope="module", params=["directory", "s3"])

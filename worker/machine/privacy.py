@@ -17,10 +17,13 @@ OTHERS = 0o077
 _OURS = {"lancedb", "log", "objects", "postgres", "redis", "run"}
 
 
-def keep_private() -> None:
-    """Protect this process's memory and environment from its user's other processes, and new files from other users."""
+def keep_private(*, debuggers: bool = False) -> None:
+    """Protect this process's memory and environment from its user's other processes, and new files from other users.
+
+    With `debuggers`, processes of the same user may attach to it.
+    """
     os.umask(OTHERS)
-    if sys.platform == "linux":
+    if sys.platform == "linux" and not debuggers:
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
