@@ -449,8 +449,8 @@ def _failed(task: tasks.Plan | Running, error: FoldexError, again: Callable[[flo
 def _refresh(task_id: UUID, index_id: UUID, *, pool: Pool | None = None, wait: bool = True) -> bool:
     closed = tasks.refresh(pool or resources().pool, task_id, index_id, wait=wait)
     if closed:
-        # the sweep closes tasks, too
-        log.info("task closed", task_id=str(task_id))
+        # the sweep closes tasks, too, and has no ids bound
+        log.info("task closed", task_id=str(task_id), tool_id=str(closed.tool_id))
         send("foldex.optimize", index_id, queue=BULK, shown=f"index {index_id}")
     _follow(closed)
     return closed is not None
