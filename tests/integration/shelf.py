@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
 import numpy as np
@@ -58,14 +58,21 @@ def both_stores(home: Path, database_url: str) -> Iterator[Resources]:
             yield made
 
 
+class Write(NamedTuple):
+    """The arguments of one write to a store."""
+
+    namespace: str
+    dimensions: int
+    upserts: Sequence[Row]
+    patches: Sequence[Patch]
+    deletes: Sequence[UUID]
+
+
 @dataclass
-class Late:
-    """A store whose writes arrive when a test lets them, as those of a process that was stopped."""
+class AroundStore:
+    """A store of which a subclass takes over the writes."""
 
     store: VectorStore
-    #: what happens while a writer sleeps; without it, writes arrive when a test says so
-    meanwhile: Callable[[], None] | None = None
-    waiting: list[tuple[Any, ...]] = field(default_factory=list)
 
     @property
     def has_keywords(self) -> bool:
@@ -79,7 +86,25 @@ class Late:
         patches: Sequence[Patch] = (),
         deletes: Sequence[UUID] = (),
     ) -> None:
-        self.waiting.append((namespace, dimensions, upserts, patches, deletes))
+        self.take(Write(namespace, dimensions, upserts, patches, deletes))
+
+    def take(self, write: Write) -> None:
+        raise NotImplementedError
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+
+@dataclass
+class Late(AroundStore):
+    """A store whose writes arrive when a test lets them, as those of a process that was stopped."""
+
+    #: what happens while a writer sleeps; without it, writes arrive when a test says so
+    meanwhile: Callable[[], None] | None = None
+    waiting: list[Write] = field(default_factory=list)
+
+    def take(self, write: Write) -> None:
+        self.waiting.append(write)
         if self.meanwhile:
             self.meanwhile()
             self.arrive()
@@ -89,12 +114,26 @@ class Late:
             self.store.write(*write)
         self.waiting.clear()
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.store, name)
+
+class OfTool:
+    """What a test's tool stands on."""
+
+    resources: Resources
+    tool: UUID
+
+    @property
+    def pool(self) -> Pool:
+        return self.resources.pool
+
+    @property
+    def index(self) -> Index:
+        found = tools.index_of_tool(self.pool, self.tool)
+        assert found is not None
+        return found
 
 
 @dataclass
-class Shelf:
+class Shelf(OfTool):
     """A tool over files that a test moves and edits; `files` are (path, text) by key. `task` was started last."""
 
     resources: Resources
@@ -131,16 +170,6 @@ class Shelf:
         self.files[key] = self.files[key][0], text
 
     # ---- tool and tasks
-
-    @property
-    def pool(self) -> Pool:
-        return self.resources.pool
-
-    @property
-    def index(self) -> Index:
-        found = tools.index_of_tool(self.pool, self.tool)
-        assert found is not None
-        return found
 
     @property
     def store(self) -> VectorStore:
@@ -258,3 +287,12 @@ class Shelf:
     def vectors(self) -> set[UUID]:
         index = self.index
         return set(self.store.ids(index.namespace, None, 10_000))
+
+
+def three_files(resources: Resources, stores: str) -> Shelf:
+    """A tool over three files that are not listed yet; `stores` names the stores of vectors and keywords."""
+    vector_store, _, keyword_index = stores.partition("-")
+    made = Shelf(resources, vector_store, keyword_index)
+    made.files = {str(n): (f"{n}.md", f"# File {n}\n\nFile {n} tells of apples.\n") for n in range(3)}
+    made.create()
+    return made

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.integration.shelf import Late, Shelf, both_stores
+from tests.integration.shelf import Late, Shelf, both_stores, three_files
 from worker.index import pipeline
 from worker.index.prepare import outcome
 from worker.resources import Resources
@@ -23,10 +23,7 @@ def resources(tmp_path_factory: pytest.TempPathFactory, database_url: str) -> It
 @pytest.fixture(params=["lancedb-store", "turbopuffer-postgres"])
 def shelf(request: pytest.FixtureRequest, resources: Resources) -> Shelf:
     """Three files that are not listed yet."""
-    made = Shelf(resources, *request.param.split("-"))
-    made.files = {str(n): (f"{n}.md", f"# File {n}\n\nFile {n} tells of apples.\n") for n in range(3)}
-    made.create()
-    return made
+    return three_files(resources, request.param)
 
 
 def test_a_draft_of_an_earlier_claim_by_the_same_owner_finishes_nothing(shelf: Shelf) -> None:

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from schemas.errors import LeaseLost, StoreUnavailable
-from tests.integration.shelf import Late, Shelf, both_stores
+from tests.integration.shelf import Late, Shelf, both_stores, three_files
 from worker.index import pipeline
 from worker.resources import Resources
 from worker.state.index import namespaces, tasks, tools
@@ -25,10 +25,7 @@ def resources(tmp_path_factory: pytest.TempPathFactory, database_url: str) -> It
 
 @pytest.fixture(params=["lancedb-store", "turbopuffer-postgres"])
 def shelf(request: pytest.FixtureRequest, resources: Resources) -> Shelf:
-    made = Shelf(resources, *request.param.split("-"))
-    made.files = {str(n): (f"{n}.md", f"# File {n}\n\nFile {n} tells of apples.\n") for n in range(3)}
-    made.create()
-    return made
+    return three_files(resources, request.param)
 
 
 def purge(shelf: Shelf) -> None:

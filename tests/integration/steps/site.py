@@ -16,6 +16,7 @@ from uuid import UUID, uuid4
 from schemas.errors import LeaseLost
 from schemas.source import AnySource, LocalSource
 from schemas.tool import IndexSettings, ToolConfig
+from tests.integration.shelf import OfTool
 from worker.index.catalog import Listing
 from worker.index.catalog import list_folder as list_all
 from worker.index.lease import Lease
@@ -27,8 +28,7 @@ from worker.settings import LOCAL_MODEL, Settings
 from worker.state.index import files, tasks, tool_actions, tools
 from worker.state.index.chunks import Placed
 from worker.state.index.files import Claim
-from worker.state.index.tools import Index, NewIndex
-from worker.state.postgres import Pool
+from worker.state.index.tools import NewIndex
 
 #: Files of a folder.
 FILES = 4
@@ -54,7 +54,7 @@ def resources_in(home: Path, database_url: str, **given: Any) -> Resources:
 
 
 @dataclass
-class Site:
+class Site(OfTool):
     """A tool over a folder; `task` is the one that was started last."""
 
     resources: Resources
@@ -69,16 +69,6 @@ class Site:
         self.tool, task = tools.create(self.pool, self.wanted(), name="", config=ToolConfig())
         assert task is not None
         self.task = task
-
-    @property
-    def pool(self) -> Pool:
-        return self.resources.pool
-
-    @property
-    def index(self) -> Index:
-        found = tools.index_of_tool(self.pool, self.tool)
-        assert found is not None
-        return found
 
     def wanted(self, **changed: Any) -> NewIndex:
         """What the tool asks for, or would ask for with other settings."""

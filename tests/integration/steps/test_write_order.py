@@ -2,55 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
-from uuid import UUID
 
 import pytest
 
 from schemas.errors import LeaseLost, StoreUnavailable
+from tests.integration.shelf import AroundStore, Write
 from tests.integration.steps.site import FILES, Killed, Site, drafted, rows_of, write
 from worker.index import pipeline
 from worker.index.pipeline import index_files
 from worker.index.prepare import Run
 from worker.state.index import chunks, drift
-from worker.vectors import Patch, Row, VectorStore
 
 
-class Store:
+@dataclass
+class Store(AroundStore):
     """A store that does `then` before or after its write of a kind, and notes what was written."""
 
-    def __init__(self, store: VectorStore, kind: str, then: Callable[[], None], *, after: bool) -> None:
-        self._store, self._kind, self._then, self._after = store, kind, then, after
-        self.kinds: list[str] = []
+    kind: str
+    then: Callable[[], None]
+    after: bool
+    kinds: list[str] = field(default_factory=list)
 
-    @property
-    def has_keywords(self) -> bool:
-        return self._store.has_keywords
-
-    def write(
-        self,
-        namespace: str,
-        dimensions: int,
-        upserts: Sequence[Row] = (),
-        patches: Sequence[Patch] = (),
-        deletes: Sequence[UUID] = (),
-    ) -> None:
-        kind = "upsert" if upserts else "patch" if patches else "delete"
-        if kind == self._kind and not self._after:
-            self._then()
-        self._store.write(namespace, dimensions, upserts, patches, deletes)
+    def take(self, write: Write) -> None:
+        kind = "upsert" if write.upserts else "patch" if write.patches else "delete"
+        if kind == self.kind and not self.after:
+            self.then()
+        self.store.write(*write)
         self.kinds.append(kind)
-        if kind == self._kind and self._after:
-            self._then()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
+        if kind == self.kind and self.after:
+            self.then()
 
 
 def with_store(run: Run, kind: str, then: Callable[[], None], *, after: bool) -> tuple[Run, Store]:
-    store = Store(run.store, kind, then, after=after)
+    store = Store(run.store, kind, then, after)
     return replace(run, store=store), store
 
 
