@@ -128,7 +128,7 @@ class _Silence:
 
 
 def _close_beat(**_: object) -> None:
-    keep_private(debuggers=_settings.debuggers == "on")
+    keep_private(_settings.debuggers)
 
 
 # workers do this in `worker.tasks`

@@ -81,7 +81,7 @@ def _check_semaphores(**_: Any) -> None:
 def _keep_private(**_: Any) -> None:
     """Make files private; the pool's processes inherit it."""
     settings = Settings()
-    keep_private(debuggers=settings.debuggers == "on")
+    keep_private(settings.debuggers)
     close_home(settings.foldex_home)
 
 

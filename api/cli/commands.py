@@ -40,7 +40,7 @@ def serve() -> None:
     settings = Settings()
     if settings.auth == "off" and settings.api_host not in {"127.0.0.1", "localhost", "::1"}:
         raise click.ClickException("AUTH=off is for this machine only: set AUTH=on, or API_HOST=127.0.0.1.")
-    keep_private(debuggers=settings.debuggers == "on")
+    keep_private(settings.debuggers)
     close_home(settings.foldex_home)
     logs.configure(settings.log_level)
     migrate(settings.database_url)
@@ -73,7 +73,7 @@ def watch() -> None:
     from worker.upkeep.watch import run as watch_folders
 
     settings, stop = Settings(), Event()
-    keep_private(debuggers=settings.debuggers == "on")
+    keep_private(settings.debuggers)
     logs.configure(settings.log_level)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

@@ -9,6 +9,7 @@ import stat
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 _PR_SET_DUMPABLE = 4
 #: Mode bits of everyone but the owner.
@@ -17,13 +18,13 @@ OTHERS = 0o077
 _OURS = {"lancedb", "log", "objects", "postgres", "redis", "run"}
 
 
-def keep_private(*, debuggers: bool = False) -> None:
+def keep_private(debuggers: Literal["on", "off"] = "off") -> None:
     """Protect this process's memory and environment from its user's other processes, and new files from other users.
 
-    With `debuggers`, processes of the same user may attach to it.
+    With `debuggers` on, processes of the same user may attach to it.
     """
     os.umask(OTHERS)
-    if sys.platform == "linux" and not debuggers:
+    if sys.platform == "linux" and debuggers == "off":
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -172,17 +173,24 @@ def _follow_folders(resources: Resources) -> int:
     changes.schedule(resources.pool)
     due = changes.due(resources.pool)
     for index_id in due:
-        try:
+        with _failing_alone("a run could not be started yet", index_id=str(index_id)):
             _follow(resources, index_id)
             continue
-        except HELD as error:
-            log.warning("a run could not be started yet", index_id=str(index_id), error=str(error))
-        except psycopg.OperationalError:
-            raise
-        except Exception:  # one folder must not delay the others either
-            log.exception("a run could not be started yet", index_id=str(index_id))
         changes.put_off(resources.pool, index_id, FOLLOW_PAUSE)
     return len(due)
+
+
+@contextmanager
+def _failing_alone(event: str, **ids: str) -> Iterator[None]:
+    """Log the failure of work on one index and go on, unless Postgres itself fails."""
+    try:
+        yield
+    except HELD as error:
+        log.warning(event, **ids, error=str(error))
+    except psycopg.OperationalError:
+        raise
+    except Exception:  # a bug with one index must not delay or starve the others
+        log.exception(event, **ids)
 
 
 def _follow(resources: Resources, index_id: UUID) -> None:
@@ -254,17 +262,12 @@ def _look_after(resources: Resources, index_id: UUID, namespace: str, work: Call
 
     `work` returns whether it did everything due; the rest waits for its next turn.
     """
-    record = delete_queue.put_off
-    try:
-        record = delete_queue.done if work() else delete_queue.requeue
-    except FoldexError as error:
-        log.warning("vectors not deleted yet", namespace=namespace, code=error.code, reason=error.message)
-    except HELD as error:
-        log.warning("vectors not deleted yet", namespace=namespace, error=str(error))
-    except psycopg.OperationalError:
-        raise
-    except Exception:  # a bug with one index must not starve the others
-        log.exception("vectors not deleted yet", namespace=namespace)
+    event, record = "vectors not deleted yet", delete_queue.put_off
+    with _failing_alone(event, namespace=namespace):
+        try:
+            record = delete_queue.done if work() else delete_queue.requeue
+        except FoldexError as error:
+            log.warning(event, namespace=namespace, code=error.code, reason=error.message)
     record(resources.pool, index_id)
     return record is not delete_queue.put_off
 
