@@ -13,7 +13,7 @@ help: ## List the targets
 # `value` keeps dollar signs as they were typed; the environment keeps spaces and quotes
 demo: export DEMO_FOLDER := $(value FOLDER)
 demo: export DEMO_QUERY := $(value QUERY)
-demo: $(READY) ## Index a folder and ask it: make demo [FOLDER=path] [QUERY="…"]
+demo: $(READY) ## Index a folder and query it: make demo [FOLDER=path] [QUERY="…"]
 	@$(PYTHON) -m api demo $${DEMO_FOLDER:+--folder="$$DEMO_FOLDER"} $${DEMO_QUERY:+--query="$$DEMO_QUERY"}
 
 up: $(READY) ## Run everything on this machine until Ctrl-C
@@ -26,7 +26,7 @@ test: export PYTHONDONTWRITEBYTECODE :=
 test: $(READY) ## Run every test
 	@$(PYTHON) -m tests
 
-chaos: $(READY) ## Kill, pause and lie, by name and at random: make chaos [SECONDS=600] [SEED=…]
+chaos: $(READY) ## Kill, pause and deceive processes, stage by stage and at random: make chaos [SECONDS=600] [SEED=…]
 	CHAOS_SECONDS="$(or $(SECONDS),600)" CHAOS_SEED="$(SEED)" $(PYTHON) -m pytest tests/chaos
 
 check: $(READY) ## Check lint, format, types and layers
@@ -43,14 +43,14 @@ bench: $(READY) ## Run the benchmarks
 	$(PYTHON) -m tests.bench
 
 # threads of numpy would wait for each other on few cores
-bench-search: $(READY) ## Measure how well search finds, next to plain BM25 and plain vectors
+bench-search: $(READY) ## Measure search quality, compared with plain BM25 and plain vectors
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PYTHON) -m tests.bench.search
 
 fsck: $(READY) ## Compare the vectors with Postgres: make fsck [TOOL=id] [REPAIR=1]
 	@$(PYTHON) -m api fsck "$(or $(TOOL),--all)" $(if $(REPAIR),--repair)
 
 # A release must be a week old: by then a poisoned one has been found out.
-lock: $(READY) ## Resolve the dependencies anew into both requirements.lock
+lock: $(READY) ## Resolve the dependencies and rewrite both requirements.lock files
 	@set -euo pipefail; \
 	place=$$(mktemp -d); trap 'rm -rf "$$place"' EXIT; \
 	$(PYTHON) -m venv "$$place"; \

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 
 from api.http import metrics, problems
-from api.http.lookup_cache import Known
+from api.http.lookup_cache import LookupCaches
 from api.http.middleware import Gate
 from api.routes import across, chunks, grep, health, nodes, projects, queries, symbols, tool_actions, tools, uploads
 from api.search.rank import rerank
@@ -23,7 +23,7 @@ from worker.state.postgres import REQUEST
 
 log = structlog.get_logger()
 
-DESCRIPTION = """Foldex turns a folder into something that can be searched.
+DESCRIPTION = """Foldex makes folders searchable.
 
 Create a *search tool* over a folder, poll its status, and query it; searching works from the first indexed file on.
 Errors are `application/problem+json` with a stable `code` and a `detail` that names the remedy.
@@ -46,18 +46,20 @@ def create_app(settings: Settings) -> FastAPI:
         title="Foldex", version="0.2.0", description=DESCRIPTION, lifespan=lifespan, redirect_slashes=False
     )
     app.state.resources = resources
-    app.state.known = Known(lambda: resources.pool)
+    app.state.lookup_caches = LookupCaches(lambda: resources.pool)
     problems.install(app)
     for module in (tools, tool_actions, queries, grep, symbols, chunks, across, nodes, uploads, projects, health):
         app.include_router(module.router)
-    app.add_middleware(Gate, settings=settings, known=app.state.known)
+    app.add_middleware(
+        Gate, is_open=settings.auth == "off", max_body_bytes=settings.max_body_bytes, caches=app.state.lookup_caches
+    )
     metrics.install(app, resources.pool)
     return app
 
 
 def _warm(resources: Resources) -> None:
     """Check and load the default model before the first create or query needs it."""
-    rerank.warm(resources.settings)
+    rerank.warm(resources.settings.values(rerank.RerankOptions))
     try:
         profile, explicit = resources.profile(None, None)
         resources.embedder(profile, explicit_dimensions=explicit).embed(["warm"])

@@ -19,9 +19,9 @@ from docs.openapi import http_calls
 from schemas.errors import FoldexError
 from schemas.node import Refused
 from schemas.status import Reason
-from worker.formats.by_name import _LANGUAGES
+from worker.formats.by_name import LANGUAGES
 from worker.formats.registry import FORMATS
-from worker.formats.unsupported import _UNSUPPORTED
+from worker.formats.unsupported import UNSUPPORTED
 from worker.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -88,12 +88,12 @@ def formats() -> Iterator[str]:
     yield "\n## Languages of code\n"
     yield "| language | extensions |"
     yield "|---|---|"
-    for language, endings in sorted(_LANGUAGES.items()):
+    for language, endings in sorted(LANGUAGES.items()):
         yield f"| `{language}` | {_codes(endings)} |"
     yield "\n## Files that are not read\n"
     yield "| extensions | what to do instead |"
     yield "|---|---|"
-    for remedy, endings in _UNSUPPORTED.items():
+    for remedy, endings in UNSUPPORTED.items():
         yield f"| {_codes(endings)} | {_cell(remedy)} |"
 
 

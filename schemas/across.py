@@ -7,14 +7,17 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from schemas.search import Asked, Coverage, Hit, Mode, Note, Step
+from schemas.search import Coverage, Hit, Mode, Note, SearchRequest, Step
 
-MAX_TOOLS, MAX_PATHS = 16, 64
+#: Maximum tools of one request.
+MAX_TOOLS = 16
+#: Maximum paths of one request.
+MAX_PATHS = 64
 
 Path = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
 
 
-class Across(Asked):
+class Across(SearchRequest):
     """A search and where to run it: in tools, or at paths."""
 
     model_config = ConfigDict(
@@ -32,15 +35,20 @@ class Across(Asked):
         },
     )
 
-    project_id: str = Field(min_length=1, max_length=200)
-    tool_ids: list[UUID] | None = Field(default=None, min_length=1, max_length=MAX_TOOLS)
+    project_id: str = Field(min_length=1, max_length=200, description="Project to search.")
+    tool_ids: list[UUID] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MAX_TOOLS,
+        description="Tools to search. Send either `tool_ids` or `paths`.",
+    )
     paths: list[Path] | None = Field(
         default=None,
         min_length=1,
         max_length=MAX_PATHS,
         description="Absolute paths of local files and folders, `s3://bucket/prefix`, or nodes by their ids "
-        "(file_id_path) or names. Each is searched in the most specific index that covers it, a folder above "
-        "several in each of them; what none covers is read.",
+        "(file_id_path) or names. Each path is searched in the most specific index that covers it. A folder "
+        "above several indexes is searched in each of them. A path that no index covers is read directly.",
     )
 
     @model_validator(mode="after")

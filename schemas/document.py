@@ -9,38 +9,11 @@ from typing import Literal, NamedTuple
 
 from schemas.status import Reason
 
-#: Extensions of the types that a source may state itself. The type of any other file is derived from its name.
-EXTENSIONS = {"json": "json geojson webmanifest", "markdown": "md markdown mdown mkd mdx"}
-
-_TYPES = {ending: type_ for type_, endings in EXTENSIONS.items() for ending in endings.split()}
-
-#: Types whose text is the decoded file itself, so line numbers of the text and the file agree.
-AS_WRITTEN = (
-    "text",
-    "code",
-    "markdown",
-    "rst",
-    "asciidoc",
-    "org",
-    "tex",
-    "json",
-    "jsonl",
-    "yaml",
-    "toml",
-    "csv",
-    "xml",
-)
-
-
-def told_type(name: str) -> str:
-    """The type of a node for which only the name is known; "file" if the name decides when the file is read."""
-    return _TYPES.get(extension(name), "file")
-
 
 def extension(name: str) -> str:
     """The part after the last dot of a name, in lower case; empty if there is no dot, or only a leading one."""
-    stem, _, found = name.rpartition(".")
-    return found.lower() if stem else ""
+    stem, _, suffix = name.rpartition(".")
+    return suffix.lower() if stem else ""
 
 
 def text_hash(text: str) -> str:

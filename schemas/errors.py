@@ -41,7 +41,9 @@ where they enter.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, Self
+from uuid import UUID
 
 from schemas.status import Reason
 
@@ -53,10 +55,18 @@ class FoldexError(Exception):
     status: ClassVar[int] = 500
     retryable: ClassVar[bool] = False
 
-    def __init__(self, message: str, **data: Any) -> None:
+    #: Seconds after which a retry can help, if known.
+    retry_after: float | None = None
+
+    def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
-        self.data = data
+
+    def with_message(self, message: str) -> Self:
+        """The same error with another message."""
+        error = type(self).__new__(type(self), message)
+        vars(error).update(vars(self), message=message)
+        return error
 
 
 class Unauthorized(FoldexError):
@@ -95,9 +105,13 @@ class Invalid(FoldexError):
 
 
 class FilterMatchesNothing(Invalid):
-    """The filters of a query select no file of the index."""
+    """The filters of a query select no file of the index. `hint` says what the index has instead, or is empty."""
 
     code = "no_such_files"
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 class ModelRefused(Invalid):
@@ -178,9 +192,16 @@ class EmbeddingError(FoldexError):
 
 
 class EmbeddingRefused(EmbeddingError):
-    """The provider refuses some of these inputs; a smaller batch may pass."""
+    """The provider refuses some of these inputs; a smaller batch may pass.
+
+    `indices` are the positions of the refused texts in the request, if the provider names them.
+    """
 
     code = "embedding_refused"
+
+    def __init__(self, message: str, *, indices: Sequence[int] = ()) -> None:
+        super().__init__(message)
+        self.indices = indices
 
 
 class EmbeddingUnauthorized(EmbeddingError):
@@ -190,11 +211,28 @@ class EmbeddingUnauthorized(EmbeddingError):
 
 
 class EmbeddingUnavailable(EmbeddingError):
-    """Rate limit, time-out, connection error or server error. `data["retry_after"]` is in seconds, where given."""
+    """Rate limit, time-out, connection error or server error.
+
+    `provider_status` is the HTTP status of the provider's answer, if there was one. `was_sent` is False for a request
+    that was held back because the provider may not be asked at the moment.
+    """
 
     code = "embedding_unavailable"
     status = 503
     retryable = True
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        provider_status: int | None = None,
+        was_sent: bool = True,
+    ) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        self.provider_status = provider_status
+        self.was_sent = was_sent
 
 
 class RerankError(FoldexError):
@@ -227,9 +265,13 @@ class StoreError(FoldexError):
 
 
 class StoreRefused(StoreError):
-    """The store refuses some of these rows; a smaller batch may pass."""
+    """The store refuses some of these rows; a smaller batch may pass. `ids` are those of the rows, if known."""
 
     code = "store_refused"
+
+    def __init__(self, message: str, *, ids: Sequence[UUID] = ()) -> None:
+        super().__init__(message)
+        self.ids = ids
 
 
 class StoreUnauthorized(StoreError):
@@ -239,11 +281,16 @@ class StoreUnauthorized(StoreError):
 
 
 class StoreUnavailable(StoreError):
-    """Back-pressure, time-out, connection error or server error. `data["retry_after"]` is in seconds, where given."""
+    """Back-pressure, time-out, connection error or server error. `timed_out` means that no answer came in time."""
 
     code = "store_unavailable"
     status = 503
     retryable = True
+
+    def __init__(self, message: str, *, retry_after: float | None = None, timed_out: bool = False) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        self.timed_out = timed_out
 
 
 class DiskFull(FoldexError):

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from schemas.search import Coverage, Names, Note
 
-#: Bytes of a multi-line match. Longer matches may be missed.
+#: Maximum bytes of a multi-line match. Longer matches may be missed.
 MAX_SPAN = 32 << 10
 
 
@@ -25,27 +25,32 @@ class Grep(BaseModel):
         },
     )
 
-    pattern: str = Field(min_length=1, max_length=10_000)
+    pattern: str = Field(min_length=1, max_length=10_000, description="What to search for.")
     regex: bool = Field(default=False, description="The pattern is a regular expression (RE2), not plain text.")
-    case_sensitive: bool = False
-    word: bool = Field(default=False, description="Only whole words: what stands beside a match is in no word.")
+    case_sensitive: bool = Field(default=False, description="Distinguish upper and lower case.")
+    word: bool = Field(
+        default=False, description="Match whole words only: no letter, digit or underscore is next to a match."
+    )
     multiline: bool = Field(
         default=False,
-        description=f"A match may span lines, up to {MAX_SPAN >> 10} KiB; a hit is the line where it begins.",
+        description=f"A match may span several lines, up to {MAX_SPAN >> 10} KiB. The hit is the line where it begins.",
     )
     path: str | None = Field(
-        default=None, min_length=1, max_length=4096, description="A file, or a folder below which."
+        default=None, min_length=1, max_length=4096, description="A file, or a folder to search below."
     )
     glob: str | None = Field(
-        default=None, min_length=1, max_length=1024, description="As a line of .gitignore; with `!` all but those."
+        default=None,
+        min_length=1,
+        max_length=1024,
+        description="A pattern as in .gitignore. With `!`: all other files.",
     )
     types: Names | None = Field(
-        default=None, min_length=1, max_length=100, description="As ripgrep's -t: names of types, such as python or md."
+        default=None, min_length=1, max_length=100, description="File types as for ripgrep's -t, such as python or md."
     )
     before: int = Field(default=0, ge=0, le=50, description="Lines of context before each hit.")
     after: int = Field(default=0, ge=0, le=50, description="Lines of context after each hit.")
-    max_per_file: int | None = Field(default=None, ge=1, le=10_000, description="Hits of one file, at most.")
-    head_limit: int = Field(default=100, ge=1, le=10_000, description="Hits in all, at most.")
+    max_per_file: int | None = Field(default=None, ge=1, le=10_000, description="Maximum number of hits per file.")
+    head_limit: int = Field(default=100, ge=1, le=10_000, description="Maximum number of hits in total.")
 
 
 class GrepHit(BaseModel):
@@ -55,10 +60,10 @@ class GrepHit(BaseModel):
     file_path: str
     line: int
     column: int
-    preview: str = Field(description="The line; a long one is cut around the match.")
+    preview: str = Field(description="The line. A long line is cut around the match.")
     before: list[str]
     after: list[str]
-    end_line: int | None = Field(default=None, description="The line where the match ends, if that is another one.")
+    end_line: int | None = Field(default=None, description="The line where the match ends, if it is not `line`.")
 
 
 class GrepAnswer(BaseModel):

@@ -23,7 +23,7 @@ def is_by_hand(text: str) -> bool:
     packed = text.encode(errors="replace").translate(None, b" \t\r\n")
     if not any(mark in packed for mark in _MARKS):
         return False
-    return any(found["mark"] for found in _BY_HAND.finditer(_without_escapes(text)))
+    return any(match["mark"] for match in _BY_HAND.finditer(_without_escapes(text)))
 
 
 def plain(text: str) -> str:
@@ -38,7 +38,7 @@ def comments(text: str) -> Iterator[tuple[int, int]]:
 
 def strings(text: str) -> Iterator[tuple[int, int]]:
     """Start and end of each closed string, including the quotes."""
-    return (found.span() for found in _CLOSED.finditer(_without_escapes(text)))
+    return (match.span() for match in _CLOSED.finditer(_without_escapes(text)))
 
 
 def _without_escapes(text: str) -> str:
@@ -50,7 +50,7 @@ def _without_escapes(text: str) -> str:
 
 
 def _spans(text: str, pattern: re.Pattern[str]) -> Iterator[tuple[int, int]]:
-    return (found.span() for found in pattern.finditer(_without_escapes(text)) if text[found.start()] != '"')
+    return (match.span() for match in pattern.finditer(_without_escapes(text)) if text[match.start()] != '"')
 
 
 def _blanked(text: str, pattern: re.Pattern[str]) -> str:

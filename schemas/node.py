@@ -23,11 +23,21 @@ class NewNode(BaseModel):
         },
     )
 
-    id: str | None = Field(default=None, min_length=1, max_length=200, pattern=r"^[^/\x00]+$")
-    parent_id: str | None = Field(default=None, max_length=200)
-    name: str = Field(min_length=1, max_length=1024)
+    id: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        pattern=r"^[^/\x00]+$",
+        description="Id within the project; null: Foldex creates one.",
+    )
+    parent_id: str | None = Field(
+        default=None, max_length=200, description="Id of the enclosing folder; null: the project's root."
+    )
+    name: str = Field(min_length=1, max_length=1024, description="File or folder name.")
     type: str = Field(
-        min_length=1, max_length=64, description='"folder", "json", "markdown", "text", …, or "file": its name tells.'
+        min_length=1,
+        max_length=64,
+        description='"folder", "json", "markdown", "text", …, or "file" to derive it from the name.',
     )
     content: Any = Field(default=None, description="A JSON value for type json, text for every other file.")
 
@@ -37,9 +47,11 @@ class NodePatch(BaseModel):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"name": "handbook.md"}]})
 
-    parent_id: str | None = Field(default=None, max_length=200)
-    name: str | None = Field(default=None, min_length=1, max_length=1024)
-    content: Any = None
+    parent_id: str | None = Field(
+        default=None, max_length=200, description="Id of the new enclosing folder; null: the project's root."
+    )
+    name: str | None = Field(default=None, min_length=1, max_length=1024, description="New name.")
+    content: Any = Field(default=None, description="New content: a JSON value for a json node, text for other files.")
 
 
 class Node(BaseModel):
@@ -78,13 +90,13 @@ class Refused(StrEnum):
 
 _REMEDIES = {
     Refused.TOO_LARGE: "The file is larger than MAX_FILE_BYTES; split it or raise that setting.",
-    Refused.TOO_MUCH: "The upload holds more than MAX_UPLOAD_BYTES; send this file in a further one.",
-    Refused.TOO_MANY: "The upload holds more than MAX_UPLOAD_FILES files; send this one in a further one.",
-    Refused.UNSUPPORTED_TYPE: "Files of this type hold no text; leave it out, or change UPLOAD_REFUSED_TYPES.",
-    Refused.BAD_NAME: "Nothing is left of the file's name without what no name can hold; give it another one.",
-    Refused.TOO_DEEP: "The file would lie too deep; use fewer levels of folders.",
-    Refused.IS_FOLDER: "There is a folder of that name; rename the file or the folder.",
-    Refused.NOT_A_FOLDER: "A file has the name of one of the folders it would lie in; rename one of them.",
+    Refused.TOO_MUCH: "The upload is larger than MAX_UPLOAD_BYTES; send this file in another upload.",
+    Refused.TOO_MANY: "The upload has more than MAX_UPLOAD_FILES files; send this file in another upload.",
+    Refused.UNSUPPORTED_TYPE: "Files of this type contain no text; omit the file, or change UPLOAD_REFUSED_TYPES.",
+    Refused.BAD_NAME: "The file's name consists of characters that names cannot contain; rename the file.",
+    Refused.TOO_DEEP: "The file would be nested too deep; use fewer levels of folders.",
+    Refused.IS_FOLDER: "A folder of that name already exists; rename the file or the folder.",
+    Refused.NOT_A_FOLDER: "One of the folders in the file's path already exists as a file; rename one of them.",
 }
 
 

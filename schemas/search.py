@@ -8,12 +8,12 @@ from uuid import UUID
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 #: A missing value, or null, means empty.
-_OR_EMPTY = BeforeValidator(lambda value: {} if value is None else value)
-#: Entries of a list in a request. Each costs time, and the answer repeats those that match nothing.
+_NULL_IS_EMPTY = BeforeValidator(lambda value: {} if value is None else value)
+#: Maximum entries of a list in a request. Each costs time, and the answer repeats those that match nothing.
 MAX_NAMES = 1000
 
 Names = Annotated[list[Annotated[str, StringConstraints(min_length=1, max_length=1024)]], Field(max_length=MAX_NAMES)]
-Kinds = Annotated[
+LowercaseNames = Annotated[
     list[Annotated[str, StringConstraints(min_length=1, max_length=1024, to_lower=True)]], Field(max_length=MAX_NAMES)
 ]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=10_000)]
@@ -21,7 +21,7 @@ Mode = Literal["hybrid", "vector", "keyword"]
 Rerank = Literal["none", "boost", "model", "llm"]
 Refresh = Literal["none", "if_stale", "wait"]
 
-#: Queries in one request. With three legs each, that is two calls of a store that takes 16 at a time.
+#: Maximum queries in one request. With three legs each, that is two calls of a store that takes 16 at a time.
 MAX_QUERIES = 8
 
 
@@ -34,22 +34,24 @@ class Filters(BaseModel):
         default=None,
         min_length=1,
         max_length=4096,
-        description="Glob over file_path; ** crosses folders; with `!` all but those.",
+        description="Glob over file_path. `**` crosses folders. With `!`: all other files.",
     )
     file_ids: Names | None = Field(default=None, min_length=1, description="file_id or file_node_id values.")
-    types: Kinds | None = Field(
+    types: LowercaseNames | None = Field(
         default=None,
         min_length=1,
         description="file_type values (code, pdf), languages (python), extensions (py, .py).",
     )
-    languages: Kinds | None = Field(default=None, min_length=1)
-    symbols: Names | None = Field(default=None, min_length=1)
-    node_types: Names | None = Field(default=None, min_length=1)
-    scope: str | None = Field(default=None, min_length=1, max_length=4096)
-    json_pointer: str | None = Field(
-        default=None, min_length=1, max_length=10_000, description="A pointer, with everything below it."
+    languages: LowercaseNames | None = Field(default=None, min_length=1, description="Languages of code.")
+    symbols: Names | None = Field(default=None, min_length=1, description="Names of definitions.")
+    node_types: Names | None = Field(default=None, min_length=1, description="Kinds of definitions.")
+    scope: str | None = Field(
+        default=None, min_length=1, max_length=4096, description="Enclosing definitions, such as `outer/inner`."
     )
-    level: int | None = Field(default=None, ge=0, le=1000)
+    json_pointer: str | None = Field(
+        default=None, min_length=1, max_length=10_000, description="A JSON pointer; includes everything below it."
+    )
+    level: int | None = Field(default=None, ge=0, le=1000, description="0 for chunks of files.")
 
 
 class Context(BaseModel):
@@ -58,35 +60,41 @@ class Context(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     path: str | None = Field(default=None, min_length=1, max_length=4096, description="A file_path, or a folder.")
-    symbol: str | None = Field(default=None, min_length=1, max_length=1024, description="The definition at hand.")
+    symbol: str | None = Field(
+        default=None, min_length=1, max_length=1024, description="The definition that the caller is working on."
+    )
 
 
-class Asked(BaseModel):
+class SearchRequest(BaseModel):
     """What every search takes, over one tool or over several."""
 
     model_config = ConfigDict(extra="forbid")
 
-    query: Text | None = None
+    query: Text | None = Field(default=None, description="What to search for. Send either `query` or `queries`.")
     queries: list[Text] | None = Field(
         default=None,
         min_length=1,
         max_length=MAX_QUERIES,
-        description="Several at once, instead of `query`: what many of them find rises.",
+        description="Several queries instead of `query`. Chunks that several of them find rank higher.",
     )
-    top_k: int = Field(default=10, ge=1, le=10_000)
-    mode: Mode = "hybrid"
-    filters: Annotated[Filters, _OR_EMPTY] = Field(default_factory=Filters)
+    top_k: int = Field(default=10, ge=1, le=10_000, description="Maximum number of hits.")
+    mode: Mode = Field(default="hybrid", description="vector: by meaning; keyword: by words; hybrid: by both.")
+    filters: Annotated[Filters, _NULL_IS_EMPTY] = Field(default_factory=Filters)
     rerank: Rerank | None = Field(
         default=None,
-        description="boost: by what is known of files and symbols (default of hybrid); model: by RERANK_MODEL; "
-        "llm: by DEFAULT_LLM_MODEL; none: as found (default of the other modes).",
+        description="boost: by properties of files and symbols (default for hybrid); model: by RERANK_MODEL; "
+        "llm: by DEFAULT_LLM_MODEL; none: no reranking (default for the other modes).",
     )
-    context: Annotated[Context, _OR_EMPTY] = Field(default_factory=Context)
-    group_by_file: bool = Field(default=False, description="One hit a file, its pieces in the file's order.")
-    before: int = Field(default=0, ge=0, le=10, description="Neighbouring chunks to show before each hit.")
-    after: int = Field(default=0, ge=0, le=10, description="Neighbouring chunks to show after each hit.")
-    explain: bool = Field(default=False, description="Show the parts of each score.")
-    trace: bool = Field(default=False, description="Show what was searched, what it found and how long it took.")
+    context: Annotated[Context, _NULL_IS_EMPTY] = Field(default_factory=Context)
+    group_by_file: bool = Field(
+        default=False, description="Return one hit per file, with its chunks in the file's order."
+    )
+    before: int = Field(default=0, ge=0, le=10, description="Number of neighbouring chunks to show before each hit.")
+    after: int = Field(default=0, ge=0, le=10, description="Number of neighbouring chunks to show after each hit.")
+    explain: bool = Field(default=False, description="Show the components of each score.")
+    trace: bool = Field(
+        default=False, description="Show the steps of the search: what each found and how long it took."
+    )
 
     @model_validator(mode="after")
     def _one_or_several(self) -> Self:
@@ -105,7 +113,7 @@ class Asked(BaseModel):
         return self.rerank or ("boost" if self.mode == "hybrid" else "none")
 
 
-class Query(Asked):
+class Query(SearchRequest):
     """A search in one tool's folder."""
 
     model_config = ConfigDict(
@@ -121,11 +129,13 @@ class Query(Asked):
 
     refresh: Refresh = Field(
         default="none",
-        description="Compare the folder with the index first. if_stale: start a reindex of what changed; "
-        "wait: and wait for it, up to REFRESH_SECONDS.",
+        description=(
+            "Compare the folder with the index first. if_stale: reindex what changed without waiting; wait: "
+            "reindex and wait, for at most REFRESH_SECONDS."
+        ),
     )
     include_unembedded: bool = Field(
-        default=False, description="Whole files outside the token bounds follow, up to UNEMBEDDED_MAX_CHARS."
+        default=False, description="Append whole files outside the token bounds, up to UNEMBEDDED_MAX_CHARS characters."
     )
 
 
@@ -162,7 +172,7 @@ class FileChunk(Piece):
     symbol: str | None
     node_type: str | None
     scope: str | None
-    page: int | None = Field(default=None, description="Page of a PDF document, from 1.")
+    page: int | None = Field(default=None, description="Page of a PDF document, counted from 1.")
     stale: bool
 
 
@@ -209,15 +219,15 @@ class Hit(BaseModel):
     node_type: str | None
     scope: str | None
     level: int
-    page: int | None = Field(default=None, description="Page of a PDF document, from 1.")
+    page: int | None = Field(default=None, description="Page of a PDF document, counted from 1.")
     embedded: bool
     whole: bool = False
     stale: bool
-    matched_queries: list[str] = Field(default_factory=list, description="The queries that found it.")
+    matched_queries: list[str] = Field(default_factory=list, description="The queries that found this hit.")
     pieces: list[ScoredPiece] | None = None
     before: list[Piece] | None = None
     after: list[Piece] | None = None
-    explain: dict[str, float] | None = Field(default=None, description="Parts of the score, by name.")
+    explain: dict[str, float] | None = Field(default=None, description="Components of the score, by name.")
 
 
 class Coverage(BaseModel):
@@ -226,7 +236,7 @@ class Coverage(BaseModel):
     indexed_files: int
     total_files: int
     stale_files: int | None = Field(
-        default=None, description="Files that changed, came or went since; null unless `refresh` asked."
+        default=None, description="Files added, changed or removed since they were indexed; null without `refresh`."
     )
 
 

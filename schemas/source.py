@@ -2,25 +2,94 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import os.path
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator
+
+#: Begins the place of a bucket's prefix.
+S3 = "s3://"
 
 
-class NodesSource(BaseModel):
+class _Source(BaseModel):
+    """What Foldex knows of a source without opening it. `worker.sources.registry` has what each kind does.
+
+    A *place* is what `foldex grants` names: a source of its kind may be read at it and below.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    #: The kind's name in messages.
+    title: ClassVar[str]
+    #: Whether edits through the API can start a run (`config.auto_reindex`).
+    follows_edits: ClassVar[bool] = False
+    #: Whether changes can be noticed (`config.watch`).
+    is_watchable: ClassVar[bool] = False
+    #: Whether an unlisted file is certainly gone. If not, most files of an index are never removed at once.
+    removals_are_certain: ClassVar[bool] = False
+    #: Whether a listing takes too long to be made for a grep.
+    is_slow_to_list: ClassVar[bool] = False
+    #: Whether the source states the types of its files. If not, a file's type comes from its name and content.
+    states_types: ClassVar[bool] = False
+
+    @classmethod
+    def at_place(cls, _place: str) -> Self | None:
+        """The source at a place; None if the place is none of this kind. Raises `ValueError` for an unusable one."""
+        return None
+
+    @property
+    def place(self) -> str:
+        """The canonical spelling of the source's place; "" for a kind that needs no grants."""
+        return ""
+
+    @property
+    def content_node(self) -> str | None:
+        """The id of the source's node, if it is one of the project's content tree."""
+        return None
+
+    @property
+    def directory(self) -> str | None:
+        """The path of the source's directory, if it is one of this machine."""
+        return None
+
+    @property
+    def narrowed_to(self) -> str | None:
+        """The JSON pointer to the only part that is indexed, if not all is."""
+        return None
+
+
+class NodesSource(_Source):
     """A node of the project's content tree (`content_node`) and everything below it."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    title = "A node"
+    follows_edits = True
+    is_watchable = True
+    removals_are_certain = True
+    states_types = True
 
     kind: Literal["nodes"] = "nodes"
-    node_id: str = Field(min_length=1, max_length=512)
-    json_pointer: str | None = Field(default=None, description="Narrows a single JSON node, RFC 6901.")
+    node_id: str = Field(min_length=1, max_length=512, description="Id of the folder or file.")
+    json_pointer: str | None = Field(
+        default=None, description="JSON pointer (RFC 6901): index only this part of a single JSON node."
+    )
+
+    @property
+    def content_node(self) -> str:
+        """See `_Source`."""
+        return self.node_id
+
+    @property
+    def narrowed_to(self) -> str | None:
+        """See `_Source`."""
+        return self.json_pointer
 
 
-class LocalSource(BaseModel):
+class LocalSource(_Source):
     """A directory below one of `LOCAL_SOURCE_ROOTS`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    title = "A local folder"
+    is_watchable = True
 
     kind: Literal["local"]
     path: str = Field(min_length=1, max_length=4096, description="Absolute path of the directory.")
@@ -29,26 +98,71 @@ class LocalSource(BaseModel):
     @classmethod
     def _one_spelling(cls, path: str) -> str:
         if "\0" in path:
-            raise ValueError("no path holds a NUL character; remove it")
+            raise ValueError("a path cannot contain a NUL character; remove it")
         return path.rstrip("/") or "/"
 
+    @classmethod
+    def at_place(cls, place: str) -> Self | None:
+        """See `_Source`."""
+        return cls(kind="local", path=os.path.normpath(place)) if Path(place).is_absolute() else None
 
-class S3Source(BaseModel):
+    @property
+    def place(self) -> str:
+        """See `_Source`."""
+        return self.path
+
+    @property
+    def directory(self) -> str:
+        """See `_Source`."""
+        return self.path
+
+
+class S3Source(_Source):
     """The objects of a bucket below a prefix, treated as a folder: `docs` and `docs/` mean the same."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    title = "S3"
+    is_slow_to_list = True
 
     kind: Literal["s3"]
-    bucket: str = Field(min_length=3, max_length=63)
-    prefix: str = Field(default="", max_length=1024)
+    bucket: str = Field(min_length=3, max_length=63, description="Name of the bucket.")
+    prefix: str = Field(default="", max_length=1024, description="Folder in the bucket; empty: the whole bucket.")
 
     @field_validator("prefix")
     @classmethod
     def _one_spelling(cls, prefix: str) -> str:
         return prefix if not prefix or prefix.endswith("/") else prefix + "/"
 
+    @classmethod
+    def at_place(cls, place: str) -> Self | None:
+        """See `_Source`."""
+        if not place.startswith(S3):
+            return None
+        bucket, _, prefix = place.removeprefix(S3).partition("/")
+        return cls(kind="s3", bucket=bucket, prefix=prefix)
+
+    @property
+    def place(self) -> str:
+        """See `_Source`."""
+        return f"{S3}{self.bucket}/{self.prefix}"
+
 
 AnySource = Annotated[NodesSource | LocalSource | S3Source, Field(discriminator="kind")]
+
+_KINDS: tuple[type[NodesSource | LocalSource | S3Source], ...] = get_args(get_args(AnySource)[0])
+_ANY: TypeAdapter[AnySource] = TypeAdapter(AnySource)
+
+
+def parsed_source(value: object) -> AnySource:
+    """The source that JSON describes, or that `value` is."""
+    return _ANY.validate_python(value)
+
+
+def source_at(place: str) -> AnySource:
+    """The source at a place. Raises `ValueError` for what is no place."""
+    for source in (kind.at_place(place) for kind in _KINDS):
+        if source is not None:
+            return source
+    raise ValueError("a place must be an absolute path or s3://bucket/prefix")
 
 
 class ChunkSettings(BaseModel):

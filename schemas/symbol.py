@@ -49,10 +49,10 @@ class Call(BaseModel):
     start_line: int | None
     end_line: int | None
     signature: str | None
-    line: int = Field(description="Of the first call: in this file for callers, in that of `via` for callees.")
+    line: int = Field(description="Line of the first call: in this file for callers, in the file of `via` for callees.")
     depth: int
-    via: str = Field(description="Name of what is one call nearer.")
-    definitions: int = Field(description="Definitions in the folder that the name may mean, counted up to 100.")
+    via: str = Field(description="Name of the definition that is one call nearer.")
+    definitions: int = Field(description="Number of definitions in the folder that the name may mean, up to 100.")
 
     @computed_field  # type: ignore[prop-decorator]  # mypy knows no decorated property
     @property
@@ -65,10 +65,10 @@ class Calls(BaseModel):
     """Callers or callees of a name, nearest first, without duplicates. `truncated`: there are more than returned."""
 
     name: str
-    definitions: int = Field(description="Definitions that the question is about, counted up to 100.")
+    definitions: int = Field(description="Number of definitions that the request matches, up to 100.")
     ambiguous: bool = Field(
-        description="There are several, of which `scope`, `file_id` or a qualified name choose one; or some of the "
-        "callers may call another definition of that name."
+        description="Whether the name has several definitions, or some callers may call another definition of it. "
+        "`scope`, `file_id` or a qualified name selects one definition."
     )
     items: list[Call]
     truncated: bool

@@ -14,15 +14,16 @@ from schemas.status import FileStatus, Reason, TaskKind, TaskStatus
 Item = TypeVar("Item")
 
 #: Kinds of files that are excluded unless a tool's `config.keep` names them.
-LeftOut = Literal["vcs", "dependencies", "caches", "locks", "minified", "generated", "editors", "binaries"]
+IgnoredKind = Literal["vcs", "dependencies", "caches", "locks", "minified", "generated", "editors", "binaries"]
 
-_SPANS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+#: Seconds of each unit of a duration.
+_UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def _seconds(value: object) -> object:
     """Convert a duration such as "15m" to seconds; any other value is returned as it is."""
-    if isinstance(value, str) and value[:-1].isdecimal() and value[-1] in _SPANS:
-        return int(value[:-1]) * _SPANS[value[-1]]
+    if isinstance(value, str) and value[:-1].isdecimal() and value[-1] in _UNIT_SECONDS:
+        return int(value[:-1]) * _UNIT_SECONDS[value[-1]]
     return value
 
 
@@ -31,27 +32,38 @@ class ToolConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    embedding_model: str | None = Field(default=None, min_length=1, max_length=200)
-    dimensions: int | None = Field(default=None, ge=1, le=10_752)
-    chunk_size: int | None = Field(default=None, ge=16, le=100_000, description="Tokens of a chunk, at most.")
-    chunk_overlap: int | None = Field(default=None, ge=0, le=50_000, description="Tokens that neighbours share.")
-    include: list[str] = Field(default_factory=list, description="Patterns as in .gitignore; none: every file.")
-    exclude: list[str] = Field(default_factory=list, description="Patterns as in .gitignore.")
-    types: list[str] = Field(default_factory=list, description="File types to index; none: every type.")
-    use_ignore_files: bool = Field(
-        default=True, description="Obey .gitignore, .ignore, .cursorignore and .foldexignore, each below its directory."
+    embedding_model: str | None = Field(
+        default=None, min_length=1, max_length=200, description="Embedding model; null: DEFAULT_EMBEDDING_MODEL."
     )
-    keep: list[LeftOut] = Field(
-        default_factory=list, description="Kinds of files to index all the same that are left out by default."
+    dimensions: int | None = Field(
+        default=None, ge=1, le=10_752, description="Dimensions of the vectors; null: the model's default."
+    )
+    chunk_size: int | None = Field(default=None, ge=16, le=100_000, description="Maximum tokens per chunk.")
+    chunk_overlap: int | None = Field(
+        default=None, ge=0, le=50_000, description="Tokens that neighbouring chunks share."
+    )
+    include: list[str] = Field(
+        default_factory=list, description="Patterns of files to index, as in .gitignore; empty: every file."
+    )
+    exclude: list[str] = Field(default_factory=list, description="Patterns of files to leave out, as in .gitignore.")
+    types: list[str] = Field(default_factory=list, description="File types to index; empty: every type.")
+    use_ignore_files: bool = Field(
+        default=True,
+        description="Apply .gitignore, .ignore, .cursorignore and .foldexignore, each below its directory.",
+    )
+    keep: list[IgnoredKind] = Field(
+        default_factory=list, description="Kinds of files to index although they are left out by default."
     )
     min_token_count: int = Field(
-        default=0, ge=0, description="Files of fewer tokens (cl100k_base) are found by their words only."
+        default=0, ge=0, description="Files with fewer tokens (cl100k_base) are found by keywords only."
     )
     max_token_count: int | None = Field(
-        default=None, ge=0, description="Files of more tokens are found by their words only; none: no bound."
+        default=None, ge=0, description="Files with more tokens are found by keywords only; null: no maximum."
     )
-    auto_reindex: bool = Field(default=False, description="Uploads and edits of the folder's nodes start a run.")
-    watch: bool = Field(default=False, description="What changes in the folder starts a run; not for S3.")
+    auto_reindex: bool = Field(
+        default=False, description="Start a run after uploads to the folder and edits of its nodes."
+    )
+    watch: bool = Field(default=False, description="Start a run when the folder changes; not for S3.")
     every: Annotated[int | None, BeforeValidator(_seconds)] = Field(
         default=None, ge=10, le=31_622_400, description='Seconds between two runs, or "30s", "15m", "6h", "1d".'
     )
@@ -71,20 +83,28 @@ class NewTool(BaseModel):
         },
     )
 
-    project_id: str = Field(min_length=1, max_length=200)
-    node_id: str | None = Field(default=None, min_length=1, max_length=200)
-    json_pointer: str | None = Field(default=None, max_length=10_000)
-    source: AnySource | None = None
-    name: str | None = Field(default=None, min_length=1, max_length=200)
+    project_id: str = Field(
+        min_length=1, max_length=200, description="Project that owns the tool; it is created if new."
+    )
+    node_id: str | None = Field(
+        default=None, min_length=1, max_length=200, description="Node to index. Send either `node_id` or `source`."
+    )
+    json_pointer: str | None = Field(
+        default=None, max_length=10_000, description="Index only this part of the JSON node `node_id`."
+    )
+    source: AnySource | None = Field(default=None, description="Folder or bucket to index.")
+    name: str | None = Field(
+        default=None, min_length=1, max_length=200, description="Name of the tool; null: the name of the folder."
+    )
     config: ToolConfig = Field(default_factory=ToolConfig)
 
     @model_validator(mode="after")
     def one_target(self) -> Self:
         """Check that the tool has exactly one target."""
         if (self.node_id is None) == (self.source is None):
-            raise ValueError("give either node_id or source")
+            raise ValueError("send either node_id or source")
         if self.json_pointer is not None and self.node_id is None:
-            raise ValueError("json_pointer narrows a node: give node_id as well")
+            raise ValueError("json_pointer needs a node_id; send both")
         return self
 
 
@@ -101,8 +121,8 @@ class ToolPatch(BaseModel):
         },
     )
 
-    name: str | None = Field(default=None, min_length=1, max_length=200)
-    config: ToolConfig | None = None
+    name: str | None = Field(default=None, min_length=1, max_length=200, description="New name.")
+    config: ToolConfig | None = Field(default=None, description="Fields of the config to change.")
 
 
 class Reindex(BaseModel):
@@ -113,7 +133,9 @@ class Reindex(BaseModel):
     )
 
     full: bool = Field(default=False, description="Read and chunk every file again; only new text is embedded.")
-    allow_removals: bool = Field(default=False, description="Believe that most files are gone, if the source says so.")
+    allow_removals: bool = Field(
+        default=False, description="Remove vanished files even if they are most of the folder."
+    )
 
 
 class IndexSettings(BaseModel):
@@ -128,7 +150,7 @@ class IndexSettings(BaseModel):
     exclude: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
     use_ignore_files: bool = True
-    keep: tuple[LeftOut, ...] = ()
+    keep: tuple[IgnoredKind, ...] = ()
     max_file_bytes: int
     min_token_count: int = 0
     max_token_count: int | None = None
@@ -139,7 +161,7 @@ class IndexSettings(BaseModel):
     def identity(self) -> dict[str, object]:
         """The values to hash. Later fields are omitted at their defaults, so that older indexes keep their hash."""
         fields = type(self).model_fields
-        return self.model_dump(exclude={name for name in _LATER if getattr(self, name) == fields[name].default})
+        return self.model_dump(exclude={name for name in _LATER_FIELDS if getattr(self, name) == fields[name].default})
 
     def embeds(self, tokens: int) -> bool:
         """Whether a file with this many tokens is embedded; both bounds are inclusive."""
@@ -152,7 +174,9 @@ class IndexSettings(BaseModel):
 
 
 #: Fields of `IndexSettings` that older indexes do not have.
-_LATER = frozenset({"use_ignore_files", "keep", "max_pages", "max_characters", "min_token_count", "max_token_count"})
+_LATER_FIELDS = frozenset(
+    {"use_ignore_files", "keep", "max_pages", "max_characters", "min_token_count", "max_token_count"}
+)
 
 
 class IndexInfo(BaseModel):
@@ -207,25 +231,27 @@ class Status(BaseModel):
     kind: TaskKind
     status: TaskStatus
     namespace: str
-    folder_node_id: str | None
+    folder_node_id: str | None = Field(
+        description="Folder node that is indexed; null for a single file and other sources."
+    )
     total_files: int
     indexed_files: int
     skipped_files: int
     failed_files: int
     removed_files: int
-    held_removals: int
+    held_removals: int = Field(description="Vanished files that are kept until a reindex with `allow_removals`.")
     ignored: dict[str, int]
     total_chunks: int
-    embedded_chunks: int
-    reused_chunks: int
-    tokens: int
-    progress: float
-    eta_seconds: float | None
-    listing: bool
-    rerun: bool
-    warning: str | None
-    error: str | None
-    error_code: str | None
+    embedded_chunks: int = Field(description="Chunks embedded and paid for in this run.")
+    reused_chunks: int = Field(description="Chunks whose vectors were reused in this run.")
+    tokens: int = Field(description="Tokens paid for in this run.")
+    progress: float = Field(description="Share of the listed bytes that is finished, from 0 to 1.")
+    eta_seconds: float | None = Field(description="Estimated seconds until the end; null if unknown.")
+    listing: bool = Field(description="Whether the folder is still being listed.")
+    rerun: bool = Field(description="Whether another task follows this one.")
+    warning: str | None = Field(description="What the task waits for, or what needs a decision.")
+    error: str | None = Field(description="Why the task failed.")
+    error_code: str | None = Field(description="Stable code of the error.")
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None

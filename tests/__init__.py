@@ -1,1 +1,1 @@
-"""Every test of Foldex; each folder means one thing."""
+"""Every test of Foldex. Each folder holds one kind of test."""

@@ -1,4 +1,4 @@
-"""Runs every test, in parts that differ in how many run at once, and ends with one summary: `python -m tests`."""
+"""Runs every test and prints one summary: `python -m tests`. The parts differ in how many processes they use."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 _ALIKE = ("--dist", "loadfile", "--no-loadscope-reorder")
-#: Arguments of pytest. Modules that wait come first, so that those that compute fill the gaps at the end.
+#: Arguments of pytest. Modules that mostly wait come first; compute-bound modules then fill the gaps.
 PARTS = (
     ("-n", "4", *_ALIKE, "tests/integration", "tests/acceptance", "tests/browser", "tests/contract", "tests/unit"),
     ("-n", "3", *_ALIKE, "tests/chaos"),
 )
-#: As a shell has it after Ctrl-C.
+#: The exit status that a shell gives after Ctrl-C.
 _INTERRUPTED = 130
 
 
 @dataclass(slots=True)
 class Counts:
-    """How tests ended; an error beside a test counts as a failure. `skipped` tells how many for each reason."""
+    """The outcome of tests. An error outside a test counts as a failure. `skipped` counts by reason."""
 
     passed: int = 0
     failed: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
 
     def add(self, report: Path) -> None:
-        """Take in a report in JUnit's format."""
+        """Add a JUnit report."""
         for suite in ET.parse(report).getroot().iter("testsuite"):
             reasons = [found.get("message") or "no reason" for found in suite.iter("skipped")]
             failed = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
@@ -40,7 +40,7 @@ class Counts:
 
 
 def main(parts: Sequence[Sequence[str]] = PARTS) -> int:
-    """Run all parts, whatever becomes of each, and print the summary. Returns the status of the first that failed."""
+    """Run all parts, whatever the outcome of each, and print the summary. Returns the first failed part's status."""
     counts, status = Counts(), 0
     with tempfile.TemporaryDirectory() as scratch:
         for number, part in enumerate(parts):
@@ -62,7 +62,7 @@ def _run(command: Sequence[str]) -> int:
     with subprocess.Popen(command) as process:
         try:
             return process.wait()
-        except KeyboardInterrupt:  # pytest has it, too, and stops what it started
+        except KeyboardInterrupt:  # pytest gets the signal too, and stops what it started
             process.wait()
             return _INTERRUPTED
 

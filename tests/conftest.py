@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadFileScheduling, Scheduling
 
+from api.stack import processes
 from api.stack.postgres import postgres
 from api.stack.redis import redis
 from tests.fakes.buckets import buckets
@@ -20,12 +21,17 @@ from worker.state.migrate import migrate
 GIVEN_DATABASE = os.environ.get("DATABASE_URL")
 clean_environment()
 
+# Each process of a test run has its own ports: otherwise two servers that start at once may choose the same one.
+MAX_PROCESSES = 16
+PROCESS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % MAX_PROCESSES
+processes.SERVER_PORTS = processes.SERVER_PORTS[PROCESS::MAX_PROCESSES]
+
 #: Packages whose modules share a service: one process runs all of a package.
 SHARED = {f"tests/integration/{name}" for name in ("local", "provider", "stores", "turbopuffer")}
 
 
 class ByService(LoadFileScheduling):  # type: ignore[misc] # xdist has no types
-    """Assigns whole files to processes, or whole packages whose files share a service."""
+    """Assigns whole files to processes; packages whose files share a service go to one process."""
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
@@ -57,7 +63,7 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def template_url(postgres_url: str) -> Iterator[str]:
-    """A migrated database from which others are copied."""
+    """A migrated database; others are copies of it."""
     with new_database(postgres_url) as url:
         migrate(url)
         yield url
@@ -87,6 +93,6 @@ def new_service(
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[dict[str, str]]:
-    """The settings that a service and this process need to use a separate S3 server."""
+    """The settings with which a service and this process use a separate S3 server."""
     with buckets() as env:
         yield env

@@ -1,4 +1,4 @@
-"""The pages of the documentation, and the blocks of code in them."""
+"""The pages of the documentation and their code blocks."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-#: Everything that a reader is told about how to use Foldex.
+#: All pages that tell readers how to use Foldex.
 PAGES = (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))
-#: Stands in front of a block that cannot run in a test, with the reason.
+#: Marks a block that cannot run in a test, with the reason.
 _NOT_RUN = "<!-- not run: "
 _BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A fenced block; `runs` is false where the page says that it cannot run in a test."""
+    """A fenced block. `runs` is false if the page says that it cannot run in a test."""
 
     language: str
     text: str

@@ -1,4 +1,4 @@
-"""A RabbitMQ node of our own, where the program is installed; it touches nothing of a system-wide one."""
+"""Our own RabbitMQ node, if the program is installed. It changes nothing of a system-wide node."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from kombu.exceptions import OperationalError
 from api.stack.processes import Process, Program, Server, server_port, start, stop, which, write_private
 from tests.service import eventually
 
-#: Debian's program on PATH refuses all users but root and rabbitmq; the script behind it serves anybody.
+#: Debian's program on PATH rejects all users but root and rabbitmq; the script behind it accepts anybody.
 SCRIPT = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
-#: Virtual hosts that a node has: one for each service that uses it.
+#: Virtual hosts of a node: one for each service that uses it.
 VHOSTS = 4
 
 CONFIGURATION = """\
 listeners.tcp.1 = 127.0.0.1:{port}
 load_definitions = {definitions}
 """
-#: Erlang's port mapper would outlive the node as a daemon; started here it ends with the node's session.
+#: Erlang's port mapper would outlive the node as a daemon. Started here, it ends with the node's session.
 COMMAND = 'epmd -address 127.0.0.1 & exec "$0"'
 
 
 @dataclass(slots=True)
 class Node:
-    """A running node, and the ways to hurt it."""
+    """A running node, and ways to break it."""
 
     server: Server
     home: Path
@@ -44,7 +44,7 @@ class Node:
     _vhosts: Iterator[int] = field(default_factory=count)
 
     def next_broker(self) -> str:
-        """The URL of a virtual host that nobody has used."""
+        """The URL of a virtual host that is not in use yet."""
         return f"{self.server.url.removesuffix('/v0')}/v{next(self._vhosts)}"
 
     def kill(self) -> None:
@@ -57,7 +57,7 @@ class Node:
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """Connections stay open inside, and nobody answers."""
+        """Freeze the node inside the block: connections stay open, and nothing answers."""
         os.kill(self.process.child.pid, SIGSTOP)
         try:
             yield
@@ -67,7 +67,7 @@ class Node:
 
 @contextmanager
 def node(home: Path) -> Iterator[Node]:
-    """A node of our own inside; skips the test where RabbitMQ is missing, but fails in CI."""
+    """Run our own node inside the block. Skips the test if RabbitMQ is missing, but fails in CI."""
     server = prepare(home)
     process = start(server.program, home)
     running = Node(server, home, process)
@@ -79,7 +79,7 @@ def node(home: Path) -> Iterator[Node]:
 
 
 def prepare(home: Path) -> Server:
-    """Say how to run RabbitMQ; its URL names the first virtual host."""
+    """How to run RabbitMQ. Its URL names the first virtual host."""
     place = home / "rabbitmq"
     place.mkdir(parents=True, exist_ok=True)
     password, port = secrets.token_hex(8), server_port()
@@ -102,7 +102,7 @@ def prepare(home: Path) -> Server:
 
 
 def script() -> str:
-    """The program; skips the test where it is missing, but fails in CI."""
+    """Find the program. Skips the test if it is missing, but fails in CI."""
     found = str(SCRIPT) if SCRIPT.exists() else which("rabbitmq-server")
     if found is None:
         if os.environ.get("CI"):

@@ -87,7 +87,7 @@ class Service:
         return "\n".join(f"--- {log.stem}\n" + log.read_text(errors="replace")[-4000:] for log in logs)
 
 
-#: Starts a service with its own database, broker and home, in the given way (`service`) and with the given settings.
+#: Starts a service with its own database, broker and home, in the given mode (`service`) and with the given settings.
 NewService = Callable[..., AbstractContextManager[Service]]
 
 
@@ -103,7 +103,7 @@ def eventually(holds: Callable[[], bool], seconds: float, what: Callable[[], str
     while not holds():
         passed = time.monotonic() - began
         assert passed < seconds, f"not within {seconds} s: {what()}"
-        # Poll less often over time, so that polling takes less CPU from the process that is waited for.
+        # Poll less often over time, to leave the CPU to the process that is waited for.
         time.sleep(min(max(0.05, passed / 10), 0.25))
 
 

@@ -21,8 +21,10 @@ from kombu.exceptions import OperationalError
 from worker.machine.privacy import keep_private
 from worker.settings import Settings
 
-#: Planning, the sweep and small tasks have their own processes, so that a large folder does not delay them.
-FAST, BULK = "fast", "bulk"
+#: The queue of planning, the sweep and small tasks: it has its own processes, so that no large folder delays them.
+FAST = "fast"
+#: The queue of all other work.
+BULK = "bulk"
 #: Tasks of at most this many files are indexed on the fast queue too.
 SMALL_TASK = 200
 #: Messages per task that may wake workers at once.
@@ -34,7 +36,7 @@ ANSWER_SECONDS = 5
 #: Seconds for which a process sends nothing after the broker failed to answer.
 SILENT_SECONDS = 1.0
 #: Seconds between two sweeps. With a lease of 8 s, the files of a dead worker continue within 10 s.
-SWEEP_SECONDS = 1.0
+SWEEP_INTERVAL_SECONDS = 1.0
 
 # LiteLLM ships its price map; without this variable, importing it fetches the map over the network first
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
@@ -78,8 +80,8 @@ def make_app(broker_url: str, parse_seconds: float = 60.0) -> Celery:
             # on both queues, so that it continues whichever worker dies; of two concurrent sweeps, one does nothing
             f"sweep {queue}": {
                 "task": "foldex.sweep",
-                "schedule": SWEEP_SECONDS,
-                "options": {"queue": queue, "expires": 2 * SWEEP_SECONDS},
+                "schedule": SWEEP_INTERVAL_SECONDS,
+                "options": {"queue": queue, "expires": 2 * SWEEP_INTERVAL_SECONDS},
             }
             for queue in (FAST, BULK)
         },
@@ -127,16 +129,17 @@ class _Silence:
         self._until = 0.0
 
 
-def _close_beat(**_: object) -> None:
-    keep_private(_settings.debuggers)
+def _make_beat_private(**_: object) -> None:
+    keep_private(settings.debuggers)
 
 
-# workers do this in `worker.tasks`
-signals.beat_init.connect(_close_beat)
+# workers do this in `worker.tasks.signals`
+signals.beat_init.connect(_make_beat_private)
 _silence = _Silence()
 _outbox = ThreadPoolExecutor(1, thread_name_prefix="outbox")
-_settings = Settings()
-app = make_app(_settings.celery_broker_url, _settings.parse_seconds)
+#: What this process was started with. `app` is built on import, because Celery's command line finds it by its name.
+settings = Settings()
+app = make_app(settings.celery_broker_url, settings.parse_seconds)
 
 
 def send(name: str, id_: UUID | None = None, *, queue: str, shown: str, countdown: float | None = None) -> bool:

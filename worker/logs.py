@@ -48,6 +48,6 @@ def configure(level: str) -> None:
 def _escape(_: Any, _name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
     """Escape control characters in foreign text, such as file names."""
     return {
-        key: _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", value) if isinstance(value, str) else value
+        key: _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", value) if isinstance(value, str) else value
         for key, value in event.items()
     }

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from copy import copy
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 
-from pydantic import TypeAdapter
-
-from schemas.errors import FolderGone, Invalid, SourceRefused
-from schemas.source import AnySource, ChunkSettings, EmbedderProfile, LocalSource, S3Source
+from schemas.source import AnySource, ChunkSettings, EmbedderProfile
 from worker.embed import Embedder
 from worker.embed.circuit import Rate
 from worker.embed.models import (
@@ -27,25 +22,17 @@ from worker.embed.models import (
 )
 from worker.embed.rate_limit import Budget
 from worker.ignore import EVERYTHING, Rules, rules_of
-from worker.machine.disk_space import Space
-from worker.machine.gc_pause import uncollected
-from worker.machine.paths import real_path
+from worker.machine.disk_space import DiskSpace
 from worker.objects.object_store import Objects, open_objects
 from worker.settings import LOCAL_MODEL, Settings
 from worker.sources import Source
-from worker.state.access import grants
+from worker.sources.kind import ContentAccess, SourceOptions
+from worker.sources.registry import open_source
 from worker.state.index.tools import Index
 from worker.state.postgres import SWEEP, WORK, Limits, Pool, open_pool
+from worker.stores import STORES, StoreOptions, default_store
 from worker.tokens.tokenizers import Tokenizer, cl100k
 from worker.vectors import VectorStore
-
-#: Every vector store that an index can be in.
-STORES = ("turbopuffer", "lancedb")
-#: Bucket names, and the suffixes of access point aliases.
-_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-_ALIASES = ("-s3alias", "--ol-s3")
-
-_SOURCE: TypeAdapter[AnySource] = TypeAdapter(AnySource)
 
 
 class Resources:
@@ -83,58 +70,21 @@ class Resources:
         return self.settings.foldex_home.absolute()
 
     @property
-    def space(self) -> Space:
+    def space(self) -> DiskSpace:
         """Free space on the disk of `home`."""
-        return Space(self.home, self.settings.disk_reserve_mb << 20)
+        return DiskSpace(self.home, self.settings.disk_reserve_mb << 20)
 
     def source(self, project_id: str, source: AnySource, rules: Rules = EVERYTHING) -> Source:
-        """The content behind a tool.
+        """The content behind a tool. Raises as `SourceKind.open` does."""
+        return open_source(self.access(project_id), source, rules)
 
-        Raises `SourceRefused` for the places that hold every project's content. Raises `FolderGone` for a place that
-        the project was not granted, as if it did not exist.
-        """
-        if isinstance(source, LocalSource):
-            from worker.sources.local import LocalFolder
-
-            roots = self._local_roots(project_id, source)
-            # `Path.resolve` fails on a link that points to itself
-            if Path(real_path(source.path)).is_relative_to(real_path(self.home)):
-                raise SourceRefused("FOLDEX_HOME holds every project's content and is no folder to index.")
-            return LocalFolder(source.path, roots, rules, closed=self.home)
-        if isinstance(source, S3Source):
-            from worker.sources.s3 import S3Prefix
-
-            self._check_objects(project_id, source)
-            return S3Prefix(source.bucket, source.prefix, self.settings.s3_endpoint_url, rules)
-        from worker.sources.nodes import NodeTree
-
-        return NodeTree(self.pool, self.objects, project_id, source.node_id, rules)
-
-    def _local_roots(self, project_id: str, source: LocalSource) -> Sequence[Path]:
-        """Return the roots below which a project may read.
-
-        Raises `FolderGone` if the source lies below none of them.
-        """
-        roots: Sequence[Path] = self.settings.local_source_roots
-        if self.settings.auth == "on":
-            roots = grants.folders(self.pool, project_id, roots)
-            if not grants.is_below(source.path, roots):
-                raise _not_granted(project_id, source.path)
-        return roots
-
-    def _check_objects(self, project_id: str, source: S3Source) -> None:
-        """Raise `SourceRefused` or `FolderGone` unless the project may read this bucket's prefix."""
-        if self.settings.auth == "on" and not grants.may_read_objects(self.pool, project_id, source):
-            raise _not_granted(project_id, f"s3://{source.bucket}/{source.prefix}")
-        if source.bucket == self.settings.s3_bucket:
-            raise SourceRefused("S3_BUCKET holds every project's content and is no folder to index.")
-        if not _BUCKET.fullmatch(source.bucket) or source.bucket.endswith(_ALIASES):
-            raise SourceRefused("Name a bucket itself; an access point could be another name of S3_BUCKET.")
+    def access(self, project_id: str) -> ContentAccess:
+        """A project's access to content."""
+        return ContentAccess(project_id, self.settings.values(SourceOptions), lambda: self.pool, lambda: self.objects)
 
     def source_of(self, index: Index) -> Source:
         """The content behind an index."""
-        source = _SOURCE.validate_python(index.source)
-        return self.source(index.project_id, source, rules_of(index.settings))
+        return self.source(index.project_id, index.source, rules_of(index.settings))
 
     def profile(
         self, model: str | None, dimensions: int | None, *, in_use: str | None = None
@@ -207,42 +157,18 @@ class Resources:
         key = (name, keyword_index == "store")
         with self._lock:
             if key not in self._stores:
-                self._stores[key] = self._open_store(*key)
+                self._stores[key] = STORES[name].open(self.settings.values(StoreOptions), key[1])
             return self._stores[key]
-
-    def _open_store(self, name: str, has_keywords: bool) -> VectorStore:
-        s = self.settings
-        if name == "lancedb":
-            from worker.vectors.lance.store import LanceStore
-
-            return LanceStore(self.home / "lancedb", has_keywords=has_keywords)
-        from worker.vectors.turbopuffer import TurbopufferStore
-
-        if not s.turbopuffer_api_key:
-            raise Invalid("TURBOPUFFER_API_KEY is not set; set it, or VECTOR_STORE=lancedb.")
-        return TurbopufferStore(
-            s.turbopuffer_api_key,
-            region=s.turbopuffer_region,
-            base_url=s.turbopuffer_base_url,
-            has_keywords=has_keywords,
-        )
-
-
-def _not_granted(project_id: str, place: str) -> FolderGone:
-    return FolderGone(
-        f"There is no {place!r} that project {project_id!r} may read; check the place, or have the operator grant it "
-        "with `foldex grants add`."
-    )
 
 
 def store_name(settings: Settings) -> str:
     """The vector store of new indexes."""
-    return settings.vector_store or ("turbopuffer" if settings.turbopuffer_api_key else "lancedb")
+    return settings.vector_store or default_store(settings.values(StoreOptions))
 
 
 def keyword_index(settings: Settings) -> str:
     """Where new indexes keep their keywords."""
-    return settings.keyword_index or ("postgres" if store_name(settings) == "turbopuffer" else "store")
+    return settings.keyword_index or STORES[store_name(settings)].keyword_index
 
 
 def chunk_settings(settings: Settings, size: int | None, overlap: int | None) -> ChunkSettings:
@@ -266,8 +192,7 @@ def chunk_settings(settings: Settings, size: int | None, overlap: int | None) ->
 def preload(settings: Settings) -> None:
     """Import what tasks need before the fork: once instead of once per process, in memory that all processes share.
 
-    It opens nothing, because connections do not survive a fork. It does not import LanceDB itself, which starts a
-    thread, but imports LanceDB's dependencies, which take most of the time.
+    It opens nothing, because connections do not survive a fork.
     """
     if settings.default_embedding_model != LOCAL_MODEL:
         from worker.embed.litellm import warm
@@ -275,17 +200,9 @@ def preload(settings: Settings) -> None:
         warm()
         cl100k()
     preload_store(settings)
-    if store_name(settings) == "lancedb":
-        with uncollected():
-            import lance_namespace  # noqa: F401 - hundreds of models, which it builds on import
-            import pyarrow.compute
-            import pyarrow.dataset  # noqa: F401 - preloaded
+    STORES[store_name(settings)].import_before_fork()
 
 
 def preload_store(settings: Settings) -> None:
-    """Import the store's client.
-
-    If two threads import it and LiteLLM at once, one may see a half-initialized module.
-    """
-    if store_name(settings) == "turbopuffer":
-        import turbopuffer  # noqa: F401 - preloaded
+    """Import the store's client."""
+    STORES[store_name(settings)].import_client()

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails, from_json
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from schemas.errors import Invalid
+from worker.stores import STORES
+
+Group = TypeVar("Group")
 
 #: The model of the embedded stack; it needs no account.
 LOCAL_MODEL = "local/all-minilm-l6-v2"
@@ -59,169 +63,227 @@ class Settings(BaseSettings):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise Invalid("\n".join(map(_said, error.errors()))) from None
+            raise Invalid("\n".join(self._explained(each) for each in error.errors())) from None
 
-    foldex_home: Path = Field(Path(".foldex"), description="Directory of everything the installation keeps.")
+    foldex_home: Path = Field(Path(".foldex"), description="Directory of all data of the installation.")
     database_url: str = Field(
-        "postgresql://localhost/foldex", pattern="^postgres(ql)?://", description="Postgres, the truth."
+        "postgresql://localhost/foldex", pattern="^postgres(ql)?://", description="URL of the Postgres database."
     )
-    celery_broker_url: str = Field("redis://localhost:6379/0", description="Redis or RabbitMQ, for wake-ups only.")
+    celery_broker_url: str = Field(
+        "redis://localhost:6379/0", description="URL of Redis or RabbitMQ; carries only wake-ups."
+    )
     redis_url: str = Field(
-        "redis://localhost:6379/1", pattern="^(rediss?|unix)://", description="Redis for rate budgets."
+        "redis://localhost:6379/1", pattern="^(rediss?|unix)://", description="URL of URL of Redis for rate budgets."
     )
 
-    api_host: str = Field("127.0.0.1", description="Address the API listens on.")
+    api_host: str = Field("127.0.0.1", description="Address that the API listens on.")
     api_port: int = Field(8000, ge=1, le=65535, description="Port of the API.")
     flower_port: int = Field(5555, ge=1, le=65535, description="Port of Flower, on 127.0.0.1.")
-    auth: Literal["on", "off"] = Field("on", description="`off` answers callers on this machine without a key.")
+    auth: Literal["on", "off"] = Field(
+        "on", description="`on`: calls need a key. `off`: only calls from this machine, without a key."
+    )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="DEBUG logs every file.")
     debuggers: Literal["on", "off"] = Field(
-        "off", description="`on` lets debuggers and profilers of the same user attach, which then can read every key."
+        "off", description="`on`: debuggers and profilers of the same user can attach, and then read every key."
     )
 
     local_source_roots: Annotated[list[Path], NoDecode] = Field(
-        default_factory=list, description="Directories, separated by `:`, below which folders may be indexed."
+        default_factory=list, description="Directories below which folders can be indexed, separated by `:`."
     )
-    s3_endpoint_url: str | None = Field(None, description="Any S3 service; unset: AWS.")
-    s3_bucket: str | None = Field(None, description="Bucket of node contents; unset: a directory in FOLDEX_HOME.")
+    s3_endpoint_url: str | None = Field(None, description="Address of the S3 service; unset: AWS.")
+    s3_bucket: str | None = Field(None, description="Bucket for node contents; unset: a directory in FOLDEX_HOME.")
 
     default_embedding_model: str = Field(
-        "openrouter/qwen/qwen3-embedding-8b", description="Model of tools that name none."
+        "openrouter/qwen/qwen3-embedding-8b", description="Embedding model of tools that name none."
     )
     allowed_models: Annotated[list[str] | None, NoDecode] = Field(
         None,
-        description="Models that tools may name, as patterns separated by blanks; "
+        description="Patterns of models that tools may name, separated by spaces; "
         "unset: the default model and local/*.",
     )
-    embedding_dimensions: int | None = Field(None, ge=1, description="Unset: the model's own.")
-    embedding_batch_size: int | None = Field(None, ge=1, description="Texts a request; unset: the model's limit.")
+    embedding_dimensions: int | None = Field(
+        None, ge=1, description="Dimensions of the vectors; unset: the model's default."
+    )
+    embedding_batch_size: int | None = Field(
+        None, ge=1, description="Maximum texts per request; unset: the model's limit."
+    )
     embedding_api_base: str | None = Field(None, description="Address of an OpenAI-compatible provider.")
-    embedding_api_key: str | None = Field(None, description="Its key; unset: the provider's own variable.")
-    embedding_concurrency: int = Field(4, ge=1, le=64, description="Requests in flight of one worker process.")
-    embedding_rpm: int | None = Field(None, ge=1, description="Requests a minute of all workers; unset: unlimited.")
-    embedding_tpm: int | None = Field(None, ge=1, description="Tokens a minute of all workers; unset: unlimited.")
+    embedding_api_key: str | None = Field(
+        None, description="Key for that provider; unset: the provider's own variable."
+    )
+    embedding_concurrency: int = Field(4, ge=1, le=64, description="Concurrent requests of one worker process.")
+    embedding_rpm: int | None = Field(None, ge=1, description="Requests per minute of all workers; unset: unlimited.")
+    embedding_tpm: int | None = Field(None, ge=1, description="Tokens per minute of all workers; unset: unlimited.")
     embedding_cache_spare: int = Field(
-        200_000, ge=0, description="Cached vectors kept of texts that no index holds any more."
+        200_000, ge=0, description="Cached vectors to keep of texts that no index contains any more."
     )
-    embedding_cache_max: int = Field(2_000_000, ge=0, description="Cached vectors in all.")
-    local_model_dir: Path | None = Field(None, description="Another directory with the local model's files.")
+    embedding_cache_max: int = Field(2_000_000, ge=0, description="Maximum number of cached vectors.")
+    local_model_dir: Path | None = Field(
+        None, description="Directory with the local model's files; unset: the one that the extra `embedded` installs."
+    )
 
-    chunk_size_tokens: int = Field(512, ge=16, description="Tokens of a chunk, at most.")
-    chunk_overlap_tokens: int = Field(64, ge=0, description="Tokens that neighbours share, at most.")
-    chunk_size_chars: int | None = Field(None, ge=16, description="Characters of a chunk; honoured instead when set.")
-    chunk_overlap_chars: int | None = Field(None, ge=0, description="Characters that neighbours share.")
-    chunk_threshold_chars: int | None = Field(None, ge=0, description="A shorter text stays one chunk.")
-    max_file_bytes: int = Field(50_000_000, ge=1, description="Larger files are skipped as too_large.")
-    max_pages: int = Field(5_000, ge=1, description="Documents of more pages, slides or sheets are too_large.")
-    max_characters: int = Field(50_000_000, ge=1, description="Files whose text is longer are too_large.")
-    parse_seconds: float = Field(60.0, ge=1, description="Processor time to read one file, and to cut its text.")
-    parse_memory_mb: int = Field(
-        1024, ge=256, description="Memory to read one of them, and to cut a file of any kind, in MiB."
+    chunk_size_tokens: int = Field(512, ge=16, description="Maximum tokens per chunk.")
+    chunk_overlap_tokens: int = Field(64, ge=0, description="Maximum tokens that neighbouring chunks share.")
+    chunk_size_chars: int | None = Field(
+        None,
+        ge=16,
+        description="Maximum characters per chunk; if set, replaces CHUNK_SIZE_TOKENS for tools without `chunk_size`.",
     )
+    chunk_overlap_chars: int | None = Field(
+        None,
+        ge=0,
+        description="Maximum characters that neighbouring chunks share, if CHUNK_SIZE_CHARS is set; unset: 0.",
+    )
+    chunk_threshold_chars: int | None = Field(
+        None, ge=0, description="Shorter texts stay one chunk. Counts tokens, or characters if CHUNK_SIZE_CHARS is set."
+    )
+    max_file_bytes: int = Field(50_000_000, ge=1, description="Larger files are skipped as too_large.")
+    max_pages: int = Field(
+        5_000, ge=1, description="Documents with more pages, slides, sheets or chapters are skipped as too_large."
+    )
+    max_characters: int = Field(
+        50_000_000, ge=1, description="Files with more characters of text are skipped as too_large."
+    )
+    parse_seconds: float = Field(60.0, ge=1, description="Seconds of processor time to read and chunk one file.")
+    parse_memory_mb: int = Field(1024, ge=256, description="MiB of memory to read and chunk one file.")
 
     ocr_languages: str = Field(
-        "eng", pattern=r"^\w+(\+\w+)*$", description="Languages of text in pictures, by Tesseract's names: deu+eng."
+        "eng",
+        pattern=r"^\w+(\+\w+)*$",
+        description="Languages of text in images, by Tesseract's names, such as deu+eng.",
     )
 
     max_body_bytes: int = Field(
-        10_000_000, ge=1, description="Bytes of a request's body, at most; uploads have bounds of their own."
+        10_000_000, ge=1, description="Maximum bytes of a request body; uploads have limits of their own."
     )
-    max_upload_files: int = Field(1000, ge=1, description="Files of one upload; further ones are refused.")
-    max_upload_bytes: int = Field(1_000_000_000, ge=1, description="Bytes of one upload; what is beyond is refused.")
+    max_upload_files: int = Field(1000, ge=1, description="Maximum files per upload; further files are refused.")
+    max_upload_bytes: int = Field(
+        1_000_000_000, ge=1, description="Maximum bytes per upload; further files are refused."
+    )
     upload_refused_types: str = Field(
-        REFUSED_TYPES, description="Extensions that uploads must not have, separated by blanks."
+        REFUSED_TYPES, description="Extensions that uploaded files must not have, separated by spaces."
     )
     stray_seconds: int = Field(
-        86_400, ge=1, description="An upload that is not complete by then is given up, and what it stored deleted."
+        86_400, ge=1, description="Seconds after which an incomplete upload is abandoned and its stored data deleted."
     )
     disk_reserve_mb: int = Field(
-        512, ge=0, description="MiB on the disk of FOLDEX_HOME below which it warns, and refuses below a quarter."
+        512,
+        ge=0,
+        description=(
+            "MiB of free disk space of FOLDEX_HOME. Below it Foldex warns; below a quarter of it Foldex rejects "
+            "new data."
+        ),
     )
-    watch_rest_seconds: float = Field(60.0, ge=0, description="Seconds between two runs that a watch starts.")
+    watch_rest_seconds: float = Field(60.0, ge=0, description="Minimum seconds between two runs that a watch starts.")
 
     ranking: Literal["measured", "simple"] = Field(
-        "measured", description="simple: 50 nearest chunks by cosine, symbol, path and scope, as a baseline."
+        "measured",
+        description="`simple` is a baseline: the 50 nearest chunks, ranked by cosine, symbol, path and scope.",
     )
     ranking_weights: Annotated[dict[str, float], NoDecode] = Field(
-        default_factory=dict, description="JSON: weights of what is known of a chunk, by name; others stay."
+        default_factory=dict, description="JSON object of ranking weights; omitted weights keep their defaults."
     )
     leg_weights: Annotated[dict[str, float], NoDecode] = Field(
-        default_factory=dict, description="JSON: weights of the legs of a search, by name; others stay."
+        default_factory=dict,
+        description="JSON object of weights of the search legs; omitted weights keep their defaults.",
     )
     search_seconds: float = Field(
-        10.0, gt=0, le=300, description="Seconds after which a search across tools answers without the slow ones."
+        10.0, gt=0, le=300, description="Seconds after which a search across tools answers without the slow tools."
     )
-    refresh_seconds: float = Field(10.0, ge=0, description="Seconds that a query waits with `refresh: wait`, at most.")
-    unembedded_max_chars: int = Field(50_000, ge=0, description="Characters of whole files that one answer adds.")
+    refresh_seconds: float = Field(10.0, ge=0, description="Maximum seconds that a query waits with `refresh: wait`.")
+    unembedded_max_chars: int = Field(
+        50_000, ge=0, description="Maximum characters of whole files that one answer adds."
+    )
 
-    grep_seconds: float = Field(10.0, gt=0, le=300, description="After so long a grep answers with what it has found.")
+    grep_seconds: float = Field(
+        10.0, gt=0, le=300, description="Seconds after which a grep answers with the hits found so far."
+    )
 
-    vector_store: Literal["turbopuffer", "lancedb"] | None = Field(
-        None, description="Unset: Turbopuffer when its key is set, else LanceDB."
+    vector_store: str | None = Field(
+        None, description="Vector store of new indexes; unset: Turbopuffer if its key is set, else LanceDB."
     )
     keyword_index: Literal["postgres", "store"] | None = Field(
-        None, description="Unset: postgres with Turbopuffer, store with LanceDB."
+        None, description="Where keywords are searched; unset: postgres with Turbopuffer, store with LanceDB."
     )
-    turbopuffer_api_key: str | None = Field(None, description="Key of Turbopuffer.")
+    turbopuffer_api_key: str | None = Field(None, description="API key of Turbopuffer.")
     turbopuffer_region: str = Field("gcp-us-central1", description="Region of Turbopuffer.")
-    turbopuffer_base_url: str | None = Field(None, description="Another address; the region is not used then.")
+    turbopuffer_base_url: str | None = Field(None, description="Address of Turbopuffer; if set, replaces the region.")
 
     namespace_prefix: str = Field(
         "",
         pattern=r"^([A-Za-z0-9_-][A-Za-z0-9_.-]{0,31})?$",
-        description="In front of new namespaces, where installations share an account of the vector store.",
+        description="Prefix of new namespaces, for installations that share an account of the vector store.",
     )
 
-    rerank_model: str | None = Field(None, description="Rerank model of LiteLLM; unset: no rerank: model.")
-    rerank_api_base: str | None = Field(None, description="Its address; unset: the provider's own.")
-    rerank_api_key: str | None = Field(None, description="Its key; unset: the provider's own variable.")
-    rerank_seconds: float = Field(8.0, gt=0, le=60, description="Time to rerank one query, by either kind of model.")
-    rerank_candidates: int = Field(50, ge=1, le=200, description="Candidates handed to the model, at most.")
-    rerank_max_tokens: int | None = Field(
-        None, ge=64, description="Tokens it takes of query and text together; unset: by LiteLLM's table, else 512."
+    rerank_model: str | None = Field(
+        None, description="Rerank model, by LiteLLM's name; unset: `rerank: model` is unavailable."
     )
-    default_llm_model: str | None = Field(None, description="Language model of LiteLLM; unset: no rerank: llm.")
-    llm_api_base: str | None = Field(None, description="Its address; unset: the provider's own.")
-    llm_api_key: str | None = Field(None, description="Its key; unset: the provider's own variable.")
+    rerank_api_base: str | None = Field(None, description="Address of the rerank model; unset: the provider's own.")
+    rerank_api_key: str | None = Field(
+        None, description="Key for the rerank model; unset: the provider's own variable."
+    )
+    rerank_seconds: float = Field(8.0, gt=0, le=60, description="Seconds to rerank one query, by either kind of model.")
+    rerank_candidates: int = Field(50, ge=1, le=200, description="Maximum candidates that the model ranks.")
+    rerank_max_tokens: int | None = Field(
+        None,
+        ge=64,
+        description="Maximum tokens of query and text together; unset: the value in LiteLLM's table, else 512.",
+    )
+    default_llm_model: str | None = Field(
+        None, description="Language model, by LiteLLM's name; unset: `rerank: llm` is unavailable."
+    )
+    llm_api_base: str | None = Field(None, description="Address of the language model; unset: the provider's own.")
+    llm_api_key: str | None = Field(None, description="Key for the language model; unset: the provider's own variable.")
 
     worker_concurrency: int = Field(2, ge=1, description="Processes of the bulk worker.")
 
     @model_validator(mode="after")
-    def _weighed(self) -> Self:
+    def _complete_weights(self) -> Self:
         """Fill in the default weights and reject unknown names."""
-        measured = SIMPLE_WEIGHTS if self.ranking == "simple" else RANKING_WEIGHTS
-        self.ranking_weights = _completed("RANKING_WEIGHTS", self.ranking_weights, measured)
-        self.leg_weights = _completed("LEG_WEIGHTS", self.leg_weights, LEG_WEIGHTS)
+        defaults = SIMPLE_WEIGHTS if self.ranking == "simple" else RANKING_WEIGHTS
+        self.ranking_weights = _with_defaults("RANKING_WEIGHTS", self.ranking_weights, defaults)
+        self.leg_weights = _with_defaults("LEG_WEIGHTS", self.leg_weights, LEG_WEIGHTS)
         return self
+
+    def values(self, group: type[Group]) -> Group:
+        """Make a dataclass whose fields are named like settings, so that its reader needs no `Settings`."""
+        return group(**{field.name: getattr(self, field.name) for field in fields(group)})  # type: ignore[arg-type] # TypeVars take no protocol of dataclasses
+
+    @classmethod
+    def _explained(cls, error: ErrorDetails) -> str:
+        message = error["msg"].removeprefix("Value error, ")
+        if not error["loc"]:
+            return message
+        name = str(error["loc"][0])
+        # a URL may hold a password, and this message may be logged
+        value = "" if name.endswith(("_url", "_key")) else f" is {error['input']!r}, which"
+        return f"{name.upper()}{value} is invalid: {message}. {cls.model_fields[name].description}"
+
+    @field_validator("vector_store")
+    @classmethod
+    def _known_store(cls, name: str | None) -> str | None:
+        if name is not None and name not in STORES:
+            raise ValueError(f"Input should be {' or '.join(map(repr, STORES))}")
+        return name
 
     @field_validator("ranking_weights", "leg_weights", mode="before")
     @classmethod
-    def _parsed(cls, value: object) -> object:
+    def _from_json(cls, value: object) -> object:
         return from_json(value) if isinstance(value, str) else value
 
     @field_validator("allowed_models", mode="before")
     @classmethod
-    def _split_at_blanks(cls, value: object) -> object:
+    def _split_at_spaces(cls, value: object) -> object:
         return value.split() if isinstance(value, str) else value
 
     @field_validator("local_source_roots", mode="before")
     @classmethod
-    def _split(cls, value: object) -> object:
+    def _split_paths(cls, value: object) -> object:
         return [part for part in value.split(os.pathsep) if part] if isinstance(value, str) else value
 
 
-def _said(error: ErrorDetails) -> str:
-    message = error["msg"].removeprefix("Value error, ")
-    if not error["loc"]:
-        return message
-    name = str(error["loc"][0])
-    # a URL may hold a password, and this message may be logged
-    value = "" if name.endswith(("_url", "_key")) else f" is {error['input']!r}, which"
-    return f"{name.upper()}{value} cannot be used: {message}. {Settings.model_fields[name].description}"
-
-
-def _completed(name: str, given: dict[str, float], measured: dict[str, float]) -> dict[str, float]:
-    unknown = sorted(given.keys() - measured.keys())
+def _with_defaults(name: str, given: dict[str, float], defaults: dict[str, float]) -> dict[str, float]:
+    unknown = sorted(given.keys() - defaults.keys())
     if unknown:
-        raise ValueError(f"{name} has no {', '.join(unknown)}; it has {', '.join(measured)}")
-    return {**measured, **given}
+        raise ValueError(f"{name} has unknown weights: {', '.join(unknown)}; use {', '.join(defaults)}")
+    return {**defaults, **given}

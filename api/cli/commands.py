@@ -17,6 +17,7 @@ from worker import logs
 from worker.machine.privacy import close_home, keep_private
 from worker.settings import Settings
 from worker.state.postgres import Pool
+from worker.stores import store_directories
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -39,9 +40,9 @@ def serve() -> None:
 
     settings = Settings()
     if settings.auth == "off" and settings.api_host not in {"127.0.0.1", "localhost", "::1"}:
-        raise click.ClickException("AUTH=off is for this machine only: set AUTH=on, or API_HOST=127.0.0.1.")
+        raise click.ClickException("AUTH=off serves this machine only; set AUTH=on, or API_HOST=127.0.0.1.")
     keep_private(settings.debuggers)
-    close_home(settings.foldex_home)
+    close_home(settings.foldex_home, store_directories())
     logs.configure(settings.log_level)
     migrate(settings.database_url)
     app = create_app(settings)
@@ -70,14 +71,15 @@ def watch() -> None:
     import signal
     from threading import Event
 
+    from worker.resources import Resources
     from worker.upkeep.watch import run as watch_folders
 
     settings, stop = Settings(), Event()
     keep_private(settings.debuggers)
     logs.configure(settings.log_level)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    watch_folders(settings, stop)
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signal_number, lambda *_: stop.set())
+    watch_folders(Resources(settings), stop)
 
 
 @main.command()
@@ -86,8 +88,8 @@ def up() -> None:
 
     Starts Postgres, Redis, API, workers, beat, watch and Flower.
     """
-    from api.stack import StackError
-    from api.stack import up as run
+    from api.stack.embedded import up as run
+    from api.stack.processes import StackError
 
     keep_private()
     try:
@@ -98,14 +100,14 @@ def up() -> None:
 
 @main.command()
 @click.option("--folder", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Folder to index.")
-@click.option("--query", "queries", multiple=True, help="What to look for; may be given several times.")
+@click.option("--query", "queries", multiple=True, help="Query to answer; can be repeated.")
 def demo(folder: Path | None, queries: tuple[str, ...]) -> None:
     """Start everything, index a folder, show answers, and stop.
 
     Indexes this repository if no folder is given.
     """
     from api.cli.demo import run
-    from api.stack import StackError
+    from api.stack.processes import StackError
 
     keep_private()
     try:
@@ -125,20 +127,21 @@ def migrate() -> None:
 
 @main.command()
 @click.argument("tool_id", type=click.UUID, required=False)
-@click.option("--all", "every", is_flag=True, help="Every index there is.")
-@click.option("--repair", is_flag=True, help="Mend what differs.")
-def fsck(tool_id: UUID | None, every: bool, repair: bool) -> None:
+@click.option("--all", "check_all", is_flag=True, help="Check every index.")
+@click.option("--repair", is_flag=True, help="Repair what differs.")
+def fsck(tool_id: UUID | None, check_all: bool, repair: bool) -> None:
     """Compare the vectors of TOOL_ID with Postgres, id by id.
 
     The exit status is 1 if they differ and were not repaired.
     """
-    if every == (tool_id is not None):
-        raise click.UsageError("Name a tool, or say --all.")
+    if check_all == (tool_id is not None):
+        raise click.UsageError("Give either a TOOL_ID or --all.")
     from api.cli.fsck import run
+    from worker.resources import Resources
 
-    settings = _settings()
+    resources = Resources(_settings())
     logs.configure("ERROR")
-    sys.exit(not run(settings, tool_id, repair=repair, say=click.echo))
+    sys.exit(not run(resources, tool_id, repair=repair, say=click.echo))
 
 
 @main.group()
@@ -152,13 +155,13 @@ def keys() -> None:
 def create_key(project_id: str, name: str) -> None:
     """Create a key for PROJECT_ID and show it once."""
     if not project_id.strip():
-        raise click.UsageError("A key belongs to a project: name one.")
+        raise click.UsageError("PROJECT_ID is empty; give the id of the project that the key is for.")
     from worker.state.access import keys as rows
 
     with _database() as pool:
         key_id, key = rows.create(pool, project_id, name)
     click.echo(f"{key}\n", nl=False)
-    click.echo(f"Key {key_id} of project {project_id}. It is not shown again.", err=True)
+    click.echo(f"Key {key_id} of project {project_id}. Save it now: it is not shown again.", err=True)
 
 
 @keys.command("list")
@@ -181,7 +184,7 @@ def revoke_key(key_id: UUID) -> None:
 
     with _database() as pool:
         if not rows.revoke(pool, key_id):
-            raise click.ClickException(f"There is no valid key {key_id}; `foldex keys list` shows them.")
+            raise click.ClickException(f"No valid key has the id {key_id}; `foldex keys list` shows them.")
     click.echo(f"Key {key_id} is revoked.")
 
 
@@ -242,7 +245,7 @@ def _place() -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise click.UsageError("PLACE is an absolute path, or s3://bucket/prefix.") from error
+        raise click.UsageError("PLACE must be an absolute path or s3://bucket/prefix.") from error
 
 
 @contextmanager
@@ -259,7 +262,7 @@ def _database() -> Iterator[Pool]:
 
 def _settings() -> Settings:
     """Settings from the environment, completed by those of the running embedded stack."""
-    from api.stack import environment
+    from api.stack.embedded import environment
 
     settings = Settings()
     stack = {name.lower(): value for name, value in environment(settings.foldex_home).items()}

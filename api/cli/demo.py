@@ -16,23 +16,29 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from api.stack import stack
+from api.stack.embedded import stack
 from api.stack.programs import ROOT
 from worker.settings import Settings
 
+#: The project of the demo's tools.
 PROJECT = "demo"
-#: Queries for this repository, if the user names no other folder.
-OWN_QUESTIONS = (
+#: Queries for this repository.
+REPOSITORY_QUERIES = (
     "how does a task go on after its worker was killed",
     "cuts re-synchronise after a line is inserted",
     "retry when the embedding provider answers 429",
 )
 #: Excluded from this repository: otherwise the queries find themselves first.
-OWN_FILE = f"/{Path(__file__).relative_to(ROOT)}"
-QUESTIONS = ("overview", "configuration settings", "how to get started")
+OWN_PATH = f"/{Path(__file__).relative_to(ROOT)}"
+#: Queries for other folders.
+DEFAULT_QUERIES = ("overview", "configuration settings", "how to get started")
+#: Path of the calls for search tools.
 TOOLS = "/api/tools/search"
+#: Lines of each hit that are printed.
 SHOWN_LINES = 3
+#: Files of a group that are named.
 SHOWN_NAMES = 20
+#: Groups of skipped or failed files that are printed.
 SHOWN_GROUPS = 20
 
 
@@ -46,38 +52,38 @@ def run(settings: Settings, folder: Path | None, queries: Sequence[str]) -> int:
         running = started.enter_context(stack(Settings(), print))
         client = started.enter_context(httpx.Client(base_url=running.api_url, timeout=120, trust_env=False))
         console.print(f"Flower  {running.flower_note}    API  {running.api_url}/docs\n")
-        tool = _create(client, root)
-        status = _watch(console, client, tool, root)
-        _report(console, client, tool, status)
+        tool_id = _create_tool(client, root)
+        status = _follow(console, client, tool_id, root)
+        _report(console, client, tool_id, status)
         if status["status"] != "ready":
             console.print(f"[red]{escape(status['error'] or status['status'])}[/red]")
             return 1
-        for query in queries or (OWN_QUESTIONS if folder is None else QUESTIONS):
-            _ask(console, client, tool, query)
+        for query in queries or (REPOSITORY_QUERIES if folder is None else DEFAULT_QUERIES):
+            _print_answer(console, client, tool_id, query)
     return 0
 
 
-def _create(client: httpx.Client, root: Path) -> str:
+def _create_tool(client: httpx.Client, root: Path) -> str:
     body: dict[str, Any] = {"project_id": PROJECT, "source": {"kind": "local", "path": str(root)}, "name": root.name}
     if root == ROOT:
-        body["config"] = {"exclude": [OWN_FILE]}
+        body["config"] = {"exclude": [OWN_PATH]}
     return str(_json(client.post(TOOLS, json=body))["tool_id"])
 
 
-def _watch(console: Console, client: httpx.Client, tool: str, root: Path) -> dict[str, Any]:
+def _follow(console: Console, client: httpx.Client, tool_id: str, root: Path) -> dict[str, Any]:
     """Poll the status until the task ends, and draw its progress."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[text]}"))
     with Progress(*columns, TimeElapsedColumn(), console=console) as bar:
         line = bar.add_task(escape(root.name), total=1.0, text="")
-        for status, rate in _polls(client, tool):
+        for status, rate in _polls(client, tool_id):
             _draw(bar, line, status, rate)
     return status
 
 
-def _polls(client: httpx.Client, tool: str) -> Iterator[tuple[dict[str, Any], float]]:
+def _polls(client: httpx.Client, tool_id: str) -> Iterator[tuple[dict[str, Any], float]]:
     started = time.monotonic()
     while True:
-        status = _json(client.get(f"{TOOLS}/{tool}/status"))
+        status = _json(client.get(f"{TOOLS}/{tool_id}/status"))
         yield status, status["embedded_chunks"] / (time.monotonic() - started + 1e-9)
         if status["status"] in {"ready", "error", "cancelled"}:
             return
@@ -94,7 +100,7 @@ def _draw(bar: Progress, line: TaskID, status: dict[str, Any], rate: float) -> N
     bar.update(line, completed=status["progress"], text=text)
 
 
-def _report(console: Console, client: httpx.Client, tool: str, status: dict[str, Any]) -> None:
+def _report(console: Console, client: httpx.Client, tool_id: str, status: dict[str, Any]) -> None:
     """Print what was indexed, and what was not and why."""
     console.print(
         f"{status['indexed_files']} files indexed in {status['total_chunks']} chunks "
@@ -104,19 +110,19 @@ def _report(console: Console, client: httpx.Client, tool: str, status: dict[str,
     not_obeyed = counts.pop("ignore_file_not_obeyed", 0)
     ignored = ", ".join(f"{count} {rule}" for rule, count in sorted(counts.items()))
     if ignored:
-        console.print(f"[dim]left out by rules: {ignored}[/dim]")
+        console.print(f"[dim]excluded by rules: {ignored}[/dim]")
     if not_obeyed:
-        console.print(f"[yellow]ignore files not obeyed: {not_obeyed}[/yellow]  the log of worker-fast names them")
-    for (type_,), group in _groups(client, tool, "indexed", "file_type"):
-        console.print(f"[green]{group.files} {type_}[/green] in {group.parts}  {group.shown}")
-    for kind in ("skipped", "failed"):
-        groups = _groups(client, tool, kind, "reason", "message", "remedy")
+        console.print(f"[yellow]ignore files not applied: {not_obeyed}[/yellow]  see the log of worker-fast")
+    for (type_,), group in _groups(client, tool_id, "indexed", "file_type"):
+        console.print(f"[green]{group.files} {type_}[/green] in {group.chunk_count}  {group.file_names}")
+    for outcome in ("skipped", "failed"):
+        groups = _groups(client, tool_id, outcome, "reason", "message", "remedy")
         for (reason, message, remedy), group in groups[:SHOWN_GROUPS]:
-            console.print(f"[yellow]{group.files} {kind}: {reason}[/yellow]  {group.shown}")
+            console.print(f"[yellow]{group.files} {outcome}: {reason}[/yellow]  {group.file_names}")
             # a file's own message already names the remedy after its semicolon
             console.print(f"    {escape(message if ';' in message else f'{message} {remedy}')}")
         if len(groups) > SHOWN_GROUPS:
-            console.print(f"[yellow]{len(groups) - SHOWN_GROUPS} further reasons: GET {TOOLS}/{tool}/files[/yellow]")
+            console.print(f"[yellow]{len(groups) - SHOWN_GROUPS} more reasons: GET {TOOLS}/{tool_id}/files[/yellow]")
 
 
 @dataclass
@@ -134,36 +140,36 @@ class _Group:
             self.names.append(row["file_path"])
 
     @property
-    def parts(self) -> str:
+    def chunk_count(self) -> str:
         return f"{self.chunks} chunk{'s' * (self.chunks != 1)}"
 
     @property
-    def shown(self) -> str:
+    def file_names(self) -> str:
         more = self.files - len(self.names)
         return escape(", ".join(self.names)) + (f" and {more} more" if more else "")
 
 
-def _groups(client: httpx.Client, tool: str, kind: str, *names: str) -> list[tuple[tuple[str, ...], _Group]]:
+def _groups(client: httpx.Client, tool_id: str, status: str, *fields: str) -> list[tuple[tuple[str, ...], _Group]]:
     """Group the files of a status by these fields, largest group first."""
-    found: dict[tuple[str, ...], _Group] = defaultdict(_Group)
-    for row in _files(client, tool, kind):
-        found[tuple(row[name] for name in names)].add(row)
-    return sorted(found.items(), key=lambda item: (-item[1].files, item[0]))
+    groups: dict[tuple[str, ...], _Group] = defaultdict(_Group)
+    for row in _files(client, tool_id, status):
+        groups[tuple(row[field_] for field_ in fields)].add(row)
+    return sorted(groups.items(), key=lambda item: (-item[1].files, item[0]))
 
 
-def _files(client: httpx.Client, tool: str, kind: str) -> Iterator[dict[str, Any]]:
+def _files(client: httpx.Client, tool_id: str, status: str) -> Iterator[dict[str, Any]]:
     cursor = None
     while True:
-        params: dict[str, str | int] = {"status": kind, "limit": 1000, **({"cursor": cursor} if cursor else {})}
-        page = _json(client.get(f"{TOOLS}/{tool}/files", params=params))
+        params: dict[str, str | int] = {"status": status, "limit": 1000, **({"cursor": cursor} if cursor else {})}
+        page = _json(client.get(f"{TOOLS}/{tool_id}/files", params=params))
         yield from page["items"]
         cursor = page["next_cursor"]
         if cursor is None:
             return
 
 
-def _ask(console: Console, client: httpx.Client, tool: str, query: str) -> None:
-    answer = _json(client.post(f"{TOOLS}/{tool}/query", json={"query": query, "top_k": 3}))
+def _print_answer(console: Console, client: httpx.Client, tool_id: str, query: str) -> None:
+    answer = _json(client.post(f"{TOOLS}/{tool_id}/query", json={"query": query, "top_k": 3}))
     console.print(f"\n[bold]{escape(query)}[/bold]  {answer['took_ms']:.0f} ms")
     for hit in answer["results"]:
         place = f"{hit['file_path']}:{hit['start_line']}"

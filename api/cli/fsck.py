@@ -8,14 +8,13 @@ from uuid import UUID
 
 from schemas.errors import LeaseLost, NotFound, StoreError
 from worker.resources import Resources
-from worker.settings import Settings
 from worker.state.index import drift, tools
 from worker.state.index.tools import Index
 from worker.upkeep import fsck
 from worker.upkeep.fsck import Mended, Report
 
 #: A phrase for each kind of drift.
-WORDS = {
+PHRASES = {
     "missing": "chunks without a vector",
     "stray": "vectors without a chunk",
     "misplaced": "vectors with wrong attributes",
@@ -26,59 +25,58 @@ WORDS = {
 }
 
 
-def run(settings: Settings, tool_id: UUID | None, *, repair: bool, say: Callable[[str], None]) -> bool:
+def run(resources: Resources, tool_id: UUID | None, *, repair: bool, say: Callable[[str], None]) -> bool:
     """Check one tool's index, or every index. Returns whether all are intact or repaired.
 
     Raises `NotFound` for a tool that does not exist.
     """
-    resources = Resources(settings)
     with closing(resources.pool):
         indexes = drift.indexes(resources.pool, tool_id)
         if tool_id is not None and not indexes:
             raise NotFound(f"There is no search tool {tool_id}; `GET /api/tools/search` lists them.")
         if not indexes:
             say("There is no index yet.")
-        well = True
+        is_intact = True
         for index_id in indexes:
             index = tools.index(resources.pool, index_id)
-            well = (index is None or _one(resources, index, repair=repair, say=say)) and well
-    return well
+            is_intact = (index is None or _check(resources, index, repair=repair, say=say)) and is_intact
+    return is_intact
 
 
-def _one(resources: Resources, index: Index, *, repair: bool, say: Callable[[str], None]) -> bool:
+def _check(resources: Resources, index: Index, *, repair: bool, say: Callable[[str], None]) -> bool:
     try:
         store = resources.store(index.vector_store, index.keyword_index)
         report = fsck.inspect(resources.pool, store, index)
-        say(f"{index.namespace}: {_found(report)}")
+        say(f"{index.namespace}: {_summary(report)}")
         if not report.drift or not repair:
             return not report.drift
-        for line in _mended(fsck.repair(resources.pool, store, index)):
+        for line in _repairs(fsck.repair(resources.pool, store, index)):
             say(f"  {line}")
     except StoreError as error:
         say(f"{index.namespace}: not compared. {error.message}")
         return False
     except LeaseLost:
-        say("  not repaired: a task works on this index; repeat this when it has ended.")
+        say("  not repaired: a task is working on this index; run this again when it has ended.")
         return False
     return True
 
 
-def _found(report: Report) -> str:
-    wrong = [f"{number:,} {WORDS[name]}" for name, number in report.drift.items()]
-    busy = ["a task is open"] if report.busy else []
-    return "; ".join([f"{report.live:,} chunks", *(wrong or ["no drift"]), *busy])
+def _summary(report: Report) -> str:
+    differences = [f"{number:,} {PHRASES[name]}" for name, number in report.drift.items()]
+    open_task = ["a task is open"] if report.busy else []
+    return "; ".join([f"{report.live:,} chunks", *(differences or ["no drift"]), *open_task])
 
 
-def _mended(mended: Mended) -> Iterator[str]:
+def _repairs(mended: Mended) -> Iterator[str]:
     if mended.deleted:
         yield f"deleted {mended.deleted:,} vectors"
     if mended.patched:
-        yield f"wrote the attributes of {mended.patched:,} vectors anew"
+        yield f"rewrote the attributes of {mended.patched:,} vectors"
     if mended.buried:
         yield f"deleted {mended.buried:,} unfinished chunks"
     if mended.recounted:
-        yield f"recounted {mended.recounted:,} files, to be read again"
+        yield f"recounted {mended.recounted:,} files, which will be read again"
     if mended.lost:
         yield f"{mended.lost:,} vectors to be written again: at most {mended.texts:,} texts to be embedded"
     if mended.task_id:
-        yield f"task {mended.task_id} does the rest"
+        yield f"task {mended.task_id} finishes the repair"

@@ -9,14 +9,13 @@ from typing import Annotated, Any
 from uuid import UUID
 
 import orjson
-from fastapi import Depends, Request
+from fastapi import Depends, Query, Request
 from fastapi.concurrency import run_in_threadpool
 
-from api.http.lookup_cache import Known
-from api.http.middleware import looked_up, sent_key, unauthorized
+from api.http.lookup_cache import LookupCaches
+from api.http.middleware import Admission, looked_up, unauthorized
 from schemas.errors import Invalid, NotFound
 from worker.resources import Resources
-from worker.state.access import keys
 from worker.state.index import tools
 from worker.state.index.tools import Index
 from worker.state.postgres import Pool
@@ -39,8 +38,8 @@ class Caller:
 
 
 async def _resources(request: Request) -> Resources:
-    found: Resources = request.app.state.resources
-    return found
+    resources: Resources = request.app.state.resources
+    return resources
 
 
 ResourcesDep = Annotated[Resources, Depends(_resources)]
@@ -54,31 +53,36 @@ async def _has_space(resources: ResourcesDep) -> None:
 needs_space = Depends(_has_space)
 
 
-async def _known(request: Request) -> Known:
-    found: Known = request.app.state.known
-    return found
+async def _lookup_caches(request: Request) -> LookupCaches:
+    caches: LookupCaches = request.app.state.lookup_caches
+    return caches
 
 
-#: Cached lookups, possibly `lookup_cache.SECONDS` old. Code that changes the rows must call `forget`.
-KnownDep = Annotated[Known, Depends(_known)]
+#: Cached lookups, possibly `lookup_cache.CACHE_SECONDS` old. Code that changes the rows must call `forget`.
+LookupCachesDep = Annotated[LookupCaches, Depends(_lookup_caches)]
 
 
-def _caller(request: Request, resources: ResourcesDep) -> Caller:
-    key = _sent_key(request, resources)
-    return Caller(None) if key is None else _owner(keys.project(resources.pool, key))
-
-
-async def _known_caller(request: Request, resources: ResourcesDep, known: KnownDep) -> Caller:
-    key = _sent_key(request, resources)
-    if key is None:
+async def _caller(request: Request, resources: ResourcesDep, caches: LookupCachesDep) -> Caller:
+    admission = _admission(request, resources)
+    if admission is None:
         return Caller(None)
-    project_id = await looked_up(known.projects, keys.hashed(key))
+    return _owner(admission.project_id or await run_in_threadpool(caches.projects.fresh, admission.key_hash))
+
+
+async def _cached_caller(request: Request, resources: ResourcesDep, caches: LookupCachesDep) -> Caller:
+    admission = _admission(request, resources)
+    if admission is None:
+        return Caller(None)
+    project_id = await looked_up(caches.projects, admission.key_hash)
     return _owner(project_id)
 
 
-def _sent_key(request: Request, resources: Resources) -> str | None:
-    """The key that was sent; None with `AUTH=off`, where the middleware has already admitted the caller."""
-    return None if resources.settings.auth == "off" else sent_key(request)
+def _admission(request: Request, resources: Resources) -> Admission | None:
+    """What the middleware found out about the key; None with `AUTH=off`, where it admits callers without one."""
+    if resources.settings.auth == "off":
+        return None
+    admission: Admission = request.state.admission
+    return admission
 
 
 def _owner(project_id: str | None) -> Caller:
@@ -90,8 +94,8 @@ def _owner(project_id: str | None) -> Caller:
 CallerDep = Annotated[Caller, Depends(_caller)]
 
 #: For routes called hundreds of times a second. A key revoked by another process works for another
-#: `lookup_cache.SECONDS`.
-KnownCallerDep = Annotated[Caller, Depends(_known_caller)]
+#: `lookup_cache.CACHE_SECONDS`.
+CachedCallerDep = Annotated[Caller, Depends(_cached_caller)]
 
 
 def of_tool(
@@ -99,12 +103,12 @@ def of_tool(
 ) -> dict[str, Any]:
     """The row that `read` returns for a tool's id. Raises `NotFound` unless the caller may see its `project_id`."""
     try:
-        found = read(resources.pool, UUID(tool_id))
+        tool = read(resources.pool, UUID(tool_id))
     except ValueError:
-        found = None
-    if found is None or not caller.sees(found["project_id"]):
+        tool = None
+    if tool is None or not caller.sees(tool["project_id"]):
         raise _no_tool(tool_id)
-    return found
+    return tool
 
 
 def _no_tool(tool_id: str) -> NotFound:
@@ -121,31 +125,36 @@ ToolDep = Annotated[dict[str, Any], Depends(_tool)]
 
 def _index(tool: ToolDep, resources: ResourcesDep) -> Index:
     # one fresh read: the tool may have moved to another index since its row was read
-    found = tools.index_of_tool(resources.pool, tool["tool_id"])
-    if found is None:
-        raise NotFound("This tool is being deleted.")
-    return found
+    index = tools.index_of_tool(resources.pool, tool["tool_id"])
+    if index is None:
+        raise NotFound("This tool is being deleted; create a new one.")
+    return index
 
 
 #: The index of the tool in the path.
 IndexDep = Annotated[Index, Depends(_index)]
 
 
-async def _known_index(tool_id: str, caller: KnownCallerDep, known: KnownDep) -> Index:
+async def _cached_index(tool_id: str, caller: CachedCallerDep, caches: LookupCachesDep) -> Index:
     try:
-        found = known.indexes.kept(UUID(tool_id))
-        if found is None or not caller.sees(found.project_id):
+        index = caches.indexes.cached(UUID(tool_id))
+        if index is None or not caller.sees(index.project_id):
             # another project's cached tool must not answer faster than a missing one: the timing would reveal it
-            found = await run_in_threadpool(known.indexes.anew, UUID(tool_id))
+            index = await run_in_threadpool(caches.indexes.fresh, UUID(tool_id))
     except ValueError:
-        found = None
-    if found is None or not caller.sees(found.project_id):
+        index = None
+    if index is None or not caller.sees(index.project_id):
         raise _no_tool(tool_id)
-    return found
+    return index
 
 
 #: The index of the tool in the path, if the caller may see it, without asking Postgres each time.
-KnownIndexDep = Annotated[Index, Depends(_known_index)]
+CachedIndexDep = Annotated[Index, Depends(_cached_index)]
+
+
+#: The position and the length of a page of a list.
+Cursor = Annotated[str | None, Query(description="`next_cursor` of the previous page; omit it for the first page.")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="Maximum number of items on the page.")]
 
 
 def to_cursor(*parts: Any) -> str:
@@ -161,4 +170,4 @@ def from_cursor(cursor: str | None, *kinds: Any) -> tuple[Any, ...] | None:
         parts = orjson.loads(base64.urlsafe_b64decode(cursor))
         return tuple(kind(part) for kind, part in zip(kinds, parts, strict=True))
     except (ValueError, TypeError, AttributeError) as error:
-        raise Invalid("The cursor is not one of ours; take next_cursor as it was given, or leave it out.") from error
+        raise Invalid("The cursor is invalid; send next_cursor of the previous page unchanged, or omit it.") from error

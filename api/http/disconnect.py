@@ -14,7 +14,7 @@ class CallerLeft(Exception):
     """The caller has disconnected. Not a `FoldexError`: a search may treat that as one failed part."""
 
 
-class Left:
+class Disconnect:
     """Whether the caller has disconnected; `event` is set once it has."""
 
     def __init__(self) -> None:
@@ -31,21 +31,21 @@ class Left:
         self.check()
 
 
-async def _left(request: Request) -> AsyncIterator[Left]:
-    left = Left()
-    watch = asyncio.create_task(_watch(request, left))
+async def _disconnect(request: Request) -> AsyncIterator[Disconnect]:
+    disconnect = Disconnect()
+    watch = asyncio.create_task(_watch(request, disconnect))
     try:
-        yield left
+        yield disconnect
     finally:
         watch.cancel()
 
 
-async def _watch(request: Request, left: Left) -> None:
+async def _watch(request: Request, disconnect: Disconnect) -> None:
     # FastAPI has read the body before it resolves dependencies: only the disconnect can follow
     while (await request.receive())["type"] != "http.disconnect":
         pass
-    left.event.set()
+    disconnect.event.set()
 
 
 #: For routes that do not read the request body themselves.
-LeftDep = Annotated[Left, Depends(_left)]
+DisconnectDep = Annotated[Disconnect, Depends(_disconnect)]

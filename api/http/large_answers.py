@@ -8,25 +8,31 @@ from threading import BoundedSemaphore
 
 from schemas.errors import SearchBusy
 
-#: Hits above which an answer is large; concurrent large answers; seconds that another one waits for a slot.
-LARGE, AT_ONCE, PATIENCE = 1000, 2, 10.0
+#: Hits above which an answer is large.
+LARGE_HITS = 1000
+#: Large answers that a process makes at the same time.
+MAX_CONCURRENT = 2
+#: Seconds that a further large answer waits for a slot.
+SLOT_SECONDS = 10.0
 
 
 class Room:
     """The slots for large answers in one process. Thread-safe."""
 
-    def __init__(self, at_once: int = AT_ONCE, patience: float = PATIENCE) -> None:
-        self._free = BoundedSemaphore(at_once)
-        self._patience = patience
+    def __init__(self, slots: int = MAX_CONCURRENT, seconds: float = SLOT_SECONDS) -> None:
+        self._free = BoundedSemaphore(slots)
+        self._seconds = seconds
 
     @contextmanager
     def answer(self, top_k: int) -> Iterator[None]:
         """Hold a slot for an answer of up to `top_k` hits. Raises `SearchBusy` if a large one gets no slot in time."""
-        if top_k <= LARGE:
+        if top_k <= LARGE_HITS:
             yield
             return
-        if not self._free.acquire(timeout=self._patience):
-            raise SearchBusy(f"Too many answers of over {LARGE:,} hits are made at once; try again, or lower top_k.")
+        if not self._free.acquire(timeout=self._seconds):
+            raise SearchBusy(
+                f"Too many answers of over {LARGE_HITS:,} hits are in progress; try again, or lower top_k."
+            )
         try:
             yield
         finally:

@@ -15,24 +15,24 @@ from worker.state.index.tools import Index
 from worker.state.postgres import Pool
 
 #: Seconds until a process sees changes by others: a key revoked, a tool deleted or moved to its new index.
-SECONDS = 0.25
+CACHE_SECONDS = 0.25
 #: Maximum number of entries.
-ENTRIES = 10_000
+MAX_ENTRIES = 10_000
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-class Kept(Generic[Key, Value]):
+class LookupCache(Generic[Key, Value]):
     """A cache of recent lookups. Missing values are not cached. Thread-safe."""
 
-    def __init__(self, read: Callable[[Key], Value | None], seconds: float = SECONDS) -> None:
+    def __init__(self, read: Callable[[Key], Value | None], seconds: float = CACHE_SECONDS) -> None:
         self._read = read
         self._lock = Lock()
-        self._values: TTLCache[Key, Value] = TTLCache(ENTRIES, seconds)
+        self._values: TTLCache[Key, Value] = TTLCache(MAX_ENTRIES, seconds)
         self._forgotten = 0
 
-    def kept(self, key: Key) -> Value | None:
+    def cached(self, key: Key) -> Value | None:
         """The cached value or None, without a lookup."""
         with self._lock:
             return self._values.get(key)
@@ -40,10 +40,10 @@ class Kept(Generic[Key, Value]):
     def get(self, key: Key) -> Value | None:
         """The value, from the cache or looked up; at most `seconds` old."""
         with self._lock:
-            kept, forgotten = self._values.get(key), self._forgotten
-        return self._look(key, forgotten) if kept is None else kept
+            cached, forgotten = self._values.get(key), self._forgotten
+        return self._look(key, forgotten) if cached is None else cached
 
-    def anew(self, key: Key) -> Value | None:
+    def fresh(self, key: Key) -> Value | None:
         """The value, always looked up."""
         with self._lock:
             forgotten = self._forgotten
@@ -63,12 +63,12 @@ class Kept(Generic[Key, Value]):
         return value
 
 
-class Known:
+class LookupCaches:
     """The caches of one process: indexes by tool id, and projects by API key hash."""
 
     def __init__(self, pool: Callable[[], Pool]) -> None:
-        self.indexes: Kept[UUID, Index] = Kept(lambda tool_id: tools.index_of_tool(pool(), tool_id))
-        self.projects: Kept[bytes, str] = Kept(lambda key_hash: keys.project_of(pool(), key_hash))
+        self.indexes: LookupCache[UUID, Index] = LookupCache(lambda tool_id: tools.index_of_tool(pool(), tool_id))
+        self.projects: LookupCache[bytes, str] = LookupCache(lambda key_hash: keys.project_of(pool(), key_hash))
 
     def forget(self) -> None:
         """Drop all entries. Call this after committing a change to tools or keys."""

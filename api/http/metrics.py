@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from worker.state.postgres import Pool, load
 
 #: Seconds to wait for Postgres. Prometheus gives up a scrape after ten.
-PATIENCE = 3.0
+POSTGRES_SECONDS = 3.0
 
 _SQL = load("metrics")
 
@@ -35,11 +35,11 @@ class Backlog(Collector):
             yield from self._gauges()
         except OperationalError as error:
             # request metrics matter most during an outage, so serve them anyway
-            log.warning("Postgres does not answer; metrics without the backlog", error=str(error))
+            log.warning("Postgres does not answer; the metrics omit the backlog", error=str(error))
 
     def _gauges(self) -> Iterable[Metric]:
         tasks = GaugeMetricFamily("foldex_tasks", "Open index tasks", labels=["status"])
-        with self._pool.connection(timeout=PATIENCE) as connection:
+        with self._pool.connection(timeout=POSTGRES_SECONDS) as connection:
             for status, count in connection.execute(_SQL["tasks"]).fetchall():
                 tasks.add_metric([status], count)
             row = connection.execute(_SQL["backlog"]).fetchone() or (0, 0, 0)

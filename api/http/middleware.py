@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -17,32 +19,49 @@ from psycopg import OperationalError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from api.http import problems
-from api.http.lookup_cache import Kept, Key, Known, Value
+from api.http import lookup_cache, problems
+from api.http.lookup_cache import Key, LookupCache, LookupCaches, Value
 from schemas.errors import BodyTooSlow, CrossSite, FoldexError, NotLoopback, TooLarge, Unauthorized
 from worker.machine.privacy import names_loopback
-from worker.settings import Settings
 from worker.state.access import keys
 
-#: Seconds within which a request's headers must arrive, and its body unless it is an upload.
-HEADER_SECONDS, BODY_SECONDS = 20.0, 60.0
-#: Within these seconds, a slow client must read these bytes of its answer, or the rest of it.
-STALLED_SECONDS, STALLED_BYTES = 20.0, 1 << 16
-#: Maximum bytes of answers that a process buffers for slow clients. The one that is slow for longest is dropped.
-MOST_UNSENT = 256 << 20
+#: Seconds within which a request's headers must arrive.
+HEADER_SECONDS = 20.0
+#: Seconds within which a request's body must arrive, unless it is an upload.
+BODY_SECONDS = 60.0
+#: Seconds within which a slow client must read `STALLED_BYTES` of its answer, or the rest of it.
+STALLED_SECONDS = 20.0
+STALLED_BYTES = 1 << 16
+#: Bytes of answers that a process buffers for slow clients. Above them the client that is slow for longest is dropped.
+MAX_UNSENT_BYTES = 256 << 20
 
-_SAFE = {"GET", "HEAD", "OPTIONS"}
-_UPLOADS = re.compile(r"/api/projects/[^/]+/uploads")
+#: Methods that change nothing.
+_SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
+_UPLOAD_PATH = re.compile(r"/api/projects/[^/]+/uploads")
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """The key of an admitted request, and its project if it was not cached."""
+
+    key_hash: bytes
+    _project_id: str | None = None
+    _since: float = field(default_factory=time.monotonic)
+
+    @property
+    def project_id(self) -> str | None:
+        """The project, if it was looked up for this very request and a moment ago: a long body may have come since."""
+        return self._project_id if time.monotonic() - self._since < lookup_cache.CACHE_SECONDS else None
 
 
 class Gate:
-    """Authorizes requests below `/api`, and limits the body size of all requests."""
+    """Authorizes requests below `/api` unless it `is_open`, and limits the body size of all requests."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, known: Known) -> None:
+    def __init__(self, app: ASGIApp, *, is_open: bool, max_body_bytes: int, caches: LookupCaches) -> None:
         self._app = app
-        self._is_open = settings.auth == "off"
-        self._max_bytes = settings.max_body_bytes
-        self._known = known
+        self._is_open = is_open
+        self._max_bytes = max_body_bytes
+        self._caches = caches
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
@@ -52,7 +71,7 @@ class Gate:
         request = Request(scope)
         try:
             await self._admit(request)
-            if request.method not in _SAFE and not _UPLOADS.fullmatch(request.url.path):
+            if request.method not in _SAFE_METHODS and not _UPLOAD_PATH.fullmatch(request.url.path):
                 receive = await self._read(request, receive)
         except (FoldexError, OperationalError) as error:
             answer = problems.answered(request, error)
@@ -71,9 +90,19 @@ class Gate:
             check_loopback(request)
             _check_same_site(request)
             return
-        key = sent_key(request)
-        if not key or await looked_up(self._known.projects, keys.hashed(key)) is None:
+        key = _sent_key(request)
+        if not key:
             raise unauthorized()
+        request.state.admission = await self._admission_of(keys.hashed(key))
+
+    async def _admission_of(self, key_hash: bytes) -> Admission:
+        projects = self._caches.projects
+        if projects.cached(key_hash) is not None:
+            return Admission(key_hash)
+        project_id = await run_in_threadpool(projects.get, key_hash)
+        if project_id is None:
+            raise unauthorized()
+        return Admission(key_hash, project_id)
 
     async def _read(self, request: Request, receive: Receive) -> Receive:
         """A `receive` that returns the whole body at once. Raises `TooLarge` and `BodyTooSlow`."""
@@ -92,7 +121,7 @@ class Gate:
                         raise self._too_large()
                     more = message.get("more_body", False)
         except TimeoutError as error:
-            raise BodyTooSlow(f"The body did not come in within {BODY_SECONDS:g} s; send it again.") from error
+            raise BodyTooSlow(f"The body did not arrive within {BODY_SECONDS:g} s; send it again.") from error
         return _replayed({"type": "http.request", "body": bytes(body), "more_body": False}, receive)
 
     def _too_large(self) -> TooLarge:
@@ -102,15 +131,15 @@ class Gate:
 
 
 def _replayed(message: Message, receive: Receive) -> Receive:
-    waiting = [message]
+    messages = [message]
 
     async def replay() -> Message:
-        return waiting.pop() if waiting else await receive()
+        return messages.pop() if messages else await receive()
 
     return replay
 
 
-def sent_key(request: Request) -> str:
+def _sent_key(request: Request) -> str:
     """The bearer key of a request; "" if there is none."""
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
     return key.strip() if scheme.lower() == "bearer" else ""
@@ -118,13 +147,15 @@ def sent_key(request: Request) -> str:
 
 def unauthorized() -> Unauthorized:
     """The error for a missing, unknown or revoked key."""
-    return Unauthorized("Send `Authorization: Bearer <key>` with a key that `foldex keys create` made.")
+    return Unauthorized(
+        "The key is missing or invalid; send `Authorization: Bearer <key>` with a key from `foldex keys create`."
+    )
 
 
-async def looked_up(values: Kept[Key, Value], key: Key) -> Value | None:
+async def looked_up(values: LookupCache[Key, Value], key: Key) -> Value | None:
     """The cached value, or a lookup in a thread. Thread switches are expensive in a busy process."""
-    kept = values.kept(key)
-    return await run_in_threadpool(values.get, key) if kept is None else kept
+    cached = values.cached(key)
+    return await run_in_threadpool(values.get, key) if cached is None else cached
 
 
 def check_loopback(request: Request) -> None:
@@ -134,7 +165,7 @@ def check_loopback(request: Request) -> None:
     """
     client = request.client.host if request.client else None
     if not all(host is not None and names_loopback(host) for host in (request.url.hostname, client)):
-        raise NotLoopback("AUTH=off answers this machine only; set AUTH=on and make a key with `foldex keys create`.")
+        raise NotLoopback("AUTH=off serves this machine only; set AUTH=on and create a key with `foldex keys create`.")
 
 
 def _check_same_site(request: Request) -> None:
@@ -142,13 +173,13 @@ def _check_same_site(request: Request) -> None:
 
     Browsers send forms and uploads to any address without asking. They always name the origin; other programs do not.
     """
-    if request.method in _SAFE:
+    if request.method in _SAFE_METHODS:
         return
     origin = request.headers.get("origin")
     foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("host")
     if foreign or request.headers.get("sec-fetch-site") in {"cross-site", "same-site"}:
         raise CrossSite(
-            "A page of another site sent this request; call from a program, or from a page of this address."
+            "A page of another site sent this request; send it from a program, or from a page of this server."
         )
 
 
@@ -181,7 +212,7 @@ class TimedProtocol(HttpToolsProtocol):
         self._look = self.loop.call_later(STALLED_SECONDS, self._look_at_reader)
         # aborting a transport may pause another one, so iterate over a copy
         for protocol in list(self._behind):
-            if sum(other.transport.get_write_buffer_size() for other in self._behind) <= MOST_UNSENT:
+            if sum(other.transport.get_write_buffer_size() for other in self._behind) <= MAX_UNSENT_BYTES:
                 break
             protocol.drop()
 
@@ -196,11 +227,11 @@ class TimedProtocol(HttpToolsProtocol):
         self.transport.abort()
 
     def _look_at_reader(self) -> None:
-        before, left = self._behind[self], self.transport.get_write_buffer_size()
-        if before - left < STALLED_BYTES:
+        unsent_before, unsent = self._behind[self], self.transport.get_write_buffer_size()
+        if unsent_before - unsent < STALLED_BYTES:
             self.drop()
             return
-        self._behind[self] = left
+        self._behind[self] = unsent
         self._look = self.loop.call_later(STALLED_SECONDS, self._look_at_reader)
 
     def _caught_up(self) -> None:

@@ -23,17 +23,19 @@ log = structlog.get_logger()
 
 #: nginx's status for a client that disconnected; HTTP defines none.
 CALLER_LEFT = 499
+#: `Retry-After` of an error that does not know when a retry can help.
+RETRY_AFTER_SECONDS = 5
 
 #: Error answers that every operation documents.
 RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"description": text, "content": {"application/problem+json": {"schema": Problem.model_json_schema()}}}
     for status, text in (
-        (400, "Not JSON, or not readable at all"),
-        (401, "No valid key"),
-        (404, "Not there, or not yours"),
-        (422, "Not acceptable as it stands"),
-        (502, "A provider or store refused; its key, model or settings need a look"),
-        (503, "Something did not answer; try again after `Retry-After` seconds"),
+        (400, "The body is not valid JSON"),
+        (401, "The key is missing or invalid"),
+        (404, "It does not exist, or belongs to another project"),
+        (422, "The request is invalid"),
+        (502, "A provider or store rejected the request; check its key, model and settings"),
+        (503, "A service did not answer; try again after `Retry-After` seconds"),
     )
 }
 
@@ -47,7 +49,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(OperationalError, _database)
     app.add_exception_handler(OSError, _disk)
     app.add_exception_handler(ProgramLimitExceeded, _too_long)
-    app.add_exception_handler(CallerLeft, _left)
+    app.add_exception_handler(CallerLeft, _caller_left)
     app.add_exception_handler(Exception, _unexpected)
 
 
@@ -68,46 +70,44 @@ def _foldex(_: Request, error: Exception) -> JSONResponse:
         return _full(error)
     headers = {"WWW-Authenticate": "Bearer"} if error.status == HTTPStatus.UNAUTHORIZED else {}
     if error.retryable:
-        headers["Retry-After"] = str(math.ceil(error.data.get("retry_after") or 5))
+        headers["Retry-After"] = str(math.ceil(error.retry_after or RETRY_AFTER_SECONDS))
     return _problem(error.status, error.code, error.message, headers)
 
 
 def _validation(_: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, RequestValidationError):
         raise error
-    found = [{"field": ".".join(map(str, e["loc"][1:])), "message": e["msg"]} for e in error.errors()]
+    fields = [{"field": ".".join(map(str, e["loc"][1:])), "message": e["msg"]} for e in error.errors()]
     if any(e["type"] == "json_invalid" for e in error.errors()):
-        return _problem(400, "invalid_json", "The body is not valid JSON; check its quotes and commas.", errors=found)
-    said = "; ".join(f"{e['field'] or 'body'}: {e['message']}" for e in found)
-    return _problem(422, "invalid_request", f"{said}. See /docs for what this call takes.", errors=found)
+        return _problem(400, "invalid_json", "The body is not valid JSON; check its quotes and commas.", errors=fields)
+    detail = "; ".join(f"{e['field'] or 'body'}: {e['message']}" for e in fields)
+    return _problem(422, "invalid_request", f"{detail}. See /docs for what this call accepts.", errors=fields)
 
 
 def _http(_: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, HTTPException):
         raise error
     if error.status_code == HTTPStatus.BAD_REQUEST:  # FastAPI raises this for a body that its parser cannot read
-        return _problem(400, "invalid_json", "The body cannot be read; send JSON in UTF-8, not too deeply nested.")
+        return _problem(400, "invalid_json", "The body is not readable; send JSON in UTF-8 that is not deeply nested.")
     code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "_")
-    return _problem(
-        error.status_code, code, f"{error.detail}. See /docs for the calls there are.", dict(error.headers or {})
-    )
+    return _problem(error.status_code, code, f"{error.detail}. See /docs for all calls.", dict(error.headers or {}))
 
 
 def _data(_: Request, error: Exception) -> JSONResponse:
-    log.info("a value was refused by Postgres", error=str(error))
-    detail = "The request holds a value that cannot be stored, such as a NUL character; remove it."
+    log.info("Postgres rejected a value", error=str(error))
+    detail = "The request contains a value that cannot be stored, such as a NUL character; remove it."
     return _problem(422, "invalid_request", detail)
 
 
 def _too_long(_: Request, error: Exception) -> JSONResponse:
     log.info("a value was too long for Postgres", error=str(error))
-    return _problem(422, "invalid_request", "The request holds a name or a path that is too long; shorten it.")
+    return _problem(422, "invalid_request", "The request contains a name or a path that is too long; shorten it.")
 
 
 def _full(error: Exception) -> JSONResponse:
     log.warning("a disk is full", error=str(error))
     detail = "A disk of this installation is full; free some space, or delete tools, then try again."
-    return _problem(DiskFull.status, DiskFull.code, detail, {"Retry-After": "5"})
+    return _problem(DiskFull.status, DiskFull.code, detail, {"Retry-After": str(RETRY_AFTER_SECONDS)})
 
 
 def _disk(_: Request, error: Exception) -> JSONResponse:
@@ -122,7 +122,7 @@ def _database(request: Request, error: Exception) -> JSONResponse:
         return _full(error)
     log.warning("Postgres does not answer", error=str(error))
     detail = "The database does not answer; try again shortly, or check DATABASE_URL."
-    return _problem(503, "database_unavailable", detail, {"Retry-After": "5"})
+    return _problem(503, "database_unavailable", detail, {"Retry-After": str(RETRY_AFTER_SECONDS)})
 
 
 def _has_space(request: Request) -> bool:
@@ -133,10 +133,10 @@ def _has_space(request: Request) -> bool:
     return True
 
 
-def _left(_: Request, _error: Exception) -> Response:
+def _caller_left(_: Request, _error: Exception) -> Response:
     return Response(status_code=CALLER_LEFT)  # only for the metrics: the client is gone
 
 
 def _unexpected(request: Request, error: Exception) -> JSONResponse:
     log.error("request failed", path=request.url.path, exc_info=error)
-    return _problem(500, "internal", "Something failed on our side; the log of the API has the details.")
+    return _problem(500, "internal", "An internal error occurred; see the log of the API for details.")

@@ -26,7 +26,7 @@ def clean_path(sent: str) -> tuple[str, ...]:
     Both kinds of slash separate names. Drives, roots, `.`, `..` and control characters are removed. Names become
     NFC. A name that is too long is cut and gets a hash, which keeps it distinct.
     """
-    sent = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), sent)
+    sent = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), sent)
     parts = _DRIVE.sub("", sent.replace("\\", "/")).split("/")
     if not _clean(parts[-1]):
         return ()
@@ -42,7 +42,7 @@ def _clean(part: str) -> str:
 def _shortened(name: str) -> str:
     if len(name.encode()) <= MAX_NAME:
         return name
-    found = extension(name)
+    suffix = extension(name)
     ending = f"~{hashlib.sha256(name.encode()).hexdigest()[:12]}"
-    ending += f".{found}" if 0 < len(found) <= MAX_EXTENSION else ""
+    ending += f".{suffix}" if 0 < len(suffix) <= MAX_EXTENSION else ""
     return name.encode()[: MAX_NAME - len(ending.encode())].decode(errors="ignore") + ending

@@ -5,19 +5,21 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from api.http import large_answers
-from api.http.dependencies import KnownCallerDep, ResourcesDep
-from api.http.disconnect import LeftDep
+from api.http.dependencies import CachedCallerDep, ResourcesDep
+from api.http.disconnect import DisconnectDep
 from api.http.problems import RESPONSES
 from api.http.responses import written
-from api.search.across.fan_out import search_across
+from api.search.across.answer import search_across
 from schemas.across import Across, AcrossAnswer
 
 router = APIRouter(prefix="/api/search", tags=["search"], responses=RESPONSES)
 
 
 @router.post("", response_model=AcrossAnswer)
-def search_project(body: Across, caller: KnownCallerDep, resources: ResourcesDep, left: LeftDep) -> Response:
+def search_project(
+    body: Across, caller: CachedCallerDep, resources: ResourcesDep, disconnect: DisconnectDep
+) -> Response:
     """Search several tools, or some paths, in parallel. The answer names tools that failed or were slow."""
     caller.check(body.project_id)
     with large_answers.answer(body.top_k):
-        return written(search_across(resources, body, left=left))
+        return written(search_across(resources, body, disconnect=disconnect))

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query
 
 from api.http.dependencies import IndexDep, ResourcesDep
 from api.http.problems import RESPONSES
-from api.search.text.snippets import shown
+from api.search.text.snippets import pieces
 from schemas.errors import NotFound
 from schemas.search import Around, FileChunk
 from worker.resources import Resources
@@ -19,23 +19,28 @@ from worker.state.search import snippets
 
 router = APIRouter(prefix="/api/tools/search/{tool_id}", tags=["search"], responses=RESPONSES)
 
-Count = Annotated[int, Query(ge=0, le=100)]
+#: Maximum neighbours on each side.
+MAX_NEIGHBOURS = 100
+
+Count = Annotated[int, Query(ge=0, le=MAX_NEIGHBOURS, description="Number of neighbouring chunks on this side.")]
 
 
 @router.get("/chunks/{chunk_id}")
 def get_chunk(index: IndexDep, resources: ResourcesDep, chunk_id: str, before: Count = 0, after: Count = 0) -> Around:
     """Get a chunk with up to `before` and `after` neighbours in its file. Page on from the first or last of them."""
-    row = _live(resources, index, chunk_id)
-    place = (row["file_id"], [snippets.Shown(row["chunk_id"], row["chunk_index"], row["start_char"])])
-    [(ahead, behind)] = snippets.neighbours(resources.pool, index.id, [place], before=before, after=after)
-    return Around(chunk=FileChunk(**row), before=shown(ahead), after=shown(behind))
+    row = _live_row(resources, index, chunk_id)
+    chunk = snippets.ShownChunk(row["chunk_id"], row["chunk_index"], row["start_char"])
+    [(rows_before, rows_after)] = snippets.neighbours(
+        resources.pool, index.id, [(row["file_id"], [chunk])], before=before, after=after
+    )
+    return Around(chunk=FileChunk(**row), before=pieces(rows_before), after=pieces(rows_after))
 
 
-def _live(resources: Resources, index: Index, chunk_id: str) -> snippets.Row:
+def _live_row(resources: Resources, index: Index, chunk_id: str) -> snippets.Row:
     try:
         (row,) = chunks.hits(resources.pool, index.id, [str(UUID(chunk_id))]).values()
     except ValueError:  # not a UUID, or no live chunk has it
         raise NotFound(
-            f"This tool has no chunk {chunk_id!r}; its file may have changed since, so query again."
+            f"This tool has no chunk {chunk_id!r}; query again, because its file may have changed."
         ) from None
     return row

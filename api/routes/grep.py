@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from api.http.dependencies import IndexDep, ResourcesDep
-from api.http.disconnect import LeftDep
+from api.http.disconnect import DisconnectDep
 from api.http.problems import RESPONSES
 from api.search.grep.grep import grep
 from schemas.grep import Grep, GrepAnswer
@@ -14,6 +14,6 @@ router = APIRouter(prefix="/api/tools/search", tags=["search"], responses=RESPON
 
 
 @router.post("/{tool_id}/grep")
-def grep_files(body: Grep, index: IndexDep, resources: ResourcesDep, left: LeftDep) -> GrepAnswer:
+def grep_files(body: Grep, index: IndexDep, resources: ResourcesDep, disconnect: DisconnectDep) -> GrepAnswer:
     """Find the lines that match a pattern. Works before anything is indexed."""
-    return grep(resources, index, body, left=left.event)
+    return grep(resources, index, body, disconnected=disconnect.event)

@@ -10,14 +10,15 @@ from datetime import timedelta
 from typing import Annotated, Any
 from uuid import uuid4
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Query
 from psycopg.types.json import Json
 from pydantic_core import PydanticSerializationError, to_json
 
-from api.http.dependencies import CallerDep, ResourcesDep, needs_space
+from api.http.dependencies import CallerDep, Cursor, Limit, ResourcesDep, from_cursor, needs_space, to_cursor
 from api.http.problems import RESPONSES
 from schemas.errors import FileError, Invalid, SourceError
 from schemas.node import NewNode, Node, NodePatch
+from schemas.tool import Listing
 from worker.resources import Resources
 from worker.state.content import nodes, orphans
 from worker.upkeep.orphans import drop
@@ -28,7 +29,7 @@ router = APIRouter(prefix="/api/projects/{project_id}/nodes", tags=["nodes"], re
 ProjectId = Annotated[str, Path(max_length=200)]
 
 #: Maximum bytes of content that GET reads back; more than a request can upload.
-MAX_CONTENT = 1_000_000_000
+MAX_CONTENT_BYTES = 1_000_000_000
 
 
 @router.post("", status_code=201, dependencies=[needs_space])
@@ -36,14 +37,38 @@ def create_node(project_id: ProjectId, body: NewNode, caller: CallerDep, resourc
     """Add a folder, or a file with its content."""
     caller.check(project_id)
     if body.type == "folder" and body.content is not None:
-        raise Invalid("A folder has no content; leave it out, or give another type.")
+        raise Invalid("A folder cannot have content; omit it, or use another type.")
     if body.type == "json" and "content" not in body.model_fields_set:
-        raise Invalid("A json node needs a content, be it null.")
+        raise Invalid("A json node needs `content`; send null if it is empty.")
     node = {"id": body.id or str(uuid4()), "parent_id": body.parent_id, "name": body.name, "type": body.type}
     stored = _store(resources, project_id, body.type, body.content)
     with _dropped_on_error(resources, stored):
         row = nodes.insert(resources.pool, project_id, {**node, **stored})
     return Node(**{**row, "content": body.content})
+
+
+@router.get("", operation_id="list_nodes", response_model_exclude={"items": {"__all__": {"content"}}})
+def list_nodes(
+    project_id: ProjectId,
+    caller: CallerDep,
+    resources: ResourcesDep,
+    parent_id: Annotated[
+        str | None,
+        Query(
+            max_length=200, description="Folder whose nodes to list; default: the top level.", examples=["folder-001"]
+        ),
+    ] = None,
+    cursor: Cursor = None,
+    limit: Limit = 100,
+) -> Listing[Node]:
+    """List the nodes of a folder, without their content, by name."""
+    caller.check(project_id)
+    after = from_cursor(cursor, str, str)
+    rows = nodes.page(resources.pool, project_id, parent_id, after=after, limit=limit + 1)
+    last = rows[limit - 1] if len(rows) > limit else None
+    return Listing(
+        items=[Node(**row) for row in rows[:limit]], next_cursor=last and to_cursor(last["name"], last["id"])
+    )
 
 
 @router.get("/{node_id}")
@@ -60,16 +85,17 @@ def patch_node(
 ) -> Node:
     """Rename, move or rewrite a node, atomically."""
     caller.check(project_id)
-    given = body.model_fields_set
+    sent_fields = body.model_fields_set
     row = nodes.get(resources.pool, project_id, node_id)
-    if "content" in given and row["type"] == "folder":
-        raise Invalid("A folder has no content; leave it out.")
-    moved = nodes.Place(body.name, body.parent_id, "parent_id" in given) if given & {"name", "parent_id"} else None
+    if "content" in sent_fields and row["type"] == "folder":
+        raise Invalid("A folder cannot have content; omit it.")
+    is_moved = bool(sent_fields & {"name", "parent_id"})
+    place = nodes.Place(body.name, body.parent_id, "parent_id" in sent_fields) if is_moved else None
     type_ = nodes.type_as(row, body.name)
-    stored = _store(resources, project_id, type_, body.content) if "content" in given else None
+    stored = _store(resources, project_id, type_, body.content) if "content" in sent_fields else None
     with _dropped_on_error(resources, stored):
-        key = nodes.change(resources.pool, project_id, node_id, moved, stored)
-    drop(resources, [key] if key else [])
+        unused_key = nodes.change(resources.pool, project_id, node_id, place, stored)
+    drop(resources, [unused_key] if unused_key else [])
     return get_node(project_id, node_id, caller, resources)
 
 
@@ -88,12 +114,12 @@ def _store(resources: Resources, project_id: str, type_: str, value: Any) -> dic
     if type_ == "json":
         return {"json": Json(value), "object_key": None, "size": len(_checked_json(value))}
     if not isinstance(value, str | None):
-        raise Invalid(f"The content of a {type_} node is a string; only json nodes take other values.")
+        raise Invalid(f"The content of a {type_} node must be a string; only json nodes accept other values.")
     try:
         data = (value or "").encode()
     except UnicodeEncodeError as error:
-        raise Invalid("The content holds half of a surrogate pair, which is no text; remove it.") from error
-    (key,) = announced(resources, project_id, 1)
+        raise Invalid("The content contains an unpaired surrogate, which is not valid text; remove it.") from error
+    (key,) = new_object_keys(resources, project_id, 1)
     resources.objects.put(key, data)
     return {"json": None, "object_key": key, "size": len(data)}
 
@@ -102,16 +128,16 @@ def _checked_json(value: Any) -> str:
     try:
         text = json.dumps(value, allow_nan=False)
     except ValueError as error:
-        raise Invalid("JSON has no NaN and no Infinity; use null or a string.") from error
-    if not _is_answerable(value):
+        raise Invalid("JSON does not allow NaN or Infinity; use null or a string.") from error
+    if not _is_serializable(value):
         raise Invalid(
-            "The content is nested deeper than 250 levels, or holds half of a surrogate pair; upload it as a file, "
-            "which keeps its bytes as they are."
+            "The content is nested deeper than 250 levels, or contains an unpaired surrogate; upload it as a "
+            "file, which keeps its bytes."
         )
     return text
 
 
-def _is_answerable(value: Any) -> bool:
+def _is_serializable(value: Any) -> bool:
     """Whether pydantic can serialize a value that the JSON parser accepted."""
     try:
         to_json(value)
@@ -120,9 +146,9 @@ def _is_answerable(value: Any) -> bool:
     return True
 
 
-def announced(resources: Resources, project_id: str, number: int) -> list[str]:
+def new_object_keys(resources: Resources, project_id: str, count: int) -> list[str]:
     """Announce and return new object keys. The sweep deletes those that no node claims in time."""
-    keys = [f"{project_id}/{uuid4()}" for _ in range(number)]
+    keys = [f"{project_id}/{uuid4()}" for _ in range(count)]
     orphans.announce(resources.pool, keys, timedelta(seconds=resources.settings.stray_seconds))
     return keys
 
@@ -131,22 +157,23 @@ def _load(resources: Resources, row: dict[str, Any]) -> Any:
     """A node's content: a JSON value, also for well-formed uploaded JSON; otherwise text."""
     if row["object_key"] is None:
         # older rows may hold values that would be rejected today
-        return row["json"] if _is_answerable(row["json"]) else json.dumps(row["json"])
+        return row["json"] if _is_serializable(row["json"]) else json.dumps(row["json"])
     try:
-        text = resources.objects.get(row["object_key"], MAX_CONTENT).decode(errors="replace")
+        text = resources.objects.get(row["object_key"], MAX_CONTENT_BYTES).decode(errors="replace")
     except FileError as error:
         raise SourceError(
             f"The content of node {row['id']!r} is missing from the object store; upload it again."
         ) from error
-    return _value(text) if row["type"] == "json" else text
+    return _parsed_json(text) if row["type"] == "json" else text
 
 
-def _value(text: str) -> Any:
+def _parsed_json(text: str) -> Any:
+    """The value of a JSON text; the text itself if it is not well-formed or cannot be answered."""
     try:
         value = json.loads(text, parse_constant=_finite, parse_float=_finite)
     except (ValueError, RecursionError):
         return text
-    return value if _is_answerable(value) else text
+    return value if _is_serializable(value) else text
 
 
 def _finite(text: str) -> float:

@@ -7,8 +7,8 @@ from uuid import UUID
 from fastapi import APIRouter, Response
 
 from api.http import large_answers
-from api.http.dependencies import KnownIndexDep, ResourcesDep
-from api.http.disconnect import LeftDep
+from api.http.dependencies import CachedIndexDep, ResourcesDep
+from api.http.disconnect import DisconnectDep
 from api.http.problems import RESPONSES
 from api.http.responses import written
 from api.search.query.answer import search
@@ -18,7 +18,9 @@ router = APIRouter(prefix="/api/tools/search", tags=["search"], responses=RESPON
 
 
 @router.post("/{tool_id}/query", response_model=Answer)
-def query(body: Query, tool_id: str, index: KnownIndexDep, resources: ResourcesDep, left: LeftDep) -> Response:
+def query(
+    body: Query, tool_id: str, index: CachedIndexDep, resources: ResourcesDep, disconnect: DisconnectDep
+) -> Response:
     """Find chunks by meaning and by keywords. Works as soon as the first file is indexed."""
     with large_answers.answer(body.top_k):
-        return written(search(resources, UUID(tool_id), index, body, left=left))
+        return written(search(resources, UUID(tool_id), index, body, disconnect=disconnect))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Query
 
-from api.http.dependencies import IndexDep, ResourcesDep, from_cursor, to_cursor
+from api.http.dependencies import Cursor, IndexDep, Limit, ResourcesDep, from_cursor, to_cursor
 from api.http.problems import RESPONSES
 from schemas.document import Kind, UseKind
 from schemas.errors import Invalid
@@ -19,14 +20,16 @@ from worker.state.search import call_graph, symbols
 
 router = APIRouter(prefix="/api/tools/search/{tool_id}", tags=["symbols"], responses=RESPONSES)
 
-Limit = Annotated[int, Query(ge=1, le=1000)]
-Name = Annotated[str | None, Query(min_length=1, max_length=1024)]
-Scope = Annotated[str | None, Query(min_length=1, max_length=8192)]
+Scope = Annotated[
+    str | None,
+    Query(min_length=1, max_length=8192, description="Scope of the definition, such as `outer/inner`."),
+]
+FileId = Annotated[UUID | None, Query(description="File of the definition.")]
 _CALLED = Query(
-    min_length=1, max_length=8192, description="A name, or a qualified one: `Foo.run`, `Foo::run`, `Foo/run`."
+    min_length=1, max_length=8192, description="A name or a qualified name: `Foo.run`, `Foo::run`, `Foo/run`."
 )
 Called = Annotated[str, _CALLED]
-Depth = Annotated[int, Query(ge=1, le=5)]
+Depth = Annotated[int, Query(ge=1, le=5, description="Maximum number of calls to follow from the name.")]
 
 
 @router.get("/symbols")
@@ -34,9 +37,9 @@ def list_symbols(
     index: IndexDep,
     resources: ResourcesDep,
     name: Annotated[str | None, _CALLED] = None,
-    prefix: Name = None,
-    kind: Kind | None = None,
-    cursor: str | None = None,
+    prefix: Annotated[str | None, Query(min_length=1, max_length=1024, description="Beginning of the name.")] = None,
+    kind: Annotated[Kind | None, Query(description="Only definitions of this kind.")] = None,
+    cursor: Cursor = None,
     limit: Limit = 100,
 ) -> Listing[Symbol]:
     """List definitions by name, then path and line: all, those of one name, or those with a prefix."""
@@ -55,13 +58,14 @@ def list_symbols(
 def list_references(
     index: IndexDep,
     resources: ResourcesDep,
-    name: Name = None,
-    kind: UseKind | None = None,
-    file_id: UUID | None = None,
+    name: Annotated[str | None, Query(min_length=1, max_length=1024, description="The used name.")] = None,
+    kind: Annotated[UseKind | None, Query(description="Only uses of this kind.")] = None,
+    file_id: Annotated[UUID | None, Query(description="Only uses in this file.")] = None,
     scope: Annotated[
-        str | None, Query(min_length=1, max_length=8192, description="Uses inside this definition, `outer/inner`.")
+        str | None,
+        Query(min_length=1, max_length=8192, description="Only uses inside this definition, such as `outer/inner`."),
     ] = None,
-    cursor: str | None = None,
+    cursor: Cursor = None,
     limit: Limit = 100,
 ) -> Listing[Use]:
     """List where a name is called, imported, inherited or used as a type.
@@ -69,7 +73,7 @@ def list_references(
     With `file_id` and `scope`, list what a definition uses.
     """
     if name is None and file_id is None:
-        raise Invalid("Say what is used (name), or where (file_id, and scope if you like).")
+        raise Invalid("Send `name` for what is used, or `file_id` (and optionally `scope`) for where it is used.")
     after = from_cursor(cursor, UUID, int)
     rows = symbols.references(
         resources.pool, index.id, name=name, kind=kind, file=file_id, scope=scope, after=after, limit=limit + 1
@@ -87,16 +91,17 @@ def list_callers(
     name: Called,
     depth: Depth = 1,
     scope: Scope = None,
-    file_id: UUID | None = None,
+    file_id: FileId = None,
 ) -> Calls:
     """List the definitions that call this name, their callers, and so on up to `depth`.
 
     `scope` and `file_id` select one of several definitions of the name.
     """
     start = _start(resources, index, name, scope, file_id)
-    found = call_graph.callers(resources.pool, index.id, start, depth)
-    near = {row["file_id"] for row in found[0] if row["depth"] == 1}
-    return _shown(name, start, found, ambiguous=start.is_shared and not near <= start.own)
+    rows, is_cut = call_graph.callers(resources.pool, index.id, start, depth)
+    direct_files = {row["file_id"] for row in rows if row["depth"] == 1}
+    is_ambiguous = start.is_shared and not direct_files <= start.own
+    return _calls(name, start, rows, truncated=is_cut, ambiguous=is_ambiguous)
 
 
 @router.get("/symbols/callees")
@@ -106,26 +111,26 @@ def list_callees(
     name: Called,
     depth: Depth = 1,
     scope: Scope = None,
-    file_id: UUID | None = None,
+    file_id: FileId = None,
 ) -> Calls:
     """List what the definitions of this name call, what those call, and so on up to `depth`.
 
     `scope` and `file_id` select one of several definitions of the name.
     """
     start = _start(resources, index, name, scope, file_id)
-    return _shown(name, start, call_graph.callees(resources.pool, index.id, start, depth))
+    rows, is_cut = call_graph.callees(resources.pool, index.id, start, depth)
+    return _calls(name, start, rows, truncated=is_cut, ambiguous=False)
 
 
 def _start(resources: Resources, index: Index, name: str, scope: str | None, file_id: UUID | None) -> call_graph.Start:
-    around, last = symbols.qualified(name)
-    path = "/".join(filter(None, (scope, around)))
+    enclosing, last = symbols.qualified(name)
+    path = "/".join(filter(None, (scope, enclosing)))
     return call_graph.start(resources.pool, index.id, last, scope=path, file=file_id)
 
 
-def _shown(
-    name: str, start: call_graph.Start, found: tuple[list[dict[str, Any]], bool], *, ambiguous: bool = False
+def _calls(
+    name: str, start: call_graph.Start, rows: Sequence[dict[str, Any]], *, truncated: bool, ambiguous: bool
 ) -> Calls:
-    rows, is_cut = found
     count = len(start.definitions)
     items = [Call(**row) for row in rows]
-    return Calls(name=name, definitions=count, ambiguous=count > 1 or ambiguous, items=items, truncated=is_cut)
+    return Calls(name=name, definitions=count, ambiguous=count > 1 or ambiguous, items=items, truncated=truncated)

@@ -12,12 +12,11 @@ from fastapi import APIRouter
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from psycopg import OperationalError
-from pydantic import TypeAdapter
 
 from api.http.dependencies import ResourcesDep, ToolDep, needs_space
 from api.http.problems import RESPONSES
-from api.routes.tools import found, shown_status, shown_tool, wanted_index
-from schemas.source import AnySource
+from api.routes.tools import existing, shown_status, shown_tool, wanted_index
+from schemas.source import parsed_source
 from schemas.tool import Reindex, Status, Tool, ToolConfig, ToolPatch
 from worker import app as queue
 from worker.resources import Resources
@@ -27,11 +26,9 @@ from worker.state.postgres import Pool
 router = APIRouter(prefix="/api/tools/search", tags=["search tools"], responses=RESPONSES)
 
 #: Seconds between two polls of the task whose events are streamed.
-POLL = 0.5
+POLL_SECONDS = 0.5
 #: Polls without news after which a comment keeps proxies from closing the connection.
-QUIET_POLLS = 20
-
-_SOURCE: TypeAdapter[AnySource] = TypeAdapter(AnySource)
+MAX_QUIET_POLLS = 20
 
 
 @router.patch("/{tool_id}", status_code=202, dependencies=[needs_space])
@@ -46,14 +43,14 @@ def patch_tool(body: ToolPatch, tool: ToolDep, resources: ResourcesDep) -> Tool:
         # omitted fields keep the values of the previous change, even if its index is not ready yet
         changed = {**(tool["next_config"] or tool["config"]), **body.config.model_dump(exclude_unset=True)}
         config = ToolConfig.model_validate(changed)
-        source, in_use = _SOURCE.validate_python(tool["source"]), tool["config"].get("embedding_model")
-        wanted, _ = wanted_index(tool["project_id"], source, config, resources, model_in_use=in_use)
-        task_id = tool_actions.change_config(resources.pool, tool_id, config, wanted)
+        source, in_use = parsed_source(tool["source"]), tool["config"].get("embedding_model")
+        new_index, _ = wanted_index(tool["project_id"], source, config, resources, model_in_use=in_use)
+        task_id = tool_actions.change_config(resources.pool, tool_id, config, new_index)
         if task_id is not None:
             queue.post(partial(queue.send_plan, task_id, tool_id))
     if body.name is not None:
         tool_actions.rename(resources.pool, tool_id, body.name)
-    return shown_tool(found(tools.get(resources.pool, tool_id)))
+    return shown_tool(existing(tools.get(resources.pool, tool_id)))
 
 
 @router.post("/{tool_id}/reindex", status_code=202, dependencies=[needs_space])
@@ -62,9 +59,9 @@ def reindex_tool(tool: ToolDep, resources: ResourcesDep, body: Reindex | None = 
 
     If a task is open, that task is returned with `rerun: true`. One more task follows it, however many requests came.
     """
-    asked = body or Reindex()
+    options = body or Reindex()
     task_id = tool_actions.reindex(
-        resources.pool, tool["tool_id"], full=asked.full, allow_removals=asked.allow_removals
+        resources.pool, tool["tool_id"], full=options.full, allow_removals=options.allow_removals
     )
     if task_id is not None:
         queue.post(partial(queue.send_plan, task_id, tool["tool_id"]))
@@ -113,25 +110,25 @@ async def stream_events(tool: ToolDep, resources: ResourcesDep) -> StreamingResp
 
 async def _events(resources: Resources, tool_id: UUID) -> AsyncIterator[str]:
     """Yield events. Holds no thread and no connection between polls, and ends when the client disconnects."""
-    last, quiet = "", 0
+    previous, quiet_polls = "", 0
     while True:
-        row = await run_in_threadpool(_look, resources.pool, tool_id)
+        row = await run_in_threadpool(_newest_task, resources.pool, tool_id)
         if row is None:
             return
         status = shown_status(tool_id, row)
-        known = status.model_dump_json(exclude={"eta_seconds"})
-        if known != last:
-            last, quiet = known, 0
+        current = status.model_dump_json(exclude={"eta_seconds"})
+        if current != previous:
+            previous, quiet_polls = current, 0
             yield f"event: status\ndata: {status.model_dump_json()}\n\n"
         if row["finished_at"] is not None:
             return
-        quiet += 1
-        if quiet % QUIET_POLLS == 0:
+        quiet_polls += 1
+        if quiet_polls % MAX_QUIET_POLLS == 0:
             yield ": nothing new\n\n"
-        await asyncio.sleep(POLL)
+        await asyncio.sleep(POLL_SECONDS)
 
 
-def _look(pool: Pool, tool_id: UUID) -> dict[str, Any] | None:
+def _newest_task(pool: Pool, tool_id: UUID) -> dict[str, Any] | None:
     """The row of the newest task. None ends the stream, and the client reconnects."""
     try:
         return tasks.newest_of_tool(pool, tool_id)
@@ -140,4 +137,4 @@ def _look(pool: Pool, tool_id: UUID) -> dict[str, Any] | None:
 
 
 def _status(pool: Pool, tool_id: UUID) -> Status:
-    return shown_status(tool_id, found(tasks.newest_of_tool(pool, tool_id)))
+    return shown_status(tool_id, existing(tasks.newest_of_tool(pool, tool_id)))

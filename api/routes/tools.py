@@ -11,8 +11,10 @@ from fastapi import APIRouter, Query
 
 from api.http.dependencies import (
     CallerDep,
+    Cursor,
     IndexDep,
-    KnownDep,
+    Limit,
+    LookupCachesDep,
     ResourcesDep,
     ToolDep,
     from_cursor,
@@ -22,9 +24,9 @@ from api.http.dependencies import (
 )
 from api.http.problems import RESPONSES
 from api.search.text.file_text import file_text
-from schemas.errors import Invalid, NotFound, SourceError
+from schemas.errors import Invalid, NotFound
 from schemas.search import MAX_NAMES
-from schemas.source import AnySource, LocalSource, NodesSource, S3Source
+from schemas.source import AnySource, NodesSource
 from schemas.status import FileStatus, Reason
 from schemas.tool import (
     File,
@@ -41,21 +43,19 @@ from schemas.tool import (
 from worker import app as queue
 from worker.ignore import Rules
 from worker.resources import Resources, chunk_settings, keyword_index, store_name
-from worker.state.content import nodes
+from worker.sources.registry import target_of
 from worker.state.index import files, tasks, tools
-from worker.state.index.tools import NewIndex, hashed
+from worker.state.index.tools import NewIndex
 
 router = APIRouter(prefix="/api/tools/search", tags=["search tools"], responses=RESPONSES)
 
 #: Maximum characters of a pattern.
-MAX_PATTERN = 4096
+MAX_PATTERN_CHARACTERS = 4096
 #: Minimum progress, 0 to 1, from which the remaining time can be estimated.
-ETA_FROM = 0.02
+MIN_ETA_PROGRESS = 0.02
 
-OUTSIDE = "The file's length is outside the tool's token bounds: it is found by its words only."
-OUTSIDE_REMEDY = "Change min_token_count or max_token_count of the tool's config to have it embedded."
-
-Limit = Annotated[int, Query(ge=1, le=1000)]
+OUTSIDE_BOUNDS = "The file's length is outside the tool's token bounds: it is found by its words only."
+OUTSIDE_BOUNDS_REMEDY = "Change min_token_count or max_token_count of the tool's config to have it embedded."
 
 
 @router.post("", status_code=202, dependencies=[needs_space])
@@ -63,20 +63,22 @@ def create_tool(body: NewTool, caller: CallerDep, resources: ResourcesDep) -> To
     """Create a tool over a folder and start indexing it. Poll its status; it can be queried meanwhile."""
     caller.check(body.project_id)
     source = body.source or NodesSource(node_id=body.node_id or "", json_pointer=body.json_pointer)
-    wanted, name = wanted_index(body.project_id, source, body.config, resources)
-    tool_id, task_id = tools.create(resources.pool, wanted, name=body.name or name, config=body.config)
+    new_index, name = wanted_index(body.project_id, source, body.config, resources)
+    tool_id, task_id = tools.create(resources.pool, new_index, name=body.name or name, config=body.config)
     if task_id is not None:
         # in the background: a broker that is down must not delay the answer
         queue.post(partial(queue.send_plan, task_id, tool_id))
-    return shown_tool(found(tools.get(resources.pool, tool_id)))
+    return shown_tool(existing(tools.get(resources.pool, tool_id)))
 
 
 @router.get("")
 def list_tools(
     caller: CallerDep,
     resources: ResourcesDep,
-    project_id: str | None = None,
-    cursor: str | None = None,
+    project_id: Annotated[
+        str | None, Query(description="Project whose tools to list; default: all that the key may see.")
+    ] = None,
+    cursor: Cursor = None,
     limit: Limit = 100,
 ) -> Listing[Tool]:
     """List the tools of a project, oldest first."""
@@ -98,10 +100,10 @@ def get_tool(tool: ToolDep) -> Tool:
 
 
 @router.delete("/{tool_id}", status_code=202)
-def delete_tool(tool: ToolDep, resources: ResourcesDep, known: KnownDep) -> dict[str, Any]:
+def delete_tool(tool: ToolDep, resources: ResourcesDep, caches: LookupCachesDep) -> dict[str, Any]:
     """Delete a tool, and its index unless another tool shares it."""
     tools.delete(resources.pool, tool["tool_id"])
-    known.forget()
+    caches.forget()
     return {"tool_id": tool["tool_id"], "status": "deleting"}
 
 
@@ -113,9 +115,7 @@ def get_status(tool_id: str, caller: CallerDep, resources: ResourcesDep) -> Stat
 
 
 @router.get("/{tool_id}/tasks")
-def list_tasks(
-    tool: ToolDep, resources: ResourcesDep, cursor: str | None = None, limit: Limit = 100
-) -> Listing[Status]:
+def list_tasks(tool: ToolDep, resources: ResourcesDep, cursor: Cursor = None, limit: Limit = 100) -> Listing[Status]:
     """List the tasks over the tool's index and over the one being built for it, newest first."""
     before = from_cursor(cursor, datetime.fromisoformat, UUID)
     rows = tasks.history(resources.pool, tool["tool_id"], before, limit + 1)
@@ -130,9 +130,9 @@ def list_tasks(
 def list_files(
     tool: ToolDep,
     resources: ResourcesDep,
-    status: FileStatus | None = None,
-    q: Annotated[str | None, Query(max_length=1024, description="Part of the path.")] = None,
-    cursor: str | None = None,
+    status: Annotated[FileStatus | None, Query(description="Only files with this status.")] = None,
+    q: Annotated[str | None, Query(max_length=1024, description="Text that the path contains.")] = None,
+    cursor: Cursor = None,
     limit: Limit = 100,
 ) -> Listing[File]:
     """List every file with its outcome, by path."""
@@ -151,12 +151,12 @@ def get_file(
     index: IndexDep,
     file_id: str,
     resources: ResourcesDep,
-    start_line: Annotated[int | None, Query(ge=1)] = None,
-    end_line: Annotated[int | None, Query(ge=1)] = None,
-    pointer: str | None = None,
+    start_line: Annotated[int | None, Query(ge=1, description="First line, counted from 1.")] = None,
+    end_line: Annotated[int | None, Query(ge=1, description="Last line, inclusive.")] = None,
+    pointer: Annotated[str | None, Query(description="JSON pointer to the value to return.")] = None,
 ) -> FileText:
     """Get the indexed text of a file: all of it, some lines (inclusive), or the value at a JSON pointer."""
-    file = files.one(resources.pool, index.id, file_id)
+    file = files.get(resources.pool, index.id, file_id)
     if file is None:
         raise NotFound(
             f"This tool has no file {file_id!r}; list them with GET /api/tools/search/{tool['tool_id']}/files."
@@ -171,7 +171,7 @@ def wanted_index(
     settings = resources.settings
     _check_following(source, config)
     _check_bounds(config)
-    folder_node_id, name = _target(project_id, source, resources)
+    target = target_of(resources.access(project_id), source)
     Rules(config.include, config.exclude)
     profile, explicit = resources.profile(config.embedding_model, config.dimensions, in_use=model_in_use)
     store = store_name(settings)
@@ -191,48 +191,29 @@ def wanted_index(
         max_pages=settings.max_pages,
         max_characters=settings.max_characters,
     )
-    wanted = NewIndex(
-        *(project_id, source, folder_node_id, index, store, keyword_index(settings)),
+    new_index = NewIndex(
+        *(project_id, source, target.folder_node_id, index, store, keyword_index(settings)),
         namespace_prefix=settings.namespace_prefix,
     )
-    return wanted, name
+    return new_index, target.name
 
 
 def _check_bounds(config: ToolConfig) -> None:
     if config.max_token_count is not None and config.max_token_count < config.min_token_count:
-        raise Invalid("max_token_count is below min_token_count: no file has such a length; exchange them.")
+        raise Invalid("max_token_count is below min_token_count; swap them.")
     for name in ("include", "exclude", "types"):
         values = getattr(config, name)
-        if len(values) > MAX_NAMES or any(len(value) > MAX_PATTERN for value in values):
-            raise Invalid(f"{name} takes at most {MAX_NAMES:,} patterns of {MAX_PATTERN:,} characters; give fewer.")
+        if len(values) > MAX_NAMES or any(len(value) > MAX_PATTERN_CHARACTERS for value in values):
+            raise Invalid(
+                f"{name} accepts at most {MAX_NAMES:,} patterns of {MAX_PATTERN_CHARACTERS:,} characters; send fewer."
+            )
 
 
 def _check_following(source: AnySource, config: ToolConfig) -> None:
-    if config.auto_reindex and not isinstance(source, NodesSource):
-        raise Invalid("auto_reindex follows edits of nodes; give `watch` for a local folder, or `every` for S3.")
-    if config.watch and isinstance(source, S3Source):
-        raise Invalid("S3 tells nobody of changes, so that there is nothing to watch; give `every` instead.")
-
-
-def _target(
-    project_id: str, source: NodesSource | LocalSource | S3Source, resources: Resources
-) -> tuple[str | None, str]:
-    """The folder's id (None for a single node) and name. Raises if the target cannot be indexed."""
-    if isinstance(source, NodesSource):
-        node = nodes.get(resources.pool, project_id, source.node_id)
-        if source.json_pointer is not None and node["type"] != "json":
-            raise Invalid("json_pointer narrows a json node; this node is none.")
-        return (source.node_id if node["type"] == "folder" else None), node["name"]
-    place = source.path if isinstance(source, LocalSource) else f"{source.bucket}/{source.prefix}"
-    try:
-        resources.source(project_id, source).check()
-        name = place.rstrip("/").rsplit("/", 1)[-1] or place
-    except SourceError as error:
-        if not error.retryable:
-            raise
-        # the source may be available again by the time a worker lists it
-        name = place
-    return hashed(f"{source.kind}:{place}"), name
+    if config.auto_reindex and not source.follows_edits:
+        raise Invalid("auto_reindex works for nodes only; use `watch` for a local folder, or `every` for S3.")
+    if config.watch and not source.is_watchable:
+        raise Invalid(f"{source.title} does not report changes, so `watch` cannot work; use `every` instead.")
 
 
 def shown_tool(row: dict[str, Any]) -> Tool:
@@ -253,7 +234,7 @@ def shown_file(row: dict[str, Any]) -> File:
     """Convert a file's row to its API form."""
     message, remedy = row["message"], Reason(row["reason"]).remedy if row["reason"] else None
     if row["chunks"] and not row["embedded"]:
-        message, remedy = message or OUTSIDE, remedy or OUTSIDE_REMEDY
+        message, remedy = message or OUTSIDE_BOUNDS, remedy or OUTSIDE_BOUNDS_REMEDY
     shown = {**row, "file_name": row["file_path"].rsplit("/", 1)[-1], "message": message, "remedy": remedy}
     return File.model_validate(shown)
 
@@ -266,14 +247,14 @@ def shown_status(tool_id: UUID, row: dict[str, Any]) -> Status:
 def _eta(row: dict[str, Any]) -> float | None:
     """Estimate the remaining seconds from the speed so far; None if that is not known."""
     progress, started = row["progress"], row["started_at"]
-    if row["finished_at"] is not None or row["listing"] or started is None or progress < ETA_FROM:
+    if row["finished_at"] is not None or row["listing"] or started is None or progress < MIN_ETA_PROGRESS:
         return None
-    spent = (datetime.now(UTC) - started).total_seconds()
-    return float(round(spent * (1 - progress) / progress, 1))
+    elapsed = (datetime.now(UTC) - started).total_seconds()
+    return float(round(elapsed * (1 - progress) / progress, 1))
 
 
-def found(row: dict[str, Any] | None) -> dict[str, Any]:
+def existing(row: dict[str, Any] | None) -> dict[str, Any]:
     """The row. Raises `NotFound` if the tool was deleted between two reads."""
     if row is None:
-        raise NotFound("The tool was deleted meanwhile.")
+        raise NotFound("The tool was deleted in the meantime; create a new one.")
     return row

@@ -15,10 +15,11 @@ from api.http.dependencies import CallerDep, ResourcesDep, needs_space
 from api.http.multipart import MAX_LINE, Multipart
 from api.http.problems import RESPONSES
 from api.http.upload_names import MAX_DEPTH, clean_path
-from api.routes.nodes import ProjectId, announced
-from schemas.document import extension, told_type
+from api.routes.nodes import ProjectId, new_object_keys
+from schemas.document import extension
 from schemas.errors import Invalid, SourceError, TooLarge
 from schemas.node import Refused, Upload, Uploaded
+from worker.formats.by_name import stated_type
 from worker.formats.magic import HEAD, kind_of
 from worker.objects.object_store import Writer
 from worker.resources import Resources
@@ -28,19 +29,23 @@ from worker.upkeep.orphans import drop
 
 router = APIRouter(prefix="/api/projects/{project_id}/uploads", tags=["nodes"], responses=RESPONSES)
 
-#: Bytes passed to the parser's thread at a time; smaller pieces would cost more thread switches.
-BATCH = 1 << 18
+#: Bytes passed to the parser's thread at a time; smaller batches would cost more thread switches.
+BATCH_BYTES = 1 << 18
 #: Seconds without data after which the client counts as disconnected.
-SILENCE = 60
+SILENCE_SECONDS = 60
 #: Maximum bytes of a field that is not a file.
-MAX_FIELD = 1000
+MAX_FIELD_BYTES = 1000
 #: Refused files are still read, so that later files are not lost. A body this many times over the limit is aborted.
-PATIENCE = 2
+MAX_OVERRUN = 2
 #: Maximum keys announced in one transaction, which costs a disk flush. A batch is half the number of files so far.
-MOST_KEYS = 64
+MAX_KEY_BATCH = 64
 
-_FILES = {"type": "array", "items": {"type": "string", "format": "binary"}, "description": "May name folders: a/b.md"}
-_PARENT = {"type": "string", "description": "The folder node; none: the project's root."}
+_FILES = {
+    "type": "array",
+    "items": {"type": "string", "format": "binary"},
+    "description": "A file name can contain folders, such as a/b.md.",
+}
+_PARENT = {"type": "string", "description": "Id of the folder node; if omitted, the project's root."}
 _BODY = {"type": "object", "required": ["files"], "properties": {"files": _FILES, "parent_id": _PARENT}}
 
 
@@ -54,7 +59,7 @@ async def upload_files(
     request: Request,
     caller: CallerDep,
     resources: ResourcesDep,
-    parent_id: Annotated[str | None, Query(max_length=200, description="As the field of that name.")] = None,
+    parent_id: Annotated[str | None, Query(max_length=200, description="Same as the form field parent_id.")] = None,
 ) -> Upload:
     """Store files below a folder. A file that exists gets new content. Refusing one file does not affect the others.
 
@@ -64,37 +69,37 @@ async def upload_files(
     receiver = Incoming(resources, project_id, parent_id)
     body = Multipart(request.headers.get("content-type"), receiver)
     try:
-        async for piece in _batches(request):
-            receiver.count(len(piece))
-            await run_in_threadpool(body.feed, piece)
+        async for batch in _batches(request):
+            receiver.count(len(batch))
+            await run_in_threadpool(body.feed, batch)
         body.close()
         return await run_in_threadpool(receiver.save)
     except (ClientDisconnect, TimeoutError) as error:
-        raise Invalid("The connection fell silent before the body was complete; send it again.") from error
+        raise Invalid("The connection stalled before the body was complete; send it again.") from error
     finally:
         await run_in_threadpool(receiver.abort)
 
 
 async def _batches(request: Request) -> AsyncIterator[bytes]:
-    """The body in pieces of about `BATCH`."""
-    stream, held = request.stream(), bytearray()
+    """The body in batches of about `BATCH_BYTES`."""
+    stream, batch = request.stream(), bytearray()
     while True:
         try:
-            async with asyncio.timeout(SILENCE):
-                held += await anext(stream)
+            async with asyncio.timeout(SILENCE_SECONDS):
+                batch += await anext(stream)
         except StopAsyncIteration:
             break
-        if len(held) >= BATCH:
-            yield bytes(held)
-            held.clear()
-    yield bytes(held)
+        if len(batch) >= BATCH_BYTES:
+            yield bytes(batch)
+            batch.clear()
+    yield bytes(batch)
 
 
 @dataclass(slots=True)
 class _File:
     """An incoming file. `key` names its object, None if not stored; `kind` is the type detected from `head`."""
 
-    sent: str
+    sent_name: str
     path: tuple[str, ...]
     size: int = 0
     key: str | None = None
@@ -119,13 +124,13 @@ class Incoming:
         self._keys: list[str] = []
         self._writer: Writer | None = None
         self._field: tuple[str, bytearray] | None = None
-        self._stored = self._read = 0
+        self._stored_bytes = self._read_bytes = 0
 
     def count(self, size: int) -> None:
         """Count received bytes of the body, including those outside files. Raises `TooLarge`."""
-        self._read += size
+        self._read_bytes += size
         settings = self._resources.settings
-        if self._read > PATIENCE * (settings.max_upload_bytes + settings.max_upload_files * MAX_LINE):
+        if self._read_bytes > MAX_OVERRUN * (settings.max_upload_bytes + settings.max_upload_files * MAX_LINE):
             raise TooLarge("The upload is far larger than MAX_UPLOAD_BYTES; send fewer files at a time.")
 
     def begin(self, name: str, filename: str | None) -> None:
@@ -133,14 +138,16 @@ class Incoming:
         self._field = (name, bytearray()) if filename is None else None
         if filename is None:
             if name != "parent_id":
-                raise Invalid(f"The upload has a field {name!r}; give `files`, each with a file name, and `parent_id`.")
+                raise Invalid(
+                    f"The upload has an unknown field {name!r}; send `files`, each with a file name, and `parent_id`."
+                )
             return
         if not self._files and self._parent_id is not None:
             # fail before anything is stored; `save` checks again
             self._check_parent(self._parent_id)
         file = _File(filename, clean_path(filename))
         self._files.append(file)
-        file.refused = self._refusal(file)
+        file.refused = self._reason_to_refuse(file)
         if file.refused is None:
             file.key = self._next_key()
             self._writer = self._resources.objects.open(file.key)
@@ -150,8 +157,8 @@ class Incoming:
         settings = self._resources.settings
         if self._field is not None:
             self._field[1].extend(piece)
-            if len(self._field[1]) > MAX_FIELD:
-                raise Invalid("The field parent_id is longer than any id; give a folder's id.")
+            if len(self._field[1]) > MAX_FIELD_BYTES:
+                raise Invalid("The field parent_id is longer than any id; send the id of a folder.")
             return
         file = self._files[-1]
         file.size += len(piece)
@@ -159,14 +166,14 @@ class Incoming:
             return
         if file.size > settings.max_file_bytes:
             self._refuse(file, Refused.TOO_LARGE)
-        elif self._stored + file.size > settings.max_upload_bytes:
+        elif self._stored_bytes + file.size > settings.max_upload_bytes:
             self._refuse(file, Refused.TOO_MUCH)
         else:
             self._writer.write(piece)
             if len(file.head) < HEAD:
                 file.head += piece[: HEAD - len(file.head)]
                 if len(file.head) == HEAD:
-                    self._look_at(file)
+                    self._check_content(file)
 
     def end(self) -> None:
         """See `Receiver`."""
@@ -175,37 +182,39 @@ class Incoming:
         elif self._writer is not None:
             file = self._files[-1]
             if len(file.head) < HEAD:
-                self._look_at(file)
+                self._check_content(file)
         if self._writer is not None:
             self._writer.close()
             self._writer = None
-            self._stored += self._files[-1].size
+            self._stored_bytes += self._files[-1].size
 
     def save(self) -> Upload:
         """Create the nodes of the stored files. Raises `NotFound` or `Invalid` for the parent folder."""
         if not self._files:
-            raise Invalid("The upload holds no file; send each as a part named `files`, with a file name.")
+            raise Invalid("The upload contains no file; send each file as a field named `files`, with a file name.")
         received = [
-            Received(file.path, told_type(file.path[-1]), file.key, file.size) for file in self._files if file.key
+            Received(file.path, stated_type(file.path[-1]), file.key, file.size) for file in self._files if file.key
         ]
         saved, unused = uploads.save(self._resources.pool, self._project_id, self._parent_id, received, self._keys)
-        of_key = {file.key: outcome for file, outcome in zip(received, saved, strict=True)}
-        items = [_shown(file, of_key[file.key] if file.key else Saved(None)) for file in self._files]
+        saved_by_key = {file.key: outcome for file, outcome in zip(received, saved, strict=True)}
+        items = [_uploaded(file, saved_by_key[file.key] if file.key else Saved(None)) for file in self._files]
         self._files, self._keys = [], []
         drop(self._resources, unused)
         return Upload(items=items)
 
     def abort(self) -> None:
         """Delete objects that no node names. Does nothing after `save`. The sweep deletes what this cannot."""
-        self._give_up_writing()
+        self._discard_current()
         drop(self._resources, [*self._keys, *(file.key for file in self._files if file.key)])
 
     def _next_key(self) -> str:
         if not self._keys:
-            self._keys = announced(self._resources, self._project_id, min(max(1, len(self._files) // 2), MOST_KEYS))
+            self._keys = new_object_keys(
+                self._resources, self._project_id, min(max(1, len(self._files) // 2), MAX_KEY_BATCH)
+            )
         return self._keys.pop()
 
-    def _give_up_writing(self) -> None:
+    def _discard_current(self) -> None:
         """Discard the file that is being stored, if any."""
         if self._writer is None:
             return
@@ -218,10 +227,10 @@ class Incoming:
             return
         drop(self._resources, [key] if key else [])
 
-    def _refusal(self, file: _File) -> Refused | None:
+    def _reason_to_refuse(self, file: _File) -> Refused | None:
         settings = self._resources.settings
-        if len(self._files) > settings.max_upload_files * 2 * PATIENCE:
-            raise TooLarge("The upload holds far more than MAX_UPLOAD_FILES files; send fewer at a time.")
+        if len(self._files) > settings.max_upload_files * 2 * MAX_OVERRUN:
+            raise TooLarge("The upload has far more than MAX_UPLOAD_FILES files; send fewer at a time.")
         if len(self._files) > settings.max_upload_files:
             return Refused.TOO_MANY
         if not file.path:
@@ -230,7 +239,7 @@ class Incoming:
             return Refused.TOO_DEEP
         return Refused.UNSUPPORTED_TYPE if extension(file.path[-1]) in self._refused_types else None
 
-    def _look_at(self, file: _File) -> None:
+    def _check_content(self, file: _File) -> None:
         """Refuse a file whose first bytes show a refused type, whatever its name says."""
         file.kind = kind_of(bytes(file.head))
         if file.kind in self._refused_types:
@@ -238,21 +247,21 @@ class Incoming:
 
     def _refuse(self, file: _File, reason: Refused) -> None:
         """Refuse a file and discard its data. The rest of it is still read, as other files may follow."""
-        self._give_up_writing()
+        self._discard_current()
         file.refused = reason
 
     def _check_parent(self, parent_id: str) -> None:
         if nodes.get(self._resources.pool, self._project_id, parent_id)["type"] != "folder":
-            raise Invalid(f"The node {parent_id!r} is no folder; choose one as parent_id.")
+            raise Invalid(f"The node {parent_id!r} is not a folder; choose a folder as parent_id.")
 
 
-def _shown(file: _File, saved: Saved) -> Uploaded:
+def _uploaded(file: _File, saved: Saved) -> Uploaded:
     refused = file.refused or saved.refused
-    name = file.path[-1] if file.path else file.sent
+    name = file.path[-1] if file.path else file.sent_name
     return Uploaded(
         file_id=saved.node_id,
         file_name=name,
-        file_path="/".join(file.path) or file.sent,
+        file_path="/".join(file.path) or file.sent_name,
         file_extension=extension(name),
         size=file.size,
         outcome="refused" if refused else ("created" if saved.is_new else "updated"),
@@ -263,4 +272,4 @@ def _shown(file: _File, saved: Saved) -> Uploaded:
 
 def _message(file: _File, refused: Refused) -> str:
     by_content = refused is Refused.UNSUPPORTED_TYPE and file.kind
-    return f"By its content this is a .{file.kind} file. {refused.remedy}" if by_content else refused.remedy
+    return f"The content is that of a .{file.kind} file. {refused.remedy}" if by_content else refused.remedy

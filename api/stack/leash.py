@@ -35,8 +35,8 @@ def become(libc: ctypes.CDLL, uid: int, gid: int, *, reach: bool) -> None:
     os.setresuid(uid, uid, uid)
     if reach:
         header = (ctypes.c_uint32 * 2)(LINUX_CAPABILITY_VERSION_3, 0)
-        wanted = (ctypes.c_uint32 * 6)(*[1 << CAP_DAC_OVERRIDE] * 3, 0, 0, 0)
-        _checked(libc.capset(header, wanted), "limiting capabilities")
+        capabilities = (ctypes.c_uint32 * 6)(*[1 << CAP_DAC_OVERRIDE] * 3, 0, 0, 0)
+        _checked(libc.capset(header, capabilities), "limiting capabilities")
         _checked(libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_DAC_OVERRIDE, 0, 0), "passing on a capability")
 
 

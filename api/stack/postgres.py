@@ -23,7 +23,7 @@ from worker.machine.privacy import passable
 NAME = "foldex"
 
 #: Seconds that recovery after a kill may take.
-PATIENCE = 300.0
+RECOVERY_SECONDS = 300.0
 
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
@@ -43,23 +43,25 @@ SETTINGS = {
 def postgres(home: Path) -> Iterator[str]:
     """Run Postgres with its data in `home`/postgres. Yields its URL. Raises `StackError`."""
     server = prepare(home.resolve())
-    with running(server.program, home.resolve(), PATIENCE):
+    with running(server.program, home.resolve(), RECOVERY_SECONDS):
         yield server.url
 
 
 def prepare(home: Path) -> Server:
     """Create the database directory if it is missing, and return how to run it. Raises `StackError`."""
-    place = home / "postgres"
-    binaries, data = _binaries(), place / "data"
+    directory = home / "postgres"
+    binaries, data = _binaries(), directory / "data"
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        place.chmod(passable())
-        account = _account(binaries / "postgres", place)
-        password = _password(place, account)
+        directory.mkdir(parents=True, exist_ok=True)
+        directory.chmod(passable())
+        account = _account(binaries / "postgres", directory)
+        password = _password(directory, account)
         if not data.exists():
             _create(binaries / "initdb", data, account)
     except OSError as error:
-        raise StackError(f"{place} cannot be used ({error.strerror}): run as its owner, or set FOLDEX_HOME.") from error
+        raise StackError(
+            f"{directory} cannot be used ({error.strerror}): run as its owner, or set FOLDEX_HOME."
+        ) from error
     port = server_port()
     url = f"postgresql://{NAME}:{password}@127.0.0.1:{port}/"
     return Server(_program(binaries / "postgres", data, port, f"{url}postgres", account), f"{url}{NAME}")
@@ -102,48 +104,48 @@ def _ready(url: str) -> bool:
 
 def _create(initdb: Path, data: Path, account: Account | None) -> None:
     """Create the data directory under another name and rename it, so that it is never incomplete."""
-    fresh = data.with_name("data.new")
-    shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir(mode=0o700)
-    _give(fresh, account)
+    unfinished = data.with_name("data.new")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(mode=0o700)
+    _set_owner(unfinished, account)
     # one collation on every machine; the C library's UTF-8 tables tell words from punctuation
     letters = "en_US.UTF-8" if sys.platform == "darwin" else "C.UTF-8"
     options = ["--encoding=UTF8", "--locale=C", f"--lc-ctype={letters}", "--locale-provider=builtin"]
     options += ["--builtin-locale=C.UTF-8", "--text-search-config=english", "--auth=scram-sha-256"]
-    who = [f"--username={NAME}", f"--pwfile={data.with_name('password')}"]
-    made = run_once((str(initdb), "-D", str(fresh), *options, *who), account, cwd=fresh)
-    if made.returncode != 0:
-        raise StackError(f"Postgres' initdb failed in {fresh}:\n{made.stdout}{made.stderr}")
-    fresh.rename(data)
+    credentials = [f"--username={NAME}", f"--pwfile={data.with_name('password')}"]
+    result = run_once((str(initdb), "-D", str(unfinished), *options, *credentials), account, cwd=unfinished)
+    if result.returncode != 0:
+        raise StackError(f"Postgres' initdb failed in {unfinished}:\n{result.stdout}{result.stderr}")
+    unfinished.rename(data)
 
 
-def _password(place: Path, account: Account | None) -> str:
-    path = place / "password"
+def _password(directory: Path, account: Account | None) -> str:
+    path = directory / "password"
     if not path.exists():
-        if (place / "data").exists():
-            raise StackError(f"{path} is missing: put it back, or remove {place} to start with an empty database.")
+        if (directory / "data").exists():
+            raise StackError(f"{path} is missing: put it back, or remove {directory} to start with an empty database.")
         write_private(path, secrets.token_hex(16))
-        _give(path, account)
+        _set_owner(path, account)
     return path.read_text()
 
 
-def _give(path: Path, account: Account | None) -> None:
+def _set_owner(path: Path, account: Account | None) -> None:
     if account:
         os.chown(path, account.uid, account.gid)
 
 
-def _account(binary: Path, place: Path) -> Account | None:
+def _account(binary: Path, directory: Path) -> Account | None:
     """The account to run as: None (our own), or an unprivileged one, as Postgres rejects root. Raises `StackError`."""
     if os.geteuid() != 0:
         return None
-    uid, gid = _owner(place / "data") or _unprivileged()
+    uid, gid = _owner(directory / "data") or _unprivileged()
     for reach in (False, True):
         account = Account(uid, gid, reach)
-        if _reaches(account, binary, place):
+        if _reaches(account, binary, directory):
             return account
     raise StackError(
-        f"Postgres does not run as root, and user {uid}, whom it would run as, may not pass to {binary} and {place}: "
-        "start as a normal user, or keep the checkout and FOLDEX_HOME where others may pass."
+        f"Postgres does not run as root, and its user {uid} cannot access {binary} and {directory}: "
+        "start as a normal user, or move the checkout and FOLDEX_HOME where this user has access."
     )
 
 
@@ -164,7 +166,7 @@ def _unprivileged() -> tuple[int, int]:
     raise StackError("Postgres does not run as root, and there is no user `nobody`: start as a normal user.")
 
 
-def _reaches(account: Account, binary: Path, place: Path) -> bool:
+def _reaches(account: Account, binary: Path, directory: Path) -> bool:
     """Test the access by trying it: besides permission bits, ACLs, mounts and containers matter."""
     probe = 'test -x "$0" && test -r "$0" && test -x "$1"'
-    return run_once(("/bin/sh", "-c", probe, str(binary), str(place)), account, cwd=Path("/")).returncode == 0
+    return run_once(("/bin/sh", "-c", probe, str(binary), str(directory)), account, cwd=Path("/")).returncode == 0

@@ -22,24 +22,25 @@ from worker.machine.privacy import OTHERS
 LEASH = Path(__file__).with_name("leash.py")
 
 #: Bytes of a log above which it becomes NAME.log.1 when its program starts.
-LOG_LIMIT = 20_000_000
+MAX_LOG_BYTES = 20_000_000
 
-#: A traceback in a line of `worker.logs`, its line breaks and quotes escaped; printed characters of a line.
+#: A traceback in a line of `worker.logs`, with its line breaks and quotes escaped.
 _TRACEBACK = re.compile(r' exception="((?:[^"\\]|\\.)*)"')
-_LONGEST_LINE = 300
+#: Maximum characters of a log line in a message.
+_MAX_LINE = 300
 
 #: Seconds that a new process waits for the previous one of its name to end.
-HANDOVER = 15.0
+HANDOVER_SECONDS = 15.0
 
 #: Seconds between two polls of a process.
-TICK = 0.05
+POLL_SECONDS = 0.05
 
 #: Server ports lie below Linux's range for outgoing connections, so that they are still free after a restart.
 SERVER_PORTS = range(20_000, 32_000)
-
+_chosen_ports: set[int] = set()
 
 #: Bytes of free space needed to start, including a Postgres WAL segment.
-NEEDED = 64 * 1024**2
+NEEDED_BYTES = 64 * 1024**2
 
 
 class StackError(RuntimeError):
@@ -127,8 +128,8 @@ def cause(home: Path, name: str, code: int) -> str:
     """Why a program ended with this code, in one line: the signal, or else the last line of its log."""
     if code < 0:
         return f"{Signals(-code).name} ended it"
-    said = (_error_of(line).strip() for line in reversed(_last_lines(home, name)))
-    return next(filter(None, said), f"it ended with {code}").removesuffix(".")
+    errors = (_error_of(line).strip() for line in reversed(_last_lines(home, name)))
+    return next(filter(None, errors), f"it ended with {code}").removesuffix(".")
 
 
 def _last_lines(home: Path, name: str) -> list[str]:
@@ -139,20 +140,20 @@ def _last_lines(home: Path, name: str) -> list[str]:
 
 def _error_of(line: str) -> str:
     """The last line of the traceback in a structured log line, or else the line itself; cut if long."""
-    found = _TRACEBACK.search(line)
-    text = found[1].replace('\\"', '"').rpartition("\\n")[2] if found else line
-    return text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}…"
+    traceback = _TRACEBACK.search(line)
+    text = traceback[1].replace('\\"', '"').rpartition("\\n")[2] if traceback else line
+    return text if len(text) <= _MAX_LINE else f"{text[:_MAX_LINE]}…"
 
 
 def write_private(path: Path, text: str) -> None:
     """Write a file atomically, readable only by its owner."""
-    beside = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     try:
-        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:  # noqa: PTH123 - takes the descriptor
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:  # noqa: PTH123 - takes the descriptor
             file.write(text)
-        beside.replace(path)
+        temporary.replace(path)
     except OSError:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
@@ -213,7 +214,7 @@ def run_once(command: tuple[str, ...], account: Account | None, cwd: Path) -> su
 
 @contextmanager
 def _log(path: Path) -> Iterator[int]:
-    if path.exists() and path.stat().st_size > LOG_LIMIT:
+    if path.exists() and path.stat().st_size > MAX_LOG_BYTES:
         path.replace(path.with_suffix(".log.1"))
     with _private(path) as log:
         yield log
@@ -223,8 +224,10 @@ def _log(path: Path) -> Iterator[int]:
 def _lock(home: Path, name: str) -> Iterator[int]:
     """Hold the program's lock. Its processes inherit it, so it is free once the last of them ends for any reason."""
     with _private(home / "run" / f"{name}.lock") as lock:
-        if not wait_until(lambda: try_lock(lock), HANDOVER):
-            raise StackError(f"{name} of an earlier run still runs{_which(home, name)}: end it, then start again.")
+        if not wait_until(lambda: try_lock(lock), HANDOVER_SECONDS):
+            raise StackError(
+                f"{name} of an earlier run is still running{_pid_note(home, name)}: end it, then start again."
+            )
         yield lock
 
 
@@ -247,7 +250,7 @@ def try_lock(descriptor: int) -> bool:
     return True
 
 
-def _which(home: Path, name: str) -> str:
+def _pid_note(home: Path, name: str) -> str:
     with suppress(OSError):
         pid = _pid_file(home, name).read_text().strip()
         return f" as pid {pid}" if pid else ""
@@ -270,23 +273,25 @@ def end_orphan(home: Path, name: str) -> None:
                 os.killpg(pid, SIGKILL)
 
 
-def wait_until(holds: Callable[[], bool], seconds: float, give_up: Callable[[], bool] = lambda: False) -> bool:
-    """Poll until `holds` is true. Returns False after `seconds`, or once `give_up` is true."""
+def wait_until(condition: Callable[[], bool], seconds: float, give_up: Callable[[], bool] = lambda: False) -> bool:
+    """Poll until `condition` is true. Returns False after `seconds`, or once `give_up` is true."""
     deadline = time.monotonic() + seconds
-    while not holds():
+    while not condition():
         if give_up() or time.monotonic() > deadline:
             return False
-        time.sleep(TICK)
+        time.sleep(POLL_SECONDS)
     return True
 
 
-def stop(processes: Collection[Process], hurry: Callable[[], bool] = lambda: False) -> None:
-    """Stop processes in parallel, each by its own steps. Under `hurry` a step gets at most one more second."""
+def stop(processes: Collection[Process], is_forced: Callable[[], bool] = lambda: False) -> None:
+    """Stop processes in parallel, each by its own steps. If `is_forced()`, a step gets at most one more second."""
     for step in range(max((len(process.program.stop) for process in processes), default=0)):
         steps = [(process, process.program.stop[step]) for process in processes if _has_step(process, step)]
         for process, (number, _) in steps:
             process.signal(number)
-        _wait_for_end([process for process, _ in steps], max((grace for _, (_, grace) in steps), default=0.0), hurry)
+        _wait_for_end(
+            [process for process, _ in steps], max((grace for _, (_, grace) in steps), default=0.0), is_forced
+        )
     for process in processes:
         if not process.ended():
             process.signal(SIGKILL)
@@ -297,12 +302,12 @@ def _has_step(process: Process, step: int) -> bool:
     return step < len(process.program.stop) and not process.ended()
 
 
-def _wait_for_end(processes: Collection[Process], grace: float, hurry: Callable[[], bool]) -> None:
-    def gone() -> bool:
+def _wait_for_end(processes: Collection[Process], grace: float, is_forced: Callable[[], bool]) -> None:
+    def all_ended() -> bool:
         return all(process.ended() for process in processes)
 
-    if not wait_until(gone, grace, give_up=hurry) and hurry():
-        wait_until(gone, min(grace, 1.0))
+    if not wait_until(all_ended, grace, give_up=is_forced) and is_forced():
+        wait_until(all_ended, min(grace, 1.0))
 
 
 @contextmanager
@@ -321,8 +326,8 @@ def not_ready(name: str, home: Path, code: int | None = None) -> str:
     """The message for a program that does not start. `code` is its exit code, None if it still runs."""
     log = log_file(home, name)
     if code is not None:
-        return f"{name} does not start: {cause(home, name, code)}. Its log is {log}"
-    return f"{name} does not start; its log, {log}, ends with\n{last_lines(home, name)}"
+        return f"{name} failed to start: {cause(home, name, code)}. Its log is {log}"
+    return f"{name} failed to start; its log, {log}, ends with\n{last_lines(home, name)}"
 
 
 def free_port(preferred: int, host: str = "127.0.0.1") -> int:
@@ -330,12 +335,15 @@ def free_port(preferred: int, host: str = "127.0.0.1") -> int:
     for port in range(preferred, min(preferred + 100, 65_536)):
         if _is_free(host, port):
             return port
-    raise StackError(f"No free port from {preferred} on; name another one.")
+    raise StackError(f"No port from {preferred} on is free; set another one.")
 
 
 def server_port() -> int:
-    """A random free port for a server whose port number does not matter."""
-    return free_port(secrets.choice(SERVER_PORTS))
+    """A random free port for a server whose port number does not matter. Never the same twice: servers start slowly."""
+    while (port := free_port(secrets.choice(SERVER_PORTS))) in _chosen_ports:
+        pass
+    _chosen_ports.add(port)
+    return port
 
 
 def _is_free(host: str, port: int) -> bool:

@@ -19,8 +19,8 @@ from api.stack.processes import Program, Server, running, server_port, which, wr
 FAKE = "import sys; from fakeredis import TcpFakeServer; TcpFakeServer(('127.0.0.1', int(sys.argv[1]))).serve_forever()"
 
 FAKE_NOTE = (
-    "no redis-server or valkey-server was found: a stand-in in Python is used, which is slow and forgets its content "
-    "(nothing is lost by that but time). Better: install redis-server."
+    "redis-server and valkey-server were not found. A slow substitute in Python runs instead, which loses its "
+    "content on exit. That costs time, but no work. Install redis-server to avoid this."
 )
 
 CONFIGURATION = """\
@@ -46,34 +46,34 @@ def redis(home: Path) -> Iterator[str]:
 
 def prepare(home: Path, binary: str | None = None) -> Server:
     """Return how to run Redis. `binary` overrides the first one found."""
-    place = home / "redis"
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    directory_path = home / "redis"
+    directory_path.mkdir(mode=0o700, parents=True, exist_ok=True)
     port = server_port()
-    found = binary or which("redis-server", "valkey-server") or _wheel()
-    return _real(found, place, port) if found else _fake(place, port)
+    server = binary or which("redis-server", "valkey-server") or _wheel()
+    return _real(server, directory_path, port) if server else _fake(directory_path, port)
 
 
-def _real(binary: str, place: Path, port: int) -> Server:
+def _real(binary: str, directory_path: Path, port: int) -> Server:
     password = secrets.token_hex(16)
-    configuration = place / "redis.conf"
+    configuration = directory_path / "redis.conf"
     # Redis reads JSON's quoting and escapes
-    directory = json.dumps(str(place), ensure_ascii=False)
+    directory = json.dumps(str(directory_path), ensure_ascii=False)
     write_private(configuration, CONFIGURATION.format(port=port, password=password, directory=directory))
     url = f"redis://:{password}@127.0.0.1:{port}/0"
-    return Server(_program((binary, str(configuration)), place, url), url)
+    return Server(_program((binary, str(configuration)), directory_path, url), url)
 
 
-def _fake(place: Path, port: int) -> Server:
+def _fake(directory_path: Path, port: int) -> Server:
     url = f"redis://127.0.0.1:{port}/0"
-    return Server(_program((sys.executable, "-c", FAKE, str(port)), place, url), url, FAKE_NOTE)
+    return Server(_program((sys.executable, "-c", FAKE, str(port)), directory_path, url), url, FAKE_NOTE)
 
 
-def _program(command: tuple[str, ...], place: Path, url: str) -> Program:
+def _program(command: tuple[str, ...], directory_path: Path, url: str) -> Program:
     return Program(
         name="redis",
         command=command,
         ready=lambda: _ready(url),
-        cwd=place,
+        cwd=directory_path,
         env={"PATH": os.defpath},
         stop=((SIGTERM, 10.0),),
         orphaned=SIGTERM,

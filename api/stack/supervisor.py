@@ -13,20 +13,23 @@ from api.stack import processes
 from api.stack.processes import Process, Program, StackError
 from worker.machine.disk_space import free_bytes, full_message, means_full
 
-#: Seconds before a dead program is restarted: the first time, and at most.
-FIRST_WAIT, LONGEST_WAIT = 0.2, 5.0
+#: Seconds before a dead program is restarted for the first time. The wait doubles with each death.
+FIRST_RESTART_SECONDS = 0.2
+
+#: Maximum seconds before a dead program is restarted.
+MAX_RESTART_SECONDS = 5.0
 
 #: Seconds of life after which a death no longer counts as a failed start.
-SETTLED = 10.0
+SETTLED_SECONDS = 10.0
 
 #: Deaths in a row that count as a crash loop.
-LOOP = 3
+CRASH_LOOP_DEATHS = 3
 
 #: The obstacle of programs that cannot start because the disk is full.
-FULL = "full"
+DISK_FULL = "full"
 
 #: Seconds between two rounds.
-ROUND = 0.1
+ROUND_SECONDS = 0.1
 
 
 @dataclass(slots=True)
@@ -55,7 +58,7 @@ class Supervisor:
         self._slots: list[_Slot] = []
         self._home = home
         self._say = say
-        self._stopping = self._hurried = self._up = False
+        self._stopping = self._is_forced = self._is_up = False
         self._error: StackError | None = None
         self._patience = 0.0
         self._thread = Thread(target=self._run, name="supervisor", daemon=True)
@@ -64,10 +67,10 @@ class Supervisor:
         """Start all programs and return once they are ready. If a stage is late, stops all and raises `StackError`."""
         self._patience = patience
         self._thread.start()
-        while not self._up:
+        while not self._is_up:
             if not self.alive():
                 raise self._error or StackError("The stack was stopped before it was ready.")
-            time.sleep(processes.TICK)
+            time.sleep(processes.POLL_SECONDS)
 
     def alive(self) -> bool:
         """Whether the supervisor thread still runs."""
@@ -78,16 +81,16 @@ class Supervisor:
         self._stopping = True
         while self.alive():
             try:
-                self._thread.join(ROUND)
+                self._thread.join(ROUND_SECONDS)
             except KeyboardInterrupt:
-                self._hurried = True
+                self._is_forced = True
 
     def _run(self) -> None:
         try:
             for stage in self._stages:
                 self._slots += stage
                 self._bring_up(stage)
-            self._up = not self._stopping
+            self._is_up = not self._stopping
             while not self._stopping:
                 self._round()
         except StackError as error:
@@ -113,47 +116,47 @@ class Supervisor:
     def _round(self) -> None:
         for slot in self._slots:
             if slot.process and slot.process.ended():
-                self._died(slot, slot.process)
+                self._handle_death(slot, slot.process)
             if slot.process is None and time.monotonic() >= slot.due:
-                self._begin(slot)
-        time.sleep(ROUND)
+                self._start_program(slot)
+        time.sleep(ROUND_SECONDS)
 
-    def _begin(self, slot: _Slot) -> None:
+    def _start_program(self, slot: _Slot) -> None:
         try:
             slot.process = processes.start(slot.program, self._home)
             slot.obstacle = ""
         except (StackError, OSError) as error:  # for example a full disk, which may have room again later
-            self._tell(slot, FULL if means_full(error) else str(error))
+            self._report(slot, DISK_FULL if means_full(error) else str(error))
             self._postpone(slot)
 
-    def _tell(self, slot: _Slot, obstacle: str) -> None:
-        """Report once why a program does not start. A full disk is reported once for all programs."""
-        told = {other.obstacle for other in self._slots} if obstacle == FULL else {slot.obstacle}
+    def _report(self, slot: _Slot, obstacle: str) -> None:
+        """Report once the reason that a program does not start. A full disk is reported once for all programs."""
+        reported = {other.obstacle for other in self._slots} if obstacle == DISK_FULL else {slot.obstacle}
         slot.obstacle = obstacle
-        if obstacle not in told:
-            full = f"{full_message(self._home, processes.NEEDED)} Waiting for space."
-            self._say(f"  {full if obstacle == FULL else obstacle}")
+        if obstacle not in reported:
+            full = f"{full_message(self._home, processes.NEEDED_BYTES)} Waiting for space."
+            self._say(f"  {full if obstacle == DISK_FULL else obstacle}")
 
-    def _died(self, slot: _Slot, process: Process) -> None:
-        settled = time.monotonic() - process.started > SETTLED
+    def _handle_death(self, slot: _Slot, process: Process) -> None:
+        settled = time.monotonic() - process.started > SETTLED_SECONDS
         slot.deaths = 0 if settled else slot.deaths
         name, code = slot.program.name, process.child.returncode
         slot.process, slot.code = None, code
         self._postpone(slot)
-        if free_bytes(self._home) < processes.NEEDED:
-            self._tell(slot, FULL)
-        elif slot.deaths < LOOP:
-            self._say(f"  {name} ended with {code}; starting it again")
-        elif slot.deaths == LOOP:
-            why, log = processes.cause(self._home, name, code), processes.log_file(self._home, name)
-            self._say(f"  {name} ends again and again: {why}. Its log is {log}")
+        if free_bytes(self._home) < processes.NEEDED_BYTES:
+            self._report(slot, DISK_FULL)
+        elif slot.deaths < CRASH_LOOP_DEATHS:
+            self._say(f"  {name} exited with {code}; restarting it")
+        elif slot.deaths == CRASH_LOOP_DEATHS:
+            cause, log = processes.cause(self._home, name, code), processes.log_file(self._home, name)
+            self._say(f"  {name} keeps exiting: {cause}. Its log is {log}")
 
     def _postpone(self, slot: _Slot) -> None:
-        slot.due = time.monotonic() + min(FIRST_WAIT * 2**slot.deaths, LONGEST_WAIT)
+        slot.due = time.monotonic() + min(FIRST_RESTART_SECONDS * 2**slot.deaths, MAX_RESTART_SECONDS)
         slot.deaths += 1
 
     def _stop_all(self) -> None:
         running = [slot.process for slot in self._slots if slot.process]
         running.sort(key=lambda process: process.program.rank)
         for _, together in groupby(running, key=lambda process: process.program.rank):
-            processes.stop(list(together), hurry=lambda: self._hurried)
+            processes.stop(list(together), is_forced=lambda: self._is_forced)

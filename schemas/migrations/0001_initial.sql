@@ -4,16 +4,16 @@ CREATE TABLE content_node (
     project_id text NOT NULL,
     id text NOT NULL,
     parent_id text,
-    -- '/' and the ids from the project's root down to this node, kept by the API when a node moves
+    -- "/" and the ids from the project's root down to this node; the API updates it when a node moves
     id_path text COLLATE "C" NOT NULL,
     name text NOT NULL,
     type text NOT NULL,
-    -- inline content of a JSON node; json, not jsonb, keeps the order of keys
+    -- inline content of a JSON node; json preserves the order of keys, unlike jsonb
     json json,
-    -- key in the object store of every other content
+    -- key in the object store, for all other content
     object_key text,
     size_bytes bigint NOT NULL DEFAULT 0,
-    -- raised by each change of content: the stamp of the nodes source
+    -- increases with each change of content: the stamp of the nodes source
     version bigint NOT NULL DEFAULT 1,
     created_at timestamptz NOT NULL DEFAULT now(),
     updated_at timestamptz NOT NULL DEFAULT now(),
@@ -45,7 +45,7 @@ CREATE TABLE search_index (
     namespace text NOT NULL UNIQUE,
     epoch bigint NOT NULL DEFAULT 0,
     created_at timestamptz NOT NULL DEFAULT now(),
-    -- set: a tombstone that keeps the namespace's name until late writes are impossible
+    -- if set, this row is a tombstone that reserves the namespace's name until late writes are impossible
     deleted_at timestamptz
 );
 CREATE UNIQUE INDEX search_index_identity ON search_index (project_id, identity) WHERE deleted_at IS NULL;
@@ -67,7 +67,7 @@ CREATE INDEX search_tool_index ON search_tool (index_id);
 
 CREATE TABLE search_index_task (
     id uuid PRIMARY KEY,
-    -- who asked; no reference, so that the history of an index outlives a tool
+    -- the tool that requested the task; no foreign key, so that the history of an index outlives the tool
     tool_id uuid NOT NULL,
     index_id uuid NOT NULL REFERENCES search_index (id) ON DELETE CASCADE,
     folder_node_id text,
@@ -87,11 +87,11 @@ CREATE TABLE search_index_task (
     progress double precision NOT NULL DEFAULT 0 CHECK (progress BETWEEN 0 AND 1),
     warning text,
     error text,
-    -- of the index, while this task is the one that may write
+    -- the epoch of the index while this task is the one that may write
     epoch bigint,
     listing boolean NOT NULL DEFAULT true,
     list_cursor text,
-    -- keys below which the source could not be listed: nothing there counts as vanished
+    -- keys below which the source could not be listed: no file there counts as vanished
     unlisted bytea[] NOT NULL DEFAULT '{}',
     rerun boolean NOT NULL DEFAULT false,
     allow_removals boolean NOT NULL DEFAULT false,
@@ -108,7 +108,7 @@ CREATE INDEX search_index_task_index ON search_index_task (index_id, created_at 
 CREATE INDEX idx_search_index_task_folder_node_id ON search_index_task (folder_node_id)
     WHERE folder_node_id IS NOT NULL;
 
--- which files the running task has seen; logged, since after a crash an empty one would read as "all vanished"
+-- files that the running task has seen; a logged table, because an empty one after a crash would mean "all vanished"
 CREATE TABLE search_index_listing (
     task_id uuid NOT NULL REFERENCES search_index_task (id) ON DELETE CASCADE,
     file_id uuid NOT NULL,
@@ -124,7 +124,7 @@ CREATE TABLE search_index_file (
     node_id text,
     type text,
     size_bytes bigint NOT NULL,
-    -- what is live, written by finish only
+    -- the live content; only finish writes it
     live_fingerprint text,
     live_path text,
     live_id_path text,
@@ -135,7 +135,7 @@ CREATE TABLE search_index_file (
     stamp text NOT NULL,
     code_version text NOT NULL,
     listed_reason text,
-    -- read: read and index it; path: only its place changed; remove: the source lost it
+    -- read: read and index it; path: only its path changed; remove: the source no longer has it
     work text NOT NULL DEFAULT 'read' CHECK (work IN ('read', 'path', 'remove')),
     status text NOT NULL DEFAULT 'pending'
         CHECK (status IN ('pending', 'indexing', 'indexed', 'skipped', 'failed', 'removed')),
@@ -153,7 +153,7 @@ CREATE TABLE search_index_file (
 ) WITH (fillfactor = 80);
 CREATE INDEX search_index_file_path ON search_index_file (index_id, path, id);
 CREATE INDEX search_index_file_node ON search_index_file (index_id, node_id) WHERE node_id IS NOT NULL;
--- equal to the ORDER BY of the claim
+-- same columns as the ORDER BY of the claim
 CREATE INDEX search_index_file_pending ON search_index_file (index_id, id) WHERE status = 'pending';
 CREATE INDEX search_index_file_leased ON search_index_file (index_id, lease_until) WHERE status = 'indexing';
 
@@ -166,7 +166,7 @@ CREATE TABLE chunk (
     json_pointer text,
     chunk_text text NOT NULL,
     context text NOT NULL,
-    -- text of the file before the first, between two, and after the last chunk: with them the whole file can be shown
+    -- text of the file before the first chunk, between two, and after the last one: completes the text of the file
     lead text NOT NULL,
     trail text NOT NULL,
     content_hash text NOT NULL,
@@ -182,7 +182,7 @@ CREATE TABLE chunk (
     language text,
     level smallint NOT NULL DEFAULT 0,
     embedded boolean NOT NULL DEFAULT true,
-    -- filled where KEYWORD_INDEX=postgres
+    -- set if KEYWORD_INDEX=postgres
     keywords tsvector
 ) WITH (fillfactor = 80);
 CREATE INDEX chunk_file ON chunk (file_id, chunk_index);
@@ -193,7 +193,7 @@ CREATE TABLE chunk_tombstone (
     id uuid PRIMARY KEY,
     index_id uuid NOT NULL REFERENCES search_index (id) ON DELETE CASCADE,
     created_at timestamptz NOT NULL DEFAULT now(),
-    -- the store confirmed a first delete; a second follows when no late write is possible any more
+    -- the store confirmed a first delete; a second one follows when late writes are no longer possible
     deleted_at timestamptz
 );
 CREATE INDEX chunk_tombstone_age ON chunk_tombstone (created_at);

@@ -1,4 +1,4 @@
--- What documents of many formats bring: pages, further outcomes, symbols of code.
+-- Columns for documents of many formats: pages, more outcomes, symbols of code.
 
 ALTER TABLE search_index_file
     DROP CONSTRAINT search_index_file_reason_check,

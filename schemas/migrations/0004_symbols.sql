@@ -1,14 +1,14 @@
--- What code defines, and which names it uses from where; written by finish with the file's chunks, gone with the file.
+-- Definitions in code, and the names that it uses. Finish writes them with the file's chunks; they go with the file.
 
 CREATE TABLE symbol (
     file_id uuid NOT NULL REFERENCES search_index_file (id) ON DELETE CASCADE,
-    -- by place in the file
+    -- in the order of the file
     number integer NOT NULL,
     index_id uuid NOT NULL,
-    -- bytes are compared, so that one index serves equality, prefixes and order
+    -- compared by bytes, so that one index serves equality, prefixes and order
     name text COLLATE "C" NOT NULL,
     kind text NOT NULL,
-    -- names of the definitions around it, "outer/inner", or ''
+    -- names of the enclosing definitions, "outer/inner", or ''
     scope text COLLATE "C" NOT NULL,
     start_line integer NOT NULL,
     end_line integer NOT NULL,
@@ -23,7 +23,7 @@ CREATE TABLE symbol_reference (
     index_id uuid NOT NULL,
     name text COLLATE "C" NOT NULL,
     kind text NOT NULL,
-    -- of the definition that uses it, that definition's name included
+    -- the definition that uses it, including that definition's own name
     scope text COLLATE "C" NOT NULL,
     line integer NOT NULL,
     PRIMARY KEY (file_id, number)

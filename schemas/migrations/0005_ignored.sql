@@ -1,13 +1,13 @@
--- What a listing leaves out, and what a file is by its content.
+-- What a listing leaves out, and what a file's content shows.
 
 ALTER TABLE search_index_task
-    -- by rule, how much of the folder its last listing left out; a directory counts as one, whatever it holds
+    -- how much of the folder the last listing left out, by rule; a directory counts as one
     ADD COLUMN ignored jsonb NOT NULL DEFAULT '{}';
 
 ALTER TABLE search_index_file
-    -- of the last change, as the source has it; milliseconds since 1970
+    -- time of the last change according to the source; milliseconds since 1970
     ADD COLUMN mtime_ms bigint,
-    -- as the content tells; null until the file is read
+    -- from the content; null until the file is read
     ADD COLUMN mime text,
     ADD COLUMN is_binary boolean,
     ADD COLUMN language text,

@@ -1,8 +1,8 @@
--- Whoever holds files is one row, renewed every second: to renew each file's own cost more than to index it.
+-- One row for each worker that holds files, renewed every second: renewing each file cost more than indexing it.
 
 CREATE TABLE file_lease (
     owner uuid PRIMARY KEY,
     until timestamptz NOT NULL
 );
--- lease_until stays, with its index, for workers of the release before: they know of no other lease, and theirs hold
+-- lease_until stays, with its index, for workers of the previous release: they know no other lease
 CREATE INDEX search_index_file_held ON search_index_file (index_id, lease_owner) WHERE status = 'indexing';

@@ -1,4 +1,4 @@
--- The alarm for tasks that nobody works on.
+-- The alarm for tasks that no worker works on.
 
 ALTER TABLE search_index_task
     -- when the task's counts last changed, or a worker last held its listing or its files

@@ -1,23 +1,23 @@
--- Deletes in a vector store that failed, and attempts at a task that ended without a result.
+-- Failed deletes in a vector store, and attempts at a task that ended without a result.
 
--- an index whose upkeep failed, or was not finished, waits for its turn; a row of its own, so that to put it off waits
--- for nobody who finishes files
+-- An index whose upkeep failed or was not finished waits for its turn. A separate row, so that postponing it never
+-- waits for a worker that finishes files.
 CREATE TABLE search_index_upkeep (
     index_id uuid PRIMARY KEY REFERENCES search_index (id) ON DELETE CASCADE,
     -- failures in a row
     failures integer NOT NULL DEFAULT 0,
     after timestamptz NOT NULL
 );
--- each index's tombstones are looked for by themselves, oldest first
+-- the tombstones of each index are looked up separately, oldest first
 CREATE INDEX chunk_tombstone_index ON chunk_tombstone (index_id, created_at);
 
 ALTER TABLE search_index_task
-    -- owners that began to list and neither came further nor gave the listing back
+    -- owners that began to list, and neither made progress nor released the listing
     ADD COLUMN plan_dead uuid[] NOT NULL DEFAULT '{}',
-    -- pages that the listing has recorded since its beginning, and the most that one ever had: what is above it is progress
+    -- pages that the listing has recorded since it began, and the highest number so far: more than that is progress
     ADD COLUMN listed_pages integer NOT NULL DEFAULT 0,
     ADD COLUMN most_pages integer NOT NULL DEFAULT 0,
-    -- unexpected exceptions of index slices since a file last got an outcome, and when one was last counted
+    -- unexpected exceptions of index slices since the last outcome of a file, and when one was last counted
     ADD COLUMN faults integer NOT NULL DEFAULT 0,
     ADD COLUMN fault_at timestamptz,
     -- the last unexpected exception

@@ -1,8 +1,8 @@
--- Connections of ours whose server process waits for the client, as the sweep last saw them. After a crash it is empty.
+-- Our own connections whose server process waits for the client, as last seen by the sweep. Empty after a crash.
 
 CREATE UNLOGGED TABLE silent_backend (
     pid integer PRIMARY KEY,
-    -- which statement it is, and how far a COPY has come: a client that goes on changes it
+    -- identifies the statement and the progress of a COPY: it changes if the client continues
     state text NOT NULL,
     since timestamptz NOT NULL
 );

@@ -1,4 +1,4 @@
--- Which places outside its own content tree a project may read.
+-- The places outside its own content tree that a project may read.
 
 CREATE TABLE source_grant (
     project_id text NOT NULL,
@@ -8,7 +8,7 @@ CREATE TABLE source_grant (
     PRIMARY KEY (project_id, place)
 );
 
--- tools that exist go on
+-- existing tools keep working
 INSERT INTO source_grant (project_id, place)
 SELECT DISTINCT project_id,
     CASE source ->> 'kind'

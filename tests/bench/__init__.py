@@ -1,1 +1,1 @@
-"""Figures: `make bench` prints them; tests assert none of them."""
+"""Benchmarks. `make bench` prints their figures; no test asserts them."""

@@ -1,4 +1,4 @@
-"""`make bench [ONLY=name]`: each figure with how it was measured."""
+"""`make bench [ONLY=name]`: prints each figure and how it was measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""About 1,500 files and 17 MB of Python, Markdown and JSON through the whole service, and the status meanwhile."""
+"""Indexes about 1,500 files (17 MB of Python, Markdown and JSON), and measures status calls meanwhile."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LARGEST = 262_144
 
 
 def run(place: Path) -> None:
-    """Index the folder twice, for two projects that share no cached vectors: only the first run pays for starts."""
+    """Index the folder twice, for two projects that share no cached vectors. Only the first includes start-up costs."""
     folder = place / "corpus"
     size = corpus(folder)
     with running(place, folder, CHUNK_SIZE_TOKENS="512", CHUNK_OVERLAP_TOKENS="64") as service:
@@ -52,7 +52,7 @@ def _indexed(service: Service, folder: Path, size: int, project: str) -> float:
 
 
 def corpus(folder: Path) -> int:
-    """Copies installed packages' files, in a fixed order and spread over all of them; bytes copied."""
+    """Copy files of installed packages, in a fixed order and spread over all packages. Returns the bytes copied."""
     root = Path(sysconfig.get_paths()["purelib"])
     found = sorted(p for p in root.rglob("*") if p.suffix in SUFFIXES and 200 < p.stat().st_size <= LARGEST)
     step, total, count = max(1, len(found) // FILES), 0, 0
@@ -88,7 +88,7 @@ def _ask(service: Service, tool: str, stop: Event, waits: list[float]) -> None:
 
 
 def weigh(service: Service, stop: Event, peaks: dict[str, int]) -> None:
-    """Note the largest memory of each process until told to stop."""
+    """Record the peak memory of each process until told to stop."""
     while not stop.wait(0.2):
         for name, process in service.processes.items():
             root = psutil.Process(process.child.pid)

@@ -1,4 +1,4 @@
-"""Every format's reader and cutter over the samples of tests/data, and what this repository becomes, type by type."""
+"""Measures the reader and chunker of each format over tests/data, and indexes this repository, by type."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from schemas.document import Document
 from schemas.errors import FileError
 from schemas.source import ChunkSettings
 from tests.bench.running import running
-from worker import parse
+from tests.parsing import parse
 from worker.chunk import chunk
+from worker.formats import by_name
+from worker.parse import Limits
 from worker.parse.code.grammar import grammar
 from worker.parse.sandbox import client as sandbox
 from worker.tokens.tokenizers import cl100k
@@ -26,16 +28,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SAMPLES = ROOT / "tests" / "data"
-#: Text formats are repeated up to so many bytes; of the others a file cannot be made longer by repeating its bytes.
+#: Text samples are repeated up to this many bytes. Samples of other formats cannot be repeated.
 BYTES = 500_000
-#: Each is read again and again for so long, and at least so often.
+#: Each sample is read repeatedly for at least this many seconds and this many times.
 SECONDS, TIMES = 1.0, 3
-#: Code is also read as files of these lengths: people's have ten thousand bytes.
+#: Code is also read as files of these lengths. Typical source files have ten thousand bytes.
 LENGTHS = (10_000, 500_000)
 CHUNKS = ChunkSettings(unit="tokens", size=512, overlap=64)
 MAX_TOKENS = 8192
 
-#: What stands before, between and behind the copies of a sample.
+#: Text before, between and after the copies of a sample.
 _COPIES = {
     "markdown": (b"", b"\n\n", b""),
     "text": (b"", b"\n", b""),
@@ -57,7 +59,7 @@ FROM search_index_file GROUP BY name ORDER BY chunks DESC, name
 
 @dataclass
 class Figures:
-    """What the samples of one format took; `chunked_bytes` is the text that was cut, in UTF-8."""
+    """The cost of the samples of one format. `chunked_bytes` is the chunked text, in UTF-8."""
 
     files: int = 0
     bytes_: int = 0
@@ -79,11 +81,11 @@ def run(place: Path) -> None:
 
 
 def _languages() -> None:
-    """Each language's bare parse, and all that is done with it: its syntax read in the helper, tokens, chunks."""
+    """Time the bare parse of each language, and all work on it: syntax in the helper, tokens, chunks."""
     head = "".join(f"{f'{length:,} B: parse':>18} {'whole':>6} {'times':>6}" for length in LENGTHS)
     print(f"{'code':12}{head}")
     for path in sorted(SAMPLES.glob("code/*")):
-        language = parse.language_of(path.name)
+        language = by_name.of(path.name)[1]
         known = grammar(language) if language else None
         if known is None:
             print(f"{path.name:12} no grammar is installed")
@@ -103,10 +105,10 @@ def _whole(path: Path, parser: Parser, length: int) -> str:
     whole: list[float] = []
     until = time.monotonic() + SECONDS
     while len(whole) < TIMES or time.monotonic() < until:
-        # in turns, so that what else runs here slows down both
+        # in turns, so that other load on the machine slows down both equally
         bare.append(_timed(time.process_time, lambda: parser.parse(data))[0])
-        whole.append(_timed(_both, lambda: _chunks(parse.parse(path.name, data, parse.Limits())))[0])
-    # the first time starts the helper
+        whole.append(_timed(_both, lambda: _chunks(parse(path.name, data, Limits())))[0])
+    # the first call starts the helper
     parsed, done = min(bare[1:]), min(whole[1:])
     return f"{len(data) / 1e6 / parsed:18.2f} {len(data) / 1e6 / done:6.2f} {done / parsed:6.2f}"
 
@@ -114,7 +116,7 @@ def _whole(path: Path, parser: Parser, length: int) -> str:
 def _both() -> float:
     """Seconds of processor time of this process and the helper, as Linux counts them."""
     helper = sandbox._helper
-    # how the number of a process becomes that of its clock
+    # converts a process id to the id of its CPU clock
     return time.process_time() + (time.clock_gettime(~helper.process.pid << 3 | 2) if helper else 0.0)
 
 
@@ -146,10 +148,10 @@ def _measure(type_: str, samples: list[Path]) -> None:
 
 
 def _repeat(figures: Figures, name: str, data: bytes, *, whole: bool = True) -> None:
-    """Read and cut one file again and again; without `whole`, what is cut is its text repeated to `BYTES`."""
+    """Read and chunk one file repeatedly. Without `whole`, chunk its text repeated to `BYTES`."""
     until, times, chunks = time.monotonic() + SECONDS, 0, 0
     while times < TIMES or time.monotonic() < until:
-        seconds, document = _timed(time.perf_counter, lambda: parse.parse(name, data, parse.Limits()))
+        seconds, document = _timed(time.perf_counter, lambda: parse(name, data, Limits()))
         figures.seconds += seconds
         if not whole:
             document = replace(document, text=f"{document.text}\n\n" * (BYTES // len(document.text) + 1))
@@ -180,7 +182,7 @@ def _longer(type_: str, data: bytes) -> bytes:
 
 
 def _repository(place: Path) -> None:
-    """The whole service over this repository: the real ignore rules, types and outcomes."""
+    """Index this repository with the whole service: the real ignore rules, types and outcomes."""
     with running(place, ROOT) as service:
         service.wait(service.local_tool(ROOT), seconds=600)
         print("this repository:")

@@ -1,4 +1,4 @@
-"""Grep over 1,500 files beside rg itself, and over the same text in Postgres."""
+"""Compares grep over 1,500 files with rg itself, on disk and on the same text in Postgres."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run(place: Path) -> None:
 
 
 def _beside_rg(service: Service, tool: str, folder: Path, pattern: str, *, regex: bool) -> None:
-    """Medians of runs that take turns, over HTTP and of the bare program."""
+    """Median times of alternating runs, over HTTP and of the bare program."""
     program = ripgrep.program()
     assert program is not None
     command = [program, "-n", "-i", *([] if regex else ["-F"]), "--", pattern, str(folder)]

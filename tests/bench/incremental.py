@@ -1,4 +1,4 @@
-"""What a change costs: texts paid for after an edit, an insertion, a rename, a copy; seconds where nothing changed."""
+"""The cost of changes: embedded texts after an edit, an insertion, a rename and a copy, and seconds without changes."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _fill(folder: Path) -> None:
 
 
 def _index(service: Service, folder: Path) -> dict[str, Any]:
-    """Another tool over the same folder starts an incremental task over the same index."""
+    """Start an incremental task over the same index, by creating another tool over the same folder."""
     return service.wait(service.local_tool(folder), seconds=300)
 
 

@@ -1,7 +1,8 @@
-"""Keyword search in Postgres beside ts_rank and a plain BM25 library, over this repository and installed packages.
+"""Compares keyword search in Postgres with ts_rank and a plain BM25 library, over this repository and other packages.
 
-Known items: the name of a function or class must find its definition, its words too, and the first line of a docstring
-the chunk it stands in. Postgres' own processor time is what a query costs, whatever else the machine does.
+The queries have known answers. The name of a function or class must find its definition, and so must the words of the
+name. The first line of a docstring must find its chunk. The cost of a query is the processor time of Postgres, which
+does not depend on other load.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ from api.stack.postgres import postgres
 from api.stack.programs import ROOT
 from schemas.errors import FileError
 from tests.bench.formats import CHUNKS, MAX_TOKENS
-from worker import parse
+from tests.parsing import parse
 from worker.chunk import chunk
+from worker.parse import Limits
 from worker.state.index import chunks
 from worker.state.index.chunks import Placed
 from worker.state.migrate import migrate
@@ -38,7 +40,7 @@ from worker.state.search import keywords
 from worker.tokens.keywords import code_words
 from worker.tokens.tokenizers import cl100k
 
-#: Chunks to search in, and queries of each kind.
+#: Number of chunks to search, and of queries of each kind.
 NUMBER, QUERIES = 15_000, 100
 LARGEST = 200_000
 FILTERS = (
@@ -109,7 +111,7 @@ def fill(pool: Pool, placed: Sequence[tuple[str, Placed]]) -> UUID:
 
 
 def _chunks() -> Iterator[tuple[str, Placed]]:
-    """Chunks of this repository, then of installed packages, file by file in a fixed order, with their files' paths."""
+    """Chunks of this repository, then of installed packages, file by file in a fixed order, with their paths."""
     packages = Path(sysconfig.get_paths()["purelib"])
     ours = [path for name in ("api", "worker", "schemas", "tests") for path in sorted((ROOT / name).rglob("*.py"))]
     theirs = sorted(
@@ -120,17 +122,17 @@ def _chunks() -> Iterator[tuple[str, Placed]]:
             continue
         place = str(path.relative_to(packages if packages in path.parents else ROOT))
         try:
-            document = parse.parse(place, path.read_bytes(), parse.Limits())
+            document = parse(place, path.read_bytes(), Limits())
         except FileError:
             continue
         file_id = uuid4()
         for number, piece in enumerate(chunk(document, CHUNKS, cl100k(), MAX_TOKENS)):
-            # ids are hashes, as a worker's are
+            # ids are hashes, as in a worker
             yield place, Placed(uuid5(file_id, str(number)), file_id, number, piece, "", document.language)
 
 
 def known_items(placed: Sequence[tuple[str, Placed]]) -> dict[str, list[Item]]:
-    """Queries of each kind with the chunks that answer them."""
+    """Queries of each kind, with the chunks that answer them."""
     defined, said = defaultdict[str, set[UUID]](set), defaultdict[str, set[UUID]](set)
     for _, p in placed:
         if p.chunk.symbol:
@@ -180,7 +182,7 @@ def _ours(pool: Pool, index_id: UUID, field: keywords.Field) -> Search:
 
 
 def _ts_rank(pool: Pool, index_id: UUID, field: keywords.Field) -> Search:
-    """What ranked before: any of the words, no word worth more than another."""
+    """The previous ranking: any word matches, and all words weigh the same."""
 
     def search(query: str) -> list[UUID]:
         with pool.connection() as connection:
@@ -200,7 +202,7 @@ def _lexemes(connection: Connection[Any], query: str, field: keywords.Field) -> 
 
 
 def _library(pool: Pool, field: keywords.Field) -> Search:
-    """A plain BM25 over the same lexemes, of every chunk."""
+    """A plain BM25 over the same lexemes of all chunks."""
     with pool.connection() as connection:
         rows = connection.execute(SQL(WORDS).format(field=FIELDS[field])).fetchall()
     library = bm25s.BM25(method="lucene", k1=keywords.K1, b=keywords.B)
@@ -219,7 +221,7 @@ def _library(pool: Pool, field: keywords.Field) -> Search:
 
 
 def _spent(pool: Pool) -> float:
-    """Seconds of processor time that the one connection's server process took so far."""
+    """Seconds of processor time of the server process of the only connection so far."""
     with pool.connection() as connection:
         times = psutil.Process(connection.info.backend_pid).cpu_times()
     return float(times.user + times.system)

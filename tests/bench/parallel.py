@@ -1,4 +1,4 @@
-"""Four workers with one request in flight each against one, where the provider takes half a second to answer."""
+"""Compares four workers with one, each with one concurrent request, when the provider takes half a second."""
 
 from __future__ import annotations
 

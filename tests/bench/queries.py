@@ -1,4 +1,4 @@
-"""Queries to one API process: its own work for each, and how many a second it answers eight callers."""
+"""Measures queries to one API process: its own work for each, and the rate for eight concurrent callers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WORDS = [
     *("parse", "embed", "budget", "sweep", "reindex", "cursor", "page"),
 ]
 
-#: What a query waits for that is not its own work; with LanceDB, keywords are the store's.
+#: External work that a query waits for. With LanceDB, the store also does the keyword search.
 OUTSIDE = ("provider", "store", "keywords")
 
 _numbers = count()
@@ -57,7 +57,7 @@ def _measure(place: Path, folder: Path, store: str) -> None:
 
 
 def _alone(port: int, tool: str, known: bool) -> None:
-    """One caller: what each part of a query takes."""
+    """One caller: the time of each step of a query."""
     caller = Caller(port, tool)
     for _ in range(30):
         caller.ask(known)
@@ -71,7 +71,7 @@ def _alone(port: int, tool: str, known: bool) -> None:
 
 
 def _together(port: int, tool: str, known: bool, process: psutil.Process) -> None:
-    """Eight callers; the processor time of the whole process tells what a machine without other work could do."""
+    """Eight callers. The processor time of the process shows what an idle machine could serve."""
     before, started = process.cpu_times(), time.monotonic()
     deadline = started + SECONDS
     with ThreadPoolExecutor(CALLERS) as pool:
@@ -96,14 +96,14 @@ def _said(known: bool) -> str:
 
 
 class Caller:
-    """One connection that is kept, as light as it can be: it runs beside what is measured."""
+    """One persistent connection. It is as light as possible, because it competes with the measured process."""
 
     def __init__(self, port: int, tool: str) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port)
         self._path = f"{TOOLS}/{tool}/query"
 
     def ask(self, known: bool) -> dict[str, float]:
-        """Milliseconds of one query, in all and outside."""
+        """Milliseconds of one query: total and outside the API."""
         number = next(_numbers)
         text = " ".join(WORDS[(number * step) % len(WORDS)] for step in (1, 2, 7))
         body = orjson.dumps({"query": text if known else f"{text} {number}"})
@@ -117,7 +117,7 @@ class Caller:
 
 @contextmanager
 def timed_api(service: Service) -> Iterator[tuple[int, psutil.Process]]:
-    """A further API process over the service's rows, which tells its times; yields its port and the process."""
+    """Start another API process over the service's rows that reports its times. Yields its port and the process."""
     port = server_port()
     env = {**os.environ, **service.env, "LOG_LEVEL": "ERROR", "PYTHONWARNINGS": "ignore"}
     with _process("tests.bench.timed_api", str(port), env=env) as process:
@@ -128,7 +128,7 @@ def timed_api(service: Service) -> Iterator[tuple[int, psutil.Process]]:
 
 @contextmanager
 def turbopuffer() -> Iterator[str]:
-    """The store's fake; yields its address."""
+    """Start the fake store. Yields its address."""
     port = server_port()
     with _process("tests.fakes.turbopuffer", "--port", str(port), env={**os.environ, "OMP_NUM_THREADS": "1"}):
         yield f"http://127.0.0.1:{port}"

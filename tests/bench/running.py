@@ -1,4 +1,4 @@
-"""The service and a provider without cost, each in processes of its own."""
+"""Runs the service and a fake provider without cost, each in its own processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.service import Service, clean_environment, environment, service
 
 @contextmanager
 def provider(delay_ms: int = 0) -> Iterator[str]:
-    """The embedding provider's fake; yields its address."""
+    """Start the fake embedding provider. Yields its address."""
     port = server_port()
     command = [sys.executable, "-m", "tests.fakes.embeddings", "--port", str(port), "--delay", str(delay_ms)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -33,7 +33,7 @@ def provider(delay_ms: int = 0) -> Iterator[str]:
 
 @contextmanager
 def running(place: Path, roots: Path, bulk: int = 2, delay_ms: int = 0, **env: str) -> Iterator[Service]:
-    """Everything on this machine, LanceDB and the fake provider's 384 dimensions."""
+    """Run everything on this machine, with LanceDB and the 384 dimensions of the fake provider."""
     clean_environment()
     with postgres(place) as database, redis(place) as broker, provider(delay_ms) as base:
         given = {

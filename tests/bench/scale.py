@@ -1,4 +1,4 @@
-"""A folder ten times as large: seconds a file, and memory; and a small folder beside the large one."""
+"""Measures a folder ten times as large: seconds for each file, memory, and the delay of a small folder beside it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _small(folder: Path) -> Path:
 
 
 def _seconds(service: Service, folder: Path) -> float:
-    time.sleep(3)  # the large one is being listed and indexed by now
+    time.sleep(3)  # by now the large folder is being listed and indexed
     started = time.monotonic()
     service.wait(service.local_tool(folder), seconds=60)
     return time.monotonic() - started

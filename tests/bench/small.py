@@ -1,4 +1,4 @@
-"""Three small files, a provider without delay: from create to ready."""
+"""Measures three small files with a provider without delay, from creation to ready."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RUNS = 15
 def run(place: Path) -> None:
     folders = [_folder(place / "folders" / str(number)) for number in range(RUNS + 1)]
     with running(place, place / "folders") as service:
-        _seconds(service, folders[0])  # the first one loads what all later ones use
+        _seconds(service, folders[0])  # the first run loads what all later ones use
         seconds = [_seconds(service, folder) for folder in folders[1:]]
     print(f"3 files, create to ready: p50 {statistics.median(seconds):.3f} s, max {max(seconds):.3f} s, {RUNS} runs")
 

@@ -1,4 +1,4 @@
-"""The API as one process that tells with each answer how long it took, and how much of that was spent outside.
+"""An API process that reports with each answer how long it took, and how much of that was external.
 
 Headers of an answer, milliseconds: `X-Total` from the request's head to the answer's head, `X-Provider` within calls
 of the embedder, `X-Store` within calls of the vector store, `X-Keywords` waiting for keywords in Postgres once the
@@ -18,7 +18,7 @@ import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.main import create_app
-from api.search.query import legs
+from api.search.query import answer, legs
 from worker import logs
 from worker.resources import Resources
 from worker.settings import Settings
@@ -29,7 +29,7 @@ _spent: ContextVar[dict[str, float] | None] = ContextVar("spent", default=None)
 
 
 def clocked(name: str, call: Callable[..., T]) -> Callable[..., T]:
-    """`call`, whose time is added to the request that it is made for."""
+    """`call`, with its time added to the request that it serves."""
 
     def timed(*args: Any, **kwargs: Any) -> T:
         started = time.perf_counter()
@@ -44,7 +44,7 @@ def clocked(name: str, call: Callable[..., T]) -> Callable[..., T]:
 
 
 class ClockedResources:
-    """Stands in front of `Resources` and clocks what stands for the world outside."""
+    """Wraps `Resources` and times the calls that leave the process."""
 
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
@@ -68,7 +68,7 @@ class ClockedResources:
 
 
 def carry_clocks() -> None:
-    """Let threads of pools know whose request they work for."""
+    """Tell threads of pools which request they work for."""
     plain: Any = ThreadPoolExecutor.submit
 
     def submit(pool: ThreadPoolExecutor, call: Callable[..., T], *args: Any, **kwargs: Any) -> Future[T]:
@@ -103,7 +103,7 @@ def main() -> None:
     settings = Settings()
     logs.configure(settings.log_level)
     carry_clocks()
-    setattr(legs, "_ended", clocked("keywords", legs._ended))  # noqa: B010 - no seam is there
+    setattr(answer, "keyword_rankings", clocked("keywords", legs.keyword_rankings))  # noqa: B010 - no seam is there
     app = create_app(settings)
     app.state.resources = ClockedResources(app.state.resources)
     uvicorn.run(Clock(app), host="127.0.0.1", port=int(sys.argv[1]), log_config=None, access_log=False)

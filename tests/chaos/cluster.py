@@ -26,6 +26,7 @@ from api.stack import postgres, programs, redis
 from api.stack.processes import Program, Server, server_port
 from api.stack.supervisor import Supervisor
 from tests.chaos.gates import Gates
+from tests.chaos.server_clock import ServerClock, build
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.service import TOOLS, checked, environment, eventually
@@ -55,6 +56,8 @@ class Cluster:
     embeddings: EmbeddingsFake
     vectors: FakeTurbopuffer
     gates: Gates
+    #: The clock of Postgres, unless the machine has no C compiler.
+    clock: ServerClock | None
     said: list[str]
     #: Programs that the supervisor runs, by name.
     programs: dict[str, Program]
@@ -213,6 +216,8 @@ class Cluster:
         for name in WORKERS:
             with suppress(OSError):
                 self.send(name, SIGCONT)
+        if self.clock:
+            self.clock.set_ahead(0)
         self.wait_ready("postgres")
         self.gates.open()
         self.wait_ready()
@@ -243,7 +248,10 @@ def cluster(home: Path, root: Path, broker: Server | None = None, **more: str) -
     Redis is the broker unless another one is given.
     """
     with EmbeddingsFake() as embeddings, FakeTurbopuffer() as vectors, ExitStack() as stack:
-        servers = [postgres.prepare(home), redis.prepare(home), *([broker] if broker else [])]
+        clock, database = build(home / "postgres"), postgres.prepare(home)
+        if clock:
+            database = replace(database, program=clock.preloaded(database.program))
+        servers = [database, redis.prepare(home), *([broker] if broker else [])]
         env = _environment(home, root, embeddings, vectors, servers[0].url, servers[1].url) | more
         env["CELERY_BROKER_URL"] = servers[-1].url
         lance_env = {**env, "API_PORT": str(server_port()), "VECTOR_STORE": "lancedb", "KEYWORD_INDEX": "store"}
@@ -257,7 +265,7 @@ def cluster(home: Path, root: Path, broker: Server | None = None, **more: str) -
         client, lance_client = (stack.enter_context(_client(given["API_PORT"])) for given in (env, lance_env))
         gates = stack.enter_context(Gates.open_in(env["DATABASE_URL"]))
         by_name = {program.name: program for stage in stages for program in stage}
-        yield Cluster(home, env, client, lance_client, embeddings, vectors, gates, said, by_name)
+        yield Cluster(home, env, client, lance_client, embeddings, vectors, gates, clock, said, by_name)
 
 
 def _environment(

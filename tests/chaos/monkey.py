@@ -23,7 +23,7 @@ from tests.chaos import corpus
 from tests.chaos.cluster import BULK, FAST, PAID_IN_VAIN, WORKERS, Cluster, Unavailable
 from tests.chaos.proof import Case, case, make_late_writes_impossible, paid_twice, prove, prove_vectors
 from tests.service import eventually
-from worker.index.lease import BEAT
+from worker.index.lease import RENEW_SECONDS
 from worker.state.index.tasks import LEASE
 
 #: Number of folders that change all the time. The last one's indexes are in LanceDB.
@@ -33,9 +33,9 @@ PAUSE = 0.8
 #: Maximum seconds for which a process is paused: longer than a lease.
 SLEEP = 11.0
 #: Minimum seconds left of a lease when its owner is paused.
-LEASE_LEFT = LEASE.total_seconds() - BEAT
+LEASE_LEFT = LEASE.total_seconds() - RENEW_SECONDS
 #: Seconds within which everything must come to rest after the last action.
-PATIENCE = 120.0
+WAIT_SECONDS = 120.0
 
 
 @dataclass
@@ -103,10 +103,10 @@ class Monkey:
 
     def prove(self) -> None:
         """Every index comes to rest by itself. One more run makes it equal to a first run of its folder."""
-        eventually(lambda: not self.open_tasks(), PATIENCE, lambda: f"{self.open_tasks()}\n{self.here.logs()}")
+        eventually(lambda: not self.open_tasks(), WAIT_SECONDS, lambda: f"{self.open_tasks()}\n{self.here.logs()}")
         for made in self.cases:
             made.start()
-            self.here.wait(made.tool, PATIENCE)
+            self.here.wait(made.tool, WAIT_SECONDS)
             if self.here.status(made.tool)["held_removals"]:
                 self.here.ask(made.tool, "reindex", {"allow_removals": True})
         # Count before the fresh indexes pay for the same texts.
@@ -117,9 +117,9 @@ class Monkey:
         for made in fresh:
             made.start()
         for made, other, paid in zip(self.cases, fresh, vain, strict=True):
-            self.here.wait(other.tool, PATIENCE)
+            self.here.wait(other.tool, WAIT_SECONDS)
             expected = other.result()
-            prove(made, expected, in_vain=paid + len(expected.chunks), seconds=PATIENCE)
+            prove(made, expected, in_vain=paid + len(expected.chunks), seconds=WAIT_SECONDS)
         for index, tool in self.here.rows("SELECT index_id, min(id::text) FROM search_tool GROUP BY 1"):
             lance = self.here.rows("SELECT vector_store = 'lancedb' FROM search_index WHERE id = %s", index)[0][0]
             prove_vectors(self.here, tool, lance=lance)

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.cluster import Cluster
-from tests.chaos.monkey import PATIENCE, Monkey
+from tests.chaos.monkey import WAIT_SECONDS, Monkey
 
 SECONDS = float(os.environ.get("CHAOS_SECONDS") or 60)
 SEED = int(os.environ.get("CHAOS_SEED") or random.randrange(10**6))
 
 
-@pytest.mark.timeout(SECONDS + 6 * PATIENCE)
+@pytest.mark.timeout(SECONDS + 6 * WAIT_SECONDS)
 def test_a_monkey_changes_nothing(here: Cluster, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def say(line: str) -> None:
         with capsys.disabled():

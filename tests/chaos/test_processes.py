@@ -107,6 +107,6 @@ def test_a_rollout_under_load_loses_nothing_and_pays_nothing_twice(
             eventually(gone(pid), 75, here.logs)
         for made in cases:
             prove(made, calm, in_vain=0)
-    ends = [line for line in here.said[said:] if "ended with" in line]
+    ends = [line for line in here.said[said:] if "exited with" in line]
     assert len(ends) == len(WORKERS)
-    assert all("ended with 0" in line for line in ends), ends
+    assert all("exited with 0" in line for line in ends), ends

@@ -1,1 +1,1 @@
-"""One suite for each seam, run over all its implementations."""
+"""One test suite for each interface, run over all its implementations."""

@@ -1,4 +1,4 @@
-"""A folder and a vector store of each kind, for the suites that run over all of them."""
+"""A folder in each kind of source, and each vector store, for the suites that run over all of them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, fake: FakeTurbopuffer)
 
 @pytest.fixture
 def other(request: pytest.FixtureRequest, store: VectorStore, tmp_path: Path, fake: FakeTurbopuffer) -> VectorStore:
-    """The same rows through a store with the other `has_keywords`."""
+    """The same rows through a store with the opposite `has_keywords`."""
     name = request.node.callspec.params["store"].partition("-")[0]
     return make(name if store.has_keywords else f"{name}-keywords", tmp_path, fake)
 

@@ -1,4 +1,4 @@
-"""A folder in each kind of source, filled and changed behind its back."""
+"""A folder in each kind of source. Tests fill and change it without the source's knowledge."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from worker.state.postgres import Pool
 
 
 class Folder(Protocol):
-    """A folder that a test fills and changes behind its source."""
+    """A folder that a test fills and changes."""
 
     def source(self, page_size: int = 1000, *, rules: Rules = EVERYTHING) -> Source: ...
 
@@ -31,7 +31,7 @@ class Folder(Protocol):
 
 
 class Disk:
-    """A directory, beside one whose name begins alike."""
+    """A directory, next to another one whose name has the same prefix."""
 
     def __init__(self, base: Path) -> None:
         self.base = base
@@ -47,7 +47,7 @@ class Disk:
         file = self.root / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(data)
-        # old enough to be trusted, and another time at each write
+        # old enough to be trusted, and a different time for each write
         now = time.time_ns() - 3_600_000_000_000
         os.utime(file, ns=(now, now))
 
@@ -59,7 +59,7 @@ class Disk:
 
 
 class Bucket:
-    """A prefix of a bucket, beside one that begins alike."""
+    """A prefix of a bucket, next to another one with the same beginning."""
 
     def __init__(self, endpoint_url: str) -> None:
         self.endpoint_url = endpoint_url
@@ -85,7 +85,7 @@ class Bucket:
 
 
 class Tree:
-    """A folder node two levels below the project's root, with an aunt whose id begins alike; .json names are inline."""
+    """A folder node two levels below the root. A sibling of its parent has an id with its prefix. JSON is inline."""
 
     def __init__(self, pool: Pool, directory: Path) -> None:
         self.pool = pool
@@ -114,13 +114,13 @@ class Tree:
         return NodeTree(self.pool, self.objects, self.project, node_id, rules, page_size=page_size)
 
     def node(self, path: str, kind: str | None = None) -> str:
-        """The id of the node at `path`, made with its folders where it is missing."""
+        """The id of the node at `path`. Creates missing nodes and folders."""
         if not path:
             return self.root
         if path not in self.ids:
             parent, _, name = path.rpartition("/")
             kind = kind or ("json" if name.endswith(".json") else "markdown" if "." in name else "folder")
-            # ids with the wildcards of LIKE, in another order than the names
+            # ids with the wildcards of LIKE, in a different order than the names
             self.ids[path] = self.add(f"%_{uuid4().hex[:8]}", self.node(parent, "folder"), name, kind)
         return self.ids[path]
 

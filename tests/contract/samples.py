@@ -1,4 +1,4 @@
-"""The samples of every format, and files made of them to do harm."""
+"""The samples of every format, and harmful files made from them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import pytest
 
 from schemas.errors import FileError
-from worker.parse import Limits, parse
+from tests.parsing import parse
+from worker.parse import Limits
 from worker.parse.sandbox import client as sandbox
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,7 +26,7 @@ LIMITS = Limits()
 
 @pytest.fixture(autouse=True, scope="module")
 def helper() -> Iterator[None]:
-    """No helper process outlives the tests of a module."""
+    """Stop the helper processes at the end of each module."""
     yield
     sandbox.stop()
 
@@ -35,7 +36,7 @@ def of(path: str) -> bytes:
 
 
 def expected(path: Path) -> tuple[dict[str, object], str]:
-    """Fields of the document, or the reason why there is none, and the text."""
+    """The fields of the document, or the reason why there is none, and the text."""
     place = path.with_name(path.name + ".expected")
     if not place.exists():
         return {}, path.read_bytes().decode("utf-8-sig")
@@ -71,7 +72,7 @@ def png(width: int, height: int) -> bytes:
 
 
 def endless_sheet() -> bytes:
-    """A sheet whose only row is said to be so far down that every row before it takes its time."""
+    """A sheet whose only row claims a very high row number, so that skipping the rows before it takes long."""
     main = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
     row = f'<worksheet {main}><sheetData><row r="99999999999"><c r="A1"><v>1</v></c></row></sheetData></worksheet>'
     return with_member("xlsx/catches.xlsx", "xl/worksheets/sheet1.xml", row.encode())

@@ -1,4 +1,4 @@
-"""Vector stores of every kind, rows to write into them, and what is found by number."""
+"""Vector stores of every kind, rows to write into them, and hits by row number."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker.tokens.keywords import Keywords, code_words
-from worker.vectors import Condition, Found, Leg, Row, Value, Vector, VectorStore
+from worker.vectors import Condition, Leg, RankedRow, Row, Value, Vector, VectorStore
 from worker.vectors.lance.compaction import Thresholds
 from worker.vectors.lance.store import LanceStore
 from worker.vectors.turbopuffer import TurbopufferStore
 
 D = 8
-#: Every call of `optimize` compacts.
+#: Makes every call of `optimize` compact.
 ALWAYS = Thresholds(min_fragments=0, max_fragments=0)
 REAL_KEY = os.environ.get("TURBOPUFFER_API_KEY", "")
 HAS_KEY = REAL_KEY.startswith("tpuf_") and not os.environ.get("TURBOPUFFER_BASE_URL")
@@ -31,9 +31,9 @@ WITH_KEYWORDS = [
 
 
 class SearchedTwice(LanceStore):
-    """Asks for all a second time, which is answered from the vectors in memory."""
+    """Repeats each search, so that the vectors in memory answer the second one."""
 
-    def search(self, namespace: str, legs: Sequence[Leg]) -> list[list[Found]]:
+    def search(self, namespace: str, legs: Sequence[Leg]) -> list[list[RankedRow]]:
         first, second = super().search(namespace, legs), super().search(namespace, legs)
         for before, after in zip(first, second, strict=True):
             assert numbers(before) == numbers(after)
@@ -69,7 +69,7 @@ def row(number: int, vector: Vector | None = None, keywords: str | None = None, 
     return Row(UUID(int=number), vector, {"file_name": f"{number}.md", "level": 0, **attributes}, given)
 
 
-def numbers(found: list[Found]) -> list[int]:
+def numbers(found: list[RankedRow]) -> list[int]:
     return [UUID(hit.id).int for hit in found]
 
 

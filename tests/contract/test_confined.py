@@ -1,4 +1,4 @@
-"""What a parser that was taken over could do: a program that the helper starts tries it, for real."""
+"""What a compromised parser could do. A program started by the helper tries it for real."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 
 from api.stack.processes import LEASH, Account, run_once
 from tests.contract.samples import DATA, LIMITS, ROOT, helper, of
-from worker.parse import parse
+from tests.parsing import parse
 from worker.parse.sandbox import client as sandbox
 
 __all__ = ["helper"]
@@ -25,7 +25,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="run on Linux: other 
 NOBODY = 65534
 MEMORY = 256 << 20
 
-#: Stands in for Tesseract, and says as the text of the picture what it was able to do.
+#: Replaces Tesseract, and returns as the text of the image what it was able to do.
 ATTACK = f"""#!{sys.executable}
 import json, os, socket, sys
 place, worker, port = PLACE, WORKER, PORT
@@ -51,6 +51,7 @@ tries = {{
     "read a file": lambda: open(place + "/secret").read(),
     "list a folder": lambda: os.listdir(place),
     "write a file": lambda: open(place + "/written", "w").close(),
+    "read beside the code": lambda: open({str(ROOT / "pyproject.toml")!r}).read(),
     "write to the code": lambda: open({str(ROOT / "worker/parse/sandbox/confine.py")!r}, "ab").close(),
     "write a large file": large,
     "write a small file": small,
@@ -71,7 +72,7 @@ else:
         json.dump({{"done": done, "refused": refused, "environ": dict(os.environ)}}, output)
 """
 
-#: Reads a picture, as a worker does, in the way that is said first.
+#: Reads an image, as a worker does, in the mode given first.
 WORKER = """
 import os, stat, sys
 from pathlib import Path
@@ -81,11 +82,12 @@ program.write_text(sys.argv[2].replace("PLACE", repr(sys.argv[1])).replace("WORK
 program.chmod(0o755)
 os.environ["PATH"] = f"{program.parent}:{os.environ['PATH']}"
 os.environ["EMBEDDING_API_KEY"] = os.environ["AWS_SECRET_ACCESS_KEY"] = "made-up"
-from worker.parse import Limits, parse
+from tests.parsing import parse
+from worker.parse import Limits
 print(parse("a.png", Path(sys.argv[3]).read_bytes(), Limits(memory_bytes=int(sys.argv[4]))).text)
 """
 
-#: Uses up what the kernel gives of Landlock, and of networks in a user namespace of our own, before it goes on.
+#: Exhausts the kernel's limits for Landlock, and for networks in our own user namespace, before it continues.
 WITHOUT = """
 import ctypes, os, struct, sys
 from pathlib import Path
@@ -109,7 +111,7 @@ while libc.syscall(446, rules, 0) == 0:
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A folder that other users may write to, with a secret."""
+    """A folder with a secret that other users may write to."""
     with tempfile.TemporaryDirectory(prefix="foldex-test-") as made:
         folder = Path(made)
         folder.chmod(0o777)
@@ -140,7 +142,7 @@ def attacked(place: Path, port: int, user: int | None, before: str = "") -> dict
 
 
 def needs_reach(user: int | None) -> bool:
-    """Whether the interpreter or this code lies where the user may not pass."""
+    """Whether the interpreter or this code is inaccessible to the user."""
     start = (sys.executable, "-c", "import worker.parse")
     return user is not None and run_once(start, Account(user, user), ROOT).returncode != 0
 
@@ -159,7 +161,7 @@ def test_a_parser_that_was_taken_over_reaches_nothing(place: Path, port: int, us
     if "Landlock" in refused:
         pytest.skip("run on a kernel with Landlock, and with the right to use it")
     possible = {"write a small file"}
-    # a user namespace would close the interpreter's folder, and only root has a network namespace without one
+    # a user namespace would hide the interpreter's folder, and only root has a network namespace without one
     if needs_reach(user) or "a network namespace" in refused:
         possible |= {"send a datagram"} | ({"connect"} if "Landlock's rules for TCP" in refused else set())
     if "Landlock's rules for signals" in refused:
@@ -172,7 +174,7 @@ def test_a_parser_that_was_taken_over_reaches_nothing(place: Path, port: int, us
 @linux
 def test_files_are_read_where_the_kernel_confines_nothing(place: Path, port: int) -> None:
     answer = attacked(place, port, None, WITHOUT)
-    # the control: without these measures, that is what could be done
+    # the control: without these measures, this would be possible
     assert {"connect", "send a datagram", "read a file"} <= {*answer["done"]}
     assert "write a large file" not in answer["done"]
     code = WITHOUT + "import runpy; runpy.run_path('worker/parse/sandbox/confine.py', run_name='__main__')"

@@ -1,4 +1,4 @@
-"""What workers import before they fork is used in their processes, which neither hang nor import it again."""
+"""What workers import before they fork works in their processes. These neither hang nor import it again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-#: Forks processes one after the other, as a pool does, and has each write into a table and search it.
+#: Forks processes one after another, as a pool does. Each writes into a table and searches it.
 FORKS = """
 import os, sys, threading
 from worker.resources import preload, Resources

@@ -1,7 +1,7 @@
-"""One suite over every format: real samples with what is expected of them, names that lie, and damage.
+"""One suite over every format: real samples with expected results, misleading names, and damage.
 
-A sample in tests/data/<type>/ has its expectation beside it in `<sample>.expected`: a line of JSON, a blank line, and
-the text. A sample without one is its own text.
+The expectation of a sample in tests/data/<type>/ is in `<sample>.expected`: a line of JSON, a blank line, and the text.
+A sample without such a file is its own expected text.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
 from tests.contract.samples import DATA, LIMITS, PACKAGES, SAMPLES, expected, helper, of, refused, zipped
-from worker.formats import unsupported
+from tests.parsing import parse
+from worker.formats import by_name, unsupported
 from worker.formats.registry import BY_EXTENSION, FORMATS, Format
-from worker.parse import Limits, parse, refusal, type_of, version
+from worker.parse import Limits, refusal, version
 
 __all__ = ["helper"]
 FUZZ_SECONDS = 4.0
@@ -31,7 +32,7 @@ BINARY = [path for path in SAMPLES if (found := BY_EXTENSION.get(path.suffix[1:]
 
 
 def can_read(path: Path) -> bool:
-    """Whether this machine has what the sample's format needs."""
+    """Whether this machine has the programs that the sample's format needs."""
     needed = BY_EXTENSION.get(path.suffix[1:])
     return needed is None or needed.type not in {"doc", "image"} or bool(unsupported.programs(needed.programs))
 
@@ -75,8 +76,10 @@ def test_pages_begin_where_they_say() -> None:
 
 
 def test_names_tell_type_and_version() -> None:
-    assert {type_of(f"folder/a.{extension}") for extension in BY_EXTENSION} == {f.type for f in FORMATS} - {"code"}
-    assert (type_of("a.py"), type_of("Makefile"), type_of("LICENSE")) == ("code", "code", "text")
+    assert {by_name.of(f"folder/a.{extension}")[0].type for extension in BY_EXTENSION} == {f.type for f in FORMATS} - {
+        "code"
+    }
+    assert [by_name.of(name)[0].type for name in ("a.py", "Makefile", "LICENSE")] == ["code", "code", "text"]
     assert version("a.docx") == f"docx-{BY_EXTENSION['docx'].version}"
     assert refusal("a.pdf") is None
 
@@ -89,7 +92,7 @@ def test_what_is_not_read_has_a_remedy(name: str) -> None:
     assert refused(name, b"anything").message == failure.message
 
 
-# content before name
+# content takes precedence over the name
 
 
 @pytest.mark.parametrize("path", [*PACKAGES, "pdf/tides.pdf"])
@@ -193,7 +196,7 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
 
 
 def inside(data: bytes, chance: random.Random) -> bytes:
-    """A container whose members are damaged, not the container: most others end at its checksums."""
+    """A container whose members are damaged. Damage to the container itself is mostly caught by its checksums."""
     with ZipFile(BytesIO(data)) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     name = chance.choice([name for name, content in members.items() if content])
@@ -206,7 +209,7 @@ def test_damaged_samples_are_documents_or_outcomes(damage: Callable[[bytes, rand
     samples = [path for path in SAMPLES if damage is mutated or is_zipfile(path)]
     until = time.monotonic() + FUZZ_SECONDS
     reasons: Counter[Reason | None] = Counter()
-    # the same damage in any case, so that what follows from it does not depend on how busy the machine is
+    # the same damage in every run, so that the result does not depend on the load
     while time.monotonic() < until or reasons.total() < 4 * len(samples):
         path = samples[reasons.total() % len(samples)]
         came = attempt(path.name, damage(path.read_bytes(), chance))
@@ -220,9 +223,9 @@ def test_damaged_samples_are_documents_or_outcomes(damage: Callable[[bytes, rand
             assert came.reason is not Reason.CRASHED, (path, reasons.total())
             assert came.message.endswith("."), path
             reasons[came.reason] += 1
-    # some of it is overlooked
+    # some damage goes unnoticed
     assert reasons[None]
     assert reasons[Reason.PARSE_FAILED]
-    # nor does damage weigh on what is read next
+    # damage must not affect the next file
     for whole in PACKAGES:
         assert parse(whole, of(whole), LIMITS).text == expected(DATA / whole)[1]

@@ -140,7 +140,7 @@ def test_nothing_is_remembered_of_a_young_index(pool: Pool, monkeypatch: pytest.
     assert len(index.search("left")) == 9
     assert index.id not in keywords._sizes
     assert not [key for key in keywords._shares if key[0] == index.id]
-    monkeypatch.setattr(keywords, "SAMPLE", 10)
+    monkeypatch.setattr(keywords, "SAMPLE_CHUNKS", 10)
     index.run("UPDATE search_index_file SET live_chunks = 10 WHERE index_id = %s")
     assert len(index.search("left right")) == 10
     assert keywords._sizes[index.id] == (10.0, 1.9)

@@ -1,4 +1,4 @@
-"""LanceDB in a process that is killed amid a commit: nothing is lost or doubled, and nothing stays on the disk."""
+"""Kills a process during a LanceDB commit: no rows are lost or duplicated, and no files are left behind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from worker.vectors.lance.compaction import COARSE_S
 from worker.vectors.lance.store import LanceStore
 
 SPACE = "space"
-#: Rows of a write; each replaces half of those of the write before.
+#: Rows of a write. Each write replaces half of the rows of the previous one.
 STEP = 10
 
 
@@ -26,7 +26,7 @@ def _store(place: Path) -> LanceStore:
 
 
 def _write(store: LanceStore, turn: int) -> None:
-    """Three commits: upserts, patches and deletes."""
+    """Make three commits: upserts, patches and deletes."""
     numbers = range(turn * STEP, (turn + 1) * STEP)
     upserts = [row(number, axis(number % D), f"common word{number}") for number in numbers]
     last = range((turn - 1) * STEP, turn * STEP) if turn else range(0)
@@ -48,7 +48,7 @@ def _work(place: Path, first: int, said: Connection) -> None:
 
 
 def _killed_at(place: Path, first: int, seconds: float) -> int:
-    """Kill a process that writes and compacts; return the write it was at."""
+    """Kill a process that writes and compacts. Returns the write that it was at."""
     context = multiprocessing.get_context("spawn")
     heard, said = context.Pipe(duplex=False)
     process = context.Process(target=_work, args=(place, first, said), daemon=True)
@@ -69,12 +69,12 @@ def test_a_process_killed_amid_writes_and_compactions_leaves_a_whole_table(tmp_p
     _write(store, turn)
     for _ in range(6):
         turn = _killed_at(tmp_path, turn + 1, rng.uniform(0, 0.6))
-        # what was written before is whole, and nothing of it is there twice
+        # earlier writes are complete, without duplicates
         kept = [UUID(int=number) for number in _expected(turn - 1) if number % 2]
         found = store.ids(SPACE, None, 10_000)
         assert len(set(found)) == len(found)
         assert set(kept) <= set(found)
-        # the caller repeats what was not confirmed
+        # the caller repeats unconfirmed writes
         _write(store, turn)
         expected = _expected(turn)
         assert store.ids(SPACE, None, 10_000) == [UUID(int=number) for number in expected]
@@ -99,7 +99,7 @@ def test_what_a_killed_process_had_not_renamed_yet_goes(tmp_path: Path) -> None:
 
 
 def _prove_clean(place: Path, store: LanceStore) -> None:
-    """Of files that a commit writes there are just those of the newest version."""
+    """Only the newest version of each file that a commit writes remains."""
     with store._table(SPACE) as table:
         fragments = table.stats()["fragment_stats"]["num_fragments"]
         indexes = {index.index_uuid for index in table.list_indices()}

@@ -1,4 +1,4 @@
-"""Files of a LanceDB table deleted by somebody else: what can be kept is kept, and nothing stays stuck."""
+"""Another process deletes files of a LanceDB table: the store keeps what it can, and does not get stuck."""
 
 from __future__ import annotations
 

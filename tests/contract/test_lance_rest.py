@@ -1,4 +1,4 @@
-"""Of a LanceDB table that rests, much is kept in memory: it must answer as the table does, and see every write."""
+"""An unchanged LanceDB table is cached in memory. It must answer like the table, and see every write."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from worker.tokens.keywords import Keywords
-from worker.vectors import Condition, Found, Leg, Patch, Row, Vector
+from worker.vectors import Condition, Leg, Patch, RankedRow, Row, Vector
 from worker.vectors.lance.store import LanceStore
 
 SPACE, DIMENSIONS = "rests", 8
 WORDS = ("alpha", "beta", "gamma", "delta", "epsilon")
-SEARCHES = 4  # the table is read from disk, then into memory, then searched there, then what was found is kept
+SEARCHES = 4  # the table is read from disk, then into memory, then searched there, and then the result is cached
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def _row(number: int) -> Row:
 
 
 def _rest(place: Path, seconds: float = 60) -> None:
-    """As if the last commit were so long ago."""
+    """Pretend that the last commit was this long ago."""
     then = time.time() - seconds
     os.utime(place / f"{SPACE}.lance" / "_versions", (then, then))
 
@@ -49,7 +49,7 @@ def _legs() -> list[Leg]:
     return [*asked, Leg(3, vector=_vector(_row(3))), Leg(10, vector=_vector(_row(3)), conditions=odd)]
 
 
-def _ids(found: list[Found]) -> list[int]:
+def _ids(found: list[RankedRow]) -> list[int]:
     return [UUID(each.id).int for each in found]
 
 
@@ -73,7 +73,7 @@ def test_every_write_is_seen_by_the_next_search(store: LanceStore, tmp_path: Pat
             assert sorted(_ids(near)) == list(range(1, number + 1))
             assert _ids(named)[0] == number
             if search == 0:
-                _rest(tmp_path, 60 - number)  # a state of its own, as commits at different times have
+                _rest(tmp_path, 60 - number)  # a different state, as commits at different times have
 
 
 def test_patches_and_deletes_are_seen(store: LanceStore, tmp_path: Path) -> None:

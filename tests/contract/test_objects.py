@@ -108,7 +108,7 @@ def test_half_an_object_that_cannot_be_aborted_is_left_to_the_sweep(
 
 
 def unfinished(objects: Objects) -> list[object]:
-    """What is held of contents that were never whole."""
+    """Stored data of contents that were never completed."""
     if isinstance(objects, DirectoryObjects):
         return [*objects.directory.rglob(".new-*")]
     assert isinstance(objects, S3Objects)

@@ -1,4 +1,4 @@
-"""Text drawn as a picture and read back by the real Tesseract, and old documents by the real converters."""
+"""Images of text, read by the real Tesseract, and old documents, read by the real converters."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ import pytest
 from schemas.document import Document
 from schemas.status import Reason
 from tests.contract.samples import DATA, LIMITS, ROOT, helper, of, refused
+from tests.parsing import parse
 from worker.formats import unsupported
-from worker.parse import Limits, parse
+from worker.parse import Limits
 from worker.parse.ocr import image
 from worker.parse.office import doc
 from worker.parse.pdf import pdf
@@ -39,7 +40,7 @@ needs_tesseract = pytest.mark.skipif(not unsupported.programs(("tesseract",)), r
 
 
 def drawn(text: str = WORDS, *, ink: object = 0, ground: object = 255, mode: str = "L", size: int = 30) -> Any:
-    """A picture of text, as high as its letters want it."""
+    """An image of text, with a height that fits its letters."""
     picture = Image.new(mode, (25 * size, (3 + 2 * len(text.splitlines())) * size), ground)
     ImageDraw.Draw(picture).multiline_text((size, size), text, ink, ImageFont.load_default(size), spacing=size // 2)
     return picture
@@ -87,7 +88,7 @@ def test_text_on_nothing_is_read_whatever_its_colour(ink: object) -> None:
 @needs_tesseract
 @pytest.mark.parametrize("degrees", [90, 180, 270])
 def test_a_picture_may_lie_on_its_side_or_head(degrees: int) -> None:
-    # three lines are too few to tell which way is up
+    # three lines are not enough to detect the orientation
     turned = drawn(f"{WORDS}\n{WORDS}", size=40).rotate(degrees, expand=True)
     assert read("a.png", saved(turned, "PNG")) == " ".join(f"{WORDS} {WORDS}".split())
 
@@ -168,7 +169,7 @@ def test_a_low_picture_is_not_enlarged_beyond_that() -> None:
     assert read("long.png", saved(long, "PNG")).startswith("Ferry")
 
 
-#: In place of Tesseract, takes time before it answers.
+#: Replaces Tesseract, and takes time to answer.
 WAITING = """#!/bin/sh
 case "$*" in
 *--version*) echo "tesseract 5.0.0" ;;
@@ -179,7 +180,7 @@ esac
 
 
 def _forget() -> None:
-    """What is known of the programs of this machine, here and in the helper."""
+    """What the helper and this process know about the programs of this machine."""
     unsupported.programs.cache_clear()
     image._data.cache_clear()
     sandbox.stop()
@@ -187,7 +188,7 @@ def _forget() -> None:
 
 @pytest.fixture
 def waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
-    """Puts a program in place of Tesseract that waits in the way it is told."""
+    """Replaces Tesseract with a program that waits in the given way."""
     pytest.importorskip("pytesseract", reason="install pytesseract (extra `ocr`) to run")
 
     def put(waits: str) -> None:
@@ -262,7 +263,7 @@ def test_a_converter_that_does_not_stop_writing_is_stopped(tmp_path: Path, monke
         doc._converted("catdoc", tmp_path / "file.doc", Limits(max_characters=1000))
 
 
-#: A launcher as the office suite has one: what works is a child of it.
+#: A launcher like that of the office suite, whose child does the work.
 LAUNCHER = "#!/bin/sh\nsleep 600 &\necho $! > {mark}.new\nmv {mark}.new {mark}\nwait\n"
 CONVERTS = """
 import sys
@@ -275,7 +276,7 @@ doc._converted("soffice", Path(sys.argv[1]), Limits(seconds=600, memory_bytes=1 
 
 @pytest.fixture
 def launched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the child of the launcher leaves its number."""
+    """The file in which the launcher's child writes its process id."""
     mark, program = tmp_path / "mark", tmp_path / "soffice"
     program.write_text(LAUNCHER.format(mark=mark))
     program.chmod(0o755)

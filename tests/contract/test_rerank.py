@@ -1,4 +1,4 @@
-"""Candidates in the order of a model, through LiteLLM over HTTP; and every way in which a provider may fail."""
+"""Reranking of candidates through LiteLLM over HTTP, and every way in which a provider may fail."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from api.search.rank.rerank import Kind, reranked
 from schemas.errors import RerankNotConfigured, RerankUnavailable
 from tests.fakes.ranker import RankerFake
 from worker.embed.litellm import warm
-from worker.embed.rate_limit import unchecked
+from worker.embed.rate_limit import no_check
 from worker.llm.text_windows import likeliest, windows
 from worker.resources import Resources
 from worker.settings import Settings
@@ -33,7 +33,7 @@ Rank = Callable[..., list[tuple[int, float]]]
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[RankerFake]:
-    # its import takes seconds, which no time limit is meant for
+    # its import takes seconds, which must not count towards a time limit
     warm()
     with RankerFake() as fake:
         yield fake
@@ -47,14 +47,14 @@ def fake(server: RankerFake) -> RankerFake:
 
 @pytest.fixture
 def rank(fake: RankerFake) -> Rank:
-    """Texts by their position in the order of a model of this name, with their scores."""
+    """Texts by their position in the order of the model with this name, and their scores."""
 
     def make(
         kind: Kind,
         texts: list[str] = TEXTS,
         *,
         name: str = "",
-        check: Callable[[], None] = unchecked,
+        check: Callable[[], None] = no_check,
         **settings: Any,
     ) -> list[tuple[int, float]]:
         wanted = {
@@ -76,7 +76,7 @@ def order(found: list[tuple[int, float]]) -> list[int]:
 
 
 def sent(fake: RankerFake) -> list[str]:
-    """All that the last request quotes."""
+    """All texts that the last request quotes."""
     body = fake.requests[-1].body
     return body["documents"] if "documents" in body else [body["messages"][1]["content"]]
 
@@ -143,7 +143,7 @@ def test_a_model_that_is_not_configured_is_told(kind: Kind, variable: str) -> No
 def test_a_provider_that_fails_is_asked_once(fake: RankerFake, rank: Rank, kind: Kind, status: int) -> None:
     fake.fail_next(status)
     if kind == "llm" and status in {400, 422}:
-        fake.fail_next(status)  # it may have refused to be asked for JSON
+        fake.fail_next(status)  # it may have rejected the request for JSON
     with pytest.raises(RerankUnavailable) as caught:
         rank(kind)
     assert len(caught.value.message) < 500

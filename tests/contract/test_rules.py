@@ -1,4 +1,4 @@
-"""The same rules over the same folder in each kind of source: what is listed, what is counted, what is read for it."""
+"""The same rules over the same folder in each kind of source: listed paths, counts, and the files read for them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def filled(folder: Folder) -> Folder:
 def walked(
     folder: Folder, rules: Rules, page_size: int = 1000, *, fresh: bool = False
 ) -> tuple[set[str], Counter[str]]:
-    """Paths and counts of a whole listing; `fresh`: each page by a source made anew, as by another process."""
+    """Paths and counts of a whole listing. With `fresh`, a new source lists each page, as in another process."""
     source = folder.source(page_size, rules=rules)
     pages = [source.list(None)]
     while pages[-1].cursor is not None:

@@ -1,4 +1,4 @@
-"""PDF whose pages are pictures with something printed on them: what the pictures say must not be missing silently."""
+"""PDF pages that are images with some printed text: the text of the images must not be missing silently."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
 from tests.contract.test_ocr import needs_tesseract, saved
+from tests.parsing import parse
 from worker.formats import unsupported
-from worker.parse import Limits, parse
+from worker.parse import Limits
 from worker.parse.pdf import pdf
 
 LIMITS = Limits(seconds=60)
@@ -25,7 +26,7 @@ def page(text: str, *, width: int = 1240, height: int = 1754) -> Any:
 
 
 def scan(pictures: list[Any], stamps: list[str], *, mode: int = 0) -> bytes:
-    """Pictures as pages, each with its text on top, drawn in the given text rendering mode (3: invisible)."""
+    """Images as pages, each with its text on top, drawn in the given text rendering mode (3: invisible)."""
     numbers = range(10, 10 + 3 * len(pictures), 3)
     kids = " ".join(f"{number} 0 R" for number in numbers)
     objects = {

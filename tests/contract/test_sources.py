@@ -75,7 +75,7 @@ def test_every_cursor_resumes_in_another_process(full: Folder, page_size: int) -
     everything = [entry.key for entry in listed(full.source())]
     cursor, seen = None, 0
     while True:
-        # a source made anew stands for another process
+        # a new source stands for another process
         assert [entry.key for entry in listed(full.source(page_size), cursor)] == everything[seen:]
         page = full.source(page_size).list(cursor)
         cursor, seen = page.cursor, seen + len(page.entries)
@@ -106,7 +106,7 @@ def test_reads_what_was_written(full: Folder) -> None:
 def test_names_are_whatever_they_are(folder: Folder) -> None:
     names = {"new\nline.md", "\U0001f9c0 \u200b.md", "..md", "...", " ", "a\\b.md", "%2e%2e.md", "d\ttab/..x/-.md"}
     if isinstance(folder, Bucket):
-        # the server of the tests finds no object of such a name
+        # the test server does not find objects of such a name
         names.remove("new\nline.md")
     for name in names:
         folder.write(name, name.encode())
@@ -243,7 +243,7 @@ def test_a_node_without_content_is_empty_and_a_folder_no_file(tree: Tree) -> Non
 
 def test_content_replaced_while_it_is_read_is_read_anew(tree: Tree) -> None:
     class Replacing(DirectoryObjects):
-        """Objects among which an upload replaces the content just before the first `get`."""
+        """Objects, of which an upload replaces one just before the first `get`."""
 
         def get(self, key: str, limit: int) -> bytes:
             if key != latest:
@@ -283,7 +283,7 @@ def test_a_page_of_nothing_is_not_the_end(bucket: Bucket, monkeypatch: pytest.Mo
     list_objects = bucket.client.list_objects_v2
 
     def with_gaps(**asked: Any) -> dict[str, Any]:
-        """Answers as services do that have looked at many deleted objects."""
+        """Answer like a service that has skipped many deleted objects."""
         if "StartAfter" in asked:
             return {"IsTruncated": True, "KeyCount": 0, "NextContinuationToken": asked["StartAfter"]}
         asked["StartAfter"] = asked.pop("ContinuationToken")
@@ -315,10 +315,10 @@ def test_wrong_credentials_are_refused(bucket: Bucket) -> None:
 
 @contextmanager
 def credentials_checked(endpoint_url: str) -> Iterator[None]:
-    """Let the server refuse keys that nobody made, from the next request on."""
+    """Make the server reject unknown keys from the next request on."""
 
     def free_requests(count: bytes) -> None:
-        # as plain text, for a form's body is taken apart on its way in
+        # as plain text, because a form body is parsed on arrival
         request = Request(f"{endpoint_url}/moto-api/reset-auth", count, {"Content-Type": "text/plain"})
         urlopen(request).close()
 
@@ -334,7 +334,7 @@ def test_credentials_that_are_missing_are_refused(endpoint_url: str, monkeypatch
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
-    # another spelling of the address, as a process keeps its clients
+    # a different spelling of the address, because a process caches its clients
     with pytest.raises(SourceRefused):
         S3Prefix("any-bucket", "", endpoint_url.replace("127.0.0.1", "localhost")).check()
 

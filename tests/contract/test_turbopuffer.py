@@ -1,4 +1,4 @@
-"""What only Turbopuffer's store meets: its service's faults and limits."""
+"""Faults and limits that only Turbopuffer's store meets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_faults_are_mapped_and_never_retried(fake: FakeTurbopuffer, status: int,
         with pytest.raises(error) as caught:
             call()
         if error is StoreUnavailable and status:
-            assert caught.value.data["retry_after"] == 7.0
+            assert caught.value.retry_after == 7.0
     assert [call.status for call in fake.audit] == [status, status]
 
 
@@ -89,12 +89,12 @@ def impatient(fake: FakeTurbopuffer) -> TurbopufferStore:
 
 
 def attempts(store: TurbopufferStore, rows: list[Row]) -> int:
-    """Repeat a write until it succeeds, as a task does; how often it was tried."""
+    """Repeat a write until it succeeds, as a task does. Returns the number of tries."""
     for number in range(1, 20):
         try:
             store.write("a", 4096, rows)
         except StoreUnavailable as error:
-            assert error.data == {"timed_out": True}  # noqa: PT017 - it may succeed as well
+            assert error.timed_out  # noqa: PT017 - it may succeed as well
         else:
             return number
     raise AssertionError("it never succeeds")
@@ -107,7 +107,7 @@ def test_a_write_that_always_takes_too_long_is_repeated_in_smaller_requests(fake
     fake.seconds_per_byte = 1.2e-6
     assert attempts(store, rows) == 3
     assert len(store.ids("a", None, 100)) == 90
-    # the process remembers it, and after a while forgets it
+    # the process remembers it, and forgets it after a while
     assert attempts(store, rows) == 1
     assert max(len(call.upserts) for call in fake.audit[-4:]) < 30
     fake.seconds_per_byte = 0.0
@@ -130,6 +130,6 @@ def test_answers_that_ask_for_patience_make_no_request_smaller(fake: FakeTurbopu
 def test_a_store_that_hangs_is_asked_in_requests_that_are_worth_sending(fake: FakeTurbopuffer) -> None:
     store = impatient(fake)
     for _ in range(20):
-        store._shrink(store._most_bytes)
+        store._shrink(store._max_request_bytes)
     store.write("a", D, [row(n, axis(0)) for n in range(1_000)])
     assert len(fake.audit[0].upserts) > 300

@@ -1,4 +1,4 @@
-"""What every vector store does: LanceDB, Turbopuffer's fake, and Turbopuffer itself where a key is set."""
+"""What every vector store does: LanceDB, the fake Turbopuffer, and the real Turbopuffer if a key is set."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from schemas.errors import StoreRefused
 from tests.contract.stores import WITHOUT_KEYWORDS, D, about, axis, near, numbers, row, words
 from tests.fakes.turbopuffer import FakeTurbopuffer
-from worker.vectors import CHECKED_ATTRIBUTES, Condition, Leg, Patch, Row, Value, Vector, VectorStore, cut
+from worker.vectors import CHECKED_ATTRIBUTES, Condition, Leg, Patch, Row, Value, Vector, VectorStore, cut_filterable
 from worker.vectors.lance.store import LanceStore
 
 
@@ -110,7 +110,7 @@ def test_rows_of_an_earlier_release_have_no_generation_until_they_are_written_ag
     if isinstance(store, LanceStore):
         table = lancedb.connect(tmp_path).open_table(space)
         table.drop_columns(["generation"])
-        # that release patched some columns only
+        # that release patched only some columns
         fields = [table.schema.field(name) for name in ("id", "file_name")]
         moved = pa.table({"id": [str(UUID(int=2))], "file_name": ["moved"]}, schema=pa.schema(fields))
         table.merge_insert("id").when_matched_update_all().execute(moved)
@@ -310,7 +310,7 @@ def test_long_values_are_cut_and_found(store: VectorStore, space: str) -> None:
     for name in ("symbol", "file_name"):
         assert near(store, space, axis(0), Condition(name, "in", [long])) == [1]
         assert near(store, space, axis(0), Condition(name, "prefix", [long])) == [1]
-    assert near(store, space, axis(0), Condition("symbol", "in", [cut(long)])) == [1]
+    assert near(store, space, axis(0), Condition("symbol", "in", [cut_filterable(long)])) == [1]
 
 
 def test_rows_without_vector_are_found_by_keywords_only(store: VectorStore, space: str) -> None:
@@ -331,7 +331,7 @@ def test_keyword_legs_need_a_keyword_index(store: VectorStore, space: str) -> No
 def test_vectors_that_cannot_be_compared_are_refused(store: VectorStore, space: str, bad: Vector) -> None:
     with pytest.raises(StoreRefused) as caught:
         store.write(space, D, [row(1, axis(0)), row(2, bad.astype(np.float32))])
-    assert caught.value.data["ids"] == [UUID(int=2)]
+    assert caught.value.ids == [UUID(int=2)]
     assert store.ids(space, None, 5) == []
 
 

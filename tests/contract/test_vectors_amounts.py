@@ -1,4 +1,4 @@
-"""More rows than a store takes, or gives, in one request."""
+"""More rows than a store accepts or returns in one request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every vector store with an index of keywords does: words, and the names of code."""
+"""What every vector store with a keyword index does: words, and names in code."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from worker.vectors.turbopuffer import TurbopufferStore
 
 
 def in_processes(work: Any, *arguments: Any, count: int = 1) -> None:
-    """Run `work(number, *arguments)` in fresh processes and show their tracebacks if any fails."""
+    """Run `work(number, *arguments)` in new processes, and show their tracebacks if any fails."""
     context = multiprocessing.get_context("spawn")
     errors = context.SimpleQueue()
     running = [context.Process(target=_report, args=(errors, work, n, *arguments)) for n in range(count)]

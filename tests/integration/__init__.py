@@ -1,1 +1,1 @@
-"""Parts against real servers and processes."""
+"""Tests against real servers and processes."""

@@ -1,4 +1,4 @@
-"""What modules here start: a root for local folders, a provider's fake, the service."""
+"""Fixtures of these modules: a root for local folders, a fake provider, the service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixtures of packages whose modules share a service; a package has those that its conftest imports to itself."""
+"""Fixtures of packages whose modules share a service. The conftest of a package imports the ones it uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files whose tasks a test takes step by step: real rows and vectors, and no process but the test's own."""
+"""Files whose tasks a test executes step by step: real rows and vectors, and no process but the test's own."""
 
 from __future__ import annotations
 
@@ -18,9 +18,13 @@ from schemas.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker.embed import Vectors
-from worker.index import catalog, pipeline
+from worker.index import catalog
+from worker.index.embed import embed
+from worker.index.file_states import Embedded
 from worker.index.lease import Lease
-from worker.index.prepare import Draft, Run, draft_all, match_live
+from worker.index.pipeline import index_files
+from worker.index.prepare import prepare
+from worker.index.run import Run
 from worker.parse import Limits
 from worker.resources import Resources
 from worker.settings import Settings
@@ -34,7 +38,7 @@ from worker.vectors import Condition, Leg, Patch, Row, VectorStore
 
 @dataclass(frozen=True)
 class Numbers:
-    """An embedder: each text has a direction of its own."""
+    """An embedder that gives each text its own direction."""
 
     profile: EmbedderProfile
     max_inputs: int = 100
@@ -48,7 +52,7 @@ class Numbers:
 
 @contextmanager
 def both_stores(home: Path, database_url: str) -> Iterator[Resources]:
-    """What a worker holds open, with LanceDB and a Turbopuffer."""
+    """The resources of a worker, with LanceDB and Turbopuffer."""
     with FakeTurbopuffer() as fake:
         env = {name.lower(): value for name, value in fake.env.items()}
         made = Resources(
@@ -70,7 +74,7 @@ class Write(NamedTuple):
 
 @dataclass
 class AroundStore:
-    """A store of which a subclass takes over the writes."""
+    """A store whose writes a subclass intercepts."""
 
     store: VectorStore
 
@@ -97,9 +101,9 @@ class AroundStore:
 
 @dataclass
 class Late(AroundStore):
-    """A store whose writes arrive when a test lets them, as those of a process that was stopped."""
+    """A store whose writes arrive when a test lets them, like those of a suspended process."""
 
-    #: what happens while a writer sleeps; without it, writes arrive when a test says so
+    #: Runs while a writer is suspended. Without it, writes arrive when a test says so.
     meanwhile: Callable[[], None] | None = None
     waiting: list[Write] = field(default_factory=list)
 
@@ -116,7 +120,7 @@ class Late(AroundStore):
 
 
 class OfTool:
-    """What a test's tool stands on."""
+    """The rows behind a test's tool."""
 
     resources: Resources
     tool: UUID
@@ -134,7 +138,7 @@ class OfTool:
 
 @dataclass
 class Shelf(OfTool):
-    """A tool over files that a test moves and edits; `files` are (path, text) by key. `task` was started last."""
+    """A tool over files that a test moves and edits. `files` are (path, text) by key. `task` is the newest one."""
 
     resources: Resources
     vector_store: str = "lancedb"
@@ -144,10 +148,10 @@ class Shelf(OfTool):
     tool: UUID = field(init=False)
     task: UUID = field(init=False)
 
-    # ---- the source, of which nothing but `read` is asked
+    # ---- the source, of which only `read` is used
 
     def check(self) -> None:
-        """It is there."""
+        """Accept the check: the folder exists."""
 
     def list(self, cursor: str | None) -> Page:
         raise NotImplementedError
@@ -198,13 +202,13 @@ class Shelf(OfTool):
         tool_actions.cancel(self.pool, self.tool)
 
     def delete(self) -> None:
-        """Delete the tool as if so long ago that no write can still be under way."""
+        """Delete the tool, so long ago that no write can still arrive."""
         index_id = self.index.id
         tools.delete(self.pool, self.tool)
         self.do("UPDATE search_index SET deleted_at = now() - interval '1 h' WHERE id = %s", index_id)
 
     def list_page(self, owner: UUID, *keys: str, last: bool = False) -> None:
-        """Record a page of the listing, of all files or of some."""
+        """Record a page of the listing, with all files or some."""
         tasks.begin_plan(self.pool, self.task, owner)
         listed = [catalog._listed(self.index, self._entry(key)) for key in keys or self.files]
         values = {"task_id": self.task, "index_id": self.index.id, "owner": owner}
@@ -217,17 +221,17 @@ class Shelf(OfTool):
         return Entry(key.encode(), path, f"/folder/{path}", key, len(text), self.stamp(key))
 
     def index_all(self) -> None:
-        """List everything, and index it as one worker does without any fault."""
+        """List everything, and index it like one worker without faults."""
         self.list_page(uuid4(), last=True)
         run = self.run()
         while claims := self.claim(run):
-            pipeline.index_files(run, claims)
+            index_files(run, claims)
         assert tasks.refresh(self.pool, self.task, self.index.id) is not None
 
     # ---- workers
 
     def run(self, owner: UUID | None = None, store: VectorStore | None = None) -> Run:
-        """A worker at the open task, whose lease lasts until a test ends it."""
+        """A worker on the open task, whose lease lasts until a test ends it."""
         task = tasks.running(self.pool, self.task)
         assert task is not None
         lease = Lease()
@@ -242,15 +246,14 @@ class Shelf(OfTool):
         values = {"task_id": self.task, "index_id": run.index.id, "owner": run.lease.owner}
         return files.claim(self.pool, **values, max_files=most, max_bytes=1 << 40)
 
-    def drafts(self, run: Run) -> Sequence[Draft]:
+    def embedded(self, run: Run) -> Sequence[Embedded]:
         """Claimed files with their vectors, not written yet."""
-        made = draft_all(run, self.claim(run))
-        match_live(run, made)
-        assert pipeline.embed(run, made, more=False) is None
-        return made
+        files_, stopped = embed(run, prepare(run, self.claim(run)), more=False)
+        assert stopped is None
+        return files_
 
     def expire(self, run: Run) -> None:
-        """Let a worker's lease run out, which it notices only when it looks."""
+        """Let a worker's lease run out. The worker notices only when it checks."""
         self.do("DELETE FROM file_lease WHERE owner = %s", run.lease.owner)
         self.do(
             "UPDATE search_index_file SET status = 'pending', lease_owner = NULL WHERE lease_owner = %s",
@@ -258,7 +261,7 @@ class Shelf(OfTool):
         )
         run.lease._renewed = -math.inf
 
-    # ---- looking
+    # ---- inspection
 
     def do(self, statement: str, *values: object) -> Sequence[tuple[Any, ...]]:
         with self.pool.connection() as connection:
@@ -266,7 +269,7 @@ class Shelf(OfTool):
             return cursor.fetchall() if cursor.description else []
 
     def texts(self) -> dict[str, str]:
-        """What is live of each file, by path."""
+        """The live text of each file, by path."""
         query = """
             SELECT f.path, string_agg(c.chunk_text, '' ORDER BY c.chunk_index)
             FROM chunk c JOIN search_index_file f ON f.id = c.file_id WHERE c.index_id = %s AND c.live GROUP BY f.path
@@ -277,7 +280,7 @@ class Shelf(OfTool):
         return {id_ for (id_,) in self.do("SELECT id FROM chunk WHERE index_id = %s AND live", self.index.id)}
 
     def at(self, path: str) -> set[UUID]:
-        """Ids of the rows that the store has at a path."""
+        """Ids of the store's rows at a path."""
         here = [Condition("file_id_path", "in", [f"/folder/{path}"])]
         index = self.index
         anything = np.ones(index.settings.embedder.dimensions, dtype=np.float32)
@@ -290,7 +293,7 @@ class Shelf(OfTool):
 
 
 def three_files(resources: Resources, stores: str) -> Shelf:
-    """A tool over three files that are not listed yet; `stores` names the stores of vectors and keywords."""
+    """A tool over three files that are not listed yet. `stores` names the vector store and the keyword index."""
     vector_store, _, keyword_index = stores.partition("-")
     made = Shelf(resources, vector_store, keyword_index)
     made.files = {str(n): (f"{n}.md", f"# File {n}\n\nFile {n} tells of apples.\n") for n in range(3)}

@@ -1,4 +1,4 @@
-"""One query over several tools, or over paths: merged by rank, with whoever fails or is slow named."""
+"""One query over several tools or paths: merged by rank, with failed and slow tools named."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def outer(running: Service, root: Path) -> str:
 
 @pytest.fixture
 def means_well(provider: EmbeddingsFake) -> Iterator[EmbeddingsFake]:
-    """The provider, which may be made to fail for one test."""
+    """The provider, which can be made to fail for one test."""
     yield provider
     provider.clear_failures()
     provider.holds.release()
@@ -239,7 +239,7 @@ def test_of_a_tool_only_what_is_at_or_below_the_paths_is_searched(running: Servi
         assert found("part", mode=mode) == ["a.md", "b.md"]
         assert found("part/deep/b.md", "par_", mode=mode) == ["b.md", "d.md"]
         assert found("part", "part/deep", "", mode=mode) == ["a.md", "b.md", "c.md", "d.md", "e.md", "f.md"]
-        # the store cuts paths this long, and two that differ behind the cut are two
+        # the store cuts paths this long; two that differ after the cut must stay apart
         assert found(names_of[4].rpartition("/")[0], mode=mode) == ["e.md"]
     assert found("part", filters={"path": "**/b.md"}) == ["b.md"]
     running.client.delete(f"/api/tools/search/{tool}")

@@ -1,4 +1,4 @@
-"""What is wrong with a request is said with a code and a remedy; what is wrong with a file is that file's outcome."""
+"""A wrong request gets a code and a remedy. A bad file gets an outcome of its own."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ CREATE: list[tuple[dict[str, Any], int, str, str]] = [
     ({"source": {"kind": "local", "path": "/etc"}}, 422, "source_refused", "LOCAL_SOURCE_ROOTS"),
     ({"source": {"kind": "local", "path": "{root}/../.."}}, 422, "source_refused", "LOCAL_SOURCE_ROOTS"),
     ({"source": {"kind": "local", "path": "small"}}, 422, "source_refused", "absolute path"),
-    ({"source": {"kind": "local", "path": "{root}/none"}}, 422, "folder_gone", "name one that exists"),
+    ({"source": {"kind": "local", "path": "{root}/none"}}, 422, "folder_gone", "choose an existing directory"),
     ({"source": {"kind": "local", "path": "{root}/small/a.txt"}}, 422, "folder_gone", "not a directory"),
     ({"source": {"kind": "local", "path": "{root}/loop"}}, 422, "folder_gone", "not a directory"),
     ({"source": {"kind": "local", "path": "{root}/a\0b"}}, 422, "invalid_request", "NUL"),
@@ -201,7 +201,7 @@ def test_what_is_not_there_or_asked_wrongly(
 
 NEW_NODES: list[tuple[dict[str, Any], int, str, str]] = [
     ({"name": "x", "type": "markdown", "content": "x", "parent_id": "none"}, 404, "not_found", "none"),
-    ({"name": "x", "type": "folder", "content": "x"}, 422, "invalid_request", "leave it out"),
+    ({"name": "x", "type": "folder", "content": "x"}, 422, "invalid_request", "omit it"),
     ({"name": "x", "type": "json"}, 422, "invalid_request", "null"),
     ({"name": "x", "type": "markdown", "content": {"a": 1}}, 422, "invalid_request", "string"),
     ({"name": "x", "type": "markdown", "content": "\ud800"}, 422, "invalid_request", "surrogate"),
@@ -227,7 +227,7 @@ def test_a_project_whose_id_is_too_long_for_a_tool_has_no_nodes(running: Service
 
 def test_a_folder_that_would_take_its_nodes_too_deep_stays(running: Service) -> None:
     def folders(count: int) -> list[str]:
-        """Each within the one before."""
+        """Create folders, each inside the previous one."""
         made: list[str] = []
         for _ in range(count):
             parent = {"parent_id": made[-1]} if made else {}
@@ -296,12 +296,12 @@ def test_a_folder_where_every_file_fails_is_an_error_with_the_reason(running: Se
 
 
 def _word(length: int) -> str:
-    """Letters that cannot be compressed, always the same."""
+    """Incompressible letters, always the same."""
     return "".join(random.Random(length).choices(string.ascii_letters, k=length))
 
 
 def _function(length: int) -> bytes:
-    """A definition whose name is longer than any index row, with a use of such a name in it."""
+    """A definition whose name is longer than any index row, and a use of such a name in it."""
     return f"class Short:\n    def {_word(length)}(self):\n        return {_word(length + 1)}()\n".encode()
 
 
@@ -365,7 +365,7 @@ def test_a_path_longer_than_an_index_row_is_indexed_and_shown_in_part(running: S
     (root / "deep").mkdir()
     with ExitStack() as handles:
         folder = _opened(handles, root / "deep", None)
-        # longer than any path that the system takes as a whole
+        # longer than any full path that the system accepts
         for number in range(30):
             os.mkdir(name := _word(200 + number), dir_fd=folder)
             folder = _opened(handles, name, folder)
@@ -451,5 +451,5 @@ def test_a_folder_that_is_gone_before_it_is_listed_is_an_error_with_the_reason(i
     with process(programs.fast_worker(env), idle.home):
         for tool in tools:
             status = idle.wait(tool, "error")
-            assert "name one that exists" in status["error"]
+            assert "choose an existing directory" in status["error"]
             assert (status["total_files"], status["finished_at"] is not None) == (0, True)

@@ -1,4 +1,4 @@
-"""`make demo` over a folder of twenty mixed files: each is told of, with a remedy where it is not indexed."""
+"""`make demo` over a folder of twenty mixed files: it reports each, with a remedy if the file is not indexed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.service import environment
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "tests" / "data"
-#: Samples that any machine can read, one a type.
+#: Samples that any machine can read, one of each type.
 READ = (
     "csv/passengers.csv", "docx/handbook.docx", "email/delay.eml", "epub/tales.epub", "html/crossing.html",
     "json/ferry.json", "jsonl/log.jsonl", "markdown/crossing.md", "notebook/tides.ipynb", "odt/garden.odt",
@@ -29,7 +29,7 @@ BAD = {
 
 
 def mixed(folder: Path) -> Path:
-    """Twenty files, sixteen of which have text; and what rules leave out."""
+    """Write twenty files, sixteen of which have text, and files that rules leave out."""
     folder.mkdir()
     for name in READ:
         shutil.copy(SAMPLES / name, folder)
@@ -41,8 +41,8 @@ def mixed(folder: Path) -> Path:
 
 
 def demo(home: Path, *arguments: str) -> tuple[int, str]:
-    """The exit status and what was printed."""
-    # the stack finds its own servers, and its own free ports
+    """The exit status and the output."""
+    # the stack finds its own servers and free ports
     given = {name: value for name, value in environment(home, "", "").items() if value}
     ended = subprocess.run(
         [sys.executable, "-m", "api", "demo", *arguments],
@@ -67,7 +67,7 @@ def test_twenty_mixed_files_are_all_told_of(tmp_path: Path) -> None:
     for name, (_, reason) in BAD.items():
         assert f"1 {reason.status}: {reason} {name}" in said, (name, printed)
     assert Reason.EMPTY.remedy in said
-    assert "left out by rules: 1 dependencies_directories" in said
+    assert "excluded by rules: 1 dependencies_directories" in said
     assert "node_modules" not in said
-    # the question is answered from one of them
+    # the query is answered from one of them
     assert re.search(r"ferry timetable \d+ ms \d\.\d\d \S+:\d+", said), printed

@@ -1,4 +1,4 @@
-"""Nothing is paid for twice: not what moved, not what came back, not what a killed worker had got already."""
+"""Nothing is paid for twice: not moved text, not text that comes back, not what a killed worker already received."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from worker.state.index import embedding_cache
 from worker.state.index.embedding_cache import Owner
 from worker.state.postgres import Pool, open_pool
 
-#: Older than what a stamp is trusted at.
+#: Older than the age at which stamps are trusted.
 LONG_AGO = 1_600_000_000
 WORDS = ("apples", "birds", "cars")
 OWNER = Owner(PROJECT, EmbedderProfile(model="openai/m", dimensions=4))
@@ -50,7 +50,7 @@ def write(folder: Path, *words: str) -> Path:
 
 @pytest.fixture(scope="module")
 def here(new_service: NewService, root: Path, provider: EmbeddingsFake) -> Iterator[Service]:
-    """A service with one worker, which asks for one text at a time, four at once."""
+    """A service with one worker, which embeds one text in each request, with four requests at once."""
     env = {**provider.env, "EMBEDDING_BATCH_SIZE": "1", "LOCAL_SOURCE_ROOTS": str(root)}
     with new_service(with_one_worker, **env) as started:
         yield started
@@ -62,7 +62,7 @@ def project() -> str:
 
 
 def indexed(here: Service, provider: EmbeddingsFake, folder: Path, project: str, **config: object) -> tuple[str, int]:
-    """A further tool over a folder, and the texts that it cost."""
+    """Create another tool over a folder. Returns it, and the texts that it cost."""
     paid = provider.audit.texts.total()
     probes = provider.audit.times("word") + provider.audit.times("warm")
     tool = here.local_tool(folder, project=project, config=config)
@@ -120,7 +120,7 @@ def test_what_is_not_cached_any_more_is_read_back_from_where_it_is_live(
     assert indexed(here, provider, folder, project)[1] == 0
 
 
-#: The first one who would keep a vector is told that the server shuts down; a sequence remembers it, come what may.
+#: The first process to keep a vector is told that the server shuts down. A sequence counts it, even after a rollback.
 SHUTDOWN = """
 CREATE SEQUENCE kept;
 CREATE FUNCTION shut_down() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -224,7 +224,7 @@ def age(pool: Pool, number: int, days: int) -> None:
 
 
 def make_live(pool: Pool, *numbers: int) -> None:
-    """Chunks of these texts in the project's index."""
+    """Number of chunks of these texts in the project's index."""
     with pool.connection() as connection:
         connection.execute(
             "UPDATE search_index SET settings = %s",

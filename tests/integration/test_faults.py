@@ -1,4 +1,4 @@
-"""Tasks that would fail for ever end with the reason; what passes by itself is waited for."""
+"""Tasks that would fail forever end with the reason. Temporary faults are waited out."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ from schemas.errors import FoldexError, LeaseLost, SourceUnavailable, StoreUnava
 from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.integration.test_leases import do, index_of, new_task
-from worker import tasks as work
-from worker.app import BULK
+from worker.app import BULK, app
+from worker.index import pipeline
 from worker.resources import Resources
 from worker.settings import LOCAL_MODEL, Settings
 from worker.sources.local import LocalFolder
 from worker.state.index import files, tasks, tools
 from worker.state.postgres import Pool
+from worker.tasks import failures, process
+from worker.tasks import index as index_task
+from worker.tasks.plan import plan
 
 PROFILE = EmbedderProfile(model=LOCAL_MODEL, dimensions=384)
 SETTINGS = IndexSettings(embedder=PROFILE, chunks=ChunkSettings(), max_file_bytes=1000)
@@ -32,18 +35,17 @@ SETTINGS = IndexSettings(embedder=PROFILE, chunks=ChunkSettings(), max_file_byte
 
 @pytest.fixture
 def resources(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Resources]:
-    """What tasks of this process use; messages go nowhere, as if lost."""
+    """The resources of tasks in this process. Messages are dropped, as if lost."""
     root = tmp_path / "root"
     root.mkdir()
     made = Resources(
         Settings(auth="off", database_url=database_url, foldex_home=tmp_path / "home", local_source_roots=[root])
     )
-    monkeypatch.setattr(work, "resources", lambda: made)
-    for name in ("send", "send_plan"):
-        monkeypatch.setattr(work, name, lambda *_, **__: True)
-    # to render tracebacks takes longer than these tests
+    monkeypatch.setattr(process, "resources", lambda: made)
+    monkeypatch.setattr(app, "send_task", lambda *_, **__: None)
+    # rendering tracebacks takes longer than these tests
     with made.pool, capture_logs():
-        # a server that just started gives its clients time, and takes none of them for dead
+        # a server that just started grants its clients time, and takes none of them for dead
         do(made.pool, "SELECT pg_sleep(greatest(0, 10.1 - extract(epoch FROM now() - pg_postmaster_start_time())))")
         yield made
 
@@ -68,7 +70,7 @@ def state(resources: Resources, task: UUID) -> dict[str, Any]:
 
 
 def let_leases_end(resources: Resources, task: UUID) -> None:
-    """As if each had been renewed for the last time 8 s ago."""
+    """Make each lease look as if it was last renewed 8 s ago."""
     do(resources.pool, "UPDATE search_index_task SET plan_until = now() - interval '1 ms' WHERE id = %s", task)
     do(resources.pool, "DELETE FROM file_lease")
     do(resources.pool, "UPDATE search_index_task SET fault_at = now() - interval '1 min' WHERE id = %s", task)
@@ -92,17 +94,17 @@ def test_a_listing_that_always_fails_ends_the_task(
     with monkeypatch.context() as broken:
         fail_listing(broken, error)
         for _ in range(tasks.MAX_PLAN_DEATHS):
-            work.plan(str(task))
+            plan(str(task))
             assert state(resources, task)["status"] == "indexing"
-            assert work.plan(str(task)) == {"nothing": "to list"}
+            assert plan(str(task)) == {"nothing": "to list"}
             let_leases_end(resources, task)
-        work.plan(str(task))
+        plan(str(task))
     ended = state(resources, task)
     assert (ended["status"], ended["error_code"]) == ("error", "plan_crashed")
     assert type(error).__name__ in ended["error"]
-    # who tries again is not judged by it
+    # a retry is not judged by it
     again = retried(resources, ended["tool_id"])
-    assert work.plan(str(again)) == {"listed": True}
+    assert plan(str(again)) == {"listed": True}
 
 
 def retried(resources: Resources, tool_id: UUID) -> UUID:
@@ -117,7 +119,7 @@ def test_a_listing_that_ends_each_process_ends_the_task(resources: Resources, ta
     for _ in range(tasks.MAX_PLAN_DEATHS):
         assert tasks.begin_plan(resources.pool, task, uuid4()) is not None
         let_leases_end(resources, task)
-    assert work.plan(str(task)) == {"error": "plan_crashed"}
+    assert plan(str(task)) == {"error": "plan_crashed"}
     assert "out of memory" in state(resources, task)["error"]
 
 
@@ -130,10 +132,10 @@ def test_a_listing_that_waits_goes_on_for_as_long_as_it_takes(
     with monkeypatch.context() as broken:
         fail_listing(broken, error)
         for _ in range(tasks.MAX_PLAN_DEATHS + 1):
-            work.plan(str(task))
+            plan(str(task))
             let_leases_end(resources, task)
     assert state(resources, task)["status"] == "indexing"
-    assert work.plan(str(task)) == {"listed": True}
+    assert plan(str(task)) == {"listed": True}
 
 
 def record(pool: Pool, task: UUID, owner: UUID, cursor: str | None, *, first: bool = False) -> None:
@@ -178,7 +180,7 @@ def test_a_process_that_wakes_up_was_not_dead(resources: Resources, task: UUID) 
     with pytest.raises(LeaseLost):
         record(pool, task, slow, "1", first=True)
     tasks.release_plan(pool, task, slow)
-    # the one at work keeps its lease
+    # the working process keeps its lease
     assert state(resources, task)["plan_owner"] == owner
     tasks.release_plan(pool, task, owner)
     assert begun(pool, task)[1] == 0
@@ -188,7 +190,7 @@ def test_a_server_that_was_away_is_no_death(resources: Resources, task: UUID) ->
     pool = resources.pool
     for _ in range(tasks.MAX_PLAN_DEATHS):
         begun(pool, task)
-        # renewed for the last time before the server started
+        # last renewed before the server started
         do(
             pool,
             "UPDATE search_index_task SET plan_until = pg_postmaster_start_time() + interval '7 s' WHERE id = %s",
@@ -199,7 +201,7 @@ def test_a_server_that_was_away_is_no_death(resources: Resources, task: UUID) ->
 
 @pytest.fixture
 def listed(resources: Resources, task: UUID) -> UUID:
-    assert work.plan(str(task)) == {"listed": True}
+    assert plan(str(task)) == {"listed": True}
     return task
 
 
@@ -214,14 +216,14 @@ def test_slices_that_always_fail_before_they_claim_end_the_task(
     with monkeypatch.context() as broken:
         broken.setattr(resources, "embedder", fail)
         for _ in range(tasks.MAX_FAULTS - 1):
-            # those that fail side by side count once
+            # concurrent failures count once
             for _ in range(tasks.MAX_FAULTS):
                 with pytest.raises(ValueError, match="torn"):
-                    work._index(listed, BULK)
+                    index_task._index(listed, BULK)
             assert state(resources, listed)["status"] == "indexing"
             let_leases_end(resources, listed)
         with pytest.raises(ValueError, match="torn"):
-            work._index(listed, BULK)
+            index_task._index(listed, BULK)
     ended = state(resources, listed)
     assert (ended["status"], ended["error_code"]) == ("error", "slice_crashed")
     assert "ValueError: the model's files are torn" in ended["error"]
@@ -232,7 +234,7 @@ def test_a_file_that_ends_makes_faults_begin_anew(resources: Resources, listed: 
     for number in (1, 2, 3):
         assert tasks.count_fault(pool, listed, "a mistake") == number
         let_leases_end(resources, listed)
-    tasks.go_on(pool, listed)
+    tasks.clear_warning(pool, listed)
     assert tasks.count_fault(pool, listed, "a mistake") == 1
     assert state(resources, listed)["fault"] == "a mistake"
 
@@ -248,9 +250,9 @@ def test_slices_that_wait_are_never_given_up(
             raise error
 
         with monkeypatch.context() as broken:
-            broken.setattr(work, "index_files", fail)
+            broken.setattr(pipeline, "index_files", fail)
             try:
-                work._index(listed, BULK)
+                index_task._index(listed, BULK)
             except psycopg.OperationalError:
                 assert not isinstance(error, FoldexError)
         let_leases_end(resources, listed)
@@ -260,7 +262,7 @@ def test_slices_that_wait_are_never_given_up(
 def test_a_file_whose_indexing_fails_unexpectedly_is_given_up_before_its_task(
     resources: Resources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The mistake comes after the parsing, so at first all that were claimed together look alike."""
+    """The error comes after parsing, so at first all files that were claimed together look alike."""
     pool, task = resources.pool, new_task(resources.pool)
     bad = min(id_ for (id_,) in do(pool, "SELECT id FROM search_index_file WHERE task_id = %s", task))
 
@@ -271,15 +273,19 @@ def test_a_file_whose_indexing_fails_unexpectedly_is_given_up_before_its_task(
         do(pool, "UPDATE search_index_file SET status = 'skipped' WHERE id = ANY (%s)", [claim.id for claim in claims])
         return []
 
-    monkeypatch.setattr(work, "index_files", fail_if_bad)
-    monkeypatch.setattr(work, "_run", lambda r, _task, _found, lease, _queue: SimpleNamespace(pool=r.pool, lease=lease))
-    monkeypatch.setattr(work, "_claim_files", lambda _: 10)
-    monkeypatch.setattr(work, "_claim_bytes", lambda _: 1000)
+    monkeypatch.setattr(pipeline, "index_files", fail_if_bad)
+    monkeypatch.setattr(
+        index_task,
+        "_run",
+        lambda r, _task, index, lease, _queue: SimpleNamespace(pool=r.pool, index=index, lease=lease),
+    )
+    monkeypatch.setattr(pipeline, "claim_files", lambda _: 10)
+    monkeypatch.setattr(pipeline, "claim_bytes", lambda _: 1000)
     rounds = 0
     while state(resources, task)["status"] == "indexing":
         rounds += 1
         assert rounds < tasks.MAX_FAULTS + 10
-        work._border(task, lambda id_: work._index(id_, BULK))
+        failures.contain(task, lambda id_: index_task._index(id_, BULK))
         let_leases_end(resources, task)
         files.return_expired(pool)
         tasks.refresh(pool, task, index_of(pool, task))

@@ -1,4 +1,4 @@
-"""Flower as `make up` runs it: for whom it answers."""
+"""Flower as `make up` runs it: whose requests it answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOGIN = "somebody:password"
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Iterator[int]:
-    """The port of a Flower that asks for a password."""
+    """The port of a Flower that requires a password."""
     home, port = tmp_path_factory.mktemp("flower"), server_port()
     env = environment(home, "postgresql://127.0.0.1:1/none", next_broker(redis_url), FLOWER_BASIC_AUTH=LOGIN)
     with running(programs.flower(port, env), home):

@@ -1,4 +1,4 @@
-"""A folder of every format goes through real workers: each file has its outcome, and hits know their page."""
+"""A folder of every format goes through real workers: each file has its outcome, and hits have their page."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def running(new_service: NewService, folder: Path) -> Iterator[Service]:
 
 
 def wanted(sample: Path) -> set[tuple[str, str | None]]:
-    """The outcomes a sample may have on this machine."""
+    """The outcomes that a sample may have on this machine."""
     reason = expected(sample)[0].get("reason")
     if sample.suffix == ".doc" and not unsupported.programs(("catdoc", "antiword", "soffice", "libreoffice")):
         return {("skipped", Reason.UNSUPPORTED_TYPE)}
     if reason == Reason.NEEDS_OCR and unsupported.programs(("tesseract",)):
-        # its version and its languages tell whether it finds words
+        # its version and its languages decide whether it finds words
         return {("indexed", None), ("skipped", Reason.NO_TEXT)}
     return {("skipped", str(reason)) if reason else ("indexed", None)}
 

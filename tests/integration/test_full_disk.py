@@ -1,4 +1,4 @@
-"""A disk without space: said once, where and how much is needed, and everything goes on when there is some."""
+"""A disk without space: reported once, with the place and the needed space; work continues when there is space."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from api.main import create_app
-from api.stack import StackError, stack
-from api.stack.processes import NEEDED, end_orphan, start, stop, try_lock, wait_until
+from api.stack.embedded import stack
+from api.stack.processes import NEEDED_BYTES, StackError, end_orphan, start, stop, try_lock, wait_until
 from api.stack.supervisor import Supervisor
 from schemas.errors import SourceUnavailable, StoreUnavailable
 from tests.integration.test_stack import lives, pid, toy
-from worker.machine.disk_space import LAST_SHARE, Space, free_bytes
+from worker.machine.disk_space import LAST_SHARE, DiskSpace, free_bytes
 from worker.settings import Settings
 
 MIB = 1 << 20
@@ -44,7 +44,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(place: Path) -> Path:
-    """Take all space that is left."""
+    """Fill all remaining space."""
     ballast = place / "ballast"
     with ballast.open("wb", buffering=0) as file:
 
@@ -69,7 +69,10 @@ def test_a_full_disk_is_said_once_and_programs_start_when_it_has_space(small_dis
         assert wait_until(lambda: len(said) > 0, 10)
         assert not wait_until(lambda: len(said) > 1, 2)
         assert said == [
-            f"  The disk of {small_disk} is full: {NEEDED // MIB} MiB are needed, 0 MiB are left. Waiting for space."
+            (
+                f"  The disk of {small_disk} is full: {NEEDED_BYTES // MIB} MiB are needed, 0 MiB are left. "
+                "Waiting for space."
+            )
         ]
         ballast.unlink()
         assert wait_until(lambda: any("two" in line and "ready" in line for line in said), 20), said
@@ -93,12 +96,12 @@ def test_a_program_whose_pid_cannot_be_written_does_not_run_on(tmp_path: Path, m
 
 
 def test_an_empty_pid_file_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("api.stack.processes.HANDOVER", 0.1)
+    monkeypatch.setattr("api.stack.processes.HANDOVER_SECONDS", 0.1)
     first = start(toy(tmp_path, "one"), tmp_path)
     try:
         (tmp_path / "run" / "one.pid").write_text("")
         end_orphan(tmp_path, "one")
-        with pytest.raises(StackError, match="one of an earlier run still runs: end it"):
+        with pytest.raises(StackError, match="one of an earlier run is still running: end it"):
             start(toy(tmp_path, "one"), tmp_path)
     finally:
         stop([first])
@@ -107,19 +110,19 @@ def test_an_empty_pid_file_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_a_stack_does_not_start_on_a_full_disk(small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(small_disk)
     monkeypatch.setenv("FOLDEX_HOME", str(small_disk))
-    sentence = f"^The disk of {small_disk} is full: {NEEDED // MIB} MiB are needed, 0 MiB are left.$"
+    sentence = f"^The disk of {small_disk} is full: {NEEDED_BYTES // MIB} MiB are needed, 0 MiB are left.$"
     with pytest.raises(StackError, match=sentence), stack(Settings(), lambda _: None):
         pass
 
 
 def test_below_the_reserve_it_warns_and_below_a_quarter_it_refuses(tmp_path: Path) -> None:
     free = free_bytes(tmp_path)
-    assert Space(tmp_path / "not there yet", free // 2).warning() is None
-    warned = Space(tmp_path, 2 * free)
+    assert DiskSpace(tmp_path / "not there yet", free // 2).warning() is None
+    warned = DiskSpace(tmp_path, 2 * free)
     assert str(tmp_path) in str(warned.warning())
     warned.check()
-    with pytest.raises(Exception, match="are needed: free some") as raised:
-        Space(tmp_path, 2 * LAST_SHARE * free).check()
+    with pytest.raises(Exception, match="are needed; free some") as raised:
+        DiskSpace(tmp_path, 2 * LAST_SHARE * free).check()
     assert getattr(raised.value, "code", None) == "disk_full"
 
 

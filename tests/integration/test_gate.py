@@ -1,4 +1,4 @@
-"""What is refused before a body is parsed: callers without a key, pages of other sites, bodies that are too much."""
+"""Requests rejected before their body is parsed: callers without a key, pages of other sites, oversized bodies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.integration.test_keys import new_key
 from tests.service import PROJECT, TOOLS, NewService, Service, another_api, eventually, service
 from worker.settings import LOCAL_MODEL
 
-#: Bytes of a body in these services.
+#: Maximum bytes of a body in these services.
 MOST = 100_000
 NODES = f"/api/projects/{PROJECT}/nodes"
 
@@ -44,7 +44,7 @@ def open_(running: Service) -> Iterator[Service]:
 
 
 def node(size: int) -> bytes:
-    """A body of so many bytes that makes a node."""
+    """A body of this many bytes that creates a node."""
     body = orjson.dumps({"name": "a.txt", "type": "text", "content": ""})
     return body.replace(b'""', b'"' + b"x" * (size - len(body)) + b'"')
 
@@ -85,7 +85,7 @@ def test_a_node_called_uploads_has_no_bounds_of_its_own(running: Service, key: d
 
 @pytest.mark.parametrize("path", [TOOLS, NODES, "/api/search", "/api/nothing-here"])
 def test_the_key_is_asked_for_before_the_body(running: Service, path: str) -> None:
-    """A body that never comes keeps nobody who has no key waiting, and is not read."""
+    """A body that never arrives does not delay the 401 of a caller without a key, and is not read."""
     host, port = running.client.base_url.host, running.client.base_url.port
     for authorization in ("", "Authorization: Bearer wrong\r\n"):
         with socket.create_connection((host, port), timeout=20) as caller:

@@ -1,4 +1,4 @@
-"""Claims have numbers: what an earlier claim drafted or patched never replaces what a later one did."""
+"""Claims have numbers: the draft or patch of an earlier claim never replaces that of a later one."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from uuid import uuid4
 import pytest
 
 from tests.integration.shelf import Late, Shelf, both_stores, three_files
-from worker.index import pipeline
-from worker.index.prepare import outcome
+from worker.index.commit import commit, outcome
+from worker.index.pipeline import index_files
+from worker.index.write import write
 from worker.resources import Resources
 from worker.state.index import files, tasks
 
@@ -30,8 +31,8 @@ def test_a_draft_of_an_earlier_claim_by_the_same_owner_finishes_nothing(shelf: S
     owner, lister = uuid4(), uuid4()
     shelf.list_page(lister)
     run = shelf.run(owner)
-    old = shelf.drafts(run)
-    pipeline.write(run, old)
+    old = shelf.embedded(run)
+    write(run, old)
     # edited, moved, listed again and claimed again by the same slice
     shelf.edit("1", "# File 1\n\nFile 1 tells of pears.\n")
     shelf.move("1", "moved/1.md")
@@ -50,11 +51,11 @@ def test_a_draft_that_waits_for_its_request_is_dropped_when_its_file_is_listed_a
     lister = uuid4()
     shelf.list_page(lister)
     run = shelf.run()
-    waiting = shelf.drafts(run)
+    waiting = shelf.embedded(run)
     shelf.edit("1", "# File 1\n\nFile 1 tells of pears.\n")
     shelf.move("1", "moved/1.md")
     shelf.list_page(lister, "1", last=True)
-    pipeline.index_files(run, shelf.claim(run), waiting)
+    index_files(run, shelf.claim(run), waiting)
     assert shelf.texts() == {path: text.strip() for path, text in shelf.files.values()}
     assert shelf.vectors() == shelf.live()
 
@@ -63,21 +64,21 @@ def test_a_file_that_is_listed_again_just_before_it_is_written_costs_the_others_
     lister = uuid4()
     shelf.list_page(lister)
     run = shelf.run()
-    made = shelf.drafts(run)
+    made = shelf.embedded(run)
     shelf.move("1", "moved/1.md")
     shelf.list_page(lister, "1", last=True)
-    pipeline._record(run, made)
+    commit(run, made)
     assert sorted(shelf.texts()) == ["0.md", "2.md"]
-    pipeline.index_files(run, shelf.claim(run))
+    index_files(run, shelf.claim(run))
     assert sorted(shelf.texts()) == ["0.md", "2.md", "moved/1.md"]
     assert shelf.vectors() == shelf.live()
 
 
 def test_a_claim_of_the_release_before_is_finished_by_itself_alone(shelf: Shelf) -> None:
-    """It leaves the generation as it is; the owner tells the two apart."""
+    """It does not change the generation; the owner distinguishes the two."""
     shelf.list_page(uuid4(), last=True)
     ours = shelf.run()
-    old = shelf.drafts(ours)
+    old = shelf.embedded(ours)
     theirs = uuid4()
     shelf.do("UPDATE search_index_file SET lease_owner = %s WHERE index_id = %s", theirs, ours.index.id)
     with shelf.pool.connection() as connection:
@@ -86,14 +87,14 @@ def test_a_claim_of_the_release_before_is_finished_by_itself_alone(shelf: Shelf)
 
 
 def stopped_over_a_move(shelf: Shelf, path: str) -> Late:
-    """A worker that moves a file, and is stopped as it patches the store; its task is cancelled meanwhile."""
+    """A worker that moves a file is suspended while it patches the store. Its task is cancelled meanwhile."""
     late = Late(shelf.store)
     shelf.index_all()
     shelf.move("1", path)
     shelf.start()
     shelf.list_page(uuid4(), last=True)
     run = shelf.run(store=late)
-    pipeline.write(run, shelf.drafts(run))
+    write(run, shelf.embedded(run))
     assert len(late.waiting) == 1
     shelf.cancel()
     return late
@@ -129,11 +130,11 @@ def test_a_late_upsert_does_not_take_a_row_back_to_where_its_file_was(shelf: She
     late = Late(shelf.store)
     shelf.list_page(uuid4(), last=True)
     run = shelf.run(store=late)
-    pipeline.write(run, shelf.drafts(run))
+    write(run, shelf.embedded(run))
     shelf.expire(run)
     # the same epoch, and so the same ids
     other = shelf.run()
-    pipeline.index_files(other, list(shelf.claim(other)))
+    index_files(other, list(shelf.claim(other)))
     assert {row.id for write in late.waiting for row in write[2]} == shelf.live()
     assert tasks.refresh(shelf.pool, shelf.task, shelf.index.id) is not None
     shelf.move("1", "b/1.md")
@@ -144,16 +145,16 @@ def test_a_late_upsert_does_not_take_a_row_back_to_where_its_file_was(shelf: She
 
 
 def test_a_row_written_under_an_old_path_has_an_id_of_its_own(shelf: Shelf) -> None:
-    """Within one epoch: the file is listed again, under another path, while its first claim's upsert is under way."""
+    """Within one epoch, the file is listed again under another path while its first claim's upsert is in progress."""
     late, lister = Late(shelf.store), uuid4()
     shelf.list_page(lister)
     run = shelf.run(store=late)
-    pipeline.write(run, shelf.drafts(run))
+    write(run, shelf.embedded(run))
     shelf.move("1", "b/1.md")
     shelf.list_page(lister, last=True)
     shelf.expire(run)
     other = shelf.run()
-    pipeline.index_files(other, list(shelf.claim(other)))
+    index_files(other, list(shelf.claim(other)))
     late.arrive()
     assert len(shelf.at("b/1.md")) == 1
     stray = shelf.vectors() - shelf.live()

@@ -1,4 +1,4 @@
-"""Which folders and buckets a project may read: those that it was granted, its own nodes, and nothing else."""
+"""Which folders and buckets a project may read: the granted ones, its own nodes, and nothing else."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def running(new_service: NewService, root: Path, s3: dict[str, str]) -> Iterator
 
 @pytest.fixture(scope="module")
 def team(running: Service, root: Path, s3: dict[str, str]) -> str:
-    """The key of a project that was granted a folder and a prefix."""
+    """The key of a project with grants for a folder and a prefix."""
     for name in ("team", "others"):
         (root / name / "docs").mkdir(parents=True)
         (root / name / "docs" / "a.md").write_text(f"the password of {name}")

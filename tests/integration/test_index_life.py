@@ -1,4 +1,4 @@
-"""The life of an index: what a change costs, and what a broker or a worker that dies does not."""
+"""The life of an index: the cost of changes, and the effects of a broker or worker that dies."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.service import (
 from worker.settings import LOCAL_MODEL
 
 NODES = f"/api/projects/{PROJECT}/nodes"
-#: Older than what a stamp is trusted at.
+#: Older than the age at which stamps are trusted.
 LONG_AGO = 1_600_000_000
 SECTIONS = {
     word: f"# {word}\n\nThis section is about {word} and nothing else.\n\n" for word in ("apples", "birds", "cars")
@@ -36,7 +36,7 @@ SECTIONS = {
 
 
 def write(folder: Path, **files: str) -> Path:
-    """Text files whose stamps can be trusted."""
+    """Write text files whose stamps can be trusted."""
     folder.mkdir(exist_ok=True)
     for number, (name, text) in enumerate(files.items()):
         path = folder / f"{name}.md"
@@ -46,7 +46,7 @@ def write(folder: Path, **files: str) -> Path:
 
 
 def indexed(running: Service, **target: Any) -> tuple[str, dict[str, Any]]:
-    """A further tool over a target, and the status at the end of the task it started."""
+    """Create another tool over a target. Returns it, and the status at the end of its task."""
     made = running.tool(**target)
     return made, running.wait(made)
 
@@ -147,7 +147,7 @@ def test_a_root_that_is_gone_refuses_a_new_tool_and_keeps_the_index(running: Ser
 
 @pytest.fixture
 def tree(running: Service) -> dict[str, str]:
-    """Ids of a folder of nodes: a, b below inner."""
+    """Ids of a folder of nodes: a, and b below inner."""
     folder = running.node("tree", "folder")
     inner = running.node("inner", "folder", parent_id=folder)
     a = running.node("a.md", "markdown", SECTIONS["apples"], parent_id=folder)
@@ -221,7 +221,7 @@ def test_a_broker_that_is_down_costs_nothing_but_time(
 
 
 def chunks(here: Service, tool: str) -> list[tuple[Any, ...]]:
-    """Every live chunk of a tool's index without what differs from run to run."""
+    """Every live chunk of a tool's index, without what differs from run to run."""
     return here.rows(
         """
         SELECT f.path, c.chunk_index, c.chunk_text, c.content_hash, c.start_char, c.lead, c.trail
@@ -234,7 +234,7 @@ def chunks(here: Service, tool: str) -> list[tuple[Any, ...]]:
 
 @pytest.fixture(scope="module")
 def remote(new_service: NewService, root: Path, provider: EmbeddingsFake) -> Iterator[Service]:
-    """A service with one worker, which asks a provider for two texts at a time."""
+    """A service with one worker, which sends a provider two texts in each request."""
     env = {**provider.env, "EMBEDDING_BATCH_SIZE": "2", "EMBEDDING_CONCURRENCY": "1", "LOCAL_SOURCE_ROOTS": str(root)}
     with new_service(with_one_worker, **env) as started:
         yield started

@@ -1,4 +1,4 @@
-"""Who may see what: API keys by the command line, and `AUTH=off` for this machine only."""
+"""Access: API keys from the command line, and `AUTH=off` for this machine only."""
 
 from __future__ import annotations
 

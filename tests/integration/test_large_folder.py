@@ -1,4 +1,4 @@
-"""Folders beyond the fast queue's size."""
+"""Folders larger than the fast queue takes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.service import TOOLS, NewService, Service, eventually, service
 from worker.app import SMALL_TASK
 
 FILES = SMALL_TASK + 50
-#: Texts of one request; a claim of 32 files does not fill a whole number of these.
+#: Texts of one request. A claim of 32 files does not fill a whole number of requests.
 BATCH = 7
 
 
@@ -47,11 +47,11 @@ def test_requests_are_filled_across_claims_and_a_single_changed_file_of_many_is_
 ) -> None:
     provider.holds.add("embeddings", "note")
     tool = running.local_tool(folder)
-    # whoever is faster than the listing sends remainders
+    # a worker that is faster than the listing sends remainders
     eventually(lambda: not running.status(tool)["listing"], 60, running.logs)
     provider.holds.release()
     assert running.wait(tool)["indexed_files"] == FILES
-    # a remainder may be a single text as well, so what asks whether the model exists is told by its words
+    # a remainder may be a single text too, so the probe of the model is recognised by its words
     probes = sum(provider.audit.times(word) for word in ("word", "warm"))
     sizes = [request.inputs for request in provider.audit.requests]
     assert sum(sizes) - probes == FILES
@@ -69,7 +69,7 @@ def test_removals_alone_are_work_in_a_folder_of_any_size(running: Service, root:
     for number in range(FILES):
         made = folder / f"{number}.txt"
         made.write_text(f"stone {number}\n")
-        # a stamp this old is trusted, so that no other file is read again and wakes a worker
+        # a stamp this old is trusted, so no other file is read again and wakes a worker
         os.utime(made, (time.time() - 3600, time.time() - 3600))
     tool = running.local_tool(folder)
     assert running.wait(tool)["indexed_files"] == FILES

@@ -1,4 +1,4 @@
-"""Who holds files, for how long, and what a clock that is set back makes of it; straight on the rows."""
+"""Who holds files and for how long, and the effect of a clock that is set back; directly on the rows."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def returned(pool: Pool) -> set[UUID]:
 
 @pytest.fixture(autouse=True)
 def old_server(pool: Pool) -> Iterator[None]:
-    """A server that just started gives its clients time; by now it is no such server."""
+    """A server that just started grants its clients time. Pretend that it started long ago."""
     do(pool, "SELECT pg_sleep(greatest(0, 10.1 - extract(epoch FROM now() - pg_postmaster_start_time())))")
     yield
     do(pool, "DELETE FROM file_lease")
@@ -100,11 +100,11 @@ def test_files_of_an_owner_go_back_when_its_lease_is_over_and_not_before(pool: P
     with pool.connection() as connection:
         assert tasks.beat(connection, task, live, parsing=False)
     assert returned(pool) == lost
-    # who comes back too late renews nothing
+    # a process that returns too late renews nothing
     with pool.connection() as connection:
         tasks.beat(connection, task, dead, parsing=False)
     assert do(pool, "SELECT owner FROM file_lease") == [(live,)]
-    # as suspects, one by one: they may have been its death
+    # as suspects, one by one: they may have killed it
     assert claimed(pool, task, uuid4()) < lost
 
 
@@ -115,10 +115,10 @@ def test_a_worker_of_the_release_before_holds_its_files_by_their_own_rows(pool: 
     assert returned(pool) == set()
     do(pool, "UPDATE search_index_file SET lease_until = now() - interval '1 ms' WHERE id = ANY (%s)", list(held))
     assert returned(pool) == held
-    # those that it may have died of are claimed one by one
+    # those that may have killed it are claimed one by one
     while claimed(pool, task, uuid4()):
         pass
-    # such a worker's sweep must leave alone what ours hold
+    # the sweep of such a worker must leave the leases of the current release alone
     assert do(pool, "SELECT id FROM search_index_file WHERE status = 'indexing' AND lease_until IS NOT NULL") == []
 
 
@@ -137,7 +137,7 @@ def test_who_is_stopped_amid_a_claim_keeps_neither_the_sweep_nor_what_it_held(po
 
 
 def test_a_file_that_ends_its_process_whenever_it_is_written_is_given_up_alone(pool: Pool, task: UUID) -> None:
-    """Its process dies after the parsing, as for want of memory: each time with all that it holds."""
+    """Its process dies after parsing, for example for lack of memory: each time with all files that it holds."""
     bad = min(id_ for (id_,) in do(pool, "SELECT id FROM search_index_file WHERE task_id = %s", task))
     rounds = 0
     while left := do(pool, "SELECT id FROM search_index_file WHERE task_id = %s AND status = 'pending'", task):
@@ -156,7 +156,7 @@ def test_a_file_that_ends_its_process_whenever_it_is_written_is_given_up_alone(p
 
 
 def crash(pool: Pool, task: UUID) -> UUID:
-    """Have a file be given up, of which a chunk was written that never became live; the chunk's id."""
+    """Give a file up after one of its chunks was written that never became live. Returns the chunk's id."""
     bad = min(id_ for (id_,) in do(pool, "SELECT id FROM search_index_file WHERE task_id = %s", task))
     do(pool, "UPDATE search_index_file SET suspect = true, crashes = %s WHERE id = %s", files.MAX_CRASHES - 1, bad)
     do(pool, "UPDATE search_index_file SET status = 'skipped' WHERE task_id = %s AND id <> %s", task, bad)
@@ -179,7 +179,7 @@ def test_what_was_written_of_a_file_that_is_given_up_is_deleted(pool: Pool, task
 
 
 def test_a_sweep_does_not_wait_for_chunks_that_a_cancel_deletes(pool: Pool, task: UUID) -> None:
-    """The cancel goes on to the files, which the sweep holds."""
+    """The cancel continues to the files, which the sweep holds."""
     chunk = crash(pool, task)
     with ThreadPoolExecutor(1) as thread, pool.connection() as cancelling:
         cancelling.execute("SELECT FROM chunk WHERE id = %s FOR UPDATE", [chunk])
@@ -216,7 +216,7 @@ def test_a_clock_that_is_set_back_keeps_no_dead_owner_s_files_and_no_task(pool: 
         pool, f"SELECT greatest({', '.join(columns)}) <= now() FROM search_index_task WHERE id = %s", task
     )
     assert is_past
-    # a provider may ask for as much
+    # a provider may require as much
     tasks.sent(pool, task, tasks.LONGEST_WAIT.total_seconds())
     assert tasks.bring_back(pool) == 0
 
@@ -230,7 +230,7 @@ CREATE FUNCTION set_back.clock_timestamp() RETURNS timestamptz RETURN pg_catalog
 
 @pytest.fixture
 def behind(pool: Pool, database_url: str) -> Iterator[Pool]:
-    """Connections that see Postgres' clock set back to before it started."""
+    """Connections that see the clock of Postgres set back to before it started."""
     do(pool, CLOCK)
     with open_pool(f"{database_url}?options=-c%20search_path%3Dset_back%2Cpublic%2Cpg_catalog") as opened:
         yield opened
@@ -261,7 +261,7 @@ def test_the_newest_task_is_the_last_one_also_behind_a_clock_that_was_set_back(p
 
 
 def test_a_lease_is_renewed_while_commits_wait_for_the_disk(tmp_path: Path) -> None:
-    """All workers would lose theirs at once, and each begin its work again."""
+    """Otherwise all workers would lose their leases at once, and start their work again."""
     with postgres(tmp_path) as url:
         migrate(url)
         with open_pool(url) as pool:
@@ -275,7 +275,7 @@ def test_a_lease_is_renewed_while_commits_wait_for_the_disk(tmp_path: Path) -> N
 
 @contextmanager
 def commits_waiting(url: str, pool: Pool) -> Iterator[None]:
-    """Commits wait for a second server that never comes, as they would for a disk."""
+    """Make commits wait for a second server that never comes, as they would wait for a disk."""
     is_over = Event()
     with psycopg.connect(url, autocommit=True) as connection, ThreadPoolExecutor(1) as other:
         connection.execute("ALTER SYSTEM SET synchronous_standby_names = 'away'")

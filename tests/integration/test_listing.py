@@ -1,8 +1,9 @@
-"""What a listing leaves out, counted exactly whatever becomes of the processes that list."""
+"""What a listing leaves out, counted exactly even if the listing processes die."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -16,7 +17,7 @@ from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.status import TaskKind
 from schemas.tool import IndexSettings, ToolConfig
 from worker.ignore import rules_of
-from worker.index.catalog import Listing, list_folder
+from worker.index.catalog import ListingRun, list_pages
 from worker.index.lease import Lease
 from worker.sources.local import LocalFolder
 from worker.state.index import files, tasks, tools
@@ -36,7 +37,7 @@ IGNORED = {"ignore_file": 12, "ignore_file_directories": 1, "locks": 1, "types":
 
 
 class Breaking:
-    """A folder that is lost at its pages number `breaks`, once each, before or after the page is known."""
+    """A folder that fails once at each of its pages `breaks`, before or after the page is known."""
 
     def __init__(self, folder: LocalFolder, breaks: set[int]) -> None:
         self._folder, self._breaks, self._pages = folder, breaks, 0
@@ -75,18 +76,25 @@ def task(pool: Pool, folder: Path) -> UUID:
     return made
 
 
-def begun(pool: Pool, task: UUID, folder: Path, *, breaks: set[int] | None = None) -> Listing:
-    """The listing as a worker takes it up that has just started."""
+def begun(pool: Pool, task: UUID, folder: Path, *, breaks: set[int] | None = None) -> ListingRun:
+    """The listing as a worker resumes it that has just started."""
     lease = Lease()
     plan = tasks.begin_plan(pool, task, lease.owner)
     assert plan is not None
     index = tools.index(pool, plan.index_id)
     assert index is not None
     source = LocalFolder(str(folder), [folder], rules_of(index.settings), page_size=3)
-    return Listing(plan, index, Breaking(source, breaks or set()), pool, lease)
+    return ListingRun(plan, index, Breaking(source, breaks or set()), pool, lease)
 
 
-def released(pool: Pool, listing: Listing) -> None:
+def list_all(listing: ListingRun) -> None:
+    """List until the end."""
+    *others, last = list_pages(listing)
+    assert last.last
+    assert not any(page.last for page in others)
+
+
+def released(pool: Pool, listing: ListingRun) -> None:
     tasks.release_plan(pool, listing.plan.id, listing.lease.owner)
 
 
@@ -98,7 +106,7 @@ def row(pool: Pool, task: UUID) -> dict[str, Any]:
         return found.fetchone() or {}
 
 
-def paths(pool: Pool, listing: Listing, work: str = "read") -> set[str]:
+def paths(pool: Pool, listing: ListingRun, work: str = "read") -> set[str]:
     with pool.connection() as connection:
         rows = connection.execute(
             "SELECT path FROM search_index_file WHERE index_id = %s AND work = %s", (listing.index.id, work)
@@ -106,35 +114,36 @@ def paths(pool: Pool, listing: Listing, work: str = "read") -> set[str]:
         return {path for (path,) in rows}
 
 
-@pytest.mark.parametrize("seconds", [0, 60])
-def test_counts_hold_over_slices(pool: Pool, folder: Path, task: UUID, seconds: float) -> None:
+@pytest.mark.parametrize("pages", [1, 60])
+def test_counts_hold_over_slices(pool: Pool, folder: Path, task: UUID, pages: int) -> None:
     slices, ended = 0, False
     while not ended:
         listing = begun(pool, task, folder)
-        ended = list_folder(listing, seconds=seconds, started=lambda: None)
+        *_, page = islice(list_pages(listing), pages)
+        ended = page.last
         released(pool, listing)
         slices += 1
     assert row(pool, task)["ignored"] == IGNORED
     assert paths(pool, listing) == {f"{letter}/{number}.md" for letter in "abc" for number in range(4)}
-    assert (slices > 5) == (seconds == 0)
+    assert (slices > 5) == (pages == 1)
 
 
 def test_a_slice_that_broke_off_counts_nothing_twice(pool: Pool, folder: Path, task: UUID) -> None:
     for page in (1, 2, 3, 5):
         listing = begun(pool, task, folder, breaks={page})
         with pytest.raises(SourceUnavailable):
-            list_folder(listing, seconds=60, started=lambda: None)
+            list_all(listing)
         released(pool, listing)
-    assert list_folder(begun(pool, task, folder), seconds=60, started=lambda: None)
+    list_all(begun(pool, task, folder))
     assert row(pool, task)["ignored"] == IGNORED
 
 
 def test_a_page_of_a_worker_that_lost_its_lease_is_not_counted(pool: Pool, folder: Path, task: UUID) -> None:
     old = begun(pool, task, folder)
     released(pool, old)
-    assert list_folder(begun(pool, task, folder), seconds=60, started=lambda: None)
+    list_all(begun(pool, task, folder))
     with pytest.raises(LeaseLost):
-        list_folder(old, seconds=60, started=lambda: None)
+        list_all(old)
     assert row(pool, task)["ignored"] == IGNORED
 
 
@@ -142,7 +151,7 @@ def test_a_listing_begun_anew_counts_from_nothing(pool: Pool, folder: Path, task
     listing = begun(pool, task, folder)
     cursor, first = None, True
     while first or cursor is not None:
-        # as if the process died behind the last page, before the listing's end was noted
+        # as if the process died after the last page, before the end of the listing was recorded
         page = listing.source.list(cursor)
         files.record_page(
             pool,
@@ -157,12 +166,12 @@ def test_a_listing_begun_anew_counts_from_nothing(pool: Pool, folder: Path, task
         )
         cursor, first = page.cursor, False
     released(pool, listing)
-    assert list_folder(begun(pool, task, folder), seconds=60, started=lambda: None)
+    list_all(begun(pool, task, folder))
     assert row(pool, task)["ignored"] == IGNORED
 
 
-def next_task(pool: Pool, listing: Listing) -> UUID:
-    """A further task, once the one before has ended."""
+def next_task(pool: Pool, listing: ListingRun) -> UUID:
+    """Start another task, once the previous one has ended."""
     with pool.connection() as connection:
         connection.execute("UPDATE search_index_task SET status = 'ready' WHERE id = %s", (listing.plan.id,))
         connection.execute("UPDATE search_index_file SET status = 'skipped', work = 'read'")
@@ -179,11 +188,11 @@ def next_task(pool: Pool, listing: Listing) -> UUID:
 
 def test_the_counts_stay_until_the_next_listing_begins(pool: Pool, folder: Path, task: UUID) -> None:
     listing = begun(pool, task, folder)
-    assert list_folder(listing, seconds=60, started=lambda: None)
+    list_all(listing)
     following = next_task(pool, listing)
     assert row(pool, following)["ignored"] == IGNORED
     (folder / "a/0.tmp").unlink()
-    assert list_folder(begun(pool, following, folder), seconds=60, started=lambda: None)
+    list_all(begun(pool, following, folder))
     assert row(pool, following)["ignored"] == {**IGNORED, "ignore_file": 11}
 
 
@@ -192,13 +201,13 @@ def test_only_what_no_rule_explains_is_held(pool: Pool, folder: Path, task: UUID
     for number in range(30):
         (folder / f"{number}.md").write_text("")
     listing = begun(pool, task, folder)
-    assert list_folder(listing, seconds=60, started=lambda: None)
+    list_all(listing)
     following = next_task(pool, listing)
     (folder / ".gitignore").write_text("*.tmp\nout/\n" if gone else "*.tmp\nout/\n/*.md\n")
     if gone:
         for number in range(30):
             (folder / f"{number}.md").unlink()
-    assert list_folder(begun(pool, following, folder), seconds=60, started=lambda: None)
+    list_all(begun(pool, following, folder))
     held = row(pool, following)["held_removals"]
     removed = paths(pool, listing, "remove")
     assert (held, len(removed)) == ((30, 0) if gone else (0, 30))

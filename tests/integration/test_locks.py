@@ -1,4 +1,4 @@
-"""Transactions that meet: each locks in the order that `handover.lock_project` tells."""
+"""Concurrent transactions: each locks in the order that `handover.lock_project` describes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def pool(database_url: str) -> Iterator[Pool]:
 def test_a_changed_config_and_a_schedule_that_is_due_do_not_deadlock(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The one has noted a change of the index and wants the tool, the other has the tool and wants to note a change."""
+    """One recorded a change of the index and wants the tool; the other has the tool and wants to record a change."""
     wanted = tools.NewIndex(
         f"p-{uuid4().hex}", NodesSource(kind="nodes", node_id="n"), "n", SETTINGS, "lancedb", "store"
     )
@@ -58,7 +58,7 @@ def test_a_changed_config_and_a_schedule_that_is_due_do_not_deadlock(
     with pool.connection() as connection:
         stored = connection.execute("SELECT config FROM search_tool WHERE id = %s", [tool]).fetchone()
     assert stored == (following.model_dump(exclude_defaults=True),)
-    # the schedule is not lost over it
+    # the schedule must not get lost in this
     with pool.connection() as connection:
         connection.execute("UPDATE search_tool SET next_run_at = now() WHERE id = %s", [tool])
     changes.schedule(pool)
@@ -66,14 +66,14 @@ def test_a_changed_config_and_a_schedule_that_is_due_do_not_deadlock(
 
 
 def test_a_deleted_project_leaves_no_vectors_of_an_insert_that_runs_beside(pool: Pool) -> None:
-    """The insert found a tool of the project, and is not over when the project's rows are deleted."""
+    """The insert found a tool of the project, and is not finished when the project's rows are deleted."""
     project = f"p-{uuid4().hex}"
     tool_over_nodes(pool, project, ToolConfig())
     owner = embedding_cache.Owner(project, SETTINGS.embedder)
     vectors = {f"sha256:{1:064x}": np.ones(4, dtype=np.float32)}
     same = "INSERT INTO embedding_cache VALUES (%(project_id)s, %(embedder)s, decode(lpad('1', 64, '0'), 'hex'), '')"
     with ThreadPoolExecutor(2) as threads, pool.connection() as other:
-        # who inserts the same text waits for this transaction
+        # another insert of the same text waits for this transaction
         other.execute(same, owner.values)
         inserting = threads.submit(embedding_cache.insert, pool, owner, vectors)
         eventually(lambda: is_waiting(pool), 30)
@@ -99,14 +99,14 @@ def test_inserts_of_one_project_do_not_wait_for_each_other(pool: Pool) -> None:
 
 
 def is_waiting(pool: Pool, number: int = 1) -> bool:
-    """Whether so many connections wait for locks."""
+    """Whether this many connections wait for locks."""
     with pool.connection() as connection:
         waiting = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
         return connection.execute(waiting).rowcount >= number
 
 
 def tool_over_nodes(pool: Pool, project: str, config: ToolConfig) -> tuple[UUID, tools.NewIndex]:
-    """A tool whose first task is over, and what it asked for."""
+    """A tool whose first task has ended, and what it requested."""
     wanted = tools.NewIndex(project, NodesSource(kind="nodes", node_id="n"), "n", SETTINGS, "lancedb", "store")
     tool, task = tools.create(pool, wanted, name="", config=config)
     with pool.connection() as connection:

@@ -1,4 +1,4 @@
-"""Several processes that start at once bring the tables up to this release together."""
+"""Several processes that start at once migrate the tables to this release together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WAITING = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT gra
 TABLES = "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'public'"
 
 KEPT = Path(__file__).with_name("schema.txt")
-#: Queries that describe the columns, constraints, indexes and sequences of our tables, a line each.
+#: Queries that describe the columns, constraints, indexes and sequences of our tables, one per line.
 SCHEMA = (
     """
     SELECT concat_ws(' ', 'column', table_name || '.' || column_name, udt_name,
@@ -57,7 +57,7 @@ def test_one_process_migrates_and_the_others_wait(postgres_url: str, template_ur
 
 
 def test_the_migrations_make_the_schema_that_is_kept(template_url: str) -> None:
-    """`schema.txt` shows in a review what a migration changes. `KEEP_SCHEMA=1 pytest …` writes it anew."""
+    """`schema.txt` shows in a review what a migration changes. `KEEP_SCHEMA=1 pytest …` writes it."""
     with psycopg.connect(template_url) as connection:
         lines = [line for query in SCHEMA for (line,) in connection.execute(query.encode()).fetchall()]
     made = "\n".join(lines) + "\n"

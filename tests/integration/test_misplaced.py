@@ -1,4 +1,4 @@
-"""What fsck and the checks make of rows whose attributes are not what Postgres says."""
+"""How fsck and the checks treat rows whose attributes differ from Postgres."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tests.integration.shelf import Shelf, both_stores
-from worker.index import pipeline
+from worker.index.commit import finish
+from worker.index.write import write
 from worker.resources import Resources
 from worker.tokens.keywords import Keywords
 from worker.upkeep import fsck
@@ -24,7 +25,7 @@ def resources(tmp_path_factory: pytest.TempPathFactory, database_url: str) -> It
 
 @pytest.fixture(params=["lancedb-store", "turbopuffer-postgres"])
 def shelf(request: pytest.FixtureRequest, resources: Resources) -> Shelf:
-    """Six indexed files, one of them code, and one that moved."""
+    """Six indexed files: one is code, and one was moved."""
     made = Shelf(resources, *request.param.split("-"))
     made.files = {str(n): (f"{n}.md", f"# File {n}\n\nFile {n} tells of apples.\n") for n in range(5)}
     made.files["code"] = ("inner/code.py", "class Bird:\n    def sing(self) -> int:\n        return 1\n")
@@ -55,7 +56,7 @@ def test_what_the_pipeline_wrote_and_moved_is_in_its_place(shelf: Shelf) -> None
     assert differs(shelf) == {}
 
 
-# a standby that took over may have forgotten claims whose patches the store has
+# after a failover, a standby may have lost claims whose patches are in the store
 @pytest.mark.parametrize("ahead", [0, 500])
 def test_rows_in_a_wrong_place_are_told_and_written_anew(shelf: Shelf, ahead: int) -> None:
     wrong = set(sorted(shelf.live())[::2])
@@ -68,7 +69,7 @@ def test_rows_in_a_wrong_place_are_told_and_written_anew(shelf: Shelf, ahead: in
     if shelf.store.has_keywords:
         legs = [Leg(9, keywords="wrong"), Leg(9, keywords="apples")]
         assert [len(found) for found in shelf.store.search(shelf.index.namespace, legs)] == [0, 5]
-    # a claim that comes after it has a greater number
+    # a later claim has a greater number
     shelf.move("1", "b/1.md")
     shelf.start()
     shelf.index_all()
@@ -80,11 +81,11 @@ def test_a_file_that_is_being_moved_is_in_no_wrong_place(shelf: Shelf) -> None:
     shelf.start()
     shelf.list_page(uuid4(), last=True)
     run = shelf.run()
-    drafts = shelf.drafts(run)
-    pipeline.write(run, drafts)
+    drafts = shelf.embedded(run)
+    write(run, drafts)
     assert len(shelf.at("b/1.md")) == 1
     assert "misplaced" not in differs(shelf)
-    pipeline.finish(run, drafts)
+    finish(run, drafts)
     assert "misplaced" not in differs(shelf)
 
 
@@ -102,7 +103,7 @@ def test_checks_go_through_all_ids_in_turn(shelf: Shelf, monkeypatch: pytest.Mon
         checks += 1
         assert checks <= (len(live) + len(strays)) // 2 + 1
     assert checks > 1
-    # it begins anew at the end: the last id is lost, whose turn is just over
+    # it restarts after the end: the lost id is the last one, whose turn has just passed
     for _ in range(2):
         fsck.check(shelf.pool, shelf.store, shelf.index)
     shelf.store.write(shelf.index.namespace, 8, deletes=[live[-1]])

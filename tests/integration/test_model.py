@@ -1,4 +1,4 @@
-"""A random user over small folders, at thresholds of a few files: after each rest the index equals the folder.
+"""A random user over small folders, with thresholds of a few files. After each rest the index equals the folder.
 
 A failure tells its seed and its steps; `MODEL_SEED=…` repeats them.
 """
@@ -19,7 +19,7 @@ from tests.service import TOOLS, checked
 
 SEED = int(os.environ.get("MODEL_SEED") or random.randrange(10**6))
 SECONDS = 4.0
-#: More than a small task has, whatever the seed chooses.
+#: More files than a small task has, whatever the seed chooses.
 FILES = 12
 
 
@@ -39,7 +39,7 @@ def test_an_index_equals_its_folder(servers: Servers, tmp_path: Path, kind: Kind
 
 
 def test_a_deleted_upload_of_many_is_gone_for_whoever_waits(servers: Servers, tmp_path: Path) -> None:
-    """Nothing but a removal is left to do, in a folder of more files than a small task has."""
+    """The only work left is one removal, in a folder of more files than a small task has."""
     with machine(servers, tmp_path, "nodes", "turbopuffer", SEED) as made, ThreadPoolExecutor(1) as callers:
         here, folder = made.here, made.folder
         assert isinstance(folder, Tree)

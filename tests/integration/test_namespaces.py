@@ -1,4 +1,4 @@
-"""Names of namespaces are given once: what comes late to a deleted index's name harms no other index, and goes."""
+"""Namespace names are used once: late writes under a deleted index's name harm no other index, and are removed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ import pytest
 
 from schemas.errors import LeaseLost, StoreUnavailable
 from tests.integration.shelf import Late, Shelf, both_stores, three_files
-from worker.index import pipeline
+from worker.app import app
+from worker.index.commit import commit
+from worker.index.pipeline import index_files
+from worker.index.write import write
 from worker.resources import Resources
 from worker.state.index import namespaces, tasks, tools
-from worker.upkeep import sweep
+from worker.upkeep import deletions, open_tasks
+from worker.upkeep.sweep import sweep
 from worker.vectors import VectorStore
 
 
@@ -29,9 +33,9 @@ def shelf(request: pytest.FixtureRequest, resources: Resources) -> Shelf:
 
 
 def purge(shelf: Shelf) -> None:
-    """Delete the tool, and let the sweep take its index away for good."""
+    """Delete the tool, and let the sweep remove its index for good."""
     shelf.delete()
-    sweep._purge_indexes(shelf.resources)
+    deletions.purge_indexes(shelf.resources)
 
 
 def exists(shelf: Shelf, namespace: str) -> bool:
@@ -39,17 +43,17 @@ def exists(shelf: Shelf, namespace: str) -> bool:
 
 
 def check_names(shelf: Shelf, namespace: str) -> None:
-    """Let the time of a name come, and of no other."""
+    """Make one name due, and no other."""
     shelf.do("UPDATE namespace_name SET next_check_at = now() + interval '1 day' WHERE next_check_at IS NOT NULL")
     shelf.do("UPDATE namespace_name SET next_check_at = now() WHERE name = %s", namespace)
-    assert sweep._check_names(shelf.resources) == 1
+    assert deletions.check_names(shelf.resources) == 1
 
 
 def test_an_index_of_other_dimensions_never_meets_a_namespace_that_came_back(shelf: Shelf) -> None:
     late, before = Late(shelf.store), shelf.index
     shelf.list_page(uuid4(), last=True)
     run = shelf.run(store=late)
-    pipeline.write(run, shelf.drafts(run))
+    write(run, shelf.embedded(run))
     purge(shelf)
     shelf.create(dimensions=16)
     assert shelf.index.namespace == f"{before.namespace}_{shelf.index.id}"
@@ -66,7 +70,7 @@ def test_a_name_that_came_back_twice_goes_twice(shelf: Shelf) -> None:
     late, namespace = Late(shelf.store), shelf.index.namespace
     shelf.list_page(uuid4(), last=True)
     run = shelf.run(store=late)
-    pipeline.write(run, shelf.drafts(run))
+    write(run, shelf.embedded(run))
     writes = list(late.waiting)
     purge(shelf)
     for _ in range(2):
@@ -82,10 +86,10 @@ def test_a_writer_that_slept_through_the_purge_leaves_no_namespace(shelf: Shelf)
     late = Late(shelf.store, meanwhile=lambda: purge(shelf))
     shelf.list_page(uuid4(), last=True)
     run = shelf.run(store=late)
-    drafts = shelf.drafts(run)
+    drafts = shelf.embedded(run)
     with pytest.raises(LeaseLost):
-        pipeline._record(run, drafts)
-    # the sleeper drops what it made: nothing of it is left for the scan of names
+        commit(run, drafts)
+    # the late writer drops what it created: the scan of names finds nothing
     assert shelf.store.drop(namespace) is False
 
 
@@ -93,17 +97,17 @@ def test_a_writer_that_slept_through_a_cancel_and_its_deletes_leaves_no_vector(s
     def cancel_and_forget() -> None:
         shelf.cancel()
         shelf.do("UPDATE chunk_tombstone SET created_at = now() - interval '1 h'")
-        sweep._delete_vectors(shelf.resources)
+        deletions.delete_vectors(shelf.resources)
 
     late = Late(shelf.store, meanwhile=cancel_and_forget)
     shelf.list_page(uuid4(), last=True)
     run = shelf.run(store=late)
-    drafts = shelf.drafts(run)
+    drafts = shelf.embedded(run)
     with pytest.raises(LeaseLost):
-        pipeline._record(run, drafts)
+        commit(run, drafts)
     assert len(shelf.vectors()) == 3
     shelf.do("UPDATE chunk_tombstone SET created_at = now() - interval '1 h'")
-    sweep._delete_vectors(shelf.resources)
+    deletions.delete_vectors(shelf.resources)
     assert shelf.vectors() == set()
 
 
@@ -111,19 +115,19 @@ def test_a_writer_that_lost_its_lease_takes_nothing_back_that_the_next_one_made_
     late = Late(shelf.store)
     shelf.list_page(uuid4(), last=True)
     run = shelf.run(store=late)
-    drafts = shelf.drafts(run)
+    drafts = shelf.embedded(run)
 
     def another() -> None:
         shelf.expire(run)
         other = shelf.run()
-        pipeline.index_files(other, list(shelf.claim(other)))
+        index_files(other, list(shelf.claim(other)))
 
     late.meanwhile = another
     with pytest.raises(LeaseLost):
-        pipeline._record(run, drafts)
+        commit(run, drafts)
     assert tasks.refresh(shelf.pool, shelf.task, shelf.index.id) is not None
     shelf.do("UPDATE chunk_tombstone SET created_at = now() - interval '1 h'")
-    sweep._delete_vectors(shelf.resources)
+    deletions.delete_vectors(shelf.resources)
     assert len(shelf.live()) == 3
     assert shelf.vectors() == shelf.live()
 
@@ -133,8 +137,8 @@ def test_overlapping_sweeps_drop_no_living_namespace(shelf: Shelf, resources: Re
     shelf.delete()
     due = tools.buried(shelf.pool, shelf.vector_store, 1000)
     (seen,) = [index for index in due if index.namespace.startswith(f"project_{shelf.project}_")]
-    # another sweep is faster, and the user too
-    sweep._purge_indexes(resources)
+    # another sweep is faster, and so is the user
+    deletions.purge_indexes(resources)
     shelf.create()
     shelf.index_all()
     shelf.store.drop(seen.namespace)
@@ -184,7 +188,11 @@ def test_a_name_whose_store_is_down_is_looked_at_again_soon(shelf: Shelf, monkey
     assert is_soon
 
 
-def test_a_sweep_that_outlives_its_lock_stops(shelf: Shelf, resources: Resources) -> None:
+def test_a_sweep_that_outlives_its_lock_stops(
+    shelf: Shelf, resources: Resources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "send_task", lambda *_, **__: None)
+    monkeypatch.setattr(open_tasks, "queued", lambda _: 0)
     namespace = shelf.index.namespace
     purge(shelf)
     shelf.do("UPDATE namespace_name SET next_check_at = now() WHERE name = %s", namespace)
@@ -192,14 +200,16 @@ def test_a_sweep_that_outlives_its_lock_stops(shelf: Shelf, resources: Resources
     shelf.create()
     shelf.list_page(uuid4(), last=True)
 
-    def lose_the_lock(*_: object) -> bool:
+    def lose_the_lock(*_: object) -> int:
         query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'SELECT%%' AND pid IN"
         locks = "(SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND classid = 1181707364)"
         assert shelf.do(f"{query} {locks}")
-        return True
+        return 1
 
-    with pytest.raises(psycopg.OperationalError):
-        sweep.sweep(resources, lose_the_lock, lambda *_, **__: None)
+    with monkeypatch.context() as slow:
+        slow.setattr(open_tasks, "wake_tasks", lose_the_lock)
+        with pytest.raises(psycopg.OperationalError):
+            sweep(resources)
     assert shelf.do(due, namespace) == [(True,)]
-    sweep.sweep(resources, lambda *_: True, lambda *_, **__: None)
+    sweep(resources)
     assert shelf.do(due, namespace) == [(False,)]

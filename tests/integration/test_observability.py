@@ -28,7 +28,7 @@ FILES = 60
 
 @pytest.fixture(scope="module")
 def running(new_service: NewService, root: Path) -> Iterator[Service]:
-    """A service that logs everything, so that what INFO leaves out can be told from what is not logged at all."""
+    """A service that logs everything, to distinguish what INFO omits from what is never logged."""
     env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(root), "LOG_LEVEL": "DEBUG"}
     with new_service(partial(service, bulk=1), **env) as started:
         yield started
@@ -132,7 +132,7 @@ def test_flower_is_told_of_tasks_and_of_no_sweep(running: Service, tool: str) ->
     seen: list[dict[str, Any]] = []
     with make_app(running.env["CELERY_BROKER_URL"]) as app, app.connection() as connection:
         receiver = app.events.Receiver(connection, handlers={"*": seen.append})
-        # sweeps come each second; silence ends the wait, too
+        # sweeps come every second; silence ends the wait too
         with suppress(TimeoutError):
             receiver.capture(limit=1, timeout=10, wakeup=True)
         running.post(f"{TOOLS}/{tool}/reindex", {})

@@ -1,4 +1,4 @@
-"""What a run says it paid is what the provider was asked for, however many attempts that took."""
+"""The reported cost of a run equals what the provider was asked for, however many attempts were needed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.chaos.cluster import client_of
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.service import NewService, Service, eventually
 
-#: Longer than a slice waits for its provider in place.
+#: Longer than a slice waits in place for its provider.
 LONG_WAIT = 6.0
 
 
 @pytest.fixture(scope="module")
 def running(new_service: NewService, root: Path, provider: EmbeddingsFake) -> Iterator[Service]:
-    """A service whose processes ask for one text at a time."""
+    """A service whose processes embed one text in each request."""
     one_by_one = {"EMBEDDING_BATCH_SIZE": "1", "EMBEDDING_CONCURRENCY": "1"}
     with new_service(**provider.env, **one_by_one, LOCAL_SOURCE_ROOTS=str(root)) as started:
         yield started
@@ -34,7 +34,7 @@ def calm(provider: EmbeddingsFake) -> Iterator[None]:
 
 
 def new(*words: str) -> list[str]:
-    """Words that no test had."""
+    """Words that no other test uses."""
     return [f"{word} {uuid4().hex}" for word in words]
 
 
@@ -45,7 +45,7 @@ def write(folder: Path, *words: str, name: str = "words.md") -> Path:
 
 
 def paid(provider: EmbeddingsFake) -> int:
-    """Texts that the provider was asked for, other than to see whether it is there."""
+    """Texts sent to the provider, except for its probe."""
     return provider.audit.texts.total() - provider.audit.times("word") - provider.audit.times("warm")
 
 
@@ -84,7 +84,7 @@ def test_what_a_process_paid_that_slept_through_its_lease_is_counted(
     def said() -> int:
         return sum(file["embedded_chunks"] for file in running.files(tool))
 
-    # the one text whose answer it slept through was asked for again
+    # the one text whose answer arrived during the suspension was requested again
     eventually(lambda: said() == paid(provider) == 3, 20, lambda: f"{said()}\n{running.logs()}")
 
 

@@ -1,4 +1,4 @@
-"""The blocks of README and tutorial, pasted into a shell in their order, print what the pages show."""
+"""The blocks of README and tutorial, pasted into a shell in order, print what the pages show."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def running(new_service: NewService, home: Path) -> Iterator[Service]:
 
 
 def pasted(scripts: list[str], running: Service, home: Path) -> list[str]:
-    """What each of the scripts prints in one shell."""
+    """The output of each script, all in one shell."""
     joined = f"\necho; echo '{BORDER}'\n".join(scripts).replace(ADDRESS, str(running.client.base_url).rstrip("/"))
     # python3 is this one, wherever the machine has its own
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -55,7 +55,7 @@ def pasted(scripts: list[str], running: Service, home: Path) -> list[str]:
 
 
 def shows(expected: str, printed: str) -> bool:
-    """Whether a block prints what the page shows, where `…` stands for anything."""
+    """Whether a block prints what the page shows; `…` stands for anything."""
     return bool(re.fullmatch(".*".join(map(re.escape, expected.strip().split("…"))), printed.strip(), re.DOTALL))
 
 

@@ -1,4 +1,4 @@
-"""Queries that somebody waits for read no more than they give, however large an index is."""
+"""Interactive queries read no more than they return, however large an index is."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.status import FileStatus
 from schemas.tool import IndexSettings, ToolConfig
+from worker.state.content import nodes
 from worker.state.index import embedding_cache, files, tools
 from worker.state.index.embedding_cache import Owner
 from worker.state.postgres import Pool, load, open_pool
@@ -32,6 +33,13 @@ INSERT INTO chunk (id, index_id, file_id, live, chunk_index, chunk_text, context
 SELECT gen_random_uuid(), index_id, id, true, 0, 'x', '', '', '', 'sha256:' || convert_from(key, 'UTF8'), 1, 1, 1, 0, 1
 FROM search_index_file
 """
+FILL_NODES = """
+INSERT INTO content_node (project_id, id, parent_id, id_path, name, type)
+SELECT %(project)s, 'n' || n, %(parent)s, '/' || n, n || '.txt', 'text' FROM generate_series(1, %(nodes)s) n
+"""
+FOLDER = (
+    "INSERT INTO content_node (project_id, id, id_path, name, type) VALUES (%s, 'folder', '/folder', '~', 'folder')"
+)
 
 
 @pytest.fixture(scope="module")
@@ -67,14 +75,14 @@ def test_texts_that_are_live_are_looked_up_by_their_index(pool: Pool, index_id: 
     found = embedding_cache.live_elsewhere(pool, owner, "lancedb", hashes)
     assert {hash_ for hash_, *_ in found} == set(hashes[: TEXTS // 2])
     assert len(found) == TEXTS // 2
-    # joined, the chunks of all files would be read for each claim
+    # as a join, the chunks of all files would be read for each claim
     steps = plan(pool, "index/embedding_cache", "live_elsewhere", **owner.values, vector_store="lancedb", hashes=hashes)
     assert "chunk_content_hash" in steps
     assert "Hash Join" not in steps
 
 
 def test_the_few_files_that_failed_are_found_among_many(pool: Pool, index_id: UUID) -> None:
-    for _ in range(10):  # often enough for a plan to be kept
+    for _ in range(10):  # often enough that Postgres keeps the plan
         found = files.page(pool, index_id, status=FileStatus.FAILED, q=None, after=None, limit=100)
     assert len(found) == FAILED
     values = {"index_id": index_id, "q": None, "after_path": None, "after_id": None, "limit": 100}
@@ -117,3 +125,18 @@ def test_a_path_that_its_row_has_in_parts_is_found_below_its_folder(pool: Pool, 
 
 def page_of_one(pool: Pool, index_id: UUID) -> list[dict[str, Any]]:
     return files.page(pool, index_id, status=None, q=None, after=None, limit=1)
+
+
+@pytest.mark.parametrize("parent", ["folder", None])
+def test_a_page_of_nodes_is_read_in_the_order_of_names(pool: Pool, parent: str | None) -> None:
+    project = f"nodes of {parent}"
+    with pool.connection() as connection:
+        connection.execute(FOLDER, (project,))
+        connection.execute(FILL_NODES, {"project": project, "parent": parent, "nodes": FILES})
+        connection.execute("ANALYZE content_node")
+    for _ in range(10):  # often enough that Postgres keeps the plan
+        found = nodes.page(pool, project, parent, after=("299.txt", "n299"), limit=2)
+    assert [row["name"] for row in found] == ["2990.txt", "29900.txt"]
+    values = {"project_id": project, "parent_id": parent, "after_name": "299.txt", "after_id": "n299", "limit": 2}
+    # sorting the whole folder for each page would read all its nodes
+    assert "content_node_order" in plan(pool, "content/nodes", "page", **values)

@@ -1,4 +1,4 @@
-"""Files that end the process that parses them: each alone pays for it, the third time with its outcome."""
+"""Files that kill the process that parses them: only the file itself pays, the third time with its outcome."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def running(new_service: NewService, folder: Path) -> Iterator[Service]:
     poison = str(ROOT / "tests" / "fakes" / "poison")
     env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(folder), "PYTHONPATH": poison}
-    # its client is imported before the fork: each process that dies would have another import LanceDB
+    # its client is imported before the fork: otherwise each new process would import LanceDB
     with FakeTurbopuffer() as fake, new_service(partial(service, bulk=1), **env, **fake.env) as started:
         yield started
 
@@ -51,6 +51,6 @@ def test_poison_is_tried_alone_and_condemns_nobody_else(running: Service, folder
     assert len(outcomes) == INNOCENT
     (bad,) = running.files(tool, q="kills.md")
     assert "three times" in bad["message"]
-    # a pool child died each time; the workers themselves went on
+    # a pool child died each time; the workers themselves survived
     assert {name: process.child.pid for name, process in running.processes.items()} == workers
     assert not any(process.ended() for process in running.processes.values())

@@ -1,4 +1,4 @@
-"""Connections as the pool lends them: whole after Postgres ended them, and back in their transactions after a read."""
+"""Connections from the pool: usable after Postgres ended them, and back in their transactions after a read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What other programs and users of the machine learn of a running installation."""
+"""What other programs and users of the machine learn about a running installation."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from tests.contract.test_confined import NOBODY, WITHOUT, needs_reach
 from tests.service import environment, next_broker
 from worker.machine.privacy import close_home, passable
 from worker.settings import LOCAL_MODEL
+from worker.stores import store_directories
 
 
 def _env(home: Path, redis_url: str) -> dict[str, str]:
-    # with this model workers import least
+    # with this model workers import the least
     given = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "DEBUGGERS": "off"}
     return environment(home, "postgresql://127.0.0.1:1/none", next_broker(redis_url), **given)
 
@@ -60,7 +61,7 @@ def test_a_home_that_others_could_read_is_closed(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name).chmod(0o755)
     tmp_path.chmod(0o755)
-    close_home(tmp_path)
+    close_home(tmp_path, store_directories())
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
     assert modes == {"log": 0o700, "lancedb": 0o700, "postgres": passable()}
     assert stat.S_IMODE(tmp_path.stat().st_mode) == passable()
@@ -71,7 +72,7 @@ def test_a_home_within_a_folder_of_other_things_leaves_that_open(tmp_path: Path)
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs").chmod(0o755)
     tmp_path.chmod(0o755)
-    close_home(tmp_path)
+    close_home(tmp_path, store_directories())
     assert stat.S_IMODE((tmp_path / "log").stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path, tmp_path / "theirs")} == {0o755}
-    close_home(tmp_path / "missing")
+    close_home(tmp_path / "missing", store_directories())

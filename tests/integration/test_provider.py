@@ -1,4 +1,4 @@
-"""A provider that is busy, down, or refuses: what a fleet asks of it, by its own books, and what users are told."""
+"""A provider that is busy, down or rejects requests: what a fleet sends, by its own records, and what users see."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from worker.embed import Vectors
 from worker.embed.circuit import Rate
 from worker.embed.rate_limit import Budget
 
-#: Seconds that a request may take from its leave to the provider's books, on a machine that has other work.
+#: Seconds between a request's permission and its record at the provider, at most, on a machine with other load.
 LATE = 0.5
 
 
@@ -33,7 +33,7 @@ def running() -> Iterator[EmbeddingsFake]:
 
 @pytest.fixture
 def provider(running: EmbeddingsFake) -> Iterator[EmbeddingsFake]:
-    """A provider that has seen nothing and means well."""
+    """A provider without history or faults."""
     running.reset()
     yield running
     running.reset()
@@ -41,22 +41,22 @@ def provider(running: EmbeddingsFake) -> Iterator[EmbeddingsFake]:
 
 
 def post(client: httpx.Client, url: str) -> Vectors:
-    """One request, with its failures as LiteLLM's are mapped."""
+    """One request, with its failures mapped like LiteLLM's."""
     body = {"model": "m", "input": ["a text"]}
     answer = client.post(f"{url}/embeddings", json=body, headers={"Authorization": "Bearer k"})
     if answer.status_code == httpx.codes.OK:
         return np.ones((1, 1), dtype=np.float32)
     told = answer.headers.get("Retry-After")
-    raise EmbeddingUnavailable("no", status_code=answer.status_code, **({"retry_after": float(told)} if told else {}))
+    raise EmbeddingUnavailable("no", provider_status=answer.status_code, retry_after=float(told) if told else None)
 
 
 def work(redis_url: str, name: str, rate: Rate, url: str, requests: int, project: str) -> None:
-    """One process of the fleet: so many answers, with all the patience it takes."""
+    """One process of the fleet. It gets this many answers, with unlimited patience."""
     budget = Budget("m", name, rate, redis_url=redis_url, concurrency=1)
     send = partial(post, httpx.Client(trust_env=False), url)
     answered = 0
     while answered < requests:
-        # a failure is waited out by the next call
+        # the next call waits after a failure
         with suppress(EmbeddingUnavailable):
             budget.call(send, project=project, tokens=1, patience=60)
             answered += 1
@@ -65,7 +65,7 @@ def work(redis_url: str, name: str, rate: Rate, url: str, requests: int, project
 def fleet(
     redis_url: str, provider: EmbeddingsFake, rate: Rate, requests: Sequence[int]
 ) -> list[multiprocessing.Process]:
-    """Processes of one fleet, each wanting so many answers."""
+    """Run the processes of one fleet, each of which gets this many answers."""
     name = uuid4().hex
     spawn = multiprocessing.get_context("spawn")
     started = [
@@ -118,7 +118,7 @@ def test_a_storm_of_errors_is_met_by_few_requests(redis_url: str, provider: Embe
     eventually(lambda: len(provider.audit.requests) >= 8, 30)
     eventually(lambda: provider.audit.in_flight == 0, 5)
     stormy = [request.at for request in in_order(provider)]
-    # 5 in a row, of both, then one after 1, 2, 4 … s
+    # 5 in a row from both, then one after 1, 2, 4 … s
     assert stormy[-1] - stormy[0] > 1
     provider.clear_failures()
     wait_for(started)
@@ -127,7 +127,7 @@ def test_a_storm_of_errors_is_met_by_few_requests(redis_url: str, provider: Embe
 
 @pytest.fixture(scope="module")
 def service_(new_service: NewService, root: Path, running: EmbeddingsFake) -> Iterator[Service]:
-    """A service with one worker, whose batches are of two texts."""
+    """A service with one worker, whose batches have two texts."""
     env = {**running.env, "EMBEDDING_BATCH_SIZE": "2", "EMBEDDING_RPM": "600", "LOCAL_SOURCE_ROOTS": str(root)}
     with new_service(with_one_worker, **env) as started:
         yield started
@@ -135,7 +135,7 @@ def service_(new_service: NewService, root: Path, running: EmbeddingsFake) -> It
 
 @pytest.fixture
 def here(service_: Service, provider: EmbeddingsFake) -> Iterator[Service]:
-    """The service, and a fleet that holds nothing against the provider."""
+    """The service, and a fleet whose circuit is closed."""
     yield service_
     with Redis.from_url(service_.env["REDIS_URL"]) as redis:
         redis.delete(*redis.keys("foldex:{*"), "nothing")
@@ -152,7 +152,7 @@ def test_what_a_task_waits_for_is_said_until_it_goes_on(here: Service, provider:
     folder = write(root / "busy", **{f"f{number}": f"Text number {number}." for number in range(6)})
     tool = here.local_tool(write(root / "first", a="One."))
     here.wait(tool)
-    # the first query imports what it needs, which may take longer than the provider will refuse
+    # the first query imports what it needs, which may take longer than the provider stays down
     assert here.query(tool, "one", mode="vector")
     provider.fail_next(429, retry_after=15)
     tool = here.local_tool(folder)

@@ -1,4 +1,4 @@
-"""What waits for a provider keeps nothing else waiting."""
+"""Tasks that wait for a provider delay no others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.fakes.embeddings import EmbeddingsFake
 from tests.integration.test_index_life import write
 from tests.service import NewService, Service, environment, eventually, next_broker, with_one_worker
 from worker.app import MAX_SLICES, MOST_WAITING
-from worker.state.postgres import alone, load
+from worker.state.postgres import load, try_exclusive
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def calm(provider: EmbeddingsFake) -> Iterator[None]:
 
 
 def wait_for_sweep(running: Service, tool: str) -> None:
-    """Wait until a sweep is through: it gives files back whose worker has no lease."""
+    """Wait until a sweep has finished: it releases files whose worker has no lease."""
     running.rows(
         "UPDATE search_index_file f SET status = 'indexing', lease_owner = gen_random_uuid()"
         " FROM search_tool t WHERE t.index_id = f.index_id AND t.id = %s RETURNING 1",
@@ -59,7 +59,7 @@ def test_while_a_provider_hangs_folders_are_listed_and_the_sweep_goes_on(
         " FROM search_tool t WHERE t.index_id = f.index_id AND t.id = %s RETURNING 1",
         other,
     )
-    # what no live process holds, the sweep gives back
+    # the sweep releases what no live process holds
     eventually(lambda: running.files(other)[0]["status"] == "pending", 20, running.logs)
     assert running.status(held)["status"] == "indexing"
     provider.holds.release()
@@ -101,7 +101,7 @@ def test_sweeps_that_nobody_takes_do_not_grow_in_number(running: Service) -> Non
         broker.rpush("bulk", *sweeps()[:1] * MOST_WAITING)
         before = len(sweeps())
         for _ in range(4):
-            # the other queue's sweeps go on, and each is a second's
+            # the sweeps of the other queue continue, one each second
             wait_for_sweep(running, tool)
         # one may have been on its way
         assert len(sweeps()) <= before + 1
@@ -138,13 +138,13 @@ def test_a_task_that_waits_for_its_provider_takes_nobodys_turn(running: Service)
 
 def test_a_process_that_is_stopped_keeps_nobody_from_its_work_for_ever(database_url: str) -> None:
     def is_free() -> bool:
-        with alone(database_url, "work") as free:
+        with try_exclusive(database_url, "work") as free:
             return free
 
-    with alone(database_url, "work") as first, alone(database_url, "work") as second:
+    with try_exclusive(database_url, "work") as first, try_exclusive(database_url, "work") as second:
         assert (first, second) == (True, False)
     assert is_free()
-    with alone(database_url, "work", seconds=1) as first:
+    with try_exclusive(database_url, "work", seconds=1) as first:
         assert first
         assert not is_free()
         eventually(is_free, 20)

@@ -1,4 +1,4 @@
-"""RabbitMQ as the broker: the life of an index over it, and a node that is down or does not answer."""
+"""RabbitMQ as the broker: the life of an index, and a node that is down or does not answer."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tests.rabbitmq import Node, node
 from tests.service import TOOLS, NewService, Service, checked, eventually
 from worker import app as queue
 
-#: Creations, or messages, while nobody answers: more than an API has threads.
+#: Creations, or messages, during an outage: more than an API has threads.
 FLOOD = 100
-#: Requests at a time.
+#: Concurrent requests.
 CALLERS = 20
 #: Seconds that an API may take for an answer while its broker is silent.
 AT_ONCE = 5.0
@@ -43,7 +43,7 @@ def running(new_service: NewService, rabbit: Node, root: Path, provider: Embeddi
 
 @pytest.fixture
 def app(rabbit: Node, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """This process sends over a virtual host of the node."""
+    """Let this process send over a virtual host of the node."""
     app = queue.make_app(rabbit.next_broker())
     monkeypatch.setattr(queue, "app", app)
     return app
@@ -79,15 +79,15 @@ def test_messages_are_counted_and_a_missing_queue_is_empty(app: Any) -> None:
     assert queue.queued(queue.FAST) == 0
     assert [send() for _ in range(3)] == [True] * 3
     eventually(lambda: queue.queued(queue.FAST) == 3, 10)
-    # a worker would hold it, and be slow to get others
+    # a worker would hold it, and receive others late
     assert not queue.send("foldex.plan", uuid4(), queue=queue.FAST, shown="a test", countdown=60)
     assert queue.queued("no such queue") == 0
-    # the question before closed its channel, not the connection that others use
+    # the query before closed its channel, not the connection that others use
     assert queue.queued(queue.FAST) == 3
 
 
 def in_time(ask: Callable[[], Any]) -> Any:
-    """The answer; fails if there is none soon."""
+    """The answer. Fails if there is none soon."""
     answers: list[Any] = []
     thread = Thread(target=lambda: answers.append(ask()), daemon=True)
     thread.start()
@@ -99,7 +99,7 @@ def in_time(ask: Callable[[], Any]) -> Any:
 def test_a_frozen_broker_keeps_nobody_waiting(app: Any, rabbit: Node) -> None:
     assert send()
     with rabbit.frozen():
-        # a connection that is open, and one that is to be opened
+        # one open connection, and one that must be opened
         assert in_time(lambda: queue.queued(queue.FAST)) == 0
         assert in_time(lambda: [send() for _ in range(FLOOD)]) == [False] * FLOOD
         assert in_time(lambda: queue.queued(queue.FAST)) == 0
@@ -116,7 +116,7 @@ def test_a_broker_that_was_down_is_asked_again(app: Any, rabbit: Node) -> None:
     # applications of one broker would share a pool of connections
     with Connection(app.conf.broker_url) as other:
         other.Producer().publish({}, exchange=queue.FAST, routing_key=queue.FAST)
-    # nothing else here has opened the connection again
+    # nothing else here has reopened the connection
     eventually(lambda: queue.queued(queue.FAST) > 0, 20)
 
 

@@ -1,4 +1,4 @@
-"""A node under another name is read as that tells, as a file on disk would be."""
+"""A renamed node is read according to its new name, like a file on disk."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_renamed_upload_is_read_by_its_new_name(running: Service, folder: str)
     running.wait(tool)
     for name, type_, told in (
         ("guide.py", "file", ("guide.py", "code", "python")),
-        # of one format, in another language
+        # the same format in another language
         ("guide.js", "file", ("guide.js", "code", "javascript")),
         ("guide.markdown", "markdown", ("guide.markdown", "markdown", None)),
         ("guide", "file", ("guide", "text", None)),

@@ -1,4 +1,4 @@
-"""Servers, clients and locks that fall silent: nobody waits for them longer than a connection's limits say."""
+"""Servers, clients and locks that stop responding: nobody waits for them longer than the limits of a connection."""
 
 from __future__ import annotations
 
@@ -23,16 +23,26 @@ from schemas.tool import IndexSettings, ToolConfig
 from tests.fakes.silence import Silence
 from tests.service import eventually
 from worker import app as queue
-from worker.embed.circuit import Rate, Shared
+from worker.embed.circuit import FleetLimiter, Rate
 from worker.index.lease import leased
 from worker.resources import Resources
 from worker.settings import Settings
 from worker.state import silent_backends
 from worker.state.index import files, tasks, tool_actions, tools
-from worker.state.postgres import APPLICATION, BRIEF, REQUEST, Bounded, Pool, be_patient, lone, open_pool
-from worker.upkeep import sweep as sweeps
+from worker.state.postgres import (
+    APPLICATION,
+    BRIEF,
+    REQUEST,
+    Bounded,
+    Pool,
+    be_patient,
+    exclusive_connection,
+    open_pool,
+)
+from worker.upkeep import open_tasks
+from worker.upkeep.sweep import sweep
 
-#: Limits that tests need not wait for.
+#: Limits short enough for tests.
 SHORT = replace(REQUEST, answer=0.5, patient=3.0, pool=1.0)
 
 
@@ -123,7 +133,7 @@ def test_a_server_that_computes_is_not_silent_for_the_patient(database_url: str)
         with pool.connection() as connection:
             be_patient(connection)
             connection.execute("SELECT pg_sleep(1)")
-        # the next user of the connection is as impatient as ever
+        # the next user of the connection has the usual limits
         with pytest.raises(psycopg.OperationalError, match="sent nothing"), pool.connection() as connection:
             connection.execute("SELECT pg_sleep(1)")
 
@@ -142,7 +152,7 @@ def test_a_copy_to_a_silent_server_ends(behind: str, proxy: Silence) -> None:
             with connection.cursor().copy("COPY staged FROM STDIN") as copy:
                 copy.write_row(["first"])
                 proxy.freeze()
-                # more than the kernels of both sides take
+                # more than the kernels of both sides buffer
                 for _ in range(1000):
                     copy.write_row(["x" * 50_000])
 
@@ -152,7 +162,7 @@ def test_a_copy_to_a_silent_server_ends(behind: str, proxy: Silence) -> None:
 
 
 def test_who_is_alone_at_a_silent_server_hears_of_it(behind: str, proxy: Silence) -> None:
-    with lone(behind, "work") as held:
+    with exclusive_connection(behind, "work") as held:
         assert held is not None
         proxy.freeze()
         with at_most(BRIEF.answer + 10), pytest.raises(psycopg.OperationalError):
@@ -195,17 +205,17 @@ def test_what_the_url_says_of_itself_holds(database_url: str) -> None:
 
 @contextmanager
 def copying(url: str, *statements: str) -> Iterator[int]:
-    """The server process of a client that stops amid a COPY, with the locks of some statements before."""
+    """The server process of a client that stops in the middle of a COPY, and holds locks of earlier statements."""
     with ExitStack() as stack:
         stopped = stack.enter_context(psycopg.connect(url, application_name=APPLICATION))
-        # whoever is ended ends with an error
+        # ending a connection raises an error in it
         stack.enter_context(pytest.raises(psycopg.OperationalError))
         stopped.execute("CREATE TEMP TABLE staged (text text)")
         for statement in statements:
             stopped.execute(statement.encode())
         copy = stack.enter_context(stopped.cursor().copy("COPY staged FROM STDIN"))
         yield stopped.info.backend_pid
-        # what libpq takes by itself is not sent
+        # what libpq reads by itself is not sent
         copy.write("x" * 1_000_000)
 
 
@@ -233,7 +243,7 @@ def test_a_copy_whose_client_stops_is_ended_and_one_that_goes_on_is_not(pool: Po
 
             eventually(reaped, 10)
             assert ended == [stopped]
-            # its locks are free
+            # its locks are released
             do(pool, "UPDATE held SET number = 2")
         is_over.set()
         going_on.result(10)
@@ -255,11 +265,10 @@ def test_what_computes_or_waits_for_a_lock_is_not_ended(pool: Pool, database_url
 
 @pytest.fixture
 def resources(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Resources]:
-    """What a sweep uses, without a broker: the rows tell what it did."""
-    for name in ("send", "send_plan"):
-        monkeypatch.setattr(sweeps, name, lambda *_, **__: True)
+    """The resources of a sweep, without a broker: the rows show what it did."""
+    monkeypatch.setattr(queue.app, "send_task", lambda *_, **__: None)
     for name in ("queued", "crowded"):
-        monkeypatch.setattr(sweeps, name, lambda _: 0)
+        monkeypatch.setattr(open_tasks, name, lambda _: 0)
     made = Resources(Settings(database_url=database_url))
     yield made
     made.sweeping.pool.close()
@@ -278,25 +287,13 @@ def new_task(pool: Pool, project: str = "") -> tuple[UUID, UUID, UUID]:
 
 
 def listed(pool: Pool) -> tuple[UUID, UUID, UUID]:
-    """The same with an empty folder listed: the sweep is to close the task."""
+    """The same with an empty folder listed, so that the sweep closes the task."""
     tool, index, task = new_task(pool)
     owner = uuid4()
     assert tasks.begin_plan(pool, task, owner)
     page = {"task_id": task, "index_id": index, "owner": owner}
     files.end_listing(pool, **page, hold=False, left_out=0, warning=None)
     return tool, index, task
-
-
-def swept(resources: Resources, woken: list[UUID]) -> dict[str, Any]:
-    pool = resources.sweeping.pool
-
-    def refresh(task_id: UUID, index_id: UUID) -> bool:
-        return tasks.refresh(pool, task_id, index_id, wait=False) is not None
-
-    def wake(task_id: UUID, most: int, *, least: int = 0) -> None:
-        woken.append(task_id)
-
-    return sweeps.sweep(resources.sweeping, refresh, wake)
 
 
 def status(pool: Pool, task: UUID) -> str:
@@ -327,15 +324,15 @@ def test_a_sweep_passes_over_what_is_locked(pool: Pool, database_url: str, resou
     with psycopg.connect(database_url) as holder:
         holder.execute(LOCKS[lock].format(task=held, index=index).encode())
         with at_most(14):
-            said = swept(resources, [])
+            said = sweep(resources.sweeping)
         assert status(pool, free) == "ready"
         assert status(pool, held) == ("ready" if lock in {"files", "change"} else "indexing")
         assert do(pool, "SELECT id FROM search_index_task WHERE id = %s AND sent_at IS NOT NULL", unplanned)
         assert not [step for step, done in said.items() if isinstance(done, str)], said
         if lock in {"index", "project"}:
-            # without waiting: that ends with an error, after which the sweep goes on, but a second later
+            # without waiting: that raises an error, after which the sweep continues a second later
             assert tasks.refresh(resources.sweeping.pool, held, index, wait=False) is None
-    swept(resources, [])
+    sweep(resources.sweeping)
     assert status(pool, held) == "ready"
 
 
@@ -344,12 +341,12 @@ def test_a_task_whose_row_is_held_gets_no_message(pool: Pool, database_url: str,
     do(pool, "UPDATE search_index_task SET created_at = now() - interval '1 min' WHERE id = %s", task)
     with psycopg.connect(database_url) as holder:
         holder.execute(LOCKS["task"].format(task=task).encode())
-        # a step that met a lock says so instead of a number
-        assert isinstance(swept(resources, [])["woken"], int)
+        # a step that met a lock reports so instead of a number
+        assert isinstance(sweep(resources.sweeping)["woken"], int)
         assert do(pool, "SELECT sent_at FROM search_index_task WHERE id = %s", task) == [(None,)]
         with at_most(12), pytest.raises(psycopg.errors.LockNotAvailable):
             tasks.begin_plan(pool, task, uuid4())
-    swept(resources, [])
+    sweep(resources.sweeping)
     assert do(pool, "SELECT sent_at IS NULL FROM search_index_task WHERE id = %s", task) == [(False,)]
 
 
@@ -365,11 +362,11 @@ def test_verbs_come_through_once_a_silent_process_lost_its_locks(
         with at_most(2 * REQUEST.lock):
             asked: list[Future[object]] = [others.submit(tool_actions.cancel, pool, tool)]
             time.sleep(0.5)
-            # they wait for the project that the first one holds
+            # they wait for the project that the first one locks
             asked += [others.submit(tools.delete, pool, deleted), others.submit(new_task, pool, project)]
 
             def done() -> bool:
-                swept(resources, [])
+                sweep(resources.sweeping)
                 return all(one.done() for one in asked)
 
             eventually(done, 2 * REQUEST.lock)
@@ -415,8 +412,8 @@ def test_a_silent_broker_keeps_no_request_waiting(redis_url: str, monkeypatch: p
 def test_a_silent_ledger_is_given_up_soon(redis_url: str) -> None:
     port = urlsplit(redis_url).port or 6379
     with Silence(port) as proxy:
-        ledger = Shared(redis_url.replace(f":{port}", f":{proxy.port}"), "model", Rate.per_minute(10, None))
-        ledger.ask("project", "token")
+        limiter = FleetLimiter(redis_url.replace(f":{port}", f":{proxy.port}"), "model", Rate.per_minute(10, None))
+        limiter.ask("project", "request")
         proxy.freeze()
         with at_most(12), pytest.raises(RedisError):
-            ledger.ask("project", "token")
+            limiter.ask("project", "request")

@@ -1,4 +1,4 @@
-"""Clients that do not read their answers: they are dropped, what is held for them is bounded, and others go on."""
+"""Clients that do not read their answers: they are dropped, their buffers are bounded, and others are served."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import uvicorn
 from api.http.middleware import TimedProtocol
 from tests.service import eventually
 
-#: Bytes of an answer: more than the system's buffers between two sockets take.
+#: Bytes of an answer: more than the system buffers between two sockets.
 LARGE = 24 << 20
 Place = tuple[str, int]
 
@@ -43,10 +43,10 @@ def place() -> Iterator[Place]:
 
 @contextmanager
 def asked(place: Place) -> Iterator[socket.socket]:
-    """A client that has asked, and reads nothing by itself."""
+    """A client that has sent a query, and reads nothing by itself."""
     with socket.socket() as client:
         client.settimeout(30)
-        # the less the system holds, the sooner the server does
+        # the less the system buffers, the sooner the server blocks
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
         client.connect(place)
         client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
@@ -54,7 +54,7 @@ def asked(place: Place) -> Iterator[socket.socket]:
 
 
 def read(client: socket.socket, pause: float = 0.0) -> int:
-    """Bytes that come until the end, without a way back where there is none."""
+    """Read bytes until the end, without a connection where there is none."""
     count = 0
     try:
         while got := client.recv(1 << 20):
@@ -84,14 +84,14 @@ def test_who_reads_slowly_gets_all(place: Place, monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_is_held_for_those_who_are_behind_is_bounded(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("api.http.middleware.MOST_UNSENT", 2 * LARGE)
+    monkeypatch.setattr("api.http.middleware.MAX_UNSENT_BYTES", 2 * LARGE)
     with ExitStack() as stack:
         clients = []
         for _ in range(4):
             client = stack.enter_context(asked(place))
             eventually(partial(_is_behind, client), 30)
             clients.append(client)
-        # the first two are over, in the order in which they asked
+        # the first two have ended, in the order of their requests
         assert [_is_behind(client) for client in clients] == [False, False, True, True]
         assert [read(client) > LARGE for client in clients] == [False, False, True, True]
 

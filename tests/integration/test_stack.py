@@ -1,4 +1,4 @@
-"""The embedded servers and their supervisor: what they promise when processes are killed."""
+"""The embedded servers and their supervisor: what they guarantee when processes are killed."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ import pytest
 from redis import Redis
 from structlog.processors import LogfmtRenderer
 
-from api.stack import StackError, environment, postgres, redis, services, stack
-from api.stack.processes import Program, free_port, log_file, running, server_port, start, stop, wait_until
+from api.stack import postgres, redis
+from api.stack.embedded import environment, services, stack
+from api.stack.processes import Program, StackError, free_port, log_file, running, server_port, start, stop, wait_until
 from api.stack.supervisor import Supervisor
 from worker.machine.privacy import passable
 from worker.settings import Settings
@@ -121,7 +122,7 @@ def test_redis_answers_and_keeps_what_it_can(tmp_path: Path, kind: str) -> None:
         connection.set("kept", "yes")
         assert connection.get("kept") == b"yes"
     if kind == "fake":
-        assert "stand-in" in server.note
+        assert "substitute" in server.note
         return
     with redis.redis(tmp_path) as url, Redis.from_url(url) as connection:
         assert connection.get("kept") == b"yes"
@@ -143,7 +144,7 @@ def test_services_use_the_servers_that_the_environment_names(tmp_path: Path, mon
 
 
 def test_a_program_of_an_earlier_run_is_not_started_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("api.stack.processes.HANDOVER", 0.1)
+    monkeypatch.setattr("api.stack.processes.HANDOVER_SECONDS", 0.1)
     first = start(toy(tmp_path, "one"), tmp_path)
     with pytest.raises(StackError, match=f"as pid {first.child.pid}"):
         start(toy(tmp_path, "one"), tmp_path)
@@ -161,7 +162,7 @@ def test_a_killed_program_is_started_again(tmp_path: Path) -> None:
         assert lives(second)
         assert pid(tmp_path, "two") == other
     assert gone(second, other)
-    assert "  one ended with -9; starting it again" in said
+    assert "  one exited with -9; restarting it" in said
     assert list((tmp_path / "run").glob("*.pid")) == []
 
 
@@ -170,9 +171,9 @@ def test_a_program_that_never_gets_ready_is_reported_with_its_log(tmp_path: Path
     broken = toy(tmp_path, "one", "raise SystemExit('no such colour')")
     never = Program(broken.name, broken.command, lambda: False, broken.cwd, broken.env)
     supervisor = Supervisor([[never]], tmp_path, said.append)
-    with pytest.raises(StackError, match=r"one does not start: no such colour\."):
+    with pytest.raises(StackError, match=r"one failed to start: no such colour\."):
         supervisor.start(2)
-    assert f"  one ends again and again: no such colour. Its log is {log_file(tmp_path, 'one')}" in said
+    assert f"  one keeps exiting: no such colour. Its log is {log_file(tmp_path, 'one')}" in said
 
 
 #: A line of the log of a worker that Celery ended.
@@ -203,7 +204,7 @@ def test_why_a_program_does_not_start_is_told_in_one_line(tmp_path: Path, code: 
     never = Program(broken.name, broken.command, lambda: False, broken.cwd, broken.env)
     with pytest.raises(StackError) as caught, running(never, tmp_path):
         pass
-    assert str(caught.value) == f"one does not start: {cause}. Its log is {log_file(tmp_path, 'one')}"
+    assert str(caught.value) == f"one failed to start: {cause}. Its log is {log_file(tmp_path, 'one')}"
 
 
 def test_a_worker_that_can_make_no_semaphore_says_so(tmp_path: Path) -> None:
@@ -247,7 +248,8 @@ def test_only_one_stack_runs_in_a_home_and_tells_others_where_it_is(
 ) -> None:
     monkeypatch.setenv("FOLDEX_HOME", str(tmp_path))
     monkeypatch.setattr(
-        "api.stack._own", lambda settings, env, login: [[toy(tmp_path, "api")], [toy(tmp_path, "beat")]]
+        "api.stack.embedded._own_programs",
+        lambda settings, env, login: [[toy(tmp_path, "api")], [toy(tmp_path, "beat")]],
     )
     settings = Settings()
     assert environment(tmp_path) == {}
@@ -255,10 +257,10 @@ def test_only_one_stack_runs_in_a_home_and_tells_others_where_it_is(
     for place in (tmp_path, tmp_path / "log"):
         place.chmod(0o755)
     with stack(settings, say=lambda _: None) as up:
-        with pytest.raises(StackError, match=f"already running in {tmp_path}, as pid {os.getpid()}"), stack(settings):
+        with pytest.raises(StackError, match=f"already running in {tmp_path} with pid {os.getpid()};"), stack(settings):
             pass
         assert environment(tmp_path) == up.env
-        # Postgres passes through the first two where it runs as another user
+        # Postgres traverses the first two when it runs as another user
         passed = {tmp_path: passable(), tmp_path / "postgres": passable()}
         for path in (tmp_path, *tmp_path.rglob("*")):
             if path.is_dir() or path.suffix == ".log":

@@ -1,4 +1,4 @@
-"""The alarm over tasks that nobody works on; straight on the rows."""
+"""The alarm for tasks that no worker works on; directly on the rows."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import structlog
 
 from api.http.metrics import Backlog
 from tests.integration.test_leases import FILES, new_task
-from worker.app import MAX_SLICES
+from worker.app import BULK, FAST, MAX_SLICES, app
 from worker.resources import Resources
 from worker.state.index import files, tasks
 from worker.state.postgres import Pool, open_pool
-from worker.upkeep import sweep
+from worker.upkeep import open_tasks
 
 MINUTE = timedelta(minutes=1)
 
@@ -30,12 +30,26 @@ def pool(database_url: str) -> Iterator[Pool]:
 
 @pytest.fixture
 def task(pool: Pool) -> Iterator[UUID]:
-    """A task that has listed its files, and on which nobody has worked for two minutes."""
+    """A task that has listed its files, and on which no worker has worked for two minutes."""
     made = new_task(pool)
     _execute(pool, "UPDATE search_index_task SET created_at = now() - interval '2 min' WHERE id = %s", made)
     yield made
     _execute(pool, "UPDATE search_index_task SET status = 'ready' WHERE id = %s", made)
     _execute(pool, "DELETE FROM file_lease")
+
+
+@pytest.fixture
+def resources(pool: Pool) -> Resources:
+    return cast("Resources", cast("Any", SimpleNamespace(pool=pool)))
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str]]:
+    """Name, id and queue of each message; the broker's queues are empty."""
+    messages: list[tuple[str, str, str]] = []
+    monkeypatch.setattr(app, "send_task", lambda name, args, queue, **_: messages.append((name, *args, queue)))
+    monkeypatch.setattr(open_tasks, "queued", lambda _: 0)
+    return messages
 
 
 def _execute(pool: Pool, query: str, *values: object) -> None:
@@ -121,32 +135,27 @@ def test_a_warning_says_what_a_task_waits_for_while_its_messages_go_on(
     assert _found(pool) == [task] * found
 
 
-def test_the_alarm_tells_the_state_and_sends_all_messages_again(pool: Pool, task: UUID) -> None:
-    sent: list[tuple[UUID, int, int]] = []
+def test_the_alarm_tells_the_state_and_sends_all_messages_again(
+    resources: Resources, task: UUID, sent: list[tuple[str, str, str]]
+) -> None:
     with structlog.testing.capture_logs() as logs:
-        assert _alarm(pool, sent) == 1
-    assert sent == [(task, MAX_SLICES, MAX_SLICES)]
-    (said,) = [entry for entry in logs if entry["log_level"] == "error"]
-    assert (said["task_id"], said["open_files"]) == (str(task), {"pending read": FILES})
+        assert open_tasks.restart_stalled(resources) == 1
+    assert sent == [("foldex.index", str(task), queue) for queue in (FAST, *[BULK] * MAX_SLICES)]
+    (alarm,) = [entry for entry in logs if entry["log_level"] == "error"]
+    assert (alarm["task_id"], alarm["open_files"]) == (str(task), {"pending read": FILES})
 
 
-def test_a_task_waits_quietly_while_others_keep_the_workers(pool: Pool, task: UUID) -> None:
+def test_a_task_waits_quietly_while_others_keep_the_workers(
+    pool: Pool, resources: Resources, task: UUID, sent: list[tuple[str, str, str]]
+) -> None:
     busy = new_task(pool)
     _claim(pool, busy)
-    sent: list[tuple[UUID, int, int]] = []
-    assert _alarm(pool, sent) == 0
+    assert open_tasks.restart_stalled(resources) == 0
     assert sent == []
     with pool.connection() as connection:
         query = "SELECT warning FROM search_index_task WHERE id = %s"
         assert connection.execute(query, [task]).fetchone() == (tasks.BUSY,)
     _execute(pool, "UPDATE search_index_task SET status = 'ready' WHERE id = %s", busy)
-
-
-def _alarm(pool: Pool, sent: list[tuple[UUID, int, int]]) -> int:
-    def wake(task_id: UUID, most: int, *, least: int = 0) -> None:
-        sent.append((task_id, most, least))
-
-    return sweep._send_afresh(cast("Resources", cast("Any", SimpleNamespace(pool=pool))), wake)
 
 
 def test_removals_are_files_that_wait(pool: Pool, task: UUID) -> None:

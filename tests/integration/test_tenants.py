@@ -1,4 +1,4 @@
-"""What a project's key, and no key, is answered for what belongs to another: the same as for what does not exist."""
+"""Answers to a project's key, and to no key, about things of another project: the same as for missing things."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import psycopg
 import pytest
 from fastapi.testclient import TestClient
 
-from api.http.lookup_cache import Kept
+from api.http import lookup_cache
+from api.http.lookup_cache import LookupCache
 from api.main import create_app
 from tests.integration.test_keys import call, foldex, new_key
 from tests.service import TOOLS, NewService, Service, checked, eventually, service
@@ -29,7 +30,7 @@ NODES = f"{PROJECTS}/nodes"
 FILES = {"files": ("a.md", b"# text")}
 #: Answered to everybody, of no project.
 OPEN = {("GET", path) for path in ("/healthz", "/readyz", "/metrics")}
-#: How each route is called; `{…}` in a body or a parameter is an id. A further call is one more way in.
+#: How each route is called. `{…}` in a body or a parameter is an id. A second call is another way to the data.
 CALLS: dict[tuple[str, str], list[Call]] = {
     ("POST", TOOLS): [
         {"json": {"project_id": "{project_id}", "node_id": "{node_id}"}},
@@ -64,6 +65,7 @@ CALLS: dict[tuple[str, str], list[Call]] = {
         {"json": {"project_id": "{project_id}", "query": "x", "mode": "keyword", "paths": ["s3://{bucket}/a"]}},
     ],
     ("POST", NODES): [{"json": {"name": "x", "type": "folder", "parent_id": "{node_id}"}}],
+    ("GET", NODES): [{}, {"params": {"parent_id": "{node_id}"}}],
     ("GET", f"{NODES}/{{node_id}}"): [{}],
     ("PATCH", f"{NODES}/{{node_id}}"): [{"json": {"name": "x"}}],
     ("DELETE", f"{NODES}/{{node_id}}"): [{}],
@@ -73,7 +75,7 @@ CALLS: dict[tuple[str, str], list[Call]] = {
     ],
     ("DELETE", PROJECTS): [{}],
 }
-#: What a caller cannot be told about by an own project's or tool's answer.
+#: Routes whose answers about a project or tool of the caller cannot reveal others.
 PARTS = ("{file_id}", "{chunk_id}", "{node_id}", "{place}", "{bucket}", "['{tool_id}']")
 
 
@@ -85,7 +87,7 @@ def running(new_service: NewService, root: Path, s3: dict[str, str]) -> Iterator
 
 
 def indexed(running: Service, root: Path, project: str) -> tuple[str, Ids]:
-    """A project's key, and ids of all that it has."""
+    """A project's key, and the ids of all its objects."""
     key, place = new_key(running, project), root / project
     place.mkdir()
     (place / "a.py").write_text("def ledger():\n    return entry()\n")
@@ -122,14 +124,14 @@ def client(running: Service) -> Iterator[TestClient]:
         for name, value in running.env.items():
             patch.setenv(name, value)
         app = create_app(Settings())
-        # what is kept stays so, lest statements depend on the clock
-        known = app.state.known
-        known.indexes, known.projects = Kept(known.indexes._read, 3600), Kept(known.projects._read, 3600)
+        # cached entries stay, so that statements do not depend on the clock
+        known = app.state.lookup_caches
+        known.indexes, known.projects = LookupCache(known.indexes._read, 3600), LookupCache(known.projects._read, 3600)
         yield TestClient(app)
 
 
 def routes(running: Service) -> list[tuple[str, str]]:
-    """All routes, as the application itself tells them."""
+    """All routes, as the application reports them."""
     paths = running.get("/openapi.json")["paths"]
     return [(method.upper(), path) for path, methods in paths.items() for method in methods]
 
@@ -152,12 +154,12 @@ def filled(value: Any, ids: Ids) -> Any:
 
 @contextmanager
 def counted() -> Iterator[list[str]]:
-    """Statements that this process sends to Postgres meanwhile."""
+    """Record the statements that this process sends to Postgres."""
     sent: list[str] = []
     execute = psycopg.Cursor.execute
 
     def counting(self: Any, query: Any, *args: Any, **options: Any) -> Any:
-        # connections are set up and tested whenever the pool likes
+        # the pool sets up and tests connections at any time
         if not any(part in str(query)[:40] for part in ("SET ", "'SELECT 1'", "SHOW ")) and query != "SELECT 1":
             sent.append(str(query)[:200])
         return execute(self, query, *args, **options)
@@ -168,7 +170,7 @@ def counted() -> Iterator[list[str]]:
 
 
 def answered(client: TestClient, key: str, route: tuple[str, str], asked: Call, ids: Ids) -> tuple[int, str, list[str]]:
-    """Status, text with the ids' names, and the statements sent, for it twice: the first answer may be kept."""
+    """Status, text with the names of ids, and the statements sent. Called twice: the first call fills caches."""
     method, path = route
     headers = {"Authorization": f"Bearer {key}"}
     with counted() as sent:
@@ -189,9 +191,9 @@ def test_every_route_is_walked(running: Service) -> None:
 def test_what_is_anothers_is_answered_as_what_does_not_exist(
     client: TestClient, root: Path, theirs: Ids, mine: tuple[str, Ids], route: tuple[str, str], own: bool
 ) -> None:
-    """With `own`, parts of another's are asked for through the caller's own project and tool."""
+    """Call it. With `own`, objects of another project are requested through the caller's own project and tool."""
     key, ids = mine
-    # the caller's own key and tool are kept from here on
+    # from here on the caller's own key and tool are cached
     body = {"query": "x", "mode": "keyword"}
     client.post(f"{TOOLS}/{ids['tool_id']}/query", json=body, headers={"Authorization": f"Bearer {key}"})
     for asked in CALLS[route]:
@@ -205,6 +207,20 @@ def test_what_is_anothers_is_answered_as_what_does_not_exist(
         assert found[:2] == not_found[:2]
         assert found[2] == not_found[2]
         assert own or found[0] in {404, 422}
+
+
+@pytest.mark.parametrize("route", CALLS, ids=" ".join)
+def test_a_request_looks_its_key_up_once(
+    client: TestClient, root: Path, mine: tuple[str, Ids], route: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookup_cache, "CACHE_SECONDS", 3600)
+    client.app.state.lookup_caches.forget()  # type: ignore[attr-defined] # TestClient declares any ASGI application
+    (method, path), ids = route, nobodys(root)
+    with counted() as sent:
+        client.request(
+            method, filled(path, ids), headers={"Authorization": f"Bearer {mine[0]}"}, **filled(CALLS[route][0], ids)
+        )
+    assert sum("FROM api_key WHERE key_hash" in statement for statement in sent) == 1
 
 
 @pytest.mark.parametrize("route", CALLS, ids=" ".join)

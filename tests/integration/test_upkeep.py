@@ -1,4 +1,4 @@
-"""What the sweep deletes in vector stores: each index by itself, whatever becomes of the others."""
+"""What the sweep deletes in vector stores: each index separately, whatever happens to the others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from worker.state import postgres
 from worker.state.index import changes, delete_queue, drift, tools
 from worker.state.postgres import Pool
 from worker.tokens.keywords import Keywords
-from worker.upkeep import sweep
+from worker.upkeep import deletions, open_tasks
 from worker.vectors import Row, VectorStore
 
 SETTINGS = IndexSettings(embedder=EmbedderProfile(model="m", dimensions=4), chunks=ChunkSettings(), max_file_bytes=1000)
@@ -32,7 +32,7 @@ SETTINGS = IndexSettings(embedder=EmbedderProfile(model="m", dimensions=4), chun
 def resources(database_url: str, tmp_path: Path) -> Iterator[Resources]:
     """A worker without a key for Turbopuffer."""
     made = Resources(Settings(database_url=database_url, foldex_home=tmp_path))
-    # to render tracebacks takes longer than these tests
+    # rendering tracebacks takes longer than these tests
     with made.pool, capture_logs():
         yield made
         do(made.pool, "DELETE FROM search_tool")
@@ -46,7 +46,7 @@ def do(pool: Pool, statement: str, *values: object) -> list[tuple[Any, ...]]:
 
 
 def index(resources: Resources, store: str = "lancedb") -> tools.Index:
-    """An index of a project of its own, with a namespace of three vectors where the store can be reached."""
+    """An index of a separate project, with a namespace of three vectors if the store can be reached."""
     source = LocalSource(kind="local", path="/nowhere")
     wanted = tools.NewIndex(f"p-{uuid4().hex}", source, "h.1", SETTINGS, store, "store")
     tool, _ = tools.create(resources.pool, wanted, name="", config=ToolConfig())
@@ -59,7 +59,7 @@ def index(resources: Resources, store: str = "lancedb") -> tools.Index:
 
 
 def lance(resources: Resources) -> VectorStore:
-    """The store as it is, also where some namespaces fail for the sweep."""
+    """The real store, even if some namespaces fail for the sweep."""
     store = resources.store("lancedb", "store")
     return getattr(store, "real", store)
 
@@ -69,7 +69,7 @@ def stored(resources: Resources, made: tools.Index) -> list[UUID]:
 
 
 def bury_vectors(resources: Resources, made: tools.Index, age: str = "1 min") -> None:
-    """Tombstones for what the namespace holds, or for three ids where it cannot be reached."""
+    """Write tombstones for the vectors of the namespace, or for three ids if it cannot be reached."""
     ids = stored(resources, made) if made.vector_store == "lancedb" else [uuid4() for _ in range(3)]
     insert = (
         "INSERT INTO chunk_tombstone (id, index_id, created_at) SELECT unnest(%s::uuid[]), %s, now() - %s::interval"
@@ -78,13 +78,13 @@ def bury_vectors(resources: Resources, made: tools.Index, age: str = "1 min") ->
 
 
 def bury(resources: Resources, made: tools.Index, age: str = "1 h") -> None:
-    """As if the tool had been deleted so long ago."""
+    """Pretend that the tool was deleted this long ago."""
     do(resources.pool, "DELETE FROM search_tool WHERE index_id = %s", made.id)
     do(resources.pool, "UPDATE search_index SET deleted_at = now() - %s::interval WHERE id = %s", age, made.id)
 
 
 def left(resources: Resources) -> set[UUID]:
-    """Indexes with deletes that are not confirmed."""
+    """Indexes with unconfirmed deletes."""
     found = do(resources.pool, "SELECT index_id FROM chunk_tombstone WHERE deleted_at IS NULL")
     return {index_id for (index_id,) in found}
 
@@ -97,7 +97,7 @@ def test_a_store_without_a_key_keeps_no_other_from_its_deletes(resources: Resour
     broken, healthy = index(resources, "turbopuffer"), index(resources)
     bury_vectors(resources, broken, "1 h")
     bury_vectors(resources, healthy)
-    assert sweep._delete_vectors(resources) == 1
+    assert deletions.delete_vectors(resources) == 1
     assert (left(resources), stored(resources, healthy)) == ({broken.id}, [])
 
 
@@ -105,13 +105,13 @@ def test_a_store_without_a_key_keeps_no_other_from_its_purge(resources: Resource
     broken, healthy = index(resources, "turbopuffer"), index(resources)
     bury(resources, broken, "2 h")
     bury(resources, healthy)
-    assert sweep._purge_indexes(resources) == 1
+    assert deletions.purge_indexes(resources) == 1
     assert do(resources.pool, "SELECT id FROM search_index") == [(broken.id,)]
     assert stored(resources, healthy) == []
 
 
 class Unwell:
-    """A LanceDB of which some namespaces fail."""
+    """A LanceDB in which some namespaces fail."""
 
     def __init__(self, resources: Resources, error: Exception) -> None:
         self.real, self.error = lance(resources), error
@@ -141,7 +141,7 @@ def unwell(request: pytest.FixtureRequest, resources: Resources) -> Unwell:
 
 @pytest.mark.parametrize("failing", [2, 3])
 def test_deletes_that_fail_starve_no_others(resources: Resources, unwell: Unwell, failing: int) -> None:
-    """On both sides of the number of indexes that one sweep looks after."""
+    """Just below and above the number of indexes that one sweep handles."""
     broken = [index(resources) for _ in range(failing)]
     healthy = index(resources)
     unwell.namespaces = {made.namespace for made in broken}
@@ -149,13 +149,13 @@ def test_deletes_that_fail_starve_no_others(resources: Resources, unwell: Unwell
         bury_vectors(resources, made, "10 min")
     bury_vectors(resources, healthy)
     for _ in range(2):
-        sweep._delete_vectors(resources, indexes=3)
+        deletions.delete_vectors(resources, indexes=3)
     assert left(resources) == {made.id for made in broken}
-    # they are put off, and tried again
+    # they are postponed, and tried again
     assert sorted(unwell.asked) == sorted(made.namespace for made in [*broken, healthy])
     unwell.namespaces = set()
     let_pauses_pass(resources)
-    sweep._delete_vectors(resources, indexes=3)
+    deletions.delete_vectors(resources, indexes=3)
     assert left(resources) == set()
     assert do(resources.pool, "SELECT index_id FROM search_index_upkeep") == []
 
@@ -169,11 +169,11 @@ def test_purges_that_fail_starve_no_others(resources: Resources, unwell: Unwell,
         bury(resources, made, "2 h")
     bury(resources, healthy)
     for _ in range(2):
-        sweep._purge_indexes(resources, limit=3)
+        deletions.purge_indexes(resources, limit=3)
     assert {id_ for (id_,) in do(resources.pool, "SELECT id FROM search_index")} == {made.id for made in broken}
     unwell.namespaces = set()
     let_pauses_pass(resources)
-    sweep._purge_indexes(resources, limit=3)
+    deletions.purge_indexes(resources, limit=3)
     assert do(resources.pool, "SELECT id FROM search_index") == []
 
 
@@ -183,65 +183,65 @@ def test_pauses_grow_and_end_with_a_success(resources: Resources, unwell: Unwell
     bury_vectors(resources, broken)
     pauses = []
     for _ in range(10):
-        assert sweep._delete_vectors(resources) == 0
+        assert deletions.delete_vectors(resources) == 0
         ((pause,),) = do(resources.pool, "SELECT after - now() FROM search_index_upkeep")
         pauses.append(pause.total_seconds())
-        assert sweep._delete_vectors(resources) == 0
+        assert deletions.delete_vectors(resources) == 0
         let_pauses_pass(resources)
-    # a moment of each passes until it is looked at
+    # each check makes a due time pass
     lasts = [2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
     assert [pause for pause, last in zip(pauses, lasts, strict=True) if not last - 2 < pause <= last] == []
     assert len(unwell.asked) == 10
     # a clock that is set back makes no pause longer
     do(resources.pool, "UPDATE search_index_upkeep SET after = now() + interval '1 day'")
     unwell.namespaces = set()
-    assert sweep._delete_vectors(resources) == 1
+    assert deletions.delete_vectors(resources) == 1
     assert do(resources.pool, "SELECT index_id FROM search_index_upkeep") == []
 
 
 @pytest.mark.parametrize("each", [2, 3, 4])
 def test_an_index_with_many_deletes_lets_others_go_first(resources: Resources, each: int) -> None:
-    """On both sides of the number of vectors that one sweep deletes of an index."""
+    """Just below and above the number of vectors that one sweep deletes from an index."""
     many, few = index(resources), index(resources)
     bury_vectors(resources, many, "10 min")
     bury_vectors(resources, few)
     do(resources.pool, "DELETE FROM chunk_tombstone WHERE id = %s", min(stored(resources, few)))
-    sweep._delete_vectors(resources, indexes=1, each=each)
+    deletions.delete_vectors(resources, indexes=1, each=each)
     assert len(stored(resources, many)) == max(0, 3 - each)
-    sweep._delete_vectors(resources, indexes=1, each=each)
+    deletions.delete_vectors(resources, indexes=1, each=each)
     assert len(stored(resources, few)) == 1
     for _ in range(2):
-        sweep._delete_vectors(resources, indexes=1, each=each)
+        deletions.delete_vectors(resources, indexes=1, each=each)
     assert (left(resources), stored(resources, many)) == (set(), [])
 
 
 def test_a_sweep_spends_little_time_on_a_store_that_is_slow(
     resources: Resources, unwell: Unwell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sweep, "UPKEEP_SECONDS", 0.0)
+    monkeypatch.setattr(deletions, "SECONDS_PER_STORE", 0.0)
     broken, healthy = index(resources), index(resources)
     unwell.namespaces = {broken.namespace}
     bury_vectors(resources, broken, "10 min")
     bury_vectors(resources, healthy)
-    sweep._delete_vectors(resources)
+    deletions.delete_vectors(resources)
     assert unwell.asked == [broken.namespace]
-    sweep._delete_vectors(resources)
+    deletions.delete_vectors(resources)
     assert unwell.asked == [broken.namespace, healthy.namespace]
 
 
 def test_vectors_are_deleted_twice_and_only_then_forgotten(resources: Resources) -> None:
     made = index(resources)
     bury_vectors(resources, made)
-    sweep._delete_vectors(resources)
+    deletions.delete_vectors(resources)
     states = "SELECT count(*), count(deleted_at) FROM chunk_tombstone"
     assert do(resources.pool, states) == [(3, 3)]
-    assert sweep._delete_vectors(resources) == 0
+    assert deletions.delete_vectors(resources) == 0
     # a late write
     ids = [id_ for (id_,) in do(resources.pool, "SELECT id FROM chunk_tombstone")]
     rows = [Row(id_, np.ones(4, dtype=np.float32), {}, Keywords("word", "word")) for id_ in ids]
     lance(resources).write(made.namespace, 4, upserts=rows)
     do(resources.pool, "UPDATE chunk_tombstone SET created_at = now() - interval '6 min'")
-    assert sweep._delete_vectors(resources) == 1
+    assert deletions.delete_vectors(resources) == 1
     assert (do(resources.pool, states), stored(resources, made)) == ([(0, 0)], [])
 
 
@@ -255,7 +255,7 @@ def test_a_deleted_index_keeps_its_row_until_no_late_write_can_follow(resources:
     do(resources.pool, add_file, made.id)
     for age, rows in (("1 s", 1), ("6 min", 0)):
         bury(resources, made, age)
-        assert sweep._purge_indexes(resources) == 1
+        assert deletions.purge_indexes(resources) == 1
         assert stored(resources, made) == []
         assert do(resources.pool, "SELECT id FROM search_index_file WHERE index_id = %s", made.id) == []
         assert len(do(resources.pool, "SELECT id FROM search_index WHERE id = %s", made.id)) == rows
@@ -273,8 +273,8 @@ def test_rows_that_somebody_holds_delay_their_own_index_only(resources: Resource
     with resources.pool.connection() as holder, sweeper.pool:
         holder.execute("SELECT FROM chunk_tombstone WHERE index_id = %s FOR UPDATE", [held])
         holder.execute("SELECT FROM search_index WHERE id = %s FOR NO KEY UPDATE", [held])
-        sweep._delete_vectors(sweeper)
-        sweep._follow_folders(sweeper)
+        deletions.delete_vectors(sweeper)
+        open_tasks.start_due(sweeper)
     assert do(resources.pool, "SELECT index_id FROM chunk_tombstone") == [(held,)]
     assert do(resources.pool, "SELECT index_id FROM search_index_change WHERE due_at IS NOT NULL") == [(held,)]
 
@@ -312,7 +312,7 @@ def test_runs_that_cannot_be_started_starve_no_others(
     monkeypatch.setattr(changes, "due", lambda pool: due(pool, 2))
     monkeypatch.setattr(changes, "start", fail_some)
     for _ in range(2):
-        sweep._follow_folders(resources)
+        open_tasks.start_due(resources)
     assert started == [healthy]
     waiting = do(resources.pool, "SELECT index_id FROM search_index_change WHERE due_at > now()")
     assert {index_id for (index_id,) in waiting} == set(broken)
@@ -338,7 +338,7 @@ NESTED_LOOPS = " ".join(f"-c enable_{plan}=off" for plan in ("hashjoin", "hashag
 
 
 def test_a_batch_keeps_its_limit_under_any_plan(resources: Resources, database_url: str) -> None:
-    """A subquery with LIMIT and SKIP LOCKED that runs twice locks other rows the second time."""
+    """A subquery with LIMIT and SKIP LOCKED that runs twice locks different rows the second time."""
     for _ in range(5):
         index(resources)
     do(resources.pool, "UPDATE search_index_task SET status = 'ready'")

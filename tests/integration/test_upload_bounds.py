@@ -1,4 +1,4 @@
-"""Uploads exactly at their bounds, and one beyond."""
+"""Uploads exactly at their limits, and one beyond."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from fastapi.testclient import TestClient
 from api.http.multipart import MAX_LINE
 from api.http.upload_names import MAX_DEPTH
 from api.main import create_app
-from api.routes.uploads import MAX_FIELD, PATIENCE
+from api.routes.uploads import MAX_FIELD_BYTES, MAX_OVERRUN
 from worker.settings import LOCAL_MODEL, Settings
 
-#: Bytes of a file, bytes and files of an upload.
+#: Bytes of a file, and bytes and files of an upload.
 FILE, TOTAL, FILES = 1000, 1500, 3
 HEAD = 'Content-Disposition: form-data; name="files"; filename="a.txt"'
 
@@ -37,12 +37,12 @@ def client(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.fixture
 def project() -> str:
-    """A project of its own for each test."""
+    """A separate project for each test."""
     return f"p-{uuid4().hex}"
 
 
 def reasons(client: TestClient, project: str, *files: tuple[str, int]) -> list[str | None]:
-    """Why each file of an upload was refused; what was not has all its bytes."""
+    """Why each file of an upload was refused. Asserts that the others have all their bytes."""
     parts = [("files", (name, b"x" * size)) for name, size in files]
     answer = client.post(f"/api/projects/{project}/uploads", files=parts)
     assert answer.status_code == 200, answer.text
@@ -77,7 +77,7 @@ def test_an_upload_may_have_so_many_files(client: TestClient, project: str, numb
     assert reasons(client, project, *sent) == ([None] * FILES + ["too_many"])[:number]
 
 
-@pytest.mark.parametrize(("number", "status"), [(2 * PATIENCE * FILES, 200), (2 * PATIENCE * FILES + 1, 413)])
+@pytest.mark.parametrize(("number", "status"), [(2 * MAX_OVERRUN * FILES, 200), (2 * MAX_OVERRUN * FILES + 1, 413)])
 def test_a_request_with_far_too_many_files_is_ended(client: TestClient, project: str, number: int, status: int) -> None:
     parts = [("files", (f"{n}.txt", b"x")) for n in range(number)]
     assert client.post(f"/api/projects/{project}/uploads", files=parts).status_code == status
@@ -86,7 +86,7 @@ def test_a_request_with_far_too_many_files_is_ended(client: TestClient, project:
 @pytest.mark.parametrize(("beyond", "status"), [(0, 200), (1, 413)])
 def test_a_request_with_far_too_many_bytes_is_ended(client: TestClient, project: str, beyond: int, status: int) -> None:
     body = f"--b\r\n{HEAD}\r\n\r\ntext\r\n--b--\r\n".encode()
-    body += b"e" * (PATIENCE * (TOTAL + FILES * MAX_LINE) + beyond - len(body))
+    body += b"e" * (MAX_OVERRUN * (TOTAL + FILES * MAX_LINE) + beyond - len(body))
     headers = {"content-type": "multipart/form-data; boundary=b"}
     assert client.post(f"/api/projects/{project}/uploads", content=body, headers=headers).status_code == status
 
@@ -96,7 +96,7 @@ def test_a_file_may_lie_so_deep(client: TestClient, project: str, depth: int, re
     assert reasons(client, project, ("d/" * (depth - 1) + "a.txt", 1)) == [reason]
 
 
-@pytest.mark.parametrize(("length", "status"), [(MAX_FIELD, 404), (MAX_FIELD + 1, 422)])
+@pytest.mark.parametrize(("length", "status"), [(MAX_FIELD_BYTES, 404), (MAX_FIELD_BYTES + 1, 422)])
 def test_a_field_may_be_so_long(client: TestClient, project: str, length: int, status: int) -> None:
     answer = client.post(
         f"/api/projects/{project}/uploads", files={"files": ("a.txt", b"x")}, data={"parent_id": "p" * length}

@@ -1,4 +1,4 @@
-"""Uploads while S3 fails at any of its operations: nothing half stored is named, and nothing stays behind."""
+"""Uploads while S3 fails at any of its operations: no node refers to incomplete data, and no data stays behind."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from worker.resources import Resources
 from worker.settings import LOCAL_MODEL, Settings
 from worker.upkeep.orphans import delete_strays
 
-#: Of this module alone: others share the server.
+#: A bucket for this module alone: others share the server.
 BUCKET = f"contents-{uuid4().hex}"
 UPLOADS = "/api/projects/p/uploads"
-#: By its operations: what each asks of S3.
+#: By upload operation: the S3 calls that it makes.
 OPERATIONS = {
     "small object": ("PUT", f"{BUCKET}/"),
     "begin of a large one": ("POST", "?uploads"),
@@ -86,7 +86,7 @@ def test_an_upload_that_s3_refuses_leaves_nothing_and_can_be_repeated(
         assert (answer.status_code, answer.json()["code"]) == (503, "source_unavailable"), answer.text
     assert front.failed > 0
     assert rows(resources, named) == before
-    # what could not be deleted then, the sweep deletes
+    # the sweep deletes what could not be deleted then
     with resources.pool.connection() as connection:
         connection.execute("UPDATE content_stray SET due_at = now()")
     delete_strays(resources, 10)

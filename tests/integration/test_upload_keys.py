@@ -1,4 +1,4 @@
-"""An upload waits for Postgres' disk a few times, however many files it has, and leaves no key behind."""
+"""An upload makes few commits in Postgres, however many files it has, and leaves no key behind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.integration.test_renames import upload_all
 from tests.service import Service, eventually
 
 FILES = 40
-#: What a sequence counts is not taken back with a transaction.
+#: A sequence keeps its count even after a rollback.
 COUNTED = """
 CREATE SEQUENCE announced;
 CREATE FUNCTION count_announced() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -38,7 +38,7 @@ def test_an_upload_of_many_files_announces_them_in_a_few_transactions(
     folder = running.node("many", "folder")
     items = upload_all(running, folder, {f"{number}.md": f"note {number}\n" for number in range(FILES)})
     assert {item["outcome"] for item in items} == {"created"}
-    # 1, 1, 1, 2, 3, 4, 6, 9 and 14 keys, and what none of these was used for is taken back
+    # 1, 1, 1, 2, 3, 4, 6, 9 and 14 keys; unused ones are released
     assert counted.execute("SELECT last_value FROM announced").fetchone() == (9,)
     assert counted.execute("SELECT count(*) FROM content_stray").fetchone() == (0,)
     assert counted.execute("SELECT count(DISTINCT object_key) FROM content_node").fetchone() == (FILES,)

@@ -1,4 +1,4 @@
-"""Uploads: many files at once become nodes, a refused one refuses only itself, and a broken one leaves nothing."""
+"""Uploads: many files at once become nodes, a refused file affects no other, and an aborted upload leaves nothing."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from worker.settings import LOCAL_MODEL
 NODES = f"/api/projects/{PROJECT}/nodes"
 UPLOADS = f"/api/projects/{PROJECT}/uploads"
 MEGABYTE = 1 << 20
-#: So small that tests reach them.
+#: Small enough for tests to reach.
 LIMITS = {"MAX_FILE_BYTES": str(20 * MEGABYTE), "MAX_UPLOAD_FILES": "60", "MAX_UPLOAD_BYTES": str(40 * MEGABYTE)}
 
 
 @pytest.fixture(scope="module")
 def s3(s3: dict[str, str]) -> dict[str, str]:
-    """With a bucket for contents."""
+    """A service with a bucket for contents."""
     bucket = f"contents-{uuid4().hex}"
     s3_client(s3["S3_ENDPOINT_URL"]).create_bucket(Bucket=bucket)
     return {**s3, "S3_BUCKET": bucket}
@@ -59,7 +59,7 @@ def upload(running: Service, files: dict[str, bytes] | list[tuple[str, bytes]], 
 
 
 def names(running: Service, folder: str) -> set[str]:
-    """Paths of names below a folder, folders with a slash behind."""
+    """Paths of names below a folder; folders end with a slash."""
     rows = running.rows(
         "WITH RECURSIVE tree AS (SELECT id, '' AS path FROM content_node WHERE id = %s UNION ALL"
         " SELECT n.id, tree.path || n.name || CASE n.type WHEN 'folder' THEN '/' ELSE '' END"
@@ -70,7 +70,7 @@ def names(running: Service, folder: str) -> set[str]:
 
 
 def objects(running: Service) -> int:
-    """What the object store holds, whole or not."""
+    """Everything in the object store, complete or not."""
     if "S3_BUCKET" not in running.env or not running.env["S3_BUCKET"]:
         return sum(path.is_file() for path in (running.home / "objects").rglob("*"))
     store = S3Objects(running.env["S3_BUCKET"], running.env["S3_ENDPOINT_URL"])
@@ -120,7 +120,7 @@ def test_many_files_become_nodes_below_folders_of_their_names(running: Service, 
 def test_uploaded_json_is_a_json_node_whose_bytes_stay_as_they_are(running: Service, folder: str) -> None:
     text = b'{"config": {"auth": {"type":   "JWT"}, "port": 80}}\n'
     made, broken = upload(running, {"data.json": text, "broken.JSON": b"{nope"}, parent_id=folder)
-    # what no answer could hold as a value
+    # a value that no answer could contain
     for odd in ("[" * 300 + "]" * 300, '"\\ud800"'):
         (item,) = upload(running, {"odd.json": odd.encode()})
         assert running.get(f"{NODES}/{item['file_id']}")["content"] == odd
@@ -187,7 +187,7 @@ def test_a_refused_file_refuses_only_itself(running: Service, folder: str) -> No
     assert [item["outcome"] for item in items] == ["refused" if reason else "created" for reason in refused]
     assert all((item["file_id"] is None) == bool(item["message"]) == bool(item["reason"]) for item in items)
     assert items[1]["size"] == 20 * MEGABYTE + 1
-    assert [("By its content" in item["message"]) for item in items[2:5]] == [False, True, True]
+    assert [("The content is that" in item["message"]) for item in items[2:5]] == [False, True, True]
     assert ".so file" in items[3]["message"]
     assert names(running, folder) == {"taken/", "taken/inner.md", "plain", "first.md", "last.md"}
     assert objects(running) == before + 2
@@ -222,7 +222,7 @@ def test_the_same_name_is_a_new_version(running: Service, folder: str) -> None:
     assert [item["outcome"] for item in (second, third)] == ["updated", "updated"]
     node = running.get(f"{NODES}/{first['file_id']}")
     assert (node["version"], node["content"]) == (3, "# two\n\nsecondword")
-    # the content from before is dropped once nobody names it
+    # the old content is deleted once no node refers to it
     assert objects(running) == held
     running.post(f"{TOOLS}/{tool}/reindex", None)
     running.wait(tool)
@@ -287,7 +287,7 @@ def test_what_surrounds_the_files_is_bounded_too(running: Service, folder: str) 
 
 
 def begin(running: Service, folder: str) -> socket.socket:
-    """An upload of which one file is through and the next is on its way."""
+    """An upload in which one file is complete and the next is arriving."""
     whole = b"w" * 1000
     body = f'--b\r\nContent-Disposition: form-data; name="parent_id"\r\n\r\n{folder}\r\n'.encode()
     for name, content in (("whole.md", whole), ("half.md", b"h" * 10 * MEGABYTE)):
@@ -319,12 +319,13 @@ def test_what_a_killed_api_leaves_is_swept_and_nothing_else(running: Service, fo
         api.child.wait()
     running.processes["api"] = restarted(running, api)
     assert names(running, folder) == {"kept.md"}
-    # it might still go on: nothing is deleted before its time
+    # it might still continue: nothing is deleted before its time
     running.rows("DELETE FROM upkeep WHERE name = 'strays' RETURNING 1")
     assert len(strays(running)) == 2
-    # a row that names what a node names too must not cost the node its content
+    # a row that names the content of a node must not cost the node its content
     key = running.rows("SELECT object_key FROM content_node WHERE id = %s", kept)[0][0]
-    running.rows("INSERT INTO content_stray VALUES (%s, now()) RETURNING 1", key)
+    # not due yet: a sweep in between would delete this one alone, and run again only after minutes
+    running.rows("INSERT INTO content_stray VALUES (%s, now() + interval '1 hour') RETURNING 1", key)
     running.rows("UPDATE content_stray SET due_at = now() RETURNING 1")
     eventually(lambda: strays(running) == [], 20, running.logs)
     assert objects(running) == before + 1
@@ -358,7 +359,7 @@ def test_deleted_nodes_lose_their_objects_whatever_the_store_does(running: Servi
 
 
 def test_an_upload_costs_no_memory(running: Service, folder: str) -> None:
-    """What the API holds does not grow with what is sent; only parts of it are in memory at a time."""
+    """The memory of the API does not grow with the upload; only pieces of it are in memory at a time."""
     psutil = pytest.importorskip("psutil", reason="install psutil to run")
     api = psutil.Process(running.processes["api"].child.pid)
     upload(running, {"warm.bin.txt": b"x" * MEGABYTE}, parent_id=folder)
@@ -369,7 +370,7 @@ def test_an_upload_costs_no_memory(running: Service, folder: str) -> None:
             file.seek(0)
             sent = running.client.post(UPLOADS, files={"files": ("big.txt", file)}, data={"parent_id": folder})
             assert checked(sent, 200)["items"][0]["reason"] is None
-    # four parts and what their requests copy
+    # four pieces, and the copies for their requests
     assert api.memory_info().rss - before < 40 * MEGABYTE
 
 

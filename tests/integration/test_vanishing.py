@@ -1,4 +1,4 @@
-"""A link that goes away while its place is looked up."""
+"""A link that disappears while its target is resolved."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def client(database_url: str, root: Path) -> Iterator[TestClient]:
 
 @pytest.fixture(params=["it is gone", "it never holds still"])
 def link(request: pytest.FixtureRequest, root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A link to a folder that goes between the two looks that `os.path.realpath` takes at it."""
+    """A link to a folder that disappears between the two lookups of `os.path.realpath`."""
     (root / "folder").mkdir(exist_ok=True)
     made = root / "link"
     made.symlink_to(root / "folder")

@@ -1,4 +1,4 @@
-"""What changes in watched folders is picked up, by one process at a time, whatever happens to it."""
+"""Changes in watched folders are picked up by one process at a time, even if it dies."""
 
 from __future__ import annotations
 
@@ -13,23 +13,22 @@ from uuid import uuid4
 
 import pytest
 
-from api import stack
-from api.stack import programs
+from api.stack import embedded, programs
 from api.stack.processes import Process, start, stop
 from tests.integration.provider.test_auto_reindex import appears, runs, settled
 from tests.integration.test_index_life import found, write
 from tests.service import PROJECT, TOOLS, NewService, Service, checked, environment, eventually
 from worker.settings import LOCAL_MODEL, Settings
-from worker.state.postgres import lone
+from worker.state.postgres import exclusive_connection
 from worker.upkeep.watch import WATCH
 
-#: Seconds between two runs that a watch starts.
+#: Minimum seconds between two runs that a watch starts.
 REST = 3
 
 
 @pytest.fixture(scope="module")
 def running(new_service: NewService, root: Path) -> Iterator[Service]:
-    """Everything but what watches."""
+    """A service without a watching process."""
     env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(root), "WATCH_REST_SECONDS": str(REST)}
     with new_service(**env) as started:
         yield started
@@ -59,7 +58,7 @@ def folder(root: Path) -> Path:
 
 
 def watched(running: Service, folder: Path, **config: Any) -> str:
-    """A tool over a folder whose changes are heard from now on."""
+    """A tool over a folder that is already being watched."""
     tool = running.local_tool(folder, config={"watch": True, **config})
     eventually(lambda: taken_up(running, tool), 30, lambda: said(running))
     running.wait(tool)
@@ -68,7 +67,7 @@ def watched(running: Service, folder: Path, **config: Any) -> str:
 
 
 def taken_up(running: Service, tool: str) -> bool:
-    """Whether the folder was looked through since somebody watches it."""
+    """Whether the folder was scanned since it is watched."""
     took = "SELECT 1 FROM search_index_change c JOIN search_tool s ON s.index_id = c.index_id"
     return bool(running.rows(f"{took} WHERE s.id = %s AND c.ran_at IS NOT NULL", tool))
 
@@ -91,7 +90,7 @@ def test_another_process_takes_over_and_nothing_between_is_missed(running: Servi
         kill(second)
         (folder / "birds.md").unlink()
         write(folder, dogs="# dogs\n\nThe dogword.")
-        # a folder that may not be read keeps no other from being watched
+        # an unreadable folder does not keep others from being watched
         closed.rename(folder.parent / uuid4().hex)
         closed.symlink_to(running.home)
     with watcher(running, "watch3"):
@@ -120,7 +119,7 @@ def test_what_is_made_edited_renamed_and_deleted_is_picked_up(
     (folder / "deep" / "er").mkdir(parents=True)
     write(folder / "deep" / "er", nested="# nested\n\nThe nestedword.")
     appears(running, tool, "nestedword", "deep/er/nested.md")
-    # to watch the new directories costs no further run
+    # watching the new directories costs no further run
     assert len(settled(running, tool)) == before + 1
     shutil.rmtree(folder / "deep")
     appears(running, tool, "nestedword")
@@ -147,7 +146,7 @@ def test_many_changes_cost_few_runs_and_these_keep_their_distance(
         " FROM search_index_task WHERE id = ANY (%s::uuid[])",
         [run["task_id"] for run in after],
     )
-    # the clock of a task's row begins a moment after that of the change
+    # the clock of a task's row starts slightly after that of the change
     assert all(distance > REST - 0.5 for (distance,) in times[1:])
 
 
@@ -164,7 +163,7 @@ def test_what_is_left_out_wakes_nobody(running: Service, watching: Process, fold
     index = running.get(f"{TOOLS}/{tool}")["index"]["index_id"]
     until = time.monotonic() + 2
     while time.monotonic() < until:
-        # of this folder: those of tests before may be looked through still
+        # only this folder: those of earlier tests may still be scanned
         assert running.rows("SELECT 1 FROM search_index_change WHERE due_at IS NOT NULL AND index_id = %s", index) == []
     write(folder, asked="# asked\n\nThe askedword.")
     appears(running, tool, "askedword", "asked.md")
@@ -176,7 +175,7 @@ def test_a_directory_that_leaves_takes_its_files_along(running: Service, watchin
     tool = watched(running, folder, include=["*.md"])
     (folder / "docs").rename(folder.parent / uuid4().hex)
     appears(running, tool, "carword")
-    # what was never listed wakes nobody by leaving
+    # a file that was never listed wakes nobody when it disappears
     before = len(settled(running, tool))
     (folder / "noise.log").write_text("nobody asked for this")
     (folder / "noise.log").unlink()
@@ -229,9 +228,9 @@ def test_a_lost_turn_is_noticed(running: Service, watching: Process, folder: Pat
         WATCH,
     )
     assert ended == [(True,)]
-    with lone(running.database_url, WATCH) as held:
+    with exclusive_connection(running.database_url, WATCH) as held:
         assert held is not None
-        eventually(lambda: "goes on when it does" in said(running), 30, lambda: said(running))
+        eventually(lambda: "resumes when it does" in said(running), 30, lambda: said(running))
         write(folder, cars="# cars\n\nThe carword.")
     appears(running, tool, "carword", "cars.md")
 
@@ -245,7 +244,7 @@ def test_a_folder_that_is_gone_says_so_and_comes_back_by_itself(
     eventually(lambda: running.status(tool)["error_code"] == "folder_gone", 30, lambda: said(running))
     status = running.status(tool)
     assert (status["status"], str(folder) in status["error"]) == ("error", True)
-    # what was found stays so
+    # what was searchable stays searchable
     assert found(running, tool, "appleword") == {"apples.md"}
     write(away, cars="# cars\n\nThe carword.")
     away.rename(folder)
@@ -284,5 +283,5 @@ def test_nodes_are_watched_by_their_rows_whoever_writes_them(running: Service, w
 
 def test_the_embedded_stack_runs_all_it_names(tmp_path: Path) -> None:
     env: dict[str, Any] = environment(tmp_path, "postgresql://nowhere.invalid/none", "redis://nowhere.invalid")
-    names = [program.name for stage in stack._own(Settings(), env) for program in stage]
-    assert sorted(names) == sorted(set(stack.NAMES) - {"postgres", "redis"})
+    names = [program.name for stage in embedded._own_programs(Settings(), env) for program in stage]
+    assert sorted(names) == sorted(set(embedded.PROGRAM_NAMES) - {"postgres", "redis"})

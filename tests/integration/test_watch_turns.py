@@ -1,4 +1,4 @@
-"""Which of several processes watches: one at a time, and never one that fell silent."""
+"""Which of several processes watches: one at a time, and never one that stopped responding."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from tests.service import environment, eventually
 from worker.state.index import tools
 from worker.state.postgres import open_pool
 
-#: Seconds of silence after which a process loses its turn.
+#: Seconds without a heartbeat after which a process loses its turn.
 SILENCE = 2
 RUN = f"""
 from threading import Event
+from worker.resources import Resources
 from worker.settings import Settings
 from worker.upkeep.watch import run
-run(Settings(), Event(), silence={SILENCE})
+run(Resources(Settings()), Event(), silence={SILENCE})
 """
 
 
@@ -71,7 +72,7 @@ def folder(tmp_path: Path, database_url: str) -> Path:
 
 
 def is_noted(database_url: str) -> bool:
-    """Whether a change waits for a run; it is taken away for the next look."""
+    """Whether a change waits for a run. Removes it for the next check."""
     with psycopg.connect(database_url, autocommit=True) as connection:
         taken = connection.execute(
             "UPDATE search_index_change SET due_at = NULL, since = NULL WHERE due_at IS NOT NULL"
@@ -86,13 +87,13 @@ def test_a_process_that_is_stopped_loses_its_turn_and_notices(folder: Path, tmp_
         with watching(*places[1]) as second:
             eventually(lambda: second.says("waiting"), 30, second.log.read_text)
             first.child.send_signal(SIGSTOP)
-            # a turn begins with a look at what was missed
+            # a turn begins with a scan for missed changes
             eventually(lambda: is_noted(database_url), 30, second.log.read_text)
             (folder / "a.md").write_text("changed")
             eventually(lambda: is_noted(database_url), 30, second.log.read_text)
             first.child.send_signal(SIGCONT)
             eventually(lambda: first.says("Postgres does not answer"), 30, first.log.read_text)
-            eventually(lambda: first.says("another process watches"), 30, first.log.read_text)
+            eventually(lambda: first.says("another process is watching"), 30, first.log.read_text)
             (folder / "a.md").write_text("changed again")
             eventually(lambda: is_noted(database_url), 30, second.log.read_text)
 
@@ -115,6 +116,6 @@ def holders(database_url: str) -> set[int]:
 
 
 def sleep(database_url: str) -> None:
-    """Let a second pass by the server's clock, by which a turn ends."""
+    """Let a second pass on the server's clock, which decides when a turn ends."""
     with psycopg.connect(database_url) as connection:
         connection.execute("SELECT pg_sleep(1)")

@@ -15,8 +15,8 @@ from uuid import UUID
 
 import httpx
 
-from schemas.document import told_type
 from tests.service import PROJECT, TOOLS, checked
+from worker.formats.by_name import stated_type
 from worker.objects.object_store import s3_client
 from worker.state.index.files import file_id
 
@@ -202,7 +202,7 @@ class Tree(Folder):
     def _write(self, path: str, data: bytes) -> bytes | None:
         folder, _, name = path.rpartition("/")
         node = self._nodes.get(path)
-        type_ = node["type"] if node else told_type(name)
+        type_ = node["type"] if node else stated_type(name)
         inline = type_ == "json" and _parsed(data) is not None
         if (type_ == "json" and not inline) or b"\0" in data:
             # Invalid JSON and binary data can only be uploaded.

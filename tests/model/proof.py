@@ -18,8 +18,10 @@ from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.model.content import kept
 from tests.model.folders import Folder, Known
 from tests.service import TOOLS, checked
+from worker.index.file_states import Failed, Prepared
 from worker.index.lease import Lease
-from worker.index.prepare import Run, draft
+from worker.index.prepare import read_file
+from worker.index.run import Run
 from worker.parse import Limits
 from worker.resources import Resources
 from worker.state.index import tools
@@ -140,17 +142,19 @@ class Proof:
             *(uuid4(), known.key, path, known.id_path, known.node_id, known.type, len(data), "stamp", "version", None),
             *("read", None, None, None, 0, 0, True, False),
         )
-        made = draft(run, claim)
+        file = read_file(run, claim)
+        prepared = file.chunks if isinstance(file, Prepared) else ()
+        definitions = file.definitions if isinstance(file, Prepared) else ()
         chunks = tuple(
             (
                 *(number, p.chunk.context + p.chunk.text, p.content_hash, p.chunk.json_pointer, p.chunk.start_line),
                 *(p.language, p.chunk.symbol, p.chunk.node_type, p.chunk.scope, p.chunk.level, p.embedded),
             )
-            for number, p in enumerate(made.placed)
+            for number, p in enumerate(prepared)
         )
-        symbols = tuple(sorted(definition.name for definition in made.definitions))
-        reason = made.failure.reason if made.failure else None
-        return Expected(made.status, reason, made.type, chunks, symbols)
+        symbols = tuple(sorted(definition.name for definition in definitions))
+        reason = file.failure.reason if isinstance(file, Failed) else None
+        return Expected(file.status, reason, file.facts.type, chunks, symbols)
 
     def _prove_files(self, index: Index, expected: Mapping[str, Expected], known: Mapping[str, Known]) -> None:
         query = """

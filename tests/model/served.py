@@ -15,7 +15,7 @@ from worker.resources import Resources
 from worker.settings import Settings
 
 #: Seconds within which everything must come to rest.
-PATIENCE = 90.0
+WAIT_SECONDS = 90.0
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Served:
 
     def settle(self) -> None:
         """Wait until no task and no change is open."""
-        eventually(lambda: not self._open(), PATIENCE, lambda: f"{self._open()}\n{self.service.logs()}")
+        eventually(lambda: not self._open(), WAIT_SECONDS, lambda: f"{self._open()}\n{self.service.logs()}")
 
     def outlive(self) -> None:
         """Let the time pass after which late writes are impossible, and wait for the cleaning that follows."""
@@ -44,7 +44,7 @@ class Served:
             with self.resources.pool.connection() as connection:
                 connection.execute(f"UPDATE {table} SET {column} = {column} - interval '2 h'".encode())
         left = "SELECT FROM chunk_tombstone UNION ALL SELECT FROM search_index WHERE deleted_at IS NOT NULL"
-        eventually(lambda: not self.rows(left), PATIENCE, self.service.logs)
+        eventually(lambda: not self.rows(left), WAIT_SECONDS, self.service.logs)
 
     def _open(self) -> list[tuple[Any, ...]]:
         return self.rows(

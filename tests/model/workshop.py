@@ -21,14 +21,15 @@ from psycopg.sql import SQL, Identifier
 from starlette.testclient import TestClient
 
 from api.main import create_app
-from worker import app, tasks
-from worker.index import pipeline, prepare
+from worker import app, dispatch
+from worker.index import pipeline, prepare, write
 from worker.resources import Resources
 from worker.settings import Settings
 from worker.sources.local import LocalFolder
 from worker.sources.nodes import NodeTree
 from worker.sources.s3 import S3Prefix
-from worker.upkeep import fsck, sweep
+from worker.tasks import index, limits, process
+from worker.upkeep import deletions, fsck, open_tasks
 
 #: Seconds that pass between two polls while there is nothing to do; longer than any wait for a message.
 PAUSE = 4.0
@@ -62,7 +63,7 @@ class Sizes:
     files_per_slice: int
     page: int
     rows: int
-    draft_chunks: int
+    prepare_chunks: int
     deletes: int
 
     @classmethod
@@ -73,21 +74,21 @@ class Sizes:
             files_per_slice=by.choice([1, 2, 4]),
             page=by.choice([1, 2, 3, 7]),
             rows=by.choice([1, 3, 100]),
-            draft_chunks=by.choice([0, 3, 100]),
+            prepare_chunks=by.choice([0, 3, 100]),
             deletes=by.choice([1, 5, 100]),
         )
 
     def apply(self, patch: pytest.MonkeyPatch) -> None:
-        for module in (app, tasks):
+        for module in (app, dispatch, index):
             patch.setattr(module, "SMALL_TASK", self.small_task)
-        patch.setattr(tasks, "CLAIM_FILES", self.claim_files)
-        patch.setattr(tasks, "MIN_CLAIM_FILES", self.claim_files)
-        patch.setattr(tasks, "FILES_PER_SLICE", self.files_per_slice)
+        patch.setattr(pipeline, "MAX_CLAIM_FILES", self.claim_files)
+        patch.setattr(pipeline, "MIN_CLAIM_FILES", self.claim_files)
+        patch.setattr(dispatch, "FILES_PER_SLICE", self.files_per_slice)
         for source in (LocalFolder, NodeTree, S3Prefix):
             patch.setitem(source.__init__.__kwdefaults__ or {}, "page_size", self.page)
-        patch.setattr(pipeline, "ROWS", self.rows)
-        patch.setattr(prepare, "DRAFT_CHUNKS", self.draft_chunks)
-        patch.setattr(sweep, "MAX_TOMBSTONES", self.deletes)
+        patch.setitem(write.upsert.__kwdefaults__ or {}, "rows", self.rows)
+        patch.setattr(prepare, "PREPARE_CHUNKS", self.prepare_chunks)
+        patch.setitem(deletions.delete_vectors.__kwdefaults__ or {}, "each", self.deletes)
         patch.setattr(fsck, "SAMPLE", self.deletes + 1)
 
 
@@ -155,7 +156,7 @@ class Workshop:
         self._mortal.left = self.by.randint(0, 30) if self.by.random() < self.deaths else None
         # A slice ends at once, or when nothing is left.
         patched = {queue: self.by.choice([0.0, 20.0]) for queue in (app.FAST, app.BULK)}
-        tasks.SLICE_SECONDS.update(patched)
+        limits.SLICE_SECONDS.update(patched)
         try:
             done = task.apply(args=message.args, throw=True, routing_key=message.queue).result
         except Killed:
@@ -295,10 +296,11 @@ def workshop(env: Mapping[str, str], by: random.Random, sizes: Sizes, **options:
         made = Workshop(client, resources, by, **options)
         resources.live_on = made.live_on
         sizes.apply(patch)
-        patch.setattr(tasks, "SLICE_SECONDS", dict(tasks.SLICE_SECONDS))
-        patch.setattr(tasks, "resources", lambda: resources)
+        for queue in limits.SLICE_SECONDS:
+            patch.setitem(limits.SLICE_SECONDS, queue, limits.SLICE_SECONDS[queue])
+        patch.setattr(process, "resources", lambda: resources)
         patch.setattr(app.app, "send_task", made.send)
-        for module in (app, sweep):
+        for module in (app, open_tasks):
             patch.setattr(module, "queued", made.queued)
         yield made
         with suppress(IndexError):

@@ -1,1 +1,1 @@
-"""Single parts, without servers."""
+"""Tests of single units, without servers."""

@@ -1,4 +1,4 @@
-"""What several modules of unit tests share."""
+"""Fixtures that several modules of unit tests share."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from worker.parse.sandbox import client as sandbox
 
 @pytest.fixture(scope="module")
 def helper() -> Iterator[None]:
-    """No helper process outlives the tests of a module."""
+    """Stop the helper processes at the end of each module."""
     yield
     sandbox.stop()

@@ -1,4 +1,4 @@
-"""`make test` runs every part, whatever becomes of the one before, and ends with one summary."""
+"""`make test` runs every part, whatever the outcome of the previous one, and ends with one summary."""
 
 from __future__ import annotations
 

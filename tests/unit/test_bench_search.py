@@ -1,4 +1,4 @@
-"""The search benchmark: its measures against values worked out by hand, and labels that are there."""
+"""The search benchmark: its measures against values computed by hand, and labels that exist."""
 
 from __future__ import annotations
 

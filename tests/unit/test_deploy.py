@@ -1,4 +1,4 @@
-"""What is deployed fits what is there: modules, settings, lock files, and the promises of deploy/."""
+"""deploy/ matches the code: modules, settings, lock files, and the guarantees of its files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 OURS = {"api", "worker-bulk", "worker-fast", "beat", "watch", "flower"}
 
-#: Variables that libraries read by themselves.
+#: Variables that libraries read themselves.
 FOREIGN = {
     "AWS_ACCESS_KEY_ID",
     "AWS_SECRET_ACCESS_KEY",
@@ -42,7 +42,7 @@ OURS_AND_FOREIGN = {name.upper() for name in Settings.model_fields} | FOREIGN
 
 
 def words(command: str | list[str]) -> list[str]:
-    """The words of a command, those of an inner shell command too."""
+    """The words of a command, including those of an inner shell command."""
     outer = shlex.split(command) if isinstance(command, str) else command
     return [word for part in outer for word in (shlex.split(part) if " " in part else [part])]
 
@@ -81,7 +81,7 @@ def test_every_variable_of_ours_is_a_setting(name: str) -> None:
 def test_every_setting_reaches_every_process_of_ours(name: str) -> None:
     service = SERVICES[name]
     assert service["env_file"] == [{"path": ".env", "required": False}]
-    # the ports of that file are the machine's
+    # the ports in that file belong to the machine
     assert [service["environment"][port] for port in ("API_PORT", "FLOWER_PORT")] == ["8000", "5555"]
 
 
@@ -130,7 +130,7 @@ def test_the_image_is_locked_watched_and_runs_unprivileged() -> None:
 def test_the_image_reads_every_format() -> None:
     installed = re.search(r"apt-get install (.*?)(?:&&|$)", DOCKERFILE, re.DOTALL)
     assert installed
-    # the packages of Debian whose programs have other names
+    # Debian packages whose programs have other names
     named = {"tesseract-ocr": "tesseract", "ripgrep": "rg"}
     there = {named.get(package, package) for package in installed[1].split()}
     assert [name for name, form in BY_TYPE.items() if form.programs and there.isdisjoint(form.programs)] == []

@@ -28,9 +28,9 @@ from tests.documents import DOCS, PAGES, ROOT, blocks
 from worker.settings import Settings
 
 TEXT = "\n".join(page.read_text() for page in PAGES)
-#: Pages whose links must lead somewhere.
+#: Pages whose links are checked.
 LINKED = (*PAGES, *(ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "llms.txt")))
-#: Names in capitals that are no settings of Foldex: other programs' variables, and placeholders in commands.
+#: Names in capitals that are not settings of Foldex: other programs' variables, and placeholders in commands.
 FOREIGN = {"AWS_ACCESS_KEY_ID", "AWS_DEFAULT_REGION", "AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY"} | {
     "FLOWER_BASIC_AUTH", "BENCH_HOME", "CHUNK_ID", "FILE_ID", "KEY_ID", "NODE_ID", "PROJECT_ID", "TOOL_ID",
 }  # fmt: skip # a line each says nothing
@@ -70,7 +70,7 @@ def test_no_endpoint_that_is_not_there() -> None:
 
 
 def code() -> Iterator[str]:
-    """All spans and lines of code of the pages."""
+    """All code spans and code lines of the pages."""
     for page in PAGES:
         prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
         yield from re.findall(r"`([^`\n]+)`", prose)
@@ -159,7 +159,7 @@ def _fields(call: Schema, schemas: Schema) -> set[str]:
 
 
 def anchors(page: Path) -> set[str]:
-    """As both MkDocs and GitHub make them of headings."""
+    """The anchors that both MkDocs and GitHub make from headings."""
     prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
     headings = [heading.lower() for heading in re.findall(r"^#+ (.+)$", prose, re.MULTILINE)]
     return {re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", heading).strip()) for heading in headings}
@@ -191,7 +191,7 @@ def test_the_readme_is_short() -> None:
 @pytest.mark.skipif(find_spec("material") is None, reason="install the extra docs to build the site")
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
-    # `--quiet` would hide the warnings from `--strict`, too; without a network: no proxy answers there
+    # `--quiet` would also hide the warnings from `--strict`; the proxy does not exist, so there is no network
     env = {
         **os.environ,
         "NO_MKDOCS_2_WARNING": "1",

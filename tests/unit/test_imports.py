@@ -1,17 +1,17 @@
-"""What the API process must not load: it would start seconds later, and hold memory for work it never does."""
+"""Modules that the API process must not load: it would start seconds later, and use memory for work it never does."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 
-STEPS = ["tasks", "index", "upkeep.sweep", "parse", "chunk"]
+STEPS = ["tasks", "index", "upkeep.sweep", "upkeep.open_tasks", "upkeep.deletions", "parse", "chunk"]
 HEAVY = ["litellm", "openai", "lancedb", "pyarrow", "boto3", "turbopuffer", "api.stack", "moto", "pytest"]
 CREATE = "from worker.settings import Settings; from api.main import create_app; create_app(Settings())"
 
 
 def loaded(code: str) -> set[str]:
-    """Every module that a fresh interpreter holds after running the code."""
+    """All modules that a new interpreter has loaded after running the code."""
     shown = subprocess.run(
         [sys.executable, "-c", f"{code}; import sys; print(*sys.modules)"], capture_output=True, text=True, check=True
     )

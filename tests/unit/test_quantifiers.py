@@ -1,4 +1,4 @@
-"""Patterns do without possessive quantifiers and atomic groups, and stay linear in time and memory all the same.
+"""Patterns avoid possessive quantifiers and atomic groups, but still need only linear time and memory.
 
 CPython before 3.11.5 gets these wrong, and Debian 12 has 3.11.2: there `(?:[^"/,]++|"…"|,(?!\\s*+]))*+` missed commas.
 """
@@ -25,21 +25,21 @@ from worker.parse.web import html
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(path for top in ("api", "schemas", "worker") for path in (ROOT / top).rglob("*.py"))
 
-#: A set of characters, in which these signs are characters, too.
+#: A set of characters, in which these signs are literal.
 SET = re.compile(r"\[\^?\]?(?:\[:\w+:\]|[^\]])*\]")
 
-#: Characters of a hostile text; the square of it is more than any deadline allows.
+#: Characters of a hostile text; their square exceeds any deadline.
 LONG = 400_000
 
 
 def is_refused(pattern: str) -> bool:
-    """Whether a string, taken for a pattern, has a possessive quantifier or an atomic group."""
+    """Whether a string, read as a pattern, has a possessive quantifier or an atomic group."""
     bare = SET.sub("x", re.sub(r"\\.", "x", pattern, flags=re.DOTALL))
     return "(?>" in bare or re.search(r"[*+?}]\+", bare) is not None
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
-    """Strings of a module with their lines, but for documentation: those with values in them whole, and in parts."""
+    """Strings of a module with their lines, without docstrings. F-strings appear as a whole and in pieces."""
     tree = ast.parse(path.read_text())
     told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
@@ -112,7 +112,7 @@ HOSTILE: list[tuple[str, Callable[[str], object], str]] = [
     ("blanks behind an end", lambda text: errors._LEFT_OUT["c"].search(text.encode()), "#endif" + " " * LONG + "\nx"),
     ("lines behind an end", lambda text: errors._LEFT_OUT["c"].search(text.encode()), "#endif\n" * (LONG // 7) + "x"),
     ("blanks behind a brace", lambda text: errors._closing(text.encode(), 0, len(text), b""), f"\n}}{' ' * LONG}\n.x"),
-    ("words in a query", definition_query.asked_names, "a" * LONG),
+    ("words in a query", definition_query.names_in_query, "a" * LONG),
 ]  # fmt: skip # a text a line
 
 

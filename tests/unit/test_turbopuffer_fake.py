@@ -1,4 +1,4 @@
-"""The fake refuses what Turbopuffer is documented to refuse."""
+"""The fake rejects what Turbopuffer is documented to reject."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_condition_decides_for_rows_that_are_there(fake: FakeTurbopuffer, vers
     _, answer = call(fake, "", {"patch_rows": patches, "patch_condition": NEWER})
     held = fake.namespaces["space"].rows
     assert (held["a"].values["name"], answer["rows_patched"], "c" in held) == (name, int(name == "y"), False)
-    # a missing value is less than any, and an upsert brings a row that is not there
+    # a missing value is less than any, and an upsert inserts a row that does not exist
     changes = [{"id": id_, "name": "z", "version": version} for id_ in ("a", "b", "c")]
     _, answer = call(fake, "", rows(*changes) | {"upsert_condition": NEWER})
     names = [held[id_].values["name"] for id_ in "abc"]

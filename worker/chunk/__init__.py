@@ -15,7 +15,7 @@ from schemas.source import ChunkSettings
 from worker.chunk import code, json, lines, markdown, table, yaml_toml
 from worker.chunk.context import contexts
 from worker.chunk.measure import Measure, Piece, measure, trim, trimmed
-from worker.machine.gc_pause import uncollected
+from worker.machine.gc_pause import without_garbage_collection
 from worker.tokens.tokenizers import Offsets, Tokenizer, char_offsets
 
 #: Maximum tokens of context in front of a chunk's text, by markup. Table and class headers are longer than headings.
@@ -32,7 +32,7 @@ def chunk(
     document to one value. Raises `NotFound` if there is no such value.
     """
     if pointer and document.markup != "json":
-        raise NotFound(f'"{pointer}" points into JSON, and this document is {document.type}; leave out json_pointer.')
+        raise NotFound(f'"{pointer}" is a JSON pointer, but this document is {document.type}; omit json_pointer.')
     limits = measure(
         document.text,
         tokenizer.starts(document.text),
@@ -43,7 +43,7 @@ def chunk(
         joint="\n" if document.markup == "code" else " > ",
     )
     # a garbage collection over thousands of pieces would take longer than the rest of the work
-    with uncollected():
+    with without_garbage_collection():
         return _chunks(document, limits, _pieces(document, limits, pointer, partial(_stays_whole, limits, settings)))
 
 
@@ -94,11 +94,11 @@ def _chunks(document: Document, limits: Measure, pieces: Iterable[Piece]) -> lis
     starts, ends, texts, pieces = zip(*placed, strict=True)
     _, _, above, pointers, titles, node_types, symbols, scopes = zip(*pieces, strict=True)
     context, context_tokens = zip(*contexts(limits, above), strict=True)
-    at, to = np.array(starts), np.array(ends)
-    tokens = np.maximum(1, limits.tokens(to) - limits.tokens(at)) + context_tokens
+    start_array, end_array = np.array(starts), np.array(ends)
+    tokens = np.maximum(1, limits.tokens(end_array) - limits.tokens(start_array)) + context_tokens
     breaks = _line_breaks(text)
-    first_and_last_lines = [(breaks.searchsorted(side) + 1).tolist() for side in (at, to)]
-    levels, pages = repeat(0), _pages(document, at)
+    first_and_last_lines = [(breaks.searchsorted(side) + 1).tolist() for side in (start_array, end_array)]
+    levels, pages = repeat(0), _pages(document, start_array)
     where = (texts, starts, ends, *first_and_last_lines, tokens.tolist(), context)
     columns = (*where, pointers, titles, symbols, node_types, scopes, levels, pages)
     return list(map(partial(tuple.__new__, Chunk), zip(*columns, strict=False)))
@@ -108,8 +108,8 @@ def _pages(document: Document, starts: Offsets) -> list[int] | list[None]:
     """The page (from 1) of each character offset in `starts`; None where the document has no pages."""
     if not document.pages:
         return [None] * len(starts)
-    found: list[int] = np.maximum(1, np.searchsorted(document.pages, starts, side="right")).tolist()
-    return found
+    page_numbers: list[int] = np.maximum(1, np.searchsorted(document.pages, starts, side="right")).tolist()
+    return page_numbers
 
 
 def _line_breaks(text: str) -> Offsets:

@@ -81,11 +81,11 @@ def cut(measure: Measure, document: Document) -> Iterator[Piece]:
     """
     outline = _outline(document)
     long: dict[bool, list[_Stretch]] = {True: [], False: []}
-    for one in _stretches(measure, outline):
-        if _fits(measure, outline, one.start, one.end):
-            yield _piece(outline, one)
+    for stretch in _stretches(measure, outline):
+        if _fits(measure, outline, stretch.start, stretch.end):
+            yield _piece(outline, stretch)
         else:
-            long[_overlaps(outline, one)].append(one)
+            long[_overlaps(outline, stretch)].append(stretch)
     for overlaps, group in long.items():
         yield from _parts(measure if overlaps else replace(measure, overlap_tokens=0, overlap_chars=0), outline, group)
 
@@ -96,22 +96,22 @@ def _parts(measure: Measure, outline: _Outline, long: list[_Stretch]) -> Iterato
         return
     blocks = [
         (outline.starts[index], outline.ends[index])
-        for one in long
-        for index in _within(outline, one.owner, one.start, one.end)
-        if outline.ends[index] < one.end or outline.starts[index] > one.start
+        for stretch in long
+        for index in _within(outline, stretch.owner, stretch.start, stretch.end)
+        if outline.ends[index] < stretch.end or outline.starts[index] > stretch.start
     ]
     first = 0
-    for start, end in cut_all(measure, [(one.start, one.end) for one in long], blocks):
+    for start, end in cut_all(measure, [(stretch.start, stretch.end) for stretch in long], blocks):
         while end > long[first].end:
             first += 1
         yield _piece(outline, _Stretch(start, end, long[first].owner))
 
 
-def _overlaps(outline: _Outline, one: _Stretch) -> bool:
+def _overlaps(outline: _Outline, stretch: _Stretch) -> bool:
     """Whether a stretch's parts overlap: true inside functions, and for texts without definitions."""
-    if one.owner == _NONE:
+    if stretch.owner == _NONE:
         return not outline.definitions
-    return outline.definitions[one.owner].kind in ("function", "method")
+    return outline.definitions[stretch.owner].kind in ("function", "method")
 
 
 def _stretches(measure: Measure, outline: _Outline) -> Iterator[_Stretch]:
@@ -161,11 +161,11 @@ def _region(measure: Measure, outline: _Outline, own: set[int], region: _Stretch
     yield from _between(outline, at, region.end, region.owner)
 
 
-def _own(measure: Measure, outline: _Outline, own: set[int], one: _Stretch) -> Iterator[_Stretch]:
-    if _fits(measure, outline, one.start, one.end):
-        yield one
+def _own(measure: Measure, outline: _Outline, own: set[int], stretch: _Stretch) -> Iterator[_Stretch]:
+    if _fits(measure, outline, stretch.start, stretch.end):
+        yield stretch
     else:
-        yield from _region(measure, outline, own, _Stretch(one.start, one.end, one.whole))
+        yield from _region(measure, outline, own, _Stretch(stretch.start, stretch.end, stretch.whole))
 
 
 def _between(outline: _Outline, start: int, end: int, owner: int) -> Iterator[_Stretch]:
@@ -185,39 +185,43 @@ def _within(outline: _Outline, owner: int, start: int, end: int) -> list[int]:
     return [index for index in below[first:last] if outline.ends[index] <= end]
 
 
-def _piece(outline: _Outline, one: _Stretch) -> Piece:
+def _piece(outline: _Outline, stretch: _Stretch) -> Piece:
     """The piece of a stretch, named after the only definition in it, or else after the innermost one around it."""
-    above = tuple(_header(outline, index) for index in outline.around(one.owner) if outline.starts[index] < one.start)
-    named = _name(outline, one)
+    above = tuple(
+        _header(outline, index) for index in outline.around(stretch.owner) if outline.starts[index] < stretch.start
+    )
+    named = _name(outline, stretch)
     if named == _NONE:
-        return Piece(one.start, one.end, above)
+        return Piece(stretch.start, stretch.end, above)
     symbol = outline.definitions[named]
     scope = "/".join(symbol.scope) or None
-    return Piece(one.start, one.end, above, symbol=symbol.name, node_type=symbol.kind, scope=scope)
+    return Piece(stretch.start, stretch.end, above, symbol=symbol.name, node_type=symbol.kind, scope=scope)
 
 
-def _name(outline: _Outline, one: _Stretch) -> int:
+def _name(outline: _Outline, stretch: _Stretch) -> int:
     """The definition a stretch is named after; `_NONE` if it neither contains nor lies within one."""
-    if one.whole != _NONE:
-        return one.whole
-    if one.owner != _NONE and outline.starts[one.owner] >= one.start:
+    if stretch.whole != _NONE:
+        return stretch.whole
+    if stretch.owner != _NONE and outline.starts[stretch.owner] >= stretch.start:
         # the stretch begins with the owner's header
-        return one.owner
-    inside = _within(outline, one.owner, one.start, one.end)
+        return stretch.owner
+    inside = _within(outline, stretch.owner, stretch.start, stretch.end)
     major = [index for index in inside if outline.definitions[index].kind not in _MINOR]
     if not major:
-        major = [i for i in inside if 2 * (outline.ends[i] - outline.starts[i]) > one.end - one.start]
+        major = [i for i in inside if 2 * (outline.ends[i] - outline.starts[i]) > stretch.end - stretch.start]
     # of several definitions at the top level, the first gives the name
-    return major[0] if len(major) == 1 or (major and one.owner == _NONE) else one.owner
+    return major[0] if len(major) == 1 or (major and stretch.owner == _NONE) else stretch.owner
 
 
 def _header(outline: _Outline, index: int) -> str:
     """A definition's decorators and signature, and the first line of its docstring."""
     if index not in outline.headers:
-        one = outline.definitions[index]
-        head = outline.text[one.start_char : min(one.body_char, one.start_char + 4 * _HEADER)]
+        definition = outline.definitions[index]
+        head = outline.text[definition.start_char : min(definition.body_char, definition.start_char + 4 * _HEADER)]
         lines = "\n".join(line for line in map(str.strip, head.splitlines()) if line)[:_HEADER]
-        doc = _DOCSTRING.match(outline.text, one.body_char, min(one.body_char + _DOC, one.end_char))
+        doc = _DOCSTRING.match(
+            outline.text, definition.body_char, min(definition.body_char + _DOC, definition.end_char)
+        )
         first = doc[1].strip("\"' ") if doc else ""
         outline.headers[index] = f"{lines}\n{first}" if first else lines
     return outline.headers[index]

@@ -22,12 +22,12 @@ def contexts(measure: Measure, paths: Sequence[Parts]) -> Iterator[tuple[str, in
     """
     distinct = list(dict.fromkeys(paths))
     texts = [measure.joint.join(_last_within(path, measure.context_tokens * _MOST_CHARS)) for path in distinct]
-    found = {}
+    by_path = {}
     for path, text, tokens in zip(distinct, texts, _counts(measure, texts), strict=True):
         # counted together with others, a text can come out a token or two shorter than on its own
         kept = text if not text or tokens + 2 <= measure.context_tokens else _shortened(measure, path)
-        found[path] = (kept, min(tokens, measure.context_tokens) + SEPARATOR_TOKENS) if kept else ("", 0)
-    return map(found.__getitem__, paths)
+        by_path[path] = (kept, min(tokens, measure.context_tokens) + SEPARATOR_TOKENS) if kept else ("", 0)
+    return map(by_path.__getitem__, paths)
 
 
 def _counts(measure: Measure, texts: list[str]) -> list[int]:

@@ -230,7 +230,7 @@ def _at(structure: Structure, pointer: str) -> _Value:
     for part in pointer.split("/")[1:]:
         found = None if value.container is None else _step(structure, value, part.replace("~1", "/").replace("~0", "~"))
         if found is None:
-            raise NotFound(f'There is no value at the JSON pointer "{pointer}"; name one that the document has.')
+            raise NotFound(f'There is no value at the JSON pointer "{pointer}"; send one that exists.')
         value = found
     return value
 

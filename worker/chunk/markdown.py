@@ -13,15 +13,12 @@ import numpy as np
 from schemas.document import Document
 from worker.chunk import lines
 from worker.chunk.measure import Measure, Piece, Span, made_piece
-from worker.parse.text import asciidoc, org, rst, tex
-from worker.parse.text.markdown import Heading, blocks, columns, headings
+from worker.formats.registry import BY_TYPE, imported
+from worker.parse.text.markdown import Heading, blocks, columns
 from worker.tokens.tokenizers import Offsets
 
 #: Maximum sections of a text. A document with more was not written by a person, and is cut as if it had no headings.
 _MOST_SECTIONS = 100_000
-
-#: How to find headings in formats other than Markdown, by the document's type.
-_HEADINGS = {"asciidoc": asciidoc.headings, "org": org.headings, "rst": rst.headings, "tex": tex.headings}
 
 #: Start and end of a section, and the headings above and at its start, outermost first.
 _Section = tuple[int, int, tuple[Heading, ...]]
@@ -29,8 +26,8 @@ _Section = tuple[int, int, tuple[Heading, ...]]
 
 def cut(measure: Measure, document: Document) -> Iterator[Piece]:
     """Yield one piece per section with a body, or several if it is too long, titled by the nearest heading."""
-    found = _HEADINGS.get(document.type, headings)(measure.text)
-    sections = list(islice(_sections(measure.text, found), _MOST_SECTIONS + 1))
+    headings = imported(BY_TYPE[document.type].headings)(measure.text)
+    sections = list(islice(_sections(measure.text, headings), _MOST_SECTIONS + 1))
     if len(sections) > _MOST_SECTIONS:
         yield from (Piece(*span, title=document.title) for span in lines.cut(measure, 0, len(measure.text)))
         return
@@ -78,11 +75,11 @@ def _columns(text: str, found: Offsets, at: int) -> str:
     return columns(text, *found[block].tolist()) if block >= 0 and at < found[block, 1] else ""
 
 
-def _sections(text: str, found: Iterator[Heading]) -> Iterator[_Section]:
+def _sections(text: str, headings: Iterator[Heading]) -> Iterator[_Section]:
     """The sections in order. A heading without a body becomes part of the next section."""
     start, body = 0, 0
     path: tuple[Heading, ...] = ()
-    for heading in found:
+    for heading in headings:
         if text[body : heading.start].strip():
             yield start, heading.start, path
             start = heading.start

@@ -41,10 +41,10 @@ def _records(text: str) -> Offsets:
 
 def _quoted(text: str) -> Iterator[tuple[int, int]]:
     """Yield where each quoted field that spans several lines starts and ends."""
-    at = 0
-    while found := _BEGINS.search(text, at):
-        at = end_of_run(_BESIDE, text, found.end())
-        ends = _ENDS.match(text, end_of_run(_BELOW, text, at)) if text.startswith("\n", at) else None
-        at = ends.end() if ends else found.start() + 1
+    offset = 0
+    while begin := _BEGINS.search(text, offset):
+        offset = end_of_run(_BESIDE, text, begin.end())
+        ends = _ENDS.match(text, end_of_run(_BELOW, text, offset)) if text.startswith("\n", offset) else None
+        offset = ends.end() if ends else begin.start() + 1
         if ends:
-            yield found.start(), at
+            yield begin.start(), offset

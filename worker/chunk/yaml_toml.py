@@ -67,17 +67,17 @@ def _around(above: str, column: int, before: _Around) -> _Around:
 
     They come from the lines `above` it, then from `before`, the keys around the first of those lines.
     """
-    found: _Around = []
+    keys: _Around = []
     for line in reversed(above.splitlines()):
         if line.startswith("[") and (section := _SECTION.fullmatch(line.rstrip())):
-            return [(_SECTION_COLUMN, section["section"].strip()), *reversed(found)]
-        at = _column(line)
-        if at < column and line and (key := _KEY.fullmatch(line.rstrip())):
-            found.append((at, key["key"].strip("\"'")))
-            column = at
+            return [(_SECTION_COLUMN, section["section"].strip()), *reversed(keys)]
+        indent = _column(line)
+        if indent < column and line and (key := _KEY.fullmatch(line.rstrip())):
+            keys.append((indent, key["key"].strip("\"'")))
+            column = indent
             if not column:
-                return found[::-1]
-    return [*(key for key in before if key[0] < column), *reversed(found)]
+                return keys[::-1]
+    return [*(key for key in before if key[0] < column), *reversed(keys)]
 
 
 def _column(line: str) -> int:

@@ -1,4 +1,7 @@
-"""Embed many texts in few requests: pack them to a model's limits, run requests concurrently, isolate refused texts."""
+"""Embed many texts in few requests: pack them to a model's limits and run requests concurrently.
+
+What follows a failed or refused request, `worker.embed.retry` decides.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,11 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
 from schemas.errors import EmbeddingRefused, EmbeddingUnavailable, FoldexError, SliceOver
-from worker.embed import Embedder, Vectors
-from worker.embed.rate_limit import PATIENCE, Budget, unchecked
+from worker.embed import Embedder, Vectors, retry
+from worker.embed.rate_limit import Budget, no_check
 
-#: Refused requests after which batches are no longer split. This is enough for about twenty bad texts among thousands.
-MAX_REFUSALS = 256
 #: Share of a request's limits from which it counts as full.
-FULL = 0.95
+FULL_SHARE = 0.95
 #: Groups that packing keeps open. More would fill groups better but scatter a file's chunks more widely.
 _OPEN_GROUPS = 8
 
@@ -33,7 +34,7 @@ class Terms:
 
     budget: Budget | None = None
     project: str = ""
-    check: Callable[[], None] = unchecked
+    check: Callable[[], None] = no_check
     seconds: float = math.inf
     only_full: bool = False
 
@@ -74,29 +75,30 @@ def embed_all(
 ) -> Generator[Outcome, None, None]:
     """Embed the texts with at most `concurrency` requests at a time, and yield each answer as it arrives.
 
-    An outcome is `(indices, vectors)`, row by row, or `(indices, refusal)` for a refused text. A text counts as refused
-    if the provider refuses it alone, or in any batch after `MAX_REFUSALS`. Equal texts are sent once and yielded
-    together. Unless another error occurs, every index that is sent is yielded exactly once.
+    An outcome is `(indices, vectors)`, row by row, or `(indices, refusal)` for texts that are refused: `retry.split`
+    says which. Equal texts are sent once and yielded together. Unless another error occurs, every index that is sent is
+    yielded exactly once.
 
     After the first error no further request starts. Requests in flight are already paid for, so their outcomes are
     awaited and yielded before the error is raised. A request that the provider cannot answer at the moment is repeated
-    for `PATIENCE` seconds. Raises `SliceOver` when the time is up, but only after at least one answer, so that each
-    slice makes progress.
+    as long as `retry.Patience` allows. Raises `SliceOver` when the time is up, but only after at least one answer, so
+    that each slice makes progress.
 
     No request starts while the caller holds an outcome. To stop early, close the iterator, which waits for the requests
     in flight.
     """
-    owners = _owners(texts)
-    firsts = [indices[0] for indices in owners.values()]
-    most = terms.budget.max_request_tokens if terms.budget else None
-    limit = min(embedder.max_request_tokens, most or embedder.max_request_tokens)
-    batches = pack([tokens[index] for index in firsts], embedder.max_inputs, limit)
+    positions = _positions(texts)
+    firsts = [indices[0] for indices in positions.values()]
+    budget_tokens = terms.budget.max_request_tokens if terms.budget else None
+    max_tokens = min(embedder.max_request_tokens, budget_tokens or embedder.max_request_tokens)
+    groups = pack([tokens[index] for index in firsts], embedder.max_inputs, max_tokens)
+    batches = [[firsts[place] for place in group] for group in groups]
     if terms.only_full:
-        batches = [b for b in batches if _full(len(b), sum(tokens[firsts[at]] for at in b), embedder.max_inputs, limit)]
+        batches = [b for b in batches if _is_full(len(b), sum(tokens[i] for i in b), embedder.max_inputs, max_tokens)]
     with ThreadPoolExecutor(concurrency, thread_name_prefix="embed") as pool:
-        run = _Run(embedder, texts, tokens, pool, deque([firsts[at] for at in batch] for batch in batches), terms)
+        run = _Run(embedder, texts, tokens, pool, deque(batches), terms)
         for indices, result in run.outcomes(concurrency):
-            yield _with_twins(indices, result, [owners[texts[index]] for index in indices])
+            yield _with_duplicates(indices, result, [positions[texts[index]] for index in indices])
 
 
 class _Run:
@@ -118,41 +120,41 @@ class _Run:
         self._waiting = waiting
         self._terms = terms
         self._until = time.monotonic() + terms.seconds
-        self._flying: dict[Future[Vectors], list[int]] = {}
+        self._in_flight: dict[Future[Vectors], list[int]] = {}
         self._error: BaseException | None = None
         self._answered = False
         self._refusals = 0
-        self._failing_since: float | None = None
+        self._patience = retry.Patience()
 
     def outcomes(self, concurrency: int) -> Iterator[Outcome]:
         self._start(concurrency)
-        while self._flying:
-            done, _ = wait(self._flying, return_when=FIRST_COMPLETED)
-            landed = [outcome for request in done for outcome in self._land(request, self._flying.pop(request))]
-            yield from landed
+        while self._in_flight:
+            done, _ = wait(self._in_flight, return_when=FIRST_COMPLETED)
+            outcomes = [outcome for request in done for outcome in self._end(request, self._in_flight.pop(request))]
+            yield from outcomes
             # Refill only now: a crash loses the answers that are not yet recorded and all requests in flight.
             self._start(concurrency)
         if self._error is not None:
             raise self._error
 
     def _start(self, concurrency: int) -> None:
-        while self._waiting and self._error is None and len(self._flying) < self._allowed(concurrency):
-            self._error = self._ended()
+        while self._waiting and self._error is None and len(self._in_flight) < self._allowed(concurrency):
+            self._error = self._reason_to_stop()
             if self._error is None:
                 batch = self._waiting.popleft()
-                self._flying[self._pool.submit(self._send, batch)] = batch
+                self._in_flight[self._pool.submit(self._send, batch)] = batch
 
     def _allowed(self, concurrency: int) -> int:
         budget = self._terms.budget
         return min(concurrency, budget.concurrency) if budget else concurrency
 
-    def _ended(self) -> FoldexError | None:
+    def _reason_to_stop(self) -> FoldexError | None:
         try:
             self._terms.check()
         except FoldexError as error:
             return error
         if self._answered and time.monotonic() > self._until:
-            return SliceOver("The time of this slice is spent; the next one goes on where it ended.")
+            return SliceOver("The slice's time is up; the next slice continues where this one stopped.")
         return None
 
     def _send(self, batch: list[int]) -> Vectors:
@@ -168,53 +170,47 @@ class _Run:
             check=terms.check,
         )
 
-    def _land(self, request: Future[Vectors], batch: list[int]) -> Iterator[Outcome]:
+    def _end(self, request: Future[Vectors], batch: list[int]) -> Iterator[Outcome]:
+        """Yield what a finished request decides; queue again what it leaves open."""
         error = request.exception()
         if error is None:
-            self._answered, self._failing_since = True, None
+            self._answered = True
+            self._patience.succeeded()
             yield batch, request.result()
         elif isinstance(error, EmbeddingRefused):
             self._refusals += 1
-            yield from self._narrow(batch, error)
-        elif isinstance(error, EmbeddingUnavailable) and self._worth_repeating(error):
+            refused, batches = retry.split(batch, error, self._refusals)
+            if refused:
+                yield refused, error
+            self._waiting.extendleft(reversed(batches))
+        elif isinstance(error, EmbeddingUnavailable) and self._is_repeated(error):
             self._waiting.appendleft(batch)
         else:
             self._error = self._error or error
 
-    def _worth_repeating(self, error: EmbeddingUnavailable) -> bool:
-        """Whether the wait for the provider ends within `PATIENCE`, counted from its first failure."""
-        if self._terms.budget is None or error.data.get("gave_up"):
-            return False
-        now = time.monotonic()
-        self._failing_since = self._failing_since or now
-        return now + float(error.data["retry_after"]) < self._failing_since + PATIENCE
-
-    def _narrow(self, batch: list[int], refusal: EmbeddingRefused) -> Iterator[Outcome]:
-        """Yield texts that the provider names or refuses alone as outcomes; queue the rest of the batch again."""
-        named = {batch[at] for at in refusal.data.get("indices", [])}
-        refused = named or set(batch if len(batch) == 1 or self._refusals >= MAX_REFUSALS else [])
-        if refused:
-            yield sorted(refused), refusal
-        rest = [index for index in batch if index not in refused]
-        half = len(rest) if named else (len(rest) + 1) // 2
-        self._waiting.extendleft(part for part in (rest[half:], rest[:half]) if part)
+    def _is_repeated(self, error: EmbeddingUnavailable) -> bool:
+        # only a budget makes the repeated request wait
+        return self._terms.budget is not None and self._patience.covers(error, time.monotonic())
 
 
-def _full(inputs: int, tokens: int, max_inputs: int, max_tokens: int) -> bool:
-    return inputs >= FULL * max_inputs or tokens >= FULL * max_tokens
+def _is_full(inputs: int, tokens: int, max_inputs: int, max_tokens: int) -> bool:
+    return inputs >= FULL_SHARE * max_inputs or tokens >= FULL_SHARE * max_tokens
 
 
-def _owners(texts: Sequence[str]) -> dict[str, list[int]]:
-    owners: dict[str, list[int]] = {}
+def _positions(texts: Sequence[str]) -> dict[str, list[int]]:
+    """The positions of each distinct text."""
+    positions: dict[str, list[int]] = {}
     for index, text in enumerate(texts):
-        owners.setdefault(text, []).append(index)
-    return owners
+        positions.setdefault(text, []).append(index)
+    return positions
 
 
-def _with_twins(indices: list[int], result: Vectors | EmbeddingRefused, twins: Sequence[Sequence[int]]) -> Outcome:
+def _with_duplicates(
+    indices: list[int], result: Vectors | EmbeddingRefused, duplicates: Sequence[Sequence[int]]
+) -> Outcome:
     """The outcome, extended to every text that equals one of those sent."""
-    everyone = [index for group in twins for index in group]
-    if isinstance(result, EmbeddingRefused) or len(everyone) == len(indices):
-        return everyone, result
-    rows = [row for row, group in enumerate(twins) for _ in group]
-    return everyone, result[rows]
+    all_indices = [index for group in duplicates for index in group]
+    if isinstance(result, EmbeddingRefused) or len(all_indices) == len(indices):
+        return all_indices, result
+    rows = [row for row, group in enumerate(duplicates) for _ in group]
+    return all_indices, result[rows]

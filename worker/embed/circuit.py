@@ -1,14 +1,14 @@
-"""What workers jointly know about a provider: which projects ask, what was spent, and whether to stop asking.
+"""The circuit breaker and the rate limit of a provider: which projects ask, what was spent, and whether it is blocked.
 
-Two ledgers do the same. `Shared` keeps its data in Redis for the whole fleet and uses the clock of Redis. `Alone` works
-within one process while Redis is away. In Redis, `limits` counts what is spent. Requests use a moving window, which is
-exact. Tokens, of which one request has many, use a sliding window of two counters. A process without Redis takes an
-equal part of the budget: it divides by the number of processes that shared the ledger at its last contact with Redis.
+Two classes do the same. `FleetLimiter` keeps its data in Redis for the whole fleet and uses the clock of Redis.
+`LocalLimiter` works within one process while Redis is away. In Redis, `limits` counts what is spent. Requests use a
+moving window, which is exact. Tokens, of which one request has many, use a sliding window of two counters. A process
+without Redis takes an equal part of the rate: it divides by the number of processes that shared the rate at its last
+contact with Redis. When the breaker opens, and for how long, `worker.embed.retry` decides.
 """
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from collections.abc import Callable
@@ -24,22 +24,12 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as LostConnection
 from redis.retry import Retry
 
-#: Consecutive failures, over all workers, after which only one request at a time probes the provider.
-OPEN_AFTER = 5
-#: Maximum number of seconds for which requests to a failing provider are blocked.
-LONGEST_BLOCK = 60.0
+from worker.embed import retry
+
 #: Seconds for which a project counts as active after it asked.
-ACTIVE = 5.0
-#: Seconds for which a process counts as sharing the budget after it asked.
-SHARING = 60.0
-#: Seconds until another request may probe if the probing one does not return: a request's time-out and some margin.
-PROBE = 70.0
-#: Seconds over which requests that waited for the same moment are spread.
-SPREAD = 0.5
-#: Seconds until a request that was held back asks again.
-POLL = 0.25
-#: Seconds after which consecutive failures are forgotten.
-MEMORY = 600.0
+ACTIVE_SECONDS = 5
+#: Seconds for which a process counts as sharing the rate after it asked.
+SHARING_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,42 +49,42 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
-    """The answer to `Ledger.ask`: seconds to wait (0 if the request may go out) and the reason.
+class Permit:
+    """The answer to `Limiter.ask`: seconds to wait (0 if the request may go out) and the reason.
 
-    `active` projects are asking at the moment. `failures` counts consecutive failures over all workers. `sharing` is
-    the number of processes that recently used the budget, if known.
+    `active_projects` are asking at the moment. `failures` counts consecutive failures over all workers. `processes` is
+    the number of processes that recently used the rate, if known.
     """
 
     wait: float
-    active: int = 1
+    active_projects: int = 1
     reason: str = ""
     failures: int = 0
-    sharing: int | None = None
+    processes: int | None = None
 
 
-class Ledger(Protocol):
-    """See `Shared`."""
+class Limiter(Protocol):
+    """See `FleetLimiter`. `request_id` identifies the request that probes, if only one may."""
 
-    def ask(self, project: str, token: str) -> Leave:
-        """Whether the provider may be asked now. `token` identifies the request that probes, if only one may."""
+    def ask(self, project: str, request_id: str) -> Permit:
+        """Whether the provider may be asked now."""
         ...
 
-    def spend(self, project: str, tokens: int, active: int, *, force: bool = False) -> bool:
-        """Charge one request of `tokens` to the budget if it and the project's share allow that, or with `force`."""
+    def spend(self, project: str, tokens: int, active_projects: int, *, force: bool = False) -> bool:
+        """Charge one request of `tokens` to the rate if it and the project's share allow that, or with `force`."""
         ...
 
-    def failed(self, token: str, wait: float, after: int, reason: str) -> None:
-        """Block the provider for `wait` seconds. If 0, block it after `after` failures, doubling the time each time."""
+    def record_failure(self, request_id: str, failure: retry.Failure) -> None:
+        """Block the provider as long as it asks for, or as `retry.BLOCK_SECONDS` says after enough failures."""
         ...
 
-    def settled(self, token: str, *, alive: bool) -> None:
-        """Let the next request probe; reset the failures if the provider is `alive`."""
+    def record_end(self, request_id: str, *, answered: bool) -> None:
+        """Let the next request probe; reset the failures if the provider answered."""
         ...
 
 
-class Spending:
-    """The budget with one name, in a `limits` storage."""
+class SpentRate:
+    """What is spent of a rate, in a `limits` storage."""
 
     def __init__(self, storage: Storage, name: str, rate: Rate) -> None:
         self._name = name
@@ -103,11 +93,11 @@ class Spending:
         self._requests = _item(rate.requests, rate.window, "requests")
         self._tokens = _item(rate.tokens, rate.window, "tokens")
 
-    def spend(self, project: str, tokens: int, active: int, *, force: bool) -> bool:
-        """See `Ledger`. A request larger than the whole budget takes all of it."""
+    def spend(self, project: str, tokens: int, active_projects: int, *, force: bool) -> bool:
+        """See `Limiter`. A request larger than the whole rate takes all of it."""
         costs = [(item, cost) for item, cost in ((self._requests, 1), (self._tokens, tokens)) if item is not None]
         costs = [(item, min(cost, item.amount)) for item, cost in costs]
-        if not force and not all(self._fits(item, cost, project, active) for item, cost in costs):
+        if not force and not all(self._fits(item, cost, project, active_projects) for item, cost in costs):
             return False
         if self._requests is not None and not self._exact.hit(self._requests, self._name) and not force:
             return False
@@ -117,13 +107,13 @@ class Spending:
             self._counted.hit(item, self._name, project, cost=cost)
         return True
 
-    def _fits(self, item: RateLimitItem, cost: int, project: str, active: int) -> bool:
+    def _fits(self, item: RateLimitItem, cost: int, project: str, active_projects: int) -> bool:
         if item is self._tokens and not self._counted.test(item, self._name, cost=cost):
             return False
-        if active <= 1:
+        if active_projects <= 1:
             return True
         spent = item.amount - self._counted.get_window_stats(item, self._name, project).remaining
-        return spent == 0 or spent + cost <= item.amount / active
+        return spent == 0 or spent + cost <= item.amount / active_projects
 
 
 def _item(amount: int | None, window: int, kind: str) -> RateLimitItem | None:
@@ -162,159 +152,163 @@ if redis.call('GET', probe) == ARGV[1] then redis.call('DEL', probe) end
 -- what fails while nobody may ask was begun before, and tells nothing new
 if left <= 0 then
     local count = redis.call('INCR', failures)
-    redis.call('PEXPIRE', failures, ARGV[6])
+    redis.call('EXPIRE', failures, ARGV[5])
     if wait == 0 and count >= tonumber(ARGV[3]) then
-        wait = math.min(tonumber(ARGV[4]), 1000 * 2 ^ math.min(count - tonumber(ARGV[3]), 20))
+        wait = 1000 * tonumber(ARGV[6 + math.min(count - tonumber(ARGV[3]), #ARGV - 6)])
     end
 end
-if wait > left and wait > 0 then redis.call('SET', blocked, ARGV[5], 'PX', math.ceil(wait)) end
+if wait > left and wait > 0 then redis.call('SET', blocked, ARGV[4], 'PX', math.ceil(wait)) end
 """
 
-_SETTLED = """
+_ENDED = """
 if redis.call('GET', KEYS[4]) == ARGV[1] then redis.call('DEL', KEYS[4]) end
 if ARGV[2] == '1' then redis.call('DEL', KEYS[3]) end
 """
 
 
-class Shared:
-    """The ledger of the whole fleet. Every method raises `RedisError` if Redis does not answer."""
+class FleetLimiter:
+    """The limiter of the whole fleet. Every method raises `RedisError` if Redis does not answer."""
 
     def __init__(self, url: str, name: str, rate: Rate) -> None:
         # One retry for a connection that a restart of the server broke, and none for a server that does not answer.
-        retry = Retry(NoBackoff(), 1, supported_errors=(LostConnection,))
-        redis = Redis.from_url(url, socket_timeout=2, socket_connect_timeout=1, retry=retry)
-        self._spending = Spending(RedisStorage("redis://", redis.connection_pool, key_prefix="foldex:rate"), name, rate)
+        reconnect = Retry(NoBackoff(), 1, supported_errors=(LostConnection,))
+        redis = Redis.from_url(url, socket_timeout=2, socket_connect_timeout=1, retry=reconnect)
+        storage = RedisStorage("redis://", redis.connection_pool, key_prefix="foldex:rate")
+        self._spent = SpentRate(storage, name, rate)
         self._keys = [f"foldex:{{{name}}}:{part}" for part in ("asking", "blocked", "failures", "probe", "sharing")]
-        self._process = uuid4().hex
-        self._ask, self._failed, self._settled = map(redis.register_script, (_ASK, _FAILED, _SETTLED))
+        self._process_id = uuid4().hex
+        self._ask, self._record_failure, self._record_end = map(redis.register_script, (_ASK, _FAILED, _ENDED))
 
-    def ask(self, project: str, token: str) -> Leave:
-        """See `Ledger`."""
-        asked = (project, token, ACTIVE, OPEN_AFTER, _ms(PROBE), self._process, SHARING)
-        left, active, reason, failures, sharing = self._call(self._ask, *asked)
-        leave = _leave(left / 1000 if left > 0 else left, int(active), bytes(reason).decode(), int(failures))
-        return replace(leave, sharing=int(sharing))
+    def ask(self, project: str, request_id: str) -> Permit:
+        """See `Limiter`."""
+        breaker = retry.FAILURES_TO_BLOCK, _ms(retry.PROBE_SECONDS)
+        values = project, request_id, ACTIVE_SECONDS, *breaker, self._process_id, SHARING_SECONDS
+        remaining_ms, active, reason, failures, processes = self._run(self._ask, *values)
+        permit = _permit(
+            remaining_ms / 1000 if remaining_ms > 0 else remaining_ms,
+            int(active),
+            bytes(reason).decode(),
+            int(failures),
+        )
+        return replace(permit, processes=int(processes))
 
-    def spend(self, project: str, tokens: int, active: int, *, force: bool = False) -> bool:
-        """See `Ledger`."""
-        return self._spending.spend(project, tokens, active, force=force)
+    def spend(self, project: str, tokens: int, active_projects: int, *, force: bool = False) -> bool:
+        """See `Limiter`."""
+        return self._spent.spend(project, tokens, active_projects, force=force)
 
-    def failed(self, token: str, wait: float, after: int, reason: str) -> None:
-        """See `Ledger`."""
-        self._call(self._failed, token, _ms(wait), after, _ms(LONGEST_BLOCK), reason, _ms(MEMORY))
+    def record_failure(self, request_id: str, failure: retry.Failure) -> None:
+        """See `Limiter`."""
+        wait, blocks = _ms(failure.retry_after), retry.BLOCK_SECONDS
+        values = wait, failure.failures_to_block, failure.reason, retry.FAILURE_MEMORY_SECONDS, *blocks
+        self._run(self._record_failure, request_id, *values)
 
-    def settled(self, token: str, *, alive: bool) -> None:
-        """See `Ledger`."""
-        self._call(self._settled, token, int(alive))
+    def record_end(self, request_id: str, *, answered: bool) -> None:
+        """See `Limiter`."""
+        self._run(self._record_end, request_id, int(answered))
 
-    def _call(self, script: Any, *values: str | float) -> Any:
+    def _run(self, script: Any, *values: str | float) -> Any:
         return script(keys=self._keys, args=values)
 
 
 @dataclass(frozen=True, slots=True)
-class _Spent:
+class _Cost:
     """An amount that counts against a limit until a given time."""
 
     kind: str
     project: str
-    cost: int
+    amount: int
     until: float
 
 
 @dataclass
-class Alone:
-    """The ledger of one process, for its part of a budget that `sharing` processes share. Thread-safe."""
+class LocalLimiter:
+    """The limiter of one process, for its part of a rate that `processes` share. Thread-safe."""
 
-    name: str
     rate: Rate
     now: Callable[[], float] = time.monotonic
-    sharing: int = 1
-    _asking: dict[str, float] = field(default_factory=dict)
+    processes: int = 1
+    _asked_at: dict[str, float] = field(default_factory=dict)
     _failures: int = 0
     _blocked_until: float = 0.0
     _reason: str = ""
     _probe: tuple[str, float] | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _spent: list[_Spent] = field(default_factory=list)
+    _costs: list[_Cost] = field(default_factory=list)
 
-    def ask(self, project: str, token: str) -> Leave:
-        """See `Ledger`."""
+    def ask(self, project: str, request_id: str) -> Permit:
+        """See `Limiter`."""
         with self._lock:
             now = self.now()
-            self._asking = {name: at for name, at in self._asking.items() if at > now - ACTIVE}
+            self._asked_at = {name: time_ for name, time_ in self._asked_at.items() if time_ > now - ACTIVE_SECONDS}
             if project:
-                self._asking[project] = now
+                self._asked_at[project] = now
+            active = len(self._asked_at)
             if self._blocked_until > now:
-                return _leave(self._blocked_until - now, len(self._asking), self._reason, self._failures)
-            if self._failures >= OPEN_AFTER:
-                if self._probe and self._probe[0] != token and self._probe[1] > now:
-                    return _leave(-1, len(self._asking), "", self._failures)
-                self._probe = token, now + PROBE
-            return Leave(0, len(self._asking), failures=self._failures)
+                return _permit(self._blocked_until - now, active, self._reason, self._failures)
+            if self._failures >= retry.FAILURES_TO_BLOCK:
+                if self._probe and self._probe[0] != request_id and self._probe[1] > now:
+                    return _permit(-1, active, "", self._failures)
+                self._probe = request_id, now + retry.PROBE_SECONDS
+            return Permit(0, active, failures=self._failures)
 
-    def spend(self, project: str, tokens: int, active: int, *, force: bool = False) -> bool:
-        """See `Ledger`."""
+    def spend(self, project: str, tokens: int, active_projects: int, *, force: bool = False) -> bool:
+        """See `Limiter`."""
         with self._lock:
             now = self.now()
-            self._spent = [spent for spent in self._spent if spent.until > now]
-            costs = [(kind, limit, cost) for kind, limit, cost in self._limits(tokens) if limit is not None]
-            if not force and not all(self._fits(kind, limit, cost, project, active) for kind, limit, cost in costs):
+            self._costs = [cost for cost in self._costs if cost.until > now]
+            limits = [("requests", self.rate.requests, 1), ("tokens", self.rate.tokens, tokens)]
+            parts = [(kind, limit / self.processes, amount) for kind, limit, amount in limits if limit is not None]
+            if not force and not all(self._fits(*part, project, active_projects) for part in parts):
                 return False
-            for kind, limit, cost in costs:
+            for kind, part, amount in parts:
                 # A cost above this process's part blocks it for correspondingly many windows.
-                windows = max(1.0, cost * self.sharing / limit)
-                self._spent.append(_Spent(kind, project, cost, now + self.rate.window * windows))
+                windows = max(1.0, amount / part)
+                self._costs.append(_Cost(kind, project, amount, now + self.rate.window * windows))
             return True
 
-    def _limits(self, tokens: int) -> list[tuple[str, int | None, int]]:
-        return [("requests", self.rate.requests, 1), ("tokens", self.rate.tokens, tokens)]
+    def _fits(self, kind: str, part: float, amount: int, project: str, active_projects: int) -> bool:
+        """Whether an amount fits into this process's part of a limit, and into the project's share of that part.
 
-    def _fits(self, kind: str, limit: int, cost: int, project: str, active: int) -> bool:
-        """Whether a cost fits into this process's part of a limit, and into the project's share of that part.
-
-        A cost larger than the part waits until nothing else is spent.
+        An amount larger than the part waits until nothing else is spent.
         """
-        part = limit / self.sharing
-        spent = [s for s in self._spent if s.kind == kind]
-        total, own = sum(s.cost for s in spent), sum(s.cost for s in spent if s.project == project)
-        if total and total + cost > part:
+        costs = [cost for cost in self._costs if cost.kind == kind]
+        total = sum(cost.amount for cost in costs)
+        of_project = sum(cost.amount for cost in costs if cost.project == project)
+        if total and total + amount > part:
             return False
-        return active <= 1 or not own or own + cost <= part / active
+        return active_projects <= 1 or not of_project or of_project + amount <= part / active_projects
 
-    def failed(self, token: str, wait: float, after: int, reason: str) -> None:
-        """See `Ledger`."""
+    def record_failure(self, request_id: str, failure: retry.Failure) -> None:
+        """See `Limiter`."""
         with self._lock:
-            now = self.now()
-            self._release(token)
+            now, wait = self.now(), failure.retry_after
+            self._end_probe(request_id)
             if self._blocked_until <= now:
                 self._failures += 1
-                if not wait and self._failures >= after:
-                    wait = min(LONGEST_BLOCK, 2.0 ** min(self._failures - after, 20))
-            if now + wait > self._blocked_until and wait:
-                self._blocked_until, self._reason = now + wait, reason
+                further = self._failures - failure.failures_to_block
+                if not wait and further >= 0:
+                    wait = retry.BLOCK_SECONDS[min(further, len(retry.BLOCK_SECONDS) - 1)]
+            if wait and now + wait > self._blocked_until:
+                self._blocked_until, self._reason = now + wait, failure.reason
 
-    def settled(self, token: str, *, alive: bool) -> None:
-        """See `Ledger`."""
+    def record_end(self, request_id: str, *, answered: bool) -> None:
+        """See `Limiter`."""
         with self._lock:
-            self._release(token)
-            if alive:
+            self._end_probe(request_id)
+            if answered:
                 self._failures = 0
 
-    def _release(self, token: str) -> None:
-        if self._probe and self._probe[0] == token:
+    def _end_probe(self, request_id: str) -> None:
+        if self._probe and self._probe[0] == request_id:
             self._probe = None
 
 
-def _leave(wait: float, active: int, reason: str, failures: int) -> Leave:
+def _permit(wait: float, active_projects: int, reason: str, failures: int) -> Permit:
+    """A permit; `wait` is negative while another request probes the provider."""
     if wait < 0:
-        reason = "after failures in a row one request at a time tries whether it is back"
-        return Leave(_scattered(POLL), active, reason, failures)
-    spread = wait and wait + random.uniform(0, SPREAD)  # noqa: S311 - spreads waiting requests
-    return Leave(spread, active, reason, failures)
-
-
-def _scattered(seconds: float) -> float:
-    return random.uniform(seconds, 2 * seconds)  # noqa: S311 - see above
+        reason = "after repeated failures, one request at a time checks whether it is back"
+        return Permit(retry.probe_poll_seconds(), active_projects, reason, failures)
+    return Permit(wait and retry.spread(wait), active_projects, reason, failures)
 
 
 def _ms(seconds: float) -> int:

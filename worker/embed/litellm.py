@@ -24,25 +24,27 @@ import structlog
 from schemas.errors import EmbeddingError, EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable
 from schemas.source import EmbedderProfile
 from worker.embed import Vectors
-from worker.machine.gc_pause import uncollected
+from worker.machine.gc_pause import without_garbage_collection
 
 #: Seconds without a byte from the provider after which a request counts as lost.
-TIMEOUT = 60.0
+TIMEOUT_SECONDS = 60.0
 
 log = structlog.get_logger()
 
-_REFUSED = {400, 413, 422}
-_UNAVAILABLE = {408, 409, 425, 429}
-_KEY_REMEDY = "Set EMBEDDING_API_KEY to a valid key of the provider, and EMBEDDING_API_BASE if it is not the usual one."
-_MODEL_REMEDY = "Check the model's name, which begins with its provider as in openai/text-embedding-3-small."
-_REMEDIES = {
+_REFUSED_STATUSES = {400, 413, 422}
+_UNAVAILABLE_STATUSES = {408, 409, 425, 429}
+_KEY_REMEDY = (
+    "Set EMBEDDING_API_KEY to a valid key of the provider, and EMBEDDING_API_BASE if its address is not the default."
+)
+_MODEL_REMEDY = "Check the model's name, which must begin with its provider, as in openai/text-embedding-3-small."
+_STATUS_REMEDIES = {
     402: "Add credit to the provider's account.",
     404: f"{_MODEL_REMEDY} Check EMBEDDING_API_BASE, if it is set.",
 }
 #: Maximum length of a provider's message in the log, in characters.
-_SAID = 300
+_MAX_LOGGED_CHARACTERS = 300
 #: Providers whose client requires a key, although self-hosted servers with the same API need none.
-_NEED_KEY = {"openai", "openrouter"}
+_NEED_KEY_PROVIDERS = {"openai", "openrouter"}
 
 
 class LiteLLMEmbedder:
@@ -67,12 +69,12 @@ class LiteLLMEmbedder:
         self._call = Call(profile.model, api_base, api_key, profile.dimensions if explicit_dimensions else None)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """See `Embedder`. If the positions of refused texts are known, `data["indices"]` holds them."""
+        """See `Embedder`. A refusal names the refused texts if they are known."""
         vectors = self._call.vectors(texts)
         if vectors.shape[1] != self.profile.dimensions:
             raise EmbeddingUnauthorized(
-                f"{self.profile.model} answers with {vectors.shape[1]} dimensions, and the index was built with "
-                f"{self.profile.dimensions}. Build a new tool, or set EMBEDDING_API_BASE back to what it was."
+                f"{self.profile.model} returns {vectors.shape[1]} dimensions, but the index was built with "
+                f"{self.profile.dimensions}. Create a new tool, or restore the previous EMBEDDING_API_BASE."
             )
         return _unit(vectors)
 
@@ -115,7 +117,7 @@ class Call:
 
     def _request(self, texts: Sequence[str], encoding: str) -> list[Any]:
         litellm = warm()
-        silence()
+        silence_warnings()
         _price(self._model)
         import openai
 
@@ -126,28 +128,32 @@ class Call:
                 encoding_format=encoding,
                 api_base=self._api_base,
                 api_key=self._key(litellm),
-                timeout=TIMEOUT,
+                timeout=TIMEOUT_SECONDS,
                 num_retries=0,
                 max_retries=0,
                 drop_params=True,
-                **self._dimensions_asked(),
+                **self._dimension_arguments(),
             )
         except openai.OpenAIError as error:
-            raise mapped(self._model, error) from error
+            raise embedding_error(self._model, error) from error
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             # LiteLLM raises such internal errors if an answer does not have the expected form.
-            log.warning("a provider's answer cannot be read", model=self._model, error=repr(error)[:_SAID])
-            raise EmbeddingRefused(f"The answer of {self._model} cannot be read.") from error
+            log.warning(
+                "cannot read a provider's response", model=self._model, error=repr(error)[:_MAX_LOGGED_CHARACTERS]
+            )
+            raise EmbeddingRefused(
+                f"The response of {self._model} is not readable; check EMBEDDING_API_BASE."
+            ) from error
         return list(answer.data or [])
 
-    def _dimensions_asked(self) -> dict[str, Any]:
+    def _dimension_arguments(self) -> dict[str, Any]:
         if self._dimensions is None:
             return {}
         return {"dimensions": self._dimensions, "allowed_openai_params": ["dimensions"]}
 
     def _key(self, litellm: Any) -> str | None:
         """The configured key; None leaves the key to the provider's own environment variable."""
-        if _provider(self._model) not in _NEED_KEY or self._api_key:
+        if _provider(self._model) not in _NEED_KEY_PROVIDERS or self._api_key:
             return self._api_key
         missing = litellm.validate_environment(self._model)["missing_keys"]
         if missing and not self._api_base:
@@ -164,7 +170,7 @@ def warm() -> Any:
     # Otherwise LiteLLM reports each success, to no listener, in threads that take a fifth of a request's time.
     os.environ.setdefault("LOGGING_EXECUTOR_MAX_PENDING_TASKS", "0")
     # Garbage collection takes a quarter of the import's time.
-    with uncollected():
+    with without_garbage_collection():
         import httpcore  # noqa: F401 - else every process imports this and openai.resources at its first request
         import litellm
         import openai.resources  # noqa: F401 - see above
@@ -181,15 +187,15 @@ def warm() -> Any:
 
 #: LiteLLM's response model declares vectors as lists and warns about each one in base64. Pydantic warns about LiteLLM's
 #: models when it first builds them.
-_NOISE = "Pydantic serializer warnings|Item '.+' on TypedDict class"
-_SILENT = ("ignore", re.compile(_NOISE, re.IGNORECASE), UserWarning, None, 0)
+_IGNORED_WARNINGS = "Pydantic serializer warnings|Item '.+' on TypedDict class"
+_WARNING_FILTER = ("ignore", re.compile(_IGNORED_WARNINGS, re.IGNORECASE), UserWarning, None, 0)
 
 
-def silence() -> None:
+def silence_warnings() -> None:
     """Filter out the warnings that LiteLLM causes."""
     # Repeated for each request: code that restores the filters, as test runners do, removes ours.
-    if _SILENT not in warnings.filters:
-        warnings.filterwarnings("ignore", _NOISE, UserWarning)
+    if _WARNING_FILTER not in warnings.filters:
+        warnings.filterwarnings("ignore", _IGNORED_WARNINGS, UserWarning)
 
 
 @cache
@@ -225,30 +231,29 @@ def known_input_tokens(model: str) -> int | None:
     return entry.get("max_input_tokens")
 
 
-def mapped(model: str, error: Exception) -> EmbeddingError:
+def embedding_error(model: str, error: Exception) -> EmbeddingError:
     """Map LiteLLM's error to ours by its status, because LiteLLM picks its classes by words in the provider's text."""
     status = getattr(error, "status_code", None)
     if not isinstance(status, int):
         # A failed connection, or an error in a body with a provider-specific code.
         status = HTTPStatus.INTERNAL_SERVER_ERROR.value
     # The address may be an internal service whose response only the operator may read, so log it but do not raise it.
-    log.warning("a provider refused a request", model=model, status=status, said=provider_text(error))
-    said = f"{model} failed with {status}."
+    log.warning("a provider rejected a request", model=model, status=status, said=provider_text(error))
+    message = f"{model} failed with {status}."
     if isinstance(error, warm().exceptions.LiteLLMUnknownProvider):
-        return EmbeddingUnauthorized(f"The provider of {model} has no embeddings. {_MODEL_REMEDY}")
-    if status in _REFUSED:
-        return EmbeddingRefused(said)
-    if status in _UNAVAILABLE or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        wait = _retry_after(error)
-        return EmbeddingUnavailable(said, status_code=status, **({} if wait is None else {"retry_after": wait}))
-    return EmbeddingUnauthorized(f"{said} {_REMEDIES.get(status, _KEY_REMEDY)}")
+        return EmbeddingUnauthorized(f"The provider of {model} does not offer embeddings. {_MODEL_REMEDY}")
+    if status in _REFUSED_STATUSES:
+        return EmbeddingRefused(message)
+    if status in _UNAVAILABLE_STATUSES or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return EmbeddingUnavailable(message, retry_after=_retry_after(error), provider_status=status)
+    return EmbeddingUnauthorized(f"{message} {_STATUS_REMEDIES.get(status, _KEY_REMEDY)}")
 
 
 def provider_text(error: Exception) -> str:
     """The provider's message, extracted from the JSON that LiteLLM quotes. It is foreign text, so only log it."""
     text = str(error)
     quoted = re.search(r"""["']message["']: ?["'](.+?)["'](?:,|})""", text)
-    return (quoted[1] if quoted else text.partition("Exception - ")[2] or text)[:_SAID].strip()
+    return (quoted[1] if quoted else text.partition("Exception - ")[2] or text)[:_MAX_LOGGED_CHARACTERS].strip()
 
 
 def _retry_after(error: Exception) -> float | None:
@@ -269,16 +274,20 @@ def _retry_after(error: Exception) -> float | None:
 def _decode(data: Sequence[Any], count: int) -> Vectors:
     """Rows in the order of the inputs, from base64 of little-endian floats or from lists."""
     if len(data) != count:
-        raise EmbeddingRefused(f"The provider answered {len(data)} vectors to {count} texts.")
+        raise EmbeddingRefused(
+            f"The provider returned {len(data)} vectors for {count} texts; check EMBEDDING_API_BASE."
+        )
     try:
         rows = sorted(data, key=lambda row: row["index"])
         cells = [_cell(row["embedding"]) for row in rows]
         vectors = np.stack(cells)
     except (LookupError, TypeError, ValueError) as error:
-        log.warning("a provider's vectors cannot be read", error=str(error)[:_SAID])
-        raise EmbeddingRefused("The provider's vectors cannot be read.") from error
+        log.warning("cannot read a provider's vectors", error=str(error)[:_MAX_LOGGED_CHARACTERS])
+        raise EmbeddingRefused("The provider's vectors are not readable; check EMBEDDING_API_BASE.") from error
     if [row["index"] for row in rows] != list(range(count)):
-        raise EmbeddingRefused("The provider's answer does not say which vector belongs to which text.")
+        raise EmbeddingRefused(
+            "The provider's response does not say which vector belongs to which text; check EMBEDDING_API_BASE."
+        )
     return vectors
 
 
@@ -293,6 +302,9 @@ def _unit(vectors: Vectors) -> Vectors:
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     bad = np.flatnonzero(~np.isfinite(norms[:, 0]) | (norms[:, 0] == 0)).tolist()
     if bad:
-        raise EmbeddingRefused("The provider answered a vector without direction (zero, or not a number).", indices=bad)
+        raise EmbeddingRefused(
+            "The provider returned a vector that is zero or not a number; exclude the file, or change the model.",
+            indices=bad,
+        )
     unit: Vectors = vectors / norms
     return unit

@@ -38,18 +38,19 @@ _LIMITS = {
     "mistral": ModelLimits(96, 16_000, 8192),
     "voyage": ModelLimits(128, 100_000, 16_000),
 }
-_CAUTIOUS = ModelLimits(96, 32_000, 8192)
+#: Limits of an unknown provider.
+_UNKNOWN_PROVIDER = ModelLimits(96, 32_000, 8192)
 #: Models with at least this limit accept so much more than a chunk that a small margin is enough. Below it the margin
 #: is a quarter, because tokenizers differ by as much.
-_WIDE = 8191
+_WIDE_INPUT_TOKENS = 8191
 #: Model families whose tokenizer is cl100k itself, so that counts are exact.
-_CL100K = ("text-embedding-3-", "text-embedding-ada-002")
+_CL100K_MODELS = ("text-embedding-3-", "text-embedding-ada-002")
 
 
 def limits(model: str) -> ModelLimits:
     """The provider's limits; conservative ones for an unknown provider."""
     provider, slash, _ = model.partition("/")
-    return _LIMITS.get(provider if slash else "", _CAUTIOUS)
+    return _LIMITS.get(provider if slash else "", _UNKNOWN_PROVIDER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +84,17 @@ def check_allowed(model: str, *, default: str, patterns: Sequence[str] | None) -
     if model in allowed or ("://" not in model and any(fnmatchcase(model, pattern) for pattern in allowed)):
         return
     raise ModelNotAllowed(
-        f"The embedding model {model!r} is not allowed here; choose one of {', '.join(dict.fromkeys(allowed))}, "
-        "or have the operator add it to ALLOWED_MODELS."
+        f"The embedding model {model!r} is not allowed; choose one of {', '.join(dict.fromkeys(allowed))}, "
+        "or ask the operator to add it to ALLOWED_MODELS."
     )
 
 
-_found: dict[Hashable, EmbedderProfile] = {}
-#: Models that may be probed at the same time, and seconds that a further caller waits: each probe occupies a thread.
-_PROBES, _TURN = 4, 5.0
-_probing = threading.BoundedSemaphore(_PROBES)
+_profiles: dict[Hashable, EmbedderProfile] = {}
+#: Models that may be probed at the same time: each probe occupies a thread.
+_MAX_PROBES = 4
+#: Seconds that a further caller waits for a probe to end.
+_PROBE_SLOT_SECONDS = 5.0
+_probing = threading.BoundedSemaphore(_MAX_PROBES)
 
 
 def resolve(
@@ -108,34 +111,38 @@ def resolve(
     """
     access = access or Access()
     key = (model, dimensions, access, local_model_dir)
-    if key not in _found:
-        if not _probing.acquire(timeout=_TURN):
-            raise EmbeddingUnavailable(f"{_PROBES} models are asked for their dimensions just now; try again shortly.")
+    if key not in _profiles:
+        if not _probing.acquire(timeout=_PROBE_SLOT_SECONDS):
+            raise EmbeddingUnavailable(
+                f"{_MAX_PROBES} models are already being asked for their dimensions; try again shortly."
+            )
         try:
-            if key not in _found:
-                _found[key] = _probe(model, dimensions, access, local_model_dir)
+            if key not in _profiles:
+                _profiles[key] = _probe(model, dimensions, access, local_model_dir)
         finally:
             _probing.release()
-    return _found[key]
+    return _profiles[key]
 
 
 def _probe(model: str, dimensions: int | None, access: Access, local_model_dir: Path | None) -> EmbedderProfile:
     if is_local(model):
         return _probe_local(model, dimensions, local_model_dir)
     try:
-        answered = litellm.native_dimensions(model, dimensions, access.api_base, access.api_key)
+        native = litellm.native_dimensions(model, dimensions, access.api_base, access.api_key)
     except (EmbeddingRefused, EmbeddingUnauthorized) as error:
         raise ModelRefused(error.message) from error
-    if dimensions is not None and answered != dimensions:
-        raise ModelRefused(f"{model} answers with {answered} dimensions, not {dimensions}: ask for {answered} or none.")
-    return EmbedderProfile(model=model, dimensions=answered, max_input_tokens=_input_tokens(model))
+    if dimensions is not None and native != dimensions:
+        raise ModelRefused(
+            f"{model} returns {native} dimensions, not {dimensions}; set `dimensions` to {native}, or omit it."
+        )
+    return EmbedderProfile(model=model, dimensions=native, max_input_tokens=_input_tokens(model))
 
 
 def _probe_local(model: str, dimensions: int | None, directory: Path | None) -> EmbedderProfile:
     if model != minilm.MODEL:
-        raise ModelRefused(f"There is no local model {model}: the one there is is {minilm.MODEL}.")
+        raise ModelRefused(f"The local model {model} does not exist; use {minilm.MODEL}.")
     if dimensions not in {None, minilm.DIMENSIONS}:
-        raise ModelRefused(f"{model} has {minilm.DIMENSIONS} dimensions, not {dimensions}: leave them out.")
+        raise ModelRefused(f"{model} has {minilm.DIMENSIONS} dimensions, not {dimensions}; omit `dimensions`.")
     minilm.check_files(directory)
     return minilm.PROFILE
 
@@ -143,10 +150,10 @@ def _probe_local(model: str, dimensions: int | None, directory: Path | None) -> 
 def _input_tokens(model: str) -> int:
     """Tokens of cl100k that the model safely accepts, with a margin where its own tokenizer may count more."""
     limit = limits(model).max_input_tokens
-    known = min(limit, litellm.known_input_tokens(model) or limit)
-    if model.rpartition("/")[2].startswith(_CL100K):
-        return known
-    return known - max(known // 4, 1) if known < _WIDE else min(known, 8000)
+    max_tokens = min(limit, litellm.known_input_tokens(model) or limit)
+    if model.rpartition("/")[2].startswith(_CL100K_MODELS):
+        return max_tokens
+    return max_tokens - max(max_tokens // 4, 1) if max_tokens < _WIDE_INPUT_TOKENS else min(max_tokens, 8000)
 
 
 def open_embedder(
@@ -160,13 +167,13 @@ def open_embedder(
     """Create a profile's embedder without any request. `batch_size` overrides the model's limit on texts a request."""
     if is_local(profile.model):
         return minilm.LocalEmbedder(local_model_dir)
-    known, access = limits(profile.model), access or Access()
+    model_limits, access = limits(profile.model), access or Access()
     return litellm.LiteLLMEmbedder(
         profile,
         api_base=access.api_base,
         api_key=access.api_key,
-        max_inputs=batch_size or known.max_inputs,
-        max_request_tokens=known.max_request_tokens,
+        max_inputs=batch_size or model_limits.max_inputs,
+        max_request_tokens=model_limits.max_request_tokens,
         explicit_dimensions=explicit_dimensions,
     )
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 
-from worker.formats.registry import BY_EXTENSION, BY_TYPE, Format
+from worker.formats.registry import BY_EXTENSION, BY_TYPE, FORMATS, Format
 
-_LANGUAGES = {
+#: Extensions of each language of code.
+LANGUAGES = {
     "bash": "sh bash zsh ksh",
     "c": "c h",
     "clojure": "clj cljs cljc edn",
@@ -52,7 +53,7 @@ _LANGUAGES = {
 }
 
 #: Names without an extension. Any other such name is text.
-_NAMES = {
+NAMES = {
     "containerfile": "dockerfile",
     "dockerfile": "dockerfile",
     "gemfile": "ruby",
@@ -66,8 +67,8 @@ _NAMES = {
 def of(name: str) -> tuple[Format, str | None]:
     """Format by name, and the language if it is code; "text" for unknown names."""
     stem, extension = split(name)
-    if not extension and stem in _NAMES:
-        return BY_TYPE["code"], _NAMES[stem]
+    if not extension and stem in NAMES:
+        return BY_TYPE["code"], NAMES[stem]
     language = _LANGUAGE_OF.get(extension)
     return (BY_TYPE["code"], language) if language else (BY_EXTENSION.get(extension, BY_TYPE["text"]), None)
 
@@ -80,10 +81,26 @@ def is_of(types: AbstractSet[str], path: str, word: str | None) -> bool:
     return not types or not types.isdisjoint({split(path)[1], word or of(path)[0].type})
 
 
+def stated_type(name: str) -> str:
+    """The type of a node for which only the name is known; "file" if the name decides when the file is read."""
+    return _STATED.get(split(name)[1], "file")
+
+
+def with_stated_type(path: str, type_: str | None) -> str:
+    """The name that decides how a file is parsed: its own, or with the extension of the type that its source states."""
+    name = path.rsplit("/", 1)[-1]
+    stated = STATED_EXTENSIONS.get(type_ or "", "").split()
+    extension = f".{stated[0]}" if stated else ""
+    return name if name.lower().endswith(extension) else name + extension
+
+
 def split(name: str) -> tuple[str, str]:
     """The parts of the file's name before and after the last dot, in lower case."""
     stem, _, extension = name.rsplit("/", 1)[-1].lower().rpartition(".")
     return (stem, extension) if stem else (extension, "")
 
 
-_LANGUAGE_OF = {extension: language for language, extensions in _LANGUAGES.items() for extension in extensions.split()}
+_LANGUAGE_OF = {extension: language for language, extensions in LANGUAGES.items() for extension in extensions.split()}
+#: Extensions of the types that a source may state itself.
+STATED_EXTENSIONS = {format_.type: format_.stated for format_ in FORMATS if format_.stated}
+_STATED = {extension: type_ for type_, extensions in STATED_EXTENSIONS.items() for extension in extensions.split()}

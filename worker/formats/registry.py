@@ -1,83 +1,271 @@
-"""The table of formats: each one's extensions, the module that reads it, and its version."""
+"""The table of formats: one row tells how files of a format are recognized, and which module reads them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
-from schemas.document import EXTENSIONS
+_OFFICE_XML = "application/vnd.openxmlformats-officedocument"
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """First bytes of a kind of binary file, as a regular expression without groups.
+
+    `kind` is the extension such files usually have. `is_media` is set for programs, sound, films and fonts.
+    """
+
+    kind: str
+    pattern: bytes
+    mime: str | None = None
+    is_media: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
     """One row of the table.
 
-    `type` is what `file_type` shows; `extensions` are separated by blanks. `module` is under `worker.parse`, has
-    `read(data: bytes, limits: Limits) -> Document` and is imported on first use. The module for "code" has
-    `read(text: str, language: str | None, limits: Limits)`. Raise `version` when parsing or chunking of the type
-    changes: the next run then parses its files again, in place. `isolated` formats use libraries that may crash or use
-    excessive memory. They are read in a helper process, except files of at most `harmless` bytes. A `binary` format
-    without its magic bytes (`worker.formats.magic`) is text under a wrong name. `programs` on PATH extend what the
-    module can read.
+    `type` is what `file_type` shows; `extensions` are separated by blanks. `reader` is imported on first use and called
+    as `read(data: bytes, limits: Limits) -> Document`; that of "code" as `read(text: str, language: str | None,
+    limits: Limits)`. The document's `markup` says how it is cut. Raise `version` when parsing or chunking of the type
+    changes: the next run then parses its files again, in place.
+
+    `isolated` formats use libraries that may crash or use excessive memory. They are read in a helper process, except
+    files of at most `harmless` bytes. A `binary` format without its signature is text under a wrong name. `programs` on
+    PATH extend what the module can read.
+
+    Content tells a format by its `signatures`. Text is told by its `beginnings`, in lower case. A ZIP container is told
+    by a `member`, given by its path or the start of it, or by the start of the `package_type` in its first member.
+
+    The text of `as_written` formats is the decoded file, so line numbers of the text and the file agree. A source may
+    state the type of files with `stated` extensions. `headings` finds those of a text that is cut at headings.
     """
 
     type: str
     extensions: str
-    module: str
+    reader: str
     version: int = 1
+    mime: str = "text/plain"
     isolated: bool = False
     harmless: int = 0
     binary: bool = False
     programs: tuple[str, ...] = ()
+    signatures: tuple[Signature, ...] = ()
+    beginnings: tuple[bytes, ...] = ()
+    member: str | None = None
+    package_type: str | None = None
+    as_written: bool = False
+    stated: str = ""
+    headings: str = "worker.parse.text.markdown:headings"
 
     def is_isolated(self, size: int) -> bool:
         """Whether a file of `size` bytes is read in the helper process."""
         return self.isolated and size > self.harmless
 
 
+def imported(reference: str) -> Any:
+    """The function that a row names as "module:function"."""
+    module, _, function = reference.partition(":")
+    return getattr(import_module(module), function)
+
+
 FORMATS = (
-    Format("text", "txt", "text.encodings", version=3),
-    Format("code", "", "source_code", version=5),
-    Format("markdown", EXTENSIONS["markdown"], "text.markdown", version=3),
-    Format("rst", "rst", "text.rst"),
-    Format("asciidoc", "adoc asciidoc", "text.asciidoc"),
-    Format("org", "org", "text.org"),
-    Format("tex", "tex ltx", "text.tex"),
-    # parsed values take up to thirty times the memory of their text
-    Format("json", f"{EXTENSIONS['json']} jsonc", "text.json", version=4, isolated=True, harmless=1 << 20),
-    Format("notebook", "ipynb", "text.notebook", version=2, isolated=True, harmless=1 << 20),
-    Format("jsonl", "jsonl ndjson", "text.jsonl", version=2),
-    Format("yaml", "yaml yml", "text.yaml", version=2),
-    Format("toml", "toml", "text.toml", version=2),
-    Format("csv", "csv tsv", "text.csv", version=3),
-    Format("html", "html htm xhtml", "web.html", version=4, isolated=True),
-    Format("xml", "xml xsd xsl xslt svg plist", "text.xml", version=2),
-    Format("email", "eml mht mhtml", "mail.email", version=4, isolated=True),
-    Format("rtf", "rtf", "office.rtf", version=5, isolated=True),
-    Format("pdf", "pdf", "pdf.pdf", version=4, isolated=True, binary=True, programs=("tesseract",)),
-    Format("docx", "docx docm dotx", "office.docx", version=3, isolated=True, binary=True),
+    Format("text", "txt", "worker.parse.text.encodings:read", version=3, as_written=True),
+    Format("code", "", "worker.parse.source_code:read", version=5, as_written=True),
+    Format(
+        "markdown",
+        "md markdown mdown mkd mdx",
+        "worker.parse.text.markdown:read",
+        version=3,
+        mime="text/markdown",
+        as_written=True,
+        stated="md markdown mdown mkd mdx",
+    ),
+    Format(
+        "rst",
+        "rst",
+        "worker.parse.text.rst:read",
+        mime="text/x-rst",
+        as_written=True,
+        headings="worker.parse.text.rst:headings",
+    ),
+    Format(
+        "asciidoc",
+        "adoc asciidoc",
+        "worker.parse.text.asciidoc:read",
+        mime="text/asciidoc",
+        as_written=True,
+        headings="worker.parse.text.asciidoc:headings",
+    ),
+    Format(
+        "org",
+        "org",
+        "worker.parse.text.org:read",
+        mime="text/org",
+        as_written=True,
+        headings="worker.parse.text.org:headings",
+    ),
+    Format(
+        "tex",
+        "tex ltx",
+        "worker.parse.text.tex:read",
+        mime="text/x-tex",
+        as_written=True,
+        headings="worker.parse.text.tex:headings",
+    ),
+    Format(
+        "json",
+        "json geojson webmanifest jsonc",
+        "worker.parse.text.json:read",
+        version=4,
+        mime="application/json",
+        # parsed values take up to thirty times the memory of their text
+        isolated=True,
+        harmless=1 << 20,
+        as_written=True,
+        stated="json geojson webmanifest",
+    ),
+    Format(
+        "notebook",
+        "ipynb",
+        "worker.parse.text.notebook:read",
+        version=2,
+        mime="application/x-ipynb+json",
+        isolated=True,
+        harmless=1 << 20,
+    ),
+    Format(
+        "jsonl", "jsonl ndjson", "worker.parse.text.jsonl:read", version=2, mime="application/jsonl", as_written=True
+    ),
+    Format("yaml", "yaml yml", "worker.parse.text.yaml:read", version=2, mime="application/yaml", as_written=True),
+    Format("toml", "toml", "worker.parse.text.toml:read", version=2, mime="application/toml", as_written=True),
+    Format("csv", "csv tsv", "worker.parse.text.csv:read", version=3, mime="text/csv", as_written=True),
+    Format(
+        "html",
+        "html htm xhtml",
+        "worker.parse.web.html:read",
+        version=4,
+        mime="text/html",
+        isolated=True,
+        beginnings=(b"<!doctype html", b"<html"),
+    ),
+    Format(
+        "xml",
+        "xml xsd xsl xslt svg plist",
+        "worker.parse.text.xml:read",
+        version=2,
+        mime="application/xml",
+        beginnings=(b"<?xml",),
+        as_written=True,
+    ),
+    Format("email", "eml mht mhtml", "worker.parse.mail.email:read", version=4, mime="message/rfc822", isolated=True),
+    Format(
+        "rtf",
+        "rtf",
+        "worker.parse.office.rtf:read",
+        version=5,
+        mime="application/rtf",
+        isolated=True,
+        # its files are text, so the signature has no MIME type of its own
+        signatures=(Signature("rtf", rb"\{\\rtf"),),
+        beginnings=(b"{\\rtf",),
+    ),
+    Format(
+        "pdf",
+        "pdf",
+        "worker.parse.pdf.pdf:read",
+        version=4,
+        isolated=True,
+        binary=True,
+        programs=("tesseract",),
+        signatures=(Signature("pdf", rb"%PDF-", "application/pdf"),),
+    ),
+    Format(
+        "docx",
+        "docx docm dotx",
+        "worker.parse.office.docx:read",
+        version=3,
+        mime=f"{_OFFICE_XML}.wordprocessingml.document",
+        isolated=True,
+        binary=True,
+        member="word/document.xml",
+    ),
     Format(
         "doc",
         "doc",
-        "office.doc",
+        "worker.parse.office.doc:read",
         version=3,
+        mime="application/msword",
         isolated=True,
         binary=True,
         programs=("catdoc", "antiword", "soffice", "libreoffice"),
     ),
-    Format("pptx", "pptx pptm", "office.pptx", version=3, isolated=True, binary=True),
-    Format("xlsx", "xlsx xlsm", "office.xlsx", version=5, isolated=True, binary=True),
-    Format("odt", "odt odp ods", "office.odt", version=4, isolated=True, binary=True),
-    Format("epub", "epub", "web.epub", version=3, isolated=True, binary=True),
+    Format(
+        "pptx",
+        "pptx pptm",
+        "worker.parse.office.pptx:read",
+        version=3,
+        mime=f"{_OFFICE_XML}.presentationml.presentation",
+        isolated=True,
+        binary=True,
+        member="ppt/presentation.xml",
+    ),
+    Format(
+        "xlsx",
+        "xlsx xlsm",
+        "worker.parse.office.xlsx:read",
+        version=5,
+        mime=f"{_OFFICE_XML}.spreadsheetml.sheet",
+        isolated=True,
+        binary=True,
+        member="xl/workbook.",
+    ),
+    Format(
+        "odt",
+        "odt odp ods",
+        "worker.parse.office.odt:read",
+        version=4,
+        isolated=True,
+        binary=True,
+        package_type="application/vnd.oasis.opendocument.",
+    ),
+    Format(
+        "epub",
+        "epub",
+        "worker.parse.web.epub:read",
+        version=3,
+        isolated=True,
+        binary=True,
+        package_type="application/epub+zip",
+    ),
     Format(
         "image",
         "png jpg jpeg jpe gif bmp tif tiff webp",
-        "ocr.image",
+        "worker.parse.ocr.image:read",
         version=2,
         isolated=True,
         binary=True,
         programs=("tesseract",),
+        signatures=(
+            Signature("png", rb"\x89PNG", "image/png"),
+            Signature("jpg", rb"\xff\xd8\xff", "image/jpeg"),
+            # its sizes and flags contain a byte that no text has
+            Signature("gif", rb"GIF8[79]a.{0,6}[\0-\x08\x0e-\x1f]", "image/gif"),
+            # two letters alone might begin a text
+            Signature("bmp", rb"BM....\0\0\0\0", "image/bmp"),
+            Signature("tif", rb"II\*\0|MM\0\*", "image/tiff"),
+            Signature("webp", rb"RIFF....WEBP", "image/webp"),
+        ),
     ),
 )
 
+#: A document in a ZIP container. Its members tell the type, and only the helper process reads them.
+PACKAGE = Format("package", "", "worker.parse.office.zip_container:read", isolated=True)
+
 BY_TYPE = {format_.type: format_ for format_ in FORMATS}
 BY_EXTENSION = {extension: format_ for format_ in FORMATS for extension in format_.extensions.split()}
+BY_KIND = {signature.kind: format_ for format_ in FORMATS for signature in format_.signatures}
+
+#: Types whose text is the decoded file itself.
+AS_WRITTEN = tuple(format_.type for format_ in FORMATS if format_.as_written)

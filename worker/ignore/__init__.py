@@ -203,15 +203,15 @@ def _patterns(place: str, data: bytes | None, most: int) -> Patterns | None:
     """The patterns of the ignore file at `place`. Logs a warning and returns None if they cannot be obeyed."""
     patterns = None
     if data is None or len(data) > MAX_IGNORE_FILE:
-        reason = f"it is no file that can be read, of {MAX_IGNORE_FILE:,} bytes at most"
+        reason = f"it is not a readable file of at most {MAX_IGNORE_FILE:,} bytes"
     elif b"\0" in data:
-        reason = "it holds NUL bytes; save it as UTF-8"
+        reason = "it contains NUL bytes; save it as UTF-8"
     else:
         patterns = Patterns(lines_of(data), "ignore_file", place)
-        reason = "it has more patterns, with those above it, than can be asked about every file"
+        reason = "it and the ignore files above it have too many patterns; combine some with wildcards"
     if patterns and patterns.cost <= most:
         return patterns
-    log.warning("an ignore file is not obeyed", path=place, reason=reason)
+    log.warning("an ignore file is not applied", path=place, reason=reason)
     return None
 
 

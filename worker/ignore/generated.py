@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from schemas.status import Reason
-from worker.formats import by_name
+from worker.formats.detect import Detected
 
 #: Average bytes per line above which scripts and styles count as minified. Code by people stays below a hundred.
 _PACKED_LINE = 300
@@ -23,14 +23,13 @@ _SAYS_SO = re.compile(
 )
 
 
-def by_a_tool(name: str, data: bytes) -> Reason | None:
+def by_a_tool(file: Detected, data: bytes) -> Reason | None:
     """`minified` or `generated` for code that a tool wrote, judged by its line lengths or by a notice at its top."""
-    format_, language = by_name.of(name)
-    if format_.type != "code":
+    if file.language is None:
         # documents may mention such notices, and data is indexed as it is
         return None
     if (
-        language in _PACKED_LANGUAGES
+        file.language in _PACKED_LANGUAGES
         and len(data) >= _PACKED_FILE
         and len(data) > _PACKED_LINE * (data.count(b"\n") + 1)
     ):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from schemas.document import Entry, Page
 from schemas.status import Reason
 from worker import parse
-from worker.formats.by_name import is_of
+from worker.formats.by_name import is_of, with_stated_type
 from worker.index.lease import Lease
 from worker.sources import Source
 from worker.state.index import files, tasks
@@ -18,14 +18,14 @@ from worker.state.index.tools import Index
 from worker.state.postgres import Pool
 from worker.tokens import keywords
 
-HELD = (
-    "More than half of the files have vanished from the source; they stay searchable. If they are really gone, "
+REMOVALS_HELD = (
+    "More than half of the files have vanished from the source; they stay searchable. If this is intended, "
     'reindex with {"allow_removals": true}.'
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ListingRun:
     """Everything one slice of planning works with."""
 
     plan: tasks.Plan
@@ -35,13 +35,18 @@ class Listing:
     lease: Lease
 
 
-def list_folder(listing: Listing, *, seconds: float, started: Callable[[], None]) -> bool:
-    """Record pages until the source has no more or the time is up. Returns True once everything is listed.
+class Recorded(NamedTuple):
+    """A page whose entries are rows now, and whether it is the first or the last of its folder."""
 
-    Calls `started` after it records the first of several pages, because indexing need not wait for the last. Raises
-    `SourceError`, or `LeaseLost` if another worker took over.
+    first: bool
+    last: bool
+
+
+def list_pages(listing: ListingRun) -> Iterator[Recorded]:
+    """Record one page of the folder after the other, from the plan's cursor on, and yield after each.
+
+    Raises `SourceError`, or `LeaseLost` if another worker took over.
     """
-    deadline = time.monotonic() + seconds
     cursor = listing.plan.list_cursor
     listing.source.check()
     while True:
@@ -50,22 +55,13 @@ def list_folder(listing: Listing, *, seconds: float, started: Callable[[], None]
         _record(listing, page, first=cursor is None)
         if page.cursor is None:
             _end(listing)
-            return True
-        if cursor is None:
-            started()
+        yield Recorded(first=cursor is None, last=page.cursor is None)
+        if page.cursor is None:
+            return
         cursor = page.cursor
-        if time.monotonic() > deadline:
-            return False
 
 
-def parsed_name(path: str, type_: str | None) -> str:
-    """The name that decides how a file is parsed: its own, or with the extension of the type its source reports."""
-    name = path.rsplit("/", 1)[-1]
-    extension = {"json": ".json", "markdown": ".md"}.get(type_ or "", "")
-    return name if name.lower().endswith(extension) else name + extension
-
-
-def _record(listing: Listing, page: Page, *, first: bool) -> None:
+def _record(listing: ListingRun, page: Page, *, first: bool) -> None:
     types = listing.index.types
     kept = [entry for entry in page.entries if is_of(types, entry.path, entry.type)]
     others = Counter(types=len(page.entries) - len(kept))
@@ -83,7 +79,7 @@ def _record(listing: Listing, page: Page, *, first: bool) -> None:
 
 
 def _listed(index: Index, entry: Entry) -> files.Listed:
-    name = parsed_name(entry.path, entry.type)
+    name = with_stated_type(entry.path, entry.type)
     refused = None if "binaries" in index.settings.keep else parse.refusal(name)
     reason = entry.reason or (refused.reason if refused else None)
     if reason is None and entry.size > index.settings.max_file_bytes:
@@ -92,9 +88,9 @@ def _listed(index: Index, entry: Entry) -> files.Listed:
     return files.Listed(files.file_id(index.id, entry.key), entry, code_version, reason)
 
 
-def _end(listing: Listing) -> None:
+def _end(listing: ListingRun) -> None:
     # Foldex owns the content tree, so what it reports as gone is gone
-    hold = listing.index.source["kind"] != "nodes" and not listing.plan.allow_removals
+    hold = not listing.index.source.removals_are_certain and not listing.plan.allow_removals
     files.end_listing(
         listing.pool,
         task_id=listing.plan.id,
@@ -102,11 +98,11 @@ def _end(listing: Listing) -> None:
         owner=listing.lease.owner,
         hold=hold,
         left_out=_left_out(listing) if hold else 0,
-        warning=HELD,
+        warning=REMOVALS_HELD,
     )
 
 
-def _left_out(listing: Listing) -> int:
+def _left_out(listing: ListingRun) -> int:
     """Count the vanished files that a rule left out, if the count can affect the decision; otherwise 0."""
     task = {"task_id": listing.plan.id, "index_id": listing.index.id}
     if not files.too_many_vanished(listing.pool, **task):

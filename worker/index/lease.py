@@ -18,17 +18,17 @@ from worker.state.index import tasks
 from worker.state.postgres import BRIEF, Bounded
 
 #: Seconds between renewals. A worker notices a cancellation within 2 s, however busy Postgres is.
-BEAT = tasks.LEASE.total_seconds() / 8
-#: A process is killed once a file takes BEYOND times its allowed processor time, in code that no signal interrupts. The
-#: wall-clock limit is _BUSY times as long, since the machine may be busy with other things.
-BEYOND = 2.0
-_BUSY = 10
+RENEW_SECONDS = tasks.LEASE.total_seconds() / 8
+#: Multiple of a file's allowed processor time after which its process is killed, in code that no signal interrupts.
+KILL_FACTOR = 2.0
+#: The wall-clock limit as a multiple of that time, since the machine may be busy with other things.
+_WALL_CLOCK_FACTOR = 10
 
 #: Renewals do not wait for the disk: while it is slow, all leases would expire at once. If the server crashes and loses
 #: the latest renewals, every worker gets time when it is back.
-_OPTION = "synchronous_commit=off"
+_RENEWAL_OPTION = "synchronous_commit=off"
 #: Seconds that the work waits for its last renewal; a thread that gets no answer from Postgres ends by itself.
-_LAST = 5.0
+_JOIN_SECONDS = 5.0
 
 log = structlog.get_logger()
 
@@ -64,8 +64,8 @@ class Lease:
         something else limits.
         """
         self._worked_before = time.process_time()
-        self._allowed = BEYOND * seconds
-        self._longest = max(self._allowed * _BUSY, longest or 0.0)
+        self._allowed = KILL_FACTOR * seconds
+        self._longest = max(self._allowed * _WALL_CLOCK_FACTOR, longest or 0.0)
         self._parsing_since = time.monotonic()
 
     def parsed(self) -> None:
@@ -75,16 +75,16 @@ class Lease:
     def keep(self, database_url: str, task_id: UUID) -> None:
         """Renew until `end`. Runs in a thread, because the work may be busy for longer than a lease lasts."""
         connection: Bounded | None = None
-        while not self._done.wait(BEAT):
+        while not self._done.wait(RENEW_SECONDS):
             self._end_endless_parsing()
             if self._expired():
                 # other workers may have the files by now, even if the task is still wanted: renewing is useless
                 continue
             try:
-                connection = connection or Bounded.open(database_url, BRIEF, _OPTION)
-                asked = time.monotonic()
+                connection = connection or Bounded.open(database_url, BRIEF, _RENEWAL_OPTION)
+                sent_at = time.monotonic()
                 if tasks.beat(connection, task_id, self.owner, parsing=self._parsing_since is not None):
-                    self._renewed = asked
+                    self._renewed = sent_at
                 else:
                     self._lost.set()
             except psycopg.Error as error:
@@ -97,9 +97,9 @@ class Lease:
         since = self._parsing_since
         if since is None:
             return
-        worked, passed = time.process_time() - self._worked_before, time.monotonic() - since
-        if worked > self._allowed or passed > self._longest:
-            log.error("a file takes too long; its process ends", processor_seconds=worked, seconds=passed)
+        processor_seconds, seconds = time.process_time() - self._worked_before, time.monotonic() - since
+        if processor_seconds > self._allowed or seconds > self._longest:
+            log.error("a file takes too long; ending its process", processor_seconds=processor_seconds, seconds=seconds)
             os.kill(os.getpid(), signal.SIGKILL)
 
     def end(self) -> None:
@@ -117,4 +117,4 @@ def leased(database_url: str, task_id: UUID) -> Iterator[Lease]:
         yield lease
     finally:
         lease.end()
-        thread.join(_LAST)
+        thread.join(_JOIN_SECONDS)

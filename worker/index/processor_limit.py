@@ -11,7 +11,7 @@ from typing import TypeVar
 from worker.parse.limits import too_large
 
 #: Seconds of processor time between checks once the limit is reached.
-_AGAIN = 1.0
+_RECHECK_SECONDS = 1.0
 
 Result = TypeVar("Result")
 
@@ -36,14 +36,14 @@ def limited(seconds: float, work: Callable[[], Result]) -> Result:
             raise _SpentError
 
     previous = signal.signal(signal.SIGPROF, interrupt)
-    signal.setitimer(signal.ITIMER_PROF, seconds, _AGAIN)
+    signal.setitimer(signal.ITIMER_PROF, seconds, _RECHECK_SECONDS)
     try:
         try:
             return work()
         finally:
             is_over = True
     except _SpentError:
-        raise too_large(f"Reading and cutting the file takes longer than PARSE_SECONDS ({seconds:g} s)") from None
+        raise too_large(f"Reading and chunking the file takes longer than PARSE_SECONDS ({seconds:g} s)") from None
     finally:
         is_over = True
         signal.setitimer(signal.ITIMER_PROF, 0)

@@ -13,15 +13,15 @@ from worker.embed import Embedder, Vectors
 from worker.vectors import Vector
 
 
-class Sparing:
-    """Wraps `embedder` and skips texts that `lookup` finds by their hashes; `spared` collects those hashes.
+class CacheFirstEmbedder:
+    """Wraps `embedder` and skips texts that `lookup` finds by their hashes; `cached` collects those hashes.
 
     Meanwhile other slices, and other tools over the same texts, pay for them. Requests that start before the first
     answer skip the lookup: their texts were looked up just now.
     """
 
     def __init__(self, embedder: Embedder, lookup: Callable[[Sequence[str]], Mapping[str, Vector]]) -> None:
-        self.spared: set[str] = set()
+        self.cached: set[str] = set()
         self._embedder = embedder
         self._lookup = lookup
         self._answered = False
@@ -44,21 +44,20 @@ class Sparing:
     def embed(self, texts: Sequence[str]) -> Vectors:
         """See `Embedder`."""
         hashes = [text_hash(text) for text in texts]
-        known = self._lookup(hashes) if self._answered else {}
-        if not known:
+        cached = self._lookup(hashes) if self._answered else {}
+        if not cached:
             vectors = self._embedder.embed(texts)
             self._answered = True
             return vectors
-        self.spared.update(known)
-        wanted = [at for at, hash_ in enumerate(hashes) if hash_ not in known]
-        asked = dict(zip(wanted, self._ask(texts, wanted), strict=True))
-        return np.stack([asked[at] if at in asked else known[hash_] for at, hash_ in enumerate(hashes)])
+        self.cached.update(cached)
+        missing = [index for index, hash_ in enumerate(hashes) if hash_ not in cached]
+        embedded = dict(zip(missing, self._embed_some(texts, missing), strict=True))
+        return np.stack([embedded[i] if i in embedded else cached[hash_] for i, hash_ in enumerate(hashes)])
 
-    def _ask(self, texts: Sequence[str], wanted: Sequence[int]) -> Vectors | list[Vector]:
+    def _embed_some(self, texts: Sequence[str], indices: Sequence[int]) -> Vectors | list[Vector]:
         try:
-            return self._embedder.embed([texts[at] for at in wanted]) if wanted else []
+            return self._embedder.embed([texts[index] for index in indices]) if indices else []
         except EmbeddingRefused as refusal:
-            # indices of the request as its sender knows it
-            if "indices" in refusal.data:
-                refusal.data["indices"] = [wanted[at] for at in refusal.data["indices"]]
-            raise
+            # the caller knows the texts by their positions in its own request
+            refused = [indices[position] for position in refusal.indices]
+            raise EmbeddingRefused(refusal.message, indices=refused) from refusal

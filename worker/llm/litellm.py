@@ -20,21 +20,21 @@ from typing import Any, TypeVar
 import structlog
 
 from schemas.errors import RerankUnavailable
-from worker.embed.litellm import provider_text, silence, warm
-from worker.embed.rate_limit import unchecked
+from worker.embed.litellm import provider_text, silence_warnings, warm
+from worker.embed.rate_limit import no_check
 
 T = TypeVar("T")
 Check = Callable[[], None]
 
 #: Seconds between two checks whether the caller still waits for the answer.
-POLL = 0.1
+CHECK_SECONDS = 0.1
 
 log = structlog.get_logger()
 
 _starting = threading.Lock()
 _loops: list[asyncio.AbstractEventLoop] = []
 #: Providers that refused to answer in JSON mode.
-_without_format: set[Provider] = set()
+_without_json_mode: set[Provider] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,22 +49,22 @@ class Provider:
     variables: str
 
 
-def relevance(provider: Provider, query: str, documents: Sequence[str], check: Check = unchecked) -> list[float]:
+def relevance(provider: Provider, query: str, documents: Sequence[str], check: Check = no_check) -> list[float]:
     """Send one request to a rerank model: a finite score for each document, in whatever range the model uses.
 
     Raises `RerankUnavailable`, also if the answer does not give each document exactly one score, and what `check`
     raises.
     """
     litellm = warm()
-    asked = litellm.arerank(
+    request = litellm.arerank(
         query=query, documents=list(documents), top_n=len(documents), return_documents=False, **_arguments(provider)
     )
-    return _answered(provider, asked, lambda answer: _in_order(provider, answer, len(documents)), check)
+    return _awaited(provider, request, lambda answer: _scores_in_order(provider, answer, len(documents)), check)
 
 
-def completion(provider: Provider, messages: Sequence[dict[str, str]], check: Check = unchecked) -> str:
+def completion(provider: Provider, messages: Sequence[dict[str, str]], check: Check = no_check) -> str:
     """A language model's answer, in JSON if it supports that. Raises `RerankUnavailable`, and what `check` raises."""
-    return _answered(provider, _complete(provider, messages), lambda answer: _content(provider, answer), check)
+    return _awaited(provider, _complete(provider, messages), lambda answer: _content(provider, answer), check)
 
 
 async def _complete(provider: Provider, messages: Sequence[dict[str, str]]) -> Any:
@@ -72,13 +72,13 @@ async def _complete(provider: Provider, messages: Sequence[dict[str, str]]) -> A
     import openai
 
     ask = partial(warm().acompletion, messages=list(messages), temperature=0, drop_params=True, **_arguments(provider))
-    if provider in _without_format:
+    if provider in _without_json_mode:
         return await ask()
     try:
         return await ask(response_format={"type": "json_object"})
     except (openai.BadRequestError, openai.UnprocessableEntityError):
         answer = await ask()
-        _without_format.add(provider)
+        _without_json_mode.add(provider)
         return answer
 
 
@@ -100,10 +100,10 @@ def _key(provider: Provider) -> str | None:
     return "none" if warm().validate_environment(provider.model)["missing_keys"] else None
 
 
-def _answered(provider: Provider, request: Coroutine[Any, Any, Any], read: Callable[[Any], T], check: Check) -> T:
+def _awaited(provider: Provider, request: Coroutine[Any, Any, Any], read: Callable[[Any], T], check: Check) -> T:
     import openai
 
-    silence()
+    silence_warnings()
     future = asyncio.run_coroutine_threadsafe(request, _loop())
     try:
         _wait(future, provider.seconds, check)
@@ -111,17 +111,19 @@ def _answered(provider: Provider, request: Coroutine[Any, Any, Any], read: Calla
     except TimeoutError as error:
         raise RerankUnavailable(f"{provider.model} did not answer within {provider.seconds:g} s.") from error
     except openai.OpenAIError as error:
-        raise RerankUnavailable(_said(provider, error)) from error
+        raise RerankUnavailable(_refusal_message(provider, error)) from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         # LiteLLM raises such internal errors if an answer does not have the expected form.
-        raise RerankUnavailable(f"The answer of {provider.model} cannot be read.") from error
+        raise RerankUnavailable(
+            f"The response of {provider.model} is not readable. Check {provider.variables}."
+        ) from error
     finally:
         future.cancel()
 
 
 def _wait(future: Future[Any], seconds: float, check: Check) -> None:
     until = time.monotonic() + seconds
-    while (rest := until - time.monotonic()) > 0 and wait([future], min(POLL, rest)).not_done:
+    while (remaining := until - time.monotonic()) > 0 and wait([future], min(CHECK_SECONDS, remaining)).not_done:
         check()
 
 
@@ -133,23 +135,25 @@ def _loop() -> asyncio.AbstractEventLoop:
         return _loops[0]
 
 
-def _said(provider: Provider, error: Exception) -> str:
+def _refusal_message(provider: Provider, error: Exception) -> str:
     status = getattr(error, "status_code", None)
     if not isinstance(status, int) or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         # LiteLLM quotes unreadable answers at length in an error 500 of its own, so leave its text out.
-        return f"{provider.model} failed, or answered what cannot be read. Check {provider.variables} if it stays so."
+        return (
+            f"{provider.model} failed or returned an unreadable response. If this persists, check {provider.variables}."
+        )
     remedy = "" if status == HTTPStatus.TOO_MANY_REQUESTS else f" Check {provider.variables}."
-    log.warning("a provider refused a request", model=provider.model, status=status, said=provider_text(error))
+    log.warning("a provider rejected a request", model=provider.model, status=status, said=provider_text(error))
     return f"{provider.model} failed with {status}.{remedy}"
 
 
-def _in_order(provider: Provider, answer: Any, count: int) -> list[float]:
+def _scores_in_order(provider: Provider, answer: Any, count: int) -> list[float]:
     log.debug("reranked", model=provider.model, documents=count, billed=(answer.meta or {}).get("billed_units"))
     scores = {row["index"]: row["relevance_score"] for row in answer.results}
     if len(answer.results) != count or scores.keys() != set(range(count)):
-        raise RerankUnavailable(f"{provider.model} did not give each of {count} texts one score.")
+        raise RerankUnavailable(f"{provider.model} did not return one score for each of {count} texts.")
     if not all(map(math.isfinite, scores.values())):
-        raise RerankUnavailable(f"{provider.model} gave scores that are no numbers.")
+        raise RerankUnavailable(f"{provider.model} returned scores that are not numbers.")
     return [scores[index] for index in range(count)]
 
 

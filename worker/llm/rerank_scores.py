@@ -6,19 +6,23 @@ import math
 from collections.abc import Sequence
 
 from worker.embed.litellm import known_input_tokens
-from worker.embed.rate_limit import unchecked
+from worker.embed.rate_limit import no_check
 from worker.llm.litellm import Check, Provider, relevance
 from worker.llm.text_windows import beginning, likeliest, windows
 from worker.tokens.tokenizers import cl100k
 
-#: Limits of a request: documents, and tokens in total, with the query counted once per document.
-MAX_DOCUMENTS, MAX_REQUEST_TOKENS = 1000, 150_000
-#: Tokens of query plus text for an unknown model, and the limit above which Cohere truncates, whatever it accepts.
-DEFAULT_TOKENS, LONGEST = 512, 4096
+#: Maximum documents of a request.
+MAX_DOCUMENTS = 1000
+#: Maximum tokens of a request, with the query counted once per document.
+MAX_REQUEST_TOKENS = 150_000
+#: Tokens of query plus text for an unknown model.
+DEFAULT_TOKENS = 512
+#: Tokens of query plus text above which Cohere truncates, whatever it accepts.
+LONGEST_TOKENS = 4096
 
 
 def scores(
-    provider: Provider, query: str, texts: Sequence[str], max_tokens: int | None, check: Check = unchecked
+    provider: Provider, query: str, texts: Sequence[str], max_tokens: int | None, check: Check = no_check
 ) -> list[float]:
     """One score from 0 to 1 per text, for at least one text: that of its best part. All parts go in one request.
 
@@ -30,19 +34,19 @@ def scores(
     tokens = min(_cautious(max_tokens or known_input_tokens(provider.model) or DEFAULT_TOKENS), share)
     query = beginning(query, tokens // 2)
     size = tokens - len(cl100k().starts(query))
-    most = min(share // tokens, MAX_DOCUMENTS // len(texts))
-    parts = [likeliest(query, windows(text, size), most) for text in texts]
-    found = iter(_unit(relevance(provider, query, [part for of_text in parts for part in of_text], check)))
-    return [max(next(found) for _ in of_text) for of_text in parts]
+    max_parts = min(share // tokens, MAX_DOCUMENTS // len(texts))
+    parts = [likeliest(query, windows(text, size), max_parts) for text in texts]
+    part_scores = iter(_unit(relevance(provider, query, [part for of_text in parts for part in of_text], check)))
+    return [max(next(part_scores) for _ in of_text) for of_text in parts]
 
 
 def _cautious(tokens: int) -> int:
     """Tokens of cl100k that the model safely accepts: BERT's word pieces of code are up to 1.55 times as many."""
-    return min(tokens, LONGEST) * 3 // 5
+    return min(tokens, LONGEST_TOKENS) * 3 // 5
 
 
-def _unit(found: Sequence[float]) -> list[float]:
+def _unit(raw: Sequence[float]) -> list[float]:
     """Scores as they are if all lie between 0 and 1, else treated as logits."""
-    if all(0 <= score <= 1 for score in found):
-        return list(found)
-    return [(1 + math.tanh(score / 2)) / 2 for score in found]
+    if all(0 <= score <= 1 for score in raw):
+        return list(raw)
+    return [(1 + math.tanh(score / 2)) / 2 for score in raw]

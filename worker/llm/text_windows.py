@@ -9,7 +9,7 @@ from heapq import nlargest
 from worker.tokens.tokenizers import cl100k
 
 #: Neighbouring windows share one token in this many, so that a sentence at a border is whole in one of them.
-_SHARED = 8
+_OVERLAP_DIVISOR = 8
 
 
 def windows(text: str, tokens: int) -> list[str]:
@@ -20,8 +20,8 @@ def windows(text: str, tokens: int) -> list[str]:
     if len(starts) <= tokens:
         return [text]
     borders = [*starts.tolist(), len(text)]
-    shared = tokens // _SHARED
-    begins = range(0, len(starts) - shared, tokens - shared)
+    overlap = tokens // _OVERLAP_DIVISOR
+    begins = range(0, len(starts) - overlap, tokens - overlap)
     return [text[borders[begin] : borders[min(begin + tokens, len(starts))]] for begin in begins]
 
 
@@ -35,8 +35,8 @@ def likeliest(query: str, parts: Sequence[str], count: int) -> list[str]:
     if len(parts) <= count:
         return list(parts)
     words = set(re.findall(r"\w+", query.casefold()))
-    return nlargest(count, parts, key=lambda part: _found(words, part.casefold()))
+    return nlargest(count, parts, key=lambda part: _count_words(words, part.casefold()))
 
 
-def _found(words: set[str], text: str) -> int:
+def _count_words(words: set[str], text: str) -> int:
     return sum(word in text for word in words)

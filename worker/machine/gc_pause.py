@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def without_garbage_collection() -> Iterator[None]:
     """Run without garbage collection, which would scan all objects and free none."""
     collects = gc.isenabled()
     gc.disable()

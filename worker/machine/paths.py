@@ -20,4 +20,4 @@ def real_path(path: str | Path) -> str:
     for _ in range(_ATTEMPTS):
         with suppress(OSError):
             return os.path.realpath(path)
-    raise FolderGone(f"{path} is not a directory (any more); name one that exists.")
+    raise FolderGone(f"{path} is not a directory, or no longer exists; choose an existing directory.")

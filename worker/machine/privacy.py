@@ -14,8 +14,9 @@ from typing import Literal
 _PR_SET_DUMPABLE = 4
 #: Mode bits of everyone but the owner.
 OTHERS = 0o077
-#: Entries of an installation's directory. A directory with other entries is also used by something else.
-_OURS = {"lancedb", "log", "objects", "postgres", "redis", "run"}
+#: Entries of an installation's directory, besides those of vector stores. A directory with other entries is also used
+#: by something else.
+_OWN_ENTRIES = frozenset({"log", "objects", "postgres", "redis", "run"})
 
 
 def keep_private(debuggers: Literal["on", "off"] = "off") -> None:
@@ -28,17 +29,18 @@ def keep_private(debuggers: Literal["on", "off"] = "off") -> None:
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
-def close_home(home: Path) -> None:
+def close_home(home: Path, stores: frozenset[str]) -> None:
     """Close an installation's directory to other users, as far as this user owns it.
 
-    A directory that also holds foreign entries keeps its mode.
+    `stores` are the directories of vector stores in it. A directory that also holds foreign entries keeps its mode.
     """
+    own = _OWN_ENTRIES | stores
     with suppress(OSError):
-        found = {entry.name for entry in home.iterdir()}
-        for name in found & (_OURS - {"postgres"}):
+        entries = {entry.name for entry in home.iterdir()}
+        for name in entries & (own - {"postgres"}):
             _change(home / name, 0o700)
-        for place in (home / "postgres", *([home] if found <= _OURS else [])):
-            _change(place, passable())
+        for directory in (home / "postgres", *([home] if entries <= own else [])):
+            _change(directory, passable())
 
 
 def passable() -> int:
@@ -46,10 +48,10 @@ def passable() -> int:
     return 0o711 if os.geteuid() == 0 else 0o700
 
 
-def _change(place: Path, mode: int) -> None:
+def _change(directory: Path, mode: int) -> None:
     with suppress(OSError):
-        if stat.S_IMODE(place.stat().st_mode) != mode:
-            place.chmod(mode)
+        if stat.S_IMODE(directory.stat().st_mode) != mode:
+            directory.chmod(mode)
 
 
 def names_loopback(host: str) -> bool:

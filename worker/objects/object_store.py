@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
     from mypy_boto3_s3.type_defs import CompletedPartTypeDef
 
-#: Time-outs of one attempt in seconds, and the number of attempts.
-_CONNECT_TIMEOUT = 5
-_READ_TIMEOUT = 30
+#: Seconds to connect to S3, in one attempt.
+_CONNECT_TIMEOUT_S = 5
+#: Seconds between two bytes of an answer of S3.
+_READ_TIMEOUT_S = 30
+#: Attempts of a request to S3.
 _ATTEMPTS = 4
 
 #: Bytes of one part of a large object; a stream holds at most one part in memory. S3's minimum is 5 MiB.
@@ -43,6 +45,7 @@ PART = 8 << 20
 #: Error codes of GET that concern only this object. Without the right to list the bucket, a missing object also yields
 #: AccessDenied. InvalidObjectState is an archived object.
 _ONE_OBJECT = {"NoSuchKey", "404", "AccessDenied", "403", "InvalidObjectState"}
+#: The first HTTP status of an error that is the server's.
 _SERVER_ERROR = 500
 _UNAVAILABLE = (
     S3ConnectionError,
@@ -139,10 +142,10 @@ class DirectoryObjects:
         """See `Objects`."""
         self.delete(key)
         path = self._path(key)
-        with _disk_errors(self.directory), suppress(FileNotFoundError), os.scandir(path.parent) as found:
-            for item in found:
-                if item.name.startswith(_unfinished(path)):
-                    Path(item.path).unlink(missing_ok=True)
+        with _disk_errors(self.directory), suppress(FileNotFoundError), os.scandir(path.parent) as files:
+            for file in files:
+                if file.name.startswith(_unfinished(path)):
+                    Path(file.path).unlink(missing_ok=True)
 
     def _path(self, key: str) -> Path:
         digest = hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()
@@ -234,24 +237,24 @@ class _S3Writer:
 
     store: S3Objects
     key: str
-    held: bytearray = field(default_factory=bytearray)
+    buffer: bytearray = field(default_factory=bytearray)
     upload_id: str | None = None
     parts: list[CompletedPartTypeDef] = field(default_factory=list)
 
     def write(self, data: bytes) -> None:
         """See `Writer`."""
-        self.held += data
-        while len(self.held) >= PART:
-            self._send(bytes(self.held[:PART]))
-            del self.held[:PART]
+        self.buffer += data
+        while len(self.buffer) >= PART:
+            self._send(bytes(self.buffer[:PART]))
+            del self.buffer[:PART]
 
     def close(self) -> None:
         """See `Writer`."""
         if self.upload_id is None:
-            self.store.put(self.key, bytes(self.held))
+            self.store.put(self.key, bytes(self.buffer))
             return
-        if self.held:
-            self._send(bytes(self.held))
+        if self.buffer:
+            self._send(bytes(self.buffer))
         with self.store.errors():
             s3_client(self.store.endpoint_url).complete_multipart_upload(
                 Bucket=self.store.bucket,
@@ -263,7 +266,7 @@ class _S3Writer:
 
     def abort(self) -> None:
         """See `Writer`."""
-        self.held.clear()
+        self.buffer.clear()
         if self.upload_id is not None:
             with self.store.errors():
                 s3_client(self.store.endpoint_url).abort_multipart_upload(
@@ -293,8 +296,8 @@ def _s3_client(endpoint_url: str | None, _pid: int) -> S3Client:
     from botocore.config import Config
 
     config = Config(
-        connect_timeout=_CONNECT_TIMEOUT,
-        read_timeout=_READ_TIMEOUT,
+        connect_timeout=_CONNECT_TIMEOUT_S,
+        read_timeout=_READ_TIMEOUT_S,
         retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
         max_pool_connections=16,
         # Many S3-compatible services reject or corrupt the newer trailing checksums.
@@ -311,7 +314,9 @@ def s3_fetch(endpoint_url: str | None, bucket: str, key: str, limit: int) -> tup
     except ClientError as error:
         if _code(error) not in _ONE_OBJECT:
             raise
-        raise FileError(Reason.UNREADABLE, f"S3 refuses this object ({_code(error)}); {_OBJECT_REMEDY}") from error
+        raise FileError(
+            Reason.UNREADABLE, f"S3 rejects the request for this object ({_code(error)}); {_OBJECT_REMEDY}"
+        ) from error
     with closing(answer["Body"]) as body:
         if answer["ContentLength"] > limit:
             raise FileError(Reason.TOO_LARGE)
@@ -332,7 +337,7 @@ def s3_errors(bucket: str) -> Iterator[None]:
         raise SourceUnavailable(f"S3 did not answer for bucket {bucket!r}; check S3_ENDPOINT_URL.") from error
     except (BotoCoreError, ValueError) as error:
         # Missing or incomplete credentials, or an invalid profile, region, endpoint or bucket: a retry cannot help.
-        raise SourceRefused(f"S3 cannot be used ({error}); check its credentials and S3_ENDPOINT_URL.") from error
+        raise SourceRefused(f"S3 cannot be used ({error}); check the credentials and S3_ENDPOINT_URL.") from error
 
 
 def _from_answer(error: ClientError, bucket: str) -> SourceError:
@@ -340,10 +345,8 @@ def _from_answer(error: ClientError, bucket: str) -> SourceError:
     if code == "NoSuchBucket":
         return FolderGone(f"The bucket {bucket!r} does not exist; create it or correct its name.")
     if status >= _SERVER_ERROR or code in _TRANSIENT:
-        return SourceUnavailable(f"S3 cannot serve the bucket {bucket!r} now ({code}); it is tried again.")
-    return SourceRefused(
-        f"S3 refuses access to the bucket {bucket!r} ({code}); check the credentials and their policy."
-    )
+        return SourceUnavailable(f"S3 cannot serve the bucket {bucket!r} now ({code}); Foldex will try again.")
+    return SourceRefused(f"S3 denies access to the bucket {bucket!r} ({code}); check the credentials and their policy.")
 
 
 def _code(error: ClientError) -> str:
@@ -355,12 +358,14 @@ def _disk_errors(directory: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise FileError(Reason.UNREADABLE, "The stored content is gone; upload the file again.") from error
+        raise FileError(Reason.UNREADABLE, "The stored content is missing; upload the file again.") from error
     except PermissionError as error:
-        raise SourceRefused(f"The directory of contents {directory} is closed to this process; open it.") from error
+        raise SourceRefused(
+            f"The directory of contents {directory} is not accessible to this process; grant it access."
+        ) from error
     except OSError as error:
         name = errno.errorcode.get(error.errno or 0, "?")
-        raise SourceUnavailable(f"The directory of contents {directory} fails ({name}); check its disk.") from error
+        raise SourceUnavailable(f"The directory of contents {directory} failed ({name}); check its disk.") from error
 
 
 def _make_directory(path: Path) -> None:

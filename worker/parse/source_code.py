@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from schemas.document import Definition, Document, Reference
-from worker.machine.gc_pause import uncollected
+from worker.machine.gc_pause import without_garbage_collection
 from worker.parse.code.grammar import is_known
 from worker.parse.code.syntax import Syntax
 from worker.parse.limits import Limits
@@ -20,8 +20,10 @@ T = TypeVar("T", bound=tuple[Any, ...])
 #: Larger code is cut at lines: its tree takes up to 80 bytes per byte.
 MAX_BYTES = 4_000_000
 
-#: Seconds of processor time for one tree: many times what real code of that length takes.
-_SECONDS = 5.0
+#: Processor time that a tree may take: in seconds for any text, and more for each byte. Real code takes less than a
+#: third of it, in any language.
+_SECONDS = 0.5
+_SECONDS_PER_BYTE = 1e-6
 
 #: Tells a C++ header from a C one, as both are called `.h`. Most C code contains none of the words.
 _CPP_WORDS = ("class ", "namespace", "template", "public:")
@@ -43,22 +45,23 @@ def read(text: str, language: str | None, limits: Limits) -> Document:
     data = text.encode(errors="replace")
     if language is None or len(data) > MAX_BYTES or not is_known(language):
         return plain
-    found = sandbox.syntax(data, language, replace(limits, seconds=min(limits.seconds, _SECONDS)))
-    with uncollected():
-        return plain if found is None else _structured(plain, found)
+    seconds = min(limits.seconds, _SECONDS + _SECONDS_PER_BYTE * len(data))
+    syntax_columns = sandbox.syntax(data, language, replace(limits, seconds=seconds))
+    with without_garbage_collection():
+        return plain if syntax_columns is None else _structured(plain, syntax_columns)
 
 
-def _structured(plain: Document, found: Syntax) -> Document:
-    names, kinds, scopes, *places = found["definitions"]
+def _structured(plain: Document, syntax_columns: Syntax) -> Document:
+    names, kinds, scopes, *places = syntax_columns["definitions"]
     scopes = list(map(tuple, scopes))
-    definitions = _made(Definition, names, kinds, scopes, *places)
+    definitions = _named_tuples(Definition, names, kinds, scopes, *places)
     paths = [*((*scope, name) for scope, name in zip(scopes, names, strict=True)), ()]
-    used, as_, within, lines = found["references"]
+    used, as_, within, lines = syntax_columns["references"]
     # index -1 selects the last, empty path
-    references = _made(Reference, used, as_, map(paths.__getitem__, within), lines)
+    references = _named_tuples(Reference, used, as_, map(paths.__getitem__, within), lines)
     return replace(plain, markup="code", definitions=definitions, references=references)
 
 
-def _made(type_: type[T], *columns: Iterable[Any]) -> tuple[T, ...]:
+def _named_tuples(type_: type[T], *columns: Iterable[Any]) -> tuple[T, ...]:
     # the usual constructor of a named tuple takes twice as long
     return tuple(map(partial(tuple.__new__, type_), zip(*columns, strict=True)))

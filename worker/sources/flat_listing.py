@@ -28,8 +28,8 @@ def sift(
     kept: list[File] = []
     ignored: Counter[str] = Counter()
     counted = trail.pruned(after or ())
-    for way, name, file in files:
-        pruned = trail.pruned(way)
+    for folders, name, file in files:
+        pruned = trail.pruned(folders)
         if pruned:
             if pruned != counted:
                 ignored[pruned[1] + DIRECTORIES] += 1

@@ -17,13 +17,19 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from schemas.document import Content, Entry, Page
-from schemas.errors import FileError, FolderGone, SourceRefused, SourceUnavailable
+from schemas.errors import FileError, FolderGone, SourceError, SourceRefused, SourceUnavailable
+from schemas.source import LocalSource
 from schemas.status import Reason
 from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
 from worker.machine.paths import real_path
 from worker.sources.flat_listing import DIRECTORIES
+from worker.sources.kind import ContentAccess, Location, Target, not_granted, outside_target, raise_if_temporary
+from worker.state.access import grants
 
+#: Entries of one page.
 PAGE_SIZE = 1000
 
 #: Names of one directory held at a time. A larger directory is read again for its next names, which bounds memory.
@@ -38,16 +44,20 @@ CLOSED = "foldex_home"
 #: Bytes per read call.
 _PIECE = 1 << 18
 
+#: Flags to open a directory.
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY
+#: Flags to open a file, which never wait for a pipe or a device.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 
+#: Errors of a path that is gone, or has become a link.
 _VANISHED = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
+#: Errors of a process or machine that can open nothing more.
 _OUT_OF_HANDLES = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 Parts = tuple[bytes, ...]
 
 #: A name and its file information; None stands for the directory itself, which could not be listed.
-_Found = tuple[bytes, os.stat_result | None]
+_NameInfo = tuple[bytes, os.stat_result | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +71,62 @@ class _Item:
     @property
     def is_directory(self) -> bool:
         return self.info is not None and stat.S_ISDIR(self.info.st_mode)
+
+
+class LocalKind:
+    """Directories that a project was granted. The address of a file is its path with links resolved."""
+
+    def open(self, access: ContentAccess, source: LocalSource, rules: Rules) -> LocalFolder:
+        """See `SourceKind`."""
+        options = access.options
+        roots: Sequence[Path] = options.local_source_roots
+        if options.auth == "on":
+            roots = grants.folders(access.pool(), access.project_id, roots)
+            if not grants.is_below(source.path, roots):
+                raise not_granted(access, source.place)
+        # `Path.resolve` fails on a link that points to itself
+        if Path(real_path(source.path)).is_relative_to(real_path(options.home)):
+            raise SourceRefused(
+                "FOLDEX_HOME contains the content of every project and cannot be indexed; choose another folder."
+            )
+        return LocalFolder(source.path, roots, rules, closed=options.home)
+
+    def target(self, access: ContentAccess, source: LocalSource) -> Target:
+        """See `SourceKind`."""
+        return outside_target(source, source.path, lambda: self.open(access, source, EVERYTHING))
+
+    def address_prefix(self, source: LocalSource) -> str:
+        """See `SourceKind`."""
+        return real_path(source.path).rstrip("/")
+
+    def addresses(self, _access: ContentAccess, sources: Sequence[LocalSource]) -> list[str | None]:
+        """See `SourceKind`."""
+        return [self.address_prefix(source) for source in sources]
+
+    def locate(self, access: ContentAccess, path: str) -> list[Location] | None:
+        """See `SourceKind`."""
+        if not path.startswith("/"):
+            return None
+        # resolved, so that `check` detects paths outside of the roots
+        try:
+            real = real_path(path)
+            # missing paths take the same steps as ungranted ones, so that timing does not tell them apart
+            folder, name = os.path.split(real) if _is_file(real) else (real, "")
+            source = LocalSource(kind="local", path=folder)
+            self.open(access, source, EVERYTHING).check()
+        except (OSError, ValidationError):
+            return None
+        except SourceError as error:
+            raise_if_temporary(error)
+            return None
+        return [Location(real.rstrip("/"), source, os.fsencode(name) or None)]
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return stat.S_ISREG(Path(path).stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return False
 
 
 class LocalFolder:
@@ -83,13 +149,13 @@ class LocalFolder:
         self._closed = None if closed is None else os.fsencode(real_path(closed))
         self._trail: Trail[bytes] = Trail(rules, os.fsdecode, self._ignore_files)
         self._page_size = page_size
-        self._place: tuple[str, Parts] | None = None
-        self._paused: tuple[str | None, Iterator[_Item]] | None = None
-        self._held: tuple[Parts, int] | None = None
+        self._resolved: tuple[str, Parts] | None = None
+        self._paused_walk: tuple[str | None, Iterator[_Item]] | None = None
+        self._open_directory: tuple[Parts, int] | None = None
 
     def check(self) -> None:
         """See `Source`. Also resolves the path again, because a link in it may have changed."""
-        self._place = None
+        self._resolved = None
         with self._folder() as handle, self._folder_errors(), os.scandir(handle):
             pass
 
@@ -105,9 +171,9 @@ class LocalFolder:
         try:
             items = [*islice(walk, self._page_size)]
         finally:
-            self._let_go()
+            self._close_directory()
         after = _cursor_of(items[-1].parts) if len(items) == self._page_size else None
-        self._paused = (after, walk)
+        self._paused_walk = (after, walk)
         unlisted = tuple(_key(item.parts) + b"/" for item in items if item.info is None)
         entries = [_entry(item) for item in items if item.ignored is None]
         ignored = Counter(item.ignored for item in items if item.ignored)
@@ -122,18 +188,18 @@ class LocalFolder:
         try:
             return bool(self._trail.pruned(tuple(folders)) or self._trail.ignored(os.fsdecode(name)))
         finally:
-            self._let_go()
+            self._close_directory()
 
     @property
     def real_path(self) -> bytes:
         """The directory's path with links resolved. Raises `SourceRefused` if it lies in none of the roots."""
-        self._place = self._place or _placed(self._path, self._roots)
-        root, below = self._place
+        self._resolved = self._resolved or _resolve(self._path, self._roots)
+        root, below = self._resolved
         return b"/".join((os.fsencode(root).rstrip(b"/"), *below))
 
-    def is_closed(self, way: Parts) -> bool:
-        """Whether `way`, relative to the folder, leads into the closed directory. Raises as `real_path` does."""
-        path = b"/".join((self.real_path, *way))
+    def is_closed(self, parts: Parts) -> bool:
+        """Whether `parts`, relative to the folder, leads into the closed directory. Raises as `real_path` does."""
+        path = b"/".join((self.real_path, *parts))
         return self._closed is not None and (path == self._closed or path.startswith(self._closed + b"/"))
 
     def read(self, key: bytes, limit: int) -> Content:
@@ -151,8 +217,8 @@ class LocalFolder:
 
     @contextmanager
     def _folder(self) -> Iterator[int]:
-        self._place = self._place or _placed(self._path, self._roots)
-        root, below = self._place
+        self._resolved = self._resolved or _resolve(self._path, self._roots)
+        root, below = self._resolved
         with self._folder_errors(), _closing(os.open(root, _DIRECTORY)) as start:
             folder = _descend(start, below)
         with _closing(folder) as handle:
@@ -163,17 +229,21 @@ class LocalFolder:
         try:
             yield
         except PermissionError as error:
-            raise SourceRefused(f"The directory {self._path} is closed to this process; permit it to read.") from error
+            raise SourceRefused(
+                f"The directory {self._path} is not readable; grant this process read permission."
+            ) from error
         except OSError as error:
             if error.errno in _VANISHED:
-                raise FolderGone(f"{self._path} is not a directory (any more); name one that exists.") from error
+                raise FolderGone(
+                    f"{self._path} is not a directory, or no longer exists; choose an existing directory."
+                ) from error
             raise _unavailable(error) from error
 
     def _walk_from(self, cursor: str | None) -> Iterator[_Item]:
         # Clear it first: a walk that has raised is exhausted, and continuing it would look like the end of the folder.
-        paused, self._paused = self._paused, None
-        if cursor is not None and paused and paused[0] == cursor:
-            return paused[1]
+        walk, self._paused_walk = self._paused_walk, None
+        if cursor is not None and walk and walk[0] == cursor:
+            return walk[1]
         return self._walk(_parts_of_cursor(cursor))
 
     def _walk(self, after: Parts) -> Iterator[_Item]:
@@ -187,30 +257,30 @@ class LocalFolder:
                 if item.parts != after:
                     yield item
             elif item.is_directory:
-                pruned = (item.parts, CLOSED) if self.is_closed(item.parts) else self._trail.pruned(item.parts)
-                if not pruned:
+                exclusion = (item.parts, CLOSED) if self.is_closed(item.parts) else self._trail.pruned(item.parts)
+                if not exclusion:
                     stack.append(self._children(item.parts, after))
                 elif item.parts > after[: len(item.parts)]:
-                    yield _Item(item.parts, item.info, pruned[1] + DIRECTORIES)
+                    yield _Item(item.parts, item.info, exclusion[1] + DIRECTORIES)
             elif item.parts > after:
                 self._trail.pruned(item.parts[:-1])
                 yield _Item(item.parts, item.info, self._trail.ignored(os.fsdecode(item.parts[-1])))
 
-    def _ignore_files(self, way: Parts) -> Iterator[IgnoreFile]:
-        for name in self._names_in(way):
+    def _ignore_files(self, parts: Parts) -> Iterator[IgnoreFile]:
+        for name in self._names_in(parts):
             try:
-                yield os.fsdecode(name), self.read(_key((*way, name)), MAX_IGNORE_FILE).data
+                yield os.fsdecode(name), self.read(_key((*parts, name)), MAX_IGNORE_FILE).data
             except FileError:
                 yield os.fsdecode(name), None
 
-    def _names_in(self, way: Parts) -> Sequence[bytes]:
+    def _names_in(self, parts: Parts) -> Sequence[bytes]:
         """The ignore files in a directory. Checks names with one open; trying to read each file would take four."""
         try:
             with _file_errors():
-                handle = self._directory(way)
-                found = [(name, _look(name, handle)) for name in map(os.fsencode, IGNORE_FILES)]
+                handle = self._directory(parts)
+                infos = [(name, _info(name, handle)) for name in map(os.fsencode, IGNORE_FILES)]
                 # A directory with such a name is no ignore file, as in sources without directories.
-                return [name for name, info in found if info and not stat.S_ISDIR(info.st_mode)]
+                return [name for name, info in infos if info and not stat.S_ISDIR(info.st_mode)]
         except FileError:
             return ()
 
@@ -219,15 +289,15 @@ class LocalFolder:
         start: bytes | None = after[len(parent)] if len(after) > len(parent) and after[: len(parent)] == parent else b""
         while start is not None:
             try:
-                found, start = self._window(parent, start)
+                names, start = self._window(parent, start)
             except OSError as error:
                 if error.errno in _OUT_OF_HANDLES:
                     raise _unavailable(error) from error
-                found, start = [] if error.errno in _VANISHED else [(b"", None)], None
-            for name, info in found:
+                names, start = [] if error.errno in _VANISHED else [(b"", None)], None
+            for name, info in names:
                 yield _Item((*parent, name) if info else parent, info)
 
-    def _window(self, parent: Parts, start: bytes) -> tuple[Sequence[_Found], bytes | None]:
+    def _window(self, parent: Parts, start: bytes) -> tuple[Sequence[_NameInfo], bytes | None]:
         """Some names of a directory in order, from `start`, and the start of the next ones."""
         handle = self._directory(parent)
         if parent:
@@ -235,27 +305,27 @@ class LocalFolder:
         with self._folder_errors():
             return _scan(handle, start)
 
-    def _directory(self, way: Parts) -> int:
+    def _directory(self, parts: Parts) -> int:
         """A handle of a directory, kept until another one is requested, so that each level does not reopen its path."""
-        held = self._held
-        if held is None or held[0] not in {way, way[:-1]}:
+        kept = self._open_directory
+        if kept is None or kept[0] not in {parts, parts[:-1]}:
             with self._folder() as root:
-                handle = _descend(root, way)
-        elif held[0] == way:
-            return held[1]
+                handle = _descend(root, parts)
+        elif kept[0] == parts:
+            return kept[1]
         else:
-            handle = os.open(way[-1], _DIRECTORY | os.O_NOFOLLOW, dir_fd=held[1])
-        self._let_go()
-        self._held = way, handle
+            handle = os.open(parts[-1], _DIRECTORY | os.O_NOFOLLOW, dir_fd=kept[1])
+        self._close_directory()
+        self._open_directory = parts, handle
         return handle
 
-    def _let_go(self) -> None:
-        if self._held is not None:
-            os.close(self._held[1])
-            self._held = None
+    def _close_directory(self) -> None:
+        if self._open_directory is not None:
+            os.close(self._open_directory[1])
+            self._open_directory = None
 
 
-def _placed(path: str, roots: Sequence[Path]) -> tuple[str, Parts]:
+def _resolve(path: str, roots: Sequence[Path]) -> tuple[str, Parts]:
     """The root that contains the directory, and the path from there, in which no name is a link."""
     try:
         real = real_path(path) if path.startswith("/") else ""
@@ -278,16 +348,16 @@ def _descend(start: int, parts: Sequence[bytes]) -> int:
     return handle
 
 
-def _scan(handle: int, start: bytes) -> tuple[Sequence[_Found], bytes | None]:
-    names, cut = _first_names(handle, start)
-    found = [(name, info) for name in names if (info := _look(name, handle))]
-    return found, names[-1] + b"\0" if cut else None
+def _scan(handle: int, start: bytes) -> tuple[Sequence[_NameInfo], bytes | None]:
+    names, is_cut = _first_names(handle, start)
+    infos = [(name, info) for name in names if (info := _info(name, handle))]
+    return infos, names[-1] + b"\0" if is_cut else None
 
 
 def _first_names(handle: int, start: bytes) -> tuple[Sequence[bytes], bool]:
     """The first `WINDOW` names in order, from `start`, and whether there are more."""
     names: list[bytes] = []
-    cut = False
+    is_cut = False
     with os.scandir(handle) as listing:
         for item in listing:
             name = os.fsencode(item.name)
@@ -296,12 +366,12 @@ def _first_names(handle: int, start: bytes) -> tuple[Sequence[bytes], bool]:
             if len(names) >= 2 * WINDOW:
                 names.sort()
                 del names[WINDOW:]
-                cut = True
+                is_cut = True
     names.sort()
-    return names[:WINDOW], cut or len(names) > WINDOW
+    return names[:WINDOW], is_cut or len(names) > WINDOW
 
 
-def _look(name: bytes, folder: int) -> os.stat_result | None:
+def _info(name: bytes, folder: int) -> os.stat_result | None:
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -329,17 +399,17 @@ def _read_steadily(handle: int, limit: int) -> Content:
         os.lseek(handle, 0, os.SEEK_SET)
         data = _bytes(handle, limit)
         if _stamp(os.fstat(handle)) == _stamp(before):
-            young = time.time_ns() - before.st_mtime_ns < TRUSTED_AGE_NS
-            return Content(data, None if young else _stamp(before))
+            is_recent = time.time_ns() - before.st_mtime_ns < TRUSTED_AGE_NS
+            return Content(data, None if is_recent else _stamp(before))
     return Content(data, None)
 
 
 def _bytes(handle: int, limit: int) -> bytes:
-    pieces, room = [], limit + 1
-    while room and (piece := os.read(handle, min(room, _PIECE))):
+    pieces, remaining = [], limit + 1
+    while remaining and (piece := os.read(handle, min(remaining, _PIECE))):
         pieces.append(piece)
-        room -= len(piece)
-    if not room:
+        remaining -= len(piece)
+    if not remaining:
         raise FileError(Reason.TOO_LARGE)
     return b"".join(pieces)
 
@@ -360,7 +430,7 @@ _REASONS = {errno.ELOOP: Reason.SYMLINK, errno.ENXIO: Reason.NOT_A_FILE, errno.E
 
 def _unavailable(error: OSError) -> SourceUnavailable:
     name = errno.errorcode.get(error.errno or 0, "?")
-    return SourceUnavailable(f"The file system fails ({name}); check the disk, its mount and the limit of open files.")
+    return SourceUnavailable(f"The file system failed ({name}); check the disk, its mount and the limit on open files.")
 
 
 @contextmanager

@@ -31,9 +31,9 @@ class Names:
     stamps: dict[bytes, _Stamp] = field(default_factory=dict)
     began: int = field(default_factory=time.time_ns)
 
-    def path(self, way: Parts) -> bytes:
-        """The absolute path of `way`, which is relative to the folder."""
-        return b"/".join((self.folder, *way)) or b"/"
+    def path(self, parts: Parts) -> bytes:
+        """The absolute path of `parts`, which is relative to the folder."""
+        return b"/".join((self.folder, *parts)) or b"/"
 
     @property
     def is_settled(self) -> bool:
@@ -50,15 +50,15 @@ def walk(source: LocalFolder, rules: Rules, names: Names, top: Parts = ()) -> It
     """Record in `names`, and yield, the regular files at or below `top`, in the order of `LocalFolder.list`."""
     scanned: dict[Parts, _Children] = {}
 
-    def load(way: Parts) -> Iterator[IgnoreFile]:
+    def load(parts: Parts) -> Iterator[IgnoreFile]:
         # A directory is only opened if it is not excluded.
-        scanned[way] = _scan(names, way)
-        present = {item.name for item in scanned[way] if not item.is_dir(follow_symlinks=False)}
+        scanned[parts] = _scan(names, parts)
+        present = {item.name for item in scanned[parts] if not item.is_dir(follow_symlinks=False)}
         for name in (name for name in map(os.fsencode, IGNORE_FILES) if name in present):
-            path = names.path((*way, name))
+            path = names.path((*parts, name))
             names.stamps[path] = _stamp(path)
             try:
-                yield os.fsdecode(name), source.read(b"/".join((*way, name)), MAX_IGNORE_FILE).data
+                yield os.fsdecode(name), source.read(b"/".join((*parts, name)), MAX_IGNORE_FILE).data
             except FileError:
                 yield os.fsdecode(name), None
 
@@ -72,23 +72,23 @@ def walk(source: LocalFolder, rules: Rules, names: Names, top: Parts = ()) -> It
         if item is None:
             stack.pop()
         elif item.is_dir(follow_symlinks=False):
-            way = tuple(item.path[prefix:].split(b"/"))
+            parts = tuple(item.path[prefix:].split(b"/"))
             scanned.clear()
-            if not source.is_closed(way) and not trail.pruned(way):
-                stack.append(iter(_children(names, way, scanned)))
+            if not source.is_closed(parts) and not trail.pruned(parts):
+                stack.append(iter(_children(names, parts, scanned)))
         elif (size := _size(item)) is not None:
             names.files.append((item.path[prefix:], size))
             yield names.files[-1]
 
 
-def _children(names: Names, way: Parts, scanned: dict[Parts, _Children]) -> _Children:
+def _children(names: Names, parts: Parts, scanned: dict[Parts, _Children]) -> _Children:
     """The entries of a directory, reused if already scanned."""
-    return scanned[way] if way in scanned else _scan(names, way)
+    return scanned[parts] if parts in scanned else _scan(names, parts)
 
 
-def _scan(names: Names, way: Parts) -> _Children:
+def _scan(names: Names, parts: Parts) -> _Children:
     """The entries of a directory, sorted by name; empty if it cannot be listed."""
-    path = names.path(way)
+    path = names.path(parts)
     names.stamps[path] = _stamp(path)
     try:
         with os.scandir(path) as listing:
@@ -97,10 +97,10 @@ def _scan(names: Names, way: Parts) -> _Children:
         return []
 
 
-def _is_real(names: Names, way: Parts) -> bool:
-    """Whether `way` leads to a directory without following a link."""
+def _is_real(names: Names, parts: Parts) -> bool:
+    """Whether `parts` leads to a directory without following a link."""
     try:
-        return all(stat.S_ISDIR(os.lstat(names.path(way[:end])).st_mode) for end in range(1, len(way) + 1))
+        return all(stat.S_ISDIR(os.lstat(names.path(parts[:end])).st_mode) for end in range(1, len(parts) + 1))
     except OSError:
         return False
 

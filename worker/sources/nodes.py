@@ -14,17 +14,24 @@ from psycopg import Connection, OperationalError
 from psycopg.rows import TupleRow, class_row
 
 from schemas.document import Content, Entry, Page
-from schemas.errors import FileError, FolderGone, SourceUnavailable
+from schemas.errors import FileError, FolderGone, Invalid, SourceUnavailable
+from schemas.source import NodesSource
 from schemas.status import Reason
 from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
 from worker.objects.object_store import Objects
 from worker.sources.flat_listing import LAST, sift
+from worker.sources.kind import ContentAccess, Location, Target
+from worker.state.content import nodes
 from worker.state.postgres import Pool, load
 
+#: Nodes of one page.
 PAGE_SIZE = 1000
 
 #: A slash within a name would look like another folder level. This character looks like a slash but is none.
 SLASH_IN_NAME = "\N{DIVISION SLASH}"
+
+#: Begins the address of a node; its id path follows.
+NODES = "node:"
 
 _SQL = load("content/listing")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -68,6 +75,41 @@ class _Stored:
     created: int
 
 
+class NodesKind:
+    """Nodes of the project's own content tree, which need no grant."""
+
+    def open(self, access: ContentAccess, source: NodesSource, rules: Rules) -> NodeTree:
+        """See `SourceKind`."""
+        return NodeTree(access.pool(), access.objects(), access.project_id, source.node_id, rules)
+
+    def target(self, access: ContentAccess, source: NodesSource) -> Target:
+        """See `SourceKind`."""
+        node = nodes.get(access.pool(), access.project_id, source.node_id)
+        if source.json_pointer is not None and node["type"] != "json":
+            raise Invalid("json_pointer needs a json node, and this is not one; omit it, or choose a json node.")
+        return Target(source.node_id if node["type"] == "folder" else None, node["name"])
+
+    def address_prefix(self, _source: NodesSource) -> str:
+        """See `SourceKind`."""
+        return NODES
+
+    def addresses(self, access: ContentAccess, sources: Sequence[NodesSource]) -> list[str | None]:
+        """See `SourceKind`."""
+        paths_by_id = nodes.id_paths(access.pool(), access.project_id, [source.node_id for source in sources])
+        id_paths = [None if source.json_pointer else paths_by_id.get(source.node_id) for source in sources]
+        return [None if id_path is None else NODES + id_path for id_path in id_paths]
+
+    def locate(self, access: ContentAccess, path: str) -> list[Location]:
+        """See `SourceKind`. Several nodes may have one path."""
+        rows = nodes.find(access.pool(), access.project_id, path.rstrip("/"), SLASH_IN_NAME)
+        return [_location(row) for row in rows]
+
+
+def _location(row: nodes.Row) -> Location:
+    key = None if row["type"] == "folder" else row["id"].encode()
+    return Location(NODES + row["id_path"], NodesSource(node_id=row["id"]), key)
+
+
 class NodeTree:
     """A source over one node of a project. Ids contain no slash, so an `id_path` splits into the ids of its nodes."""
 
@@ -88,8 +130,8 @@ class NodeTree:
         self._page_size = page_size
         self._trail: Trail[str] = Trail(rules, self._name_of, self._ignore_files)
         # For the folders above the current nodes: their names and the nodes of their ignore files.
-        self._names: dict[str, str] = {}
-        self._ignoring: dict[str, list[tuple[str, str]]] = {}
+        self._folder_names: dict[str, str] = {}
+        self._ignore_nodes: dict[str, list[tuple[str, str]]] = {}
 
     def check(self) -> None:
         """See `Source`."""
@@ -109,10 +151,10 @@ class NodeTree:
                 return Page([_entry(root, _shown(root.name, root.id))], None)
             nodes = self._descendants(database, root, cursor)
             above = _ids(cursor or "/")[:-1]
-            self._look_up(database, {*above, *(folder for node in nodes for folder in _folders(root, node))})
+            self._load_folders(database, {*above, *(folder for node in nodes for folder in _folders(root, node))})
         files = ((_folders(root, node), _shown(node.name, node.id), node) for node in nodes)
         kept, ignored = sift(self._trail, files, above if cursor else None)
-        entries = [_entry(node, _path(root, node, self._names)) for node in kept]
+        entries = [_entry(node, _path(root, node, self._folder_names)) for node in kept]
         more = len(nodes) == self._page_size
         return Page(entries, self._next(root, nodes[-1]) if more else None, ignored=ignored)
 
@@ -120,12 +162,12 @@ class NodeTree:
         """See `Source`. False for a node that no longer exists."""
         with _connection(self._pool) as database:
             root = self._root(database)
-            found = _rows(_Node, database, "find_node", project_id=self._project_id, node_id=key.decode())
-            if not found or not found[0].id_path.startswith(root.id_path + "/"):
+            rows = _rows(_Node, database, "find_node", project_id=self._project_id, node_id=key.decode())
+            if not rows or not rows[0].id_path.startswith(root.id_path + "/"):
                 return False
-            way = _folders(root, found[0])
-            self._look_up(database, set(way))
-        return bool(self._trail.pruned(way) or self._trail.ignored(_shown(found[0].name, found[0].id)))
+            folders = _folders(root, rows[0])
+            self._load_folders(database, set(folders))
+        return bool(self._trail.pruned(folders) or self._trail.ignored(_shown(rows[0].name, rows[0].id)))
 
     def read(self, key: bytes, limit: int) -> Content:
         """See `Source`. Inline JSON is returned as `render_json` writes it."""
@@ -142,32 +184,32 @@ class NodeTree:
     def _root(self, database: Database) -> _Node:
         for node in _rows(_Node, database, "find_node", project_id=self._project_id, node_id=self._node_id):
             return node
-        raise FolderGone(f"The node {self._node_id!r} does not exist; choose one that does.")
+        raise FolderGone(f"The node {self._node_id!r} does not exist; choose an existing node.")
 
     def _descendants(self, database: Database, root: _Node, cursor: str | None) -> Sequence[_Node]:
-        place = {"after": root.id_path + (cursor or "/"), "before": root.id_path + _AFTER_SLASH}
-        return _rows(_Node, database, "list_nodes", project_id=self._project_id, page_size=self._page_size, **place)
+        bounds = {"after": root.id_path + (cursor or "/"), "before": root.id_path + _AFTER_SLASH}
+        return _rows(_Node, database, "list_nodes", project_id=self._project_id, page_size=self._page_size, **bounds)
 
     def _next(self, root: _Node, last: _Node) -> str:
         pruned = self._trail.pruned(_folders(root, last))
         return "/".join(("", *pruned[0], LAST)) if pruned else last.id_path.removeprefix(root.id_path)
 
-    def _look_up(self, database: Database, folders: set[str]) -> None:
+    def _load_folders(self, database: Database, folders: set[str]) -> None:
         """Load the names and ignore files of these folders and of the root."""
         ids = [*folders, self._node_id]
-        found = _rows(_Named, database, "name_nodes", project_id=self._project_id, ids=ids)
-        self._names = {folder.id: _shown(folder.name, folder.id) for folder in found}
+        named = _rows(_Named, database, "name_nodes", project_id=self._project_id, ids=ids)
+        self._folder_names = {folder.id: _shown(folder.name, folder.id) for folder in named}
         names = list(IGNORE_FILES)
         files = _rows(_IgnoreFile, database, "find_ignore_files", project_id=self._project_id, ids=ids, names=names)
-        self._ignoring = defaultdict(list)
+        self._ignore_nodes = defaultdict(list)
         for file in sorted(files, key=lambda file: (IGNORE_FILES.index(file.name), file.id)):
-            self._ignoring[file.folder].append((file.name, file.id))
+            self._ignore_nodes[file.folder].append((file.name, file.id))
 
     def _name_of(self, folder: str) -> str:
-        return self._names.get(folder, folder)
+        return self._folder_names.get(folder, folder)
 
-    def _ignore_files(self, way: tuple[str, ...]) -> Iterator[IgnoreFile]:
-        for name, node_id in self._ignoring.get(way[-1] if way else self._node_id, ()):
+    def _ignore_files(self, folders: tuple[str, ...]) -> Iterator[IgnoreFile]:
+        for name, node_id in self._ignore_nodes.get(folders[-1] if folders else self._node_id, ()):
             try:
                 yield name, self.read(node_id.encode(), MAX_IGNORE_FILE).data
             except FileError as failure:
@@ -175,8 +217,8 @@ class NodeTree:
 
     def _stored(self, key: bytes, limit: int) -> _Stored:
         with _connection(self._pool) as database:
-            where = {"project_id": self._project_id, "node_id": key.decode()}
-            for stored in _rows(_Stored, database, "read_node", limit=limit, **where):
+            node = {"project_id": self._project_id, "node_id": key.decode()}
+            for stored in _rows(_Stored, database, "read_node", limit=limit, **node):
                 return stored
         raise FileError(Reason.UNREADABLE, "The node no longer exists; index again.")
 
@@ -204,7 +246,9 @@ def render_json(text: str, limit: int) -> bytes:
         pieces = json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(json.loads(text))
         data = _LONE_SURROGATE.sub("\ufffd", _joined(pieces, limit)).encode()
     except (ValueError, RecursionError) as error:
-        raise FileError(Reason.PARSE_FAILED, f"The JSON cannot be read: {error}.") from error
+        raise FileError(
+            Reason.PARSE_FAILED, f"The JSON cannot be read ({error}); correct it and index again."
+        ) from error
     if len(data) > limit:
         raise FileError(Reason.TOO_LARGE)
     return data
@@ -277,4 +321,4 @@ def _connection(pool: Pool) -> Iterator[Database]:
         with pool.connection() as connection:
             yield connection
     except OperationalError as error:
-        raise SourceUnavailable("The database of content nodes did not answer; it is tried again.") from error
+        raise SourceUnavailable("The database of content nodes did not answer; Foldex will try again.") from error

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from pydantic import ValidationError
+
 from schemas.document import Content, Entry, Page
-from schemas.errors import FileError
+from schemas.errors import FileError, SourceError, SourceRefused
+from schemas.source import S3, S3Source
 from schemas.status import Reason
 from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
 from worker.objects.object_store import s3_client, s3_errors, s3_fetch
 from worker.sources.flat_listing import LAST, sift
+from worker.sources.kind import ContentAccess, Location, Target, not_granted, outside_target, raise_if_temporary
+from worker.state.access import grants
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.type_defs import ListObjectsV2OutputTypeDef, ObjectTypeDef
@@ -20,7 +27,72 @@ if TYPE_CHECKING:
 PAGE_SIZE = 1000
 
 #: S3 keys may contain this character, Postgres text may not.
-_NUL, _NUL_SHOWN = "\0", "\N{SYMBOL FOR NULL}"
+_NUL = "\0"
+#: Stands for it in paths.
+_NUL_SHOWN = "\N{SYMBOL FOR NULL}"
+
+
+#: Bucket names, and the suffixes of access point aliases.
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_ALIASES = ("-s3alias", "--ol-s3")
+
+
+class S3Kind:
+    """Prefixes of buckets that a project was granted. The address of an object is its URL."""
+
+    def open(self, access: ContentAccess, source: S3Source, rules: Rules) -> S3Prefix:
+        """See `SourceKind`."""
+        options = access.options
+        if options.auth == "on" and not grants.may_read_below(access.pool(), access.project_id, source.place):
+            raise not_granted(access, source.place)
+        if source.bucket == options.s3_bucket:
+            raise SourceRefused(
+                "S3_BUCKET contains the content of every project and cannot be indexed; choose another bucket."
+            )
+        if not _BUCKET.fullmatch(source.bucket) or source.bucket.endswith(_ALIASES):
+            raise SourceRefused("Use the bucket's own name; an access point could be an alias of S3_BUCKET.")
+        return S3Prefix(source.bucket, source.prefix, options.s3_endpoint_url, rules)
+
+    def target(self, access: ContentAccess, source: S3Source) -> Target:
+        """See `SourceKind`."""
+        place = f"{source.bucket}/{source.prefix}"
+        return outside_target(source, place, lambda: self.open(access, source, EVERYTHING))
+
+    def address_prefix(self, source: S3Source) -> str:
+        """See `SourceKind`."""
+        return source.place.rstrip("/")
+
+    def addresses(self, _access: ContentAccess, sources: Sequence[S3Source]) -> list[str | None]:
+        """See `SourceKind`."""
+        return [self.address_prefix(source) for source in sources]
+
+    def locate(self, access: ContentAccess, path: str) -> list[Location] | None:
+        """See `SourceKind`."""
+        if not path.startswith(S3):
+            return None
+        bucket, _, prefix = path.removeprefix(S3).rstrip("/").partition("/")
+        try:
+            source = S3Source(kind="s3", bucket=bucket, prefix=prefix)
+        except ValidationError:
+            return []
+        folder = Location(path.rstrip("/"), source, None)
+        return [replace(folder, resolve=partial(self._resolve, access, source, folder))]
+
+    def _resolve(self, access: ContentAccess, source: S3Source, folder: Location) -> Location | None:
+        """Find out whether a path is a folder or an object."""
+        above, _, name = source.prefix.rstrip("/").rpartition("/")
+        parent = S3Source(kind="s3", bucket=source.bucket, prefix=above)
+        file = replace(folder, source=parent, key=name.encode())
+        try:
+            if self.open(access, source, EVERYTHING).list(None).entries:
+                return folder
+            self.open(access, parent, EVERYTHING).read(name.encode(), 0)
+        except SourceError as error:
+            raise_if_temporary(error)
+            return None
+        except FileError as error:
+            return file if error.reason is Reason.TOO_LARGE else None
+        return file
 
 
 class S3Prefix:
@@ -40,32 +112,32 @@ class S3Prefix:
         self._endpoint_url = endpoint_url
         self._page_size = page_size
         self._trail: Trail[str] = Trail(rules, str, self._ignore_files)
-        self._seen = _Seen("", "", frozenset())
+        self._listed_keys = _ListedKeys("", "", frozenset())
 
     def check(self) -> None:
         """See `Source`. A prefix without objects is an empty folder."""
-        self._listed("", 1)
+        self._list_objects("", 1)
 
     def list(self, cursor: str | None) -> Page:
         """See `Source`. A cursor is a key below the prefix: the last one listed, or one past an excluded directory."""
         after = _key_of(cursor)
         if cursor is None:
             self._trail.forget()
-        answer = self._listed(after, self._page_size)
-        found = answer.get("Contents", [])
-        keys = [item["Key"].removeprefix(self._prefix) for item in found]
-        more = answer["IsTruncated"]
-        self._seen = _Seen(after, keys[-1] if more else LAST, frozenset(keys))
+        answer = self._list_objects(after, self._page_size)
+        objects = answer.get("Contents", [])
+        keys = [item["Key"].removeprefix(self._prefix) for item in objects]
+        is_more = answer["IsTruncated"]
+        self._listed_keys = _ListedKeys(after, keys[-1] if is_more else LAST, frozenset(keys))
         # Consoles represent an empty folder by a key that ends with "/".
-        files = ((*_way(key), item) for key, item in zip(keys, found, strict=True) if not key.endswith("/"))
-        kept, ignored = sift(self._trail, files, _way(after)[0] if after else None)
+        files = ((*_split(key), item) for key, item in zip(keys, objects, strict=True) if not key.endswith("/"))
+        kept, ignored = sift(self._trail, files, _split(after)[0] if after else None)
         entries = [self._entry(item) for item in kept]
-        return Page(entries, self._next(keys[-1]) if more else None, ignored=ignored)
+        return Page(entries, self._next(keys[-1]) if is_more else None, ignored=ignored)
 
     def leaves_out(self, key: bytes) -> bool:
         """See `Source`."""
-        way, name = _way(key.decode())
-        return bool(self._trail.pruned(way) or self._trail.ignored(name))
+        folders, name = _split(key.decode())
+        return bool(self._trail.pruned(folders) or self._trail.ignored(name))
 
     def read(self, key: bytes, limit: int) -> Content:
         """See `Source`."""
@@ -73,7 +145,7 @@ class S3Prefix:
             data, etag = s3_fetch(self._endpoint_url, self._bucket, self._prefix + key.decode(), limit)
         return Content(data, _stamp(etag, len(data)))
 
-    def _listed(self, after: str, count: int) -> ListObjectsV2OutputTypeDef:
+    def _list_objects(self, after: str, count: int) -> ListObjectsV2OutputTypeDef:
         client = s3_client(self._endpoint_url)
         page = partial(client.list_objects_v2, Bucket=self._bucket, Prefix=self._prefix, MaxKeys=count)
         with s3_errors(self._bucket):
@@ -84,19 +156,19 @@ class S3Prefix:
             return answer
 
     def _next(self, last: str) -> str:
-        pruned = self._trail.pruned(_way(last)[0])
+        pruned = self._trail.pruned(_split(last)[0])
         return _cursor_of("/".join((*pruned[0], LAST)) if pruned else last)
 
-    def _ignore_files(self, way: tuple[str, ...]) -> Iterator[IgnoreFile]:
+    def _ignore_files(self, folders: tuple[str, ...]) -> Iterator[IgnoreFile]:
         """Read the ignore files that the last page shows; try those outside the page, which may exist."""
         for name in IGNORE_FILES:
-            key = "/".join((*way, name))
-            if key in self._seen.keys or not self._seen.after < key <= self._seen.until:
+            key = "/".join((*folders, name))
+            if key in self._listed_keys.keys or not self._listed_keys.after < key <= self._listed_keys.until:
                 try:
                     yield name, self.read(key.encode(), MAX_IGNORE_FILE).data
                 except FileError as failure:
                     # Most files that were not listed do not exist.
-                    if key in self._seen.keys or failure.reason is Reason.TOO_LARGE:
+                    if key in self._listed_keys.keys or failure.reason is Reason.TOO_LARGE:
                         yield name, None
 
     def _entry(self, item: ObjectTypeDef) -> Entry:
@@ -113,7 +185,7 @@ class S3Prefix:
         )
 
 
-class _Seen(NamedTuple):
+class _ListedKeys(NamedTuple):
     """The keys of one answer: all that exist after `after` and up to `until`."""
 
     after: str
@@ -121,7 +193,7 @@ class _Seen(NamedTuple):
     keys: frozenset[str]
 
 
-def _way(key: str) -> tuple[tuple[str, ...], str]:
+def _split(key: str) -> tuple[tuple[str, ...], str]:
     *folders, name = key.split("/")
     return tuple(folders), name
 

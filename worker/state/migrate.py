@@ -34,6 +34,6 @@ def migrate(database_url: str) -> None:
             backend.apply_migrations(missing)
             if any(migration.id == GRANTS for migration in missing):
                 for project_id, place, _ in lock.execute(_SQL["list"], {"project_id": None}).fetchall():
-                    log.warning("granted, as a tool uses it already", project_id=project_id, place=place)
+                    log.warning("granted because a tool already uses it", project_id=project_id, place=place)
         finally:
             backend.connection.close()

@@ -10,8 +10,8 @@ and gives each of them these limits (`Limits`):
 - The server never ends a COPY whose client sends nothing, nor a result that is not read: only `pg_terminate_backend`
   does. So each round of the sweep begins with `silent_backends.reap`, which finds our connections by `APPLICATION`.
 
-Every new transaction must take less than `IDLE` between two statements, and less than `statement` for each statement.
-Steps of the sweep skip locked rows (SKIP LOCKED) or take what they can without waiting.
+Every new transaction must take less than `IDLE_SECONDS` between two statements, and less than `statement` for each
+statement. Steps of the sweep skip locked rows (SKIP LOCKED) or take what they can without waiting.
 """
 
 from __future__ import annotations
@@ -40,17 +40,22 @@ T = TypeVar("T")
 #: Name of our connections in `pg_stat_activity`.
 APPLICATION = "foldex"
 #: Seconds that a transaction may be idle, about as long as a lease: then other transactions need its locks.
-IDLE = 8.0
+IDLE_SECONDS = 8.0
 #: Seconds after which the connections of a lost machine are ended.
-_GONE = 20
+_LOST_HOST_SECONDS = 20
 #: Seconds to wait for a connection to open, the minimum of libpq.
-_CONNECT = 2
-#: Share of its patience after which a client has the guard probe the server; seconds between two probes.
-_SUSPECT, _AGAIN = 0.3, 0.5
+_CONNECT_SECONDS = 2
+#: Share of a client's time limit after which it has the guard probe the server.
+_SUSPECT_SHARE = 0.3
+#: Seconds between two probes of a silent server.
+_PROBE_PAUSE_SECONDS = 0.5
 #: The first Postgres release with a time limit for whole transactions.
-_HAS_TRANSACTION_TIMEOUT = 170_000
+_TRANSACTION_TIMEOUT_VERSION = 170_000
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
+#: A fragment's name in a query; two colons are a cast.
+_INCLUDED = re.compile(r"(?<!:):([a-z_]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +89,22 @@ BRIEF = Limits(answer=5.0, patient=5.0, lock=4.0, statement=4.0, pool=4.0)
 
 @functools.cache
 def load(name: str) -> dict[str, SQL]:
-    """Load the queries of `worker/state/{name}.sql`, by the name in the `-- name:` line above each."""
-    _, *parts = _NAME.split(resources.files("worker.state").joinpath(f"{name}.sql").read_text())
+    """Load the queries of `worker/state/{name}.sql`, by the name in the `-- name:` line above each.
+
+    A query includes a fragment of `fragments.sql` as `:name`.
+    """
     # psycopg requires literal strings to keep user input out of SQL; a file of this package is as safe
-    return {key: SQL(text.strip()) for key, text in zip(parts[::2], parts[1::2], strict=True)}
+    return {key: SQL(_with_fragments(text)) for key, text in _texts(name).items()}
+
+
+@functools.cache
+def _texts(name: str) -> dict[str, str]:
+    _, *parts = _NAME.split(resources.files("worker.state").joinpath(f"{name}.sql").read_text())
+    return {key: text.strip() for key, text in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def _with_fragments(text: str) -> str:
+    return _INCLUDED.sub(lambda match: _with_fragments(_COMMENT.sub("", _texts("fragments")[match[1]])), text)
 
 
 class Guard:
@@ -119,7 +136,7 @@ class Guard:
     def _ask(self) -> None:
         while not self.is_over and not self._answers():
             self.is_silent = True
-            time.sleep(_AGAIN)
+            time.sleep(_PROBE_PAUSE_SECONDS)
         with self._lock:
             self._asks = self.is_silent = False
 
@@ -142,14 +159,14 @@ class Bounded(Connection[TupleRow]):
     @classmethod
     def open(cls, database_url: str, limits: Limits, *options: str) -> Self:
         """Open a connection in autocommit mode; `options` are further server options."""
-        made = cls.connect(autocommit=True, **parameters(database_url, limits, *options))
-        made.restrict(limits)
-        return made
+        connection = cls.connect(autocommit=True, **parameters(database_url, limits, *options))
+        connection.restrict(limits)
+        return connection
 
     def restrict(self, limits: Limits) -> None:
         """Apply the limits that a new connection's parameters could not set; leaves no transaction open."""
         self.limits, self.answer = limits, limits.answer
-        if self.info.server_version >= _HAS_TRANSACTION_TIMEOUT:
+        if self.info.server_version >= _TRANSACTION_TIMEOUT_VERSION:
             self.execute(SQL("SET transaction_timeout = {}").format(_milliseconds(limits.transaction)))
             self.commit()
 
@@ -173,17 +190,17 @@ def _heard(gen: PQGen[T], seconds: float, guard: Guard | None) -> PQGen[T]:
     """Run `gen` until nothing arrives for `seconds`: psycopg resumes it ten times a second even without data."""
     since = time.monotonic()
     try:
-        wanted = next(gen)
+        awaited = next(gen)
         while True:
-            ready = yield wanted
+            ready = yield awaited
             if ready:
                 since = time.monotonic()
             elif (silence := time.monotonic() - since) > seconds:
                 raise Silent(f"Postgres sent nothing for {seconds:g} s")
-            elif guard is not None and silence > seconds * _SUSPECT:
+            elif guard is not None and silence > seconds * _SUSPECT_SHARE:
                 guard.suspect()
                 guard = None
-            wanted = gen.send(ready)
+            awaited = gen.send(ready)
     except StopIteration as end:
         value: T = end.value
         return value
@@ -197,25 +214,27 @@ def be_patient(connection: Connection[Any]) -> None:
 
 def parameters(database_url: str, limits: Limits, *options: str) -> dict[str, Any]:
     """Return connection parameters; the URL's own values take precedence, except for `application_name`."""
-    theirs = conninfo_to_dict(database_url)
+    url_parameters = conninfo_to_dict(database_url)
     milliseconds = {
         "statement_timeout": limits.statement,
         "lock_timeout": limits.lock,
-        "idle_in_transaction_session_timeout": IDLE,
+        "idle_in_transaction_session_timeout": IDLE_SECONDS,
         "client_connection_check_interval": 2.0,
-        "tcp_user_timeout": _GONE,
+        "tcp_user_timeout": _LOST_HOST_SECONDS,
     }
-    ours = [f"{name}={_milliseconds(seconds)}" for name, seconds in milliseconds.items()]
-    ours += ["tcp_keepalives_idle=10", "tcp_keepalives_interval=5", "tcp_keepalives_count=2", *options]
+    server_options = [f"{name}={_milliseconds(seconds)}" for name, seconds in milliseconds.items()]
+    server_options += ["tcp_keepalives_idle=10", "tcp_keepalives_interval=5", "tcp_keepalives_count=2", *options]
     return {
-        "connect_timeout": _CONNECT,
+        "connect_timeout": _CONNECT_SECONDS,
         "keepalives_idle": 10,
         "keepalives_interval": 5,
         "keepalives_count": 2,
-        "tcp_user_timeout": _milliseconds(_GONE),
-        **theirs,
+        "tcp_user_timeout": _milliseconds(_LOST_HOST_SECONDS),
+        **url_parameters,
         "application_name": APPLICATION,
-        "options": " ".join([*(f"-c {option}" for option in ours), str(theirs.get("options", ""))]).strip(),
+        "options": " ".join(
+            [*(f"-c {option}" for option in server_options), str(url_parameters.get("options", ""))]
+        ).strip(),
     }
 
 
@@ -298,25 +317,25 @@ def reading(pool: Pool) -> Iterator[Connection[TupleRow]]:
 
 
 #: A first half of advisory locks that no other user of the database uses.
-_LOCKS = 0x466F6C64
+_LOCK_CLASS = 0x466F6C64
 
 
 @contextmanager
-def alone(database_url: str, work: str, *, seconds: int = 0) -> Iterator[bool]:
+def try_exclusive(database_url: str, work: str, *, seconds: int = 0) -> Iterator[bool]:
     """Yield whether this process is the only one that does `work`, until the block ends or the process dies.
 
     If `seconds` is given, another process may begin after that time: a stopped process does not block others forever.
     """
-    with lone(database_url, work, seconds=seconds) as connection:
+    with exclusive_connection(database_url, work, seconds=seconds) as connection:
         yield connection is not None
 
 
 @contextmanager
-def lone(database_url: str, work: str, *, seconds: int = 0) -> Iterator[Connection[TupleRow] | None]:
+def exclusive_connection(database_url: str, work: str, *, seconds: int = 0) -> Iterator[Connection[TupleRow] | None]:
     """Yield the connection whose lock makes this process the only one that does `work`; None if another does it.
 
     The lock lasts as long as the connection. The server ends it after `seconds` without a statement, unless that is 0.
     """
     with Bounded.open(database_url, BRIEF, f"idle_session_timeout={seconds}s") as connection:
-        row = connection.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", (_LOCKS, work)).fetchone()
+        row = connection.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", (_LOCK_CLASS, work)).fetchone()
         yield connection if row is not None and row[0] else None

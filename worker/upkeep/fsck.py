@@ -118,7 +118,7 @@ def before_listing(pool: Pool, store: VectorStore, index: Index, task_id: UUID) 
     """
     try:
         if _has_lost_some(pool, store, index):
-            log.warning("the namespace has lost vectors; they are written again", namespace=index.namespace)
+            log.warning("the namespace has lost vectors; writing them again", namespace=index.namespace)
             for missing, _ in differences(pool, store, index):
                 drift.mark_lost(pool, index.id, missing, index.epoch)
     except StoreError as error:
@@ -126,7 +126,7 @@ def before_listing(pool: Pool, store: VectorStore, index: Index, task_id: UUID) 
         log.warning("namespace not compared", namespace=index.namespace, code=error.code, reason=error.message)
     taken = drift.take_up(pool, index.id, task_id, index.epoch)
     if taken:
-        log.info("files without vectors taken up", files=taken)
+        log.info("files without vectors queued again", files=taken)
 
 
 def check(pool: Pool, store: VectorStore, index: Index) -> UUID | None:
@@ -157,7 +157,7 @@ def differences(
     while True:
         missing, stray, after = _window(pool, store, index, after, page)
         if missing:
-            missing = drift.still_live(pool, index.id, missing, known=True)
+            missing = drift.still_live(pool, index.id, missing, include_lost=True)
         if stray:
             stray = drift.unknown(pool, index.id, stray)
         yield missing, stray
@@ -186,7 +186,7 @@ def _look_further(pool: Pool, store: VectorStore, index: Index, limit: int) -> b
     # after the last id it continues from the first, so that every call compares some
     for start in [after] if after is None else [after, None]:
         missing, stray, end = _window(pool, store, index, start, limit)
-        lost_some |= bool(missing) and bool(drift.still_live(pool, index.id, missing, known=False))
+        lost_some |= bool(missing) and bool(drift.still_live(pool, index.id, missing, include_lost=False))
         if strays := drift.unknown(pool, index.id, stray) if stray else []:
             log.warning("vectors without a row deleted", namespace=index.namespace, vectors=len(strays))
             _delete(store, index, strays)
@@ -222,8 +222,8 @@ def _wrong(pool: Pool, store: VectorStore, index: Index, after: UUID | None, lim
 
 
 def _unequal(stored: dict[UUID, dict[str, Value]], expected: dict[UUID, dict[str, Value]]) -> set[UUID]:
-    wanted = {id_: {name: storable(value) for name, value in row.items()} for id_, row in expected.items()}
-    return {id_ for id_, row in wanted.items() if id_ in stored and stored[id_] != row}
+    storable_rows = {id_: {name: storable(value) for name, value in row.items()} for id_, row in expected.items()}
+    return {id_ for id_, row in storable_rows.items() if id_ in stored and stored[id_] != row}
 
 
 def _patch(pool: Pool, store: VectorStore, index: Index, ids: list[UUID]) -> int:
@@ -244,13 +244,13 @@ def _has_lost_some(pool: Pool, store: VectorStore, index: Index) -> bool:
     if not drift.live_ids(pool, index.id, None, 1):
         return False
     missing, _, _ = _window(pool, store, index, None, SAMPLE)
-    return bool(missing) and bool(drift.still_live(pool, index.id, missing, known=False))
+    return bool(missing) and bool(drift.still_live(pool, index.id, missing, include_lost=False))
 
 
 def _delete(store: VectorStore, index: Index, ids: list[UUID]) -> None:
     for start in range(0, len(ids), MAX_DELETES):
-        some = ids[start : start + MAX_DELETES]
-        store.write(index.namespace, index.settings.embedder.dimensions, deletes=some)
+        batch = ids[start : start + MAX_DELETES]
+        store.write(index.namespace, index.settings.embedder.dimensions, deletes=batch)
 
 
 def _delete_overdue(pool: Pool, store: VectorStore, index: Index) -> int:

@@ -14,14 +14,16 @@ from schemas.errors import SourceError
 from worker.objects.object_store import Objects
 from worker.resources import Resources
 from worker.state.content import orphans
-from worker.state.postgres import alone
+from worker.state.postgres import try_exclusive
 
 #: Name of the lock that only one process in the installation holds at a time.
 STRAYS = "strays"
 #: Objects that a request deletes itself while its caller waits.
 MAX_AT_ONCE = 200
-#: Objects deleted between two checks of the time, and the number deleted in parallel.
-PAGE, TOGETHER = 200, 8
+#: Objects deleted between two checks of the time.
+PAGE = 200
+#: Objects deleted in parallel.
+PARALLEL = 8
 
 log = structlog.get_logger()
 
@@ -43,7 +45,7 @@ def drop(resources: Resources, keys: Sequence[str]) -> None:
 def delete_strays(resources: Resources, seconds: float) -> tuple[int, bool]:
     """Delete what is due until the time is up. Returns the number of objects and whether there may be more."""
     done, deadline = 0, time.monotonic() + seconds
-    with alone(resources.settings.database_url, STRAYS) as free:
+    with try_exclusive(resources.settings.database_url, STRAYS) as free:
         while free and (keys := orphans.give_up(resources.pool, PAGE)):
             deleted = _discard(resources.objects, keys)
             orphans.forget(resources.pool, deleted)
@@ -56,7 +58,7 @@ def delete_strays(resources: Resources, seconds: float) -> tuple[int, bool]:
 
 def _discard(objects: Objects, keys: Iterable[str]) -> list[str]:
     """Delete objects and return the keys of those that are gone."""
-    with ThreadPoolExecutor(TOGETHER) as pool:
+    with ThreadPoolExecutor(PARALLEL) as pool:
         return [key for key in pool.map(lambda key: _discard_one(objects, key), keys) if key is not None]
 
 
@@ -64,6 +66,6 @@ def _discard_one(objects: Objects, key: str) -> str | None:
     try:
         objects.discard(key)
     except SourceError as error:
-        log.warning("an object that no node names is not deleted yet", code=error.code, reason=error.message)
+        log.warning("an object that no node refers to is not deleted yet", code=error.code, reason=error.message)
         return None
     return key

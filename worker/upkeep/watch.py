@@ -26,56 +26,57 @@ from watchfiles import Change
 from watchfiles import watch as changes_in
 
 from schemas.errors import SourceError, SourceUnavailable
-from schemas.source import LocalSource
 from worker.ignore import IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail, rules_of
 from worker.machine.paths import real_path
 from worker.resources import Resources
-from worker.settings import Settings
 from worker.state.index import changes
 from worker.state.index.changes import Watched
-from worker.state.postgres import lone
+from worker.state.postgres import exclusive_connection
 
 #: Name of the lock that only one process in the installation holds at a time.
 WATCH = "watch"
 #: Seconds between checks of which folders to watch, and of folders that do not report changes themselves.
-TICK = 1.0
+CHECK_SECONDS = 1.0
 #: Seconds without a heartbeat, which each check sends, after which a watching process loses its turn.
-SILENCE = 30
+SILENT_SECONDS = 30
 #: Seconds between checks whether it is this process's turn.
-TURN = 2.0
+TURN_SECONDS = 2.0
 #: Seconds between listings of a folder that cannot be watched, for lack of handles, say.
-BLIND = 60.0
-#: Maximum share of time spent checking a tree of nodes, and finding a folder's directories.
-NODES_SHARE = WALK_SHARE = 0.05
-#: From this many changes at once, the system may have dropped some.
-MANY = 1000
-#: Milliseconds for which changes of one folder are gathered, and after which its thread wakes up without any.
-GATHER, LISTEN = 400, 500
+UNWATCHED_SECONDS = 60.0
+#: Maximum share of time spent checking a tree of nodes.
+NODES_SHARE = 0.05
+#: Maximum share of time spent finding a folder's directories.
+WALK_SHARE = 0.05
+#: Number of changes at once from which the system may have dropped some.
+MANY_CHANGES = 1000
+#: Milliseconds for which changes of one folder are gathered.
+GATHER_MS = 400
+#: Milliseconds after which a folder's thread wakes up without any change.
+LISTEN_MS = 500
 
 log = structlog.get_logger()
 
 
-def run(settings: Settings, stop: Event, silence: int = SILENCE) -> None:
+def run(resources: Resources, stop: Event, silence: int = SILENT_SECONDS) -> None:
     """Watch, or wait for the turn to watch, until `stop` is set.
 
     A process that is stopped for `silence` seconds loses its turn to another, and notices when it resumes.
     """
     # it logs every single change
     logging.getLogger("watchfiles").setLevel(logging.WARNING)
-    resources = Resources(settings)
     waits = False
     while not stop.is_set():
         try:
-            with lone(settings.database_url, WATCH, seconds=silence) as held:
-                if held is not None:
+            with exclusive_connection(resources.settings.database_url, WATCH, seconds=silence) as lock:
+                if lock is not None:
                     log.info("watching")
-                    Watcher(resources).watch(held, stop)
+                    Watcher(resources).watch(lock, stop)
                 elif not waits:
-                    log.info("another process watches; waiting")
-                waits = held is None
+                    log.info("another process is watching; waiting")
+                waits = lock is None
         except psycopg.OperationalError as error:
-            log.warning("Postgres does not answer; watching goes on when it does", error=str(error))
-        stop.wait(TURN)
+            log.warning("Postgres does not answer; watching resumes when it does", error=str(error))
+        stop.wait(TURN_SECONDS)
     resources.pool.close()
 
 
@@ -86,33 +87,38 @@ class Watcher:
         self._resources = resources
         self._followed: dict[UUID, LocalWatch | NodesWatch] = {}
 
-    def watch(self, held: Connection[TupleRow], stop: Event) -> None:
+    def watch(self, lock: Connection[TupleRow], stop: Event) -> None:
         """Run until `stop` is set. Raises `OperationalError` once the lock's connection, and so the turn, is lost."""
         try:
             while not stop.is_set():
-                held.execute("SELECT 1")
-                self._take_stock()
-                self._look()
-                stop.wait(TICK)
+                lock.execute("SELECT 1")
+                self._update_watches()
+                self._note_changes()
+                stop.wait(CHECK_SECONDS)
         finally:
             for followed in self._followed.values():
                 followed.close()
 
-    def _take_stock(self) -> None:
+    def _update_watches(self) -> None:
         """Start watching what is wanted now, and stop watching what is not."""
-        wanted = {index.id: index for index in changes.watched(self._resources.pool)}
-        for gone in self._followed.keys() - wanted.keys():
-            self._followed.pop(gone).close()
-        for id_ in wanted.keys() - self._followed.keys():
-            index = wanted[id_]
-            kind = LocalWatch if index.source["kind"] == "local" else NodesWatch
-            self._followed[id_] = kind(self._resources, index)
-            log.info("watching a folder", index_id=str(id_), kind=index.source["kind"])
+        watched = changes.watched(self._resources.pool)
+        watchable = {index.id: index for index in watched if index.source.is_watchable}
+        for removed in self._followed.keys() - watchable.keys():
+            self._followed.pop(removed).close()
+        for id_ in watchable.keys() - self._followed.keys():
+            self._followed[id_] = watch_of(self._resources, watchable[id_])
+            log.info("watching a folder", index_id=str(id_), kind=watchable[id_].source.kind)
 
-    def _look(self) -> None:
-        found = {id_: quiet for id_, followed in self._followed.items() if (quiet := followed.look()) is not None}
-        for quiet in {*found.values()}:
-            changes.changed(self._resources.pool, [id_ for id_ in found if found[id_] == quiet], quiet=quiet)
+    def _note_changes(self) -> None:
+        changed = {id_: quiet for id_, followed in self._followed.items() if (quiet := followed.look()) is not None}
+        for quiet in {*changed.values()}:
+            changes.changed(self._resources.pool, [id_ for id_ in changed if changed[id_] == quiet], quiet=quiet)
+
+
+def watch_of(resources: Resources, index: Watched) -> LocalWatch | NodesWatch:
+    """Start to watch an index's folder in the way that its source allows."""
+    directory = index.source.directory
+    return NodesWatch(resources, index) if directory is None else LocalWatch(resources, index, directory)
 
 
 class NodesWatch:
@@ -136,12 +142,12 @@ class NodesWatch:
 class LocalWatch:
     """A directory, which may vanish and return."""
 
-    def __init__(self, resources: Resources, index: Watched) -> None:
+    def __init__(self, resources: Resources, index: Watched, directory: str) -> None:
         self._resources, self._project_id = resources, index.project_id
-        self._source = LocalSource.model_validate(index.source)
+        self._source, self._directory = index.source, directory
         self._rules = rules_of(index.settings)
         self._folder: Folder | None = None
-        self._seen = self._gone = self._renewed = False
+        self._was_ready = self._is_missing = self._renewed = False
         self._due = self._fresh_until = 0.0
 
     def look(self) -> timedelta | None:
@@ -152,11 +158,11 @@ class LocalWatch:
             # neither here nor gone: the next check may tell
             return None
         if place is None:
-            was_gone, self._gone = self._gone, True
+            was_missing, self._is_missing = self._is_missing, True
             self.close()
             # the task that is started reports that the folder is gone
-            return None if was_gone else timedelta(0)
-        self._gone = False
+            return None if was_missing else timedelta(0)
+        self._is_missing = False
         if self._folder is not None and self._folder.place != place:
             self.close()
         if self._folder is None:
@@ -169,18 +175,18 @@ class LocalWatch:
         """Stop watching."""
         if self._folder is not None:
             self._folder.close()
-        self._folder, self._seen, self._renewed, self._due = None, False, False, 0.0
+        self._folder, self._was_ready, self._renewed, self._due = None, False, False, 0.0
 
     def _hear(self, folder: Folder) -> timedelta | None:
         if folder.ended.is_set():
             failed, stale = folder.failed, folder.stale.is_set()
             self.close()
             self._renewed = stale and not failed
-            self._due = time.monotonic() + BLIND if failed else 0.0
+            self._due = time.monotonic() + UNWATCHED_SECONDS if failed else 0.0
             return timedelta(0) if failed else None
-        if folder.ready.is_set() and not self._seen:
+        if folder.ready.is_set() and not self._was_ready:
             # from here on changes are heard; earlier changes need a listing
-            self._seen = True
+            self._was_ready = True
             self._fresh_until = time.monotonic() + folder.took / WALK_SHARE
             return changes.QUIET if self._renewed else timedelta(0)
         if folder.stale.is_set() and time.monotonic() >= self._fresh_until:
@@ -195,12 +201,12 @@ class LocalWatch:
     def _place(self) -> Place | None:
         try:
             self._resources.source(self._project_id, self._source).check()
-            path = real_path(self._source.path)
+            path = real_path(self._directory)
             info = os.stat(path)  # noqa: PTH116 - a Path is of no use here
         except SourceUnavailable:
             raise
         except SourceError as error:
-            if not self._gone:
+            if not self._is_missing:
                 log.warning("a watched folder cannot be read", code=error.code, reason=error.message)
             return None
         except OSError:
@@ -245,10 +251,10 @@ class Folder:
     def _listen(self) -> None:
         try:
             self._watched.update(self._directories())
-            for found in _changes_in(*self._watched, stop=self._stop):
+            for batch in _changes_in(*self._watched, stop=self._stop):
                 if not self.ready.is_set():
                     self._begin()
-                self._hear(found)
+                self._hear(batch)
                 self.ready.set()
                 if self.ended.is_set():
                     return
@@ -256,7 +262,7 @@ class Folder:
             pass  # it vanished before it could be watched
         except (OSError, RuntimeError, UnicodeEncodeError) as error:
             log.warning(
-                "a folder cannot be watched; it is looked through once a minute. "
+                "a folder cannot be watched; it is scanned once a minute. "
                 "Raise fs.inotify.max_user_watches and max_user_instances, or use `every`.",
                 path=self.place.path,
                 error=str(error),
@@ -298,11 +304,11 @@ class Folder:
     def _is_pruned(self, path: str, way: tuple[str, ...]) -> bool:
         return path == self._closed or self._trail.pruned(way) is not None
 
-    def _hear(self, found: Iterable[tuple[Change, str]]) -> None:
-        changes = sorted(found, key=lambda change: change[1])
+    def _hear(self, batch: Iterable[tuple[Change, str]]) -> None:
+        changes = sorted(batch, key=lambda change: change[1])
         if (Change.deleted, self.place.path) in changes:
             self.ended.set()
-        if len(changes) >= MANY:
+        if len(changes) >= MANY_CHANGES:
             self.stale.set()
             self.changed.set()
             return
@@ -348,8 +354,8 @@ def _changes_in(*paths: str, stop: Event) -> Iterator[set[tuple[Change, str]]]:
         *paths,
         watch_filter=None,
         recursive=False,
-        debounce=GATHER,
-        rust_timeout=LISTEN,
+        debounce=GATHER_MS,
+        rust_timeout=LISTEN_MS,
         yield_on_timeout=True,
         stop_event=stop,
         ignore_permission_denied=True,
@@ -359,8 +365,8 @@ def _changes_in(*paths: str, stop: Event) -> Iterator[set[tuple[Change, str]]]:
 def _directories_in(path: str) -> list[str] | None:
     """Return the names of a directory's subdirectories; None if it cannot be listed, because it is closed or gone."""
     try:
-        with os.scandir(path) as found:
-            return [item.name for item in found if item.is_dir(follow_symlinks=False)]
+        with os.scandir(path) as items:
+            return [item.name for item in items if item.is_dir(follow_symlinks=False)]
     except (PermissionError, FileNotFoundError, NotADirectoryError):
         return None
 

@@ -94,7 +94,7 @@ class Leg:
     conditions: Sequence[Condition] = ()
 
 
-class Found(NamedTuple):
+class RankedRow(NamedTuple):
     """A row of a leg's answer. `value` is the cosine distance of a vector leg, the BM25 score of a keyword leg.
 
     Answers list the best row first. `id` is the row's id as `str` writes it: hashing a `UUID` takes ten times as long,
@@ -128,7 +128,7 @@ class VectorStore(Protocol):
         """Apply all changes. Repeating the same call changes nothing. No id may appear twice in one call."""
         ...
 
-    def search(self, namespace: str, legs: Sequence[Leg]) -> list[list[Found]]:
+    def search(self, namespace: str, legs: Sequence[Leg]) -> list[list[RankedRow]]:
         """One ranking per leg, over every row written so far."""
         ...
 
@@ -153,7 +153,7 @@ class VectorStore(Protocol):
         ...
 
 
-def cut(value: str) -> str:
+def cut_filterable(value: str) -> str:
     """`value` cut to at most `MAX_FILTERABLE_BYTES` of UTF-8, at a character boundary."""
     raw = value.encode()
     return value if len(raw) <= MAX_FILTERABLE_BYTES else raw[:MAX_FILTERABLE_BYTES].decode(errors="ignore")

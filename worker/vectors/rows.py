@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from schemas.errors import StoreRefused
 from worker.tokens.keywords import asked_words
-from worker.vectors import STRING_ATTRIBUTES, Found, Leg, Patch, Row, Value, cut
+from worker.vectors import STRING_ATTRIBUTES, Leg, Patch, RankedRow, Row, Value, cut_filterable
 
 #: Maximum UTF-8 bytes of a full-text query, the same in all stores. Turbopuffer documents 8,192 without a unit; bytes
 #: are the strictest reading.
@@ -22,12 +22,12 @@ def check(upserts: Sequence[Row], patches: Sequence[Patch], deletes: Sequence[UU
     """Enforce the interface: no id twice in one call, no attribute outside the schema. Raises `ValueError`."""
     ids = [row.id for row in upserts] + [patch.id for patch in patches] + list(deletes)
     if len(set(ids)) < len(ids):
-        raise ValueError("an id stands twice in one write")
-    known = {*STRING_ATTRIBUTES, "level", "embedded"}
-    named = [row.attributes for row in upserts] + [patch.attributes for patch in patches]
-    unknown = {name for values in named for name in values.keys() - known}
+        raise ValueError("one write contains an id twice")
+    allowed = {*STRING_ATTRIBUTES, "level", "embedded"}
+    attribute_sets = [row.attributes for row in upserts] + [patch.attributes for patch in patches]
+    unknown = {name for values in attribute_sets for name in values.keys() - allowed}
     if unknown:
-        raise ValueError(f"the store has no attributes {sorted(unknown)}")
+        raise ValueError(f"the store does not have the attributes {sorted(unknown)}")
 
 
 def matrix(rows: Sequence[Row], dimensions: int) -> NDArray[np.float32]:
@@ -45,7 +45,7 @@ def matrix(rows: Sequence[Row], dimensions: int) -> NDArray[np.float32]:
     bad = np.flatnonzero(~np.isfinite(squares) | (squares == 0)).tolist()
     if bad:
         raise StoreRefused(
-            f"{len(bad)} vectors are zero, not finite, or not of {dimensions} numbers; embed these texts again.",
+            f"{len(bad)} vectors are zero, not finite, or not of {dimensions} dimensions; embed these texts again.",
             ids=[rows[number].id for number in bad],
         )
     return vectors
@@ -60,7 +60,7 @@ def attributes(row: Row) -> dict[str, Value]:
 
 def storable(value: Value) -> Value:
     """Cut `value` if it is a string."""
-    return cut(value) if isinstance(value, str) else value
+    return cut_filterable(value) if isinstance(value, str) else value
 
 
 def can_match(leg: Leg, *, has_keywords: bool) -> bool:
@@ -69,7 +69,7 @@ def can_match(leg: Leg, *, has_keywords: bool) -> bool:
     Raises `StoreRefused` for a keyword leg if there is no keyword index.
     """
     if leg.vector is None and not has_keywords:
-        raise StoreRefused("This store keeps no keywords; set KEYWORD_INDEX=store and index the folder again.")
+        raise StoreRefused("This store has no keyword index; set KEYWORD_INDEX=store and index the folder again.")
     has_words = any(character.isalnum() for character in words(leg))
     return (
         leg.limit > 0
@@ -90,13 +90,13 @@ def words(leg: Leg) -> str:
 
 @lru_cache(64)  # called again when the leg is sent, and by legs that differ only in their filters
 def _words(keywords: str, field: str) -> str:
-    asked = clean(keywords) if field == "text" else " ".join(asked_words(keywords))
-    return asked.encode()[:MAX_KEYWORD_BYTES].decode(errors="ignore")
+    cleaned = clean(keywords) if field == "text" else " ".join(asked_words(keywords))
+    return cleaned.encode()[:MAX_KEYWORD_BYTES].decode(errors="ignore")
 
 
-def ranked(ids: Sequence[str], values: Sequence[float], *, descending: bool, limit: int) -> list[Found]:
+def ranked(ids: Sequence[str], values: Sequence[float], *, descending: bool, limit: int) -> list[RankedRow]:
     """Turn ids and their values into an answer: the best `limit` values first, ties ordered by id."""
     if descending:
-        first = sorted(zip([-value for value in values], ids, strict=True))[:limit]
-        return [Found(id_, -value) for value, id_ in first]
-    return [Found(id_, value) for value, id_ in sorted(zip(values, ids, strict=True))[:limit]]
+        best = sorted(zip([-value for value in values], ids, strict=True))[:limit]
+        return [RankedRow(id_, -value) for value, id_ in best]
+    return [RankedRow(id_, value) for value, id_ in sorted(zip(values, ids, strict=True))[:limit]]

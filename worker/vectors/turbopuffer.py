@@ -24,13 +24,13 @@ from worker.vectors import (
     CHECKED_ATTRIBUTES,
     STRING_ATTRIBUTES,
     Condition,
-    Found,
     Leg,
     Patch,
+    RankedRow,
     Row,
     Value,
     Vector,
-    cut,
+    cut_filterable,
 )
 from worker.vectors.rows import attributes, can_match, check, clean, matrix, ranked, storable, words
 
@@ -44,14 +44,18 @@ log = structlog.get_logger()
 
 #: Time-out of a request in seconds. Requests are not retried here; the task layer waits out back-pressure.
 TIMEOUT_S = 15.0
-#: Maximum rows and bytes of a request. A namespace accepts 10k rows and 32 MB per second.
-MAX_ROWS, MAX_BYTES = 4_000, 32_000_000
+#: Maximum rows of a request. A namespace accepts 10k rows per second.
+MAX_ROWS = 4_000
+#: Maximum bytes of a request. A namespace accepts 32 MB per second.
+MAX_BYTES = 32_000_000
 #: Requests of at most this many bytes are not made smaller after a time-out, because size is not the cause.
 MIN_BYTES = 100_000
 #: Seconds after a time-out for which requests stay smaller.
 SMALL_S = 600.0
-#: The store's limits: subqueries in one request, and rows in one answer.
-MAX_LEGS, MAX_LIMIT = 16, 10_000
+#: The store's limit of subqueries in one request.
+MAX_LEGS = 16
+#: The store's limit of rows in one answer.
+MAX_LIMIT = 10_000
 #: Vectors in one answer: 8 MB at 4096 dimensions.
 MAX_VECTORS = 400
 #: Seconds for which a process remembers that a namespace has an earlier release's schema; another may upgrade it.
@@ -97,14 +101,14 @@ class TurbopufferStore:
         self, api_key: str, *, region: str, base_url: str | None = None, has_keywords: bool, timeout: float = TIMEOUT_S
     ) -> None:
         self._timeout = timeout
-        self._most_bytes, self._small_until = MAX_BYTES, 0.0
+        self._max_request_bytes, self._small_until = MAX_BYTES, 0.0
         self._api_key = api_key
         self._region = region
         self._base_url = base_url
         self._has_keywords = has_keywords
         self._lock = threading.Lock()
         self._client: tuple[int, Turbopuffer] | None = None
-        self._old: TTLCache[str, bool] = TTLCache(10_000, OLD_S)
+        self._without_code: TTLCache[str, bool] = TTLCache(10_000, OLD_S)
 
     @property
     def has_keywords(self) -> bool:
@@ -132,7 +136,7 @@ class TurbopufferStore:
             lambda rows: self._send(namespace, _upsert_body(rows, dimensions, has_keywords=keywords)),
         )
         self._each(
-            patches, _bytes, lambda some: self._send_existing(namespace, _patch_body(some, has_keywords=keywords))
+            patches, _bytes, lambda batch: self._send_existing(namespace, _patch_body(batch, has_keywords=keywords))
         )
         self._each(
             deletes,
@@ -140,49 +144,53 @@ class TurbopufferStore:
             lambda ids: self._send_existing(namespace, {"deletes": [str(id_) for id_ in ids]}),
         )
         with self._lock:
-            self._old.pop(namespace, None)
+            self._without_code.pop(namespace, None)
 
-    def search(self, namespace: str, legs: Sequence[Leg]) -> list[list[Found]]:
+    def search(self, namespace: str, legs: Sequence[Leg]) -> list[list[RankedRow]]:
         """One ranking per leg, ties ordered by id, at most `MAX_LIMIT` rows each. Raises as `write` does."""
-        asked = [(number, leg) for number, leg in enumerate(legs) if can_match(leg, has_keywords=self._has_keywords)]
-        answer: list[list[Found]] = [[] for _ in legs]
-        for start in range(0, len(asked), MAX_LEGS):
-            group = asked[start : start + MAX_LEGS]
-            for (number, _), found in zip(group, self._search(namespace, [leg for _, leg in group]), strict=False):
-                answer[number] = found
-        return answer
+        answerable = [
+            (number, leg) for number, leg in enumerate(legs) if can_match(leg, has_keywords=self._has_keywords)
+        ]
+        rankings: list[list[RankedRow]] = [[] for _ in legs]
+        for start in range(0, len(answerable), MAX_LEGS):
+            group = answerable[start : start + MAX_LEGS]
+            for (number, _), ranking in zip(group, self._search(namespace, [leg for _, leg in group]), strict=False):
+                rankings[number] = ranking
+        return rankings
 
     def ids(self, namespace: str, after: UUID | None, limit: int) -> list[UUID]:
         """Return the next `limit` ids in ascending order; fewer only at the end. Raises as `write` does."""
-        found: list[UUID] = []
-        while len(found) < limit:
-            page = self._page(namespace, found[-1] if found else after, min(limit - len(found), MAX_LIMIT))
-            found += page
+        ids: list[UUID] = []
+        while len(ids) < limit:
+            page = self._page(namespace, ids[-1] if ids else after, min(limit - len(ids), MAX_LIMIT))
+            ids += page
             if len(page) < MAX_LIMIT:
                 break
-        return found
+        return ids
 
     def attributes(self, namespace: str, after: UUID | None, limit: int) -> dict[UUID, dict[str, Value]]:
         """Return the attributes of the next `limit` rows in ascending order of ids. Raises as `write` does."""
-        found: dict[UUID, dict[str, Value]] = {}
-        while len(found) < limit:
-            most = min(limit - len(found), MAX_LIMIT)
-            rows = self._rows(namespace, next(reversed(found), after), most, include_attributes=[*CHECKED_ATTRIBUTES])
+        by_id: dict[UUID, dict[str, Value]] = {}
+        while len(by_id) < limit:
+            page_size = min(limit - len(by_id), MAX_LIMIT)
+            rows = self._rows(
+                namespace, next(reversed(by_id), after), page_size, include_attributes=[*CHECKED_ATTRIBUTES]
+            )
             # The store omits nulls.
-            found |= {
+            by_id |= {
                 UUID(str(row.id)): {name: getattr(row, name, None) for name in CHECKED_ATTRIBUTES} for row in rows
             }
-            if len(rows) < most:
+            if len(rows) < page_size:
                 break
-        return found
+        return by_id
 
     def vectors(self, namespace: str, ids: Sequence[UUID]) -> dict[UUID, Vector]:
         """Return the vectors of those ids that have one, at most `MAX_VECTORS` per request. Raises as `write` does."""
-        found: dict[UUID, Vector] = {}
+        by_id: dict[UUID, Vector] = {}
         for start in range(0, len(ids), MAX_VECTORS):
-            some = [str(id_) for id_ in ids[start : start + MAX_VECTORS]]
-            found |= self._vectors(namespace, ("And", [("id", "In", some), ("embedded", "Eq", True)]))
-        return found
+            batch = [str(id_) for id_ in ids[start : start + MAX_VECTORS]]
+            by_id |= self._vectors(namespace, ("And", [("id", "In", batch), ("embedded", "Eq", True)]))
+        return by_id
 
     def drop(self, namespace: str) -> bool:
         """Delete the namespace with all its rows. Returns whether it existed. Raises as `write` does."""
@@ -191,10 +199,10 @@ class TurbopufferStore:
     def optimize(self, namespace: str) -> None:
         """Do nothing: the store compacts and indexes by itself, and its API has no such call."""
 
-    def _search(self, namespace: str, legs: Sequence[Leg]) -> list[list[Found]]:
+    def _search(self, namespace: str, legs: Sequence[Leg]) -> list[list[RankedRow]]:
         asks_code = any(leg.field == "code" for leg in legs)
-        if asks_code and self._is_old(namespace):
-            return self._search_old(namespace, legs)
+        if asks_code and self._lacks_code(namespace):
+            return self._search_without_code(namespace, legs)
         queries: Any = [_query(leg) for leg in legs]
         try:
             answer = self._ask(namespace, lambda ns: ns.multi_query(queries=queries))
@@ -202,8 +210,8 @@ class TurbopufferStore:
             if not asks_code or self._has_code(namespace):
                 raise
             with self._lock:
-                self._old[namespace] = True
-            return self._search_old(namespace, legs)
+                self._without_code[namespace] = True
+            return self._search_without_code(namespace, legs)
         if answer is None:
             return []
         return [
@@ -216,15 +224,15 @@ class TurbopufferStore:
             for leg, result in zip(legs, answer.results or (), strict=True)
         ]
 
-    def _search_old(self, namespace: str, legs: Sequence[Leg]) -> list[list[Found]]:
+    def _search_without_code(self, namespace: str, legs: Sequence[Leg]) -> list[list[RankedRow]]:
         """One ranking per leg for a namespace without the field "code", whose legs find nothing."""
         others = [leg for leg in legs if leg.field != "code"]
-        found = iter(self._search(namespace, others) if others else [])
-        return [[] if leg.field == "code" else next(found, []) for leg in legs]
+        rankings = iter(self._search(namespace, others) if others else [])
+        return [[] if leg.field == "code" else next(rankings, []) for leg in legs]
 
-    def _is_old(self, namespace: str) -> bool:
+    def _lacks_code(self, namespace: str) -> bool:
         with self._lock:
-            return namespace in self._old
+            return namespace in self._without_code
 
     def _has_code(self, namespace: str) -> bool:
         return "chunk_code" in (self._ask(namespace, lambda ns: ns.schema()) or {})
@@ -232,15 +240,15 @@ class TurbopufferStore:
     def _page(self, namespace: str, after: UUID | None, limit: int) -> list[UUID]:
         return [UUID(str(row.id)) for row in self._rows(namespace, after, limit)]
 
-    def _rows(self, namespace: str, after: UUID | None, limit: int, **wanted: Any) -> Sequence[Any]:
-        beyond: dict[str, Any] = {} if after is None else {"filters": ("id", "Gt", str(after))}
-        answer = self._ask(namespace, lambda ns: ns.query(rank_by=("id", "asc"), limit=limit, **beyond, **wanted))
+    def _rows(self, namespace: str, after: UUID | None, limit: int, **columns: Any) -> Sequence[Any]:
+        start: dict[str, Any] = {} if after is None else {"filters": ("id", "Gt", str(after))}
+        answer = self._ask(namespace, lambda ns: ns.query(rank_by=("id", "asc"), limit=limit, **start, **columns))
         return () if answer is None else answer.rows or ()
 
     def _vectors(self, namespace: str, filters: Any) -> dict[UUID, Vector]:
-        wanted: dict[str, Any] = {"include_attributes": ["vector"], "vector_encoding": "base64"}
+        columns: dict[str, Any] = {"include_attributes": ["vector"], "vector_encoding": "base64"}
         answer = self._ask(
-            namespace, lambda ns: ns.query(rank_by=("id", "asc"), limit=MAX_VECTORS, filters=filters, **wanted)
+            namespace, lambda ns: ns.query(rank_by=("id", "asc"), limit=MAX_VECTORS, filters=filters, **columns)
         )
         return {} if answer is None else {UUID(str(row.id)): _decoded(row.vector) for row in answer.rows or ()}
 
@@ -248,22 +256,24 @@ class TurbopufferStore:
         """Send items in batches. A batch that times out is not repeated: only the caller knows if it is wanted."""
         with self._lock:
             if time.monotonic() > self._small_until:
-                self._most_bytes = MAX_BYTES
-            most = self._most_bytes
-        for batch in _batches(items, size, most):
+                self._max_request_bytes = MAX_BYTES
+            max_bytes = self._max_request_bytes
+        for batch in _batches(items, size, max_bytes):
             try:
                 send(batch)
             except StoreUnavailable as error:
-                if error.data.get("timed_out"):
+                if error.timed_out:
                     self._shrink(sum(map(size, batch)))
                 raise
 
-    def _shrink(self, number: int) -> None:
+    def _shrink(self, request_bytes: int) -> None:
         """Halve the size of requests after a request of `number` bytes timed out."""
         with self._lock:
-            self._most_bytes = max(MIN_BYTES, min(self._most_bytes, number // 2))
+            self._max_request_bytes = max(MIN_BYTES, min(self._max_request_bytes, request_bytes // 2))
             self._small_until = time.monotonic() + SMALL_S
-            log.warning("a write timed out; requests become smaller", bytes=number, most=self._most_bytes)
+            log.warning(
+                "a write timed out; sending smaller requests", bytes=request_bytes, most=self._max_request_bytes
+            )
 
     def _send(self, namespace: str, body: dict[str, Any]) -> None:
         with _mapped():
@@ -304,11 +314,11 @@ class TurbopufferStore:
         )
 
 
-def _batches(items: Sequence[T], size: Callable[[T], int], most: int) -> Iterator[Sequence[T]]:
+def _batches(items: Sequence[T], size: Callable[[T], int], max_bytes: int) -> Iterator[Sequence[T]]:
     start = total = 0
     for number, item in enumerate(items):
         total += size(item)
-        if number > start and (total > most or number - start >= MAX_ROWS):
+        if number > start and (total > max_bytes or number - start >= MAX_ROWS):
             yield items[start:number]
             start, total = number, size(item)
     if start < len(items):
@@ -390,18 +400,18 @@ def _query(leg: Leg) -> dict[str, Any]:
 
 
 def _filter(condition: Condition) -> tuple[Any, ...]:
-    values = [cut(clean(value)) if isinstance(value, str) else value for value in condition.values]
+    values = [cut_filterable(clean(value)) if isinstance(value, str) else value for value in condition.values]
     name = condition.attribute
     if condition.op == "in":
-        parts: list[tuple[Any, ...]] = [(name, "In", values)]
+        alternatives: list[tuple[Any, ...]] = [(name, "In", values)]
     elif condition.op == "prefix":
-        parts = [part for value in values for part in _below(name, value)]
+        alternatives = [part for value in values for part in _below(name, value)]
     else:
         # Suffixes hold no glob characters.
-        parts = [(name, "Glob", f"*{value}") for value in values]
+        alternatives = [(name, "Glob", f"*{value}") for value in values]
     if condition.ids:
-        parts.append(("id", "In", [str(id_) for id_ in condition.ids]))
-    return parts[0] if len(parts) == 1 else ("Or", parts)
+        alternatives.append(("id", "In", [str(id_) for id_ in condition.ids]))
+    return alternatives[0] if len(alternatives) == 1 else ("Or", alternatives)
 
 
 def _below(name: str, value: str | int | bool | None) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -427,14 +437,14 @@ def _mapped() -> Iterator[None]:
 
 
 def _by_status(error: APIStatusError) -> StoreError:
-    status, data = error.status_code, {"status_code": error.status_code, "body": error.body}
+    status = error.status_code
     if status in {401, 403}:
-        return StoreUnauthorized("Turbopuffer refuses the key; check TURBOPUFFER_API_KEY.", **data)
+        return StoreUnauthorized("Turbopuffer rejected the key; check TURBOPUFFER_API_KEY.")
     # 409 means that an index is still being built.
     if status in {408, 409, 429} or status >= 500:  # noqa: PLR2004 - the class of server errors
         wait = _seconds(error.response.headers.get("retry-after"))
-        return StoreUnavailable(f"Turbopuffer is busy (HTTP {status}); try again later.", retry_after=wait, **data)
-    return StoreRefused(f"Turbopuffer refuses the request (HTTP {status}): {error}", **data)
+        return StoreUnavailable(f"Turbopuffer is busy (HTTP {status}); try again later.", retry_after=wait)
+    return StoreRefused(f"Turbopuffer rejected the request (HTTP {status}): {error}")
 
 
 def _seconds(header: str | None) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID, uuid5
 
 from api.search.rank.fusion import reciprocal_ranks
@@ -23,29 +24,42 @@ class Part:
     files: Sequence[UUID]
 
 
+class _RankedHit(NamedTuple):
+    """A hit and its rank in its own tool, from 0."""
+
+    rank: int
+    hit: Hit
+    tool_id: UUID | None
+
+    @property
+    def order(self) -> tuple[int, float]:
+        """Sorts better hits first."""
+        return self.rank, -self.hit.score
+
+
 def merged(parts: Sequence[Part], top_k: int, *, by_file: bool) -> list[PlacedHit]:
     """Rank hits by the sum of their reciprocal ranks, then by the score in their own tool.
 
     Hits at the same place of a file are merged into the better one. With `by_file`, all hits of a file are.
     """
-    best: dict[UUID, tuple[int, Hit, UUID | None]] = {}
+    best: dict[UUID, _RankedHit] = {}
     rankings = []
     for part in parts:
-        keys = [_key(hit, file, by_file) for hit, file in zip(part.hits, part.files, strict=True)]
+        keys = [_merge_key(hit, file, by_file) for hit, file in zip(part.hits, part.files, strict=True)]
         rankings.append((1.0, list(dict.fromkeys(keys))))
         for rank, (key, hit) in enumerate(zip(keys, part.hits, strict=True)):
-            held = best.get(key)
-            if held is None or (rank, -hit.score) < (held[0], -held[1].score):
-                best[key] = rank, hit, part.tool_id
-    fused = reciprocal_ranks(rankings)
-    ordered = sorted(fused, key=lambda key: (-fused[key], -best[key][1].score, best[key][1].chunk_id))
-    return [_placed(best[key][1], best[key][2], fused[key]) for key in ordered[:top_k]]
+            ranked = _RankedHit(rank, hit, part.tool_id)
+            if key not in best or ranked.order < best[key].order:
+                best[key] = ranked
+    scores = reciprocal_ranks(rankings)
+    ordered = sorted(scores, key=lambda key: (-scores[key], -best[key].hit.score, best[key].hit.chunk_id))
+    return [_placed(best[key], scores[key]) for key in ordered[:top_k]]
 
 
-def _key(hit: Hit, file: UUID, by_file: bool) -> UUID:
-    place = "" if by_file else f"{hit.level} {hit.start_char} {hit.end_char}"
-    return uuid5(file, place)
+def _merge_key(hit: Hit, file: UUID, by_file: bool) -> UUID:
+    """The same id for hits that are merged."""
+    return uuid5(file, "" if by_file else f"{hit.level} {hit.start_char} {hit.end_char}")
 
 
-def _placed(hit: Hit, tool_id: UUID | None, score: float) -> PlacedHit:
-    return PlacedHit.model_validate({**dict(hit), "score": round(min(1.0, score), 6), "tool_id": tool_id})
+def _placed(ranked: _RankedHit, score: float) -> PlacedHit:
+    return PlacedHit.model_validate({**dict(ranked.hit), "score": round(min(1.0, score), 6), "tool_id": ranked.tool_id})

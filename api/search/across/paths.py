@@ -2,44 +2,35 @@
 
 from __future__ import annotations
 
-import os
-import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from uuid import UUID
 
-from pydantic import ValidationError
-
-from schemas.errors import FileError, FilterMatchesNothing, SourceError
-from schemas.source import AnySource, LocalSource, NodesSource, S3Source
-from schemas.status import Reason
-from worker.machine.paths import real_path
+from schemas.errors import FilterMatchesNothing
+from schemas.source import AnySource
 from worker.resources import Resources
-from worker.sources.nodes import SLASH_IN_NAME
-from worker.state.content import nodes
+from worker.sources.kind import ContentAccess
+from worker.sources.kind import Location as Located
+from worker.sources.registry import address_prefix, addresses, locate
 from worker.state.index import chunks, files
-from worker.state.index.tools import Index, Searchable
-
-#: Prefixes of addresses. A node's address ends in its id path, an object's is its URL, a file's its resolved path.
-NODES, S3 = "node:", "s3://"
+from worker.state.index.tools import Index, SearchableTool
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A file or folder at a requested path. `key` is a single file's key in `source`, None for a folder.
+class Location:
+    """A file or folder at the requested `path`. `key` is a single file's key in `source`, None for a folder.
 
     `covered` lists the addresses below it that tools search.
     """
 
-    asked: str
+    path: str
     address: str
     source: AnySource
     key: bytes | None
     covered: tuple[str, ...] = ()
 
     def is_covered(self, address: str) -> bool:
-        """Whether a tool searches this file below the place."""
+        """Whether a tool searches this file below the location."""
         return any(_is_within(address, root) for root in self.covered)
 
 
@@ -47,170 +38,116 @@ class Place:
 class Route:
     """A tool to search, restricted to files and folders by `file_id_path`; None: all of its files."""
 
-    tool: Searchable
+    tool: SearchableTool
     id_paths: frozenset[str] | None
 
 
-def routed(
-    resources: Resources, project_id: str, paths: Iterable[str], tools: Sequence[Searchable]
-) -> tuple[list[Route], list[Place]]:
-    """For each path, find the most specific tool that has text there. Also returns the places no tool covers whole.
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """What a request searches: the tools, and the locations that no tool covers whole."""
 
-    In such a folder, tools over folders below it search those. `tools` come newest first; among tools over the same
-    folder the newest wins. Raises `SourceUnavailable`, and `FilterMatchesNothing`, which names all paths that are
+    routes: Sequence[Route]
+    uncovered: Sequence[Location] = ()
+
+
+#: A tool with the address of its folder.
+_Rooted = tuple[str, SearchableTool]
+
+
+def route_paths(
+    resources: Resources, project_id: str, paths: Iterable[str], tools: Sequence[SearchableTool]
+) -> Targets:
+    """For each path, find the most specific tool that has text there. Paths that no tool covers whole are uncovered.
+
+    In an uncovered folder, tools over folders below it search those. `tools` come newest first; among tools over the
+    same folder the newest wins. Raises `SourceUnavailable`, and `FilterMatchesNothing`, which names all paths that are
     missing, closed or another project's.
     """
-    rooted = _rooted(resources, project_id, tools)
-    routes: dict[UUID, Route] = {}
-    uncovered, missing = [], []
-    for path in paths:
-        found = [(place, _route(resources, place, rooted)) for place in _places(resources, project_id, path)]
-        for route in (route for _, route in found if route is not None):
-            routes[route.tool.tool_id] = _joined(routes.get(route.tool.tool_id), route)
-        others = [_readable(resources, project_id, place) for place, route in found if route is None]
-        for place in (place for place in others if place is not None):
-            inside = _inside(resources, place, rooted)
-            routes |= {tool.tool_id: Route(tool, None) for tool in inside.values()}
-            uncovered.append(replace(place, covered=tuple(inside)))
-        if not found or None in others:
-            missing.append(path)
+    access = resources.access(project_id)
+    rooted = _by_address(access, tools)
+    by_path = {path: _targets_at(resources, access, path, rooted) for path in paths}
+    missing = [path for path, targets in by_path.items() if targets is None]
     if missing:
-        named = ", ".join(map(repr, missing))
+        listed = ", ".join(map(repr, missing))
         raise FilterMatchesNothing(
-            f"Nothing can be read at {named}; check the paths, the project and the source roots."
+            f"Nothing can be read at {listed}; check the paths, the project and the source roots."
         )
-    return list(routes.values()), list({place.address: place for place in uncovered}.values())
+    return _joined([targets for targets in by_path.values() if targets is not None])
 
 
-def _rooted(resources: Resources, project_id: str, tools: Sequence[Searchable]) -> list[tuple[str, Searchable]]:
+def _targets_at(resources: Resources, access: ContentAccess, path: str, rooted: Sequence[_Rooted]) -> Targets | None:
+    """The targets at one path; None if something there is missing or cannot be read."""
+    locations = _locations(access, path)
+    routed = [(location, _route(resources, location, rooted)) for location in locations]
+    routes = [route for _, route in routed if route is not None]
+    readable = [_readable(location) for location, route in routed if route is None]
+    uncovered = []
+    for located in (located for located in readable if located is not None):
+        location = Location(path, located.address, located.source, located.key)
+        tools_below = _tools_below(resources, location, rooted)
+        routes += [Route(tool, None) for tool in tools_below.values()]
+        uncovered.append(replace(location, covered=tuple(tools_below)))
+    return None if not locations or None in readable else Targets(routes, uncovered)
+
+
+def _joined(all_targets: Sequence[Targets]) -> Targets:
+    """The targets of all paths, each tool and each location once."""
+    routes: dict[UUID, Route] = {}
+    for route in (route for targets in all_targets for route in targets.routes):
+        tool_id = route.tool.tool_id
+        routes[tool_id] = _joined_route(routes[tool_id], route) if tool_id in routes else route
+    uncovered = {location.address: location for targets in all_targets for location in targets.uncovered}
+    return Targets(list(routes.values()), list(uncovered.values()))
+
+
+def _joined_route(first: Route, second: Route) -> Route:
+    """The files of both routes to the same tool."""
+    if first.id_paths is None or second.id_paths is None:
+        return Route(first.tool, None)
+    return Route(first.tool, first.id_paths | second.id_paths)
+
+
+def _by_address(access: ContentAccess, tools: Sequence[SearchableTool]) -> list[_Rooted]:
     """Tools with the addresses of their folders, longest address first."""
-    folder_nodes = [tool.index.source["node_id"] for tool in tools if tool.index.source["kind"] == "nodes"]
-    ids = nodes.id_paths(resources.pool, project_id, folder_nodes)
-    rooted = [(root, tool) for tool in tools if (root := _root(tool.index, ids)) is not None]
-    return sorted(rooted, key=lambda each: -len(each[0]))
+    roots = zip(addresses(access, [tool.index.source for tool in tools]), tools, strict=True)
+    rooted = [(root, tool) for root, tool in roots if root is not None]
+    return sorted(rooted, key=lambda root_and_tool: -len(root_and_tool[0]))
 
 
-def before_ids(index: Index) -> str:
+def id_path_prefix(index: Index) -> str:
     """The prefix that turns the id path of an index's file into an address."""
-    source = index.source
-    if source["kind"] == "local":
-        return real_path(str(source["path"])).rstrip("/")
-    return NODES if source["kind"] == "nodes" else f"{S3}{source['bucket']}/{source['prefix']}".rstrip("/")
+    return address_prefix(index.source)
 
 
-def _root(index: Index, id_paths: Mapping[str, str]) -> str | None:
-    """The address of an index's folder; None if its node is gone, or if the index has only a part of the node."""
-    source = index.source
-    if source["kind"] != "nodes":
-        return before_ids(index)
-    id_path = id_paths.get(source["node_id"])
-    return None if id_path is None or source["json_pointer"] else NODES + id_path
-
-
-def _route(resources: Resources, place: Place, rooted: Sequence[tuple[str, Searchable]]) -> Route | None:
+def _route(resources: Resources, location: Located, rooted: Sequence[_Rooted]) -> Route | None:
+    """The most specific tool that has text at the location."""
     for root, tool in rooted:
-        if _is_within(place.address, root):
-            id_path = place.address.removeprefix(before_ids(tool.index))
+        if _is_within(location.address, root):
+            id_path = location.address.removeprefix(id_path_prefix(tool.index))
             if files.below(resources.pool, tool.index.id, id_path, limit=1):
-                return Route(tool, None if place.address == root else frozenset([id_path]))
+                return Route(tool, None if location.address == root else frozenset([id_path]))
     return None
 
 
-def _inside(resources: Resources, place: Place, rooted: Sequence[tuple[str, Searchable]]) -> dict[str, Searchable]:
-    """The outermost tools with text of folders below a place, by the address of their folder."""
-    inside: dict[str, Searchable] = {}
-    for root, tool in sorted(rooted, key=lambda each: len(each[0])):
-        apart = not any(_is_within(root, other) for other in inside)
-        if apart and _is_within(root, place.address) and chunks.any_live(resources.pool, tool.index.id):
-            inside[root] = tool
-    return inside
+def _tools_below(resources: Resources, location: Location, rooted: Sequence[_Rooted]) -> dict[str, SearchableTool]:
+    """The outermost tools with text of folders below a location, by the address of their folder."""
+    tools_below: dict[str, SearchableTool] = {}
+    for root, tool in sorted(rooted, key=lambda root_and_tool: len(root_and_tool[0])):
+        is_outermost = not any(_is_within(root, other) for other in tools_below)
+        if is_outermost and _is_within(root, location.address) and chunks.any_live(resources.pool, tool.index.id):
+            tools_below[root] = tool
+    return tools_below
 
 
 def _is_within(address: str, folder: str) -> bool:
     return address == folder or address.startswith(folder + "/")
 
 
-def _joined(held: Route | None, route: Route) -> Route:
-    if held is None:
-        return route
-    if held.id_paths is None or route.id_paths is None:
-        return Route(route.tool, None)
-    return Route(route.tool, held.id_paths | route.id_paths)
+def _locations(access: ContentAccess, path: str) -> list[Located]:
+    """What may be at a path."""
+    return [] if "\0" in path or ".." in path.split("/") else locate(access, path)
 
 
-def _places(resources: Resources, project_id: str, path: str) -> list[Place]:
-    """What is at a path. For a bucket, its existence is not checked yet."""
-    if "\0" in path or ".." in path.split("/"):
-        return []
-    if path.startswith(S3):
-        return _objects(path)
-    return _local(resources, project_id, path) or _nodes(resources, project_id, path)
-
-
-def _local(resources: Resources, project_id: str, path: str) -> list[Place]:
-    if not path.startswith("/"):
-        return []
-    # resolved, so that `check` detects paths outside of the roots
-    try:
-        real = real_path(path)
-        # missing paths take the same steps as ungranted ones, so that timing does not tell them apart
-        folder, name = os.path.split(real) if _is_file(real) else (real, "")
-        source = LocalSource(kind="local", path=folder)
-        resources.source(project_id, source).check()
-    except OSError:
-        return []
-    except (SourceError, ValidationError) as error:
-        _pass_on(error)
-        return []
-    return [Place(path, real.rstrip("/"), source, os.fsencode(name) or None)]
-
-
-def _is_file(path: str) -> bool:
-    try:
-        return stat.S_ISREG(Path(path).stat().st_mode)
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return False
-
-
-def _nodes(resources: Resources, project_id: str, path: str) -> list[Place]:
-    rows = nodes.at(resources.pool, project_id, path.rstrip("/"), SLASH_IN_NAME)
-    return [_node(path, row) for row in rows]
-
-
-def _node(path: str, row: nodes.Row) -> Place:
-    is_folder = row["type"] == "folder"
-    source = NodesSource(node_id=row["id"])
-    return Place(path, NODES + row["id_path"], source, None if is_folder else row["id"].encode())
-
-
-def _objects(url: str) -> list[Place]:
-    bucket, _, prefix = url.removeprefix(S3).rstrip("/").partition("/")
-    try:
-        source = S3Source(kind="s3", bucket=bucket, prefix=prefix)
-    except ValidationError:
-        return []
-    return [Place(url, url.rstrip("/"), source, None)]
-
-
-def _readable(resources: Resources, project_id: str, place: Place) -> Place | None:
-    """The place if it can be read, else None. Finds out whether a bucket's place is a file or a folder."""
-    if not isinstance(place.source, S3Source):
-        return place
-    above, _, name = place.source.prefix.rstrip("/").rpartition("/")
-    file = replace(place, source=S3Source(kind="s3", bucket=place.source.bucket, prefix=above), key=name.encode())
-    try:
-        if resources.source(project_id, place.source).list(None).entries:
-            return place
-        resources.source(project_id, file.source).read(name.encode(), 0)
-    except SourceError as error:
-        _pass_on(error)
-        return None
-    except FileError as error:
-        return file if error.reason is Reason.TOO_LARGE else None
-    return file
-
-
-def _pass_on(error: Exception) -> None:
-    """Raise an error again if it is not the path's fault."""
-    if isinstance(error, SourceError) and error.retryable:
-        raise error
+def _readable(location: Located) -> Located | None:
+    """The location if it can be read, else None."""
+    return location if location.resolve is None else location.resolve()

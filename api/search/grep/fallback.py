@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from threading import Event
 from uuid import uuid5
@@ -12,7 +13,7 @@ import re2
 
 from api.search.grep.lines import Line
 from api.search.grep.pattern import Pattern
-from api.search.grep.scope import Text, TimeOver, opened
+from api.search.grep.scope import Reading, Text, TimeOver, UnreadFile, text_search
 from api.search.grep.texts import all_texts
 from schemas.document import text_hash
 from schemas.errors import SourceError
@@ -21,22 +22,37 @@ from schemas.search import Hit, Note
 from worker.resources import Resources
 from worker.state.index.tools import Index
 
-#: Maximum words of a query, characters of a word, and matching lines of a file that are scored.
-MAX_WORDS, MAX_WORD, MAX_LINES = 32, 100, 1_000
-#: Lines shown before and after a hit, and maximum bytes before and after the match.
-_AROUND, _MOST_AROUND = 3, 1_000
-#: Shorter words are ignored if there are longer ones.
-_SHORT = 3
+#: Maximum words of a query that are searched for.
+MAX_WORDS = 32
+#: Maximum characters of a word. Longer words are cut.
+MAX_WORD_CHARACTERS = 100
+#: Maximum matching lines of a file that are scored.
+MAX_LINES = 1_000
+#: Lines shown before and after a hit.
+_CONTEXT_LINES = 3
+#: Maximum bytes shown before and after the match.
+_MAX_CONTEXT_BYTES = 1_000
+#: Characters of the shortest word that is searched for if there are such words.
+_MIN_WORD_CHARACTERS = 3
 
 _WORD = re.compile(r"\w+")
 
 #: Distinct query words in the line, then in its file, and the hit.
-_Weighed = tuple[int, int, Hit]
+_ScoredHit = tuple[int, int, Hit]
+
+
+@dataclass(frozen=True, slots=True)
+class BestLines:
+    """Hits, best first, the notes of the reading, and the paths of files without text."""
+
+    hits: Sequence[Hit] = ()
+    notes: Sequence[Note] = ()
+    unread: Sequence[str] = ()
 
 
 def fallback(
-    resources: Resources, index: Index, text: str, top_k: int, *, left: Event | None = None
-) -> tuple[list[Hit], list[Note]]:
+    resources: Resources, index: Index, text: str, top_k: int, *, disconnected: Event | None = None
+) -> tuple[Sequence[Hit], Sequence[Note]]:
     """Find the best line of each file that has any of a query's words, with context; most words first.
 
     Takes little more than GREP_SECONDS. If the folder cannot be read to its end, returns partial results and a note.
@@ -44,23 +60,23 @@ def fallback(
     words = words_of(text)
     if not words:
         return [], []
-    folder = opened(resources, index, any_of(words), left)
-    texts = as_far_as_there(all_texts(folder), folder.notes)
-    return best_lines(texts, words, folder.pattern, folder.check, top_k), folder.notes
+    search = text_search(resources, index, any_of(words), disconnected)
+    best = best_lines(until_source_fails(all_texts(search)), words, search.pattern, search.check, top_k)
+    return best.hits, best.notes
 
 
-def as_far_as_there(texts: Iterable[Text], notes: list[Note]) -> Iterator[Text]:
-    """Yield texts until their source fails, and add a note then: partial results are better than none."""
+def until_source_fails(readings: Iterable[Reading]) -> Iterator[Reading]:
+    """Yield what is read until the source fails, and a note then: partial results are better than none."""
     try:
-        yield from texts
+        yield from readings
     except SourceError as error:
-        notes.append(Note(code=error.code, detail=error.message))
+        yield Note(code=error.code, detail=error.message)
 
 
 def words_of(text: str) -> list[str]:
     """The query's words to search for, in lower case."""
-    found = list(dict.fromkeys(word[:MAX_WORD] for word in _WORD.findall(text.lower())))
-    return ([word for word in found if len(word) >= _SHORT] or found)[:MAX_WORDS]
+    words = list(dict.fromkeys(word[:MAX_WORD_CHARACTERS] for word in _WORD.findall(text.lower())))
+    return ([word for word in words if len(word) >= _MIN_WORD_CHARACTERS] or words)[:MAX_WORDS]
 
 
 def any_of(words: Sequence[str]) -> Grep:
@@ -69,39 +85,49 @@ def any_of(words: Sequence[str]) -> Grep:
 
 
 def best_lines(
-    texts: Iterable[Text], words: Sequence[str], pattern: Pattern, check: Callable[[], None], top_k: int
-) -> list[Hit]:
-    """As `fallback`, for these texts. `pattern` matches any of the words, and `check` may end the search."""
-    best: list[_Weighed] = []
+    readings: Iterable[Reading], words: Sequence[str], pattern: Pattern, check: Callable[[], None], top_k: int
+) -> BestLines:
+    """As `fallback`, for what these readings yield. `pattern` matches any of the words; `check` may end the search."""
+    best: list[_ScoredHit] = []
+    notes: list[Note] = []
+    unread: list[str] = []
     try:
-        for text in texts:
-            best += _weighed(text, words, pattern, check)
-            if len(best) > 2 * top_k:
-                best = _first(best, top_k)
+        for reading in readings:
+            if isinstance(reading, Note):
+                notes.append(reading)
+            elif isinstance(reading, UnreadFile):
+                unread.append(reading.path)
+            else:
+                best += _best_line(reading, words, pattern, check)
+                best = best if len(best) <= 2 * top_k else _first(best, top_k)
     except TimeOver:
         # partial results are better than none
         pass
-    return [hit for _, _, hit in _first(best, top_k)]
+    return BestLines([hit for _, _, hit in _first(best, top_k)], notes, unread)
 
 
-def _first(found: Sequence[_Weighed], count: int) -> list[_Weighed]:
-    return sorted(found, key=lambda one: (-one[0], -one[1], one[2].file_path, one[2].file_id_path))[:count]
+def _first(hits: Sequence[_ScoredHit], count: int) -> list[_ScoredHit]:
+    def order(scored: _ScoredHit) -> tuple[int, int, str, str]:
+        words_in_line, words_in_file, hit = scored
+        return -words_in_line, -words_in_file, hit.file_path, hit.file_id_path
+
+    return sorted(hits, key=order)[:count]
 
 
-def _weighed(text: Text, words: Sequence[str], pattern: Pattern, check: Callable[[], None]) -> list[_Weighed]:
+def _best_line(text: Text, words: Sequence[str], pattern: Pattern, check: Callable[[], None]) -> list[_ScoredHit]:
     """The line of a text with the most words, as a list of at most one."""
     best: tuple[int, Line] | None = None
-    in_file: set[str] = set()
+    words_in_file: set[str] = set()
     for line in islice(text.lines(pattern, check), MAX_LINES):
         lowered = text.data[line.start : line.end].decode(errors="replace").lower()
-        present = {word for word in words if word in lowered}
-        in_file |= present
-        if best is None or len(present) > best[0]:
-            best = len(present), line
+        words_in_line = {word for word in words if word in lowered}
+        words_in_file |= words_in_line
+        if best is None or len(words_in_line) > best[0]:
+            best = len(words_in_line), line
     if best is None:
         return []
     count, line = best
-    return [(count, len(in_file), hit_of(text, *_around(text, line), line.number, count / len(words)))]
+    return [(count, len(words_in_file), hit_of(text, *_with_context(text, line), line.number, count / len(words)))]
 
 
 def hit_of(text: Text, start: int, end: int, number: int, score: float) -> Hit:
@@ -139,13 +165,14 @@ def hit_of(text: Text, start: int, end: int, number: int, score: float) -> Hit:
     )
 
 
-def _around(text: Text, line: Line) -> tuple[int, int]:
+def _with_context(text: Text, line: Line) -> tuple[int, int]:
     """The byte range of a line with its context; cut near the match if very long, and to the tool's narrowed part."""
-    data, span = text.data, text.narrowed or range(len(text.data))
+    data, part = text.data, text.narrowed or range(len(text.data))
     start, end = line.start, line.end
-    for _ in range(_AROUND):
+    for _ in range(_CONTEXT_LINES):
         start = data.rfind(b"\n", 0, max(0, start - 1)) + 1
         following = data.find(b"\n", end + 1)
         end = following if following >= 0 else len(data)
-    near = line.start + line.at
-    return max(start, near - _MOST_AROUND, span.start), min(end, near + _MOST_AROUND, span.stop)
+    match_start = line.start + line.match_start
+    first, last = match_start - _MAX_CONTEXT_BYTES, match_start + _MAX_CONTEXT_BYTES
+    return max(start, first, part.start), min(end, last, part.stop)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import chain
 
-from schemas.document import EXTENSIONS
 from schemas.errors import Invalid
+from worker.formats.by_name import LANGUAGES, NAMES, STATED_EXTENSIONS
+from worker.formats.registry import FORMATS
 
 _SHELL = "bash bashrc csh cshrc ksh kshrc sh tcsh zsh"
 _SHELL_FILES = "bash_login bash_logout bash_profile bashrc profile zlogin zlogout zprofile zshenv zshrc"
@@ -112,19 +113,8 @@ _TYPES = {
     "yaml": "yaml yml",
     "zig": "zig",
     "zsh": "zsh /zlogin /zlogout /zprofile /zshenv /zshrc /.zlogin /.zlogout /.zprofile /.zshenv /.zshrc",
-    # not in ripgrep: values of `file_type` and `language`
-    "docx": "docx docm dotx",
-    "dockerfile": "dockerfile containerfile /dockerfile /containerfile",
-    "email": "eml",
-    "epub": "epub",
-    "hcl": "tf hcl tfvars",
-    "image": "png jpg jpeg jpe gif bmp tif tiff webp",
-    "ini": "ini cfg conf properties",
-    "odt": "odt odp ods",
-    "pptx": "pptx pptm",
-    "xlsx": "xlsx xlsm",
 }
-#: Aliases of types; the last ones are the index's names.
+#: Aliases of types; the last ones are the index's names. Its other types have the extensions that it knows.
 _ALIASES = {
     "cs": "csharp",
     "jl": "julia",
@@ -137,34 +127,44 @@ _ALIASES = {
     "powershell": "ps",
     "text": "txt",
 }
-#: Extensions that the index knows but no type above has.
-_OTHERS = "csx doc geojson gql ipp jsonc mht mhtml ndjson plist pyw rake rtf tsv webmanifest"
 
 
 class Types:
     """A filter for files of some types. Raises `Invalid` for an unknown name."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        asked = [name.lower().removeprefix(".") for name in names]
-        unknown = [name for name, known in zip(names, asked, strict=True) if known not in _kinds()]
+        types = [name.lower().removeprefix(".") for name in names]
+        unknown = [name for name, type_ in zip(names, types, strict=True) if type_ not in _kinds()]
         if unknown:
+            known_types = ", ".join(sorted({*_TYPES, *_ALIASES, *_index_types()}))
             raise Invalid(
-                f"`types` has {', '.join(map(repr, unknown))[:200]}, and no such type is known: send an extension of "
-                f"one, or {', '.join(sorted({*_TYPES, *_ALIASES}))}. Of other files `glob` chooses by name."
+                f"`types` has unknown types: {', '.join(map(repr, unknown))[:200]}. Send a file extension, or one of "
+                f"{known_types}. To select other files by name, use `glob`."
             )
-        self._of = frozenset(part for name in asked for part in _kinds()[name])
+        self._of = frozenset(part for name in types for part in _kinds()[name])
 
     def has(self, path: str, word: str | None) -> bool:
         """Whether a file is of these types, by its name or by the type `word` that its source gives."""
         name = path.rsplit("/", 1)[-1].lower()
         _, dot, extension = name.rpartition(".")
-        return not self._of.isdisjoint({f"/{name}", extension if dot else "", *EXTENSIONS.get(word or "", "").split()})
+        return not self._of.isdisjoint(
+            {f"/{name}", extension if dot else "", *STATED_EXTENSIONS.get(word or "", "").split()}
+        )
 
 
 @cache
 def _kinds() -> dict[str, list[str]]:
     """The extensions and file names for each type name. A type overrides an extension of the same name."""
-    kinds = {name: parts.split() for name, parts in _TYPES.items()}
-    kinds |= {alias: kinds[name] for alias, name in _ALIASES.items()}
-    parts = {*chain(*kinds.values()), *_OTHERS.split()}
+    ripgrep = {name: parts.split() for name, parts in _TYPES.items()}
+    ripgrep |= {alias: ripgrep[name] for alias, name in _ALIASES.items()}
+    kinds = _index_types() | ripgrep
+    parts = {*chain(*kinds.values(), *_index_types().values())}
     return {part: [part] for part in parts if not part.startswith("/")} | kinds
+
+
+@cache
+def _index_types() -> dict[str, list[str]]:
+    """The extensions and file names for each value of `file_type` and `language`."""
+    types = {format_.type: format_.extensions.split() for format_ in FORMATS if format_.extensions}
+    names = {language: [f"/{name}" for name in NAMES if NAMES[name] == language] for language in LANGUAGES}
+    return types | {language: [*LANGUAGES[language].split(), *names[language]] for language in LANGUAGES}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from threading import Event
 
 from api.search.grep.fallback import fallback
 from api.search.grep.lines import Line, lines_after, lines_before, shown
-from api.search.grep.scope import Folder, Text, TimeOver, opened
+from api.search.grep.pattern import Pattern
+from api.search.grep.scope import Text, TextSearch, TimeOver, UnreadFile, text_search
 from api.search.grep.texts import all_texts
 from schemas.errors import FilterMatchesNothing, SourceError
 from schemas.grep import Grep, GrepAnswer, GrepHit
@@ -18,53 +21,84 @@ from worker.state.index.tools import Index
 __all__ = ["fallback", "grep"]
 
 
-def grep(resources: Resources, index: Index, asked: Grep, *, left: Event | None = None) -> GrepAnswer:
-    """Find the matching lines of an index's files, by path and line. `left` is set when the caller disconnects.
+@dataclass(slots=True)
+class _Matches:
+    """What is found so far. `unread` counts files without text, `cut` those that were searched in part."""
+
+    hits: list[GrepHit] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    unread: int = 0
+    cut: int = 0
+    is_complete: bool = True
+
+
+def grep(resources: Resources, index: Index, request: Grep, *, disconnected: Event | None = None) -> GrepAnswer:
+    """Find the matching lines of an index's files, by path and line. `disconnected` is set when the caller is gone.
 
     Takes little more than GREP_SECONDS, and returns what was found by then. Raises `Invalid` for an invalid pattern,
     path or glob, and `FilterMatchesNothing` for a path without files.
     """
-    folder = opened(resources, index, asked, left)
-    hits: list[GrepHit] = []
-    try:
-        is_whole = _look_through(folder, asked, hits)
-        if folder.place.path is not None and not folder.place.files:
-            raise FilterMatchesNothing(f"No file lies at path={folder.place.path!r}; list the tool's files.")
-    except TimeOver:
-        is_whole = False
-        folder.notes.append(Note(code="time_over", detail="The time was over before all files were looked through."))
-    except SourceError as error:
-        is_whole = False
-        folder.notes.append(Note(code=error.code, detail=error.message))
-    hits.sort(key=lambda hit: (hit.file_path, hit.file_id_path, hit.line))
+    search = text_search(resources, index, request, disconnected)
+    matches = _all_matches(search, request)
     indexed, total = tasks.counts(resources.pool, index.id)
     return GrepAnswer(
-        hits=hits,
-        truncated=not is_whole,
+        hits=sorted(matches.hits, key=lambda hit: (hit.file_path, hit.file_id_path, hit.line)),
+        truncated=not matches.is_complete,
         coverage=Coverage(indexed_files=indexed, total_files=total),
-        notes=[*folder.notes, *_unread(folder), *_cut(folder)],
+        notes=[*matches.notes, *_unread_notes(matches.unread), *_cut_notes(matches.cut, search.pattern)],
     )
 
 
-def _look_through(folder: Folder, asked: Grep, hits: list[GrepHit]) -> bool:
-    """Add matches to `hits`, up to the limits. Returns whether that is all there are."""
-    is_whole = True
-    for text in all_texts(folder):
-        for count, line in enumerate(text.lines(folder.pattern, folder.check)):
-            if len(hits) == asked.head_limit:
-                return False
-            if count == asked.max_per_file:
-                is_whole = False
-                break
-            hits.append(_hit(text, line, asked))
-        if folder.pattern.is_cut(text.data):
-            folder.cut.append(text.file_id)
-            is_whole = is_whole and asked.multiline
-    return is_whole
+def _all_matches(search: TextSearch, request: Grep) -> _Matches:
+    """The matches up to the limits. If the time is over or the source fails, those until then, with a note."""
+    matches = _Matches()
+    try:
+        _collect(matches, search, request)
+        _check_path(search)
+    except TimeOver:
+        matches.is_complete = False
+        matches.notes.append(
+            Note(code="time_over", detail="The time limit was reached before all files were searched.")
+        )
+    except SourceError as error:
+        matches.is_complete = False
+        matches.notes.append(Note(code=error.code, detail=error.message))
+    return matches
 
 
-def _hit(text: Text, line: Line, asked: Grep) -> GrepHit:
-    preview, column = shown(text.data[line.start : line.end], line.at)
+def _collect(matches: _Matches, search: TextSearch, request: Grep) -> None:
+    for reading in all_texts(search):
+        if isinstance(reading, Note):
+            matches.notes.append(reading)
+        elif isinstance(reading, UnreadFile):
+            matches.unread += 1
+        elif not _add_lines(matches, reading, search, request):
+            return
+
+
+def _add_lines(matches: _Matches, text: Text, search: TextSearch, request: Grep) -> bool:
+    """Add the matching lines of a text. Returns whether `head_limit` allows more."""
+    for count, line in enumerate(text.lines(search.pattern, search.check)):
+        if len(matches.hits) == request.head_limit:
+            matches.is_complete = False
+            return False
+        if count == request.max_per_file:
+            matches.is_complete = False
+            break
+        matches.hits.append(_hit(text, line, request))
+    if search.pattern.is_cut(text.data):
+        matches.cut += 1
+        matches.is_complete = matches.is_complete and request.multiline
+    return True
+
+
+def _check_path(search: TextSearch) -> None:
+    if search.files.path is not None and not search.files.files_at_path:
+        raise FilterMatchesNothing(f"There is no file at path={search.files.path!r}; list the tool's files.")
+
+
+def _hit(text: Text, line: Line, request: Grep) -> GrepHit:
+    preview, column = shown(text.data[line.start : line.end], line.match_start)
     floor = 0 if text.narrowed is None else text.narrowed.start
     return GrepHit(
         file_id_path=text.id_path,
@@ -72,25 +106,24 @@ def _hit(text: Text, line: Line, asked: Grep) -> GrepHit:
         line=line.number,
         column=column,
         preview=preview,
-        before=lines_before(text.data, line.start, asked.before, floor),
-        after=lines_after(text.data, line.stop, asked.after),
-        end_line=line.last if line.last > line.number else None,
+        before=lines_before(text.data, line.start, request.before, floor),
+        after=lines_after(text.data, line.stop, request.after),
+        end_line=line.last_number if line.last_number > line.number else None,
     )
 
 
-def _unread(folder: Folder) -> list[Note]:
-    if not folder.unread:
-        return []
-    count = len(folder.unread)
-    return [Note(code="not_indexed", detail=f"Files that can only be read once they are indexed: {count}.")]
+def _unread_notes(count: int) -> Sequence[Note]:
+    if not count:
+        return ()
+    return [Note(code="not_indexed", detail=f"Files that can be read only once they are indexed: {count}.")]
 
 
-def _cut(folder: Folder) -> list[Note]:
-    if not folder.cut:
-        return []
-    count, reach = len(folder.cut), folder.pattern.reach
-    if folder.pattern.is_multiline:
-        said = f"Files that were looked through in parts, where a match above {reach // 2} bytes may be missed or cut"
-        return [Note(code="long_text", detail=f"{said}: {count}.")]
-    said = f"Files with lines above {reach} bytes, of which only the beginning was looked through"
-    return [Note(code="long_lines", detail=f"{said}: {count}.")]
+def _cut_notes(count: int, pattern: Pattern) -> Sequence[Note]:
+    if not count:
+        return ()
+    if pattern.is_multiline:
+        bound = pattern.reach // 2
+        what = f"Files that were searched in segments, where a match longer than {bound} bytes may be missed or cut"
+        return [Note(code="long_text", detail=f"{what}: {count}.")]
+    what = f"Files with lines longer than {pattern.reach} bytes, of which only the beginning was searched"
+    return [Note(code="long_lines", detail=f"{what}: {count}.")]

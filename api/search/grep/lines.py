@@ -8,24 +8,24 @@ from dataclasses import dataclass
 from api.search.grep.pattern import Pattern, next_character
 
 #: Maximum characters shown of a line.
-MAX_SHOWN = 500
+MAX_SHOWN_CHARACTERS = 500
 #: Characters of a longer line shown before the match.
-_BEFORE_MATCH = 120
+_CHARACTERS_BEFORE_MATCH = 120
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     """A line with a match. `number` counts from 1; `start` and `end` delimit it in the text, in bytes.
 
-    `at` is the byte in the line where the match begins. `last` is the line in which the match ends, and `stop` the byte
-    at which that line ends.
+    `match_start` is the byte in the line where the match begins. `last_number` is the line in which the match ends, and
+    `stop` the byte at which that line ends.
     """
 
     number: int
     start: int
     end: int
-    at: int
-    last: int
+    match_start: int
+    last_number: int
     stop: int
 
 
@@ -39,23 +39,23 @@ def matching_lines(text: bytes, pattern: Pattern, check: Callable[[], None]) -> 
 
 
 def _line_by_line(text: bytes, pattern: Pattern, check: Callable[[], None]) -> Iterator[Line]:
-    number, counted, place = 1, 0, 0
-    while place < len(text):
+    number, counted, position = 1, 0, 0
+    while position < len(text):
         check()
-        end, following = _window(text, place, pattern.reach)
-        match = pattern.text.search(text, place, end)
+        end, following = _window(text, position, pattern.reach)
+        match = pattern.text.search(text, position, end)
         # a match right after the last line feed belongs to a line that has not begun yet
         if match is None or (match.start() == following and text.endswith(b"\n", 0, following)):
-            place = following
+            position = following
             continue
-        start, stop = _line(text, place, match.start())
+        start, stop = _line(text, position, match.start())
         line = text[start : min(stop, start + pattern.reach)]
         exact = pattern.exact.first(line, 0, len(line))
         if exact is not None:
             number += text.count(b"\n", counted, start)
             counted = start
             yield Line(number, start, stop, exact[0], number, stop)
-        place = _next_line(text, stop)
+        position = _next_line(text, stop)
 
 
 def _across_lines(text: bytes, pattern: Pattern, check: Callable[[], None]) -> Iterator[Line]:
@@ -74,52 +74,52 @@ def _matches(text: bytes, pattern: Pattern, check: Callable[[], None]) -> Iterat
 
     Windows overlap by half, so any match up to half a window long is found.
     """
-    place, ended = 0, -1
-    while place <= len(text):
+    position, previous_end = 0, -1
+    while position <= len(text):
         check()
-        end = min(len(text), place + pattern.reach)
-        half = len(text) + 1 if end == len(text) else place + pattern.reach // 2
-        found = pattern.exact.first(text, place, end)
-        if found is None or found[0] >= half:
-            place = half
+        end = min(len(text), position + pattern.reach)
+        half = len(text) + 1 if end == len(text) else position + pattern.reach // 2
+        match = pattern.exact.first(text, position, end)
+        if match is None or match[0] >= half:
+            position = half
             continue
-        first, last = found
-        if first < last or last != ended:
-            yield found
-            ended = last
-        place = last if first < last else next_character(text, last)
+        first, last = match
+        if first < last or last != previous_end:
+            yield match
+            previous_end = last
+        position = last if first < last else next_character(text, last)
 
 
-def shown(line: bytes, at: int) -> tuple[str, int]:
-    """A line for display, cut around byte `at` if it is long, and the column of that byte, from 1."""
-    column = len(line[:at].decode(errors="replace"))
+def shown(line: bytes, match_start: int) -> tuple[str, int]:
+    """A line for display, cut around byte `match_start` if it is long, and the column of that byte, from 1."""
+    column = len(line[:match_start].decode(errors="replace"))
     text = line.decode(errors="replace")
-    if len(text) <= MAX_SHOWN:
+    if len(text) <= MAX_SHOWN_CHARACTERS:
         return text, column + 1
-    first = max(0, min(column - _BEFORE_MATCH, len(text) - MAX_SHOWN))
-    cut = text[first : first + MAX_SHOWN]
-    return f"{'…' if first else ''}{cut}{'…' if first + MAX_SHOWN < len(text) else ''}", column + 1
+    first = max(0, min(column - _CHARACTERS_BEFORE_MATCH, len(text) - MAX_SHOWN_CHARACTERS))
+    cut = text[first : first + MAX_SHOWN_CHARACTERS]
+    return f"{'…' if first else ''}{cut}{'…' if first + MAX_SHOWN_CHARACTERS < len(text) else ''}", column + 1
 
 
 def lines_before(text: bytes, start: int, count: int, floor: int = 0) -> list[str]:
     """Up to `count` lines that end before byte `start` and after `floor`, in order."""
-    found: list[str] = []
-    while start > floor and len(found) < count:
+    lines: list[str] = []
+    while start > floor and len(lines) < count:
         stop = start - 1
         start = text.rfind(b"\n", 0, stop) + 1
-        found.append(shown(_bare(text[start:stop]), 0)[0])
-    return found[::-1]
+        lines.append(shown(_without_return(text[start:stop]), 0)[0])
+    return lines[::-1]
 
 
 def lines_after(text: bytes, end: int, count: int) -> list[str]:
     """Up to `count` lines after the one that ends at byte `end`."""
-    found: list[str] = []
+    lines: list[str] = []
     start = _next_line(text, end)
-    while start < len(text) and len(found) < count:
+    while start < len(text) and len(lines) < count:
         stop = _line_end(text, start)
-        found.append(shown(_bare(text[start:stop]), 0)[0])
+        lines.append(shown(_without_return(text[start:stop]), 0)[0])
         start = stop + 1
-    return found
+    return lines
 
 
 def _window(text: bytes, start: int, reach: int) -> tuple[int, int]:
@@ -133,20 +133,20 @@ def _window(text: bytes, start: int, reach: int) -> tuple[int, int]:
     return end, _next_line(text, end)
 
 
-def _line(text: bytes, floor: int, at: int) -> tuple[int, int]:
-    start = text.rfind(b"\n", floor, at) + 1 or floor
-    stop = _line_end(text, at)
+def _line(text: bytes, floor: int, position: int) -> tuple[int, int]:
+    start = text.rfind(b"\n", floor, position) + 1 or floor
+    stop = _line_end(text, position)
     return start, stop - 1 if text[start:stop].endswith(b"\r") else stop
 
 
-def _line_end(text: bytes, place: int) -> int:
-    end = text.find(b"\n", place)
+def _line_end(text: bytes, position: int) -> int:
+    end = text.find(b"\n", position)
     return len(text) if end < 0 else end
 
 
-def _next_line(text: bytes, place: int) -> int:
-    return _line_end(text, place) + 1
+def _next_line(text: bytes, position: int) -> int:
+    return _line_end(text, position) + 1
 
 
-def _bare(line: bytes) -> bytes:
+def _without_return(line: bytes) -> bytes:
     return line.removesuffix(b"\r")

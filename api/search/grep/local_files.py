@@ -15,44 +15,51 @@ from uuid import UUID
 from cachetools import LRUCache
 
 from api.search.grep import ripgrep
-from api.search.grep.scope import Folder
+from api.search.grep.scope import TextSearch
 from worker.ignore import rules_of
 from worker.sources.local import LocalFolder
 from worker.sources.local_walk import Names, walk
 
-#: Names in rg's first command line, few for a quick answer; in later ones; and maximum bytes of one.
-_FIRST, _MOST, _MOST_BYTES = 2_000, 10_000, 500_000
+#: Maximum names in rg's first command line, few for a quick answer.
+_FIRST_NAMES = 2_000
+#: Maximum names in each later command line.
+_MAX_NAMES = 10_000
+#: Maximum bytes of the names in one command line.
+_MAX_NAME_BYTES = 500_000
 #: Files yielded at a time.
-_TOGETHER = 20
+_BATCH_FILES = 20
 #: Maximum cached names of all folders together. A folder with more is walked each time.
-_KEPT = 300_000
+_MAX_CACHED_NAMES = 300_000
 
-_kept: LRUCache[UUID, Names] = LRUCache(_KEPT, getsizeof=lambda names: len(names.files) + len(names.stamps))
-_keeping = Lock()
+_cache: LRUCache[UUID, Names] = LRUCache(
+    _MAX_CACHED_NAMES, getsizeof=lambda names: len(names.files) + len(names.stamps)
+)
+_cache_lock = Lock()
 
 
-def matching_keys(folder: Folder, source: LocalFolder, program: str) -> Iterator[Sequence[bytes]]:
+def matching_keys(search: TextSearch, source: LocalFolder, program: str) -> Iterator[Sequence[bytes]]:
     """Yield batches of keys of files that may have a match. Ignored files may be among them."""
-    root, most = source.real_path, _FIRST
-    chosen = _chosen(folder, source, root)
-    while names := list(_some(chosen, most)):
-        folder.check()
-        found = _matching(folder, program, root, names)
-        for start in range(0, len(found), _TOGETHER):
-            yield found[start : start + _TOGETHER]
-        most = _MOST
+    root, count = source.real_path, _FIRST_NAMES
+    in_scope = _in_scope(search, source, root)
+    while names := list(_command_line(in_scope, count)):
+        search.check()
+        matching = _matching(search, program, root, names)
+        for start in range(0, len(matching), _BATCH_FILES):
+            yield matching[start : start + _BATCH_FILES]
+        count = _MAX_NAMES
 
 
-def _matching(folder: Folder, program: str, root: bytes, names: Sequence[bytes]) -> Sequence[bytes]:
-    pattern, check = folder.pattern, folder.check
+def _matching(search: TextSearch, program: str, root: bytes, names: Sequence[bytes]) -> Sequence[bytes]:
+    pattern, check = search.pattern, search.check
     if pattern.ripgrep is None:
         return names
-    found = ripgrep.matching_files(program, pattern.ripgrep, root, names, check)
+    matching = ripgrep.matching_files(program, pattern.ripgrep, root, names, check)
     if pattern.is_ascii:
-        return found
-    chosen = set(found)
-    chosen.update(ripgrep.oddly_encoded_files(program, root, [name for name in names if name not in chosen], check))
-    return [name for name in names if name in chosen]
+        return matching
+    candidates = set(matching)
+    others = [name for name in names if name not in candidates]
+    candidates.update(ripgrep.oddly_encoded_files(program, root, others, check))
+    return [name for name in names if name in candidates]
 
 
 def printable(key: bytes) -> str:
@@ -60,14 +67,14 @@ def printable(key: bytes) -> str:
     return key.decode("utf-8", "backslashreplace")
 
 
-def _chosen(folder: Folder, source: LocalFolder, root: bytes) -> Iterator[bytes]:
-    for key, size in _names(folder, source, root):
+def _in_scope(search: TextSearch, source: LocalFolder, root: bytes) -> Iterator[bytes]:
+    for key, size in _names(search, source, root):
         path = printable(key)
         # do not reveal an ignored file, even if it is asked for by name
-        if path == folder.place.path and source.leaves_out(key):
+        if path == search.files.path and source.leaves_out(key):
             continue
         # a file that was too large when it was cached may have shrunk
-        if folder.place.takes(path) and (size <= folder.limit or _size(root, key) <= folder.limit):
+        if search.files.takes(path) and (size <= search.max_bytes or _size(root, key) <= search.max_bytes):
             yield key
 
 
@@ -79,28 +86,28 @@ def _size(root: bytes, key: bytes) -> int:
         return 0
 
 
-def _names(folder: Folder, source: LocalFolder, root: bytes) -> Iterator[tuple[bytes, int]]:
-    """Keys and sizes of the files at the place, or of the whole folder from the cache while that is current."""
-    with _keeping:
-        kept = _kept.get(folder.index.id)
-    if kept is not None and kept.folder == root and kept.is_current():
-        yield from kept.files
+def _names(search: TextSearch, source: LocalFolder, root: bytes) -> Iterator[tuple[bytes, int]]:
+    """Keys and sizes of the files at the path, or of the whole folder from the cache while that is current."""
+    with _cache_lock:
+        cached = _cache.get(search.index.id)
+    if cached is not None and cached.folder == root and cached.is_current():
+        yield from cached.files
         return
-    names, path = Names(root), folder.place.path
+    names, path = Names(root), search.files.path
     # a backslash may stand for an undecodable byte, so the path cannot be turned into a key
     top = tuple(path.encode().split(b"/")) if path and "\\" not in path else ()
-    for found in walk(source, rules_of(folder.index.settings), names, top):
-        folder.check()
-        yield found
-    if not top and names.is_settled and len(names.files) + len(names.stamps) < _KEPT:
-        with _keeping:
-            _kept[folder.index.id] = names
+    for file in walk(source, rules_of(search.index.settings), names, top):
+        search.check()
+        yield file
+    if not top and names.is_settled and len(names.files) + len(names.stamps) < _MAX_CACHED_NAMES:
+        with _cache_lock:
+            _cache[search.index.id] = names
 
 
-def _some(names: Iterator[bytes], most: int) -> Iterator[bytes]:
-    """The next names, as many as fit into a command line."""
-    room = _MOST_BYTES
-    for name in islice(names, most):
+def _command_line(names: Iterator[bytes], count: int) -> Iterator[bytes]:
+    """The next names, at most `count`, as far as they fit into a command line."""
+    room = _MAX_NAME_BYTES
+    for name in islice(names, count):
         yield name
         room -= len(name) + 1
         if room < 0:

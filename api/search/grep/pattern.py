@@ -21,7 +21,7 @@ from api.search.grep.translate import (
     matches_more,
     refuse_operations,
 )
-from api.search.grep.word_borders import Ends, ends
+from api.search.grep.word_borders import Borders, split_borders
 from schemas.errors import Invalid
 from schemas.grep import MAX_SPAN, Grep
 
@@ -33,23 +33,27 @@ MAX_STEPS = 200_000_000
 MIN_REACH = 2 * MAX_SPAN
 
 #: Maximum characters of a pattern with its classes spelled out. RE2 parses longer ones for seconds, then rejects them.
-MAX_SPELLED = 300_000
+MAX_SPELLED_CHARACTERS = 300_000
+#: Maximum characters of RE2's message in an error.
+MAX_MESSAGE_CHARACTERS = 200
 
-#: The first bits of a UTF-8 continuation byte, and their mask.
-_GOES_ON, _FIRST_BITS = 0x80, 0xC0
+#: The first two bits of a UTF-8 continuation byte.
+_CONTINUATION = 0x80
+#: Mask of the first two bits.
+_CONTINUATION_MASK = 0xC0
 
 
 @dataclass(frozen=True, slots=True)
 class Finder:
-    """The exact matcher. For words, `here` matches at the start of the text, and `behind` after a non-word character.
+    """The exact matcher. For words, `at_start` matches at the start of the text, `after_other` after a non-word.
 
-    With `ended`, a match includes the non-word character that follows, unless the text ends there.
+    With `has_end`, a match includes the non-word character that follows, unless the text ends there.
     """
 
     anywhere: Any
-    here: Any = None
-    behind: Any = None
-    ended: bool = False
+    at_start: Any = None
+    after_other: Any = None
+    has_end: bool = False
 
     def first(self, text: bytes, start: int, end: int) -> tuple[int, int] | None:
         """The start and end of the first match from `start` on. A word match has no word character beside it.
@@ -57,21 +61,22 @@ class Finder:
         Works as ripgrep's half boundaries: only the characters around a match count, whatever the match itself begins
         and ends with. If a shorter match fails, a longer or later one may succeed.
         """
-        if self.here is None:
+        if self.at_start is None:
             match = self.anywhere.search(text, start, end)
             return match and (match.start(), self._end(text, match))
-        if start == 0 and (match := self.here.match(text, 0, end)):
+        if start == 0 and (match := self.at_start.match(text, 0, end)):
             return 0, self._end(text, match)
-        match = self.behind.search(text, _character(text, start - 1) if start else 0, end)
+        match = self.after_other.search(text, _character(text, start - 1) if start else 0, end)
         return match and (next_character(text, match.start()), self._end(text, match))
 
     def _end(self, text: bytes, match: Any) -> int:
-        return _without_last(text, match.end()) if self.ended else int(match.end())
+        return _without_last(text, match.end()) if self.has_end else int(match.end())
 
     @property
     def size(self) -> int:
         """Instructions of the largest expression."""
-        return max(int(one.programsize) for one in (self.anywhere, self.here, self.behind) if one is not None)
+        expressions = (self.anywhere, self.at_start, self.after_other)
+        return max(int(expression.programsize) for expression in expressions if expression is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,47 +101,46 @@ class Pattern:
         return long and (self.is_multiline or any(len(line) > self.reach for line in text.split(b"\n")))
 
 
-def compiled_pattern(asked: Grep) -> Pattern:
+def compiled_pattern(request: Grep) -> Pattern:
     """Compile the pattern of a request. Raises `Invalid`, naming the error, for an invalid or too large pattern."""
-    if "\0" in asked.pattern or ("\n" in asked.pattern and not asked.multiline):
+    if "\0" in request.pattern or ("\n" in request.pattern and not request.multiline):
         raise Invalid(
-            "`pattern` holds a line break or NUL, which no line does; look for one line's text, or send `multiline`."
+            "`pattern` contains a line break or NUL, which no line contains; search for the text of one line, "
+            "or send `multiline`."
         )
-    asked_for = Ends(asked.pattern if asked.regex else re2.escape(asked.pattern), front=False, back=False)
-    source = asked_for.pattern
-    if asked.regex:
+    borders = Borders(request.pattern if request.regex else re2.escape(request.pattern), front=False, back=False)
+    source = borders.pattern
+    if request.regex:
         # compile the pattern as sent first, so that errors refer to it
-        _expression(source, asked)
+        _expression(source, request)
         refuse_operations(source)
-        asked_for = ends(source)
-        source = for_re2(asked_for.pattern)
-        if len(source) > MAX_SPELLED:
-            raise Invalid(
-                "`pattern` is too large with the classes of Unicode in it; write fewer of `\\w`, `\\W` and `\\S`."
-            )
-    wide = across_lines(source) if asked.multiline else by_lines(source)
-    text = _expression(wide, asked)
-    exact = _finder(wide if asked.multiline else source, asked, asked_for)
+        borders = split_borders(source)
+        source = for_re2(borders.pattern)
+        if len(source) > MAX_SPELLED_CHARACTERS:
+            raise Invalid("`pattern` is too large with its Unicode classes; use fewer of `\\w`, `\\W` and `\\S`.")
+    wide = across_lines(source) if request.multiline else by_lines(source)
+    text = _expression(wide, request)
+    exact = _finder(wide if request.multiline else source, request, borders)
     # the library caches recent expressions forever, and they may be large
     re2.purge()
-    is_ascii = asked.pattern.isascii() and not (asked.regex and matches_more(asked.pattern))
+    is_ascii = request.pattern.isascii() and not (request.regex and matches_more(request.pattern))
     reach = max(MIN_REACH, MAX_STEPS // max(1, text.programsize, exact.size))
-    return Pattern(exact, text, _arguments(asked, asked_for), is_ascii, asked.multiline, reach)
+    return Pattern(exact, text, _arguments(request, borders), is_ascii, request.multiline, reach)
 
 
-def next_character(text: bytes, place: int) -> int:
-    """The start of the character after the one at `place`."""
-    place += 1
-    while place < len(text) and text[place] & _FIRST_BITS == _GOES_ON:
-        place += 1
-    return place
+def next_character(text: bytes, position: int) -> int:
+    """The start of the character after the one at `position`."""
+    position += 1
+    while position < len(text) and text[position] & _CONTINUATION_MASK == _CONTINUATION:
+        position += 1
+    return position
 
 
-def _character(text: bytes, place: int) -> int:
-    """The start of the character that contains the byte at `place`."""
-    while place and text[place] & _FIRST_BITS == _GOES_ON:
-        place -= 1
-    return place
+def _character(text: bytes, position: int) -> int:
+    """The start of the character that contains the byte at `position`."""
+    while position and text[position] & _CONTINUATION_MASK == _CONTINUATION:
+        position -= 1
+    return position
 
 
 def _without_last(text: bytes, end: int) -> int:
@@ -144,37 +148,41 @@ def _without_last(text: bytes, end: int) -> int:
     return end if end == len(text) else _character(text, end - 1)
 
 
-def _finder(source: str, asked: Grep, ends: Ends) -> Finder:
-    ended = asked.word or ends.back
-    if ended:
+def _finder(source: str, request: Grep, borders: Borders) -> Finder:
+    has_end = request.word or borders.back
+    if has_end:
         source = rf"(?:{source})(?:\z|{NO_WORD})"
-    if not (asked.word or ends.front):
-        return Finder(_expression(source, asked), ended=ended)
-    here, behind = _expression(rf"\A(?:{source})", asked), _expression(f"{NO_WORD}(?:{source})", asked)
-    return Finder(None, here, behind, ended)
+    if not (request.word or borders.front):
+        return Finder(_expression(source, request), has_end=has_end)
+    at_start = _expression(rf"\A(?:{source})", request)
+    after_other = _expression(f"{NO_WORD}(?:{source})", request)
+    return Finder(None, at_start, after_other, has_end)
 
 
-def _arguments(asked: Grep, ends: Ends) -> list[str] | None:
-    options = [*([] if asked.case_sensitive else ["--ignore-case"]), *(["--multiline"] if asked.multiline else [])]
-    if not (asked.regex or asked.word or asked.multiline):
-        return [*options, "--fixed-strings", "--", asked.pattern]
-    theirs = for_ripgrep(ends.pattern, word=asked.word, multiline=asked.multiline)
-    return None if theirs is None else [*options, "--", theirs]
+def _arguments(request: Grep, borders: Borders) -> list[str] | None:
+    """The arguments of rg; None if rg cannot express the pattern."""
+    case = [] if request.case_sensitive else ["--ignore-case"]
+    options = [*case, *(["--multiline"] if request.multiline else [])]
+    if not (request.regex or request.word or request.multiline):
+        return [*options, "--fixed-strings", "--", request.pattern]
+    translated = for_ripgrep(borders.pattern, word=request.word, multiline=request.multiline)
+    return None if translated is None else [*options, "--", translated]
 
 
-def _expression(source: str, asked: Grep) -> Any:
+def _expression(source: str, request: Grep) -> Any:
     options = re2.Options()
     options.max_mem = MAX_MEMORY
     options.log_errors = False
-    options.never_nl = not asked.multiline
+    options.never_nl = not request.multiline
     # groups are never read, and capturing them would slow down every search
     options.never_capture = True
-    options.case_sensitive = asked.case_sensitive
+    options.case_sensitive = request.case_sensitive
     try:
         return re2.compile(source.encode(), options)
     except re2.error as error:
-        said = error.args[0].decode(errors="replace") if error.args else "no regular expression"
+        message = error.args[0].decode(errors="replace") if error.args else "not a regular expression"
+        shown = message[:MAX_MESSAGE_CHARACTERS]
         raise Invalid(
-            f"`pattern` is not taken: {said[:200]}. Write it in RE2's syntax, without look-around and references, and "
-            "smaller where it is too large; or look for plain text with `regex: false`."
+            f"`pattern` is invalid: {shown}. Use RE2's syntax, which has no look-around and no back-references. "
+            "Shorten a pattern that is too large. For plain text, send `regex: false`."
         ) from error

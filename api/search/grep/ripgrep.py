@@ -11,20 +11,25 @@ from pathlib import Path
 from threading import BoundedSemaphore
 
 #: Seconds between two calls of `check`.
-_PATIENCE = 0.1
+_POLL_SECONDS = 0.1
+#: Processes of rg that run at a time. Each uses all processors, so more of them would only use more memory.
+_MAX_PROCESSES = 4
 
-#: Each rg process uses all processors, so more of them would only use more memory.
-_slots = BoundedSemaphore(4)
+_slots = BoundedSemaphore(_MAX_PROCESSES)
 
 #: No configuration, no ignore rules but ours, NUL after names, and no mmap: a truncated file would crash rg.
 _OPTIONS = (
     *("--no-config", "--no-ignore", "--no-messages", "--no-mmap", "--color=never"),
     *("--files-with-matches", "--null", "--regex-size-limit=20M", "--dfa-size-limit=20M"),
 )
-_FOUND, _NOTHING, _TROUBLE = 0, 1, 2
-#: Arguments to find files with a line that is not UTF-8, and files without NUL: parsers may know their encoding.
-_BROKEN = ("--encoding=none", "--text", "--invert-match", "--line-regexp", "--", ".*")
-_PRINTABLE = ("--encoding=none", "--text", "--files-without-match", "--", r"\x00")
+#: Exit codes of rg: a match, no match, an error.
+_EXIT_MATCH = 0
+_EXIT_NO_MATCH = 1
+_EXIT_ERROR = 2
+#: Arguments to find files with a line that is not UTF-8.
+_NOT_UTF8 = ("--encoding=none", "--text", "--invert-match", "--line-regexp", "--", ".*")
+#: Arguments to find files without NUL: parsers may know their encoding.
+_WITHOUT_NUL = ("--encoding=none", "--text", "--files-without-match", "--", r"\x00")
 
 
 @cache
@@ -45,28 +50,29 @@ def matching_files(
         # without names, rg would search the whole folder
         return []
     code, output = _run([program_, *_OPTIONS, *pattern, *names], folder, check)
-    if code in {_FOUND, _NOTHING} or (code == _TROUBLE and _takes(program_, pattern, check)):
-        found = set(output.split(b"\0"))
-        return [name for name in names if name in found]
+    if code in {_EXIT_MATCH, _EXIT_NO_MATCH} or (code == _EXIT_ERROR and _accepts(program_, pattern, check)):
+        matching = set(output.split(b"\0"))
+        return [name for name in names if name in matching]
     return list(names)
 
 
 def oddly_encoded_files(program_: str, folder: bytes, names: Sequence[bytes], check: Callable[[], None]) -> list[bytes]:
     """The files of `names` that are not UTF-8 and hold no NUL, in their order; see `matching_files`."""
-    return matching_files(program_, _PRINTABLE, folder, matching_files(program_, _BROKEN, folder, names, check), check)
+    not_utf8 = matching_files(program_, _NOT_UTF8, folder, names, check)
+    return matching_files(program_, _WITHOUT_NUL, folder, not_utf8, check)
 
 
-def _takes(program_: str, pattern: Sequence[str], check: Callable[[], None]) -> bool:
+def _accepts(program_: str, pattern: Sequence[str], check: Callable[[], None]) -> bool:
     """Whether rg accepts the pattern, so that its error was about unreadable files."""
-    return _run([program_, *_OPTIONS, *pattern, "/dev/null"], b"/", check)[0] in {_FOUND, _NOTHING}
+    return _run([program_, *_OPTIONS, *pattern, "/dev/null"], b"/", check)[0] in {_EXIT_MATCH, _EXIT_NO_MATCH}
 
 
 def _run(command: Sequence[str | bytes], folder: bytes, check: Callable[[], None]) -> tuple[int | None, bytes]:
     """Run rg. Returns its exit code and output; no code if it cannot be started."""
-    while not _slots.acquire(timeout=_PATIENCE):
+    while not _slots.acquire(timeout=_POLL_SECONDS):
         check()
     try:
-        return _ran(command, folder or b"/", check)
+        return _exit_and_output(command, folder or b"/", check)
     except OSError:
         # the folder or rg was deleted, or the system cannot start another process
         return None, b""
@@ -74,7 +80,7 @@ def _run(command: Sequence[str | bytes], folder: bytes, check: Callable[[], None
         _slots.release()
 
 
-def _ran(command: Sequence[str | bytes], folder: bytes, check: Callable[[], None]) -> tuple[int, bytes]:
+def _exit_and_output(command: Sequence[str | bytes], folder: bytes, check: Callable[[], None]) -> tuple[int, bytes]:
     with subprocess.Popen(
         command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as process:
@@ -82,7 +88,7 @@ def _ran(command: Sequence[str | bytes], folder: bytes, check: Callable[[], None
             while True:
                 check()
                 try:
-                    output, _ = process.communicate(timeout=_PATIENCE)
+                    output, _ = process.communicate(timeout=_POLL_SECONDS)
                 except subprocess.TimeoutExpired:
                     continue
                 return process.returncode, output

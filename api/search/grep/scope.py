@@ -1,10 +1,10 @@
-"""The scope of one grep: an index, a selection of its files, and a time limit."""
+"""What one grep searches: an index, a selection of its files, and the texts of these."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from threading import Event
 from uuid import UUID
 
@@ -23,7 +23,7 @@ class TimeOver(Exception):
     """The time is over, or the caller has disconnected."""
 
 
-class Place:
+class FileScope:
     """Selects the files to search: at or below a path, by a glob or all but `!glob`, and by type.
 
     Raises `Invalid` for an invalid path, glob or type.
@@ -32,52 +32,47 @@ class Place:
     def __init__(self, path: str | None, glob: str | None, types: Sequence[str] | None = None) -> None:
         self.path = _relative(path) if path is not None else None
         #: Number of files found at the path.
-        self.files = 0
-        self._is_but = glob is not None and glob.startswith("!")
+        self.files_at_path = 0
+        self._excludes = glob is not None and glob.startswith("!")
         self._spec = compiled_glob("glob", glob.removeprefix("!")) if glob is not None else None
         self._types = Types(types) if types is not None else None
 
     def takes(self, path: str, type_: str | None = None) -> bool:
-        """Whether to search a file, whose source may give it a type. Counts it in `files` if it lies at the path."""
+        """Whether to search a file, whose source may give it a type. Counts it if it lies at the path."""
         if self.path is not None and path != self.path and not path.startswith(self.path + "/"):
             return False
-        self.files += 1
+        self.files_at_path += 1
         if self._types is not None and not self._types.has(path, type_):
             return False
-        return self._spec is None or bool(self._spec.match_file(path)) != self._is_but
+        return self._spec is None or bool(self._spec.match_file(path)) != self._excludes
 
 
 @dataclass(frozen=True)
-class Folder:
-    """The state of one grep over an index. `check` raises `TimeOver`.
-
-    `unread` lists files without text, `cut` files that could not be searched completely.
-    """
+class TextSearch:
+    """One grep over an index. `check` raises `TimeOver`."""
 
     resources: Resources
     index: Index
-    place: Place
+    files: FileScope
     pattern: Pattern
     check: Callable[[], None]
-    notes: list[Note] = field(default_factory=list)
-    unread: list[UUID] = field(default_factory=list)
-    cut: list[UUID] = field(default_factory=list)
 
     @property
-    def limit(self) -> int:
+    def max_bytes(self) -> int:
         """Maximum bytes of a file that is read."""
         return self.index.settings.max_file_bytes
 
 
-def opened(resources: Resources, index: Index, asked: Grep, left: Event | None) -> Folder:
-    """Prepare a grep that ends after GREP_SECONDS, or once `left` is set. Raises `Invalid`."""
-    over = time.monotonic() + resources.settings.grep_seconds
+def text_search(resources: Resources, index: Index, request: Grep, disconnected: Event | None) -> TextSearch:
+    """Prepare a grep that ends after GREP_SECONDS, or once `disconnected` is set. Raises `Invalid`."""
+    deadline = time.monotonic() + resources.settings.grep_seconds
 
     def check() -> None:
-        if time.monotonic() > over or (left is not None and left.is_set()):
+        if time.monotonic() > deadline or (disconnected is not None and disconnected.is_set()):
             raise TimeOver
 
-    return Folder(resources, index, Place(asked.path, asked.glob, asked.types), compiled_pattern(asked), check)
+    files = FileScope(request.path, request.glob, request.types)
+    return TextSearch(resources, index, files, compiled_pattern(request), check)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +88,20 @@ class Text:
 
     def lines(self, pattern: Pattern, check: Callable[[], None]) -> Iterator[Line]:
         """The matching lines, in order. `check` may raise to end the search."""
-        found = matching_lines(self.data, pattern, check)
-        span = self.narrowed
-        return found if span is None else (one for one in found if one.start < span.stop and one.stop > span.start)
+        lines = matching_lines(self.data, pattern, check)
+        part = self.narrowed
+        return lines if part is None else (line for line in lines if line.start < part.stop and line.stop > part.start)
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadFile:
+    """A file without text that can be searched before it is indexed."""
+
+    path: str
+
+
+#: What reading files yields: their texts, those without one, and notes for the caller.
+Reading = Text | UnreadFile | Note
 
 
 def narrowed(text: str, start: int, end: int) -> tuple[bytes, range]:
@@ -112,5 +118,5 @@ def _relative(path: str) -> str | None:
     """Normalize a path relative to the folder; None for the folder itself. Raises `Invalid`."""
     parts = [part for part in path.split("/") if part not in {"", "."}]
     if path.startswith("/") or ".." in parts or "\0" in path:
-        raise Invalid("`path` leads out of the tool's folder; give it relative to the folder, as file_path has it.")
+        raise Invalid("`path` leads out of the tool's folder; send a path relative to the folder, like file_path.")
     return "/".join(parts) or None

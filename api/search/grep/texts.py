@@ -10,76 +10,79 @@ from typing import Any
 
 from api.search.grep import ripgrep
 from api.search.grep.local_files import matching_keys, printable
-from api.search.grep.scope import Folder, Text, narrowed
+from api.search.grep.scope import Reading, Text, TextSearch, UnreadFile, narrowed
 from api.search.text.file_text import joined
 from api.search.text.json_pointer import span
-from schemas.document import AS_WRITTEN, Entry
+from schemas.document import Entry
 from schemas.errors import FileError, NotFound, SourceError
 from schemas.search import Note
 from schemas.status import FileStatus
 from worker.formats.by_name import is_of
+from worker.formats.registry import AS_WRITTEN
 from worker.sources import Source, pages
 from worker.sources.local import LocalFolder
 from worker.state.index import chunks
 from worker.state.index.files import file_id
 from worker.state.search import file_texts
-from worker.state.search.file_texts import Known, Stored
+from worker.state.search.file_texts import ListedFile, Stored
 
 #: Seconds between two calls of `check`.
-_PATIENCE = 0.1
+_POLL_SECONDS = 0.1
+#: Greps of one process that read stored texts at a time. Each holds a connection; most of the pool is left to others.
+_MAX_READERS = 8
 
-#: A slot holds a connection while its texts are searched; most of the pool is left to others.
-_slots = BoundedSemaphore(8)
+_slots = BoundedSemaphore(_MAX_READERS)
 
 
-def all_texts(folder: Folder) -> Iterator[Text]:
+def all_texts(search: TextSearch) -> Iterator[Reading]:
     """Yield every text that may have a match: indexed ones from Postgres, the rest from the source.
 
     If rg is installed, plain texts of a local folder are read from disk instead. If the source is unavailable, only
     indexed texts are searched, and a note says so.
     """
-    source = folder.resources.source_of(folder.index)
+    source = search.resources.source_of(search.index)
     try:
         source.check()
     except SourceError as error:
-        folder.notes.append(Note(code=error.code, detail=f"{error.message} Only what is indexed was looked through."))
-        yield from _stored(folder)
+        yield Note(code=error.code, detail=f"{error.message} Only indexed text was searched.")
+        yield from _stored(search)
         return
     program = ripgrep.program()
     if isinstance(source, LocalFolder) and program:
-        yield from _stored(folder, AS_WRITTEN, source.leaves_out)
-        yield from _on_disk(folder, source, program)
+        yield from _stored(search, AS_WRITTEN, source.leaves_out)
+        yield from _on_disk(search, source, program)
     else:
-        yield from _stored(folder)
-        yield from _unindexed(folder, source)
+        yield from _stored(search)
+        yield from _unindexed(search, source)
 
 
 def _stored(
-    folder: Folder, but_types: Sequence[str] | None = None, leaves_out: Callable[[bytes], bool] | None = None
+    search: TextSearch,
+    excluded_types: Sequence[str] | None = None,
+    is_ignored: Callable[[bytes], bool] | None = None,
 ) -> Iterator[Text]:
-    """Indexed texts, except of files of `but_types` and of files that newer rules ignore."""
+    """Indexed texts, except of files of `excluded_types` and of files that newer rules ignore."""
 
     def is_wanted(file: Stored) -> bool:
-        return folder.place.takes(file.path, file.type if has_words else None) and not (
-            leaves_out and leaves_out(file.key)
-        )
+        in_scope = search.files.takes(file.path, file.type if is_typed_by_name else None)
+        return in_scope and not (is_ignored and is_ignored(file.key))
 
-    pool, below = folder.resources.pool, folder.place.path
+    pool, below = search.resources.pool, search.files.path
     # for other sources, the stored type may come from the content instead of the name
-    has_words = folder.index.source["kind"] == "nodes"
-    with _slot(folder.check):
-        for file, pieces in file_texts.stored(
-            pool, folder.index.id, but_types=but_types, below=below, wanted=is_wanted
+    is_typed_by_name = search.index.source.states_types
+    with _slot(search.check):
+        for file, chunk_rows in file_texts.stored(
+            pool, search.index.id, excluded_types=excluded_types, below=below, is_wanted=is_wanted
         ):
-            folder.check()
-            data, part = _shown(folder, pieces)
+            search.check()
+            data, part = _stored_text(search, chunk_rows)
             yield Text(file.id, file.node_id or str(file.id), file.path, file.id_path, data, part)
 
 
 @contextmanager
 def _slot(check: Callable[[], None]) -> Iterator[None]:
     """Wait for a slot and hold it. `check` may raise to end the wait."""
-    while not _slots.acquire(timeout=_PATIENCE):
+    while not _slots.acquire(timeout=_POLL_SECONDS):
         check()
     try:
         yield
@@ -87,71 +90,75 @@ def _slot(check: Callable[[], None]) -> Iterator[None]:
         _slots.release()
 
 
-def _shown(folder: Folder, pieces: Sequence[dict[str, Any]]) -> tuple[bytes, range | None]:
+def _stored_text(search: TextSearch, chunk_rows: Sequence[dict[str, Any]]) -> tuple[bytes, range | None]:
     """A file's text; for a narrowed tool, only its indexed part."""
-    text = joined(pieces)
-    if not folder.index.source.get("json_pointer"):
+    text = joined(chunk_rows)
+    if not search.index.source.narrowed_to:
         return text.encode(), None
-    return narrowed(text, pieces[0]["start_char"], max(piece["end_char"] for piece in pieces))
+    return narrowed(text, chunk_rows[0]["start_char"], max(row["end_char"] for row in chunk_rows))
 
 
-def _on_disk(folder: Folder, source: LocalFolder, program: str) -> Iterator[Text]:
+def _on_disk(search: TextSearch, source: LocalFolder, program: str) -> Iterator[Reading]:
     """The present texts of a local folder's files in which rg finds a match."""
-    for keys in matching_keys(folder, source, program):
-        kept = [key for key in keys if not source.leaves_out(key)]
-        known = file_texts.known(folder.resources.pool, [file_id(folder.index.id, key) for key in kept])
-        for key in kept:
+    for matching in matching_keys(search, source, program):
+        keys = [key for key in matching if not source.leaves_out(key)]
+        rows = file_texts.listed_files(search.resources.pool, [file_id(search.index.id, key) for key in keys])
+        for key in keys:
             path = printable(key)
-            row = known.get(file_id(folder.index.id, key))
-            elsewhere = row is not None and row.has_text and row.type not in AS_WRITTEN
-            if not elsewhere and (row is not None or is_of(folder.index.types, path, None)):
-                yield from _read(folder, source, Entry(key, path, f"/{path}", None, 0, ""), row)
+            row = rows.get(file_id(search.index.id, key))
+            has_stored_text = row is not None and row.has_text and row.type not in AS_WRITTEN
+            if not has_stored_text and (row is not None or is_of(search.index.types, path, None)):
+                yield from _read(search, source, Entry(key, path, f"/{path}", None, 0, ""), row)
 
 
-def _unindexed(folder: Folder, source: Source) -> Iterator[Text]:
+def _unindexed(search: TextSearch, source: Source) -> Iterator[Reading]:
     """Texts of files without text in Postgres. A note counts the files whose stored text is outdated."""
+    # listing a bucket is slow
+    is_listed = search.index.source.is_slow_to_list and file_texts.is_listed(search.resources.pool, search.index.id)
+    if is_listed:
+        detail = (
+            "A grep does not list the bucket: objects added or changed since the last run are left out until a reindex."
+        )
+        yield Note(code="as_listed", detail=detail)
     outdated = 0
-    for entry, row in _listed(folder, source):
+    for entry, row in _unfinished(search) if is_listed else _listed(search, source):
         if row is not None and row.has_text:
             outdated += _is_outdated(entry, row)
-        elif entry.size <= folder.limit and (row is not None or is_of(folder.index.types, entry.path, entry.type)):
-            yield from _read(folder, source, entry, row)
+        elif entry.size <= search.max_bytes and (row is not None or is_of(search.index.types, entry.path, entry.type)):
+            yield from _read(search, source, entry, row)
     if outdated:
-        detail = f"Files that changed since they were indexed, and were looked through as they were then: {outdated}."
-        folder.notes.append(Note(code="outdated", detail=detail))
+        detail = f"Files that changed since they were indexed, and were searched in their old version: {outdated}."
+        yield Note(code="outdated", detail=detail)
 
 
-def _is_outdated(entry: Entry, row: Known) -> bool:
+def _is_outdated(entry: Entry, row: ListedFile) -> bool:
     """Whether the stored text is older than the file. False if its stamp was too recent to tell."""
     return row.is_behind or row.stamp not in {"", entry.stamp}
 
 
-def _listed(folder: Folder, source: Source) -> Iterator[tuple[Entry, Known | None]]:
-    """The files at the place, with their rows. For a bucket that was already listed, only the unfinished ones."""
-    pool, index = folder.resources.pool, folder.index
-    # listing a bucket is slow
-    if index.source["kind"] == "s3" and file_texts.is_listed(pool, index.id):
-        detail = (
-            "A bucket is not listed for a grep: what came or changed in it since it was is left out until a reindex."
-        )
-        folder.notes.append(Note(code="as_listed", detail=detail))
-        found = file_texts.unfinished(pool, index.id, below=folder.place.path)
-        yield from (each for each in found if folder.place.takes(each[0].path))
-        return
-    for page in pages(source, folder.check):
+def _unfinished(search: TextSearch) -> Iterator[tuple[Entry, ListedFile]]:
+    """The files in scope that the last listing found, and that are not indexed yet."""
+    unfinished = file_texts.unfinished(search.resources.pool, search.index.id, below=search.files.path)
+    return (file for file in unfinished if search.files.takes(file[0].path))
+
+
+def _listed(search: TextSearch, source: Source) -> Iterator[tuple[Entry, ListedFile | None]]:
+    """The files in scope that the source lists now, with their rows."""
+    pool, index = search.resources.pool, search.index
+    for page in pages(source, search.check):
         entries = [
-            entry for entry in page.entries if entry.reason is None and folder.place.takes(entry.path, entry.type)
+            entry for entry in page.entries if entry.reason is None and search.files.takes(entry.path, entry.type)
         ]
-        known = file_texts.known(pool, [file_id(index.id, entry.key) for entry in entries])
-        yield from ((entry, known.get(file_id(index.id, entry.key))) for entry in entries)
+        rows = file_texts.listed_files(pool, [file_id(index.id, entry.key) for entry in entries])
+        yield from ((entry, rows.get(file_id(index.id, entry.key))) for entry in entries)
 
 
-def _read(folder: Folder, source: Source, entry: Entry, row: Known | None) -> Iterable[Text]:
-    """One file's text; nothing if it has none, or if its present content was skipped."""
-    folder.check()
-    id_ = file_id(folder.index.id, entry.key)
+def _read(search: TextSearch, source: Source, entry: Entry, row: ListedFile | None) -> Iterable[Text | UnreadFile]:
+    """One file's text; nothing if it cannot be read, or if its present content was skipped."""
+    search.check()
+    id_ = file_id(search.index.id, entry.key)
     try:
-        content = source.read(entry.key, folder.limit)
+        content = source.read(entry.key, search.max_bytes)
     except FileError:
         return ()
     if row is not None and row.status == FileStatus.SKIPPED and row.stamp in {"", content.stamp}:
@@ -159,13 +166,12 @@ def _read(folder: Folder, source: Source, entry: Entry, row: Known | None) -> It
     data = decoded(content.data)
     if data is None and row is not None and row.has_text:
         # its encoding is known to parsers only: use the indexed text
-        data = joined(chunks.text(folder.resources.pool, id_)).encode()
-    pointer = folder.index.source.get("json_pointer")
-    found = _at_pointer(data, pointer) if data is not None and pointer else (data, None)
-    if found is None or found[0] is None:
-        folder.unread.append(id_)
-        return ()
-    return (Text(id_, entry.node_id or str(id_), entry.path, entry.id_path, *found),)
+        data = joined(chunks.text(search.resources.pool, id_)).encode()
+    pointer = search.index.source.narrowed_to
+    part = _at_pointer(data, pointer) if data is not None and pointer else (data, None)
+    if part is None or part[0] is None:
+        return (UnreadFile(entry.path),)
+    return (Text(id_, entry.node_id or str(id_), entry.path, entry.id_path, *part),)
 
 
 def _at_pointer(data: bytes, pointer: str) -> tuple[bytes, range] | None:

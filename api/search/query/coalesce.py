@@ -13,12 +13,13 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 #: Seconds that a caller waits for the request in flight, whose answer may take long, before another is sent.
-PATIENCE = 0.01
+MAX_QUEUED_SECONDS = 0.01
 
-_Wanted = tuple[Mapping[str, Key], "Future[Mapping[str, Value]]"]
+#: The texts that a caller asks for, with their keys, and the future on which it waits.
+_Pending = tuple[Mapping[str, Key], "Future[Mapping[str, Value]]"]
 
 
-class Gathering(Generic[Key, Value]):
+class Coalescer(Generic[Key, Value]):
     """Sends texts at once; those that arrive during a request go together in the next. Thread-safe.
 
     `send` takes texts with their keys and returns their values. It runs in threads of `pool`.
@@ -28,7 +29,7 @@ class Gathering(Generic[Key, Value]):
         self._send = send
         self._pool = pool
         self._lock = Lock()
-        self._waiting: list[_Wanted[Key, Value]] = []
+        self._waiting: list[_Pending[Key, Value]] = []
         self._working = 0
 
     def get(self, texts: Mapping[str, Key], seconds: float) -> Mapping[str, Value]:
@@ -36,50 +37,50 @@ class Gathering(Generic[Key, Value]):
         future: Future[Mapping[str, Value]] = Future()
         with self._lock:
             self._waiting.append((texts, future))
-            idle = not self._working
-            self._working += idle
-        if idle:
+            is_idle = not self._working
+            self._working += is_idle
+        if is_idle:
             self._pool.submit(self._work)
         try:
-            return self._in_time(future, seconds)
+            return self._result_in_time(future, seconds)
         finally:
             future.cancel()  # no effect once sent; otherwise it need not be sent
 
-    def _in_time(self, future: Future[Mapping[str, Value]], seconds: float) -> Mapping[str, Value]:
+    def _result_in_time(self, future: Future[Mapping[str, Value]], seconds: float) -> Mapping[str, Value]:
         try:
-            return future.result(PATIENCE)
+            return future.result(MAX_QUEUED_SECONDS)
         except TimeoutError:
             if future.running() or future.done():
-                return future.result(seconds - PATIENCE)
+                return future.result(seconds - MAX_QUEUED_SECONDS)
         with self._lock:
             self._working += 1
         self._pool.submit(self._work)
-        return future.result(seconds - PATIENCE)
+        return future.result(seconds - MAX_QUEUED_SECONDS)
 
     def _work(self) -> None:
-        while wanted := self._next():
-            self._answer(wanted)
+        while pending := self._take_pending():
+            self._answer(pending)
 
-    def _next(self) -> list[_Wanted[Key, Value]]:
+    def _take_pending(self) -> list[_Pending[Key, Value]]:
         """Take all waiting requests that are not cancelled. If none is left, this thread counts as idle."""
         with self._lock:
-            wanted = [each for each in self._waiting if each[1].set_running_or_notify_cancel()]
+            pending = [request for request in self._waiting if request[1].set_running_or_notify_cancel()]
             self._waiting.clear()
-            self._working -= not wanted
-        return wanted
+            self._working -= not pending
+        return pending
 
-    def _answer(self, wanted: Sequence[_Wanted[Key, Value]]) -> None:
+    def _answer(self, pending: Sequence[_Pending[Key, Value]]) -> None:
         try:
-            found = self._send({text: key for texts, _ in wanted for text, key in texts.items()})
+            values = self._send({text: key for texts, _ in pending for text, key in texts.items()})
         except EmbeddingRefused as refusal:
-            if len(wanted) == 1:
-                wanted[0][1].set_exception(refusal)
+            if len(pending) == 1:
+                pending[0][1].set_exception(refusal)
             else:  # only one of them caused the refusal: retry each alone
-                for each in wanted:
-                    self._answer([each])
+                for request in pending:
+                    self._answer([request])
         except Exception as error:  # noqa: BLE001 - any error belongs to the waiting callers
-            for _, future in wanted:
+            for _, future in pending:
                 future.set_exception(error)
         else:
-            for _, future in wanted:
-                future.set_result(found)
+            for _, future in pending:
+                future.set_result(values)

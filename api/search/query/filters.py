@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from api.search.query.file_filter import Chosen, choose, types_of
+from api.search.query.file_filter import FileSelection, indexed_types, select_files
 from schemas.errors import FilterMatchesNothing
 from schemas.search import Filters
 from worker.state.index import chunks, files
@@ -17,26 +17,26 @@ from worker.state.search import symbols
 from worker.vectors import MAX_FILTERABLE_BYTES, Condition
 
 #: Maximum types or languages that an error lists.
-SHOWN = 30
+MAX_LISTED_NAMES = 30
 #: Maximum characters of a filter's value in an error.
-MOST_SAID = 200
+MAX_VALUE_CHARACTERS = 200
 
 
-class Within(Filters):
+class PathFilters(Filters):
     """Filters that also restrict one of several tools to files and folders by `file_id_path`."""
 
     id_paths: list[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Narrowed:
-    """Filters whose globs, extensions and ids are resolved to `chosen` files, and id paths; None: every file.
+class ResolvedFilters:
+    """Filters whose globs, extensions and ids are resolved to `files`, and id paths; None: every file.
 
     `symbol_ids` and `scope_ids` are chunks that hold a requested symbol or scope but are named after another.
     """
 
     filters: Filters
-    chosen: Chosen | None
+    files: FileSelection | None
     id_paths: list[str] | None = None
     symbol_ids: Sequence[UUID] = ()
     scope_ids: Sequence[UUID] = ()
@@ -44,86 +44,92 @@ class Narrowed:
     @property
     def conditions(self) -> list[Condition]:
         """The conditions for the vector store."""
-        f = self.filters
-        chosen = self.chosen or Chosen()
+        filters = self.filters
+        selection = self.files or FileSelection()
         lists = {
-            "file_node_id": chosen.ids,
-            "file_type": types_of(f),
-            "language": f.languages,
-            "symbol": f.symbols,
-            "node_type": f.node_types,
-            "level": None if f.level is None else [f.level],
+            "file_node_id": selection.ids,
+            "file_type": indexed_types(filters),
+            "language": filters.languages,
+            "symbol": filters.symbols,
+            "node_type": filters.node_types,
+            "level": None if filters.level is None else [filters.level],
         }
+        prefixes = [
+            ("scope", filters.scope and [filters.scope]),
+            ("json_pointer", filters.json_pointer and [filters.json_pointer]),
+            ("file_id_path", self.id_paths),
+            ("file_id_path", selection.folders),
+        ]
         ids = {"symbol": self.symbol_ids, "scope": self.scope_ids}
-        found = [Condition(name, "in", it, ids.get(name, ())) for name, it in lists.items() if it is not None]
-        below = {"scope": f.scope and [f.scope], "json_pointer": f.json_pointer and [f.json_pointer]}
-        parts = [*below.items(), ("file_id_path", self.id_paths), ("file_id_path", chosen.folders)]
-        found += [Condition(name, "prefix", values, ids.get(name, ())) for name, values in parts if values is not None]
-        return found + ([Condition("file_name", "suffix", chosen.endings)] if chosen.endings is not None else [])
+        return [
+            *(Condition(name, "in", it, ids.get(name, ())) for name, it in lists.items() if it is not None),
+            *(Condition(name, "prefix", it, ids.get(name, ())) for name, it in prefixes if it is not None),
+            *([Condition("file_name", "suffix", selection.endings)] if selection.endings is not None else []),
+        ]
 
     @property
     def values(self) -> dict[str, Any]:
         """The query parameters for Postgres."""
-        f, chosen = self.filters, self.chosen or Chosen()
+        selection = self.files or FileSelection()
         return {
-            "file_node_ids": chosen.ids,
-            "folders": _each("{}/", chosen.folders),
-            "endings": _each("%{}", chosen.endings),
-            "types": types_of(f),
+            "file_node_ids": selection.ids,
+            "folders": _formatted("{}/", selection.folders),
+            "endings": _formatted("%{}", selection.endings),
+            "types": indexed_types(self.filters),
             "id_paths": self.id_paths,
             "symbol_ids": list(self.symbol_ids),
             "scope_ids": list(self.scope_ids),
-            "below": _each("{}/", self.id_paths),
-            **f.model_dump(include={"languages", "symbols", "node_types", "scope", "json_pointer", "level"}),
+            "below": _formatted("{}/", self.id_paths),
+            **self.filters.model_dump(include={"languages", "symbols", "node_types", "scope", "json_pointer", "level"}),
         }
 
 
-def narrow(pool: Pool, index: Index, filters: Filters) -> Narrowed:
+def resolve_filters(pool: Pool, index: Index, filters: Filters) -> ResolvedFilters:
     """Resolve paths, file ids and names of definitions.
 
     Raises `FilterMatchesNothing` if paths and ids select no file with text.
     """
-    only: set[str] | None = None
+    allowed_ids: set[str] | None = None
     if filters.file_ids is not None:
-        only = set(files.named(pool, index.id, filters.file_ids))
-    id_paths = filters.id_paths if isinstance(filters, Within) else None
+        allowed_ids = set(files.named(pool, index.id, filters.file_ids))
+    id_paths = filters.id_paths if isinstance(filters, PathFilters) else None
     if id_paths is not None and any(len(path.encode()) >= MAX_FILTERABLE_BYTES for path in id_paths):
         # the store truncates filterable values, so it could not tell such paths apart
         below = {node_id for path in id_paths for node_id in files.below(pool, index.id, path)}
-        only, id_paths = below if only is None else only & below, None
-    chosen = choose(pool, index, filters, only)
-    if chosen is not None and chosen.ids == []:
-        _refuse(pool, index, filters)
-    return Narrowed(
+        allowed_ids, id_paths = below if allowed_ids is None else allowed_ids & below, None
+    selection = select_files(pool, index, filters, allowed_ids)
+    if selection is not None and selection.ids == []:
+        raise _no_match(pool, index, filters)
+    return ResolvedFilters(
         filters,
-        chosen,
+        selection,
         id_paths,
         symbols.holding(pool, index.id, filters.symbols) if filters.symbols else (),
         symbols.holding_scope(pool, index.id, filters.scope) if filters.scope else (),
     )
 
 
-def _each(pattern: str, values: Sequence[str] | None) -> list[str] | None:
+def check_any_passes(pool: Pool, index: Index, filters: ResolvedFilters) -> None:
+    """Raise `FilterMatchesNothing` unless some chunk passes. Called only if a query found nothing."""
+    if not chunks.any_passes(pool, {**filters.values, "index_id": index.id}):
+        raise _no_match(pool, index, filters.filters)
+
+
+def shortened(value: object) -> str:
+    """The beginning of a filter's value, for an error. The value may be a megabyte long."""
+    text = repr(value)
+    return text if len(text) <= MAX_VALUE_CHARACTERS else f"{text[:MAX_VALUE_CHARACTERS]}…"
+
+
+def _formatted(pattern: str, values: Sequence[str] | None) -> list[str] | None:
     return None if values is None else [pattern.format(value) for value in values]
 
 
-def check_some(pool: Pool, index: Index, narrowed: Narrowed) -> None:
-    """Raise `FilterMatchesNothing` unless some chunk passes. Called only if a query found nothing."""
-    if narrowed.filters != Filters() and not chunks.any_passes(pool, {**narrowed.values, "index_id": index.id}):
-        _refuse(pool, index, narrowed.filters)
-
-
-def _refuse(pool: Pool, index: Index, filters: Filters) -> None:
-    said = ", ".join(f"{name}={said_of(value)}" for name, value in filters.model_dump(exclude_none=True).items())
+def _no_match(pool: Pool, index: Index, filters: Filters) -> FilterMatchesNothing:
+    given = ", ".join(f"{name}={shortened(value)}" for name, value in filters.model_dump(exclude_none=True).items())
     hint = _hint(pool, index, filters)
-    message = f"No indexed file matches the filters {said}; widen them, or list the tool's files.{hint}"
-    raise FilterMatchesNothing(message, hint=hint)
-
-
-def said_of(value: object) -> str:
-    """The beginning of a filter's value, for an error. The value may be a megabyte long."""
-    text = repr(value)
-    return text if len(text) <= MOST_SAID else f"{text[:MOST_SAID]}…"
+    message = f"No indexed file matches the filters {given}; widen them, or list the tool's files.{hint}"
+    return FilterMatchesNothing(message, hint=hint)
 
 
 def _hint(pool: Pool, index: Index, filters: Filters) -> str:
@@ -132,19 +138,19 @@ def _hint(pool: Pool, index: Index, filters: Filters) -> str:
         return ""
     types, languages = files.kinds(pool, index.id)
     hint = ""
-    if filters.types is not None and not _any_typed(pool, index, filters.types, types):
-        hint += f" Types here: {_some(types)}; languages: {_some(languages)}."
+    if filters.types is not None and not _any_has_type(pool, index, filters.types, types):
+        hint += f" Types here: {_listed(types)}; languages: {_listed(languages)}."
     if filters.languages is not None and not set(filters.languages) & set(languages):
-        hint += f" Languages here: {_some(languages)}."
+        hint += f" Languages here: {_listed(languages)}."
     return hint
 
 
-def _any_typed(pool: Pool, index: Index, asked: Sequence[str], types: Sequence[str]) -> bool:
-    """Whether any file has a requested type, language or extension. `types` are the existing types."""
-    chosen = choose(pool, index, Filters(types=list(asked)), None)
-    return bool(set(asked) & set(types)) if chosen is None else chosen.ids != []
+def _any_has_type(pool: Pool, index: Index, requested: Sequence[str], existing: Sequence[str]) -> bool:
+    """Whether any file has a requested type, language or extension. `existing` are the types of the index."""
+    selection = select_files(pool, index, Filters(types=list(requested)), None)
+    return bool(set(requested) & set(existing)) if selection is None else selection.ids != []
 
 
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return (", ".join(names[:SHOWN]) or "none") + more
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MAX_LISTED_NAMES} more" if len(names) > MAX_LISTED_NAMES else ""
+    return (", ".join(names[:MAX_LISTED_NAMES]) or "none") + more

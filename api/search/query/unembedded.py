@@ -4,70 +4,89 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from api.search.query.filters import Narrowed
+from api.search.query.legs import Ranking
+from api.search.query.search import Search
 from api.search.text.file_text import joined
 from schemas.document import text_hash
 from schemas.search import Hit
 from worker.state.index import chunks
-from worker.state.index.tools import Index
-from worker.state.postgres import Pool
-from worker.vectors import Found
+from worker.vectors import RankedRow
 
 
-def whole_files(
-    pool: Pool, index: Index, narrowed: Narrowed, scores: Mapping[UUID, float], *, files: int, characters: int
-) -> list[Hit]:
-    """At most `files` whole files that pass the filters, with at most `characters` in total.
+class _Budget(NamedTuple):
+    """How much the answer still takes."""
 
-    Files with a score come first, best first, then the rest by path. Files that do not fit are skipped.
+    files: int
+    characters: int
+
+
+def whole_files(search: Search, rankings: Sequence[Ranking]) -> list[Hit]:
+    """At most `top_k` whole files that pass the filters, with at most UNEMBEDDED_MAX_CHARS in total.
+
+    Files that a keyword leg found come first, best first, then the rest by path. Files that do not fit are skipped.
     """
-    values = {**narrowed.values, "index_id": index.id, "characters": characters}
-    matched = chunks.unembedded(pool, {**values, "only": list(scores), "without": [], "limit": len(scores)})
-    matched.sort(key=lambda found: -scores[found[0]])
-    chosen = _fitting(matched, files, characters)
-    room = characters - sum(length for _, length in chosen)
-    values |= {"characters": room, "only": None, "without": list(scores), "limit": files - len(chosen)}
-    chosen += _fitting(chunks.unembedded(pool, values), files - len(chosen), room)
-    order = {id_: place for place, (id_, _) in enumerate(chosen)}
-    pointer = index.source.get("json_pointer") or ""
-    grouped = groupby(chunks.whole(pool, list(order)), key=lambda row: row["file_id"])
-    hits = [_hit(list(pieces), pointer, scores.get(id_, 0.0)) for id_, pieces in grouped]
+    pool, index = search.resources.pool, search.index
+    scores = _file_scores(search, rankings)
+    chosen = _chosen_files(search, scores)
+    order = {file_id: position for position, file_id in enumerate(chosen)}
+    pointer = index.source.narrowed_to or ""
+    rows_by_file = groupby(chunks.whole(pool, list(order)), key=lambda row: row["file_id"])
+    hits = [_hit(list(rows), pointer, scores.get(file_id, 0.0)) for file_id, rows in rows_by_file]
     return sorted(hits, key=lambda hit: order[hit.file_id])
 
 
-def by_file(rows: Mapping[str, dict[str, Any]], rankings: Sequence[Sequence[Found]]) -> dict[UUID, float]:
+def _file_scores(search: Search, rankings: Sequence[Ranking]) -> dict[UUID, float]:
+    by_language = [ranking.results for ranking in rankings if ranking.kind == "text"]
+    ids = [result.id for results in by_language for result in results]
+    return best_scores(chunks.hits(search.resources.pool, search.index.id, ids), by_language)
+
+
+def best_scores(rows: Mapping[str, dict[str, Any]], rankings: Sequence[Sequence[RankedRow]]) -> dict[UUID, float]:
     """The best keyword score, 0 to 1, of each unembedded file in the rankings.
 
     Values of different rankings are not comparable, so each is divided by the best of its own ranking.
     """
     scores: dict[UUID, float] = {}
-    for ranking in rankings:
-        top = ranking[0].value if ranking else 0.0
-        for found in ranking:
-            row = rows.get(found.id)
+    for results in rankings:
+        best = results[0].value if results else 0.0
+        for result in results:
+            row = rows.get(result.id)
             if row is not None and not row["embedded"]:
-                score = found.value / top if top > 0 else 0.0
+                score = result.value / best if best > 0 else 0.0
                 scores[row["file_id"]] = max(score, scores.get(row["file_id"], 0.0))
     return scores
 
 
-def _fitting(found: Sequence[tuple[UUID, int]], files: int, characters: int) -> list[tuple[UUID, int]]:
-    chosen: list[tuple[UUID, int]] = []
-    for id_, length in found:
-        if len(chosen) < files and length <= characters:
-            chosen.append((id_, length))
-            characters -= length
-    return chosen
+def _chosen_files(search: Search, scores: Mapping[UUID, float]) -> list[UUID]:
+    pool, scored_ids = search.resources.pool, list(scores)
+    budget = _Budget(search.request.top_k, search.resources.settings.unembedded_max_chars)
+    values = {**search.filters.values, "index_id": search.index.id, "characters": budget.characters}
+    scored = chunks.unembedded(pool, {**values, "only": scored_ids, "without": [], "limit": len(scores)})
+    scored.sort(key=lambda file: -scores[file[0]])
+    chosen, budget = _fitting(scored, budget)
+    values |= {"characters": budget.characters, "only": None, "without": scored_ids, "limit": budget.files}
+    others, _ = _fitting(chunks.unembedded(pool, values), budget)
+    return [*chosen, *others]
 
 
-def _hit(pieces: Sequence[dict[str, Any]], pointer: str, score: float) -> Hit:
+def _fitting(files: Sequence[tuple[UUID, int]], budget: _Budget) -> tuple[list[UUID], _Budget]:
+    """The first files, given with their characters, that fit into the budget, and what remains of it."""
+    chosen: list[UUID] = []
+    for file_id, characters in files:
+        if budget.files > 0 and characters <= budget.characters:
+            chosen.append(file_id)
+            budget = _Budget(budget.files - 1, budget.characters - characters)
+    return chosen, budget
+
+
+def _hit(rows: Sequence[dict[str, Any]], pointer: str, score: float) -> Hit:
     """A hit with the whole file, or the part the tool is narrowed to. Fields of chunks, such as `symbol`, are null."""
-    first, text = pieces[0], joined(pieces)
+    first, text = rows[0], joined(rows)
     start = first["start_char"] if pointer else 0
-    end = max(piece["end_char"] for piece in pieces) if pointer else len(text)
+    end = max(row["end_char"] for row in rows) if pointer else len(text)
     shown = text[start:end]
     line = text.count("\n", 0, start) + 1
     return Hit.model_validate(

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
-from api.search.rank.definition_query import asked_names
+from api.search.rank.definition_query import names_in_query
 from schemas.search import Context
 from worker.tokens.keywords import code_words
 
@@ -40,56 +40,61 @@ _ASKS_FOR = {
     "generated": {"generated", "minified", "lockfile", "snapshot"},
 }
 #: Maximum paths and names whose terms a process caches.
-REMEMBERED = 1 << 14
+MAX_CACHED_TERMS = 1 << 14
 #: Characters above which a chunk counts as long: most of it is about something else.
-LONG = 6_000
-#: Words of a run that is searched for verbatim; maximum runs; leading words of a query from which runs are taken.
-RUN, MOST_RUNS, MOST_WORDS = 4, 4, 64
-#: Other words beside a name up to which it counts fully. With more, the query is less about the name.
-SAID_WITH = 4
+LONG_CHARACTERS = 6_000
+#: Words of a run that is searched for verbatim.
+RUN_WORDS = 4
+#: Maximum runs of one query.
+MAX_RUNS = 4
+#: Leading words of a query from which runs are taken.
+MAX_RUN_SOURCE_WORDS = 64
+#: Other words beside a name up to which the name counts fully. With more, the query is less about the name.
+MAX_WORDS_BESIDE_NAME = 4
 #: Minimum share of common words for two chunks to be near-duplicates.
-ALIKE = 0.9
+DUPLICATE_SHARE = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class QuerySignals:
     """What a search asks for: words, names with the chunks that define them, phrases, and the caller's context.
 
-    `asked`, 0 to 1, is how much the query is about its names: of several names, or in a long sentence, most are only
-    mentioned. `marks` are kinds of files that are not penalized, because the query asks for them.
+    `name_share`, 0 to 1, is how much the query is about its names: of several names, or in a long sentence, most are
+    only mentioned. `unpenalized` are kinds of files that are not penalized, because the query asks for them.
     """
 
     terms: frozenset[str]
     names: frozenset[str]
-    asked: float
+    name_share: float
     defining: Collection[str]
     phrases: tuple[str, ...]
     runs: tuple[str, ...]
     context: Context
-    marks: frozenset[str]
+    unpenalized: frozenset[str]
 
 
-def wanted(texts: Sequence[str], defining: Collection[str], context: Context) -> Wanted:
-    """Analyze what all queries of a search ask for."""
+def query_signals(texts: Sequence[str], defining: Collection[str], context: Context) -> QuerySignals:
+    """Analyze what all queries of a search ask for. `defining` are the chunks that define a name of the queries."""
     joined = "\n".join(texts)
-    names = [asked_names(text) for text in texts]
-    asked = terms(joined)
-    return Wanted(
-        terms=asked,
-        names=frozenset(name.lower() for of_text in names for name in of_text),
-        asked=min((_asked(text, said) for text, said in zip(texts, names, strict=True) if said), default=0.0),
+    names_by_text = [names_in_query(text) for text in texts]
+    query_terms = terms(joined)
+    shares = [_name_share(text, names) for text, names in zip(texts, names_by_text, strict=True) if names]
+    return QuerySignals(
+        terms=query_terms,
+        names=frozenset(name.lower() for names in names_by_text for name in names),
+        name_share=min(shares, default=0.0),
         defining=defining,
         phrases=phrases(joined),
-        runs=tuple(run for text in texts for run in runs(text)),
+        runs=tuple(run for text in texts for run in word_runs(text)),
         context=context,
-        marks=frozenset(mark for mark, words in _ASKS_FOR.items() if asked & words),
+        unpenalized=frozenset(kind for kind, words in _ASKS_FOR.items() if query_terms & words),
     )
 
 
-def _asked(text: str, names: Sequence[str]) -> float:
+def _name_share(text: str, names: Sequence[str]) -> float:
     """How much a query is about its names, 0 to 1."""
     others = terms(text) - terms(" ".join(names))
-    return min(1.0, SAID_WITH / max(1, len(others))) / len(names)
+    return min(1.0, MAX_WORDS_BESIDE_NAME / max(1, len(others))) / len(names)
 
 
 def terms(text: str) -> frozenset[str]:
@@ -102,122 +107,127 @@ def phrases(text: str) -> tuple[str, ...]:
     return tuple((plain or curly).lower() for plain, curly in _QUOTED.findall(text))
 
 
-def runs(text: str) -> list[str]:
-    """At most `MOST_RUNS` runs of `RUN` lower-case words in a row. The code that printed a message contains them."""
-    words = text.lower().split(maxsplit=MOST_WORDS)[:MOST_WORDS]
-    found = [" ".join(words[at : at + RUN]) for at in range(len(words) - RUN + 1)]
-    return found[:: len(found) // MOST_RUNS + 1]
+def word_runs(text: str) -> list[str]:
+    """At most `MAX_RUNS` runs of `RUN_WORDS` lower-case words in a row.
+
+    The code that printed a message contains them.
+    """
+    words = text.lower().split(maxsplit=MAX_RUN_SOURCE_WORDS)[:MAX_RUN_SOURCE_WORDS]
+    runs = [" ".join(words[start : start + RUN_WORDS]) for start in range(len(words) - RUN_WORDS + 1)]
+    return runs[:: len(runs) // MAX_RUNS + 1]
 
 
-def features(wanted: Wanted, row: Row) -> dict[str, float]:
+def chunk_features(signals: QuerySignals, row: Row) -> dict[str, float]:
     """The nonzero features of a chunk, 0 to 1 by name. Penalties are those with negative weights."""
     path, text = row["file_path"], row["chunk_text"]
-    found = {mark: 1.0 for mark in _marks(path) if mark not in wanted.marks}
-    if row["chunk_id"] in wanted.defining:
-        found["definition"] = wanted.asked
+    features = {kind: 1.0 for kind in _penalized_kinds(path) if kind not in signals.unpenalized}
+    if row["chunk_id"] in signals.defining:
+        features["definition"] = signals.name_share
     if row["symbol"]:
-        found["symbol"] = _symbol(wanted, row["symbol"])
+        features["symbol"] = _symbol_overlap(signals, row["symbol"])
     if row["scope"]:
-        found["scope"] = _share(wanted.terms, _name_terms(row["scope"]))
-    found["path"] = _share(wanted.terms, _path_terms(path))
-    if wanted.phrases:
-        found["phrase"] = _phrases(wanted.phrases, text)
+        features["scope"] = _shared_terms(signals.terms, _name_terms(row["scope"]))
+    features["path"] = _shared_terms(signals.terms, _path_terms(path))
+    if signals.phrases:
+        features["phrase"] = _contained(signals.phrases, text)
     # tests only quote text that stands elsewhere
-    if wanted.runs and "test" not in found:
-        found["verbatim"] = _phrases(wanted.runs, text)
-    if wanted.context.path is not None:
-        found["near_path"] = _near(wanted.context.path, path)
-    if wanted.context.symbol is not None:
-        found["near_symbol"] = _near_symbol(wanted.context.symbol, row)
-    if len(text) > LONG:
-        found["long"] = 1.0
-    return {name: value for name, value in found.items() if value}
+    if signals.runs and "test" not in features:
+        features["verbatim"] = _contained(signals.runs, text)
+    if signals.context.path is not None:
+        features["near_path"] = _path_nearness(signals.context.path, path)
+    if signals.context.symbol is not None:
+        features["near_symbol"] = _symbol_nearness(signals.context.symbol, row)
+    if len(text) > LONG_CHARACTERS:
+        features["long"] = 1.0
+    return {name: value for name, value in features.items() if value}
 
 
-def most(weights: Mapping[str, float]) -> float:
+def max_score(weights: Mapping[str, float]) -> float:
     """The highest possible score: 1 plus all positive weights."""
     return 1 + sum(weight for weight in weights.values() if weight > 0)
 
 
-def boosted(score: float, added: Mapping[str, float], most: float) -> float:
-    """Add weighted features to a score and divide by `most`: at most 1, but penalties may take it below 0."""
-    return (score + sum(added.values())) / most
+def boosted_score(score: float, weighted_features: Mapping[str, float], highest: float) -> float:
+    """Add weighted features to a score and divide by `highest`: at most 1, but penalties may take it below 0."""
+    return (score + sum(weighted_features.values())) / highest
 
 
-def thinned(ranked: Sequence[T], text: Callable[[T], str], *, first: int) -> tuple[list[T], list[T]]:
-    """Split into those to keep, and those of the `first` that nearly duplicate a better one."""
+def split_near_duplicates(ranked: Sequence[T], text: Callable[[T], str], *, first: int) -> tuple[list[T], list[T]]:
+    """Split into items to keep, and those of the `first` that nearly duplicate a better one."""
     # with their lengths: texts of very different length are no duplicates
-    seen: list[tuple[int, frozenset[str]]] = []
+    kept_words: list[tuple[int, frozenset[str]]] = []
     kept: list[T] = []
-    repeated: list[T] = []
-    for each in ranked[:first]:
-        words = frozenset(text(each).split())
-        at_least, at_most = ALIKE * len(words), len(words) / ALIKE
-        like = [other for length, other in seen if at_least <= length <= at_most]
-        if any(_alike(words, other) for other in like):
-            repeated.append(each)
+    duplicates: list[T] = []
+    for item in ranked[:first]:
+        words = frozenset(text(item).split())
+        min_length, max_length = DUPLICATE_SHARE * len(words), len(words) / DUPLICATE_SHARE
+        comparable = [other for length, other in kept_words if min_length <= length <= max_length]
+        if any(_are_near_duplicates(words, other) for other in comparable):
+            duplicates.append(item)
         else:
-            kept.append(each)
-            seen.append((len(words), words))
-    return [*kept, *ranked[first:]], repeated
+            kept.append(item)
+            kept_words.append((len(words), words))
+    return [*kept, *ranked[first:]], duplicates
 
 
-def _symbol(wanted: Wanted, symbol: str) -> float:
+def _symbol_overlap(signals: QuerySignals, symbol: str) -> float:
     """1 for a name that the query asks for, else the overlap of the symbol's parts and the query's words."""
-    if symbol.lower() in wanted.names:
+    if symbol.lower() in signals.names:
         return 1.0
     parts = _symbol_parts(symbol)
-    shared = len(parts & wanted.terms)
-    return shared * shared / (len(parts) * len(wanted.terms)) if shared else 0.0
+    shared = len(parts & signals.terms)
+    return shared * shared / (len(parts) * len(signals.terms)) if shared else 0.0
 
 
-@lru_cache(maxsize=REMEMBERED)
+@lru_cache(maxsize=MAX_CACHED_TERMS)
 def _symbol_parts(symbol: str) -> frozenset[str]:
     return _name_terms(symbol) - {symbol.lower()} or _name_terms(symbol)
 
 
-@lru_cache(maxsize=REMEMBERED)
+@lru_cache(maxsize=MAX_CACHED_TERMS)
 def _name_terms(name: str) -> frozenset[str]:
     return terms(name)
 
 
-@lru_cache(maxsize=REMEMBERED)
-def _marks(path: str) -> tuple[str, ...]:
+@lru_cache(maxsize=MAX_CACHED_TERMS)
+def _penalized_kinds(path: str) -> tuple[str, ...]:
     """The penalized kinds of file that a path shows."""
     patterns = {"test": _TEST, "vendored": _VENDORED, "generated": _GENERATED}
     return tuple(name for name, pattern in patterns.items() if pattern.search(path))
 
 
-@lru_cache(maxsize=REMEMBERED)
+@lru_cache(maxsize=MAX_CACHED_TERMS)
 def _path_terms(path: str) -> frozenset[str]:
     pure = PurePosixPath(path)
     return terms(" ".join((*pure.parts[-3:-1], pure.stem)))
 
 
-def _share(asked: frozenset[str], held: frozenset[str]) -> float:
-    """The share of the `asked` words that are in `held`."""
-    return len(asked & held) / len(asked) if asked else 0.0
+def _shared_terms(query_terms: frozenset[str], other: frozenset[str]) -> float:
+    """The share of the query's words that are in `other`."""
+    return len(query_terms & other) / len(query_terms) if query_terms else 0.0
 
 
-def _phrases(asked: Sequence[str], text: str) -> float:
+def _contained(phrases: Sequence[str], text: str) -> float:
+    """The share of the phrases that the text contains."""
     lower = text.lower()
-    return sum(phrase in lower for phrase in asked) / len(asked)
+    return sum(phrase in lower for phrase in phrases) / len(phrases)
 
 
-def _near(context: str, path: str) -> float:
+def _path_nearness(context: str, path: str) -> float:
     """1 for the caller's own file or folder, less for each level away from it."""
     here, there = PurePosixPath(context.strip("/")).parts, PurePosixPath(path).parts
     shared = next((n for n, (a, b) in enumerate(zip(here, there, strict=False)) if a != b), min(len(here), len(there)))
     return shared / max(len(here), 1)
 
 
-def _near_symbol(context: str, row: Row) -> float:
-    names = {context, *re.split(r"[./:#]+", context)} - {""}
-    held = {row["symbol"], *(row["scope"] or "").split("/")}
-    return float(bool(names & held))
+def _symbol_nearness(context: str, row: Row) -> float:
+    """1 if the chunk is the caller's symbol or lies within it, else 0."""
+    context_names = {context, *re.split(r"[./:#]+", context)} - {""}
+    chunk_names = {row["symbol"], *(row["scope"] or "").split("/")}
+    return float(bool(context_names & chunk_names))
 
 
-def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
+def _are_near_duplicates(words: frozenset[str], other: frozenset[str]) -> bool:
     """Whether nine tenths of the words of either text are in both (Jaccard index)."""
-    shared = len(one & other)
-    return shared >= ALIKE * (len(one) + len(other) - shared)
+    shared = len(words & other)
+    return shared >= DUPLICATE_SHARE * (len(words) + len(other) - shared)

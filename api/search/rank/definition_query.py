@@ -15,7 +15,9 @@ def _words(text: str) -> frozenset[str]:
 #: Maximum names of one query.
 _MAX_NAMES = 16
 #: Characters of a query that are read. Names that it asks for stand at the beginning.
-_MAX_READ = 500
+_MAX_CHARACTERS = 500
+#: Queries whose names a process caches.
+_CACHED_QUERIES = 4096
 
 #: Words that only occur in code: whatever follows is a name.
 _CODE = _words("def defp defmodule fn func impl typedef")
@@ -67,7 +69,7 @@ _DEFINED = re.compile(
 )
 
 
-def asked_names(query: str) -> tuple[str, ...]:
+def names_in_query(query: str) -> tuple[str, ...]:
     """The distinct names a query asks for, qualified as written, by first appearance; at most 16.
 
     A plain word is a name only if it is the whole query, or if the query says so ("function search"). The kind of a
@@ -77,54 +79,54 @@ def asked_names(query: str) -> tuple[str, ...]:
 
 
 def _beginning(query: str) -> str:
-    """The first `_MAX_READ` characters, cut between words."""
+    """The first `_MAX_CHARACTERS` characters, cut between words."""
     text = query.strip()
-    return text if len(text) <= _MAX_READ else text[:_MAX_READ].rsplit(maxsplit=1)[0]
+    return text if len(text) <= _MAX_CHARACTERS else text[:_MAX_CHARACTERS].rsplit(maxsplit=1)[0]
 
 
 # cached: a search needs the names of each query several times
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=_CACHED_QUERIES)
 def _names(query: str) -> tuple[str, ...]:
     alone = _ALONE.fullmatch(query)
     if alone is not None:
-        return () if _is_file(alone[1]) else (_bare(alone[1]),)
+        return () if _is_file(alone[1]) else (_without_self(alone[1]),)
     text = _GO_RECEIVER.sub("func", _MESSAGE.sub("", query, count=1))
-    defined = {name for found in _DEFINED.finditer(text) for name in found.groups() if name}
-    names = (_bare(name) for name in _chosen(text, list(_WORD.finditer(text)), defined))
+    defined = {name for match in _DEFINED.finditer(text) for name in match.groups() if name}
+    names = (_without_self(name) for name in _names_among(text, list(_WORD.finditer(text)), defined))
     return tuple(islice(dict.fromkeys(names), _MAX_NAMES))
 
 
-def _chosen(text: str, words: Sequence[re.Match[str]], defined: set[str]) -> Iterator[str]:
-    only = _only_one(words)
-    for place, found in enumerate(words):
-        name = found["ticked"] or found["word"]
-        if found["ticked"] or name in defined:
+def _names_among(text: str, words: Sequence[re.Match[str]], defined: set[str]) -> Iterator[str]:
+    is_single_word = _is_single_word(words)
+    for position, match in enumerate(words):
+        name = match["ticked"] or match["word"]
+        if match["ticked"] or name in defined:
             yield name
         elif name.lower() in _COMMON:
             continue
-        elif found["call"] or _is_shaped(name) or _is_told(text, words, place, only=only):
+        elif match["call"] or _is_identifier(name) or _has_keyword(text, words, position, single_word=is_single_word):
             yield name
 
 
-def _only_one(words: Sequence[re.Match[str]]) -> bool:
+def _is_single_word(words: Sequence[re.Match[str]]) -> bool:
     """Whether the query is one word, apart from keywords around it."""
-    return sum((found["word"] or "").lower() not in _AROUND for found in words) == 1
+    return sum((match["word"] or "").lower() not in _AROUND for match in words) == 1
 
 
-def _is_told(text: str, words: Sequence[re.Match[str]], place: int, *, only: bool) -> bool:
+def _has_keyword(text: str, words: Sequence[re.Match[str]], position: int, *, single_word: bool) -> bool:
     """Whether a keyword before or after a word marks it as a name."""
-    word = words[place]["word"]
+    word = words[position]["word"]
     if word in _AROUND:
         return False
     is_proper = not word.islower()
-    before = _adjacent(text, words[place - 1], words[place]) if place else ""
-    if before in _CODE or (before in _KINDS and (is_proper or only)):
+    before = _adjacent(text, words[position - 1], words[position]) if position else ""
+    if before in _CODE or (before in _KINDS and (is_proper or single_word)):
         return True
-    is_last = place + 1 == len(words)
+    is_last = position + 1 == len(words)
     return (
         not is_last
-        and _adjacent(text, words[place + 1], words[place]) in _KINDS
-        and (only or (is_proper and place > 0))
+        and _adjacent(text, words[position + 1], words[position]) in _KINDS
+        and (single_word or (is_proper and position > 0))
     )
 
 
@@ -134,7 +136,7 @@ def _adjacent(text: str, other: re.Match[str], word: re.Match[str]) -> str:
     return (other["word"] or "").lower() if text[first.end() : second.start()].isspace() else ""
 
 
-def _is_shaped(name: str) -> bool:
+def _is_identifier(name: str) -> bool:
     """Whether a word is shaped like an identifier: camelCase, snake_case, CONSTANT_CASE, or qualified."""
     if _is_file(name):
         return False
@@ -146,5 +148,5 @@ def _is_file(name: str) -> bool:
     return name.rpartition(".")[2].lower() in _ENDINGS and "." in name
 
 
-def _bare(name: str) -> str:
+def _without_self(name: str) -> str:
     return _SELF.sub("", name)

@@ -3,60 +3,75 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from schemas.errors import RerankNotConfigured
 from worker.embed import litellm
-from worker.embed.rate_limit import unchecked
+from worker.embed.rate_limit import no_check
 from worker.llm import chat_scores, rerank_scores
 from worker.llm.litellm import Check, Provider
 from worker.resources import Resources
-from worker.settings import Settings
 
 Kind = Literal["model", "llm"]
 
 
+@dataclass(frozen=True, slots=True)
+class RerankOptions:
+    """The settings of reranking, by the names they have in `worker.settings`."""
+
+    rerank_model: str | None
+    rerank_api_base: str | None
+    rerank_api_key: str | None
+    rerank_seconds: float
+    rerank_candidates: int
+    rerank_max_tokens: int | None
+    default_llm_model: str | None
+    llm_api_base: str | None
+    llm_api_key: str | None
+
+
 def reranked(
-    resources: Resources, kind: Kind, query: str, candidates: Sequence[tuple[str, str]], check: Check = unchecked
+    resources: Resources, kind: Kind, query: str, candidates: Sequence[tuple[str, str]], check: Check = no_check
 ) -> list[tuple[str, float]]:
     """Rerank (id, text) candidates. Returns each id once, best first, with a score from 0 to 1; ties keep their order.
 
-    Only the first `RERANK_CANDIDATES` are judged and sent; the others follow in their order, with score 0. Raises
+    Only the first `RERANK_CANDIDATES` are scored and sent; the others follow in their order, with score 0. Raises
     `RerankNotConfigured`, and `RerankUnavailable` if no usable answer comes within `RERANK_SECONDS`. `check` is called
     during the wait, and may raise to end the request.
     """
-    settings = resources.settings
-    provider = provider_of(settings, kind)
-    judged = candidates[: settings.rerank_candidates]
-    texts = [text for _, text in judged]
-    scores = _scores(settings, kind, provider, query, texts, check) if texts else []
-    found = zip((id_ for id_, _ in judged), scores, strict=True)
-    behind = [(id_, 0.0) for id_, _ in candidates[len(judged) :]]
-    return [*sorted(found, key=lambda scored: -scored[1]), *behind]
+    options = resources.settings.values(RerankOptions)
+    provider = provider_of(options, kind)
+    sent = candidates[: options.rerank_candidates]
+    texts = [text for _, text in sent]
+    scores = _scores(options, kind, provider, query, texts, check) if texts else []
+    scored = zip((id_ for id_, _ in sent), scores, strict=True)
+    unscored = [(id_, 0.0) for id_, _ in candidates[len(sent) :]]
+    return [*sorted(scored, key=lambda id_and_score: -id_and_score[1]), *unscored]
 
 
-def warm(settings: Settings) -> None:
+def warm(options: RerankOptions) -> None:
     """If a model is configured, do its slow imports now, so that no query waits for them."""
-    if settings.rerank_model or settings.default_llm_model:
+    if options.rerank_model or options.default_llm_model:
         litellm.warm()
 
 
-def provider_of(settings: Settings, kind: Kind) -> Provider:
+def provider_of(options: RerankOptions, kind: Kind) -> Provider:
     """The provider of a kind. Raises `RerankNotConfigured`; call it early to reject a query before it costs money."""
-    s = settings
+    o = options
     if kind == "model":
-        name, base, key, prefix = s.rerank_model, s.rerank_api_base, s.rerank_api_key, "RERANK"
+        name, base, key, prefix = o.rerank_model, o.rerank_api_base, o.rerank_api_key, "RERANK"
     else:
-        name, base, key, prefix = s.default_llm_model, s.llm_api_base, s.llm_api_key, "LLM"
+        name, base, key, prefix = o.default_llm_model, o.llm_api_base, o.llm_api_key, "LLM"
     variable = "RERANK_MODEL" if kind == "model" else "DEFAULT_LLM_MODEL"
     if name is None:
-        raise RerankNotConfigured(f'rerank: "{kind}" needs a model; set {variable}, or ask with rerank: "boost".')
-    return Provider(name, base, key, s.rerank_seconds, f"{variable}, {prefix}_API_BASE and {prefix}_API_KEY")
+        raise RerankNotConfigured(f'rerank: "{kind}" needs a model; set {variable}, or send rerank: "boost".')
+    return Provider(name, base, key, o.rerank_seconds, f"{variable}, {prefix}_API_BASE and {prefix}_API_KEY")
 
 
 def _scores(
-    settings: Settings, kind: Kind, provider: Provider, query: str, texts: Sequence[str], check: Check
+    options: RerankOptions, kind: Kind, provider: Provider, query: str, texts: Sequence[str], check: Check
 ) -> list[float]:
     if kind == "model":
-        return rerank_scores.scores(provider, query, texts, settings.rerank_max_tokens, check)
+        return rerank_scores.scores(provider, query, texts, options.rerank_max_tokens, check)
     return chat_scores.scores(provider, query, texts, check)

@@ -24,7 +24,7 @@ def file_text(
     if pointer is None:
         return _by_lines(pool, file, start_line or 1, end_line)
     if start_line is not None or end_line is not None:
-        raise Invalid("Ask for lines or for a pointer, not for both.")
+        raise Invalid("Send either line numbers or a pointer, not both.")
     return _by_pointer(pool, file, pointer)
 
 
@@ -43,14 +43,18 @@ def joined(rows: Sequence[dict[str, Any]]) -> str:
 
 def _by_lines(pool: Pool, file: dict[str, Any], first: int, last: int | None) -> FileText:
     if last is not None and last < first:
-        raise Invalid("end_line comes before start_line.")
+        raise Invalid("end_line is before start_line; swap them.")
     rows = snippets.lines(pool, file["id"], first, last)
     if not rows:
         count = snippets.line_count(pool, file["id"])
-        raise NotFound(f"{file['path']} has {count} lines; ask for lines up to that.") if count else _without_text(file)
+        raise (
+            NotFound(f"{file['path']} has {count} lines; request lines up to that number.")
+            if count
+            else _without_text(file)
+        )
     text, line = joined(rows), rows[0]["start_line"] - rows[0]["lead"].count("\n")
     start, end = lines_span(text, first - line, None if last is None else last - line)
-    return _shown(file, text[start:end], first, _start(rows) + start)
+    return _file_text(file, text[start:end], first, _start(rows) + start)
 
 
 def _by_pointer(pool: Pool, file: dict[str, Any], pointer: str) -> FileText:
@@ -58,10 +62,10 @@ def _by_pointer(pool: Pool, file: dict[str, Any], pointer: str) -> FileText:
     if not rows:
         raise _without_text(file)
     if rows[0]["json_pointer"] is None:
-        raise NotFound(f"{file['path']} is no JSON, so that nothing in it has a pointer; ask for lines.")
+        raise NotFound(f"{file['path']} is not JSON, so it has no pointers; request lines.")
     text = joined(rows)
     start, end = span(plain(text) if is_by_hand(text) else text, pointer)
-    return _shown(file, text[start:end], text.count("\n", 0, start) + 1, start)
+    return _file_text(file, text[start:end], text.count("\n", 0, start) + 1, start)
 
 
 def lines_span(text: str, first: int, last: int | None) -> tuple[int, int]:
@@ -77,7 +81,7 @@ def _start(rows: Sequence[dict[str, Any]]) -> int:
     return int(rows[0]["start_char"]) - len(rows[0]["lead"])
 
 
-def _shown(file: dict[str, Any], text: str, first_line: int, start: int) -> FileText:
+def _file_text(file: dict[str, Any], text: str, first_line: int, start: int) -> FileText:
     return FileText(
         file_id=file["id"],
         file_path=file["path"],

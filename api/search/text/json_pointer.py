@@ -21,42 +21,42 @@ def span(text: str, pointer: str) -> tuple[int, int]:
     """
     if pointer and not pointer.startswith("/"):
         raise NotFound(f"The JSON pointer {pointer!r} does not begin with '/'; see RFC 6901.")
-    start = value = _next(text, 0)
+    start = value = _skip_space(text, 0)
     for part in pointer.split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
-        found = [(at, value_at) for names, at, value_at in _members(text, value) if key in names]
-        if not found:
-            raise NotFound(f"The file has no value at the JSON pointer {pointer!r}; name one that it has.")
-        start, value = found[-1]
+        members = [(member, member_value) for names, member, member_value in _members(text, value) if key in names]
+        if not members:
+            raise NotFound(f"The file has no value at the JSON pointer {pointer!r}; send one that exists.")
+        start, value = members[-1]
     return start, _DECODER.raw_decode(text, value)[1]
 
 
-def _members(text: str, at: int) -> Iterator[tuple[tuple[str, ...], int, int]]:
-    """Yield names, start, and value start of each member of the container that begins here; none for a scalar.
+def _members(text: str, container: int) -> Iterator[tuple[tuple[str, ...], int, int]]:
+    """Yield names, offset, and offset of the value of each member of the container at an offset; none for a scalar.
 
     A key has two names: decoded, and as spelled in the file. Pointers use the spelling for keys no database can hold.
     """
-    if text[at] not in "{[":
+    if text[container] not in "{[":
         return
-    name_at = _key if text[at] == "{" else _position
-    number, at = 0, _next(text, at + 1)
-    while text[at] not in "}]":
-        names, value = name_at(text, at, number)
-        yield names, at, value
-        at = _next(text, _DECODER.raw_decode(text, value)[1])
-        at, number = _next(text, at + 1) if text[at] == "," else at, number + 1
+    name_at = _object_key if text[container] == "{" else _array_index
+    number, offset = 0, _skip_space(text, container + 1)
+    while text[offset] not in "}]":
+        names, value = name_at(text, offset, number)
+        yield names, offset, value
+        offset = _skip_space(text, _DECODER.raw_decode(text, value)[1])
+        offset, number = _skip_space(text, offset + 1) if text[offset] == "," else offset, number + 1
 
 
-def _key(text: str, at: int, _number: int) -> tuple[tuple[str, ...], int]:
-    key, end = _DECODER.raw_decode(text, at)
-    return (key, text[at + 1 : end - 1]), _next(text, _next(text, end) + 1)
+def _object_key(text: str, offset: int, _number: int) -> tuple[tuple[str, ...], int]:
+    key, end = _DECODER.raw_decode(text, offset)
+    return (key, text[offset + 1 : end - 1]), _skip_space(text, _skip_space(text, end) + 1)
 
 
-def _position(_text: str, at: int, number: int) -> tuple[tuple[str, ...], int]:
-    return (str(number),), at
+def _array_index(_text: str, offset: int, number: int) -> tuple[tuple[str, ...], int]:
+    return (str(number),), offset
 
 
-def _next(text: str, at: int) -> int:
+def _skip_space(text: str, offset: int) -> int:
     """The offset of the next character that is not white space."""
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
+    space = _SPACE.match(text, offset)
+    return space.end() if space else offset

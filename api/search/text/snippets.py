@@ -19,14 +19,14 @@ def with_neighbours(pool: Pool, index_id: UUID, hits: Sequence[Hit], before: int
 
     Hits that are whole files or not text of the file (level above 0) get none, nor do those of files that just changed.
     """
-    found = snippets.neighbours(pool, index_id, [_stretch(hit) for hit in hits], before=before, after=after)
+    neighbours = snippets.neighbours(pool, index_id, [_shown_chunks(hit) for hit in hits], before=before, after=after)
     return [
-        hit.model_copy(update={"before": shown(ahead), "after": shown(behind)})
-        for hit, (ahead, behind) in zip(hits, found, strict=True)
+        hit.model_copy(update={"before": pieces(rows_before), "after": pieces(rows_after)})
+        for hit, (rows_before, rows_after) in zip(hits, neighbours, strict=True)
     ]
 
 
-def shown(rows: Sequence[snippets.Row]) -> list[Piece]:
+def pieces(rows: Sequence[snippets.Row]) -> list[Piece]:
     """Convert rows of neighbouring chunks to their API form."""
     return [Piece(**row) for row in rows]
 
@@ -43,12 +43,12 @@ def grouped(hits: Sequence[Hit]) -> list[Hit]:
     return sorted(map(_merged, files.values()), key=attrgetter("score"), reverse=True)
 
 
-def _stretch(hit: Hit) -> tuple[UUID, list[snippets.Shown]]:
+def _shown_chunks(hit: Hit) -> tuple[UUID, list[snippets.ShownChunk]]:
     """The file, and its chunks that the hit shows."""
     if hit.whole or hit.level > 0:
         return hit.file_id, []
-    shown: Sequence[ScoredPiece | Hit] = hit.pieces or [hit]
-    return hit.file_id, [snippets.Shown(each.chunk_id, each.chunk_index, each.start_char) for each in shown]
+    chunks: Sequence[ScoredPiece | Hit] = hit.pieces or [hit]
+    return hit.file_id, [snippets.ShownChunk(chunk.chunk_id, chunk.chunk_index, chunk.start_char) for chunk in chunks]
 
 
 def _merged(hits: Sequence[Hit]) -> Hit:
@@ -57,7 +57,7 @@ def _merged(hits: Sequence[Hit]) -> Hit:
     queries = dict.fromkeys(query for hit in hits for query in hit.matched_queries)
     return best.model_copy(
         update={
-            "chunk_text": _joined(ordered),
+            "chunk_text": _joined_text(ordered),
             "start_line": ordered[0].start_line,
             "end_line": max(hit.end_line for hit in hits),
             "start_char": ordered[0].start_char,
@@ -68,19 +68,19 @@ def _merged(hits: Sequence[Hit]) -> Hit:
     )
 
 
-def _joined(ordered: Sequence[Hit]) -> str:
+def _joined_text(ordered: Sequence[Hit]) -> str:
     last, *others = ordered
     parts = [last.chunk_text]
     for hit in others:
         if hit.start_char > last.end_char:
-            parts += _between(last, hit), hit.chunk_text
+            parts += _separator(last, hit), hit.chunk_text
         else:
             parts.append(hit.chunk_text[last.end_char - hit.start_char :])
         last = max(last, hit, key=attrgetter("end_char"))
     return "".join(parts)
 
 
-def _between(last: Hit, following: Hit) -> str:
+def _separator(last: Hit, following: Hit) -> str:
     """The replacement for the text between two hits. Between neighbouring chunks it is little but white space."""
     if following.chunk_index == last.chunk_index + 1:
         return "\n" * (following.start_line - last.start_line - last.chunk_text.count("\n")) or " "

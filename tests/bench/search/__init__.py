@@ -1,1 +1,1 @@
-"""How well search finds: questions with labels that were not made from our own ranking."""
+"""Measures search quality with labelled questions. The labels do not come from Foldex's own ranking."""

@@ -1,7 +1,7 @@
-"""`make bench-search [ONLY=set,…]`: how well search finds, next to plain BM25 and plain dense retrieval.
+"""`make bench-search [ONLY=set,…]`: measures search quality, compared with plain BM25 and plain dense retrieval.
 
-`BENCH_HOME=folder` keeps what was indexed, so that the next run only asks; `BENCH_ANSWERS=file` is given each question
-with its answers as a line of JSON. Settings in the environment hold for the service.
+`BENCH_HOME=folder` keeps the index, so that the next run only queries. `BENCH_ANSWERS=file` receives each question with
+its answers, as one line of JSON. Settings in the environment apply to the service.
 """
 
 from __future__ import annotations

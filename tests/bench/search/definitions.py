@@ -1,6 +1,6 @@
-"""Which file defines a name, and which defines what a docstring says, asked of installed packages.
+"""Questions over installed packages: which file defines a name, and which definition matches a docstring.
 
-Docstrings are questions as in CodeSearchNet (Husain et al., 2019); the sources asked are without them.
+Docstrings are used as queries, as in CodeSearchNet (Husain et al., 2019). They are removed from the indexed sources.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.bench.search.questions import Label, Question
 from tests.bench.search.sources import Definition, definitions
 
 NAMES, DOCSTRINGS, SEED = 200, 160, 5
-#: Words of a sentence that asks something, and not everything at once.
+#: Words of a sentence that is specific enough to be a question.
 FEWEST, MOST = 5, 30
 
 #: Ways to ask for a definition, by kind.
@@ -28,7 +28,7 @@ FORMS: dict[str, Callable[[Definition], str]] = {
 
 
 def ask_names() -> list[Question]:
-    """Of public names of several words that are defined once, each in the next of the forms."""
+    """Questions for public names of several words that are defined once. The forms take turns."""
     every = list(definitions())
     times = Counter(node.name for _, node in every)
     fit = [(path, node) for path, node in every if times[node.name] == 1 and len(words(node.name)) > 1]
@@ -39,7 +39,7 @@ def ask_names() -> list[Question]:
 
 
 def ask_docstrings() -> list[Question]:
-    """Of first sentences that are said once."""
+    """Questions from first sentences that occur once."""
     every = [(path, summary(ast.get_docstring(node) or "")) for path, node in definitions()]
     times = Counter(said for _, said in every)
     fit = [(path, said) for path, said in every if times[said] == 1 and FEWEST <= len(said.split()) <= MOST]
@@ -47,12 +47,12 @@ def ask_docstrings() -> list[Question]:
 
 
 def words(name: str) -> list[str]:
-    """The words of an identifier: `TokenBucket` and `token_bucket` are "token bucket"."""
+    """The words of an identifier: `TokenBucket` and `token_bucket` both give "token bucket"."""
     return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)]
 
 
 def summary(docstring: str) -> str:
-    """The first sentence on one line, without reStructuredText's marks."""
+    """The first sentence on one line, without reStructuredText markup."""
     first = " ".join(docstring.partition("\n\n")[0].split())
     plain = re.sub(r":\w+:`~?([^`<]*?)(?:\s*<[^>]*>)?`", r"\1", first).replace("`", "")
     return re.split(r"(?<=[.!?])\s", plain)[0]

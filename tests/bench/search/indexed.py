@@ -1,4 +1,4 @@
-"""The sets' folders, indexed once by the real service and kept for as long as their place is."""
+"""The folders of the question sets, indexed once by the real service and kept in `BENCH_HOME`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.bench.search.sets import SETS
 from tests.service import Service
 from worker.settings import LOCAL_MODEL, Settings
 
-#: What the benchmark itself decides; every other setting of the environment holds for the service.
+#: Settings that the benchmark fixes. Every other setting of the environment applies to the service.
 DECIDED = {
     *("foldex_home", "database_url", "celery_broker_url", "redis_url", "api_host", "api_port", "flower_port", "auth"),
     *("default_embedding_model", "embedding_dimensions", "local_source_roots"),
@@ -22,7 +22,7 @@ DECIDED = {
 
 @contextmanager
 def indexed(place: Path, names: Sequence[str]) -> Iterator[tuple[Service, dict[str, str]]]:
-    """The service, and the tool of each set; what an earlier run indexed in that place is not indexed again."""
+    """The service, and the tool of each set. Folders that an earlier run indexed there are not indexed again."""
     folders, settings = place / "folders", _settings()
     folders.mkdir(parents=True, exist_ok=True)
     record = place / f"tools-{settings.get('KEYWORD_INDEX', 'store')}.json"

@@ -1,4 +1,4 @@
-"""Which package's description belongs to a one-line summary, asked of what is installed."""
+"""Questions over installed packages: which description belongs to a one-line summary."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.bench.search.questions import Label, Question
 from tests.bench.search.sources import PURELIB
 
-#: Characters of a description: many hold their whole history.
+#: Maximum characters of a description. Many contain their whole history.
 LONGEST = 6_000
 SHORTEST = 500
 
@@ -36,7 +36,7 @@ def fill(folder: Path) -> None:
 
 
 def ask() -> list[Question]:
-    """Each summary that is one package's alone."""
+    """A question for each summary that belongs to one package only."""
     times = Counter(summary for summary, _ in _manuals().values())
     return [
         Question(query=summary, kind="summary", relevant=(Label(path=name),))

@@ -1,4 +1,4 @@
-"""Measures of one answer from the ranks at which its labels are found."""
+"""Measures of one answer, computed from the ranks of its labels."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from statistics import fmean
 
 from tests.bench.search.questions import Label, Passage
 
-#: The 1-based rank of the first passage that answers each label, None where none does.
+#: The 1-based rank of the first passage that answers each label; None if none does.
 Ranks = Sequence[int | None]
 
 
 def ranks(labels: Sequence[Label], passages: Sequence[Passage]) -> list[int | None]:
-    """A passage answers one label at most: the first that is still open."""
+    """Rank the labels. A passage answers at most one label: the first that has no answer yet."""
     found: list[int | None] = [None] * len(labels)
     for rank, passage in enumerate(passages, 1):
         for number, label in enumerate(labels):
@@ -29,13 +29,13 @@ def recall(found: Ranks, depth: int) -> float:
 
 
 def ndcg(found: Ranks, depth: int) -> float:
-    """Discounted gain of the first `depth` passages over that of the best order (Järvelin and Kekäläinen, 2002)."""
+    """Discounted gain of the first `depth` passages, relative to the best order (Järvelin and Kekäläinen, 2002)."""
     gain = sum(1 / log2(rank + 1) for rank in found if rank is not None and rank <= depth)
     return gain / sum(1 / log2(rank + 1) for rank in range(1, min(len(found), depth) + 1))
 
 
 def reciprocal_rank(found: Ranks) -> float:
-    """One over the rank of the first passage that answers any label, 0 if none does."""
+    """One divided by the rank of the first passage that answers any label; 0 if none does."""
     return max((1 / rank for rank in found if rank is not None), default=0.0)
 
 
@@ -49,5 +49,5 @@ MEASURES = {
 
 
 def means(answers: Sequence[Ranks]) -> dict[str, float]:
-    """Each measure's mean over all questions, by its name."""
+    """The mean of each measure over all questions, by its name."""
     return {name: fmean(measure(found) for found in answers) for name, measure in MEASURES.items()}

@@ -1,4 +1,4 @@
-"""Which file raises the error whose message a program has printed, asked of installed packages."""
+"""Questions over installed packages: which file raises the error with a given message."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.bench.search.questions import Label, Question
 from tests.bench.search.sources import sources
 
 MESSAGES, SEED = 160, 7
-#: Words of a message that tells something.
+#: Word counts of a message that is specific enough to be a question.
 FEWEST, MOST = 5, 30
-#: What stands where the source has a place for a value.
+#: Values to fill into the placeholders of a message.
 VALUES = ("'abc'", "42", "None", "<class 'int'>", "http://x.org/a")
 _PLACE = re.compile(r"%[rsd]|\{[^}]*\}")
 
-#: What people paste, of an error's class and its message.
+#: The forms in which people paste an error, from its class and message.
 FORMS: dict[str, Callable[[str, str], str]] = {
     "as printed": lambda _, message: message,
     "with its class": lambda class_, message: f"{class_}: {message}",
@@ -29,7 +29,7 @@ FORMS: dict[str, Callable[[str, str], str]] = {
 
 
 def ask() -> list[Question]:
-    """Of messages that stand in one place, each in the next of the forms, with values filled in."""
+    """Questions for messages that occur in one place, with values filled in. The forms take turns."""
     every = list(_raised())
     times = Counter(message for *_, message in every)
     fit = [each for each in every if times[each[2]] == 1 and FEWEST <= len(each[2].split()) <= MOST]
@@ -46,21 +46,21 @@ def _filled(message: str, values: Iterator[str]) -> str:
 
 
 def _raised() -> Iterator[tuple[str, str, str]]:
-    """Path, class and message of every error that is raised with one."""
+    """Path, class and message of every error that is raised with a message."""
     for path, source in sources().items():
         for class_, message in raised(source):
             yield path, class_, message
 
 
 def raised(source: str) -> Iterator[tuple[str, str]]:
-    """Classes of errors and their messages, on one line, with a place for each value."""
+    """Error classes and their messages, on one line, with a placeholder for each value."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
             yield ast.unparse(node.exc.func).rpartition(".")[2], " ".join(_text(node.exc.args[0]).split())
 
 
 def _text(node: ast.expr) -> str:
-    """A string as it stands in the source, "" of anything else."""
+    """The text of a string literal in the source; "" for anything else."""
     if isinstance(node, ast.BinOp):
         return _text(node.left)
     if isinstance(node, ast.JoinedStr):

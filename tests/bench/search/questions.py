@@ -1,4 +1,4 @@
-"""Questions and what answers them."""
+"""Questions and the places that answer them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Passage(NamedTuple):
-    """A chunk of an answer: its file's path within the set's folder, its first line's number, and its text."""
+    """A chunk in an answer: its path within the set's folder, its first line number, and its text."""
 
     path: str
     line: int
@@ -16,7 +16,7 @@ class Passage(NamedTuple):
 
 
 class Label(BaseModel):
-    """A place that answers a question: a file, or those of its chunks that contain a text."""
+    """A place that answers a question: a file, or its chunks that contain a text."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -24,12 +24,12 @@ class Label(BaseModel):
     contains: str = ""
 
     def fits(self, passage: Passage) -> bool:
-        """Whether a passage is such a place."""
+        """Whether a passage lies in this place."""
         return passage.path == self.path and self.contains in passage.text
 
 
 class Question(BaseModel):
-    """A query, what kind of query it is, and the places that answer it."""
+    """A query, its kind, and the places that answer it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -1,4 +1,4 @@
-"""What is printed and written of a set's answers."""
+"""Prints and writes the results of a set."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 from tests.bench.search.measures import MEASURES, Ranks, means, ranks
 from tests.bench.search.questions import Passage, Question
 
-#: The answers of a system, one for each question, by the system's name.
+#: The answers of each system, one for each question, by the system's name.
 Answers = dict[str, list[list[Passage]]]
 
 
 def show(questions: Sequence[Question], answers: Answers) -> None:
-    """Print each system's measures, and nDCG@10 by kind of question where there are several."""
+    """Print the measures of each system, and nDCG@10 by kind of question if there are several kinds."""
     found = {name: _ranks(questions, answered) for name, answered in answers.items()}
     _row("", MEASURES)
     for name, every in found.items():
@@ -27,7 +27,7 @@ def show(questions: Sequence[Question], answers: Answers) -> None:
 
 
 def write(path: Path, set_name: str, questions: Sequence[Question], answers: Answers) -> None:
-    """Append each question with what every system answered and where its labels are among it, a line of JSON each."""
+    """Append each question with the answers of all systems and the ranks of its labels, one line of JSON each."""
     with path.open("a") as file:
         for number, question in enumerate(questions):
             passages = {name: answered[number] for name, answered in answers.items()}

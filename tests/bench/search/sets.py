@@ -1,4 +1,4 @@
-"""The sets of questions and the folders they are asked of."""
+"""The question sets and their folders."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ QUESTIONS = Path(__file__).with_name("repo.jsonl")
 
 
 class Set(NamedTuple):
-    """`fill` writes a folder, `ask` gives the questions about it: both the same every time."""
+    """A question set. `fill` writes its folder and `ask` returns its questions; both are deterministic."""
 
     fill: Callable[[Path], None]
     ask: Callable[[], list[Question]]
 
 
 def fill_repo(folder: Path) -> None:
-    """Copy this repository without caches and without the questions themselves."""
+    """Copy this repository without caches and without the questions."""
     for name in OWN:
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, folder / name, ignore=_left_out)
@@ -37,7 +37,7 @@ def _left_out(directory: str, names: list[str]) -> set[str]:
 
 
 def ask_repo() -> list[Question]:
-    """Written by hand from the code, not from what any search found."""
+    """The questions of `repo.jsonl`, written by hand from the code and not from search results."""
     return [Question.model_validate_json(line) for line in QUESTIONS.read_text().splitlines()]
 
 

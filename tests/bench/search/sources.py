@@ -19,13 +19,13 @@ DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 @cache
 def sources() -> dict[str, str]:
-    """Text by path, of all Python files that are neither empty nor long."""
+    """The text of all Python files that are neither empty nor long, by path."""
     found = sorted(path for name in PACKAGES for path in (PURELIB / name).rglob("*.py"))
     return {str(path.relative_to(PURELIB)): path.read_text() for path in found if 0 < path.stat().st_size <= LARGEST}
 
 
 def definitions() -> Iterator[tuple[str, Definition]]:
-    """Every class, function and method with its file's path."""
+    """Every class, function and method with the path of its file."""
     for path, source in sources().items():
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, DEFINITIONS):
@@ -33,7 +33,7 @@ def definitions() -> Iterator[tuple[str, Definition]]:
 
 
 def fill(folder: Path) -> None:
-    """Write all sources as they are."""
+    """Write all sources unchanged."""
     for path, source in sources().items():
         _write(folder / path, source)
 

@@ -1,4 +1,4 @@
-"""What is compared: the service's ways to search, and two plain ones over the same chunks."""
+"""The compared systems: the search modes of the service, and two plain ones over the same chunks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEPTH = 20
 
 System = Callable[[str], list[Passage]]
 
-#: The service's modes and their rerank, by the name of the row.
+#: The modes of the service and their reranking, by the name of the row.
 MODES = {
     "vector": ("vector", "none"),
     "keyword": ("keyword", "none"),
@@ -37,7 +37,7 @@ WHERE t.id = %s ORDER BY f.path, c.chunk_index
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """All chunks of a tool; `words` is what the service's own keyword index is given of each: path, headings, text."""
+    """All chunks of a tool. `words` is the text in the service's keyword index: path, headings and text."""
 
     passages: list[Passage]
     words: list[str]
@@ -55,7 +55,7 @@ def chunks_of(service: Service, tool: str) -> Chunks:
 
 
 def asked(service: Service, tool: str, mode: str, rerank: str) -> System:
-    """The service over HTTP."""
+    """Search with the service over HTTP."""
 
     def search(query: str) -> list[Passage]:
         hits = service.query(tool, query, mode=mode, rerank=rerank, top_k=DEPTH)
@@ -65,7 +65,7 @@ def asked(service: Service, tool: str, mode: str, rerank: str) -> System:
 
 
 def bm25(chunks: Chunks) -> System:
-    """The library's defaults (Lucene's BM25, lower case, English stop words), and no stemmer."""
+    """Search with the BM25 library's defaults (Lucene's BM25, lower case, English stop words), without stemming."""
     index = bm25s.BM25()
     index.index(bm25s.tokenize(chunks.words, stopwords="english", show_progress=False), show_progress=False)
     depth = min(DEPTH, len(chunks.words))
@@ -79,7 +79,7 @@ def bm25(chunks: Chunks) -> System:
 
 
 def dense(chunks: Chunks) -> System:
-    """Every vector times the query's: exact nearest neighbours by cosine."""
+    """Multiply every vector with the query's: exact nearest neighbours by cosine."""
     embedder, vectors = LocalEmbedder(), np.stack(chunks.vectors)
 
     def search(query: str) -> list[Passage]:
@@ -90,6 +90,6 @@ def dense(chunks: Chunks) -> System:
 
 
 def systems(service: Service, tool: str, chunks: Chunks) -> dict[str, System]:
-    """All of them, by name."""
+    """All systems, by name."""
     own = {name: asked(service, tool, *mode) for name, mode in MODES.items()}
     return {"bm25s": bm25(chunks), "dense": dense(chunks), **own}

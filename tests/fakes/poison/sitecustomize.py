@@ -14,23 +14,24 @@ from schemas.document import Document
 from worker import parse
 from worker.embed import Vectors
 from worker.embed.local.minilm import LocalEmbedder
+from worker.formats.detect import Detected
 from worker.index import lease
 from worker.state.index import files
 
 _parse = parse.parse
 _embed = LocalEmbedder.embed
-lease.BEYOND = 1.5 / 60
+lease.KILL_FACTOR = 1.5 / 60
 files.MAX_DEATHS = 1
 
 
-def poisoned(name: str, data: bytes, limits: parse.Limits, *, binaries: bool = False) -> Document:
+def poisoned(file: Detected, data: bytes, limits: parse.Limits, *, binaries: bool = False) -> Document:
     if b"KILL-ME" in data:
         os.kill(os.getpid(), signal.SIGKILL)
     while b"LOOP-FOR-EVER" in data:
         pass
     if b"EAT-ALL-MEMORY" in data:
         raise MemoryError
-    return _parse(name, data, limits, binaries=binaries)
+    return _parse(file, data, limits, binaries=binaries)
 
 
 def fatal(self: LocalEmbedder, texts: Sequence[str]) -> Vectors:

@@ -1,4 +1,4 @@
-"""The service that these modules share; each keeps to folders and words of its own."""
+"""The service that these modules share. Each module uses its own folders and words."""
 
 from __future__ import annotations
 

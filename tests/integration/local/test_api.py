@@ -158,7 +158,7 @@ BOOK = {"long.txt": LONG, "small.json": '{"a": {"b": [1, 2]}, "c": null}\n', "bl
 
 @pytest.fixture(scope="module")
 def book(running: Service, root: Path) -> str:
-    """A tool over a file of many chunks, and some of one."""
+    """A tool over one file with many chunks, and some files with one."""
     folder = write(root / "book", BOOK)
     (folder / "crlf.txt").write_bytes(b"one\r\ntwo\r\n")
     made = running.local_tool(folder)
@@ -375,7 +375,7 @@ def test_a_node_moves_with_everything_below_it_and_never_into_itself(running: Se
     assert running.client.patch(f"{NODES}/{inner}", json={"parent_id": None}).status_code == 200
     assert running.get(f"{NODES}/{leaf}")["id_path"] == f"/{inner}/{leaf}"
     refused = running.client.patch(f"{NODES}/{inner}", json={"parent_id": leaf})
-    assert "is no folder" in refused.json()["detail"]
+    assert "is not a folder" in refused.json()["detail"]
 
 
 def test_an_id_is_taken_once_in_a_project(running: Service) -> None:
@@ -428,7 +428,7 @@ def test_a_folder_made_anew_at_once_gets_a_namespace_of_its_own(running: Service
     second = running.local_tool(folder)
     after = running.get(f"{TOOLS}/{second}")
     assert after["namespace"] == f"{before['namespace']}_{after['index']['index_id']}"
-    assert running.wait(second)["reused_chunks"] == 1  # the text was paid for already
+    assert running.wait(second)["reused_chunks"] == 1  # the text was already paid for
     assert running.query(second, "made again")[0]["file_path"] == "a.txt"
     eventually(lambda: before["namespace"] not in namespaces(running), 20, lambda: str(namespaces(running)))
     assert running.query(second, "made again", mode="vector")

@@ -1,4 +1,4 @@
-"""Files that filters choose are told to the stores one by one or, if they are many, by folders and endings."""
+"""Stores get the files that filters select one by one or, if there are many, by folders and extensions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from psycopg.sql import SQL
 
 from api.search.query import file_filter
-from api.search.query.filters import Narrowed, narrow
+from api.search.query.filters import ResolvedFilters, resolve_filters
 from schemas.search import Filters
 from tests.service import Service
 from worker.resources import Resources
@@ -44,18 +44,18 @@ def index(running: Service, resources: Resources, root: Path) -> Index:
     return found
 
 
-def passing(resources: Resources, index: Index, narrowed: Narrowed) -> list[list[str]]:
-    """The paths of the chunks that pass in the store, and in Postgres."""
+def passing(resources: Resources, index: Index, filters: ResolvedFilters) -> list[list[str]]:
+    """The paths of the chunks that pass the filters in the store, and in Postgres."""
     store = resources.store(index.vector_store, index.keyword_index)
     vector = np.ones(index.settings.embedder.dimensions, np.float32)
-    (found,) = store.search(index.namespace, [Leg(100, vector=vector, conditions=narrowed.conditions)])
+    (found,) = store.search(index.namespace, [Leg(100, vector=vector, conditions=filters.conditions)])
     chunk = SQL(
         "SELECT c.id::text, f.path FROM chunk c JOIN search_index_file f ON f.id = c.file_id WHERE c.index_id = "
     )
-    rules = SQL("%(index_id)s AND {file} AND {chunk}").format(**load("index/filters"))
+    rules = SQL("%(index_id)s AND {file_filters} AND {chunk_filters}").format(**load("fragments"))
     with resources.pool.connection() as connection:
         rows: dict[str, str] = dict(
-            connection.execute(chunk + rules, {**narrowed.values, "index_id": index.id}).fetchall()
+            connection.execute(chunk + rules, {**filters.values, "index_id": index.id}).fetchall()
         )
     return [sorted(rows[each.id] for each in found), sorted(rows.values())]
 
@@ -85,13 +85,13 @@ def test_many_files_are_chosen_as_if_each_was_named(
     told: Any,
     expected: tuple[str, ...],
 ) -> None:
-    named = narrow(resources.pool, index, Filters(**filters))
+    named = resolve_filters(resources.pool, index, Filters(**filters))
     monkeypatch.setattr(file_filter, "MAX_IDS", 0)
-    shortly = narrow(resources.pool, index, Filters(**filters))
+    shortly = resolve_filters(resources.pool, index, Filters(**filters))
     assert passing(resources, index, shortly) == passing(resources, index, named) == [sorted(expected)] * 2
     if told is None:
-        assert named.chosen is shortly.chosen is None
+        assert named.files is shortly.files is None
     elif told is ...:
-        assert named.chosen == shortly.chosen
+        assert named.files == shortly.files
     else:
-        assert shortly.chosen == file_filter.Chosen(None, *told)
+        assert shortly.files == file_filter.FileSelection(None, *told)

@@ -1,4 +1,4 @@
-"""Patterns found line by line, on disk by rg and in stored text alike, indexed or not; a hostile one hurts nobody."""
+"""Grep finds lines by patterns, with rg on disk and in stored text, indexed or not. A hostile pattern harms nobody."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from api.search.grep import grep as search
 from api.search.grep import pattern as patterns
 from api.search.grep import ripgrep
 from schemas.grep import Grep
+from schemas.source import NodesSource
 from tests.service import PROJECT, TOOLS, Service, checked
 from worker.resources import Resources
 from worker.settings import Settings
@@ -49,7 +50,7 @@ def folder(root: Path) -> Path:
     write(made, CONTENT | IGNORED)
     page = "<html><title>T</title><body><p>A <b>bold</b> token</p></body></html>"
     write(made, {"page.html": page, "nul.txt": "token\0token"})
-    # of a file that was written just now nobody knows whether it is what the index saw, and a note says so
+    # a file written just now may differ from what was indexed, and a note says so
     then = time.time() - 60
     os.utime(made / "nul.txt", (then, then))
     (made / "link.txt").symlink_to(made / "secret.txt")
@@ -58,7 +59,7 @@ def folder(root: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def made(running: Service, folder: Path) -> dict[str, str]:
-    """A tool over a directory and one over nodes of the same content."""
+    """A tool over a directory, and one over nodes with the same content."""
     parent = running.node("made", "folder")
     files = [("files", (name, text.encode())) for name, text in CONTENT.items()]
     answer = running.client.post(f"/api/projects/{PROJECT}/uploads", data={"parent_id": parent}, files=files)
@@ -197,7 +198,7 @@ def test_a_hostile_pattern_is_answered_in_time(running: Service, made: dict[str,
         ({"pattern": "a", "before": 51}, "before"),
         ({"pattern": "a", "max_count": 5}, "max_count"),
         ({"pattern": "[a-z&&[^b]]"}, "`&&` in the set"),
-        ({"pattern": "a", "types": ["py", "cobol"]}, "`types` has 'cobol'"),
+        ({"pattern": "a", "types": ["py", "cobol"]}, "unknown types: 'cobol'"),
         ({"pattern": "a", "types": []}, "types"),
         ({"pattern": "a\0b", "multiline": True}, "NUL"),
         ({"pattern": "a", "path": "nowhere/x"}, "'nowhere/x'"),
@@ -345,7 +346,7 @@ def test_what_was_not_looked_through_at_once_is_told(
 def test_a_caller_that_left_is_not_worked_for(resources: Resources, made: dict[str, str]) -> None:
     left = Event()
     left.set()
-    found = search.grep(resources, index_of(resources, made["local"]), Grep(pattern="token"), left=left)
+    found = search.grep(resources, index_of(resources, made["local"]), Grep(pattern="token"), disconnected=left)
     assert (found.hits, found.truncated, [note.code for note in found.notes]) == ([], True, ["time_over"])
 
 
@@ -354,7 +355,7 @@ def test_a_narrowed_tool_shows_nothing_else_before_it_is_indexed(running: Servic
     node = running.node("two.json", "json", content)
     index = replace(index_of(resources, running.tool(node_id=node)), id=uuid4())
     for pointer, lines in (("/public", [3]), ("/secrets/k", [6]), ("/none", [])):
-        narrow = replace(index, source={**index.source, "json_pointer": pointer})
+        narrow = replace(index, source=NodesSource(node_id=node, json_pointer=pointer))
         found = search.grep(resources, narrow, Grep(pattern="token", before=9, after=9))
         assert [hit.line for hit in found.hits] == lines
         assert [note.code for note in found.notes] == ([] if lines else ["not_indexed"])

@@ -1,4 +1,4 @@
-"""Rules as a tool's owner meets them: what is counted, what an edited ignore file changes, what a file is shown as."""
+"""Rules from the view of a tool's owner: counts, edited ignore files, and the reported outcomes of files."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 from tests.service import PROJECT, TOOLS, Service
 
-#: Older than what a stamp is trusted at.
+#: Older than the age at which stamps are trusted.
 LONG_AGO = 1_600_000_000
 
 
 def write(folder: Path, files: dict[str, str | bytes]) -> Path:
-    """Files whose stamps can be trusted."""
+    """Write files whose stamps can be trusted."""
     for name, data in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -51,7 +51,7 @@ def test_an_edited_ignore_file_adds_and_drops_what_it_speaks_of(running: Service
     assert paths(running, tool) == {".gitignore", "a.md", "docs/c.md", *drafts}
     before = touched(running, tool)
 
-    # a rule that drops most files is no loss of the source, so nothing is held
+    # files dropped by a rule are not lost by the source, so their removal is not held
     write(folder, {".gitignore": "drafts/\n*.log\n!d.log\n"})
     os.utime(folder / ".gitignore", (LONG_AGO, LONG_AGO + 1))
     running.post(f"{TOOLS}/{tool}/reindex", {})
@@ -93,7 +93,7 @@ def test_code_that_no_person_wrote_is_skipped_unless_it_is_kept(running: Service
     assert running.wait(kept)["ignored"] == {}
     assert paths(running, kept, status="indexed") == {*expected, "x.min.js"} - {"program.bin"}
     (program,) = running.files(kept, status="skipped")
-    assert (program["reason"], "executable" in program["message"]) == ("unsupported_type", True)
+    assert (program["reason"], "Executables" in program["message"]) == ("unsupported_type", True)
 
 
 def test_a_file_is_shown_as_its_content_tells(running: Service, root: Path) -> None:

@@ -1,4 +1,4 @@
-"""What code defines and uses: found after indexing, renewed by an edit, gone with its file."""
+"""Definitions and uses in code: found after indexing, updated by an edit, removed with their file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.service import TOOLS, Service, checked
 from worker.state.postgres import open_pool
 from worker.state.search import symbols as symbols_of
 
-#: Older than what a stamp is trusted at.
+#: Older than the age at which stamps are trusted.
 LONG_AGO = 1_600_000_000
 
 SHAPES = """
@@ -83,7 +83,7 @@ class Gauge:
 
 @pytest.fixture(scope="module")
 def calls(running: Service, root: Path) -> str:
-    """A tool over code in which names are ambiguous and calls go round in a circle."""
+    """A tool over code with ambiguous names and circular calls."""
     made = root / "calls"
     made.mkdir()
     for name, text in CALLS.items():
@@ -126,7 +126,7 @@ def uses(running: Service, tool: str, **params: Any) -> list[str]:
 
 
 def shown(running: Service, tool: str, direction: str, **params: Any) -> list[str]:
-    """Depth, the name behind what it came from, and the file where the name has one."""
+    """Depth, the name through which it was reached, and the file if the name has one."""
     items = running.get(f"{TOOLS}/{tool}/symbols/{direction}", **params)["items"]
     paths = ["/".join(filter(None, (i["scope"], i["name"]))) for i in items]
     return [
@@ -198,7 +198,7 @@ def test_callers_of_an_ambiguous_name_are_marked_and_followed_only_where_it_is_c
         ("run", True, 2),
         ("run", True, 2),
     ]
-    # who calls `run` cannot be told; a `_checked` of its own file can
+    # it is unknown who calls `run`; calls of a `_checked` in the same file are known
     assert shown(running, calls, "callers", name="parse", depth=5)[5:] == []
     assert shown(running, calls, "callers", name="run") == ["1 run main jobs.py"]
     found = running.get(f"{TOOLS}/{calls}/symbols/callers", name="run")
@@ -211,7 +211,7 @@ def test_callees_to_a_depth(running: Service, calls: str) -> None:
         "1 load read_bytes 0",
         "2 parse _checked store.py",
     ]
-    # round in a circle, and back at the start
+    # around a circle, back to the start
     assert shown(running, calls, "callees", name="again", depth=5) == [
         "1 again _checked jobs.py",
         "1 again parse store.py",
@@ -291,7 +291,7 @@ def test_each_name_has_its_share_of_the_definitions(running: Service, root: Path
     (index,) = running.rows("SELECT index_id FROM search_tool WHERE id = %s", tool)[0]
     with closing(open_pool(running.database_url)) as pool:
         found = [name for *_, name, _ in symbols_of.named(pool, index, ["run", "C59"])]
-        # what a variable holds is defined elsewhere
+        # the value of a variable is defined elsewhere
         assert [kind for *_, kind in symbols_of.named(pool, index, ["C59"])] == ["class"]
     assert (len(found), found[:3]) == (50, ["run", "C59", "run"])
 
@@ -346,7 +346,7 @@ def test_definitions_of_a_name_come_by_path_and_line_page_by_page(running: Servi
 @pytest.mark.parametrize(
     ("filters", "paths"),
     [
-        # the whole class is one chunk, and so are some functions together
+        # the whole class is one chunk, and so are several functions together
         ({"symbols": ["area"]}, {"shapes.py"}),
         ({"symbols": ["draw"]}, {"shapes.py"}),
         ({"symbols": ["area", "draw_all"]}, {"shapes.py", "paint.py"}),

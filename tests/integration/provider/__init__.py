@@ -1,1 +1,1 @@
-"""Modules that share one service with a provider's model, its fake, and one root."""
+"""Modules that share one service with a fake provider's model, and one root."""

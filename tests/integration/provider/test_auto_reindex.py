@@ -1,4 +1,4 @@
-"""Tools that follow the edits of their nodes, or index again by the clock."""
+"""Tools that reindex after edits of their nodes, or at intervals."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def runs(running: Service, tool: str) -> list[dict[str, Any]]:
 
 
 def settled(running: Service, tool: str) -> list[dict[str, Any]]:
-    """The tasks, once none is open and no change waits for one."""
+    """The tasks, once none is open and no change is waiting."""
     waiting = "SELECT 1 FROM search_index_change c JOIN search_tool s ON s.index_id = c.index_id"
     waiting += " WHERE s.id = %s AND c.due_at IS NOT NULL"
 
@@ -86,7 +86,7 @@ def test_a_burst_of_fifty_uploads_costs_few_runs_and_loses_none(running: Service
     eventually(lambda: running.status(tool)["total_files"] == 51, 60, running.logs)
     after = settled(running, tool)
     assert after[-1]["indexed_files"] == 51
-    # the first one, one for the burst, and one more where it takes longer than the patience
+    # the first task, one for the burst, and one more if the burst exceeds the longest wait
     assert len(after) <= 3
     for number in range(50):
         assert found(running, tool, f"word{number}x") == {f"burst/{number}.md"}
@@ -134,7 +134,7 @@ def test_a_tool_may_begin_and_end_to_follow(running: Service, folder: str) -> No
     running.node("second.md", "markdown", "the secondword", parent_id=folder)
     index = running.get(f"{TOOLS}/{tool}")["index"]
     shown = checked(running.client.patch(f"{TOOLS}/{tool}", json={"config": FOLLOWS}), 202)
-    # it belongs to the tool: the index stays as it is
+    # the setting belongs to the tool: the index stays as it is
     assert (shown["index"], shown["config"]["auto_reindex"], shown["updating"]) == (index, True, None)
     appears(running, tool, "secondword", "second.md")
     checked(running.client.patch(f"{TOOLS}/{tool}", json={"config": {"auto_reindex": False}}), 202)
@@ -171,7 +171,7 @@ def test_a_schedule_indexes_again_and_again(running: Service, root: Path) -> Non
         write(folder, more=f"# more\n\nthe {word}")
         due = running.rows("SELECT next_run_at > now() FROM search_tool WHERE id = %s", tool)
         assert due == [(True,)]
-        # so long nobody wants to wait
+        # longer than any test waits
         running.rows("UPDATE search_tool SET next_run_at = now() WHERE id = %s RETURNING 1", tool)
         appears(running, tool, word, "more.md")
     checked(running.client.patch(f"{TOOLS}/{tool}", json={"config": {"every": None}}), 202)
@@ -193,7 +193,7 @@ def test_a_schedule_follows_a_prefix_of_a_bucket(running: Service) -> None:
     put(two="changedword", three="threeword")
     client.delete_object(Bucket=bucket, Key="docs/one.md")
     assert running.rows("SELECT next_run_at > now() FROM search_tool WHERE id = %s", tool) == [(True,)]
-    # so long nobody wants to wait
+    # longer than any test waits
     running.rows("UPDATE search_tool SET next_run_at = now() WHERE id = %s RETURNING 1", tool)
     appears(running, tool, "threeword", "three.md")
     appears(running, tool, "changedword", "two.md")
@@ -206,7 +206,7 @@ def test_a_schedule_follows_a_prefix_of_a_bucket(running: Service) -> None:
     client.delete_bucket(Bucket=bucket)
     running.rows("UPDATE search_tool SET next_run_at = now() WHERE id = %s RETURNING 1", tool)
     eventually(lambda: running.status(tool)["error_code"] == "folder_gone", 30, running.logs)
-    # what was found stays so
+    # what was searchable stays searchable
     assert found(running, tool, "changedword") == {"two.md"}
 
 

@@ -1,4 +1,4 @@
-"""The page of files: for each its outcome, what its owner can do, what it cost, and where the time went."""
+"""The page of files: the outcome of each, the remedy for its owner, its cost, and its timings."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def deleted(running: Service, index: str) -> bool:
 
 
 def held_build(running: Service, provider: EmbeddingsFake, tool: str, folder: Path) -> tuple[dict[str, Any], Hold]:
-    """The build of an index that waits for the provider, for a text that the present one has; and what lets it go."""
+    """Hold the build of an index at a request for a text of the present one. Yields what releases it."""
     new = f"new{uuid4().hex}"
     write(folder, cars=f"# cars\n\nThis is about {new}.\n")
     running.post(f"{TOOLS}/{tool}/reindex", None)
@@ -163,7 +163,7 @@ def test_a_second_change_takes_the_first_ones_place(
     running: Service, provider: EmbeddingsFake, tool: str, folder: Path
 ) -> None:
     build, hold = held_build(running, provider, tool, folder)
-    # what leads to the index that is being built goes on building it
+    # a change that leads to the index being built continues that build
     again = patch(running, tool, config={"dimensions": 64, "chunk_size": 512})["updating"]
     assert (again["task_id"], again["config"]["chunk_size"]) == (build["task_id"], 512)
     second = patch(running, tool, config={"dimensions": 32})["updating"]
@@ -177,7 +177,7 @@ def test_a_second_change_keeps_what_the_first_one_asked_for(
     running: Service, provider: EmbeddingsFake, tool: str, folder: Path
 ) -> None:
     build, hold = held_build(running, provider, tool, folder)
-    # what says nothing of the index leaves the build alone
+    # a change that does not affect the index leaves the build alone
     following = patch(running, tool, config={"watch": True})["updating"]
     assert (following["task_id"], following["config"]["watch"]) == (build["task_id"], True)
     patch(running, tool, config={"exclude": ["*.log"], "watch": False})

@@ -1,4 +1,4 @@
-"""What a search finds and says: several queries, ranking, grouping, and what it does when a part of it fails."""
+"""Search results: several queries, ranking, grouping, and answers when a component fails."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""A worker's steps one by one, in this process, over real rows and vectors; `Site` has them."""
+"""A worker's steps one by one, in this process, over real rows and vectors. `Site` provides them."""

@@ -1,4 +1,4 @@
-"""What a worker holds open, and a folder for it."""
+"""The resources of a worker, and a folder for it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def resources(tmp_path_factory: pytest.TempPathFactory, database_url: str) -> It
 
 @pytest.fixture
 def site(resources: Resources) -> Site:
-    """A folder that is listed and not indexed yet."""
+    """A folder that is listed but not indexed yet."""
     folder = resources.home.parent / uuid4().hex
     folder.mkdir()
     for number in range(FILES):

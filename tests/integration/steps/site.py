@@ -1,6 +1,6 @@
-"""A folder with a tool over it, whose tasks a test takes step by step: real rows and vectors, and no other process.
+"""A folder with a tool, whose tasks a test executes step by step: real rows and vectors, and no other process.
 
-Every call of `worker.state` that these tests make of claims and tasks is here, so that its arguments are in one place.
+All calls of `worker.state` for claims and tasks are here, so that their arguments are in one place.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from schemas.errors import LeaseLost
 from schemas.source import AnySource, LocalSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.integration.shelf import OfTool
-from worker.index.catalog import Listing
-from worker.index.catalog import list_folder as list_all
+from worker.index.catalog import ListingRun, list_pages
+from worker.index.embed import embed
+from worker.index.file_states import Embedded
 from worker.index.lease import Lease
-from worker.index.pipeline import embed, index_files
-from worker.index.prepare import Draft, Run, draft_all, match_live
+from worker.index.pipeline import index_files
+from worker.index.prepare import prepare
+from worker.index.run import Run
 from worker.parse import Limits
 from worker.resources import Resources
 from worker.settings import LOCAL_MODEL, Settings
@@ -30,16 +32,16 @@ from worker.state.index.chunks import Placed
 from worker.state.index.files import Claim
 from worker.state.index.tools import NewIndex
 
-#: Files of a folder.
+#: Number of files of a folder.
 FILES = 4
 
 
 class Killed(BaseException):
-    """A process ends here. No handler of the product catches it, as none would run."""
+    """Ends a process at this point. No handler of the product catches it, as none would run in a killed process."""
 
 
 def resources_in(home: Path, database_url: str, **given: Any) -> Resources:
-    """What a worker holds open, with the local model and LanceDB."""
+    """The resources of a worker, with the local model and LanceDB."""
     settings = Settings(
         auth="off",
         foldex_home=home,
@@ -55,7 +57,7 @@ def resources_in(home: Path, database_url: str, **given: Any) -> Resources:
 
 @dataclass
 class Site(OfTool):
-    """A tool over a folder; `task` is the one that was started last."""
+    """A tool over a folder. `task` is the newest one."""
 
     resources: Resources
     folder: Path
@@ -71,7 +73,7 @@ class Site(OfTool):
         self.task = task
 
     def wanted(self, **changed: Any) -> NewIndex:
-        """What the tool asks for, or would ask for with other settings."""
+        """What the tool requests, or would request with other settings."""
         profile, _ = self.resources.profile(None, None)
         given = {"embedder": profile, "chunks": {"size": 64, "overlap": 0}, "max_file_bytes": 1_000_000}
         given |= self.settings | changed
@@ -85,8 +87,8 @@ class Site(OfTool):
         lease = lease_of(owner)
         plan = tasks.begin_plan(self.pool, self.task, lease.owner)
         assert plan is not None
-        listing = Listing(plan, self.index, self.resources.source_of(self.index), self.pool, lease)
-        assert list_all(listing, seconds=math.inf, started=lambda: None)
+        listing = ListingRun(plan, self.index, self.resources.source_of(self.index), self.pool, lease)
+        assert [page.last for page in list_pages(listing)][-1]
 
     def start(self) -> UUID:
         """Start the next task."""
@@ -104,11 +106,11 @@ class Site(OfTool):
         tool_actions.cancel(self.pool, self.tool)
 
     def refresh(self) -> bool:
-        """Count the files into the task; whether it ended with that."""
+        """Count the files into the task. Returns whether the task ended."""
         return tasks.refresh(self.pool, self.task, self.index.id) is not None
 
     def finish_all(self) -> None:
-        """Index all that is left, as one worker does without any fault."""
+        """Index everything that is left, like one worker without faults."""
         run = self.worker()
         while claims := self.claim(run):
             index_files(run, claims)
@@ -117,7 +119,7 @@ class Site(OfTool):
     # ---- workers
 
     def worker(self, owner: UUID | None = None) -> Run:
-        """A worker at the open task, whose lease lasts until a test ends it."""
+        """A worker on the open task, whose lease lasts until a test ends it."""
         task = tasks.running(self.pool, self.task)
         assert task is not None
         r, index = self.resources, self.index
@@ -140,11 +142,11 @@ class Site(OfTool):
         return files.claim(self.pool, **values, max_files=most, max_bytes=1 << 40)
 
     def expire(self, run: Run) -> list[tuple[UUID, str, int]]:
-        """Let the leases of a worker run out, of which it does not know yet; what the sweep gives back."""
+        """Let the leases of a worker run out without its knowledge. Returns what the sweep releases."""
         self.do("DELETE FROM file_lease WHERE owner = %s", run.lease.owner)
         return files.return_expired(self.pool)
 
-    # ---- looking
+    # ---- inspection
 
     def do(self, statement: str, *values: object) -> Sequence[tuple[Any, ...]]:
         with self.pool.connection() as connection:
@@ -169,7 +171,7 @@ class Site(OfTool):
         return set(store.ids(index.namespace, None, 1_000_000))
 
     def prove(self) -> None:
-        """What is live has its vectors, and every vector has a row or a tombstone that names it."""
+        """Assert that all live chunks have vectors, and that every vector has a row or a tombstone."""
         live, held = self.chunks(live=True), self.vectors()
         assert live <= held
         assert held <= live | self.chunks(live=False) | self.tombstones()
@@ -195,13 +197,12 @@ def write(folder: Path, number: int, text: str) -> None:
     (folder / f"{number}.md").write_text(f"# File {number}\n\n{text}\n")
 
 
-def drafted(site: Site, run: Run) -> list[Draft]:
+def embedded(site: Site, run: Run) -> Sequence[Embedded]:
     """Claimed files with their vectors, not written yet."""
-    made = draft_all(run, site.claim(run))
-    match_live(run, made)
-    assert embed(run, made, more=False) is None
-    return made
+    files_, stopped = embed(run, prepare(run, site.claim(run)), more=False)
+    assert stopped is None
+    return files_
 
 
-def rows_of(made: Sequence[Draft]) -> list[tuple[Placed, str | None]]:
-    return [(placed, None) for draft in made for placed in draft.new]
+def rows_of(made: Sequence[Embedded]) -> list[tuple[Placed, str | None]]:
+    return [(chunk, None) for file in made for chunk in file.state.new]

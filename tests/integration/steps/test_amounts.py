@@ -1,4 +1,4 @@
-"""Amounts on both sides of what one step takes: searches, filters, callers, purges and repairs."""
+"""Amounts just below and above what one step takes: searches, filters, callers, purges and repairs."""
 
 from __future__ import annotations
 
@@ -9,26 +9,29 @@ from uuid import UUID, uuid4
 import numpy as np
 import pytest
 
-from api.http.disconnect import Left
+from api.http.disconnect import Disconnect
 from api.http.metrics import Backlog
 from api.search.query.answer import MAX_DEPTH, search
-from api.search.query.file_filter import MAX_IDS, choose
-from api.search.query.filters import narrow
+from api.search.query.file_filter import MAX_IDS, select_files
+from api.search.query.filters import resolve_filters
 from schemas.errors import FolderGone
 from schemas.search import Answer, Filters, Query
 from schemas.status import TaskStatus
 from schemas.tool import ToolConfig
-from tests.integration.steps.site import FILES, Site, drafted, write
+from tests.integration.steps.site import FILES, Site, embedded, write
 from tests.service import eventually
-from worker.index import pipeline
-from worker.index.prepare import draft_all
+from worker.index.commit import finish
+from worker.index.file_states import Embedded, Prepared
+from worker.index.pipeline import index_files
+from worker.index.prepare import read_files
+from worker.index.write import write as write_rows
 from worker.resources import Resources
 from worker.state.index import chunks, index_switch, tasks, tool_actions, tools
 from worker.state.search import call_graph
 from worker.upkeep import fsck
 from worker.vectors.turbopuffer import MAX_LIMIT
 
-#: More than the candidates that are ranked by their features, and than the least depth of a search.
+#: More than the candidates that features rank, and more than the smallest search depth.
 MANY = 130
 
 MORE_FILES = (
@@ -50,7 +53,7 @@ def new_site(resources: Resources, number: int, **settings: object) -> Site:
 
 def answer(site: Site, **asked: object) -> Answer:
     query = Query.model_validate({"query": "pineapple", **asked})
-    return search(site.resources, site.tool, site.index, query, left=Left())
+    return search(site.resources, site.tool, site.index, query, disconnect=Disconnect())
 
 
 # --- searches
@@ -58,17 +61,16 @@ def answer(site: Site, **asked: object) -> Answer:
 
 @pytest.fixture(scope="module")
 def many(resources: Resources) -> Site:
-    """Vectors are made up: to compute them would take most of this module's time."""
+    """Use made-up vectors: computing them would take most of this module's time."""
     site = new_site(resources, MANY)
     run = site.worker()
-    made = draft_all(run, site.claim(run))
     chance = np.random.default_rng(7)
-    for draft in made:
-        for placed in draft.placed:
-            vector = chance.normal(size=run.index.settings.embedder.dimensions).astype(np.float32)
-            draft.vectors[placed.id] = vector / np.linalg.norm(vector)
-    pipeline.write(run, made)
-    pipeline.finish(run, made)
+    made = []
+    for file in read_files(run, site.claim(run)):
+        rows = chance.normal(size=(len(file.new), run.dimensions)).astype(np.float32)
+        vectors = {chunk.id: row / np.linalg.norm(row) for chunk, row in zip(file.new, rows, strict=True)}
+        made.append(Embedded(file, vectors))
+    finish(run, write_rows(run, made))
     assert site.refresh()
     return site
 
@@ -92,40 +94,40 @@ def test_a_search_looks_no_deeper_than_its_bound(many: Site, monkeypatch: pytest
 @pytest.mark.parametrize("top_k", [MAX_DEPTH // 2, MAX_DEPTH // 2 + 1, MAX_DEPTH])
 def test_a_store_takes_the_deepest_search(many: Site, top_k: int) -> None:
     assert len(answer(many, mode="vector", top_k=top_k).results) == MANY
-    # a deeper one would be cut there
+    # a deeper search would be cut there
     assert MAX_DEPTH <= MAX_LIMIT
 
 
 def test_a_level_is_filtered_by(site: Site) -> None:
     run = site.worker()
-    made = drafted(site, run)
-    raised = made[0]
-    raised.placed = [replace(placed, chunk=placed.chunk._replace(level=1)) for placed in raised.placed]
-    pipeline.write(run, made)
-    pipeline.finish(run, made)
+    first, *others = embedded(site, run)
+    assert isinstance(first.state, Prepared)
+    chunks_ = [replace(chunk, chunk=chunk.chunk._replace(level=1)) for chunk in first.state.chunks]
+    raised = replace(first, state=replace(first.state, chunks=chunks_))
+    finish(run, write_rows(run, [raised, *others]))
     for mode in ("hybrid", "vector", "keyword"):
         found = [
             {hit.file_path for hit in answer(site, query="apples", mode=mode, filters={"level": level}).results}
             for level in (0, 1)
         ]
         assert found == [site.outcomes().keys() - {raised.claim.path}, {raised.claim.path}], mode
-    # where Postgres has the keywords, it is asked as well
+    # if Postgres has the keywords, it is searched too
     everything = [str(id_) for id_ in site.chunks(live=True)]
-    values = narrow(site.pool, site.index, Filters(level=1)).values
-    assert chunks.passing(site.pool, everything, values) == [str(placed.id) for placed in raised.placed]
+    values = resolve_filters(site.pool, site.index, Filters(level=1)).values
+    assert chunks.passing(site.pool, everything, values) == [str(chunk.id) for chunk in chunks_]
 
 
 @pytest.mark.parametrize(("number", "is_told_shortly"), [(MAX_IDS, False), (MAX_IDS + 1, True)])
 def test_many_chosen_files_are_told_by_their_folder(site: Site, number: int, is_told_shortly: bool) -> None:
     site.do(MORE_FILES, site.index.id, site.task, number)
-    chosen = choose(site.pool, site.index, Filters(path="sub/**"), None)
+    chosen = select_files(site.pool, site.index, Filters(path="sub/**"), None)
     assert chosen is not None
     assert (chosen.folders, len(chosen.ids or ())) == ((["/sub"], 0) if is_told_shortly else (None, number))
 
 
 @pytest.mark.parametrize(("number", "is_cut"), [(500, False), (501, True)])
 def test_callers_are_told_up_to_a_bound(resources: Resources, number: int, is_cut: bool) -> None:
-    # found by their words only, so that nothing is embedded
+    # found by keywords only, so that nothing is embedded
     site = new_site(resources, 0, max_token_count=1)
     text = "def target():\n    return 1\n\n\n" + "".join(f"def c{n}():\n    target()\n\n\n" for n in range(number))
     (site.folder / "a.py").write_text(text)
@@ -137,7 +139,7 @@ def test_callers_are_told_up_to_a_bound(resources: Resources, number: int, is_cu
     assert (len({row["name"] for row in found}), cut) == (min(number, call_graph.MAX_CALLS), is_cut)
 
 
-# --- what waits
+# --- waiting tasks
 
 
 def gauges(resources: Resources) -> dict[str, float]:
@@ -152,10 +154,10 @@ def test_files_that_wait_are_counted(resources: Resources) -> None:
     assert gauges(resources)["foldex_files_pending"] == before["foldex_files_pending"] + FILES
     assert gauges(resources)["foldex_oldest_task_seconds"] > 0
     run = site.worker()
-    pipeline.index_files(run, site.claim(run, 1))
+    index_files(run, site.claim(run, 1))
 
     def counted() -> bool:
-        # counting costs something, and so is not done each time
+        # counting is expensive, so it is not done each time
         site.refresh()
         return gauges(resources)["foldex_files_pending"] == before["foldex_files_pending"] + FILES - 1
 
@@ -164,7 +166,7 @@ def test_files_that_wait_are_counted(resources: Resources) -> None:
     assert gauges(resources)["foldex_files_pending"] == before["foldex_files_pending"]
 
 
-# --- what goes
+# --- deletions
 
 
 @pytest.mark.parametrize("final", [False, True])
@@ -175,7 +177,7 @@ def test_an_index_of_any_size_goes_whole(site: Site, final: bool) -> None:
     tools.purge(site.pool, index_id, final=final)
     for table in ("chunk", "search_index_file"):
         assert site.do(f"SELECT id FROM {table} WHERE index_id = %s LIMIT 1", index_id) == []
-    # its row keeps the namespace's name from others until the end
+    # until the end its row reserves the namespace's name
     assert len(site.do("SELECT id FROM search_index WHERE id = %s", index_id)) == (0 if final else 1)
 
 
@@ -193,12 +195,12 @@ def test_forgotten_tombstones_of_any_number_are_seen_to(site: Site) -> None:
     site.prove()
 
 
-# --- one index takes another's place
+# --- one index replaces another
 
 
 @pytest.fixture
 def moving(site: Site) -> tuple[Site, UUID, UUID]:
-    """A tool on its way from one index to another, whose folder is listed."""
+    """A tool that switches from one index to another, whose folder is listed."""
     site.finish_all()
     old = site.index.id
     wanted = site.wanted(chunks={"size": 128, "overlap": 0})
@@ -209,7 +211,7 @@ def moving(site: Site) -> tuple[Site, UUID, UUID]:
 
 
 def ends(site: Site, index_id: UUID, status: str) -> bool:
-    """End the task over an index."""
+    """End the task of an index."""
     with site.pool.connection() as connection:
         index_switch.lock_index(connection, index_id)
         return index_switch.settle(connection, index_id, TaskStatus(status), None)

@@ -1,4 +1,4 @@
-"""Folders that change: what is noted, and what is not noted again."""
+"""Changes in folders: which are recorded, and which are not recorded again."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from worker.state.index import changes
 
 
 def is_noted(site: Site) -> bool:
-    """Whether a run over the index is waiting for its time."""
+    """Whether a run of the index is waiting for its time."""
     return site.do("SELECT due_at IS NOT NULL FROM search_index_change WHERE index_id = %s", site.index.id) == [(True,)]
 
 
 def run(site: Site) -> None:
-    """Take up what is noted, as if its time had come."""
+    """Process the recorded changes, as if they were due."""
     site.do("UPDATE search_index_change SET due_at = now() WHERE index_id = %s", site.index.id)
     changes.start(site.pool, site.index.id, timedelta(0))
 
@@ -32,8 +32,8 @@ def insert(site: Site, name: str, parent: str) -> None:
 
 def test_a_look_notes_nodes_that_changed_since_the_last_one(resources: Resources) -> None:
     site = nodes_site(resources)
-    root = site.index.source["node_id"]
-    # for a tool that follows edits each is noted by itself
+    root = site.index.source.content_node or ""
+    # a tool that follows edits records each change itself
     site.do("""UPDATE search_tool SET config = '{"watch": true}' WHERE id = %s""", site.tool)
     for edits in (0, 1):
         if edits:
@@ -56,6 +56,6 @@ def test_a_schedule_asks_for_no_run_beside_an_open_one(site: Site, is_open: bool
     )
     changes.schedule(site.pool)
     assert is_noted(site) is not is_open
-    # its time comes again either way
+    # it becomes due either way
     next_ = "SELECT next_run_at > now() + interval '59 min' FROM search_tool WHERE id = %s"
     assert site.do(next_, site.tool) == [(True,)]

@@ -1,4 +1,4 @@
-"""Writers that are too late: each fence by itself, between two workers, without waiting for any lease."""
+"""Writers that are too late: each fence alone, between two workers, without waiting for a lease."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from uuid import UUID, uuid4
 import pytest
 
 from schemas.errors import FolderGone, LeaseLost
-from tests.integration.steps.site import FILES, Site, drafted, lease_of, refused, rows_of, write
+from tests.integration.steps.site import FILES, Site, embedded, lease_of, refused, rows_of, write
 from tests.service import eventually
-from worker.index import lease, pipeline
+from worker.index import lease
+from worker.index.commit import finish
 from worker.index.lease import Lease
 from worker.index.pipeline import index_files
-from worker.index.prepare import Run
+from worker.index.run import Run
+from worker.index.write import write as write_rows
 from worker.resources import Resources
 from worker.state.index import chunks, files, tasks, tools
 
-# --- what makes a writer late, each by itself, so that each fence stands alone
+# --- what makes a writer late, one cause at a time, so that each fence is tested alone
 
 
 OWNER, GIVEN_BACK, EPOCH, DELETED, CLOSED = "owner", "given back", "epoch", "deleted", "closed"
@@ -42,7 +44,7 @@ def happens(site: Site, event: str) -> None:
 @pytest.mark.parametrize("event", [OWNER, GIVEN_BACK, EPOCH, DELETED])
 def test_a_late_writer_inserts_no_chunk(site: Site, event: str) -> None:
     run = site.worker()
-    made = drafted(site, run)
+    made = embedded(site, run)
     happens(site, event)
     assert refused(lambda: chunks.insert(site.pool, run.lease.owner, run.epoch, rows_of(made)))
     assert site.do("SELECT id FROM chunk WHERE index_id = %s", run.index.id) == []
@@ -51,12 +53,12 @@ def test_a_late_writer_inserts_no_chunk(site: Site, event: str) -> None:
 @pytest.mark.parametrize(("event", "is_told"), [(OWNER, False), (GIVEN_BACK, False), (EPOCH, True), (DELETED, True)])
 def test_a_late_writer_makes_nothing_live(site: Site, event: str, is_told: bool) -> None:
     run = site.worker()
-    made = drafted(site, run)
-    pipeline.write(run, made)
+    made = embedded(site, run)
+    write_rows(run, made)
     index_id = run.index.id
     happens(site, event)
     before = site.do("SELECT status, lease_owner FROM search_index_file WHERE index_id = %s ORDER BY id", index_id)
-    assert refused(lambda: pipeline.finish(run, made)) is is_told
+    assert refused(lambda: finish(run, made)) is is_told
     after = site.do("SELECT status, lease_owner FROM search_index_file WHERE index_id = %s ORDER BY id", index_id)
     assert after == before
     assert site.do("SELECT id FROM chunk WHERE index_id = %s AND live", index_id) == []
@@ -110,7 +112,7 @@ def test_a_late_lister_records_no_page_and_no_end(site: Site, event: str) -> Non
         lambda: files.record_page(site.pool, **page, listed=[], cursor="1", unlisted=(), ignored={}, first=True)
     )
     assert refused(lambda: files.end_listing(site.pool, **page, hold=False, left_out=0, warning=None))
-    # else all files would count as vanished
+    # otherwise all files would count as vanished
     assert set(site.outcomes().values()) == {"indexed"}
 
 
@@ -122,7 +124,7 @@ def test_one_worker_lists_at_a_time(site: Site) -> None:
 
 
 def test_a_folder_that_was_listed_is_not_listed_again(site: Site) -> None:
-    """A message may come twice."""
+    """A message may arrive twice."""
     assert tasks.begin_plan(site.pool, site.task, uuid4()) is None
     site.finish_all()
     assert tasks.begin_plan(site.pool, site.task, uuid4()) is None
@@ -143,7 +145,7 @@ def test_what_an_earlier_task_paid_is_not_this_ones(site: Site) -> None:
     paid = "SELECT embedded_chunks, tokens FROM search_index_file WHERE id = %s"
     assert site.do(paid, first.id) == [(2, 20)]
     site.cancel()
-    # the next task takes up the file before it has listed it anew
+    # the next task claims the file before listing it again
     assert tasks.begin_plan(site.pool, site.start(), uuid4()) is not None
     site.claim(site.worker())
     assert site.do(paid, first.id) == [(0, 0)]
@@ -151,7 +153,7 @@ def test_what_an_earlier_task_paid_is_not_this_ones(site: Site) -> None:
     assert site.do(paid, first.id) == [(0, 0)]
 
 
-# --- A holds, others come, A goes on
+# --- A holds files, others come, A continues
 
 
 def lose_lease(site: Site, run: Run) -> None:
@@ -162,7 +164,7 @@ def lose_lease_to_another(site: Site, run: Run) -> None:
     site.expire(run)
     other = site.worker()
     while site.claim(other):
-        pass  # files that may have ended a process are claimed one by one
+        pass  # files that may have killed a process are claimed one by one
 
 
 def cancel(site: Site, run: Run) -> None:
@@ -191,9 +193,9 @@ def test_who_sleeps_through_a_takeover_changes_no_row(
     site: Site, takeover: Callable[[Site, Run], None], step: str
 ) -> None:
     run = site.worker()
-    made = drafted(site, run)
+    made = embedded(site, run)
     if step == "finish":
-        pipeline.write(run, made)
+        write_rows(run, made)
     takeover(site, run)
     query = "SELECT {} FROM {} WHERE index_id = %s ORDER BY id"
     looks = [
@@ -209,7 +211,7 @@ def test_who_sleeps_through_a_takeover_changes_no_row(
     if step == "insert":
         assert refused(lambda: chunks.insert(site.pool, run.lease.owner, run.epoch, rows_of(made)))
     else:
-        refused(lambda: pipeline.finish(run, made))
+        refused(lambda: finish(run, made))
     assert seen() == before
     assert not any(live for _, live in before[1])
 
@@ -217,12 +219,12 @@ def test_who_sleeps_through_a_takeover_changes_no_row(
 @pytest.mark.parametrize("end", [cancel, fail])
 def test_the_end_of_a_task_shuts_its_workers_out(site: Site, end: Callable[[Site, Run], None]) -> None:
     run = site.worker()
-    made = drafted(site, run)
-    pipeline.write(run, made)
+    made = embedded(site, run)
+    write_rows(run, made)
     end(site, run)
     with site.pool.connection() as connection, pytest.raises(LeaseLost):
         files.hold_index(connection, run.index.id, run.epoch)
-    # what was written goes, and what is open waits for the next task
+    # what was written is deleted, and open files wait for the next task
     assert site.chunks(live=False) == set()
     assert site.tombstones() == {placed.id for placed, _ in rows_of(made)}
     assert set(site.outcomes().values()) == {"pending"}
@@ -231,7 +233,7 @@ def test_the_end_of_a_task_shuts_its_workers_out(site: Site, end: Callable[[Site
 
 def test_a_first_listing_shuts_out_whoever_wrote_before(site: Site) -> None:
     run = site.worker()
-    made = drafted(site, run)
+    made = embedded(site, run)
     site.do("UPDATE search_index_task SET status = 'ready' WHERE id = %s", site.task)
     site.start()
     site.list_folder()
@@ -280,7 +282,7 @@ def test_what_is_parsed_is_told_of_its_own_files_only(site: Site) -> None:
 
 @pytest.mark.parametrize(("age", "is_over"), [(-1.0, False), (1.0, True)])
 def test_a_lease_is_over_when_its_time_is(age: float, is_over: bool) -> None:
-    """Without an answer of Postgres: who was stopped for so long must not go on before the first beat."""
+    """While Postgres does not answer: a process that was suspended must not continue before its first heartbeat."""
     held = Lease()
     held._renewed = time.monotonic() - tasks.LEASE.total_seconds() - age
     assert refused(held.check) is is_over
@@ -296,7 +298,7 @@ def test_a_lease_that_was_taken_is_over_at_once() -> None:
 def test_whoever_renews_a_lease_hears_that_it_was_taken(
     site: Site, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lease, "BEAT", 0.05)
+    monkeypatch.setattr(lease, "RENEW_SECONDS", 0.05)
     with lease.leased(database_url, site.task) as held:
         held.check()
         site.cancel()
@@ -309,7 +311,7 @@ def test_whoever_renews_a_lease_hears_that_it_was_taken(
 def test_a_lease_that_is_over_is_not_renewed(
     site: Site, database_url: str, monkeypatch: pytest.MonkeyPatch, is_over: bool
 ) -> None:
-    monkeypatch.setattr(lease, "BEAT", 0.05)
+    monkeypatch.setattr(lease, "RENEW_SECONDS", 0.05)
     run = site.worker()
     site.claim(run)
     if is_over:
@@ -330,11 +332,11 @@ def test_a_lease_that_is_over_is_not_renewed(
     assert refused(run.lease.check) is is_over
 
 
-# --- a file that ends its process
+# --- a file that kills its process
 
 
 def deaths_until_given_up(site: Site, poison: UUID) -> list[int]:
-    """How many files each process held that ended with the poison in its hands, parsing."""
+    """The number of files that each process held when the poison file killed it during parsing."""
     deaths: list[int] = []
     while dict(site.do("SELECT id, status FROM search_index_file"))[poison] != "failed":
         run = site.worker()

@@ -1,4 +1,4 @@
-"""What a listing makes of files that it did not see, straight on the rows."""
+"""What a listing does about files that it did not see; directly on the rows."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from worker.app import SMALL_TASK
 from worker.resources import Resources
 from worker.state.index import files, tasks
 
-#: Files of a directory that cannot be listed, and beside it. So many would be held back, were they all gone.
+#: Files in a directory that cannot be listed, and beside it. If this many were gone, their removal would be held.
 CLOSED, BESIDE = 22, 2
 
 
 @pytest.fixture
 def listing(resources: Resources) -> tuple[Site, Callable[..., None], Callable[[bool], int]]:
-    """A folder all of whose files are known, and how its next listing records a page and ends."""
+    """A folder whose files are all known, with functions that record a page of its next listing and end it."""
     folder = resources.home.parent / uuid4().hex
     (folder / "closed").mkdir(parents=True)
     for number in range(CLOSED):
@@ -53,7 +53,7 @@ def waiting(site: Site) -> set[str]:
 def test_what_could_not_be_listed_is_not_gone(listing: Any, hold: bool) -> None:
     site, record, end = listing
     record([b"closed/"], {}, first=True)
-    # of a later page nothing is known of an earlier one's directories
+    # a later page knows nothing of the directories of an earlier one
     record([], {}, first=False)
     assert not files.too_many_vanished(site.pool, task_id=site.task, index_id=site.index.id)
     gone = list(files.vanished(site.pool, task_id=site.task, index_id=site.index.id))
@@ -74,7 +74,7 @@ def test_most_files_gone_at_once_are_held_where_that_is_wanted(listing: Any, hol
 def test_what_is_ignored_is_counted_once(listing: Any) -> None:
     site, record, _ = listing
     record([], {"rule": 1, "other": 1}, first=True)
-    # a listing that is begun anew counts anew
+    # a restarted listing counts from zero
     record([], {"rule": 1}, first=True)
     record([], {"rule": 2}, first=False)
     assert site.do("SELECT ignored FROM search_index_task WHERE id = %s", site.task) == [({"rule": 3},)]

@@ -1,31 +1,38 @@
-"""What the end of a file's work, and the end of a task, leave in the rows."""
+"""The rows after the end of a file's work, and after the end of a task."""
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
-from api.http.disconnect import Left
+from api.http.disconnect import Disconnect
 from api.search.query.answer import search
-from schemas.errors import FileError, FolderGone
+from schemas.document import Content
+from schemas.errors import FileError, FolderGone, SourceUnavailable
 from schemas.search import Query
 from schemas.status import FileStatus, Reason
-from tests.integration.steps.site import FILES, Site, drafted, write
-from worker.index import pipeline
+from tests.integration.steps.site import FILES, Site, embedded, write
+from worker.index.commit import finish
+from worker.index.embed import embed
+from worker.index.file_states import Embedded, Removed, failed
 from worker.index.pipeline import index_files
-from worker.index.prepare import Draft, Run
+from worker.index.prepare import prepare
+from worker.index.run import Run
+from worker.index.write import write as write_rows
+from worker.sources import Source
 from worker.state.index import drift, files, tasks, tool_actions
 from worker.state.index.files import Outcome
 
-#: A time of a file that is trusted: it is not from the moment of the listing.
+#: A trusted time of a file: it differs from the time of the listing.
 LONG_AGO = 1_000_000_000
 
 
 @pytest.fixture
 def settled(site: Site) -> Site:
-    """A folder that is indexed and whose files are old, so that an unchanged one is not read again."""
+    """An indexed folder whose files are old, so that unchanged files are not read again."""
     for number in range(FILES):
         os.utime(site.folder / f"{number}.md", (LONG_AGO, LONG_AGO))
     site.finish_all()
@@ -40,22 +47,21 @@ def column(site: Site, names: str) -> list[tuple[Any, ...]]:
 
 
 def edit(site: Site, text: str) -> None:
-    """Edit the first file, with a time that is trusted."""
+    """Edit the first file, with a trusted time."""
     write(site.folder, 0, text)
     os.utime(site.folder / "0.md", (LONG_AGO + 1, LONG_AGO + 1))
 
 
-def work_on(site: Site) -> tuple[Run, Draft]:
-    """A worker with the only file that is to be worked on, drafted and half written."""
+def work_on(site: Site) -> tuple[Run, Embedded]:
+    """A worker with the only open file, embedded and half written."""
     run = site.worker()
-    (made,) = drafted(site, run)
-    pipeline.write(run, [made])
+    (made,) = embedded(site, run)
+    write_rows(run, [made])
     return run, made
 
 
-def fail(made: Draft) -> Draft:
-    made.fail(FileError(Reason.STORE_REFUSED, "The store refused a row of it."))
-    return made
+def fail(made: Embedded) -> Embedded:
+    return replace(made, state=failed(made.state, FileError(Reason.STORE_REFUSED, "The store refused a row of it.")))
 
 
 def status(site: Site) -> tuple[Any, ...]:
@@ -71,20 +77,22 @@ def test_a_failed_update_keeps_the_old_text(settled: Site) -> None:
     edit(settled, "Afterwards this file tells of pears.")
     settled.again()
     run, made = work_on(settled)
-    pipeline.finish(run, [fail(made)])
+    finish(run, [fail(made)])
     assert settled.refresh()
     assert settled.chunks(live=True) == live
-    assert settled.tombstones() == {placed.id for placed in made.placed}
+    assert settled.tombstones() == {chunk.id for chunk in made.state.new}
     assert column(settled, "status, live_chunks, live_path")[0] == ("failed", 1, "0.md")
     assert status(settled) == ("ready", None, FILES - 1, 1, FILES)
-    answer = search(settled.resources, settled.tool, settled.index, Query(query="apples", mode="vector"), left=Left())
+    answer = search(
+        settled.resources, settled.tool, settled.index, Query(query="apples", mode="vector"), disconnect=Disconnect()
+    )
     assert {(hit.file_path, hit.stale, hit.total_chunks) for hit in answer.results if hit.file_path == "0.md"} == {
         ("0.md", True, 1)
     }
 
 
 def test_an_outcome_without_a_stamp_has_the_file_read_again(settled: Site) -> None:
-    """Its time was too young to be trusted when it was read."""
+    """The file was too young to be trusted when it was read."""
     edit(settled, "Afterwards this file tells of pears.")
     settled.again()
     run = settled.worker()
@@ -109,6 +117,21 @@ def test_what_an_attempt_paid_is_added_to_what_the_one_before_paid(site: Site) -
     assert site.do(paid, first.id) == [(3, 2, 30)]
 
 
+def test_what_was_paid_is_recorded_even_if_the_next_files_cannot_be_read(site: Site) -> None:
+    class Away:
+        """A source that does not answer."""
+
+        def read(self, key: bytes, limit: int) -> Content:
+            raise SourceUnavailable("away")
+
+    run = site.worker()
+    waiting, _ = embed(run, prepare(run, site.claim(run, 1)), more=False)
+    with pytest.raises(SourceUnavailable):
+        index_files(replace(run, source=cast("Source", Away())), site.claim(run, 1), waiting)
+    paid = "SELECT embedded_chunks, tokens FROM search_index_file WHERE id = %s"
+    assert site.do(paid, waiting[0].claim.id) == [waiting[0].paid]
+
+
 def test_a_file_that_was_finished_is_suspect_no_more(site: Site) -> None:
     died = site.worker()
     assert len(site.claim(died)) == FILES
@@ -117,8 +140,8 @@ def test_a_file_that_was_finished_is_suspect_no_more(site: Site) -> None:
     run = site.worker()
     for _ in range(FILES):
         (claim,) = site.claim(run)
-        # what fails is claimed again by a retry
-        pipeline.finish(run, [fail(Draft(claim))])
+        # a retry claims failed files again
+        finish(run, [fail(Embedded(Removed(claim)))])
     assert site.refresh()
     assert column(site, "suspect, crashes, parsing") == [(False, 0, 0)] * FILES
     assert retry(site) == FILES
@@ -145,7 +168,7 @@ def test_the_chunks_of_an_edited_file_are_in_its_order(settled: Site) -> None:
 
 
 def lose(site: Site) -> None:
-    """Have the store lose a vector of the first file, and note it."""
+    """Make the store lose a vector of the first file, and record it."""
     found = (
         "SELECT c.id FROM chunk c JOIN search_index_file f ON f.id = c.file_id"
         " WHERE f.index_id = %s AND f.path = '0.md' AND c.live"
@@ -175,8 +198,8 @@ def test_a_lost_vector_of_an_edited_file_is_written_again(settled: Site) -> None
 @pytest.mark.parametrize(("failing", "ended"), [(1, "ready"), (FILES, "error")])
 def test_a_task_ends_with_an_error_only_if_nothing_is_live(site: Site, failing: int, ended: str) -> None:
     run = site.worker()
-    for made in drafted(site, run)[:failing]:
-        pipeline.finish(run, [fail(made)])
+    for made in embedded(site, run)[:failing]:
+        finish(run, [fail(made)])
     files.release(site.pool, run.lease.owner)
     index_files(run, site.claim(run))
     assert site.refresh()
@@ -185,7 +208,7 @@ def test_a_task_ends_with_an_error_only_if_nothing_is_live(site: Site, failing: 
 
 
 def retry(site: Site) -> int:
-    """Take up what failed; how many files."""
+    """Retry what failed. Returns the number of files."""
     started = tool_actions.retry(site.pool, site.tool)
     if started is None:
         return 0
@@ -203,7 +226,7 @@ def test_a_retry_takes_up_what_failed_or_was_lost_and_nothing_else(settled: Site
     edit(settled, "Afterwards this file tells of pears.")
     settled.again()
     run, made = work_on(settled)
-    pipeline.finish(run, [fail(made)])
+    finish(run, [fail(made)])
     assert settled.refresh()
     assert retry(settled) == 1
     settled.finish_all()

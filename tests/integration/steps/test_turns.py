@@ -1,4 +1,4 @@
-"""Whose turn it is: between projects, tasks and folders that change; straight on the rows."""
+"""The order of work between projects, tasks and changing folders; directly on the rows."""
 
 from __future__ import annotations
 
@@ -13,18 +13,22 @@ import pytest
 from schemas.source import NodesSource
 from schemas.tool import ToolConfig
 from tests.integration.steps.site import Site
-from worker import tasks as worker_tasks
-from worker.app import BULK, FAST, MAX_SLICES, SMALL_TASK
+from worker import dispatch
+from worker.app import BULK, FAST, MAX_SLICES, SMALL_TASK, app
+from worker.index.pipeline import claim_files
 from worker.resources import Resources
 from worker.state.content import nodes
 from worker.state.index import changes, drift, embedding_cache, files, tasks, tools
 from worker.state.index.embedding_cache import Owner
-from worker.upkeep import sweep
+from worker.tasks import index as index_task
+from worker.tasks import process
+from worker.upkeep import open_tasks
+from worker.upkeep.sweep import sweep
 
 
 @pytest.fixture(autouse=True)
 def nobody_else(resources: Resources) -> Iterator[None]:
-    """No task of another test is open."""
+    """Close the open tasks of other tests."""
     yield
     with resources.pool.connection() as connection:
         connection.execute("UPDATE search_index_task SET status = 'cancelled' WHERE status IN ('pending', 'indexing')")
@@ -50,7 +54,7 @@ def listed_site(resources: Resources, number: int = 2, **given: Any) -> Site:
 
 
 def served(resources: Resources, sites: dict[UUID, Site], workers: int, **given: Any) -> Counter[str]:
-    """The projects that so many workers serve, who each take a file and keep it."""
+    """The projects that this many workers serve, if each worker takes a file and keeps it."""
     projects: Counter[str] = Counter()
     for _ in range(workers):
         task = files.fairest(resources.pool, **given)
@@ -66,7 +70,7 @@ def test_a_project_with_three_tasks_gets_no_more_than_one_with_one(resources: Re
     one = listed_site(resources, 4, project="one")
     sites = {site.task: site for site in (*many, one)}
     assert served(resources, sites, 6) == {"many": 3, "one": 3}
-    # and its own tasks get one each
+    # and each of its own tasks gets one
     taken = [sum(status == "indexing" for status in site.outcomes().values()) for site in many]
     assert taken == [1, 1, 1]
 
@@ -77,7 +81,7 @@ def test_the_preferred_task_is_served_unless_another_waits_more(resources: Resou
     assert files.fairest(resources.pool, preferred=one.task) == one.task
     other.claim(other.worker(), 1)
     assert files.fairest(resources.pool, preferred=other.task) == one.task
-    # one that waits for its provider takes no turn
+    # a task that waits for its provider gets no turn
     tasks.sent(resources.pool, one.task, 60)
     assert files.fairest(resources.pool, preferred=one.task) == other.task
 
@@ -101,9 +105,8 @@ def test_the_fast_queue_serves_small_tasks_only(
 def messages(resources: Resources, monkeypatch: pytest.MonkeyPatch, task: UUID, **given: Any) -> list[str]:
     """The queues of the messages that wake workers for a task."""
     sent: list[str] = []
-    monkeypatch.setattr(worker_tasks, "resources", lambda: resources)
-    monkeypatch.setattr(worker_tasks, "send", lambda *_, queue, **__: sent.append(queue))
-    worker_tasks.wake(task, **given)
+    monkeypatch.setattr(app, "send_task", lambda *_, queue, **__: sent.append(queue))
+    dispatch.wake(resources.pool, task, **given)
     return sent
 
 
@@ -114,14 +117,14 @@ def test_a_message_on_the_fast_queue_serves_the_small_task_that_waits_most(
     for site in (large, small):
         tasks.refresh(resources.pool, site.task, site.index.id)
     taken: list[tuple[UUID, str]] = []
-    monkeypatch.setattr(worker_tasks, "resources", lambda: resources)
+    monkeypatch.setattr(process, "resources", lambda: resources)
 
     def index(task: UUID, queue: str) -> dict[str, Any]:
         taken.append((task, queue))
         return {"more": True}
 
-    monkeypatch.setattr(worker_tasks, "_index", index)
-    worker_tasks._index_small(large.task, "node")
+    monkeypatch.setattr(index_task, "_index", index)
+    index_task._index_small(large.task, "node")
     assert taken == [(small.task, FAST)]
 
 
@@ -132,7 +135,7 @@ def test_one_worker_is_woken_for_every_few_files(
     site = listed_site(resources, number)
     tasks.refresh(resources.pool, site.task, site.index.id)
     assert messages(resources, monkeypatch, site.task).count(BULK) == workers
-    assert messages(resources, monkeypatch, site.task, most=1).count(BULK) == 1
+    assert messages(resources, monkeypatch, site.task, max_messages=1).count(BULK) == 1
 
 
 @pytest.mark.parametrize(
@@ -147,7 +150,7 @@ def test_a_claim_holds_a_file_for_each_text_in_flight(inputs: int, concurrency: 
 
     made: Any = Slice()
     made.concurrency = concurrency
-    assert worker_tasks._claim_files(made) == claimed
+    assert claim_files(made) == claimed
 
 
 @pytest.mark.parametrize(("most", "taken"), [(3, 3), (4, 4), (5, 4)])
@@ -158,7 +161,7 @@ def test_a_claim_is_bounded_by_files(resources: Resources, most: int, taken: int
 
 @pytest.mark.parametrize(("spare", "taken"), [(-1, 1), (0, 2), (1, 2)])
 def test_a_claim_is_bounded_by_bytes(resources: Resources, spare: int, taken: int) -> None:
-    """A file is taken where those before it leave room for any of its bytes, and a first one whatever its size."""
+    """A file is claimed only if its bytes fit after those before it. The first one is claimed whatever its size."""
     site = listed_site(resources, 3)
     sizes = [size for (size,) in site.do("SELECT size_bytes FROM search_index_file WHERE index_id = %s", site.index.id)]
     assert len({*sizes}) == 1
@@ -171,28 +174,27 @@ def test_a_claim_is_bounded_by_bytes(resources: Resources, spare: int, taken: in
 
 
 class Sweeps:
-    """Rounds of the sweep without a broker, and what they asked for."""
+    """Sweep without a broker, and record the messages."""
 
     def __init__(self, resources: Resources, monkeypatch: pytest.MonkeyPatch) -> None:
         self.resources = resources
-        self.woken: list[UUID] = []
-        self.planned: list[UUID] = []
-        self.sent: list[str] = []
+        self.sent: list[tuple[str, list[str]]] = []
         self.waiting = 0
-        monkeypatch.setattr(sweep, "send", lambda name, *_, **__: self.sent.append(name))
-        monkeypatch.setattr(sweep, "send_plan", lambda task, *_, **__: self.planned.append(task))
-        monkeypatch.setattr(sweep, "queued", lambda _: self.waiting)
-        monkeypatch.setattr(sweep, "crowded", lambda _: False)
+        monkeypatch.setattr(app, "send_task", lambda name, args, **_: self.sent.append((name, args)))
+        monkeypatch.setattr(open_tasks, "queued", lambda _: self.waiting)
+        monkeypatch.setattr(open_tasks, "crowded", lambda _: False)
+
+    @property
+    def planned(self) -> list[UUID]:
+        """The tasks whose listing was asked for, ever."""
+        return [UUID(args[0]) for name, args in self.sent if name == "foldex.plan"]
 
     def round(self) -> list[UUID]:
         """The tasks that workers are woken for."""
-        self.woken.clear()
-        done = sweep.sweep(self.resources, self._refresh, lambda task_id, *_, **__: self.woken.append(task_id))
+        before = len(self.sent)
+        done = sweep(self.resources)
         assert all(isinstance(value, int) for value in done.values()), done
-        return list(self.woken)
-
-    def _refresh(self, task: UUID, index: UUID) -> bool:
-        return tasks.refresh(self.resources.pool, task, index) is not None
+        return list(dict.fromkeys(UUID(args[0]) for name, args in self.sent[before:] if name == "foldex.index"))
 
 
 @pytest.fixture
@@ -201,7 +203,7 @@ def sweeps(resources: Resources, monkeypatch: pytest.MonkeyPatch) -> Sweeps:
 
 
 def passes(resources: Resources, seconds: float) -> None:
-    """Time passes for what was sent and what changed."""
+    """Let time pass for sent messages and recorded changes."""
     with resources.pool.connection() as connection:
         for table, columns in (
             ("search_index_task", ("sent_at", "created_at", "refreshed_at")),
@@ -215,7 +217,7 @@ def test_a_sweep_gives_a_message_time_before_it_sends_another(resources: Resourc
     site = listed_site(resources)
     tasks.sent(resources.pool, site.task)
     assert sweeps.round() == []
-    passes(resources, tasks.PATIENCE.total_seconds() - 1)
+    passes(resources, tasks.RESEND_AFTER.total_seconds() - 1)
     assert sweeps.round() == []
     passes(resources, 1.1)
     assert sweeps.round() == [site.task]
@@ -228,7 +230,7 @@ def test_a_sweep_leaves_a_task_alone_until_its_provider_may_be_asked_again(
     tasks.sent(resources.pool, site.task, 60)
     passes(resources, 60)
     assert sweeps.round() == []
-    passes(resources, tasks.PATIENCE.total_seconds() + 0.1)
+    passes(resources, tasks.RESEND_AFTER.total_seconds() + 0.1)
     assert sweeps.round() == [site.task]
 
 
@@ -254,19 +256,19 @@ def test_a_listing_that_nobody_works_on_is_asked_for_again(resources: Resources,
     site = new_site(resources)
     sweeps.round()
     assert sweeps.planned == []
-    passes(resources, tasks.PATIENCE.total_seconds() + 0.1)
+    passes(resources, tasks.RESEND_AFTER.total_seconds() + 0.1)
     sweeps.round()
     assert sweeps.planned == [site.task]
     # it counts as sent
     sweeps.round()
     assert sweeps.planned == [site.task]
-    passes(resources, tasks.PATIENCE.total_seconds() + 0.1)
+    passes(resources, tasks.RESEND_AFTER.total_seconds() + 0.1)
     assert tasks.begin_plan(resources.pool, site.task, uuid4()) is not None
     sweeps.round()
     assert sweeps.planned == [site.task]
 
 
-# --- folders that change
+# --- changing folders
 
 Changes = Callable[[Resources, Site], None]
 
@@ -300,7 +302,7 @@ def change_files(resources: Resources, site: Site) -> None:
 
 def change_nodes(resources: Resources, site: Site) -> None:
     with resources.pool.connection() as connection:
-        changes.nodes_changed(connection, site.project, [f"/{site.index.source['node_id']}"])
+        changes.nodes_changed(connection, site.project, [f"/{site.index.source.content_node}"])
 
 
 KINDS = [(local_site, change_files), (nodes_site, change_nodes)]
@@ -329,12 +331,12 @@ def test_an_edit_each_second_puts_a_run_off_for_no_longer_than_the_patience(
         change(resources, site)
         passes(resources, 1)
         seconds += 1
-    assert seconds == changes.PATIENCE.total_seconds() == 15
+    assert seconds == changes.LONGEST_DELAY.total_seconds() == 15
     site.do("UPDATE search_index_task SET status = 'ready' WHERE id = %s", site.task)
     started = changes.start(resources.pool, site.index.id, timedelta(0))
     assert started is not None
     assert changes.due(resources.pool) == []
-    # the next edit waits for its own quiet, and has its own patience
+    # the next edit has its own quiet period and its own longest wait
     change(resources, site)
     passes(resources, 1)
     assert changes.due(resources.pool) == []
@@ -351,7 +353,7 @@ def test_an_open_task_is_followed_by_one_further(resources: Resources) -> None:
         change_files(resources, site)
         passes(resources, 10)
         assert changes.start(resources.pool, site.index.id, timedelta(0)) is None
-        # one that has not begun sees the change by itself
+        # a task that has not begun sees the change anyway
         assert site.do(rerun, site.task) == [(begun,)]
     assert changes.due(resources.pool) == []
 
@@ -411,7 +413,7 @@ def test_the_rows_of_old_runs_go(resources: Resources, monkeypatch: pytest.Monke
 
 
 def many_tools(resources: Resources, number: int, config: ToolConfig) -> list[UUID]:
-    """Tools over folders of their own; their indexes, in order."""
+    """Tools over separate folders. Returns their indexes, in order."""
     site = new_site(resources, 0)
     made = []
     for place in range(number):
@@ -446,7 +448,7 @@ def test_folders_beyond_one_round_are_taken_up_by_the_next(resources: Resources)
         taken += due
         for index_id in due:
             assert changes.start(resources.pool, index_id, timedelta(0)) is not None
-    # those that have waited longest come first, and nobody is asked for twice
+    # those that have waited longest come first, and none is requested twice
     assert taken == indexes
     assert rounds == 2
 
@@ -479,7 +481,7 @@ def test_checks_beyond_one_round_are_made_by_the_next(resources: Resources) -> N
 
 
 def test_a_text_is_found_in_the_newest_indexes_only(resources: Resources) -> None:
-    """Of more than can be looked at in a moment the newest fifty."""
+    """If there are more than can be checked in a moment, the newest fifty."""
     site = listed_site(resources, 1)
     site.finish_all()
     ((text_hash,),) = site.do("SELECT content_hash FROM chunk WHERE index_id = %s", site.index.id)

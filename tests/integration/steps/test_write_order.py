@@ -1,4 +1,4 @@
-"""The order of writes: whatever a process ends between, no vector is unknown and no live text lacks its own."""
+"""The order of writes: wherever a process ends, no vector is unknown and no live text lacks its vector."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import pytest
 
 from schemas.errors import LeaseLost, StoreUnavailable
 from tests.integration.shelf import AroundStore, Write
-from tests.integration.steps.site import FILES, Killed, Site, drafted, rows_of, write
-from worker.index import pipeline
+from tests.integration.steps.site import FILES, Killed, Site, embedded, rows_of, write
 from worker.index.pipeline import index_files
-from worker.index.prepare import Run
+from worker.index.run import Run
+from worker.index.write import upsert
 from worker.state.index import chunks, drift
 
 
 @dataclass
 class Store(AroundStore):
-    """A store that does `then` before or after its write of a kind, and notes what was written."""
+    """A store that runs `then` before or after a write of the given kind, and records the writes."""
 
     kind: str
     then: Callable[[], None]
@@ -42,7 +42,7 @@ def with_store(run: Run, kind: str, then: Callable[[], None], *, after: bool) ->
 
 
 def nothing() -> None:
-    """No fault."""
+    """Does nothing: no fault."""
 
 
 @pytest.mark.parametrize("held", ["insert", "upsert"])
@@ -90,7 +90,7 @@ def die() -> None:
 
 
 def edit(site: Site) -> None:
-    """One file is edited, one is moved, one goes, one comes."""
+    """Edit one file, move one, delete one, and add one."""
     write(site.folder, 0, "Afterwards this file tells of pears.")
     (site.folder / "1.md").rename(site.folder / "moved.md")
     (site.folder / "2.md").unlink()
@@ -117,7 +117,7 @@ def test_a_process_that_ends_beside_a_write_leaves_nothing_unknown(
     if cancelled:
         live = site.chunks(live=True)
         site.cancel()
-        # what is live stays searchable
+        # live text stays searchable
         assert site.chunks(live=True) == live
         site.prove()
         site.again()
@@ -167,9 +167,9 @@ def test_a_delete_that_failed_is_not_taken_for_done(site: Site) -> None:
 def test_every_row_is_written_however_many_a_write_takes(site: Site, rows: int) -> None:
     run = site.worker()
     run, store = with_store(run, "", nothing, after=True)
-    made = drafted(site, run)
+    made = embedded(site, run)
     assert len(rows_of(made)) == FILES
     chunks.insert(site.pool, run.lease.owner, run.epoch, rows_of(made))
-    pipeline.upsert(run, made, rows=rows)
+    upsert(run, made, rows=rows)
     assert len(store.kinds) == -(-FILES // rows)
     assert site.vectors() == {placed.id for placed, _ in rows_of(made)}

@@ -1,4 +1,4 @@
-"""Two services, each over a vector store and a keyword index, that these modules share."""
+"""Two services that these modules share, each with a vector store and a keyword index."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def ground(
         env |= {"CHUNK_SIZE_TOKENS": "100", "CHUNK_OVERLAP_TOKENS": "0", "UNEMBEDDED_MAX_CHARS": str(MOST_CHARS)}
         if store == "turbopuffer":
             env |= fake.env
-        # small tasks are done on the fast queue; what follows a task runs on the other one
+        # small tasks run on the fast queue; follow-up tasks run on the other one
         with new_service(**env) as started:
             resources = Resources(Settings.model_validate({k.lower(): v for k, v in started.env.items() if v}))
             with closing(resources.pool):

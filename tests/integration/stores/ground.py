@@ -1,4 +1,4 @@
-"""A service over one vector store and one keyword index, and what reaches behind its back."""
+"""A service with one vector store and one keyword index, and functions that change its data behind its back."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.service import Service, eventually
 from worker.resources import Resources
 from worker.state.index import drift, tools
 from worker.state.index.tools import Index
-from worker.state.postgres import alone
+from worker.state.postgres import try_exclusive
 from worker.upkeep.fsck import Report, inspect
 from worker.upkeep.sweep import SWEEP
 from worker.vectors import VectorStore
 
 LONG_AGO = 1_600_000_000
-#: Characters of whole files in one answer.
+#: Maximum characters of whole files in one answer.
 MOST_CHARS = 2_000
 WORDS = ["apples", "birds", "cars", "doors", "eggs", "flags"]
 WELL = {"missing": 0, "stray": 0, "miscounted": 0, "bare": 0, "unfinished": 0, "overdue": 0}
@@ -32,7 +32,7 @@ WELL = {"missing": 0, "stray": 0, "miscounted": 0, "bare": 0, "unfinished": 0, "
 
 @dataclass
 class Ground:
-    """A service with one worker over one store, a provider that counts, and what reaches behind their backs."""
+    """A service with one worker over one store and a provider that counts, and ways to change their data directly."""
 
     service: Service
     provider: EmbeddingsFake
@@ -40,7 +40,7 @@ class Ground:
     root: Path
 
     def folder(self, name: str, files: int = len(WORDS)) -> Path:
-        """Files of three sections each, all texts of their own."""
+        """Write files of three sections each, in which all texts differ."""
         path = self.root / name
         path.mkdir()
         for number in range(files):
@@ -50,7 +50,7 @@ class Ground:
         return path
 
     def indexed(self, name: str) -> tuple[str, Index]:
-        """A tool over a new folder, and its index, with the provider's audit empty."""
+        """A tool over a new folder, and its index. The audit of the provider is empty."""
         tool = self.service.local_tool(self.folder(name))
         self.service.wait(tool)
         self.provider.reset()
@@ -60,7 +60,7 @@ class Ground:
         return tool, index
 
     def follow_up(self, index: Index) -> None:
-        """Wait until what follows each task is over."""
+        """Wait until the follow-up of each task has ended."""
         compared = """
             SELECT max(t.finished_at) < i.checked_at FROM search_index i JOIN search_index_task t ON t.index_id = i.id
             WHERE i.id = %s GROUP BY i.id
@@ -77,7 +77,7 @@ class Ground:
         return self.resources.store(index.vector_store, index.keyword_index)
 
     def ids(self, index: Index, path: str | None = None) -> list[UUID]:
-        """Live chunks of an index, or of one of its files, in their order."""
+        """Live chunks of an index, or of one of its files, in order."""
         query = """
             SELECT c.id FROM chunk c JOIN search_index_file f ON f.id = c.file_id
             WHERE c.index_id = %s AND c.live AND f.path = coalesce(%s, f.path) ORDER BY f.path, c.chunk_index
@@ -98,7 +98,7 @@ class Ground:
             connection.execute(query.encode(), values)
 
     def drop_cache(self, ids: list[UUID]) -> None:
-        """Forget what was paid for these chunks."""
+        """Remove these chunks from the embedding cache."""
         self.execute(
             "DELETE FROM embedding_cache e USING chunk c"
             " WHERE c.id = ANY (%s) AND e.text_hash = decode(substr(c.content_hash, 8), 'hex')",
@@ -123,19 +123,19 @@ class Ground:
 
     @contextmanager
     def without_sweep(self) -> Iterator[None]:
-        """Nobody sweeps until the block ends."""
+        """Pause the sweep inside the block."""
         with ExitStack() as stack:
-            eventually(lambda: stack.enter_context(alone(self.service.database_url, SWEEP)), 10)
+            eventually(lambda: stack.enter_context(try_exclusive(self.service.database_url, SWEEP)), 10)
             yield
 
     def fsck(self, tool: str | None, *, repair: bool = False) -> tuple[bool, str]:
-        """Whether all is well, and what the command prints."""
+        """Whether there are no differences, and the output of the command."""
         lines: list[str] = []
-        well = run(self.resources.settings, UUID(tool) if tool else None, repair=repair, say=lines.append)
+        well = run(Resources(self.resources.settings), UUID(tool) if tool else None, repair=repair, say=lines.append)
         return well, "\n".join(lines)
 
     def command(self, *arguments: str) -> tuple[int, str]:
-        """The same as a user types it."""
+        """Run the command as a user does."""
         ended = subprocess.run(
             [sys.executable, "-m", "api", "fsck", *arguments],
             env={**os.environ, **self.service.env},
@@ -146,7 +146,7 @@ class Ground:
         return ended.returncode, ended.stdout + ended.stderr
 
     def settle(self, tool: str, index: Index) -> dict[str, Any]:
-        """Wait for the task that mends, and see that nothing differs any more."""
+        """Wait for the repairing task, and assert that no differences are left."""
         status = self.service.wait(tool)
         assert self.differs(index) == {}, self.service.logs()
         return status

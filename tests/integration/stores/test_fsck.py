@@ -1,4 +1,4 @@
-"""What is done to rows and vectors behind the service's back: told exactly, mended, and paid for only once."""
+"""Rows and vectors changed behind the service's back are reported exactly, repaired, and paid for only once."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_only_what_the_cache_lost_too_is_paid_again(ground: Ground) -> None:
     hashes = ground.service.rows("SELECT substr(content_hash, 8) FROM chunk WHERE id = ANY (%s)", ids[3:5])
     paid = ground.provider.audit
     assert paid.texts == Counter(hash_ for (hash_,) in hashes), f"{paid.requests}\n{ground.service.logs()}"
-    # the rows are the old ones, and their files were not read for it
+    # the rows are the old ones, and their files were not read again
     assert (ground.ids(index), ground.texts(tool)) == (ids, texts)
     assert status["total_chunks"] == 18
 
@@ -149,7 +149,7 @@ def test_files_change_while_their_vectors_are_lost(ground: Ground) -> None:
 
 
 def answered(ground: Ground, tool: str, **asked: Any) -> tuple[list[str], bool | None, int]:
-    """A query's notes, whether what it found comes from the index (None: it found nothing), and the files looked in."""
+    """A query's notes, whether its hit comes from the index (None: no hit), and the number of searched files."""
     found = ground.service.post(f"{TOOLS}/{tool}/query", {"query": "apples", **asked}, 200)
     embedded = {hit["embedded"] for hit in found["results"]}
     notes = [note["code"] for note in found["notes"]]
@@ -164,12 +164,12 @@ def test_a_query_notices_and_the_rest_happens_by_itself(ground: Ground) -> None:
     with ground.without_sweep():
         in_postgres = index.keyword_index == "postgres"
         assert answered(ground, tool, mode="vector") == (["vectors_missing"], False, 0)
-        # words in Postgres go on to answer, and where they do not, the lines of the folder
+        # keywords in Postgres keep answering; otherwise the lines of the folder do
         expected = (True, 6) if in_postgres else (False, 0)
         assert answered(ground, tool, mode="hybrid") == (["vectors_missing"], *expected)
         assert answered(ground, tool, mode="keyword") == ([] if in_postgres else ["vectors_missing"], *expected)
         assert answered(ground, tool, mode="vector", filters={"path": "*.md"}) == (["vectors_missing"], None, 0)
-        # as while they are written again
+        # as while they are being written again
         ground.execute("UPDATE search_index_file SET lost = true, status = 'pending' WHERE index_id = %s", index.id)
         ground.execute("UPDATE search_index_task SET indexed_files = 0 WHERE index_id = %s", index.id)
         assert answered(ground, tool, mode="keyword")[2] == expected[1]
@@ -177,7 +177,7 @@ def test_a_query_notices_and_the_rest_happens_by_itself(ground: Ground) -> None:
         ground.execute("UPDATE search_index_task SET indexed_files = 6 WHERE index_id = %s", index.id)
     eventually(lambda: len(ground.stored(index)) == 18, 30, ground.service.logs)
     ground.settle(tool, index)
-    # the question itself
+    # the query itself
     assert ground.paid() == 1
     assert answered(ground, tool, mode="vector") == ([], True, 6)
     tasks = ground.service.get(f"{TOOLS}/{tool}/tasks")["items"]
@@ -192,27 +192,27 @@ def test_a_namespace_deleted_during_a_task_is_noticed_at_its_end(ground: Ground)
     eventually(lambda: ground.provider.audit.in_flight > 0, 20, ground.service.logs)
     ground.store(index).drop(index.namespace)
     ground.provider.delay = 0
-    # the store makes a namespace anew for whoever writes, so it is there again with one row of nineteen
+    # the store creates a namespace for every writer, so it exists again with one row of nineteen
     eventually(lambda: len(ground.stored(index)) == 19, 30, ground.service.logs)
     ground.settle(tool, index)
     assert ground.paid() == 1
 
 
 def test_what_is_left_of_a_namespace_keeps_no_task_waiting(ground: Ground) -> None:
-    """As when somebody deletes a directory of LanceDB's while a commit is at work."""
+    """Somebody deletes a directory of LanceDB during a commit."""
     if ground.resources.settings.vector_store != "lancedb":
         pytest.skip("run over LanceDB, which alone keeps a directory")
     tool, index = ground.indexed("torn")
     shutil.rmtree(ground.resources.home / "lancedb" / f"{index.namespace}.lance" / "data")
     (ground.root / "torn" / "0.md").write_text("# new\n\nIts three old chunks are to be deleted.\n")
-    # whoever reads it first, and gives it up, is told to try again: that should be the task, not this test
+    # the first reader drops the table and is told to try again: this should be the task, not the test
     ground.service.wait(ground.service.local_tool(ground.root / "torn"))
     eventually(lambda: len(ground.stored(index)) == 16, 30, ground.service.logs)
     ground.settle(tool, index)
     assert ground.paid() == 1
 
 
-#: Tables of one index, with what their rows are found by; those that refer to others come first.
+#: Tables of one index, with the columns that select their rows. Tables that refer to others come first.
 ROWS_OF_INDEX = {
     "symbol": "index_id",
     "symbol_reference": "index_id",
@@ -224,7 +224,7 @@ ROWS_OF_INDEX = {
 
 
 def save_rows(ground: Ground, index: Index) -> None:
-    """Copy the rows as a standby has them that is behind."""
+    """Copy the rows, as a standby that is behind has them."""
     ground.execute("CREATE SCHEMA behind")
     for table, column in ROWS_OF_INDEX.items():
         ground.execute(f"CREATE TABLE behind.{table} AS SELECT * FROM {table} WHERE {column} = '{index.id}'")
@@ -233,7 +233,7 @@ def save_rows(ground: Ground, index: Index) -> None:
 
 
 def fail_over(ground: Ground, index: Index) -> None:
-    """Put the copied rows in the place of the present ones."""
+    """Replace the present rows with the copied ones."""
     with ground.resources.pool.connection() as connection:
         for table, column in ROWS_OF_INDEX.items():
             connection.execute(f"DELETE FROM {table} WHERE {column} = %s".encode(), [index.id])
@@ -259,7 +259,7 @@ def test_rows_of_a_standby_that_was_behind_are_mended(ground: Ground) -> None:
     newer = ground.texts(tool)
     with ground.without_sweep():
         fail_over(ground, index)
-        # the vectors of what was edited, deleted and renamed are gone, and those that took their place have no rows
+        # the vectors of edited, deleted and renamed text are gone, and their successors have no rows
         assert ground.differs(index) == {"missing": 1 + 3 + 3, "stray": 1 + 3 + 1}
         code, out = ground.command("--all", "--repair")
         assert (code, "deleted 5 vectors" in out, "7 vectors to be written again" in out) == (0, True, True), out
@@ -267,7 +267,7 @@ def test_rows_of_a_standby_that_was_behind_are_mended(ground: Ground) -> None:
     assert ground.texts(tool) == texts
     found = ground.service.query(tool, "apples behind file 1", mode="vector", top_k=50)
     assert (len(found), "1.md" in {hit["file_path"] for hit in found}) == (18, True)
-    # and the folder says the rest
+    # the folder provides the rest
     ground.service.local_tool(folder)
     ground.settle(tool, index)
     assert ground.texts(tool) == newer

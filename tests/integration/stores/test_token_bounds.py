@@ -1,4 +1,4 @@
-"""Files outside a tool's token bounds: not paid for, found by their words, handed over whole, and no drift."""
+"""Files outside a tool's token bounds: free, found by keywords, returned as a whole, and without drift."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BOUNDS = {"min_token_count": 20, "max_token_count": 40}
 
 
 def of_tokens(word: str, tokens: int) -> str:
-    """A text about a word of exactly so many tokens, in lines."""
+    """A text about a word with exactly this many tokens, in lines."""
     text = word
     while len(cl100k().starts(text)) < tokens:
         text += "\nso" if len(cl100k().starts(text)) % 8 == 0 and len(cl100k().starts(text)) + 2 <= tokens else " on"
@@ -27,7 +27,7 @@ def of_tokens(word: str, tokens: int) -> str:
 
 
 def write(folder: Path, **texts: str) -> Path:
-    """Text files whose stamps can be trusted."""
+    """Write text files whose stamps can be trusted."""
     folder.mkdir(exist_ok=True)
     for number, (name, text) in enumerate(texts.items()):
         path = folder / f"{name}.txt"
@@ -38,7 +38,7 @@ def write(folder: Path, **texts: str) -> Path:
 
 @pytest.fixture
 def folder(ground: Ground) -> Path:
-    """A file on each side of both borders, each about a word of its own."""
+    """A file on each side of both bounds, each about its own word."""
     name = f"w{uuid4().hex[:12]}"
     sizes = {"tiny": 19, "low": 20, "high": 40, "large": 41}
     return write(ground.root / name, **{n: of_tokens(f"zebra {n} {name}", size) for n, size in sizes.items()})
@@ -66,7 +66,7 @@ def names(ground: Ground, tool: str, mode: str, query: str = "zebra", **body: An
 
 
 def patch(ground: Ground, tool: str, **config: Any) -> int:
-    """Change the config, and wait for the new index; the texts paid for."""
+    """Change the config, and wait for the new index. Returns the paid texts."""
     ground.provider.reset()
     before = ground.service.get(f"{TOOLS}/{tool}")["index"]
     checked(ground.service.client.patch(f"{TOOLS}/{tool}", json={"config": config}), 202)
@@ -108,7 +108,7 @@ def test_words_find_them_and_meaning_does_not(ground: Ground, folder: Path) -> N
 def test_nothing_is_missing_and_what_the_store_lost_comes_back(ground: Ground, folder: Path) -> None:
     tool, _ = indexed(ground, folder, **BOUNDS)
     index = ground.index(tool)
-    # words in Postgres need no row in the store
+    # keywords in Postgres need no row in the store
     expected = 4 if index.keyword_index == "store" else 2
     assert (len(ground.stored(index)), ground.differs(index)) == (expected, {})
     ground.store(index).drop(index.namespace)
@@ -126,7 +126,7 @@ def test_an_index_without_any_vector_is_not_searched_for_lost_ones(ground: Groun
     assert (status["indexed_files"], status["embedded_chunks"], ground.paid()) == (4, 0, 0)
     index = ground.index(tool)
     ground.execute("UPDATE search_index SET checked_at = now() - interval '1 hour' WHERE id = %s", index.id)
-    assert not drift.ask(ground.resources.pool, index.id)
+    assert not drift.request_comparison(ground.resources.pool, index.id)
     assert names(ground, tool, "hybrid") == {"tiny", "low", "high", "large"}
     assert names(ground, tool, "vector") == set()
     assert ground.differs(index) == {}
@@ -162,13 +162,13 @@ def test_files_that_grow_shrink_and_move_across_a_border(ground: Ground, folder:
     write(folder, tiny=of_tokens(f"zebra tiny {word}", 21), high=of_tokens(f"zebra high {word}", 42))
     (folder / "large.txt").rename(folder / "giraffe.txt")
     status = again(ground, tool)
-    # the moved one is cut anew under another id, and still costs nothing
+    # the moved file is chunked again under another id, and still costs nothing
     assert (status["embedded_chunks"], ground.paid()) == (1, 1)
     assert embedded(ground, tool) == {"tiny": True, "low": True, "high": False, "giraffe": False}
     assert names(ground, tool, "vector") == {"tiny", "low"}
     assert ground.service.query(tool, "giraffe.txt", mode="keyword")[0]["file_path"] == "giraffe.txt"
     assert ground.differs(index) == {}
-    # the very text that had no vector gets one, and the other way round
+    # the same text that had no vector gets one, and vice versa
     write(folder, low=of_tokens(f"zebra low {word}", 20) + " on" * 30, high=of_tokens(f"zebra high {word}", 40))
     again(ground, tool)
     assert embedded(ground, tool) == {"tiny": True, "low": False, "high": True, "giraffe": False}
@@ -201,13 +201,13 @@ def test_whole_files_follow_the_best_words_first(ground: Ground, folder: Path) -
         hits = ground.service.query(tool, "giraffes", mode=mode, include_unembedded=True)
         whole = [hit for hit in hits if hit["whole"]]
         assert hits[-len(whole) :] == whole
-        # what no word names follows by path; what is longer than an answer may add is left out
+        # files without a matching word follow by path; files longer than an answer may add are left out
         assert [hit["file_name"] for hit in whole] == ["middle.txt", "large.txt", "tiny.txt"], mode
         assert (whole[0]["chunk_text"], whole[0]["score"], whole[0]["distance"]) == (middle, 1.0, None)
         assert (whole[0]["start_line"], whole[0]["end_line"], whole[0]["total_chunks"] > 1) == (1, 30, True)
         assert (whole[0]["start_char"], whole[0]["end_char"], whole[0]["embedded"]) == (0, len(middle), False)
         assert [hit["score"] for hit in whole[1:]] == [0.0, 0.0]
-        # nothing is told twice
+        # nothing is returned twice
         assert {hit["file_name"] for hit in hits if not hit["whole"]} & {hit["file_name"] for hit in whole} == set()
     assert "longest" in names(ground, tool, "keyword", "zebras", include_unembedded=True)
 

@@ -1,1 +1,1 @@
-"""Modules that share a service whose vectors are in Turbopuffer's fake."""
+"""Modules that share a service whose vectors are in the fake Turbopuffer."""

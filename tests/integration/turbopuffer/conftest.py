@@ -1,4 +1,4 @@
-"""The service that these modules share: it asks a provider for two texts at a time."""
+"""The service that these modules share. It sends a provider two texts in each request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers that say what they lack, or wait for it; work for callers who left; what a process keeps for a moment."""
+"""Answers that say or wait for what they lack, work for callers who left, and short-lived caches of a process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 import orjson
 import pytest
 
-from api.http.disconnect import CallerLeft, Left
+from api.http.disconnect import CallerLeft, Disconnect
 from api.search.query.refresh import refresh
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.fakes.hold import Hold
@@ -52,14 +52,14 @@ def tasks(running: Service, tool: str) -> int:
 
 
 def change(folder: Path) -> None:
-    """One file changed, one came, one went."""
+    """Change one file, add one, and remove one."""
     (folder / "one.md").write_text("The first text was changed.")
     (folder / "four.md").write_text("The fourth text.")
     (folder / "two.md").unlink()
 
 
 def at_work(running: Service, folder: Path, provider: EmbeddingsFake) -> tuple[str, Hold]:
-    """A tool over the folder that indexes a new file, as long as its provider is held."""
+    """A tool over the folder that indexes a new file as long as its provider is held."""
     tool = tool_over(running, folder)
     word = uuid4().hex
     (folder / "four.md").write_text(f"The text of {word}.")
@@ -170,7 +170,7 @@ def test_nodes_are_compared_by_their_versions(running: Service) -> None:
 
 
 class Bucket:
-    """A bucket of its own, whose objects below `docs` are a folder, and those beside it are not."""
+    """A separate bucket whose objects below `docs` are a folder, while others are not."""
 
     def __init__(self, running: Service) -> None:
         self.name = f"b{uuid4().hex}"
@@ -285,16 +285,16 @@ def test_waiting_has_an_end_and_is_for_nobody_who_left(
     with resources.pool:
         index = tools.index_of_tool(resources.pool, UUID(tool))
         assert index is not None
-        found, notes = refresh(resources, UUID(tool), index, "wait", left=Left())
+        found, notes = refresh(resources, UUID(tool), index, "wait", disconnect=Disconnect())
         assert (found, [note.code for note in notes]) == (1, ["still_indexing"])
-        gone = Left()
+        gone = Disconnect()
         gone.event.set()
         with pytest.raises(CallerLeft):
-            refresh(resources, UUID(tool), index, "wait", left=gone)
+            refresh(resources, UUID(tool), index, "wait", disconnect=gone)
 
 
 def leave(running: Service, tool: str, body: dict[str, Any]) -> socket.socket:
-    """Ask, and hand over the connection on which the answer would come."""
+    """Send a query, and return the connection on which the answer would arrive."""
     connection = socket.create_connection(("127.0.0.1", int(running.env["API_PORT"])))
     content = orjson.dumps(body)
     head = f"POST {TOOLS}/{tool}/query HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
@@ -303,7 +303,7 @@ def leave(running: Service, tool: str, body: dict[str, Any]) -> socket.socket:
 
 
 def left(running: Service) -> bool:
-    """Whether a query has ended because its caller left."""
+    """Whether a query ended because its caller left."""
     return 'route="/api/tools/search/{tool_id}/query",status="499"' in running.client.get("/metrics").text
 
 

@@ -1,4 +1,4 @@
-"""Reindex, cancel, retry, delete, edits during a run, and the status as events: over real processes."""
+"""Reindex, cancel, retry, delete, edits during a run, and the status as events; with real processes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NOTICED = 2.0
 
 @pytest.fixture
 def word() -> str:
-    """A word that no other test's text holds: what was embedded once is never paid for again."""
+    """A word that no other test uses: embedded text is never paid for again."""
     return f"w{uuid4().hex[:12]}"
 
 
@@ -53,7 +53,7 @@ def runs(running: Service, tool: str) -> list[dict[str, Any]]:
 
 
 def settled(running: Service, tool: str, count: int) -> list[dict[str, Any]]:
-    """The tasks, once there are so many and none is open."""
+    """The tasks, once there are this many and none is open."""
     eventually(
         lambda: len(r := runs(running, tool)) >= count and all(run["finished_at"] for run in r), 60, running.logs
     )
@@ -67,7 +67,7 @@ def test_reindex_takes_up_what_changed(running: Service, root: Path, word: str) 
     write(folder, **files_of(word, "cars"))
     asked = ask(running, tool, "reindex")
     assert (asked["status"], asked["kind"], asked["rerun"]) == ("pending", "reindex", False)
-    # what describes the index is said before anything is looked at
+    # errors in the description of the index come before any lookup
     assert (asked["indexed_files"], asked["total_chunks"]) == (first["indexed_files"], first["total_chunks"])
     status = running.wait(tool)
     assert (status["task_id"], status["indexed_files"], status["embedded_chunks"]) == (asked["task_id"], 3, 1)
@@ -153,7 +153,7 @@ def index_of(running: Service, tool: str) -> str:
 
 
 def leftovers(running: Service, tool: str) -> tuple[int, int]:
-    """Files in somebody's hands, and chunks that are half written."""
+    """Claimed files, and half-written chunks."""
     index = index_of(running, tool)
     in_hands = "status = 'indexing' OR lease_owner IS NOT NULL"
     ((held,),) = running.rows(f"SELECT count(*) FROM search_index_file WHERE index_id = %s AND ({in_hands})", index)
@@ -261,7 +261,7 @@ def test_retry_during_a_run_is_followed_by_a_further_task(
 
 @pytest.fixture
 def tree(running: Service, word: str) -> dict[str, str]:
-    """A folder of nodes: a and b in it, z below a folder inside, and a node outside of it."""
+    """A folder of nodes: a and b in it, z below an inner folder, and a node outside."""
     folder = running.node(word, "folder", id=word)
     inner = running.node("inner", "folder", id=f"{word}-inner", parent_id=folder)
     ids = {"folder": folder, "inner": inner, "outside": running.node("out.md", "markdown", "out", id=f"{word}-out")}
@@ -337,7 +337,7 @@ def test_a_tool_made_while_its_index_is_deleted_gets_another(
 
 
 def test_retry_lists_where_the_last_task_did_not(database_url: str) -> None:
-    """Straight on the rows: a walk is too short to be cancelled halfway."""
+    """Directly on the rows: a search is too short to cancel halfway."""
     with open_pool(database_url) as pool:
         settings = {
             "embedder": {"model": "m", "dimensions": 8, "max_input_tokens": 100},

@@ -1,4 +1,4 @@
-"""JSON that is written by hand: comments, commas behind the last member, and values one below the other."""
+"""Handwritten JSON: comments, commas after the last member, and several values in sequence."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from schemas.errors import FileError
 from schemas.jsonc import comments, is_by_hand, plain
 from schemas.source import ChunkSettings
 from schemas.status import Reason
+from tests.parsing import parse
 from tests.unit.worker.chunk.chunking import check, check_limits
 from worker.chunk import chunk
-from worker.parse import Limits, parse
+from worker.parse import Limits
 from worker.tokens.tokenizers import cl100k
 
 SETTINGS = """// Visit https://example.org/settings

@@ -1,4 +1,4 @@
-"""What Python and SQL both say, said the same; and the names of migrations."""
+"""Facts that both Python and SQL state are the same; and names of migrations."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from schemas.errors import FoldexError
 from schemas.status import FileStatus, Reason, TaskKind, TaskStatus
 from worker.settings import Settings
 from worker.state.migrate import migrate
+from worker.stores import STORES
 
 MIGRATIONS = Path(__file__).resolve().parents[3] / "schemas" / "migrations"
 CHECKS = """
@@ -31,7 +32,7 @@ def connection(database_url: str) -> Iterator[psycopg.Connection]:
 
 
 def allowed(connection: psycopg.Connection, table: str, column: str) -> set[str]:
-    """The values that a table's CHECK constraint takes in a column."""
+    """The values that a table's CHECK constraint allows in a column."""
     ((definition,),) = connection.execute(CHECKS, (table, column)).fetchall()
     return set(re.findall(r"'([^']*)'", definition))
 
@@ -51,10 +52,13 @@ def test_enums_and_check_constraints_agree(
     assert allowed(connection, table, column) == {member.value for member in enum}
 
 
-@pytest.mark.parametrize("column", ["vector_store", "keyword_index"])
-def test_settings_and_check_constraints_agree(connection: psycopg.Connection, column: str) -> None:
-    choices, _ = get_args(Settings.model_fields[column].annotation)
-    assert allowed(connection, "search_index", column) == set(get_args(choices))
+def test_stores_and_check_constraints_agree(connection: psycopg.Connection) -> None:
+    assert allowed(connection, "search_index", "vector_store") == STORES.keys()
+
+
+def test_settings_and_check_constraints_agree(connection: psycopg.Connection) -> None:
+    choices, _ = get_args(Settings.model_fields["keyword_index"].annotation)
+    assert allowed(connection, "search_index", "keyword_index") == set(get_args(choices))
 
 
 def test_every_reason_has_a_remedy_and_a_status() -> None:

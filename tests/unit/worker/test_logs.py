@@ -3,14 +3,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
-from uuid import uuid4
-
-import pytest
-from structlog.testing import capture_logs
-
-from worker import tasks
-from worker.state.index import tasks as state
 
 LOG = """
 import structlog
@@ -28,13 +20,3 @@ def test_control_characters_of_foreign_text_are_escaped() -> None:
     assert b"\\x1b[31m\\x0db\\x9b.md" in first
     assert b"files=3" in first
     assert b"two\\nlines" in second
-
-
-def test_a_task_that_the_sweep_closes_is_logged_with_its_ids(monkeypatch: pytest.MonkeyPatch) -> None:
-    task, tool = uuid4(), uuid4()
-    pool: Any = object()
-    monkeypatch.setattr(state, "refresh", lambda *_, **__: state.Closed(tool, None))
-    monkeypatch.setattr(tasks, "send", lambda *_, **__: None)
-    with capture_logs() as logged:
-        assert tasks._refresh(task, uuid4(), pool=pool)
-    assert logged == [{"event": "task closed", "log_level": "info", "task_id": str(task), "tool_id": str(tool)}]

@@ -1,14 +1,21 @@
-"""What an operator reads where a setting cannot be used, or a server does not answer."""
+"""Messages to an operator when a setting is invalid or a server does not answer."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
+from typing import get_type_hints
 
 import pytest
+from pydantic import Field
 
 from api.cli.commands import run
+from api.search.rank.rerank import RerankOptions
+from docs import generate
 from schemas.errors import Invalid
 from worker.settings import RANKING_WEIGHTS, Settings
+from worker.sources.kind import SourceOptions
+from worker.stores import StoreOptions
 
 NOBODY = "postgresql://somebody:secret@127.0.0.1:1/none"
 BAD = [
@@ -18,7 +25,7 @@ BAD = [
     ("AUTH", "maybe", "'on' or 'off'"),
     ("VECTOR_STORE", "elsewhere", "'turbopuffer' or 'lancedb'"),
     ("RANKING_WEIGHTS", "test=0", "line 1"),
-    ("RANKING_WEIGHTS", '{"none": 1}', "RANKING_WEIGHTS has no none; it has definition"),
+    ("RANKING_WEIGHTS", '{"none": 1}', "RANKING_WEIGHTS has unknown weights: none; use definition"),
     ("LEG_WEIGHTS", '{"name_text": "much"}', "number"),
     ("OCR_LANGUAGES", "e!", "pattern"),
     ("DATABASE_URL", "host=here password=secret", "pattern"),
@@ -27,7 +34,7 @@ BAD = [
 
 
 def said(monkeypatch: pytest.MonkeyPatch, *command: str) -> str:
-    """What the command ends with."""
+    """The message with which the command ends."""
     monkeypatch.setattr(sys, "argv", ["foldex", *command])
     with pytest.raises(SystemExit) as ended:
         run()
@@ -63,6 +70,36 @@ def test_all_bad_values_are_said_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_weights_are_json(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANKING_WEIGHTS", '{"test": 0}')
     assert Settings().ranking_weights == {**RANKING_WEIGHTS, "test": 0}
+
+
+class Wider(Settings):
+    """The settings with a further one."""
+
+    shelf_seconds: float = Field(3.0, ge=1, description="Seconds on a shelf.")
+
+
+@dataclass(frozen=True)
+class ShelfOptions:
+    """What needs the further one."""
+
+    shelf_seconds: float
+
+
+def test_a_further_setting_is_read_explained_passed_on_and_documented(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Wider().values(ShelfOptions) == ShelfOptions(3)
+    monkeypatch.setenv("SHELF_SECONDS", "5.5")
+    assert Wider().values(ShelfOptions) == ShelfOptions(5.5)
+    monkeypatch.setenv("SHELF_SECONDS", "0")
+    with pytest.raises(Invalid, match=r"^SHELF_SECONDS is '0'.* 1\. Seconds on a shelf\.$"):
+        Wider()
+    monkeypatch.setattr(generate, "Settings", Wider)
+    assert "| `SHELF_SECONDS` | `3` | Seconds on a shelf. |" in list(generate.settings())
+
+
+@pytest.mark.parametrize("group", [RerankOptions, SourceOptions, StoreOptions])
+def test_a_group_has_the_names_and_types_of_settings(group: type) -> None:
+    types = get_type_hints(Settings)
+    assert {name: types.get(name) for name in get_type_hints(group)} == get_type_hints(group)
 
 
 @pytest.mark.parametrize("command", [["serve"], ["migrate"], ["keys", "list"]])

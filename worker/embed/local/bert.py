@@ -55,21 +55,21 @@ def load_weights(path: Path) -> Weights:
         return Weights(get("embeddings.word_embeddings.weight"), table, _norm(get, "embeddings.LayerNorm"), layers)
 
 
-def _layer(get: Callable[[str], Matrix], at: str) -> Layer:
-    query, key, value = (_dense(get, f"{at}attention.self.{name}") for name in ("query", "key", "value"))
+def _layer(get: Callable[[str], Matrix], prefix: str) -> Layer:
+    query, key, value = (_dense(get, f"{prefix}attention.self.{name}") for name in ("query", "key", "value"))
     # Attention divides by the square root of a head's width, and GELU halves. Fold both into the weights once.
     scale = np.float32((len(query.bias) // _HEADS) ** -0.5)
-    down = _dense(get, f"{at}output.dense")
+    down = _dense(get, f"{prefix}output.dense")
     return Layer(
         Dense(
             np.hstack([query.weight * scale, key.weight, value.weight]),
             np.hstack([query.bias * scale, key.bias, value.bias]),
         ),
-        _dense(get, f"{at}attention.output.dense"),
-        _norm(get, f"{at}attention.output.LayerNorm"),
-        _dense(get, f"{at}intermediate.dense"),
+        _dense(get, f"{prefix}attention.output.dense"),
+        _norm(get, f"{prefix}attention.output.LayerNorm"),
+        _dense(get, f"{prefix}intermediate.dense"),
         Dense(down.weight * np.float32(0.5), down.bias),
-        _norm(get, f"{at}output.LayerNorm"),
+        _norm(get, f"{prefix}output.LayerNorm"),
     )
 
 

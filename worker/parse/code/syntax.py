@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, get_args
 import numpy as np
 
 from schemas.document import Kind, UseKind
-from worker.machine.gc_pause import uncollected
+from worker.machine.gc_pause import without_garbage_collection
 from worker.parse.code import error_recovery
 from worker.parse.code.definition_names import Fields, body_of, name_of
 from worker.parse.code.grammar import Grammar, grammar
@@ -84,12 +84,12 @@ _BUILTIN = {
 Captures = dict[str, "list[Node]"]
 Span = tuple[int, int]
 _range: Callable[[Node], Span] = attrgetter("byte_range")
-_Looked = tuple["list[_Found]", set[int], Captures]
+_Analysis = tuple["list[_FoundDefinition]", set[int], Captures]
 Columns = Sequence[Sequence[Any]]
 
 
 @dataclass(slots=True)
-class _Found:
+class _FoundDefinition:
     """A definition in byte offsets. Its signature starts at `head`, after decorators.
 
     `parent` is an index, or -1. `path` is its scope and its own name.
@@ -121,16 +121,16 @@ def syntax(data: bytes, language: str) -> Syntax | None:
     """Definitions and references in UTF-8 source code; None if there is no grammar or the text is mostly errors."""
     known = grammar(language)
     # with thousands of nodes, garbage collections would take as long as the rest
-    with uncollected():
+    with without_garbage_collection():
         return None if known is None else _syntax(data, language, known)
 
 
 def _syntax(data: bytes, language: str, known: Grammar) -> Syntax | None:
     text = _by_bytes(data)
-    looked_at = _looked_at(data, text, language, known)
-    if looked_at is None:
+    analysis = _analysis(data, text, language, known)
+    if analysis is None:
         return None
-    found, names, captures = looked_at
+    found, names, captures = analysis
     breaks = (np.frombuffer(data, dtype=np.uint8) == _LINE_BREAK).nonzero()[0]
     # numpy takes several times as long to build this from tuples
     columns = chain.from_iterable(map(attrgetter(column), found) for column in ("start", "body", "end", "parent"))
@@ -139,7 +139,7 @@ def _syntax(data: bytes, language: str, known: Grammar) -> Syntax | None:
     return {"definitions": _placed(data, text, breaks, found, table), "references": _referred(breaks, table, uses)}
 
 
-def _looked_at(data: bytes, text: str, language: str, known: Grammar) -> _Looked | None:
+def _analysis(data: bytes, text: str, language: str, known: Grammar) -> _Analysis | None:
     """Definitions, starts of their names, and captures; None if the text is mostly errors.
 
     A broken text gives those of its sound parts and of each broken part.
@@ -181,14 +181,18 @@ def _is_harmed(tree: Tree, language: str) -> bool:
     return False
 
 
-def _is_better(mended: list[_Found], whole: list[_Found], broken: list[Span], *, sound: bool) -> bool:
+def _is_better(
+    mended: list[_FoundDefinition], whole: list[_FoundDefinition], broken: list[Span], *, sound: bool
+) -> bool:
     """Whether mending recovered definitions outside the broken parts without losing more than it gained.
 
     A loss occurs, for example, if a namespace loses its braces. If the rest is `sound`, lost definitions do not count:
     an error had caused them.
     """
-    known = {(one.start, one.end, one.path) for one in whole}
-    new = [one.start for one in mended if (one.start, one.end, one.path) not in known]
+    known = {(definition.start, definition.end, definition.path) for definition in whole}
+    new = [
+        definition.start for definition in mended if (definition.start, definition.end, definition.path) not in known
+    ]
     elsewhere = any(all(not start <= place < end for start, end in broken) for place in new)
     return elsewhere and (sound or len(mended) >= len(whole))
 
@@ -203,7 +207,7 @@ def _decoded(part: str) -> str:
     return part if part.isascii() else part.encode("latin-1").decode(errors="ignore")
 
 
-def _sound(trees: list[tuple[int, int, Tree]], text: str, known: Grammar) -> _Looked | None:
+def _sound(trees: list[tuple[int, int, Tree]], text: str, known: Grammar) -> _Analysis | None:
     """Merge the trees of one text, each valid for a byte range. None if the result is mostly errors."""
     errors: list[Span] = []
     captures: Captures = {}
@@ -227,12 +231,12 @@ def _sound(trees: list[tuple[int, int, Tree]], text: str, known: Grammar) -> _Lo
 
 
 def _captures(tree: Tree, known: Grammar) -> Captures:
-    found = _matched(tree, known.query, _MAX_TREE_DEPTH)
+    captures = _matched(tree, known.query, _MAX_TREE_DEPTH)
     # if the root is an error, nothing is known to be at the top level
     if known.top is not None and not tree.root_node.is_error:
         for name, nodes in _matched(tree, known.top, 1).items():
-            found.setdefault(name, []).extend(nodes)
-    return found
+            captures.setdefault(name, []).extend(nodes)
+    return captures
 
 
 def _matched(tree: Tree, query: Query, depth: int) -> Captures:
@@ -267,14 +271,14 @@ def _errors(tree: Tree) -> list[Span] | None:
     return errors
 
 
-def _definitions(text: str, captures: Captures, fields: Fields, names: set[int]) -> list[_Found]:
+def _definitions(text: str, captures: Captures, fields: Fields, names: set[int]) -> list[_FoundDefinition]:
     """Definitions ordered by start, outer ones first. Adds the starts of their names to `names`."""
     outer = {_range(inner): node for node in captures.get("outer", ()) if (inner := _last(node)) is not None}
-    found: dict[Span, _Found] = {}
+    by_span: dict[Span, _FoundDefinition] = {}
     for kind in _KINDS:
         for node in captures.get(kind, ()):
             span = _range(node)
-            named, around = name_of(node, fields) if span not in found else (None, ())
+            named, around = name_of(node, fields) if span not in by_span else (None, ())
             if named is None:
                 continue
             name_start, name_end = _range(named)
@@ -286,8 +290,8 @@ def _definitions(text: str, captures: Captures, fields: Fields, names: set[int])
             body = body_of(node, fields)
             if body is None:
                 body = _line_end(text, *span)
-            found[span] = _Found(start, end, head, min(body, end), kind, name, around)
-    return sorted(sorted(found.values(), key=attrgetter("end"), reverse=True), key=attrgetter("start"))
+            by_span[span] = _FoundDefinition(start, end, head, min(body, end), kind, name, around)
+    return sorted(sorted(by_span.values(), key=attrgetter("end"), reverse=True), key=attrgetter("start"))
 
 
 def _name(text: str) -> str:
@@ -316,40 +320,45 @@ def _widened(outer: dict[Span, Node], span: Span) -> tuple[int, int, int]:
     return start, head, end
 
 
-def _nested(found: list[_Found]) -> list[_Found]:
+def _nested(definitions: list[_FoundDefinition]) -> list[_FoundDefinition]:
     """The definitions with their scopes, without those that only repeat a name or are nested too deep."""
-    kept: list[_Found] = []
+    kept: list[_FoundDefinition] = []
     open_: list[int] = []
-    for one in found:
-        while open_ and kept[open_[-1]].end <= one.start:
+    for definition in definitions:
+        while open_ and kept[open_[-1]].end <= definition.start:
             open_.pop()
         above = kept[open_[-1]] if open_ else None
-        if above and above.name == one.name and {above.kind, one.kind} <= _TYPES and not one.around:
+        if (
+            above
+            and above.name == definition.name
+            and {above.kind, definition.kind} <= _TYPES
+            and not definition.around
+        ):
             continue
-        one.scope = (*(above.path if above else ()), *one.around)
-        if len(one.scope) > _MAX_DEPTH:
+        definition.scope = (*(above.path if above else ()), *definition.around)
+        if len(definition.scope) > _MAX_DEPTH:
             continue
-        one.path = (*one.scope, one.name)
-        one.kind = _kind(one, above)
-        one.parent = open_[-1] if open_ else -1
+        definition.path = (*definition.scope, definition.name)
+        definition.kind = _kind(definition, above)
+        definition.parent = open_[-1] if open_ else -1
         open_.append(len(kept))
-        kept.append(one)
+        kept.append(definition)
     return kept
 
 
-def _kind(one: _Found, above: _Found | None) -> str:
+def _kind(definition: _FoundDefinition, above: _FoundDefinition | None) -> str:
     """The final kind: functions of a class become methods, free methods functions, upper-case variables constants."""
-    kind = one.kind
+    kind = definition.kind
     if kind == "function":
-        return "method" if one.around or (above and above.kind in _WITH_METHODS) else kind
+        return "method" if definition.around or (above and above.kind in _WITH_METHODS) else kind
     if kind == "method":
-        return kind if one.scope else "function"
-    return "constant" if kind == "variable" and one.name.isupper() else kind
+        return kind if definition.scope else "function"
+    return "constant" if kind == "variable" and definition.name.isupper() else kind
 
 
-def _unsound(errors: list[Span], found: list[_Found]) -> int:
+def _unsound(errors: list[Span], definitions: list[_FoundDefinition]) -> int:
     """Bytes of errors, less the outermost definitions inside them."""
-    sound = [(one.start, one.end) for one in found if one.parent < 0]
+    sound = [(definition.start, definition.end) for definition in definitions if definition.parent < 0]
     starts = [start for start, _ in sound]
     total = 0
     for start, end in errors:
@@ -358,12 +367,16 @@ def _unsound(errors: list[Span], found: list[_Found]) -> int:
     return total
 
 
-def _placed(data: bytes, text: str, breaks: Offsets, found: list[_Found], table: Offsets) -> Columns:
+def _placed(data: bytes, text: str, breaks: Offsets, definitions: list[_FoundDefinition], table: Offsets) -> Columns:
     """The definitions in characters and lines. `table` has their start, body and end in bytes."""
     places = table[:, :3] if data.isascii() else _characters(data, table[:, :3])
     lines = breaks.searchsorted(table[:, ::2] - (0, 1)) + 1
-    named = ([one.name for one in found], [one.kind for one in found], [one.scope for one in found])
-    return (*named, *places.T.tolist(), *lines.T.tolist(), [_signature(text, one) for one in found])
+    named = (
+        [definition.name for definition in definitions],
+        [definition.kind for definition in definitions],
+        [definition.scope for definition in definitions],
+    )
+    return (*named, *places.T.tolist(), *lines.T.tolist(), [_signature(text, definition) for definition in definitions])
 
 
 def _characters(data: bytes, table: Offsets) -> Offsets:
@@ -374,9 +387,9 @@ def _characters(data: bytes, table: Offsets) -> Offsets:
     return characters
 
 
-def _signature(text: str, one: _Found) -> str:
+def _signature(text: str, definition: _FoundDefinition) -> str:
     """The head on one line, without what opens the body."""
-    head = _decoded(text[one.head : min(one.body, one.head + 4 * _MAX_SIGNATURE)])
+    head = _decoded(text[definition.head : min(definition.body, definition.head + 4 * _MAX_SIGNATURE)])
     return " ".join(head.split())[:_MAX_SIGNATURE].removesuffix("{").removesuffix("=>").rstrip(" :")
 
 
@@ -402,9 +415,11 @@ def _referred(breaks: Offsets, table: Offsets, uses: list[tuple[int, str, str]])
     if not uses:
         return ((), (), (), ())
     starts, names, kinds = zip(*uses, strict=True)
-    at = np.array(starts, dtype=np.int64)
-    lines = (breaks.searchsorted(at) + 1).tolist()
-    return tuple(zip(*dict.fromkeys(zip(names, kinds, _within(table, at).tolist(), lines, strict=True)), strict=True))
+    offsets = np.array(starts, dtype=np.int64)
+    lines = (breaks.searchsorted(offsets) + 1).tolist()
+    return tuple(
+        zip(*dict.fromkeys(zip(names, kinds, _within(table, offsets).tolist(), lines, strict=True)), strict=True)
+    )
 
 
 def _within(table: Offsets, at: Offsets) -> Offsets:

@@ -33,7 +33,7 @@ _AS_IT_STANDS, _UPRIGHT = "--psm 3", "--psm 1"
 #: The straightened picture is used if it yields at least this share of the letters: fewer of them are wrong there.
 _MOST_OF_IT = 0.8
 #: Message for pictures without text.
-NOTHING = "Tesseract finds no text in the picture; if it shows some, save it larger, upright and with more contrast."
+NOTHING = "Tesseract finds no text in the image; if it shows text, save it larger, upright and with more contrast."
 
 
 def read(data: bytes, limits: Limits) -> Document:
@@ -72,8 +72,8 @@ def _frames(image: Any, count: int, limits: Limits) -> Iterator[str]:
 def _check_size(image: Any) -> None:
     width, height = image.size
     if width * height > _MAX_PIXELS or max(width, height) > _MAX_SIDE:
-        most = f"{_MAX_PIXELS:,} in all or {_MAX_SIDE:,} along a side"
-        message = f"The picture has {width:,} by {height:,} pixels, more than {most}; scale it down or divide it."
+        most = f"{_MAX_PIXELS:,} in total or {_MAX_SIDE:,} per side"
+        message = f"The image has {width:,} by {height:,} pixels, more than {most}; scale it down or split it."
         raise FileError(Reason.TOO_LARGE, message)
 
 
@@ -122,7 +122,7 @@ def _recognised(image: Any, until: float, limits: Limits) -> str:
     import pytesseract
 
     language, layout = _data(limits.ocr_languages)
-    late = too_large(f"Reading the pictures takes longer than PARSE_SECONDS ({limits.seconds:g} s)")
+    late = too_large(f"Reading the images takes longer than PARSE_SECONDS ({limits.seconds:g} s)")
     seconds = until - spent()
     if seconds <= 0:
         raise late

@@ -21,9 +21,7 @@ from worker.formats.registry import BY_TYPE
 from worker.parse.limits import Limits, too_large
 from worker.parse.office.compound import without_signs
 
-MISSING = (
-    "A .doc document is only read where catdoc, antiword or LibreOffice is installed; install one or save it as .docx."
-)
+MISSING = "Reading a .doc document needs catdoc, antiword or LibreOffice; install one, or save it as .docx."
 #: The office suite reserves far more address space than it uses.
 _OFFICE_SPACE = 4
 #: Attempts per converter: antiword sometimes crashes with a segmentation fault, and reads the same file later.

@@ -69,7 +69,7 @@ def read(data: bytes, _limits: Limits) -> Document:
     charset_map.update(_OF_FONTS)
     specialchars.update(_BREAKS)
     if not data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{\\rtf"):
-        raise FileError(Reason.PARSE_FAILED, "The file is no rich text; save it as .rtf again, or rename it to .txt.")
+        raise FileError(Reason.PARSE_FAILED, "The file is not valid RTF; save it as .rtf again, or rename it to .txt.")
     source, encoding = _without_code_page(_WITHIN_BYTES.sub("", _BINARY.sub(b"", data).decode("latin-1")))
     source = _with_edges_last(_with_boxes(_without_deleted(_with_charsets(source))))
     source = _OUTLINE.sub("\\g<0> \x01\\1\x02", _with_notes(source))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import posixpath
 import zlib
 from collections.abc import Iterator
-from importlib import import_module
 from io import BytesIO
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
@@ -14,7 +13,7 @@ from defusedxml.ElementTree import fromstring
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.formats.registry import BY_TYPE
+from worker.formats.registry import BY_TYPE, FORMATS, Format, imported
 from worker.parse.limits import Limits, too_large
 
 #: Signature of each entry in the central directory (PKWARE's APPNOTE, 4.3.12).
@@ -27,15 +26,16 @@ _PIECE = 1 << 16
 _IS_ENCRYPTED = 0x1
 #: Office Open XML has no such declarations. Entities that refer to each other would expand without end.
 _DECLARATIONS = (b"<!DOCTYPE", b"<!ENTITY")
-_FOLDERS = {"word/": "docx", "ppt/": "pptx", "xl/": "xlsx"}
-_MEDIA_TYPES = {b"application/epub+zip": "epub", b"application/vnd.oasis.opendocument.": "odt"}
+#: Formats by the first folder of the member that they always have, and by the start of the type that they state.
+_BY_FOLDER = {format_.member.split("/")[0] + "/": format_ for format_ in FORMATS if format_.member}
+_BY_PACKAGE_TYPE = {format_.package_type.encode(): format_ for format_ in FORMATS if format_.package_type}
 
 
 def read(data: bytes, limits: Limits) -> Document:
     """Read the document in a container by its kind. Raises `FileError`: `unsupported_type` for other archives."""
     with opened(data, limits) as archive:
-        kind = _kind(archive)
-    document: Document = import_module(f"worker.parse.{BY_TYPE[kind].module}").read(data, limits)
+        format_ = _format(archive)
+    document: Document = imported(format_.reader)(data, limits)
     return document
 
 
@@ -79,26 +79,26 @@ def related(archive: ZipFile, name: str) -> Iterator[tuple[str, str, str]]:
             yield relation.get("Id", ""), relation.get("Type", "").rpartition("/")[2], target
 
 
-def _kind(archive: ZipFile) -> str:
+def _format(archive: ZipFile) -> Format:
     names = archive.namelist()
     if "mimetype" in names:
         media = archive.read("mimetype")[:100].strip()
-        for start, kind in _MEDIA_TYPES.items():
+        for start, format_ in _BY_PACKAGE_TYPE.items():
             if media.startswith(start):
-                return kind
+                return format_
     if "META-INF/container.xml" in names:
-        return "epub"
+        return BY_TYPE["epub"]
     if "[Content_Types].xml" in names:
-        for folder, kind in _FOLDERS.items():
+        for folder, format_ in _BY_FOLDER.items():
             if any(name.startswith(folder) for name in names):
-                return kind
-    raise FileError(Reason.UNSUPPORTED_TYPE, "An archive is not read; unpack it beside itself.")
+                return format_
+    raise FileError(Reason.UNSUPPORTED_TYPE, "Archives are not supported; extract the archive and index its files.")
 
 
 def _check_members(data: bytes) -> None:
     """Refuse very many members before objects are created for them; the declared count may be wrong."""
     if data.count(_ENTRY) > _MAX_MEMBERS:
-        message = f"The container has more than {_MAX_MEMBERS:,} members; unpack it or split it."
+        message = f"The file contains more than {_MAX_MEMBERS:,} entries; extract it or split it."
         raise FileError(Reason.TOO_LARGE, message)
 
 
@@ -115,22 +115,22 @@ def _inflated(archive: ZipFile, info: ZipInfo, left: int, bomb: FileError, *, de
                 if size > left:
                     raise bomb
     except (zlib.error, EOFError) as error:
-        raise BadZipFile(f"{info.filename} cannot be inflated") from error
+        raise BadZipFile(f"{info.filename} cannot be decompressed") from error
     return size
 
 
 def _checked(info: ZipInfo, piece: bytes) -> bytes:
     """The end of the piece, where a declaration may start. Raises `FileError` if the piece contains one."""
     if any(mark in piece for mark in _DECLARATIONS):
-        message = f"{info.filename} declares entities, which no office document does; save it again."
+        message = f"{info.filename} declares XML entities, which Office documents never need; save it again."
         raise FileError(Reason.PARSE_FAILED, message)
     return piece[1 - max(map(len, _DECLARATIONS)) :]
 
 
 def _bomb(most: int) -> FileError:
-    message = f"The file would inflate to more than {most >> 20:,} MB, as no document does; save it again, or split it."
+    message = f"The file would decompress to more than {most >> 20:,} MB; save it again, or split it."
     return FileError(Reason.TOO_LARGE, message)
 
 
 def _over_memory(limits: Limits) -> FileError:
-    return too_large(f"The file would inflate to more than PARSE_MEMORY_MB ({limits.memory_bytes >> 20:,} MB)")
+    return too_large(f"The file would decompress to more than PARSE_MEMORY_MB ({limits.memory_bytes >> 20:,} MB)")

@@ -18,18 +18,20 @@ import tempfile
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
 
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.formats.by_content import PACKAGE
-from worker.formats.registry import BY_TYPE
+from worker.formats.registry import BY_TYPE, PACKAGE
 from worker.parse.limits import Limits
 from worker.parse.sandbox.confine import confine
 from worker.parse.sandbox.read import read
+
+if TYPE_CHECKING:
+    from worker.parse.code.syntax import Syntax
 
 REQUEST = struct.Struct(">IQ")
 ANSWER = struct.Struct(">QQ")
@@ -66,11 +68,9 @@ def _answer(requests: BinaryIO, memory_bytes: int, head_bytes: int, data_bytes: 
     try:
         head = orjson.loads(requests.read(head_bytes))
         limits = Limits(**head["limits"])
-        _allow(limits.seconds)
         if "language" in head:
-            from worker.parse.code.syntax import syntax
-
-            return {"syntax": syntax(requests.read(data_bytes), head["language"])}
+            return {"syntax": _syntax(requests.read(data_bytes), head["language"], limits.seconds)}
+        _allow(limits.seconds)
         format_ = PACKAGE if head["type"] == PACKAGE.type else BY_TYPE[head["type"]]
         return {"document": read(format_, requests.read(data_bytes), limits)}
     except FileError as failure:
@@ -80,6 +80,21 @@ def _answer(requests: BinaryIO, memory_bytes: int, head_bytes: int, data_bytes: 
         return {"reason": failure.reason, "message": failure.message}
     except MemoryError:
         return {"memory": True}
+
+
+def _syntax(data: bytes, language: str, seconds: float) -> Syntax | None:
+    """The syntax of source code. `SIGPROF` ends this process after `seconds` of processor time."""
+    from worker.parse.code.grammar import grammar
+    from worker.parse.code.syntax import syntax
+
+    # loading a grammar takes longer than most files, and only the first file of a language pays for it
+    grammar(language)
+    # `RLIMIT_CPU` counts whole seconds
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        return syntax(data, language)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def _send(answers: BinaryIO, answer: dict[str, Any]) -> None:

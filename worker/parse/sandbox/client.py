@@ -44,7 +44,9 @@ _PATIENCE = 5.0
 _BESIDE_TEXT = 64 << 20
 _CHARACTER = 4
 _PIECE = 1 << 20
-_ROOT = Path(__file__).resolve().parents[4]
+#: Exit codes of a helper that the system ended because its processor time was up.
+_OUT_OF_TIME = (-signal.SIGXCPU, -signal.SIGPROF)
+_ROOT = Path(__file__).resolve().parents[3]
 #: Environment variables passed on. The file's reader must not see the others, which include keys.
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "TESSDATA_PREFIX")
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OMP_THREAD_LIMIT", "OPENBLAS_NUM_THREADS"), "1")
@@ -158,10 +160,10 @@ def _attempt(request: tuple[bytes, ...], limits: Limits) -> dict[str, Any] | Non
         _end()
         if not fresh:
             return None
-        raise FileError(Reason.CRASHED, "Reading the file does not come to an end; exclude it or convert it.") from None
+        raise FileError(Reason.CRASHED, "Reading the file does not finish; exclude it or convert it.") from None
     except _DiedError:
         code, peak = _end()
-        if code == -signal.SIGXCPU:
+        if code in _OUT_OF_TIME:
             raise too_large(f"Reading the file takes longer than PARSE_SECONDS ({limits.seconds:g} s)") from None
         answer = {"memory": True} if peak > max(helper.inherited, limits.memory_bytes // 2) else None
     except BaseException:

@@ -41,7 +41,7 @@ _RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
 _WITH_NET, _WITH_SCOPES = 4, 6
 _TCP, _SCOPES = 0b11, 0b11
 
-_ROOT = Path(__file__).resolve().parents[4]
+_ROOT = Path(__file__).resolve().parents[3]
 #: Where systems keep programs, libraries, fonts and their settings, but no secrets.
 _SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store", "/home/linuxbrew/.linuxbrew", "/snap"),

@@ -5,12 +5,11 @@ from __future__ import annotations
 import codecs
 import re
 from dataclasses import replace
-from importlib import import_module
 
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.formats.registry import Format
+from worker.formats.registry import Format, imported
 from worker.parse.limits import Limits
 from worker.parse.text.encodings import decode
 
@@ -27,17 +26,17 @@ def read(format_: Format, data: bytes, limits: Limits, language: str | None = No
     """The document in `data`. Raises `FileError`; any other exception of a library becomes `parse_failed`."""
     if not format_.isolated:
         _check_length(data, limits)
-    module = import_module(f"worker.parse.{format_.module}")
+    reader = imported(format_.reader)
     try:
         arguments = (decode(data), language, limits) if format_.type == "code" else (data, limits)
-        document: Document = module.read(*arguments)
+        document: Document = reader(*arguments)
     except (FileError, MemoryError):
         raise
     except RecursionError:
-        raise FileError(Reason.PARSE_FAILED, "The file is nested too deep to be read; flatten or convert it.") from None
+        raise FileError(Reason.PARSE_FAILED, "The file is nested too deep; flatten or convert it.") from None
     except Exception as error:  # libraries raise all kinds of exceptions on damaged files
         message = f"The file is damaged ({type(error).__name__}: {error})"
-        raise FileError(Reason.PARSE_FAILED, _clean(message[:400]) + "; mend or convert it.") from error
+        raise FileError(Reason.PARSE_FAILED, _clean(message[:400]) + "; repair or convert it.") from error
     limits.check_characters(len(document.text))
     if not document.text or document.text.isspace():
         raise FileError(Reason.NO_TEXT)

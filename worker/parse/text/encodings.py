@@ -12,7 +12,7 @@ from unicodedata import category
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.formats.magic import any_kind_of
+from worker.formats.magic import signature_of
 from worker.parse.limits import Limits
 
 #: Byte order marks, longer ones first: the one of UTF-32 begins with that of UTF-16.
@@ -106,7 +106,9 @@ def decode(data: bytes) -> str:
         text = _unmarked(data)
     offset = text.find("\0")
     if offset >= 0:
-        message = f"There is a NUL byte at offset {offset}, so this is not text; export it as text to search it."
+        message = (
+            f"The file has a NUL byte at offset {offset}, so it is not text; export it as text to make it searchable."
+        )
         raise FileError(Reason.BINARY, message)
     if not text or text.isspace():
         raise FileError(Reason.NO_TEXT)
@@ -115,8 +117,9 @@ def decode(data: bytes) -> str:
 
 
 def _refuse_signatures(data: bytes) -> None:
-    if kind := any_kind_of(data):
-        message = f"By its first bytes this is not text but .{kind}; export it as text to make it searchable."
+    if signature := signature_of(data):
+        shown = f"Its first bytes show that the file is not text but .{signature.kind}"
+        message = f"{shown}; export it as text to make it searchable."
         raise FileError(Reason.BINARY, message)
 
 

@@ -38,9 +38,9 @@ def read(data: bytes, _limits: Limits) -> Document:
         if not _is_well_formed(plain(text)):
             raise _failure(error.lineno, error.colno, error.msg) from None
     except _NotJsonError as error:
-        raise _failure(*_place_of_constant(text), f"{error} is no JSON value") from None
+        raise _failure(*_place_of_constant(text), f"{error} is not a JSON value") from None
     except RecursionError:
-        message = "The JSON is nested too deep to be read; flatten it, or rename it to .txt to index it as plain text."
+        message = "The JSON is nested too deep; flatten it, or rename it to .txt to index it as plain text."
         raise FileError(Reason.PARSE_FAILED, message) from None
     return Document(text, "json", "json", markup="json")
 
@@ -75,5 +75,5 @@ def _place_of_constant(text: str) -> tuple[int, int]:
 
 
 def _failure(line: int, column: int, what: str) -> FileError:
-    message = f"Not well-formed JSON at line {line}, column {column}: {what}; mend it, or rename it to .txt."
+    message = f"Not well-formed JSON at line {line}, column {column}: {what}; repair it, or rename it to .txt."
     return FileError(Reason.PARSE_FAILED, message)

@@ -64,7 +64,7 @@ def _refuse_harmful(text: str) -> None:
     except DefusedXmlException as refused:
         name = getattr(refused, "name", "")
         message = (
-            f'The XML declares the entity "{name}", which grows or comes from elsewhere; '
+            f'The XML declares the entity "{name}", which expands too far or is external; '
             "remove its <!ENTITY> declarations, or rename it to .txt."
         )
         raise FileError(Reason.PARSE_FAILED, message) from None

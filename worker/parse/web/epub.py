@@ -58,7 +58,7 @@ def _refuse_locked(archive: ZipFile, chapters: list[str]) -> None:
     root = fromstring(archive.read("META-INF/encryption.xml"))
     scrambled = {unquote(reference.get("URI", "")) for reference in root.iter(_REFERENCE)}
     if not scrambled.isdisjoint(chapters):
-        raise FileError(Reason.ENCRYPTED, "The book has a lock (DRM); index a copy without one.")
+        raise FileError(Reason.ENCRYPTED, "The book is protected by DRM; index an unprotected copy.")
 
 
 def _texts(archive: ZipFile, chapters: list[str]) -> Iterator[str]:

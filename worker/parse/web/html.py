@@ -97,7 +97,7 @@ def _check_depth(markup: str) -> None:
             continue
         depth = max(0, depth - 1) if tag[1] else depth + 1
         if depth > _DEEPEST_ELEMENT:
-            message = f"More than {_DEEPEST_ELEMENT:,} elements stand in one another; flatten or convert the page."
+            message = f"More than {_DEEPEST_ELEMENT:,} elements are nested in each other; flatten or convert the page."
             raise FileError(Reason.PARSE_FAILED, message)
 
 

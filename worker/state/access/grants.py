@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,9 @@ from typing import Any
 from psycopg.rows import dict_row
 
 from schemas.errors import FolderGone
-from schemas.source import S3Source
+from schemas.source import source_at
 from worker.machine.paths import real_path
 from worker.state.postgres import Pool, load, reading
-
-S3 = "s3://"
 
 _SQL = load("access/grants")
 
@@ -35,15 +32,14 @@ def page(pool: Pool, project_id: str | None = None) -> list[dict[str, Any]]:
         return connection.cursor(row_factory=dict_row).execute(_SQL["list"], {"project_id": project_id}).fetchall()
 
 
-def may_read_objects(pool: Pool, project_id: str, source: S3Source) -> bool:
-    """Whether a project was granted a bucket's prefix, or one above it."""
-    address = f"{S3}{source.bucket}/{source.prefix}"
-    return any(place.startswith(S3) and address.startswith(place) for place in _places(pool, project_id))
+def may_read_below(pool: Pool, project_id: str, place: str) -> bool:
+    """Whether a project was granted a place that ends with "/", or one above it."""
+    return any(place.startswith(granted) for granted in _places(pool, project_id))
 
 
 def folders(pool: Pool, project_id: str, roots: Sequence[Path]) -> list[Path]:
     """Return where a project may read below the installation's roots; links are resolved on both sides."""
-    granted = [place for place in _places(pool, project_id) if not place.startswith(S3)]
+    granted = [place for place in _places(pool, project_id) if place.startswith("/")]
     pairs = ((place, str(root)) for place in granted for root in roots)
     return [Path(place if is_below(place, [root]) else root) for place, root in pairs if _meet(place, root)]
 
@@ -57,29 +53,15 @@ def is_below(path: str, folders: Iterable[str | Path]) -> bool:
     return any(real == place or real.startswith(f"{place.rstrip('/')}/") for place in places)
 
 
-def _meet(one: str, other: str) -> bool:
-    return is_below(one, [other]) or is_below(other, [one])
+def _meet(folder: str, other: str) -> bool:
+    return is_below(folder, [other]) or is_below(other, [folder])
 
 
 def _places(pool: Pool, project_id: str) -> list[str]:
     return [row["place"] for row in page(pool, project_id)]
 
 
-def normal(place: str) -> str:
-    """Return the canonical spelling of a place.
-
-    It is `/srv/docs` or `s3://bucket/prefix/`. Raises `ValueError` for anything else.
-    """
-    if place.startswith(S3):
-        bucket, _, prefix = place.removeprefix(S3).partition("/")
-        source = S3Source(kind="s3", bucket=bucket, prefix=prefix)
-        return f"{S3}{source.bucket}/{source.prefix}"
-    if not Path(place).is_absolute():
-        raise ValueError("a place is an absolute path, or s3://bucket/prefix")
-    return os.path.normpath(place)
-
-
 def _change(pool: Pool, query: str, project_id: str, place: str) -> bool:
     with pool.connection() as connection:
-        values = {"project_id": project_id, "place": normal(place)}
+        values = {"project_id": project_id, "place": source_at(place).place}
         return bool(connection.execute(_SQL[query], values).rowcount)

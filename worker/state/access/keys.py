@@ -23,13 +23,8 @@ def create(pool: Pool, project_id: str, name: str) -> tuple[UUID, str]:
     return key_id, key
 
 
-def project(pool: Pool, key: str) -> str | None:
-    """Return the project a key belongs to, or None if the key is unknown or revoked."""
-    return project_of(pool, hashed(key))
-
-
 def project_of(pool: Pool, key_hash: bytes) -> str | None:
-    """Return the project of the key with this hash."""
+    """Return the project of the key with this hash, or None if the key is unknown or revoked."""
     with reading(pool) as connection:
         row = connection.execute(_SQL["project"], {"key_hash": key_hash}).fetchone()
         return str(row[0]) if row else None

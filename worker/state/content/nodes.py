@@ -9,8 +9,8 @@ from typing import Any
 from psycopg import Connection
 from psycopg.rows import dict_row
 
-from schemas.document import told_type
 from schemas.errors import Conflict, Invalid, NotFound
+from worker.formats.by_name import stated_type
 from worker.state.content import orphans
 from worker.state.index import changes, index_switch
 from worker.state.postgres import Pool, load
@@ -29,7 +29,17 @@ def get(pool: Pool, project_id: str, node_id: str) -> Row:
         return _get(connection, project_id, node_id)
 
 
-def at(pool: Pool, project_id: str, path: str, slash: str) -> list[Row]:
+def page(pool: Pool, project_id: str, parent_id: str | None, *, after: tuple[str, str] | None, limit: int) -> list[Row]:
+    """List the nodes of a folder (None: the top level) by name and id. Raises as `folder_path` does."""
+    name, id_ = after or (None, None)
+    values = {"project_id": project_id, "parent_id": parent_id, "after_name": name, "after_id": id_, "limit": limit}
+    with pool.connection() as connection:
+        folder_path(connection, project_id, parent_id)
+        # planned each time: a plan for every folder does not use the index
+        return connection.cursor(row_factory=dict_row).execute(_SQL["page"], values, prepare=False).fetchall()
+
+
+def find(pool: Pool, project_id: str, path: str, slash: str) -> list[Row]:
     """Return the node at a path of ids, otherwise the nodes at a path of names, in which `slash` stands for a slash."""
     names = path.removeprefix("/").split("/")
     values = {"project_id": project_id, "path": path, "names": names, "slash": slash}
@@ -53,7 +63,7 @@ def insert(pool: Pool, project_id: str, node: Row) -> Row:
         _claim(connection, node["object_key"])
         created = connection.execute(_SQL["insert"], {**node, "project_id": project_id, "id_path": path})
         if not created.rowcount:
-            raise Conflict(f"A node {node['id']!r} exists already in this project; choose another id, or PATCH it.")
+            raise Conflict(f"A node {node['id']!r} already exists in this project; choose another id, or PATCH it.")
         changes.nodes_changed(connection, project_id, [path])
         return _get(connection, project_id, node["id"])
 
@@ -93,8 +103,8 @@ def _set_content(connection: Connection[Any], project_id: str, node_id: str, con
 def type_as(node: Row, name: str | None) -> str:
     """Return the type of a node after renaming: a type that came from the old name follows the new name."""
     type_: str = node["type"]
-    follows = name is not None and node["object_key"] is not None and type_ == told_type(node["name"])
-    return told_type(name) if name is not None and follows else type_
+    follows = name is not None and node["object_key"] is not None and type_ == stated_type(node["name"])
+    return stated_type(name) if name is not None and follows else type_
 
 
 def _move(connection: Connection[Any], node: Row, place: Place) -> None:
@@ -127,10 +137,10 @@ def delete(pool: Pool, project_id: str, node_id: str) -> list[str]:
 
 def _get(connection: Connection[Any], project_id: str, node_id: str) -> Row:
     values = {"project_id": project_id, "id": node_id}
-    found = connection.cursor(row_factory=dict_row).execute(_SQL["get"], values).fetchone()
-    if found is None:
+    row = connection.cursor(row_factory=dict_row).execute(_SQL["get"], values).fetchone()
+    if row is None:
         raise NotFound(f"The project {project_id!r} has no node {node_id!r}; check both ids.")
-    return found
+    return row
 
 
 def _claim(connection: Connection[Any], key: str | None) -> None:
@@ -140,7 +150,7 @@ def _claim(connection: Connection[Any], key: str | None) -> None:
 
 def _check_depth(length: int) -> None:
     if length > MAX_ID_PATH:
-        raise Invalid("The node would lie too deep; use shorter ids or fewer levels of folders.")
+        raise Invalid("The node would be nested too deep; use shorter ids or fewer levels of folders.")
 
 
 def folder_path(connection: Connection[Any], project_id: str, folder_id: str | None) -> str:
@@ -149,5 +159,5 @@ def folder_path(connection: Connection[Any], project_id: str, folder_id: str | N
         return ""
     folder = _get(connection, project_id, folder_id)
     if folder["type"] != "folder":
-        raise Invalid(f"The node {folder_id!r} is no folder and cannot hold others; choose a folder as parent.")
+        raise Invalid(f"The node {folder_id!r} is not a folder and cannot contain nodes; choose a folder as parent.")
     return str(folder["id_path"])

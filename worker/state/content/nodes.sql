@@ -2,6 +2,17 @@
 SELECT id, project_id, parent_id, id_path, name, type, json, object_key, size_bytes AS size, version, created_at, updated_at
 FROM content_node WHERE project_id = %(project_id)s AND id = %(id)s
 
+-- name: page
+-- The prefix of the name comes first because the index holds only that.
+SELECT id, project_id, parent_id, id_path, name, type, size_bytes AS size, version, created_at, updated_at
+FROM content_node
+WHERE project_id = %(project_id)s
+  AND (parent_id = %(parent_id)s OR %(parent_id)s::text IS NULL AND parent_id IS NULL)
+  AND (%(after_name)s::text IS NULL
+       OR (left(name, 200) COLLATE "C", name COLLATE "C", id COLLATE "C")
+          > (left(%(after_name)s, 200), %(after_name)s, %(after_id)s))
+ORDER BY left(name, 200) COLLATE "C", name COLLATE "C", id COLLATE "C" LIMIT %(limit)s
+
 -- name: insert
 INSERT INTO content_node (project_id, id, parent_id, id_path, name, type, json, object_key, size_bytes)
 VALUES (%(project_id)s, %(id)s, %(parent_id)s, %(id_path)s, %(name)s, %(type)s, %(json)s, %(object_key)s, %(size)s)

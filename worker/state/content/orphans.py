@@ -12,9 +12,9 @@ from schemas.errors import Conflict
 from worker.state.postgres import Pool, load
 
 #: Time between two runs that delete strays.
-EVERY = timedelta(minutes=5)
+RUN_INTERVAL = timedelta(minutes=5)
 #: Time before an object that could not be deleted is tried again.
-PAUSE = timedelta(minutes=5)
+RETRY_AFTER = timedelta(minutes=5)
 
 _SQL = load("content/orphans")
 
@@ -36,7 +36,9 @@ def claim(connection: Connection[Any], keys: Sequence[str]) -> None:
     Raises `Conflict` if one was given up.
     """
     if connection.execute(_SQL["claim"], {"keys": list(keys)}).rowcount != len(keys):
-        raise Conflict("The upload took so long that what came first is deleted again; send it anew, in smaller parts.")
+        raise Conflict(
+            "The upload took so long that its first files were deleted; send it again in several smaller uploads."
+        )
 
 
 def leave(connection: Connection[Any], keys: Sequence[str]) -> None:
@@ -56,7 +58,7 @@ def forget(pool: Pool, keys: Sequence[str]) -> None:
         connection.execute(_SQL["forget"], {"keys": list(keys)})
 
 
-def expect_run(pool: Pool, every: timedelta = EVERY) -> bool:
+def expect_run(pool: Pool, every: timedelta = RUN_INTERVAL) -> bool:
     """Whether objects are due and the last run over them began more than `every` ago; if so, a new run begins now."""
     with pool.connection() as connection:
         return connection.execute(_SQL["expect"], {"every": every}).rowcount > 0
@@ -71,4 +73,4 @@ def give_up(pool: Pool, limit: int) -> list[str]:
 def postpone(pool: Pool, keys: Sequence[str]) -> None:
     """Retry later to delete objects that could not be deleted."""
     with pool.connection() as connection:
-        connection.execute(_SQL["postpone"], {"keys": list(keys), "pause": PAUSE})
+        connection.execute(_SQL["postpone"], {"keys": list(keys), "pause": RETRY_AFTER})

@@ -64,11 +64,11 @@ class _Tree:
         rows = self.connection.execute(_SQL["children"], values).fetchall() if paths else ()
         return {paths[place - 1]: _Node(*rest) for place, *rest in rows}
 
-    def new_node(self, path: Path, type_: str, **more: Any) -> dict[str, Any]:
+    def new_node(self, path: Path, type_: str, **columns: Any) -> dict[str, Any]:
         """Build the row of a new node."""
         parent, id_ = self.folders[path[:-1]], str(uuid4())
         row = {"project_id": self.project_id, "id": id_, "parent_id": parent.id, "name": path[-1], "type": type_}
-        return {"object_key": None, "size": 0, "versions": 1, **row, "id_path": f"{parent.id_path}/{id_}", **more}
+        return {"object_key": None, "size": 0, "versions": 1, **row, "id_path": f"{parent.id_path}/{id_}", **columns}
 
     def write(self, query: str, rows: Sequence[dict[str, Any]]) -> None:
         """Insert or update nodes."""
@@ -97,17 +97,17 @@ def save(
         return saved, unused
 
 
-def _make_folders(tree: _Tree, wanted: Iterable[Path]) -> None:
+def _make_folders(tree: _Tree, folders: Iterable[Path]) -> None:
     """Create folders level by level, so that there are only as many queries as levels."""
-    paths = {path[:depth] for path in wanted for depth in range(1, len(path) + 1)}
+    paths = {path[:depth] for path in folders for depth in range(1, len(path) + 1)}
     for depth in range(1, max(map(len, paths), default=0) + 1):
         level = sorted(path for path in paths if len(path) == depth)
         tree.missing |= {path: tree.missing[path[:-1]] for path in level if path[:-1] in tree.missing}
         open_ = [path for path in level if path not in tree.missing]
-        found = tree.find(open_, folder=True)
-        made = []
+        existing = tree.find(open_, folder=True)
+        created = []
         for path in open_:
-            node = found.get(path)
+            node = existing.get(path)
             row = None if node else tree.new_node(path, "folder")
             if node and node.type != "folder":
                 tree.missing[path] = Refused.NOT_A_FOLDER
@@ -115,19 +115,19 @@ def _make_folders(tree: _Tree, wanted: Iterable[Path]) -> None:
                 tree.missing[path] = Refused.TOO_DEEP
             else:
                 tree.folders[path] = node or _Node(row["id"], row["id_path"], "folder")  # type: ignore[index] # one of both
-                made += [row] if row else []
-        tree.write("insert", made)
+                created += [row] if row else []
+        tree.write("insert", created)
 
 
 def _save_files(tree: _Tree, received: Sequence[Received]) -> tuple[list[Saved], list[str]]:
     versions: dict[Path, list[int]] = defaultdict(list)
     for number, file in enumerate(received):
         versions[file.path].append(number)
-    found = tree.find([path for path in versions if path[:-1] in tree.folders], folder=False)
+    existing = tree.find([path for path in versions if path[:-1] in tree.folders], folder=False)
     saved: dict[int, Saved] = {}
     new, changed, replaced = [], [], []
     for path, numbers in versions.items():
-        file, node = received[numbers[-1]], found.get(path)
+        file, node = received[numbers[-1]], existing.get(path)
         stored = {"object_key": file.key, "size": file.size, "versions": len(numbers), "type": file.type}
         refused = tree.missing.get(path[:-1]) or (Refused.IS_FOLDER if node and node.type == "folder" else None)
         row: dict[str, Any] = {}

@@ -15,21 +15,25 @@ from uuid import UUID
 from psycopg import Connection
 from psycopg.rows import class_row
 
+from schemas.source import AnySource, parsed_source
 from schemas.status import TaskKind
 from schemas.tool import IndexSettings
 from worker.state.index import index_switch, tasks
 from worker.state.postgres import Pool, load
 
-#: A run waits until a folder has been quiet for `QUIET`, but at most `PATIENCE` after the first change.
+#: A run waits until its folder has been without changes for this long.
 QUIET = timedelta(seconds=2)
-PATIENCE = timedelta(seconds=15)
-#: Scheduled tools that one sweep takes up, and runs that it starts.
-MAX_SCHEDULED, MAX_DUE = 100, 50
+#: The longest time by which further changes delay a run after the first change.
+LONGEST_DELAY = timedelta(seconds=15)
+#: Scheduled tools that one sweep takes up.
+MAX_SCHEDULED = 100
+#: Runs that one sweep starts.
+MAX_DUE = 50
 #: Task rows kept per index with automatic runs.
 KEPT_RUNS = 1000
 
 _SQL = load("index/changes")
-_WAIT = {"quiet": QUIET, "patience": PATIENCE}
+_DELAYS = {"quiet": QUIET, "patience": LONGEST_DELAY}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +42,11 @@ class Watched:
 
     id: UUID
     project_id: str
-    source: dict[str, Any]
+    source: AnySource
     settings: IndexSettings
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "source", parsed_source(self.source))
         object.__setattr__(self, "settings", IndexSettings.model_validate(self.settings))
 
 
@@ -60,7 +65,7 @@ def nodes_changed(connection: Connection[Any], project_id: str, id_paths: Sequen
     """
     tasks.ask_again_over_nodes(connection, project_id, id_paths)
     values = {"project_id": project_id, "id_paths": list(id_paths)}
-    connection.execute(_SQL["nodes_changed"], {**values, **_WAIT})
+    connection.execute(_SQL["nodes_changed"], {**values, **_DELAYS})
 
 
 def follow_from_now(connection: Connection[Any], tool_id: UUID) -> None:
@@ -69,7 +74,7 @@ def follow_from_now(connection: Connection[Any], tool_id: UUID) -> None:
 
 
 def watched(pool: Pool) -> list[Watched]:
-    """Return every index that a tool watches, except those over S3, which reports no changes."""
+    """Return every index that a tool asks to watch."""
     with pool.connection() as connection:
         return connection.cursor(row_factory=class_row(Watched)).execute(_SQL["watched"]).fetchall()
 
@@ -77,7 +82,7 @@ def watched(pool: Pool) -> list[Watched]:
 def changed(pool: Pool, index_ids: Sequence[UUID], *, quiet: timedelta = QUIET) -> None:
     """Note that the folders of these indexes changed."""
     with pool.connection() as connection:
-        connection.execute(_SQL["changed"], {**_WAIT, "index_ids": list(index_ids), "quiet": quiet})
+        connection.execute(_SQL["changed"], {**_DELAYS, "index_ids": list(index_ids), "quiet": quiet})
 
 
 def look_at_nodes(pool: Pool, index_id: UUID) -> None:

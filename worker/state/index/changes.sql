@@ -8,9 +8,7 @@ FROM search_tool s
 JOIN search_index i ON i.id IN (s.index_id, s.next_index_id) AND i.deleted_at IS NULL
 JOIN content_node root ON root.project_id = i.project_id AND root.id = i.source ->> 'node_id'
 WHERE s.project_id = %(project_id)s AND s.config ->> 'auto_reindex' = 'true' AND i.source ->> 'kind' = 'nodes'
-  AND EXISTS (
-      SELECT FROM unnest(%(id_paths)s::text[]) AS e (path)
-      WHERE starts_with(e.path || '/', root.id_path || '/') OR starts_with(root.id_path, e.path || '/'))
+  AND EXISTS (SELECT FROM unnest(%(id_paths)s::text[]) AS e (path) WHERE :touches_root)
 ORDER BY i.id
 ON CONFLICT (index_id) DO UPDATE
 SET since = coalesce(c.since, excluded.since),
@@ -34,7 +32,7 @@ SET since = coalesce(c.since, now()),
 -- name: watched
 SELECT DISTINCT i.id, i.project_id, i.source, i.settings
 FROM search_tool s JOIN search_index i ON i.id = s.index_id
-WHERE s.config ->> 'watch' = 'true' AND i.deleted_at IS NULL AND i.source ->> 'kind' <> 's3'
+WHERE s.config ->> 'watch' = 'true' AND i.deleted_at IS NULL
 
 -- name: look_at_nodes
 -- every write gives a row a new xmin, greater than all before, so count and sum reveal any change
@@ -62,7 +60,7 @@ WITH due AS (
 INSERT INTO search_index_change AS c (index_id, since, due_at)
 SELECT DISTINCT m.index_id, now(), now() FROM moved m
 WHERE m.wanted AND NOT EXISTS (
-    SELECT FROM search_index_task t WHERE t.index_id = m.index_id AND t.status IN ('pending', 'indexing'))
+    SELECT FROM search_index_task t WHERE t.index_id = m.index_id AND t.status IN :open)
 ORDER BY m.index_id
 ON CONFLICT (index_id) DO UPDATE SET since = coalesce(c.since, now()), due_at = least(c.due_at, now())
 
@@ -90,7 +88,7 @@ ORDER BY s.created_at, s.id LIMIT 1
 -- name: join
 -- A task that has not begun sees the change anyway. Its row is still written, so that it begins after this commits.
 UPDATE search_index_task SET rerun = rerun OR status = 'indexing'
-WHERE index_id = %(index_id)s AND status IN ('pending', 'indexing')
+WHERE index_id = %(index_id)s AND status IN :open
 
 -- name: forget_runs
 DELETE FROM search_index_task

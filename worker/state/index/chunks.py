@@ -23,7 +23,6 @@ LATE_WRITE = timedelta(minutes=5)
 FIRST_DELETE = timedelta(seconds=20)
 
 _SQL = load("index/chunks")
-_FILTERS = load("index/filters")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,24 +73,24 @@ class Tombstones:
 
 def live(pool: Pool, files: Sequence[UUID]) -> dict[UUID, list[Live]]:
     """Return the live chunks of files that have their vectors, in order."""
-    found: dict[UUID, list[Live]] = defaultdict(list)
+    by_file: dict[UUID, list[Live]] = defaultdict(list)
     with pool.connection() as connection:
         cursor = connection.cursor(row_factory=class_row(Live))
         for row in cursor.execute(_SQL["live"], {"files": list(files)}):
-            found[row.file_id].append(row)
-    return found
+            by_file[row.file_id].append(row)
+    return by_file
 
 
 def lost(pool: Pool, files: Sequence[UUID]) -> dict[UUID, list[Placed]]:
     """Return the live chunks of files whose vectors the store lost, in order."""
-    found: dict[UUID, list[Placed]] = defaultdict(list)
+    by_file: dict[UUID, list[Placed]] = defaultdict(list)
     with pool.connection() as connection:
         for file_id, id_, index, content_hash, language, lead, trail, embedded, *chunk in connection.execute(
             _SQL["lost"], {"files": list(files)}
         ):
             placed = Placed(id_, file_id, index, Chunk(*chunk), content_hash, language, lead, trail, embedded)
-            found[file_id].append(placed)
-    return found
+            by_file[file_id].append(placed)
+    return by_file
 
 
 def restored(connection: Connection[Any], files: Sequence[UUID], ids: Sequence[UUID]) -> None:
@@ -202,24 +201,24 @@ def any_live(pool: Pool, index_id: UUID) -> bool:
     return bool(row and row[0])
 
 
-def at(pool: Pool, places: Sequence[tuple[UUID, int]]) -> list[str]:
+def containing_lines(pool: Pool, places: Sequence[tuple[UUID, int]]) -> list[str]:
     """Return the live chunks that contain these lines of these files."""
     values = {"files": [file_id for file_id, _ in places], "lines": [line for _, line in places]}
     with reading(pool) as connection:
-        return [id_ for (id_,) in connection.execute(_SQL["at"], values)]
+        return [id_ for (id_,) in connection.execute(_SQL["containing_lines"], values)]
 
 
 def passing(pool: Pool, ids: Sequence[str], values: dict[str, Any]) -> list[str]:
     """Return those of the given live chunks that pass the filters."""
     with reading(pool) as connection:
-        rows = connection.execute(_SQL["passing"].format(**_FILTERS), {**values, "ids": list(ids)})
+        rows = connection.execute(_SQL["passing"], {**values, "ids": list(ids)})
         return [id_ for (id_,) in rows]
 
 
 def unembedded(pool: Pool, values: dict[str, Any]) -> list[tuple[UUID, int]]:
     """Return files found by words only that pass the filters, by path: id, and characters of the whole text."""
     with pool.connection() as connection:
-        return connection.execute(_SQL["unembedded"].format(**_FILTERS), values).fetchall()
+        return connection.execute(_SQL["unembedded"], values).fetchall()
 
 
 def whole(pool: Pool, files: Sequence[UUID]) -> list[dict[str, Any]]:
@@ -231,7 +230,7 @@ def whole(pool: Pool, files: Sequence[UUID]) -> list[dict[str, Any]]:
 def any_passes(pool: Pool, values: dict[str, Any]) -> bool:
     """Whether any live chunk passes the filters."""
     with pool.connection() as connection:
-        row = connection.execute(_SQL["any_passes"].format(**_FILTERS), values).fetchone()
+        row = connection.execute(_SQL["any_passes"], values).fetchone()
         return row is not None and bool(row[0])
 
 

@@ -146,22 +146,22 @@ WHERE c.id = ANY (%(ids)s::uuid[]) AND c.index_id = %(index_id)s AND c.live
 -- name: any_live
 SELECT EXISTS (SELECT FROM search_index_file WHERE index_id = %(index_id)s AND live_chunks > 0)
 
--- name: at
+-- name: containing_lines
 SELECT c.id::text
 FROM unnest(%(files)s::uuid[], %(lines)s::int[]) AS a (file_id, line)
 JOIN chunk c ON c.file_id = a.file_id AND c.live AND a.line BETWEEN c.start_line AND c.end_line
 
 -- name: passing
 SELECT c.id::text FROM chunk c JOIN search_index_file f ON f.id = c.file_id
-WHERE c.id = ANY (%(ids)s::uuid[]) AND {file} AND {chunk}
+WHERE c.id = ANY (%(ids)s::uuid[]) AND :file_filters AND :chunk_filters
 
 -- name: unembedded
 -- whole files, none longer than an answer may hold
 SELECT f.id, w.characters
 FROM search_index_file f CROSS JOIN LATERAL (
-    SELECT max(c.end_char) + max(length(c.trail)) AS characters, bool_or({chunk}) AS passes
+    SELECT max(c.end_char) + max(length(c.trail)) AS characters, bool_or(:chunk_filters) AS passes
     FROM chunk c WHERE c.file_id = f.id AND c.live) w
-WHERE f.index_id = %(index_id)s AND NOT f.live_embedded AND w.passes AND w.characters <= %(characters)s AND {file}
+WHERE f.index_id = %(index_id)s AND NOT f.live_embedded AND w.passes AND w.characters <= %(characters)s AND :file_filters
   AND (%(only)s::uuid[] IS NULL OR f.id = ANY (%(only)s)) AND NOT f.id = ANY (%(without)s)
 ORDER BY f.path, f.id LIMIT %(limit)s
 
@@ -177,5 +177,5 @@ WHERE c.file_id = ANY (%(files)s) AND c.live AND c.level = 0 ORDER BY f.id, c.st
 -- name: any_passes
 SELECT EXISTS (
 SELECT FROM chunk c JOIN search_index_file f ON f.id = c.file_id
-WHERE c.index_id = %(index_id)s AND c.live AND {file} AND {chunk}
+WHERE c.index_id = %(index_id)s AND c.live AND :file_filters AND :chunk_filters
 )

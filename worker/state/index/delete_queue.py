@@ -14,8 +14,10 @@ import psycopg
 
 from worker.state.postgres import Pool, load
 
-#: The pause after a first failure, and the longest.
-FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=2), timedelta(minutes=5)
+#: The pause of an index after its first failed delete; each further failure doubles it.
+FIRST_PAUSE = timedelta(seconds=2)
+#: The longest pause of an index whose deletes fail.
+LONGEST_PAUSE = timedelta(minutes=5)
 
 _SQL = load("index/delete_queue")
 

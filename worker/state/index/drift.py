@@ -48,9 +48,9 @@ def live_ids(pool: Pool, index_id: UUID, after: UUID | None, limit: int) -> list
     return _ids(pool, "live_ids", {"index_id": index_id, "after": after, "limit": limit})
 
 
-def still_live(pool: Pool, index_id: UUID, ids: Sequence[UUID], *, known: bool) -> list[UUID]:
-    """Return those of `ids` that are live now; without `known`, only those not yet marked as lost."""
-    return _ids(pool, "still_live", {"index_id": index_id, "ids": list(ids), "known": known})
+def still_live(pool: Pool, index_id: UUID, ids: Sequence[UUID], *, include_lost: bool) -> list[UUID]:
+    """Return those of `ids` that are live now; without `include_lost`, only those not yet marked as lost."""
+    return _ids(pool, "still_live", {"index_id": index_id, "ids": list(ids), "include_lost": include_lost})
 
 
 def unknown(pool: Pool, index_id: UUID, ids: Sequence[UUID]) -> list[UUID]:
@@ -62,8 +62,8 @@ def rows(pool: Pool, index_id: UUID) -> Rows:
     """Count the rows of an index."""
     with pool.connection() as connection:
         cursor = connection.cursor(row_factory=class_row(Rows))
-        found = cursor.execute(_SQL["count_rows"], {"index_id": index_id, "overdue": OVERDUE}).fetchone()
-        return found or Rows(0, 0, 0)
+        counts = cursor.execute(_SQL["count_rows"], {"index_id": index_id, "overdue": OVERDUE}).fetchone()
+        return counts or Rows(0, 0, 0)
 
 
 def wrong_files(pool: Pool, index_id: UUID) -> tuple[int, int]:
@@ -189,13 +189,15 @@ def due(pool: Pool, limit: int = MAX_CHECKS) -> list[UUID]:
     return _ids(pool, "due", {"every": CHECK_EVERY, "limit": limit})
 
 
-def ask(pool: Pool, index_id: UUID) -> bool:
+def request_comparison(pool: Pool, index_id: UUID) -> bool:
     """Have the namespace compared at the next sweep, if it should hold something.
 
     Returns False if that was done just now.
     """
     with pool.connection() as connection:
-        return bool(connection.execute(_SQL["ask"], {"index_id": index_id, "pause": CHECK_PAUSE}).rowcount)
+        return bool(
+            connection.execute(_SQL["request_comparison"], {"index_id": index_id, "pause": CHECK_PAUSE}).rowcount
+        )
 
 
 def any_embedded(pool: Pool, index_id: UUID) -> bool:

@@ -13,7 +13,7 @@ ORDER BY id LIMIT %(limit)s
 
 -- name: still_live
 SELECT id FROM chunk
-WHERE id = ANY (%(ids)s) AND index_id = %(index_id)s AND live AND (%(known)s OR NOT lost) ORDER BY id
+WHERE id = ANY (%(ids)s) AND index_id = %(index_id)s AND live AND (%(include_lost)s OR NOT lost) ORDER BY id
 
 -- name: unknown
 SELECT s.id FROM unnest(%(ids)s::uuid[]) AS s(id)
@@ -45,7 +45,7 @@ FROM chunk WHERE index_id = %(index_id)s
 SELECT epoch FROM search_index WHERE id = %(index_id)s AND deleted_at IS NULL FOR NO KEY UPDATE
 
 -- name: busy
-SELECT EXISTS (SELECT FROM search_index_task WHERE index_id = %(index_id)s AND status IN ('pending', 'indexing'))
+SELECT EXISTS (SELECT FROM search_index_task WHERE index_id = %(index_id)s AND status IN :open)
 
 -- name: mark_lost
 WITH marked AS (UPDATE chunk SET lost = true WHERE id = ANY (%(ids)s) AND live AND NOT lost RETURNING file_id)
@@ -62,8 +62,7 @@ WHERE c.index_id = %(index_id)s AND c.live AND c.lost AND c.embedded
 -- name: take_up
 -- nothing is read: the live chunks of these files are correct, only their vectors are gone
 UPDATE search_index_file
-SET status = 'pending', work = 'path', task_id = %(task_id)s, reason = NULL, message = NULL, attempts = 0,
-    lease_owner = NULL, embedded_chunks = 0, reused_chunks = 0, tokens = 0, updated_at = now()
+SET work = 'path', task_id = %(task_id)s, :set_pending, attempts = 0
 WHERE index_id = %(index_id)s AND lost AND status = 'indexed'
 
 -- name: recount
@@ -123,12 +122,12 @@ WHERE id = ANY (ARRAY (
     SELECT i.id FROM search_index i
     WHERE i.deleted_at IS NULL AND (i.checked_at IS NULL OR i.checked_at < now() - %(every)s)
       AND NOT EXISTS (
-          SELECT FROM search_index_task t WHERE t.index_id = i.id AND t.status IN ('pending', 'indexing'))
+          SELECT FROM search_index_task t WHERE t.index_id = i.id AND t.status IN :open)
     ORDER BY i.checked_at NULLS FIRST LIMIT %(limit)s
     FOR NO KEY UPDATE SKIP LOCKED))
 RETURNING id
 
--- name: ask
+-- name: request_comparison
 UPDATE search_index SET checked_at = NULL
 WHERE id = %(index_id)s AND checked_at < now() - %(pause)s
   AND EXISTS (SELECT FROM chunk WHERE index_id = %(index_id)s AND live AND embedded AND NOT lost)

@@ -16,11 +16,11 @@ from worker.state.postgres import Pool, load
 Vector = NDArray[np.float32]
 
 #: An entry is marked as used at most this often, so that most lookups do not write.
-REST = timedelta(days=1)
+TOUCH_INTERVAL = timedelta(days=1)
 #: Time between two evictions. Counting and comparing millions of rows takes seconds.
-EVERY = timedelta(minutes=10)
+EVICTION_INTERVAL = timedelta(minutes=10)
 #: Entries deleted in one transaction.
-BATCH = 5000
+EVICTION_ROWS = 5000
 
 _SQL = load("index/embedding_cache")
 _HASH = "sha256:"
@@ -42,7 +42,7 @@ class Owner:
 
 def lookup(pool: Pool, owner: Owner, hashes: Iterable[str]) -> dict[str, Vector]:
     """Look up cached vectors by content hash (`sha256:…`), in one query."""
-    values = {**owner.values, "hashes": [_raw(hash_) for hash_ in hashes], "rest": REST}
+    values = {**owner.values, "hashes": [_raw(hash_) for hash_ in hashes], "rest": TOUCH_INTERVAL}
     if not values["hashes"]:
         return {}
     with pool.connection() as connection:
@@ -76,7 +76,7 @@ def live_elsewhere(pool: Pool, owner: Owner, vector_store: str, hashes: Iterable
         return connection.execute(_SQL["live_elsewhere"], values).fetchall()
 
 
-def eviction_due(pool: Pool, every: timedelta = EVERY) -> bool:
+def eviction_due(pool: Pool, every: timedelta = EVICTION_INTERVAL) -> bool:
     """Whether the last eviction is longer ago than `every`; if so, the caller must evict now."""
     with pool.connection() as connection:
         return connection.execute(_SQL["due"], {"every": every}).rowcount > 0
@@ -90,21 +90,21 @@ def evict(pool: Pool, *, spare: int, maximum: int) -> int:
     """
     with pool.connection() as connection:
         (total,) = connection.execute(_SQL["count"]).fetchone() or (0,)
-    gone = _evict(pool, "choose_spare", spare) if total > spare else 0
-    return gone + (_evict(pool, "choose_oldest", maximum) if total - gone > maximum else 0)
+    evicted = _evict(pool, "choose_spare", spare) if total > spare else 0
+    return evicted + (_evict(pool, "choose_oldest", maximum) if total - evicted > maximum else 0)
 
 
 def _evict(pool: Pool, choice: str, keep: int) -> int:
     """Delete what a query chooses, in short transactions; entries that were used meanwhile stay."""
-    gone = 0
+    deleted = 0
     with pool.connection() as connection:
         connection.execute(_SQL["forget_choice"])
-        chosen = connection.execute(_SQL[choice], {"keep": keep}).rowcount
-        for _ in range(0, chosen, BATCH):
-            gone += connection.execute(_SQL["evict"], {"batch": BATCH}).rowcount
+        count = connection.execute(_SQL[choice], {"keep": keep}).rowcount
+        for _ in range(0, count, EVICTION_ROWS):
+            deleted += connection.execute(_SQL["evict"], {"batch": EVICTION_ROWS}).rowcount
             connection.commit()
         connection.execute(_SQL["forget_choice"])
-    return gone
+    return deleted
 
 
 def _raw(content_hash: str) -> bytes:

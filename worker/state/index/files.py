@@ -24,6 +24,10 @@ from worker.state.postgres import Pool, load, reading
 MAX_CRASHES = 3
 #: Processes that may die while holding a file, for any reason, before it is tried alone and each death counts.
 MAX_DEATHS = 20
+#: Number of vanished files from which a listing is doubted, and its removals are held back.
+MIN_HELD_REMOVALS = 20
+#: Share of the known files that vanish in a listing that is doubted.
+HELD_SHARE = 0.5
 #: Maximum UTF-8 bytes of a path: an index row of Postgres holds 2,704, and one file must not stop its folder.
 _MAX_PATH = 2000
 
@@ -41,7 +45,7 @@ class Listed:
     reason: Reason | None
 
 
-class Searchable(NamedTuple):
+class IndexedFile(NamedTuple):
     """A file with live chunks, as filters see it."""
 
     file_node_id: str
@@ -161,10 +165,10 @@ def record_page(
 def too_many_vanished(pool: Pool, *, task_id: UUID, index_id: UUID) -> bool:
     """Whether so much is missing from a complete listing that the source may be at fault."""
     with pool.connection() as connection:
-        vanished, known = connection.execute(
+        vanished, total = connection.execute(
             _SQL["count_vanished"], {"task_id": task_id, "index_id": index_id}
         ).fetchone() or (0, 0)
-        return _too_many(vanished, known)
+        return _too_many(vanished, total)
 
 
 def vanished(pool: Pool, *, task_id: UUID, index_id: UUID) -> Iterator[bytes]:
@@ -175,8 +179,8 @@ def vanished(pool: Pool, *, task_id: UUID, index_id: UUID) -> Iterator[bytes]:
             yield key
 
 
-def _too_many(vanished: int, known: int) -> bool:
-    return vanished >= 20 and vanished * 2 > known  # noqa: PLR2004 - the design's bounds
+def _too_many(vanished: int, total: int) -> bool:
+    return vanished >= MIN_HELD_REMOVALS and vanished > HELD_SHARE * total
 
 
 def end_listing(
@@ -192,12 +196,14 @@ def end_listing(
     with pool.connection() as connection:
         if not connection.execute(_TASKS["save_cursor"], values).rowcount:
             raise LeaseLost("another worker lists this folder")
-        vanished, known = connection.execute(_SQL["count_vanished"], values).fetchone() or (0, 0)
-        held = vanished - left_out if hold and _too_many(vanished - left_out, known - left_out) else 0
-        if vanished and not held:
+        vanished, total = connection.execute(_SQL["count_vanished"], values).fetchone() or (0, 0)
+        held_removals = vanished - left_out if hold and _too_many(vanished - left_out, total - left_out) else 0
+        if vanished and not held_removals:
             connection.execute(_SQL["remove_vanished"], values)
-        connection.execute(_TASKS["end_listing"], {**values, "held": held, "warning": warning if held else None})
-        return held
+        connection.execute(
+            _TASKS["end_listing"], {**values, "held": held_removals, "warning": warning if held_removals else None}
+        )
+        return held_removals
 
 
 def claim(pool: Pool, *, task_id: UUID, index_id: UUID, owner: UUID, max_files: int, max_bytes: int) -> list[Claim]:
@@ -231,11 +237,11 @@ def release(pool: Pool, owner: UUID) -> None:
         connection.execute(_SQL["release"], {"owner": owner})
 
 
-def held(pool: Pool, owner: UUID, claims: Sequence[Claim]) -> set[UUID]:
+def still_claimed(pool: Pool, owner: UUID, claims: Sequence[Claim]) -> set[UUID]:
     """Return the ids of files whose claims still hold: not listed, released or claimed again since."""
     values = {"ids": [claim.id for claim in claims], "generations": [claim.generation for claim in claims]}
     with reading(pool) as connection:
-        return {row[0] for row in connection.execute(_SQL["held"], {**values, "owner": owner}).fetchall()}
+        return {row[0] for row in connection.execute(_SQL["still_claimed"], {**values, "owner": owner}).fetchall()}
 
 
 def finish(connection: Connection[Any], owner: UUID, outcomes: Iterable[Outcome]) -> set[UUID]:
@@ -298,18 +304,18 @@ def page(
         return connection.cursor(row_factory=dict_row).execute(_SQL["list"], values, prepare=False).fetchall()
 
 
-def one(pool: Pool, index_id: UUID, file: str) -> dict[str, Any] | None:
+def get(pool: Pool, index_id: UUID, file: str) -> dict[str, Any] | None:
     """Return a file by its id or its node id."""
     values = {"index_id": index_id, "file_id": _as_uuid(file), "node_id": file}
     with pool.connection() as connection:
-        return connection.cursor(row_factory=dict_row).execute(_SQL["one"], values).fetchone()
+        return connection.cursor(row_factory=dict_row).execute(_SQL["get"], values).fetchone()
 
 
-def searchable(pool: Pool, index_id: UUID, start: str = "") -> list[Searchable]:
+def searchable(pool: Pool, index_id: UUID, start: str = "") -> list[IndexedFile]:
     """Return every file with live chunks whose path starts with `start`."""
     with pool.connection() as connection:
         rows = connection.execute(_SQL["searchable"], {"index_id": index_id, "start": start}).fetchall()
-    return list(map(Searchable._make, rows))
+    return list(map(IndexedFile._make, rows))
 
 
 def below(pool: Pool, index_id: UUID, id_path: str, limit: int | None = None) -> list[str]:

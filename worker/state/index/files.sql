@@ -24,9 +24,7 @@ SET path = excluded.path, id_path = excluded.id_path, node_id = excluded.node_id
                 WHEN f.status = 'indexed' AND f.stamp = excluded.stamp AND f.code_version = excluded.code_version
                      AND excluded.listed_reason IS NULL THEN 'path' ELSE 'read' END,
     task_id = excluded.task_id, stamp = excluded.stamp, code_version = excluded.code_version,
-    listed_reason = excluded.listed_reason, status = 'pending', reason = NULL, message = NULL, attempts = 0,
-    lease_owner = NULL, embedded_chunks = 0, reused_chunks = 0, tokens = 0, updated_at = now(),
-    suspect = false, crashes = 0, parsing = 0
+    listed_reason = excluded.listed_reason, :set_pending, attempts = 0, suspect = false, crashes = 0, parsing = 0
 WHERE (f.path, f.id_path, f.stamp, f.code_version) IS DISTINCT FROM
           (excluded.path, excluded.id_path, excluded.stamp, excluded.code_version)
    OR f.listed_reason IS DISTINCT FROM excluded.listed_reason
@@ -43,29 +41,22 @@ WHERE f.id = s.id AND f.mtime_ms IS DISTINCT FROM s.mtime_ms
 SELECT f.key FROM search_index_file f
 WHERE f.index_id = %(index_id)s AND f.status <> 'removed'
   AND NOT EXISTS (SELECT FROM search_index_listing l WHERE l.task_id = %(task_id)s AND l.file_id = f.id)
-  AND NOT EXISTS (
-      SELECT FROM search_index_task t, unnest(t.unlisted) AS u(prefix)
-      WHERE t.id = %(task_id)s AND substring(f.key FROM 1 FOR length(u.prefix)) = u.prefix)
+  AND NOT :is_unlisted
 ORDER BY f.key
 
 -- name: count_vanished
 SELECT count(*) FILTER (WHERE l.file_id IS NULL AND NOT f.kept) AS vanished, count(*) AS known
 FROM (
-    SELECT f.id, EXISTS (
-        SELECT FROM search_index_task t, unnest(t.unlisted) AS u(prefix)
-        WHERE t.id = %(task_id)s AND substring(f.key FROM 1 FOR length(u.prefix)) = u.prefix) AS kept
+    SELECT f.id, :is_unlisted AS kept
     FROM search_index_file f WHERE f.index_id = %(index_id)s AND f.status <> 'removed'
 ) f LEFT JOIN search_index_listing l ON l.task_id = %(task_id)s AND l.file_id = f.id
 
 -- name: remove_vanished
 UPDATE search_index_file f
-SET work = 'remove', status = 'pending', reason = NULL, message = NULL, task_id = %(task_id)s,
-    lease_owner = NULL, embedded_chunks = 0, reused_chunks = 0, tokens = 0, updated_at = now()
+SET work = 'remove', task_id = %(task_id)s, :set_pending
 WHERE f.index_id = %(index_id)s AND f.status <> 'removed'
   AND NOT EXISTS (SELECT FROM search_index_listing l WHERE l.task_id = %(task_id)s AND l.file_id = f.id)
-  AND NOT EXISTS (
-      SELECT FROM search_index_task t, unnest(t.unlisted) AS u(prefix)
-      WHERE t.id = %(task_id)s AND substring(f.key FROM 1 FOR length(u.prefix)) = u.prefix)
+  AND NOT :is_unlisted
 
 -- name: claim
 -- limited by bytes and by count; the first file is taken whatever its size, and a suspect file alone
@@ -130,7 +121,7 @@ WHERE id IN (
 -- name: hold_index
 SELECT epoch FROM search_index WHERE id = %(index_id)s AND deleted_at IS NULL FOR SHARE
 
--- name: held
+-- name: still_claimed
 -- files whose claim of this generation still holds
 SELECT f.id FROM unnest(%(ids)s::uuid[], %(generations)s::bigint[]) AS c (id, generation)
 JOIN search_index_file f ON f.id = c.id AND f.generation = c.generation
@@ -237,7 +228,7 @@ WHERE index_id = %(index_id)s
   AND (%(after_path)s::text IS NULL OR (path, id) > (%(after_path)s, %(after_id)s))
 ORDER BY path, id LIMIT %(limit)s
 
--- name: one
+-- name: get
 SELECT id, path, live_chunks FROM search_index_file
 WHERE index_id = %(index_id)s AND status <> 'removed' AND (id = %(file_id)s OR node_id = %(node_id)s)
 

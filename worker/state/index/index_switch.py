@@ -20,7 +20,7 @@ _SQL = load("index/index_switch")
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class LockedTool:
     """A tool whose indexes no other transaction changes until this one ends."""
 
     id: UUID
@@ -68,15 +68,15 @@ def try_lock_index(connection: Connection[Any], index_id: UUID) -> bool:
     return row is not None and row[0] and connection.execute(_SQL["try_lock_index"], values).rowcount > 0
 
 
-def lock_tool(connection: Connection[Any], tool_id: UUID) -> Held | None:
+def lock_tool(connection: Connection[Any], tool_id: UUID) -> LockedTool | None:
     """Lock a tool's project, the tool and its indexes. Returns None if the tool is gone."""
     be_patient(connection)
     values = {"tool_id": tool_id}
     connection.execute(_SQL["lock_project_of_tool"], values)
-    held = connection.cursor(row_factory=class_row(Held)).execute(_SQL["held"], values).fetchone()
-    if held is not None:
-        connection.execute(_SQL["lock_indexes"], {"index_ids": [held.index_id, held.next_index_id]})
-    return held
+    tool = connection.cursor(row_factory=class_row(LockedTool)).execute(_SQL["lock_tool"], values).fetchone()
+    if tool is not None:
+        connection.execute(_SQL["lock_indexes"], {"index_ids": [tool.index_id, tool.next_index_id]})
+    return tool
 
 
 def bury(connection: Connection[Any], index_id: UUID, linger: timedelta = timedelta(0)) -> bool:
@@ -96,11 +96,11 @@ def begin_update(connection: Connection[Any], tool_id: UUID, index_id: UUID, con
     connection.execute(_SQL["begin_update"], {"tool_id": tool_id, "index_id": index_id, "config": config})
 
 
-def end_update(connection: Connection[Any], held: Held, error: str | None = None) -> None:
+def end_update(connection: Connection[Any], tool: LockedTool, error: str | None = None) -> None:
     """Give up the index that is being built for a tool, if any; `error` tells the tool's owner why."""
-    if held.next_index_id is not None:
-        connection.execute(_SQL["end_update"], {"tool_id": held.id, "error": error})
-        bury(connection, held.next_index_id)
+    if tool.next_index_id is not None:
+        connection.execute(_SQL["end_update"], {"tool_id": tool.id, "error": error})
+        bury(connection, tool.next_index_id)
 
 
 def settle(connection: Connection[Any], index_id: UUID, status: TaskStatus, error: str | None) -> bool:

@@ -18,7 +18,7 @@ SELECT FROM search_index WHERE id = ANY (%(index_ids)s) ORDER BY id FOR NO KEY U
 -- name: try_lock_index
 SELECT FROM search_index WHERE id = %(index_id)s FOR NO KEY UPDATE SKIP LOCKED
 
--- name: held
+-- name: lock_tool
 -- includes the tool's row, which a due schedule locks before it notes a change of the index
 SELECT s.id, s.project_id, s.index_id, i.identity, i.folder_node_id, s.next_index_id, n.identity AS next_identity
 FROM search_tool s JOIN search_index i ON i.id = s.index_id LEFT JOIN search_index n ON n.id = s.next_index_id
@@ -32,7 +32,7 @@ WHERE i.id = %(index_id)s AND i.deleted_at IS NULL
 
 -- name: cancel_buried
 UPDATE search_index_task SET status = 'cancelled', finished_at = now(), plan_owner = NULL, plan_until = NULL
-WHERE index_id = %(index_id)s AND status IN ('pending', 'indexing')
+WHERE index_id = %(index_id)s AND status IN :open
 
 -- name: begin_update
 UPDATE search_tool SET next_index_id = %(index_id)s, next_config = %(config)s, update_error = NULL, updated_at = now()

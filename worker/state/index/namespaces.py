@@ -13,8 +13,10 @@ from psycopg.rows import class_row
 
 from worker.state.postgres import Pool, load
 
-#: The interval between checks of a name grows with the time since its index was deleted, from the first to the longest.
-FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=10), timedelta(weeks=1)
+#: The first interval between checks of a name; it grows with the time since its index was deleted.
+FIRST_PAUSE = timedelta(minutes=10)
+#: The longest interval between checks of a name.
+LONGEST_PAUSE = timedelta(weeks=1)
 #: No process is suspended for longer and writes afterwards.
 WATCHED = timedelta(days=180)
 #: Names that one sweep checks.

@@ -20,9 +20,9 @@ from worker.state.postgres import Pool, load, reading
 #: A worker that does not renew its leases for this long is considered dead.
 LEASE = timedelta(seconds=8)
 #: A task without a worker for this long gets another message.
-PATIENCE = timedelta(seconds=3)
+RESEND_AFTER = timedelta(seconds=3)
 #: A task without progress for this long, and without a warning that says what it waits for, is our bug.
-STALLED = timedelta(minutes=1)
+STALLED_AFTER = timedelta(minutes=1)
 #: The warning of a task that waits while other tasks occupy all workers.
 BUSY = "Waiting: the workers are busy with other tasks."
 #: Workers in a row that may die of a listing without progress before the task ends.
@@ -143,18 +143,18 @@ def retry(connection: Connection[Any], *, tool_id: UUID, index_id: UUID, folder_
     The folder is not listed again, unless the last task ended before it had listed all of it.
     """
     row: dict[str, Any] = {"tool_id": tool_id, "index_id": index_id, "folder_node_id": folder_node_id}
-    seen = connection.execute(_SQL["listing_ended"], row).fetchone()
-    if seen is None or not seen[0]:
+    last_listing = connection.execute(_SQL["listing_ended"], row).fetchone()
+    if last_listing is None or not last_listing[0]:
         planned = create(connection, kind=TaskKind.RETRY, **row)
         return Retry(planned, listing=True, files=0) if planned else None
     values = {**row, "id": uuid4(), "kind": TaskKind.RETRY, "full": False, "allow_removals": False}
-    taken = connection.execute(_SQL["retry_files"], values).rowcount
-    if not taken:
+    file_count = connection.execute(_SQL["retry_files"], values).rowcount
+    if not file_count:
         return None
     values["task_id"] = values["id"]
     for query in ("create", "begin_retry", "raise_epoch", "refresh"):
         connection.execute(_SQL[query], values)
-    return Retry(values["id"], listing=False, files=taken)
+    return Retry(values["id"], listing=False, files=file_count)
 
 
 def newest(pool: Pool, index_id: UUID) -> dict[str, Any] | None:
@@ -163,12 +163,12 @@ def newest(pool: Pool, index_id: UUID) -> dict[str, Any] | None:
         return connection.cursor(row_factory=dict_row).execute(_SQL["newest"], {"index_id": index_id}).fetchone()
 
 
-def counts(pool: Pool, index_id: UUID, *, lost_too: bool = False) -> tuple[int, int]:
+def counts(pool: Pool, index_id: UUID, *, include_lost: bool = False) -> tuple[int, int]:
     """Return the numbers of indexed files and of all files of an index, as counted by its newest task.
 
-    With `lost_too`, files that only need their vectors written again count as indexed.
+    With `include_lost`, files that only need their vectors written again count as indexed.
     """
-    values = {"index_id": index_id, "lost_too": lost_too}
+    values = {"index_id": index_id, "include_lost": include_lost}
     with reading(pool) as connection:
         return connection.execute(_SQL["counts"], values).fetchone() or (0, 0)
 
@@ -266,9 +266,9 @@ def fail(pool: Pool, task_id: UUID, index_id: UUID, error: FoldexError) -> Close
 
 def cancel(connection: Connection[Any], index_id: UUID) -> None:
     """End the task that is open over an index, if any. Requires the index locked."""
-    found = connection.execute(_SQL["open_task"], {"index_id": index_id}).fetchone()
-    if found is not None:
-        _stop(connection, found[0], index_id, TaskStatus.CANCELLED, None)
+    row = connection.execute(_SQL["open_task"], {"index_id": index_id}).fetchone()
+    if row is not None:
+        _stop(connection, row[0], index_id, TaskStatus.CANCELLED, None)
 
 
 def _stop(
@@ -277,8 +277,8 @@ def _stop(
     """End an open task early: its workers are shut out, and its open files return to their live content."""
     values = {"task_id": task_id, "index_id": index_id, "status": status}
     values |= {"error": error and error.message, "error_code": error and error.code}
-    found = connection.execute(_SQL["open_task"], values).fetchone()
-    if found is None or found[0] != task_id:
+    row = connection.execute(_SQL["open_task"], values).fetchone()
+    if row is None or row[0] != task_id:
         return None
     for query in ("shut_out", "bury_unfinished", "return_files", "refresh"):
         connection.execute(_SQL[query], values)
@@ -287,24 +287,24 @@ def _stop(
 
 def _closed(connection: Connection[Any], query: SQL, values: dict[str, Any]) -> Closed | None:
     """Run the query that ends a task, and everything that follows from it in the same transaction."""
-    ended = connection.cursor(row_factory=dict_row).execute(query, values).fetchone()
-    if ended is None:
+    task = connection.cursor(row_factory=dict_row).execute(query, values).fetchone()
+    if task is None:
         return None
-    connection.execute(_SQL["clear_listing"], {"task_id": ended["id"]})
-    lives_on = index_switch.settle(connection, ended["index_id"], TaskStatus(ended["status"]), ended["error"])
-    again = ended["rerun"] and lives_on
-    return Closed(ended["tool_id"], _further(connection, ended) if again else None)
+    connection.execute(_SQL["clear_listing"], {"task_id": task["id"]})
+    lives_on = index_switch.settle(connection, task["index_id"], TaskStatus(task["status"]), task["error"])
+    is_rerun = task["rerun"] and lives_on
+    return Closed(task["tool_id"], _further(connection, task) if is_rerun else None)
 
 
-def _further(connection: Connection[Any], ended: dict[str, Any]) -> UUID | None:
+def _further(connection: Connection[Any], task: dict[str, Any]) -> UUID | None:
     return create(
         connection,
-        tool_id=ended["tool_id"],
-        index_id=ended["index_id"],
-        folder_node_id=ended["folder_node_id"],
+        tool_id=task["tool_id"],
+        index_id=task["index_id"],
+        folder_node_id=task["folder_node_id"],
         kind=TaskKind.REINDEX,
-        full=ended["rerun_full"],
-        allow_removals=ended["rerun_allow_removals"],
+        full=task["rerun_full"],
+        allow_removals=task["rerun_allow_removals"],
     )
 
 
@@ -314,10 +314,10 @@ def warn(pool: Pool, task_id: UUID, warning: str) -> None:
         connection.execute(_SQL["warn"], {"task_id": task_id, "warning": warning})
 
 
-def go_on(pool: Pool, task_id: UUID) -> None:
+def clear_warning(pool: Pool, task_id: UUID) -> None:
     """Clear what a task waited for."""
     with pool.connection() as connection:
-        connection.execute(_SQL["go_on"], {"task_id": task_id})
+        connection.execute(_SQL["clear_warning"], {"task_id": task_id})
 
 
 def sent(pool: Pool, task_id: UUID, seconds: float = 0) -> None:
@@ -344,17 +344,17 @@ def bring_back(pool: Pool) -> int:
 def unplanned(pool: Pool) -> Sequence[tuple[UUID, UUID]]:
     """Return tasks, with their tools, whose listing has no worker and whose message may be lost."""
     with pool.connection() as connection:
-        return connection.execute(_SQL["unplanned"], {"patience": PATIENCE}).fetchall()
+        return connection.execute(_SQL["unplanned"], {"patience": RESEND_AFTER}).fetchall()
 
 
 def open_tasks(pool: Pool) -> Sequence[Open]:
     """Return every running task."""
     with pool.connection() as connection:
         cursor = connection.cursor(row_factory=class_row(Open))
-        return cursor.execute(_SQL["open_tasks"], {"patience": PATIENCE}).fetchall()
+        return cursor.execute(_SQL["open_tasks"], {"patience": RESEND_AFTER}).fetchall()
 
 
-def stalled(pool: Pool, patience: timedelta = STALLED) -> list[Stalled]:
+def stalled(pool: Pool, patience: timedelta = STALLED_AFTER) -> list[Stalled]:
     """Return open tasks without progress for `patience` and without a warning that says why.
 
     Returns a task again after another `patience`.

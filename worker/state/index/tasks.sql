@@ -10,12 +10,12 @@ SELECT %(id)s, %(tool_id)s, %(index_id)s, %(folder_node_id)s, %(kind)s, %(full)s
     coalesce(l.total_chunks, 0), coalesce(l.ignored, '{}')
 FROM (SELECT) AS new LEFT JOIN LATERAL (
     SELECT * FROM search_index_task WHERE index_id = %(index_id)s ORDER BY created_at DESC, id DESC LIMIT 1) l ON true
-ON CONFLICT (index_id) WHERE status IN ('pending', 'indexing') DO NOTHING
+ON CONFLICT (index_id) WHERE status IN :open DO NOTHING
 
 -- name: ask_again
 UPDATE search_index_task
 SET rerun = true, rerun_full = rerun_full OR %(full)s, rerun_allow_removals = rerun_allow_removals OR %(allow_removals)s
-WHERE index_id = %(index_id)s AND status IN ('pending', 'indexing')
+WHERE index_id = %(index_id)s AND status IN :open
 
 -- name: ask_again_over_nodes
 -- A task that has not begun sees the edit anyway. Its row is still written, so that it begins after the edit commits. A
@@ -24,11 +24,9 @@ UPDATE search_index_task t
 SET rerun = t.rerun OR t.status = 'indexing' AND NOT EXISTS (
     SELECT FROM search_tool s WHERE i.id IN (s.index_id, s.next_index_id) AND s.config ->> 'auto_reindex' = 'true')
 FROM search_index i JOIN content_node root ON root.project_id = i.project_id AND root.id = i.source ->> 'node_id'
-WHERE i.id = t.index_id AND t.status IN ('pending', 'indexing') AND i.project_id = %(project_id)s
+WHERE i.id = t.index_id AND t.status IN :open AND i.project_id = %(project_id)s
   AND i.source ->> 'kind' = 'nodes'
-  AND EXISTS (
-      SELECT FROM unnest(%(id_paths)s::text[]) AS e (path)
-      WHERE starts_with(e.path || '/', root.id_path || '/') OR starts_with(root.id_path, e.path || '/'))
+  AND EXISTS (SELECT FROM unnest(%(id_paths)s::text[]) AS e (path) WHERE :touches_root)
 
 -- name: newest
 SELECT t.*, i.namespace
@@ -36,7 +34,7 @@ FROM search_index_task t JOIN search_index i ON i.id = t.index_id
 WHERE t.index_id = %(index_id)s ORDER BY t.created_at DESC, t.id DESC LIMIT 1
 
 -- name: counts
-SELECT indexed_files + CASE WHEN %(lost_too)s THEN (
+SELECT indexed_files + CASE WHEN %(include_lost)s THEN (
            SELECT count(*) FROM search_index_file f
            WHERE f.index_id = %(index_id)s AND f.lost AND f.status <> 'indexed' AND f.live_chunks > 0) ELSE 0 END,
        total_files
@@ -72,7 +70,7 @@ SET plan_owner = %(owner)s, plan_until = now() + %(lease)s, status = 'indexing',
     -- an owner that did not release the listing died of it, unless Postgres restarted since the lease was last renewed
     plan_dead = CASE WHEN plan_owner IS NOT NULL AND plan_until - %(lease)s > pg_postmaster_start_time()
                      THEN array_append(plan_dead, plan_owner) ELSE plan_dead END
-WHERE id = %(task_id)s AND status IN ('pending', 'indexing') AND listing
+WHERE id = %(task_id)s AND status IN :open AND listing
   AND (plan_until IS NULL OR plan_until < now()
        AND now() NOT BETWEEN pg_postmaster_start_time() AND pg_postmaster_start_time() + interval '10 s')
 RETURNING id, index_id, tool_id, list_cursor, epoch, allow_removals,
@@ -187,10 +185,7 @@ WHERE t.id = %(task_id)s AND t.status = 'indexing'
 -- name: complete
 SELECT t.id FROM search_index_task t
 WHERE t.id = %(task_id)s AND t.status = 'indexing' AND NOT t.listing
-  AND NOT EXISTS (
-      SELECT FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'pending')
-  AND NOT EXISTS (
-      SELECT FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'indexing')
+  AND :no_open_file
 
 -- name: close
 UPDATE search_index_task t
@@ -204,14 +199,11 @@ SET status = CASE WHEN t.failed_files > 0 AND t.total_chunks = 0 THEN 'error' EL
     warning = CASE WHEN t.held_removals > 0 THEN t.warning END,
     finished_at = now()
 WHERE t.id = %(task_id)s AND t.status = 'indexing' AND NOT t.listing
-  AND NOT EXISTS (
-      SELECT FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'pending')
-  AND NOT EXISTS (
-      SELECT FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'indexing')
+  AND :no_open_file
 RETURNING t.id, t.tool_id, t.index_id, t.folder_node_id, t.status, t.error, t.rerun, t.rerun_full, t.rerun_allow_removals
 
 -- name: open_task
-SELECT id FROM search_index_task WHERE index_id = %(index_id)s AND status IN ('pending', 'indexing') FOR UPDATE
+SELECT id FROM search_index_task WHERE index_id = %(index_id)s AND status IN :open FOR UPDATE
 
 -- name: shut_out
 -- from now on nothing that workers still do for the index is recorded
@@ -221,7 +213,7 @@ UPDATE search_index SET epoch = epoch + 1 WHERE id = %(index_id)s
 -- chunks of open files that were written but never became live
 WITH gone AS (
     DELETE FROM chunk c USING search_index_file f
-    WHERE f.index_id = %(index_id)s AND f.status IN ('pending', 'indexing') AND c.file_id = f.id AND NOT c.live
+    WHERE f.index_id = %(index_id)s AND f.status IN :open AND c.file_id = f.id AND NOT c.live
     RETURNING c.id, c.index_id
 )
 INSERT INTO chunk_tombstone (id, index_id) SELECT id, index_id FROM gone ON CONFLICT DO NOTHING
@@ -255,8 +247,7 @@ UPDATE search_index_file
 SET task_id = %(id)s, work = CASE WHEN status = 'pending' THEN work WHEN status = 'indexed' AND stamp <> '' THEN 'path' ELSE 'read' END,
     -- what the listing reported about a file may have been fixed since
     listed_reason = CASE WHEN status = 'failed' THEN NULL ELSE listed_reason END,
-    status = 'pending', reason = NULL, message = NULL, attempts = 0, lease_owner = NULL,
-    embedded_chunks = 0, reused_chunks = 0, tokens = 0, crashes = 0, parsing = 0, updated_at = now()
+    :set_pending, attempts = 0, crashes = 0, parsing = 0
 WHERE index_id = %(index_id)s AND (status IN ('pending', 'failed') OR status = 'indexed' AND (stamp = '' OR lost))
 
 -- name: begin_retry
@@ -266,7 +257,7 @@ UPDATE search_index_task SET status = 'indexing', listing = false, started_at = 
 -- a warning about held removals stays: it asks for a decision, and waiting does not
 UPDATE search_index_task SET warning = %(warning)s WHERE id = %(task_id)s AND status = 'indexing' AND held_removals = 0
 
--- name: go_on
+-- name: clear_warning
 UPDATE search_index_task
 SET warning = CASE WHEN held_removals > 0 THEN warning END, faults = 0, fault = NULL
 WHERE id = %(task_id)s AND status = 'indexing' AND (faults > 0 OR held_removals = 0 AND warning IS NOT NULL)
@@ -285,14 +276,14 @@ SET plan_until = least(plan_until, now()), refreshed_at = least(refreshed_at, no
     moved_at = least(moved_at, now())
 WHERE id IN (
     SELECT id FROM search_index_task
-    WHERE status IN ('pending', 'indexing')
+    WHERE status IN :open
       AND greatest(plan_until, refreshed_at, sent_at - %(longest)s, moved_at) > now() + interval '1 min'
     FOR NO KEY UPDATE SKIP LOCKED)
 
 -- name: unplanned
 -- pending or half-listed tasks without a worker, whose message may be lost
 SELECT t.id, t.tool_id FROM search_index_task t
-WHERE t.status IN ('pending', 'indexing') AND t.listing AND (t.plan_until IS NULL OR t.plan_until < now())
+WHERE t.status IN :open AND t.listing AND (t.plan_until IS NULL OR t.plan_until < now())
   AND coalesce(t.sent_at, t.created_at) < now() - %(patience)s
 
 -- name: open_tasks
@@ -311,7 +302,7 @@ ORDER BY random()
 UPDATE search_index_task t SET moved_at = now()
 WHERE id IN (
     SELECT t.id FROM search_index_task t
-    WHERE t.status IN ('pending', 'indexing') AND coalesce(t.moved_at, '-infinity') < now() - interval '10 s'
+    WHERE t.status IN :open AND coalesce(t.moved_at, '-infinity') < now() - interval '10 s'
       AND (t.plan_until > now()
            OR EXISTS (SELECT FROM search_index_file f JOIN file_lease l ON l.owner = f.lease_owner AND l.until > now()
                       WHERE f.index_id = t.index_id AND f.status = 'indexing'))
@@ -322,7 +313,7 @@ WHERE id IN (
 UPDATE search_index_task t SET moved_at = now()
 WHERE id IN (
     SELECT t.id FROM search_index_task t
-    WHERE t.status IN ('pending', 'indexing') AND coalesce(t.moved_at, t.created_at) < now() - %(patience)s
+    WHERE t.status IN :open AND coalesce(t.moved_at, t.created_at) < now() - %(patience)s
       AND (t.warning IS NULL OR t.warning = %(busy)s OR t.held_removals > 0
            OR coalesce(t.sent_at, t.created_at) < now() - %(patience)s)
       AND coalesce(t.sent_at, t.created_at) <= now()
@@ -334,7 +325,7 @@ SELECT EXISTS (SELECT FROM file_lease WHERE until > now())
 
 -- name: open_files
 SELECT format('%%s %%s', status, work), count(*) FROM search_index_file
-WHERE index_id = %(index_id)s AND status IN ('pending', 'indexing') GROUP BY 1 ORDER BY 1
+WHERE index_id = %(index_id)s AND status IN :open GROUP BY 1 ORDER BY 1
 
 -- name: clear_listing
 DELETE FROM search_index_listing WHERE task_id = %(task_id)s

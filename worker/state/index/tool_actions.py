@@ -12,7 +12,7 @@ from schemas.errors import NotFound
 from schemas.status import TaskKind
 from schemas.tool import ToolConfig
 from worker.state.index import changes, index_switch, tasks, tools
-from worker.state.index.index_switch import Held
+from worker.state.index.index_switch import LockedTool
 from worker.state.index.tasks import Retry
 from worker.state.index.tools import NewIndex
 from worker.state.postgres import Pool, load
@@ -28,16 +28,16 @@ def reindex(pool: Pool, tool_id: UUID, *, full: bool, allow_removals: bool) -> U
     An index that is being built for the tool is brought up to date as well. Raises `NotFound`.
     """
     with pool.connection() as connection:
-        held = _hold(connection, tool_id)
-        if held.next_index_id is not None:
-            tasks.ask_again(connection, held.next_index_id, allow_removals=allow_removals)
-        if tasks.ask_again(connection, held.index_id, full=full, allow_removals=allow_removals):
+        tool = _lock(connection, tool_id)
+        if tool.next_index_id is not None:
+            tasks.ask_again(connection, tool.next_index_id, allow_removals=allow_removals)
+        if tasks.ask_again(connection, tool.index_id, full=full, allow_removals=allow_removals):
             return None
         return tasks.create(
             connection,
             tool_id=tool_id,
-            index_id=held.index_id,
-            folder_node_id=held.folder_node_id,
+            index_id=tool.index_id,
+            folder_node_id=tool.folder_node_id,
             kind=TaskKind.REINDEX,
             full=full,
             allow_removals=allow_removals,
@@ -47,10 +47,10 @@ def reindex(pool: Pool, tool_id: UUID, *, full: bool, allow_removals: bool) -> U
 def cancel(pool: Pool, tool_id: UUID) -> None:
     """End the task over the tool's index, and give up the index that is being built for it. Raises `NotFound`."""
     with pool.connection() as connection:
-        held = _hold(connection, tool_id)
-        index_switch.end_update(connection, held, CANCELLED)
-        tasks.cancel(connection, held.index_id)
-        changes.forget(connection, held.index_id)
+        tool = _lock(connection, tool_id)
+        index_switch.end_update(connection, tool, CANCELLED)
+        tasks.cancel(connection, tool.index_id)
+        changes.forget(connection, tool.index_id)
 
 
 def retry(pool: Pool, tool_id: UUID) -> Retry | None:
@@ -59,10 +59,10 @@ def retry(pool: Pool, tool_id: UUID) -> Retry | None:
     An open task gets a follow-up, which takes up what failed in it. Raises `NotFound`.
     """
     with pool.connection() as connection:
-        held = _hold(connection, tool_id)
-        if tasks.ask_again(connection, held.index_id):
+        tool = _lock(connection, tool_id)
+        if tasks.ask_again(connection, tool.index_id):
             return None
-        return tasks.retry(connection, tool_id=tool_id, index_id=held.index_id, folder_node_id=held.folder_node_id)
+        return tasks.retry(connection, tool_id=tool_id, index_id=tool.index_id, folder_node_id=tool.folder_node_id)
 
 
 def rename(pool: Pool, tool_id: UUID, name: str) -> None:
@@ -71,7 +71,7 @@ def rename(pool: Pool, tool_id: UUID, name: str) -> None:
         connection.execute(_SQL["rename"], {"tool_id": tool_id, "name": name})
 
 
-def change_config(pool: Pool, tool_id: UUID, config: ToolConfig, wanted: NewIndex) -> UUID | None:
+def change_config(pool: Pool, tool_id: UUID, config: ToolConfig, new_index: NewIndex) -> UUID | None:
     """Change a tool's config: at once if it leads to the same index, otherwise as soon as the wanted index is ready.
 
     Returns the task to send, if one was started. An index being built for an earlier change is given up. Raises
@@ -80,34 +80,34 @@ def change_config(pool: Pool, tool_id: UUID, config: ToolConfig, wanted: NewInde
     stored = Jsonb(config.model_dump(exclude_defaults=True))
     values = {"tool_id": tool_id, "config": stored}
     with pool.connection() as connection:
-        held = _hold(connection, tool_id)
-        if wanted.identity == held.next_identity:
+        tool = _lock(connection, tool_id)
+        if new_index.identity == tool.next_identity:
             connection.execute(_SQL["set_next_config"], values)
             return None
-        if wanted.identity == held.identity:
+        if new_index.identity == tool.identity:
             if config.auto_reindex:
                 changes.follow_from_now(connection, tool_id)
             connection.execute(_SQL["set_config"], values)
-            index_switch.end_update(connection, held)
+            index_switch.end_update(connection, tool)
             return None
-        return _build(connection, held, wanted, stored)
+        return _build(connection, tool, new_index, stored)
 
 
-def _build(connection: Connection[Any], held: Held, wanted: NewIndex, config: Jsonb) -> UUID | None:
-    index_id, _ = tools.find_or_make(connection, wanted)
-    index_switch.end_update(connection, held)
-    index_switch.begin_update(connection, held.id, index_id, config)
+def _build(connection: Connection[Any], tool: LockedTool, new_index: NewIndex, config: Jsonb) -> UUID | None:
+    index_id, _ = tools.find_or_make(connection, new_index)
+    index_switch.end_update(connection, tool)
+    index_switch.begin_update(connection, tool.id, index_id, config)
     return tasks.create(
         connection,
-        tool_id=held.id,
+        tool_id=tool.id,
         index_id=index_id,
-        folder_node_id=wanted.folder_node_id,
+        folder_node_id=new_index.folder_node_id,
         kind=TaskKind.UPDATE,
     )
 
 
-def _hold(connection: Connection[Any], tool_id: UUID) -> Held:
-    held = index_switch.lock_tool(connection, tool_id)
-    if held is None:
-        raise NotFound("The tool was deleted meanwhile.")
-    return held
+def _lock(connection: Connection[Any], tool_id: UUID) -> LockedTool:
+    tool = index_switch.lock_tool(connection, tool_id)
+    if tool is None:
+        raise NotFound("The tool was deleted in the meantime; create a new one.")
+    return tool

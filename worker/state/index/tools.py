@@ -21,7 +21,7 @@ from psycopg.errors import LockNotAvailable
 from psycopg.rows import class_row, dict_row
 from psycopg.types.json import Jsonb
 
-from schemas.source import AnySource, NodesSource
+from schemas.source import AnySource, parsed_source
 from schemas.status import TaskKind
 from schemas.tool import IndexSettings, ToolConfig
 from worker.state.index import index_switch, namespaces, tasks
@@ -46,7 +46,7 @@ class Index:
 
     id: UUID
     project_id: str
-    source: dict[str, Any]
+    source: AnySource
     folder_node_id: str | None
     settings: IndexSettings
     vector_store: str
@@ -55,6 +55,7 @@ class Index:
     epoch: int
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "source", parsed_source(self.source))
         object.__setattr__(self, "settings", IndexSettings.model_validate(self.settings))
 
     @property
@@ -68,7 +69,7 @@ class Index:
 
 
 @dataclass(frozen=True, slots=True)
-class Searchable:
+class SearchableTool:
     """A tool and the index it answers from."""
 
     tool_id: UUID
@@ -110,13 +111,13 @@ def hashed(text: str) -> str:
     return f"h.{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
 
-def namespace(wanted: NewIndex, suffix: UUID | None = None) -> str:
+def namespace(new_index: NewIndex, suffix: UUID | None = None) -> str:
     """Return the namespace's name: plain for the first index of a folder ever, with the index's id for later ones."""
-    target = wanted.source.node_id if isinstance(wanted.source, NodesSource) else wanted.folder_node_id or ""
-    kind = "node" if wanted.folder_node_id is None else "folder"
-    ids = [i if _PLAIN.fullmatch(i) else hashed(i) for i in (wanted.project_id, target)]
+    target = new_index.source.content_node or new_index.folder_node_id or ""
+    kind = "node" if new_index.folder_node_id is None else "folder"
+    ids = [i if _PLAIN.fullmatch(i) else hashed(i) for i in (new_index.project_id, target)]
     tail = f"_{suffix}" if suffix else ""
-    project, prefix = hashed(wanted.project_id), wanted.namespace_prefix
+    project, prefix = hashed(new_index.project_id), new_index.namespace_prefix
     # the index's id is enough to distinguish two folders
     spellings = (
         f"{prefix}project_{ids[0]}_{kind}_{ids[1]}{tail}",
@@ -126,24 +127,24 @@ def namespace(wanted: NewIndex, suffix: UUID | None = None) -> str:
     return next(name for name in spellings if len(name) <= MAX_NAMESPACE - len(TREE))
 
 
-def create(pool: Pool, wanted: NewIndex, *, name: str, config: ToolConfig) -> tuple[UUID, UUID | None]:
+def create(pool: Pool, new_index: NewIndex, *, name: str, config: ToolConfig) -> tuple[UUID, UUID | None]:
     """Find or create the index, and create tool and task, in one transaction.
 
     Returns the tool's id, and the task's unless one is already open.
     """
     tool_id = uuid4()
     with pool.connection() as connection:
-        index_switch.lock_project(connection, wanted.project_id)
-        index_id, is_new = find_or_make(connection, wanted)
+        index_switch.lock_project(connection, new_index.project_id)
+        index_id, is_new = find_or_make(connection, new_index)
         connection.execute(
             _SQL["insert_tool"],
             {
                 "id": tool_id,
-                "project_id": wanted.project_id,
+                "project_id": new_index.project_id,
                 "name": name,
                 "index_id": index_id,
-                "node_id": wanted.source.node_id if isinstance(wanted.source, NodesSource) else None,
-                "source": Jsonb(wanted.source.model_dump()),
+                "node_id": new_index.source.content_node,
+                "source": Jsonb(new_index.source.model_dump()),
                 "config": Jsonb(config.model_dump(exclude_defaults=True)),
             },
         )
@@ -151,32 +152,32 @@ def create(pool: Pool, wanted: NewIndex, *, name: str, config: ToolConfig) -> tu
             connection,
             tool_id=tool_id,
             index_id=index_id,
-            folder_node_id=wanted.folder_node_id,
+            folder_node_id=new_index.folder_node_id,
             kind=TaskKind.CREATE if is_new else TaskKind.REINDEX,
         )
     return tool_id, task_id
 
 
-def find_or_make(connection: Connection[Any], wanted: NewIndex) -> tuple[UUID, bool]:
+def find_or_make(connection: Connection[Any], new_index: NewIndex) -> tuple[UUID, bool]:
     """Return the index, locked until the transaction ends, and whether it was created now."""
     index_id = uuid4()
     values = {
         "id": index_id,
-        "project_id": wanted.project_id,
-        "identity": wanted.identity,
-        "source": Jsonb(wanted.source.model_dump()),
-        "folder_node_id": wanted.folder_node_id,
-        "settings": Jsonb(wanted.settings.model_dump()),
-        "vector_store": wanted.vector_store,
-        "keyword_index": wanted.keyword_index,
+        "project_id": new_index.project_id,
+        "identity": new_index.identity,
+        "source": Jsonb(new_index.source.model_dump()),
+        "folder_node_id": new_index.folder_node_id,
+        "settings": Jsonb(new_index.settings.model_dump()),
+        "vector_store": new_index.vector_store,
+        "keyword_index": new_index.keyword_index,
     }
-    for name in (namespace(wanted), namespace(wanted, index_id)):
-        found = connection.execute(_SQL["lock_index"], values).fetchone()
-        if found is not None:
-            return found[0], False
+    for name in (namespace(new_index), namespace(new_index, index_id)):
+        row = connection.execute(_SQL["lock_index"], values).fetchone()
+        if row is not None:
+            return row[0], False
         if connection.execute(_SQL["insert_index"], {**values, "namespace": name}).rowcount:
             return index_id, True
-    return find_or_make(connection, wanted)  # the same index was created between the query and the insert
+    return find_or_make(connection, new_index)  # the same index was created between the query and the insert
 
 
 def get(pool: Pool, tool_id: UUID) -> dict[str, Any] | None:
@@ -209,22 +210,22 @@ def index_of_tool(pool: Pool, tool_id: UUID) -> Index | None:
         return cursor.execute(_SQL["index_of_tool"], {"tool_id": tool_id}).fetchone()
 
 
-def searchable(pool: Pool, project_id: str, tool_ids: Sequence[UUID] | None = None) -> list[Searchable]:
+def searchable(pool: Pool, project_id: str, tool_ids: Sequence[UUID] | None = None) -> list[SearchableTool]:
     """Return a project's tools, those with these ids or all, newest first."""
     values = {"project_id": project_id, "tool_ids": None if tool_ids is None else list(tool_ids)}
     with reading(pool) as connection:
         rows = connection.cursor(row_factory=dict_row).execute(_SQL["searchable"], values).fetchall()
-    return [Searchable(row.pop("tool_id"), row.pop("name"), Index(**row)) for row in rows]
+    return [SearchableTool(row.pop("tool_id"), row.pop("name"), Index(**row)) for row in rows]
 
 
 def delete(pool: Pool, tool_id: UUID) -> None:
     """Delete a tool, and delete its indexes unless another tool refers to them."""
     with pool.connection() as connection:
-        held = index_switch.lock_tool(connection, tool_id)
-        if held is None:
+        tool = index_switch.lock_tool(connection, tool_id)
+        if tool is None:
             return
         connection.execute(_SQL["delete_tool"], {"tool_id": tool_id})
-        for index_id in (held.index_id, held.next_index_id):
+        for index_id in (tool.index_id, tool.next_index_id):
             if index_id is not None:
                 index_switch.bury(connection, index_id)
 
@@ -233,8 +234,8 @@ def delete_project(pool: Pool, project_id: str) -> list[str]:
     """Delete a project's tools, nodes, keys, grants and cached vectors. Returns the keys of its nodes' objects."""
     values = {"project_id": project_id}
     with pool.connection() as connection:
-        found = connection.execute(_SQL["project_tools"], values).fetchall()
-    for (tool_id,) in found:
+        tool_rows = connection.execute(_SQL["project_tools"], values).fetchall()
+    for (tool_id,) in tool_rows:
         delete(pool, tool_id)
     with pool.connection() as connection:
         be_patient(connection)

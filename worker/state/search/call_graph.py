@@ -15,9 +15,11 @@ from psycopg.rows import dict_row
 
 from worker.state.postgres import Pool, load
 
-#: Maximum number of items in an answer, and of calls per level; maximum number of calls of one name, or in one
-#: definition, that are considered.
-MAX_CALLS, _MAX_CONSIDERED = 500, 5000
+#: Maximum number of items in an answer, and of calls per level.
+MAX_CALLS = 500
+
+#: Maximum number of calls of one name, or in one definition, that are considered.
+_MAX_CONSIDERED = 5000
 
 #: Maximum number to which definitions of one name are counted.
 _MAX_COUNTED = 100
@@ -50,13 +52,19 @@ def start(pool: Pool, index_id: UUID, name: str, *, scope: str = "", file: UUID 
     values = {"index_id": index_id, "name": name, "scope": scope, "file": file, "limit": _MAX_COUNTED}
     with pool.connection() as connection:
         cursor = connection.cursor(row_factory=dict_row)
-        chosen = cursor.execute(_SQL["definitions"], values).fetchall()
-        named = cursor.execute(_SQL["definitions"], {**values, "scope": "", "file": None}).fetchall()
+        definitions = cursor.execute(_SQL["definitions"], values).fetchall()
+        same_name = cursor.execute(_SQL["definitions"], {**values, "scope": "", "file": None}).fetchall()
     is_narrowed = bool(scope) or file is not None
-    own = {row["file_id"] for row in chosen}
-    others = {row["file_id"] for row in named if row["kind"] != "method"} - own
-    sure = frozenset(row["file_id"] for row in chosen if row["kind"] != "method")
-    return Start("" if is_narrowed and not chosen else name, chosen, sorted(others), sure, len(named) > len(chosen))
+    own = {row["file_id"] for row in definitions}
+    others = {row["file_id"] for row in same_name if row["kind"] != "method"} - own
+    sure = frozenset(row["file_id"] for row in definitions if row["kind"] != "method")
+    return Start(
+        "" if is_narrowed and not definitions else name,
+        definitions,
+        sorted(others),
+        sure,
+        len(same_name) > len(definitions),
+    )
 
 
 def callers(pool: Pool, index_id: UUID, of: Start, depth: int) -> tuple[list[Row], bool]:
@@ -92,11 +100,11 @@ def callees(pool: Pool, index_id: UUID, of: Start, depth: int) -> tuple[list[Row
         return _rows(pool, index_id, "callees", values)
 
     first = [{**row, "name": of.name} for row in of.definitions]
-    found, is_cut = _walk(first, step, _one, depth, set(map(_key, first)))
-    return found, is_cut or len(first) == _MAX_COUNTED
+    rows, is_cut = _walk(first, step, _if_certain, depth, set(map(_key, first)))
+    return rows, is_cut or len(first) == _MAX_COUNTED
 
 
-def _one(row: Row) -> Row | None:
+def _if_certain(row: Row) -> Row | None:
     return row if row["definitions"] == 1 else None
 
 
@@ -108,20 +116,20 @@ def _walk(
     starts: set[Hashable],
 ) -> tuple[list[Row], bool]:
     """Walk breadth first, with each item once, at its nearest level; a start that recurs is shown but not followed."""
-    found: dict[Hashable, Row] = {}
+    items: dict[Hashable, Row] = {}
     is_cut = False
     for level in range(1, depth + 1):
-        if not nodes or len(found) > MAX_CALLS:
+        if not nodes or len(items) > MAX_CALLS:
             break
         rows = step(nodes)
         is_cut |= len(rows) > MAX_CALLS or any(row["more"] for row in rows)
         fresh: dict[Hashable, Row] = {}
         for row in rows:
-            if _key(row) not in found:
+            if _key(row) not in items:
                 fresh.setdefault(_key(row), {**row, "depth": level, "via": nodes[row["place"] - 1]["name"]})
-        found |= fresh
+        items |= fresh
         nodes = [node for key, row in fresh.items() if key not in starts and (node := followed(row))]
-    return list(found.values())[:MAX_CALLS], is_cut or len(found) > MAX_CALLS
+    return list(items.values())[:MAX_CALLS], is_cut or len(items) > MAX_CALLS
 
 
 def _key(row: Row) -> Hashable:

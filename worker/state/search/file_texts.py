@@ -14,10 +14,12 @@ from schemas.status import FileStatus
 from worker.state import silent_backends
 from worker.state.postgres import Pool, load, reading
 
-#: Bytes and files whose text is held in memory at a time.
-_BATCH_BYTES, _BATCH_FILES = 4_000_000, 200
+#: Bytes of files whose text is held in memory at a time.
+_BATCH_BYTES = 4_000_000
+#: Files whose text is held in memory at a time.
+_BATCH_FILES = 200
 #: Rows fetched at a time.
-_PAGE = 1_000
+_PAGE_ROWS = 1_000
 
 _SQL = load("search/file_texts")
 
@@ -36,7 +38,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ListedFile:
     """A listed file; `stamp` belongs to the content that its status describes, or is "" if it was too young.
 
     `is_behind`: its text, if any, comes from earlier content than was listed.
@@ -51,17 +53,26 @@ class Known:
 
 
 def stored(
-    pool: Pool, index_id: UUID, *, but_types: Sequence[str] | None, below: str | None, wanted: Callable[[Stored], bool]
+    pool: Pool,
+    index_id: UUID,
+    *,
+    excluded_types: Sequence[str] | None,
+    below: str | None,
+    is_wanted: Callable[[Stored], bool],
 ) -> Iterator[tuple[Stored, list[dict[str, Any]]]]:
-    """Yield files with live text, folder by folder, each with its pieces in order; not `but_types`, only `below`.
+    """Yield files with live text, folder by folder, each with its pieces in order; not `excluded_types`, only `below`.
 
     It holds one batch in memory, and a single connection until the last file is taken: users that waited for a second
     connection could wait for each other. Callers limit how many do so at once.
     """
-    values = {"index_id": index_id, "but_types": None if but_types is None else list(but_types), "below": below}
+    values = {
+        "index_id": index_id,
+        "excluded_types": None if excluded_types is None else list(excluded_types),
+        "below": below,
+    }
     with pool.connection() as connection, connection.cursor(name="stored", row_factory=class_row(Stored)) as cursor:
         silent_backends.take_time(connection)
-        for batch in _batches(filter(wanted, cursor.execute(_SQL["stored"], values))):
+        for batch in _batches(filter(is_wanted, cursor.execute(_SQL["stored"], values))):
             pieces: dict[UUID, list[dict[str, Any]]] = {file.id: [] for file in batch}
             rows = connection.cursor(row_factory=dict_row).execute(_SQL["pieces"], {"files": list(pieces)})
             for row in rows:
@@ -83,26 +94,26 @@ def _batches(files: Iterable[Stored]) -> Iterator[list[Stored]]:
         yield batch
 
 
-def known(pool: Pool, ids: Sequence[UUID]) -> dict[UUID, Known]:
+def listed_files(pool: Pool, ids: Sequence[UUID]) -> dict[UUID, ListedFile]:
     """Return those of the files that are listed."""
     with pool.connection() as connection:
-        rows = connection.cursor(row_factory=class_row(Known)).execute(_SQL["known"], {"ids": list(ids)})
+        rows = connection.cursor(row_factory=class_row(ListedFile)).execute(_SQL["listed_files"], {"ids": list(ids)})
         return {row.id: row for row in rows}
 
 
-def unfinished(pool: Pool, index_id: UUID, *, below: str | None) -> Iterator[tuple[Entry, Known]]:
+def unfinished(pool: Pool, index_id: UUID, *, below: str | None) -> Iterator[tuple[Entry, ListedFile]]:
     """Yield listed files that have since been neither indexed nor skipped, by path."""
-    values: dict[str, Any] = {"index_id": index_id, "below": below, "limit": _PAGE}
+    values: dict[str, Any] = {"index_id": index_id, "below": below, "limit": _PAGE_ROWS}
     values |= {"after_path": "", "after_id": UUID(int=0)}
     while True:
         with reading(pool) as connection:
             rows = connection.execute(_SQL["unfinished"], values).fetchall()
         for key, path, id_path, node_id, size, *of_row in rows:
-            known = Known(*of_row)
-            yield Entry(key, path, id_path, node_id, size, known.stamp, type=known.type), known
-        if len(rows) < _PAGE:
+            file = ListedFile(*of_row)
+            yield Entry(key, path, id_path, node_id, size, file.stamp, type=file.type), file
+        if len(rows) < _PAGE_ROWS:
             return
-        values |= {"after_path": path, "after_id": known.id}
+        values |= {"after_path": path, "after_id": file.id}
 
 
 def is_listed(pool: Pool, index_id: UUID) -> bool:

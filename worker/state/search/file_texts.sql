@@ -2,7 +2,7 @@
 -- files with text, folder by folder; of a local source only those whose text differs from the file's bytes
 SELECT id, node_id, key, path, id_path, type, size_bytes FROM search_index_file
 WHERE index_id = %(index_id)s AND live_chunks > 0 AND status <> 'removed'
-  AND (%(but_types)s::text[] IS NULL OR NOT type = ANY (%(but_types)s))
+  AND (%(excluded_types)s::text[] IS NULL OR NOT type = ANY (%(excluded_types)s))
   AND (%(below)s::text IS NULL OR path = %(below)s OR starts_with(path, %(below)s || '/'))
 ORDER BY replace(path, '/', E'\x01') COLLATE "C", id
 
@@ -10,7 +10,7 @@ ORDER BY replace(path, '/', E'\x01') COLLATE "C", id
 SELECT file_id, chunk_text, lead, trail, start_char, end_char FROM chunk
 WHERE file_id = ANY (%(files)s) AND live AND level = 0 ORDER BY file_id, start_char, end_char
 
--- name: known
+-- name: listed_files
 SELECT id, type, stamp, status, live_chunks > 0 AS has_text,
        status IN ('pending', 'indexing', 'failed') AND work = 'read' AS is_behind FROM search_index_file
 WHERE id = ANY (%(ids)s) AND status <> 'removed'

@@ -47,8 +47,8 @@ def compare(pool: Pool, index_id: UUID, entries: Sequence[Entry], wanted: Sequen
         "mtimes": [entry.mtime_ms for entry in entries],
     }
     with reading(pool) as connection:
-        found = connection.cursor(row_factory=class_row(Compared)).execute(_SQL["compare"], values).fetchone()
-    return found or Compared(0, 0, 0)
+        row = connection.cursor(row_factory=class_row(Compared)).execute(_SQL["compare"], values).fetchone()
+    return row or Compared(0, 0, 0)
 
 
 def rows(pool: Pool, index_id: UUID, unlisted: Sequence[bytes]) -> Rows:

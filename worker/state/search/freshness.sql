@@ -4,7 +4,7 @@
 -- A file whose stamp was not trusted when it was read is compared by size and time, or it would never be fresh. Of
 -- files without a row only the wanted ones are missing.
 SELECT count(*) FILTER (WHERE changed) AS unseen,
-       count(*) FILTER (WHERE NOT changed AND status IN ('pending', 'indexing')) AS open, count(id) AS known
+       count(*) FILTER (WHERE NOT changed AND status IN :open) AS open, count(id) AS known
 FROM (
     SELECT f.id, f.status, CASE
         WHEN f.id IS NULL THEN l.wanted
@@ -18,9 +18,7 @@ FROM (
 
 -- name: known
 -- without files below directories that cannot be listed at the moment
-SELECT count(*) AS known, count(*) FILTER (WHERE work = 'remove' AND status IN ('pending', 'indexing')) AS going
+SELECT count(*) AS known, count(*) FILTER (WHERE work = 'remove' AND status IN :open) AS going
 FROM search_index_file f
 WHERE index_id = %(index_id)s AND status <> 'removed'
-  AND NOT EXISTS (
-      SELECT FROM unnest(%(unlisted)s::bytea[]) AS u (prefix)
-      WHERE substring(f.key FROM 1 FOR length(u.prefix)) = u.prefix)
+  AND NOT EXISTS (SELECT FROM unnest(%(unlisted)s::bytea[]) AS u (prefix) WHERE :has_prefix)

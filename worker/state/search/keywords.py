@@ -24,26 +24,40 @@ from worker.tokens.keywords import asked_words, code_words
 
 Field = Literal["text", "code"]
 
-#: BM25 parameters, as in the stores: how fast repeated words lose weight, and how much long chunks do.
-K1, B = 1.2, 0.75
-#: Lexemes of a query that are looked up, the longest first; lexemes that are scored, the rarest first.
-MAX_LEXEMES, MAX_TERMS = 64, 32
+#: BM25's k1, as in the stores: how fast repeated words lose weight.
+K1 = 1.2
+#: BM25's b, as in the stores: how much long chunks lose weight.
+B = 0.75
+#: Lexemes of a query that are looked up, the longest first.
+MAX_LEXEMES = 64
+#: Lexemes of a query that are scored, the rarest first.
+MAX_TERMS = 32
 #: Maximum number of chunks that are scored, of all that hold a word of the query.
 MAX_CANDIDATES = 3_000
-#: Lexemes are counted up to `MAX_COUNT` chunks; for more common ones the share is estimated from `SAMPLE` chunks.
-MAX_COUNT, SAMPLE = 2_000, 1_000
-#: Seconds for which a process remembers the share of an index's chunks that hold a lexeme, and the minimum number of
-#: such chunks. Nothing is remembered of an index smaller than the sample, because it may be only starting to fill.
-REMEMBERED_S, MIN_REMEMBERED = 600, 50
+#: Number of chunks up to which those that hold a lexeme are counted.
+MAX_COUNT = 2_000
+#: Number of chunks from which the share of a more common lexeme is estimated.
+SAMPLE_CHUNKS = 1_000
+#: Seconds for which a process remembers the share of an index's chunks that hold a lexeme. Nothing is remembered of an
+#: index smaller than the sample, because it may be only starting to fill.
+REMEMBERED_SHARE_SECONDS = 600
+#: Number of lexemes, over all indexes, whose shares a process remembers.
+MAX_REMEMBERED_SHARES = 200_000
+#: Seconds for which a process remembers the size of an index.
+REMEMBERED_SIZE_SECONDS = 60
+#: Number of indexes whose sizes a process remembers.
+MAX_REMEMBERED_SIZES = 10_000
+#: Number of chunks with a lexeme from which its share is remembered.
+MIN_REMEMBERED = 50
 #: Seconds that a statement may take: less than a caller's connection waits for an answer.
-TIMEOUT_S = 3
+TIMEOUT_SECONDS = 3
 
-_SQL, _FILTERS = load("search/keywords"), load("index/filters")
+_SQL = load("search/keywords")
 _COLUMNS = {"text": Identifier("keywords"), "code": Identifier("code")}
 
 _lock = Lock()
-_sizes: TTLCache[UUID, tuple[float, float]] = TTLCache(10_000, 60)
-_shares: TTLCache[tuple[UUID, Field, str], float] = TTLCache(200_000, REMEMBERED_S)
+_sizes: TTLCache[UUID, tuple[float, float]] = TTLCache(MAX_REMEMBERED_SIZES, REMEMBERED_SIZE_SECONDS)
+_shares: TTLCache[tuple[UUID, Field, str], float] = TTLCache(MAX_REMEMBERED_SHARES, REMEMBERED_SHARE_SECONDS)
 
 
 def vector(path: str, context: str, text: str) -> str:
@@ -69,13 +83,11 @@ def search(pool: Pool, values: Mapping[str, Any], field: Field) -> list[tuple[st
         lexemes = _lexemes(connection, values["query"], field)
         if not lexemes and field == "text":
             field, lexemes = "code", _lexemes(connection, values["query"], "code")
-        connection.execute(_SQL["bounds"], {"milliseconds": str(TIMEOUT_S * 1000)})
+        connection.execute(_SQL["bounds"], {"milliseconds": str(TIMEOUT_SECONDS * 1000)})
         try:
             return _ranked(connection, values, field, lexemes)
         except QueryCanceled as error:
-            raise StoreUnavailable(
-                "Postgres takes too long for these keywords; ask for fewer or rarer ones."
-            ) from error
+            raise StoreUnavailable("Postgres takes too long for these keywords; use fewer or rarer words.") from error
 
 
 def _lexemes(connection: Connection[Any], query: str, field: Field) -> list[str]:
@@ -91,13 +103,13 @@ def _ranked(
 ) -> list[tuple[str, float]]:
     index_id: UUID = values["index_id"]
     total, mean = _size(connection, index_id)
-    found = _counted(connection, index_id, field, lexemes, total)
-    terms = sorted((number, lexeme) for lexeme, number in found.items() if number)[:MAX_TERMS]
+    frequencies = _frequencies(connection, index_id, field, lexemes, total)
+    terms = sorted((number, lexeme) for lexeme, number in frequencies.items() if number)[:MAX_TERMS]
     if not terms:
         return []
     # never prepared: a generic plan takes ten times as long as a plan for these lexemes and filters
-    statement = _SQL["search"].format(field=_COLUMNS[field], **_FILTERS)
-    asked = {
+    statement = _SQL["search"].format(field=_COLUMNS[field])
+    ranking = {
         "queries": [quoted(lexeme) for _, lexeme in terms],
         "weights": [math.log(1 + (max(total, number) - number + 0.5) / (number + 0.5)) for number, _ in terms],
         **_choice(terms),
@@ -107,7 +119,7 @@ def _ranked(
         "b": B,
         "mean": mean,
     }
-    return connection.execute(statement, {**values, **asked}, prepare=False).fetchall()
+    return connection.execute(statement, {**values, **ranking}, prepare=False).fetchall()
 
 
 def _choice(terms: Sequence[tuple[float, str]]) -> dict[str, str | None]:
@@ -115,11 +127,11 @@ def _choice(terms: Sequence[tuple[float, str]]) -> dict[str, str | None]:
 
     Of more than `MAX_CANDIDATES` chunks the first by id are taken, so that they are always the same.
     """
-    held = 0.0
+    matching = 0.0
     rare: list[str] = []
     for number, lexeme in terms:
-        held += number
-        if rare and held > MAX_CANDIDATES:
+        matching += number
+        if rare and matching > MAX_CANDIDATES:
             break
         rare.append(quoted(lexeme))
     common = terms[0][0] > MAX_CANDIDATES
@@ -129,17 +141,17 @@ def _choice(terms: Sequence[tuple[float, str]]) -> dict[str, str | None]:
 def _size(connection: Connection[Any], index_id: UUID) -> tuple[float, float]:
     """Return the number of an index's live chunks and their mean length in tokens."""
     with _lock:
-        known = _sizes.get(index_id)
-    if known is None:
-        row = connection.execute(_SQL["size"], {"index_id": index_id, "sample": SAMPLE}).fetchone()
-        known = (row[0] or 0.0, row[1] or 1.0) if row else (0.0, 1.0)
-        if known[0] >= SAMPLE:
+        size = _sizes.get(index_id)
+    if size is None:
+        row = connection.execute(_SQL["size"], {"index_id": index_id, "sample": SAMPLE_CHUNKS}).fetchone()
+        size = (row[0] or 0.0, row[1] or 1.0) if row else (0.0, 1.0)
+        if size[0] >= SAMPLE_CHUNKS:
             with _lock:
-                _sizes[index_id] = known
-    return known
+                _sizes[index_id] = size
+    return size
 
 
-def _counted(
+def _frequencies(
     connection: Connection[Any], index_id: UUID, field: Field, lexemes: Sequence[str], total: float
 ) -> dict[str, float]:
     """Count an index's chunks with each lexeme.
@@ -147,28 +159,33 @@ def _counted(
     Rare lexemes are counted each time, because a new chunk may be the first.
     """
     with _lock:
-        known = {lexeme: _shares.get((index_id, field, lexeme)) for lexeme in lexemes}
-    missing = [lexeme for lexeme, share in known.items() if share is None]
-    found = _frequencies_of(connection, index_id, field, missing, total) if missing else {}
-    if total >= SAMPLE:
+        remembered = {lexeme: _shares.get((index_id, field, lexeme)) for lexeme in lexemes}
+    missing = [lexeme for lexeme, share in remembered.items() if share is None]
+    counted = _read_frequencies(connection, index_id, field, missing, total) if missing else {}
+    if total >= SAMPLE_CHUNKS:
         # ignore counts above the remembered total: chunks were added since
-        common = {lexeme: number / total for lexeme, number in found.items() if MIN_REMEMBERED <= number <= total}
+        common = {lexeme: number / total for lexeme, number in counted.items() if MIN_REMEMBERED <= number <= total}
         with _lock:
             _shares.update({(index_id, field, lexeme): share for lexeme, share in common.items()})
-    return {lexeme: share * total for lexeme, share in known.items() if share is not None} | found
+    return {lexeme: share * total for lexeme, share in remembered.items() if share is not None} | counted
 
 
-def _frequencies_of(
+def _read_frequencies(
     connection: Connection[Any], index_id: UUID, field: Field, lexemes: Sequence[str], total: float
 ) -> dict[str, float]:
-    def asked(name: str, some: Sequence[str]) -> dict[str, float]:
+    def run(name: str, of_lexemes: Sequence[str]) -> dict[str, float]:
         statement = _SQL[name].format(field=_COLUMNS[field])
-        values = {"lexemes": list(some), "queries": list(map(quoted, some)), "limit": MAX_COUNT, "sample": SAMPLE}
+        values = {
+            "lexemes": list(of_lexemes),
+            "queries": list(map(quoted, of_lexemes)),
+            "limit": MAX_COUNT,
+            "sample": SAMPLE_CHUNKS,
+        }
         return dict(connection.execute(statement, {**values, "index_id": index_id}, prepare=False).fetchall())
 
-    counted = asked("frequencies", lexemes)
+    counted = run("frequencies", lexemes)
     common = [lexeme for lexeme, number in counted.items() if number >= MAX_COUNT]
-    shares = asked("shares", common) if common else {}
+    shares = run("shares", common) if common else {}
     return counted | {lexeme: max(MAX_COUNT, share * total) for lexeme, share in shares.items()}
 
 

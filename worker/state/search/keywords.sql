@@ -39,7 +39,7 @@ WITH term AS MATERIALIZED (
     SELECT c.id, CASE WHEN %(anywhere)s THEN c.id END AS walked, CASE WHEN NOT %(anywhere)s THEN c.id::text END AS sorted,
            c.{field} AS words, %(k1)s * (1 - %(b)s + %(b)s * c.tokens_estimate / %(mean)s::float8) AS long
     FROM chunk c JOIN search_index_file f ON f.id = c.file_id
-    WHERE c.index_id = %(index_id)s AND c.live AND {file} AND {chunk}
+    WHERE c.index_id = %(index_id)s AND c.live AND :file_filters AND :chunk_filters
 ), first AS MATERIALIZED (
     -- By id instead of disk order, which edits of other chunks change. Ids are hashes, so this is a sample.
     SELECT * FROM passing WHERE words @@ %(together)s::tsquery ORDER BY walked, sorted LIMIT %(candidates)s

@@ -15,7 +15,7 @@ _SQL = load("search/snippets")
 Row = dict[str, Any]
 
 
-class Shown(NamedTuple):
+class ShownChunk(NamedTuple):
     """A chunk as it was read; `place` is its chunk_index."""
 
     id: UUID
@@ -24,32 +24,32 @@ class Shown(NamedTuple):
 
 
 def neighbours(
-    pool: Pool, index_id: UUID, stretches: Sequence[tuple[UUID, Sequence[Shown]]], *, before: int, after: int
+    pool: Pool, index_id: UUID, stretches: Sequence[tuple[UUID, Sequence[ShownChunk]]], *, before: int, after: int
 ) -> list[tuple[list[Row], list[Row]]]:
     """Return the live chunks before and after each stretch (a file, and its shown chunks), in the file's order.
 
     Returns none for a stretch without chunks, nor for a file that changed since they were read: old text would stand
     beside new text.
     """
-    found: list[tuple[list[Row], list[Row]]] = [([], []) for _ in stretches]
+    around: list[tuple[list[Row], list[Row]]] = [([], []) for _ in stretches]
     if not stretches or before == after == 0:
-        return found
+        return around
     with pool.connection() as connection:
         values = {**_places(stretches), "index_id": index_id, "before": before, "after": after}
         for row in connection.cursor(row_factory=dict_row).execute(_SQL["neighbours"], values):
-            ahead, behind = found[row["place"] - 1]
-            (ahead if row["is_before"] else behind).append(row)
-    return found
+            before_, behind = around[row["place"] - 1]
+            (before_ if row["is_before"] else behind).append(row)
+    return around
 
 
-def _places(stretches: Sequence[tuple[UUID, Sequence[Shown]]]) -> Row:
+def _places(stretches: Sequence[tuple[UUID, Sequence[ShownChunk]]]) -> Row:
     indexes = [[chunk.place for chunk in chunks] for _, chunks in stretches]
-    every = [(file, *chunk) for file, chunks in stretches for chunk in chunks]
+    rows = [(file, *chunk) for file, chunks in stretches for chunk in chunks]
     return {
         "files": [file for file, _ in stretches],
         "first": [min(of_file, default=None) for of_file in indexes],
         "last": [max(of_file, default=None) for of_file in indexes],
-        **{name: [each[at] for each in every] for at, name in enumerate(("of", "ids", "indexes", "starts"))},
+        **{name: [row[column] for row in rows] for column, name in enumerate(("of", "ids", "indexes", "starts"))},
     }
 
 

@@ -18,8 +18,11 @@ _SQL = load("search/symbols")
 #: Sorts after every other character that a name can have.
 _LAST = "\U0010ffff"
 
-#: Definitions that `named` returns, and definitions of one name that it chooses from.
-_MAX_NAMED, _MAX_CONSIDERED = 50, 2000
+#: Definitions that `named` returns.
+_MAX_NAMED = 50
+
+#: Definitions of one name that `named` chooses from.
+_MAX_CONSIDERED = 2000
 
 #: Maximum UTF-8 bytes of a name, and of a scope: an index row of Postgres holds 2,704, and no search is longer.
 _MAX_BYTES = 1000
@@ -35,28 +38,28 @@ def replace(
     index_id: UUID,
     *,
     files: Sequence[UUID],
-    found: Iterable[tuple[UUID, Sequence[Definition], Sequence[Reference]]],
+    file_symbols: Iterable[tuple[UUID, Sequence[Definition], Sequence[Reference]]],
 ) -> None:
-    """Replace the definitions and references of `files`; a file that is not in `found` has none any more."""
+    """Replace the definitions and references of `files`; a file that is not in `file_symbols` has none any more."""
     if not files:
         return
     connection.execute(_SQL["clear"], {"files": list(files)})
-    found = list(found)
+    file_symbols = list(file_symbols)
     with connection.cursor().copy(_SQL["copy_symbols"]) as copy:
-        for file_id, definitions, _ in found:
+        for file_id, definitions, _ in file_symbols:
             for number, d in enumerate(filter(_fits, definitions)):
                 scope = "/".join(d.scope)
                 copy.write_row(
                     (file_id, number, index_id, d.name, d.kind, scope, d.start_line, d.end_line, d.signature)
                 )
     with connection.cursor().copy(_SQL["copy_references"]) as copy:
-        for file_id, _, references in found:
+        for file_id, _, references in file_symbols:
             for number, r in enumerate(filter(_fits, references)):
                 copy.write_row((file_id, number, index_id, r.name, r.kind, "/".join(r.scope), r.line))
 
 
-def _fits(named: Definition | Reference) -> bool:
-    return max(len(named.name.encode()), len("/".join(named.scope).encode())) <= _MAX_BYTES
+def _fits(symbol: Definition | Reference) -> bool:
+    return max(len(symbol.name.encode()), len("/".join(symbol.scope).encode())) <= _MAX_BYTES
 
 
 def definitions(
@@ -121,8 +124,12 @@ def named(pool: Pool, index_id: UUID, names: Sequence[str]) -> list[tuple[UUID, 
     `Foo/run`): then definitions in that scope are preferred to any others, because `json` in `json.loads` may be a
     file.
     """
-    asked = [qualified(name) for name in dict.fromkeys(names)]
-    values = {"index_id": index_id, "names": [name for _, name in asked], "scopes": [scope for scope, _ in asked]}
+    qualified_names = [qualified(name) for name in dict.fromkeys(names)]
+    values = {
+        "index_id": index_id,
+        "names": [name for _, name in qualified_names],
+        "scopes": [scope for scope, _ in qualified_names],
+    }
     values |= {"limit": _MAX_NAMED, "considered": _MAX_CONSIDERED}
     with reading(pool) as connection:
         return list(dict.fromkeys(connection.execute(_SQL["named"], values)))
@@ -133,20 +140,20 @@ def holding(pool: Pool, index_id: UUID, names: Sequence[str]) -> list[UUID]:
 
     At most 1000, from the first 2000 definitions, which the names share.
     """
-    return _held(pool, index_id, names, None)
+    return _starting_chunks(pool, index_id, names, None)
 
 
 def holding_scope(pool: Pool, index_id: UUID, path: str) -> list[UUID]:
     """Return chunks that contain the start of the definition with this path ("outer/inner"), limited like `holding`."""
     scope, _, name = path.rpartition("/")
-    return _held(pool, index_id, [name], scope)
+    return _starting_chunks(pool, index_id, [name], scope)
 
 
-def _held(pool: Pool, index_id: UUID, names: Sequence[str], scope: str | None) -> list[UUID]:
+def _starting_chunks(pool: Pool, index_id: UUID, names: Sequence[str], scope: str | None) -> list[UUID]:
     considered = max(1, _MAX_CONSIDERED // len(names))
     values = {"index_id": index_id, "names": list(names), "scope": scope, "considered": considered}
     with reading(pool) as connection:
-        return [id_ for (id_,) in connection.execute(_SQL["held"], {**values, "limit": _MAX_HOLDING})]
+        return [id_ for (id_,) in connection.execute(_SQL["starting_chunks"], {**values, "limit": _MAX_HOLDING})]
 
 
 def qualified(name: str) -> tuple[str, str]:

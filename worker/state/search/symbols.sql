@@ -54,7 +54,7 @@ WITH asked AS (
 SELECT file_id, start_line, end_line, name, kind FROM found WHERE rank = 1
 ORDER BY row_number() OVER (PARTITION BY place ORDER BY file_id, number), place LIMIT %(limit)s
 
--- name: held
+-- name: starting_chunks
 -- Live chunks with the first line of definitions of these names. If scope is null, in any scope, but without chunks
 -- that have the name themselves; otherwise only in this scope.
 SELECT DISTINCT c.id FROM unnest(%(names)s::text[]) AS a (name)

@@ -24,15 +24,17 @@ from typing import Any
 #: Versions are kept this long if a commit may be running. A commit reads the version it began with and all later ones.
 KEEP_VERSIONS = timedelta(minutes=10)
 #: Seconds to wait for a moment without a commit.
-PATIENCE_S = 2.0
+MAX_WAIT_S = 2.0
 #: Directories of a table in which the library deletes files that no version refers to.
 CLEANED = ("data", "_indices", "_deletions", "_transactions")
 #: File name prefix of files that are still being written.
 TEMPORARY = ".tmp"
 #: Age in seconds that `_age_files` gives to files. The library deletes unreferenced files only after seven days.
 OLD_S = 8 * 86_400
-#: Seconds: younger files are kept, because file clocks are coarse; pause between two attempts to lock.
-COARSE_S, PAUSE_S = 0.1, 0.02
+#: Seconds: younger files are kept, because file clocks are coarse.
+COARSE_S = 0.1
+#: Seconds between two attempts to lock.
+PAUSE_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class Thresholds:
     #: Deleted rows: minimum, and one in this many. The library removes them where they are a tenth of a fragment.
     min_deleted: int = 256
     deleted_share: int = 5
-    #: Versions that are old enough to delete.
+    #: Versions that may be deleted.
     versions: int = 200
 
     def fragments(self, rows: int) -> int:
@@ -62,7 +64,7 @@ class Thresholds:
 
 
 def is_due(table: Any, path: Path, thresholds: Thresholds) -> bool:
-    """Whether a table should be compacted. Takes a few milliseconds."""
+    """Whether a table should be compacted. Takes a few milliseconds, or up to `MAX_WAIT_S` if it has many versions."""
     stats = table.stats()
     rows, fragments = stats["num_rows"], stats["fragment_stats"]["num_fragments"]
     # Lengths include deleted rows; their mean is rounded down.
@@ -72,7 +74,7 @@ def is_due(table: Any, path: Path, thresholds: Thresholds) -> bool:
         fragments >= thresholds.fragments(rows)
         or unindexed >= max(thresholds.min_unindexed, rows // thresholds.unindexed_share)
         or deleted >= max(thresholds.min_deleted, (rows + deleted) // thresholds.deleted_share)
-        or _old_versions(path) >= thresholds.versions
+        or _has_versions_to_delete(path, thresholds.versions)
     )
 
 
@@ -81,12 +83,12 @@ def clean(table: Any, path: Path) -> None:
 
     The library has no separate call for this. This one also compacts, which does nothing right after a compaction.
     """
-    quiet = _moment_without_commit(path)
+    quiet_since = _moment_without_commit(path)
     age = KEEP_VERSIONS
-    if quiet is not None:
-        _age_files(path, before=quiet - COARSE_S)
+    if quiet_since is not None:
+        _age_files(path, before=quiet_since - COARSE_S)
         # Commits that began since then read a version that is kept, and their files are young.
-        age = timedelta(seconds=max(0.001, time.time() - quiet))
+        age = timedelta(seconds=max(0.001, time.time() - quiet_since))
     with committing(path):
         table.optimize(cleanup_older_than=age)
 
@@ -101,7 +103,7 @@ def committing(path: Path) -> Iterator[None]:
 
 
 def _moment_without_commit(path: Path) -> float | None:
-    """Return a moment at which no commit was running; None if there is none within `PATIENCE_S`."""
+    """Return a moment at which no commit was running; None if there is none within `MAX_WAIT_S`."""
     with _directory(path) as directory:
         return _tried_lock(directory, fcntl.LOCK_EX)
 
@@ -121,8 +123,8 @@ def _directory(path: Path) -> Iterator[int | None]:
 
 
 def _tried_lock(descriptor: int | None, kind: int) -> float | None:
-    """Try to lock for up to `PATIENCE_S`. Returns the moment at which the lock was granted, or None."""
-    deadline = time.monotonic() + PATIENCE_S
+    """Try to lock for up to `MAX_WAIT_S`. Returns the moment at which the lock was granted, or None."""
+    deadline = time.monotonic() + MAX_WAIT_S
     while descriptor is not None:
         moment = time.time()
         try:
@@ -145,8 +147,8 @@ def _age_files(path: Path, *, before: float) -> None:
     """
     old = time.time() - OLD_S
     for directory in CLEANED:
-        for place, _, names in os.walk(path / directory):
-            for file in (Path(place) / name for name in names):
+        for folder, _, names in os.walk(path / directory):
+            for file in (Path(folder) / name for name in names):
                 with suppress(FileNotFoundError):
                     written = file.stat().st_mtime
                     if written < before and file.name.startswith(TEMPORARY):
@@ -155,8 +157,12 @@ def _age_files(path: Path, *, before: float) -> None:
                         os.utime(file, (written, old))
 
 
-def _old_versions(path: Path) -> int:
+def _has_versions_to_delete(path: Path, number: int) -> bool:
+    """Whether this many versions can be deleted. A running commit may need those younger than `KEEP_VERSIONS`."""
+    written: list[float] = []
+    with suppress(FileNotFoundError), os.scandir(path / "_versions") as files:
+        written = [file.stat().st_mtime for file in files if file.name.endswith(".manifest")]
     before = time.time() - KEEP_VERSIONS.total_seconds()
-    with suppress(FileNotFoundError), os.scandir(path / "_versions") as found:
-        return sum(item.stat().st_mtime < before for item in found)
-    return 0
+    return len(written) >= number and (
+        sum(when < before for when in written) >= number or _moment_without_commit(path) is not None
+    )

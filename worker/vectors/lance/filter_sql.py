@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from worker.vectors import Condition, cut
+from worker.vectors import Condition, cut_filterable
 from worker.vectors.rows import clean
 
 
@@ -19,16 +19,16 @@ def is_in(name: str, values: Sequence[str | int]) -> str:
 
 
 def _sql(condition: Condition) -> str:
-    values = [cut(clean(value)) if isinstance(value, str) else value for value in condition.values]
+    values = [cut_filterable(clean(value)) if isinstance(value, str) else value for value in condition.values]
     name = condition.attribute
     if condition.op == "in":
-        parts = [is_in(name, values)]
+        alternatives = [is_in(name, values)]
     else:
-        one = _below if condition.op == "prefix" else _ending
-        parts = [one(name, value) for value in values]
+        expression = _below if condition.op == "prefix" else _ending
+        alternatives = [expression(name, value) for value in values]
     if condition.ids:
-        parts.append(is_in("id", [str(id_) for id_ in condition.ids]))
-    return f"({' OR '.join(parts)})"
+        alternatives.append(is_in("id", [str(id_) for id_ in condition.ids]))
+    return f"({' OR '.join(alternatives)})"
 
 
 def _below(name: str, value: str | int) -> str:

@@ -14,9 +14,12 @@ from worker.vectors.lance.vector_cache import State
 
 #: Tables that are kept open; each keeps about two files open.
 OPEN_TABLES = 64
-#: Cache bytes of a process over all tables, and of one table for its indexes and for other data. LanceDB's own limits
-#: add up to 7 GB.
-ALL_BYTES, INDEX_BYTES, METADATA_BYTES = 640 * 1024**2, 512 * 1024**2, 128 * 1024**2
+#: Cache bytes of a process over all tables. LanceDB's own limits add up to 7 GB.
+ALL_BYTES = 640 * 1024**2
+#: Cache bytes of one table for its indexes.
+INDEX_BYTES = 512 * 1024**2
+#: Cache bytes of one table for other data.
+METADATA_BYTES = 128 * 1024**2
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +83,8 @@ class Spaces:
         return space
 
     def _are_too_many(self) -> bool:
-        held = sum(space.session.size_bytes for space in self._open.values())
-        return len(self._open) > OPEN_TABLES or held > ALL_BYTES
+        cached_bytes = sum(space.session.size_bytes for space in self._open.values())
+        return len(self._open) > OPEN_TABLES or cached_bytes > ALL_BYTES
 
     def _path(self, namespace: str) -> Path:
         return self._directory / f"{namespace}.lance"
@@ -90,7 +93,7 @@ class Spaces:
 def _indexes(path: Path) -> State:
     """Identifies when indexes of a table were last created or deleted; None if it has no indexes."""
     try:
-        made = (path / "_indices").stat()
+        info = (path / "_indices").stat()
     except FileNotFoundError:
         return None
-    return made.st_ino, made.st_mtime_ns
+    return info.st_ino, info.st_mtime_ns

@@ -10,14 +10,10 @@ from typing import Any
 
 import structlog
 
+from worker.machine.error_texts import lacks_file
 from worker.vectors.lance import indexes
 
 log = structlog.get_logger()
-
-
-def lacks_file(error: BaseException | None) -> bool:
-    """Whether LanceDB misses a file, or finds no table in a directory. It has no exception class for either."""
-    return isinstance(error, RuntimeError | ValueError) and "not found" in str(error).lower()
 
 
 def is_lost(open_table: Callable[[], Any]) -> bool:
@@ -40,5 +36,5 @@ def _mend(table: Any, column: str) -> None:
     except RuntimeError as error:
         if not lacks_file(error):
             raise
-        log.warning("an index of a LanceDB table lost its files and is made anew", table=table.name, column=column)
+        log.warning("an index of a LanceDB table lost its files; rebuilding it", table=table.name, column=column)
         indexes.create(table, column)

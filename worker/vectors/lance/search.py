@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from lancedb.query import MatchQuery
 
-from worker.vectors import Found, Leg
+from worker.vectors import Leg, RankedRow
 from worker.vectors.lance.filter_sql import where
 from worker.vectors.lance.open_tables import Opened, Spaces
 from worker.vectors.lance.vector_cache import MAX_BYTES, TIES, Latest, Rankings, Rows, State, rows, unpack_vectors
@@ -25,11 +25,13 @@ from worker.vectors.rows import ranked, words
 T = TypeVar("T")
 
 #: Seconds after its last commit when a table counts as at rest. File clocks are too coarse to tell two commits apart.
-RESTS = 1.0
+REST_S = 1.0
 #: Number of tables whose searches are counted.
-SEARCHED = 1024
-#: The second search of a table at rest reads all rows; if the cache evicted them, every sixteenth later one does.
-READ_FIRST, READ_EVERY = 2, 16
+MAX_COUNTED_TABLES = 1024
+#: Number of the search of a table at rest that reads all rows.
+FIRST_READ = 2
+#: Searches after which all rows are read again if the cache evicted them.
+SEARCHES_PER_READ = 16
 
 
 class Searcher:
@@ -38,19 +40,19 @@ class Searcher:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._spaces = Spaces(directory)
-        self._searches: Latest[Iterator[int]] = Latest(SEARCHED)
-        self._held: Latest[Rows] = Latest(MAX_BYTES, lambda held: held.unit.nbytes)
+        self._searches: Latest[Iterator[int]] = Latest(MAX_COUNTED_TABLES)
+        self._rows_in_memory: Latest[Rows] = Latest(MAX_BYTES, lambda cached_rows: cached_rows.unit.nbytes)
         self._rankings = Rankings()
         self._loop = _new_loop()
         threading.Thread(target=self._loop.run_forever, name="lancedb", daemon=True).start()
 
-    def search(self, namespace: str, legs: Sequence[Leg]) -> list[list[Found]]:
+    def search(self, namespace: str, legs: Sequence[Leg]) -> list[list[RankedRow]]:
         """One ranking per leg, ties ordered by id. Raises what LanceDB raises."""
         opened = self._opened(namespace)
-        kept = [self._rankings.get(namespace, opened.state, leg) for leg in legs]
-        missing = [leg for leg, ranking in zip(legs, kept, strict=True) if ranking is None]
-        found = iter(self._found(namespace, opened, missing) if missing else ())
-        return [next(found) if ranking is None else ranking for ranking in kept]
+        cached = [self._rankings.get(namespace, opened.state, leg) for leg in legs]
+        missing = [leg for leg, ranking in zip(legs, cached, strict=True) if ranking is None]
+        fresh = iter(self._searched(namespace, opened, missing) if missing else ())
+        return [next(fresh) if ranking is None else ranking for ranking in cached]
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
@@ -63,30 +65,30 @@ class Searcher:
             space.rested = state, self._run(_open(space.connection, namespace, state))
         return space.rested[1]
 
-    def _found(self, namespace: str, opened: Opened, legs: Sequence[Leg]) -> list[list[Found]]:
-        held = self._rows(namespace, opened)
-        in_memory = all(_is_held(leg, held) for leg in legs)
-        answers = [None] * len(legs) if in_memory else self._run(_answers(opened, legs, held))
+    def _searched(self, namespace: str, opened: Opened, legs: Sequence[Leg]) -> list[list[RankedRow]]:
+        cached_rows = self._rows(namespace, opened)
+        in_memory = all(_is_in_memory(leg, cached_rows) for leg in legs)
+        answers = [None] * len(legs) if in_memory else self._run(_answers(opened, legs, cached_rows))
         # Rank outside the event loop, which other searches need for their answers.
-        found = [_ranking(leg, answer, held) for leg, answer in zip(legs, answers, strict=True)]
-        for leg, ranking in zip(legs, found, strict=True):
+        rankings = [_ranking(leg, answer, cached_rows) for leg, answer in zip(legs, answers, strict=True)]
+        for leg, ranking in zip(legs, rankings, strict=True):
             self._rankings.put(namespace, opened.state, leg, ranking)
-        return found
+        return rankings
 
     def _rows(self, namespace: str, opened: Opened) -> Rows | None:
         """All rows of a table that is at rest and not too large."""
-        held = self._held.get(namespace, opened.state)
-        if held is None and self._is_due(namespace, opened.state):
-            held = self._run(_read(opened.table))
-            if held is not None:
-                self._held.put(namespace, opened.state, held)
-        return held
+        cached_rows = self._rows_in_memory.get(namespace, opened.state)
+        if cached_rows is None and self._is_due(namespace, opened.state):
+            cached_rows = self._run(_read(opened.table))
+            if cached_rows is not None:
+                self._rows_in_memory.put(namespace, opened.state, cached_rows)
+        return cached_rows
 
     def _is_due(self, namespace: str, state: State) -> bool:
         """Count a search and tell whether it should read all rows. Of concurrent searches only one does."""
         searches = self._searches.get(namespace, state) or count(1)
         self._searches.put(namespace, state, searches)
-        return state is not None and next(searches) % READ_EVERY == READ_FIRST
+        return state is not None and next(searches) % SEARCHES_PER_READ == FIRST_READ
 
 
 async def _open(connection: Any, namespace: str, state: State) -> Opened:
@@ -101,7 +103,7 @@ def _at_rest(path: Path) -> State:
         commits = (path / "_versions").stat()
     except FileNotFoundError:  # LanceDB reports what is missing
         return None
-    return (commits.st_ino, commits.st_mtime_ns) if time.time() - commits.st_mtime > RESTS else None
+    return (commits.st_ino, commits.st_mtime_ns) if time.time() - commits.st_mtime > REST_S else None
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -118,57 +120,68 @@ async def _read(table: Any) -> Rows | None:
     dimensions = (await table.schema()).field("vector").type.list_size
     if 4 * dimensions * await table.count_rows() > MAX_BYTES:
         return None
-    found = await table.query().select(["id", "vector", "embedded"]).with_row_id().to_arrow()
-    return await asyncio.to_thread(_held, found)
+    table_rows = await table.query().select(["id", "vector", "embedded"]).with_row_id().to_arrow()
+    return await asyncio.to_thread(_prepared, table_rows)
 
 
-def _held(found: Any) -> Rows:
-    embedded = found["embedded"].to_numpy()
-    return rows(found["id"].to_pylist(), found["_rowid"].to_numpy(), unpack_vectors(found["vector"]), embedded=embedded)
+def _prepared(table_rows: Any) -> Rows:
+    embedded = table_rows["embedded"].to_numpy()
+    return rows(
+        table_rows["id"].to_pylist(),
+        table_rows["_rowid"].to_numpy(),
+        unpack_vectors(table_rows["vector"]),
+        embedded=embedded,
+    )
 
 
-async def _answers(opened: Opened, legs: Sequence[Leg], held: Rows | None) -> list[Any]:
-    return await asyncio.gather(*(_answer(opened, leg, held) for leg in legs))
+async def _answers(opened: Opened, legs: Sequence[Leg], cached_rows: Rows | None) -> list[Any]:
+    return await asyncio.gather(*(_answer(opened, leg, cached_rows) for leg in legs))
 
 
-async def _answer(opened: Opened, leg: Leg, held: Rows | None) -> Any:
+async def _answer(opened: Opened, leg: Leg, cached_rows: Rows | None) -> Any:
     """The table's rows for a leg, and some beyond its limit; None if no query is needed or possible."""
     if leg.vector is not None:
-        return None if _is_held(leg, held) else await _nearest(opened.table, leg)
+        return None if _is_in_memory(leg, cached_rows) else await _nearest(opened.table, leg)
     column = "code" if leg.field == "code" else "keywords"
     if column not in opened.columns:
         return None
     # A match query treats its text as plain words, even if it contains operators.
     query = opened.table.query().nearest_to_text(MatchQuery(words(leg), column))
-    return await _fetched(query if held is None else query.with_row_id(), leg, ["_score", *([] if held else ["id"])])
+    return await _fetched(
+        query if cached_rows is None else query.with_row_id(), leg, ["_score", *([] if cached_rows else ["id"])]
+    )
 
 
-def _is_held(leg: Leg, held: Rows | None) -> bool:
-    return held is not None and leg.vector is not None and not leg.conditions
+def _is_in_memory(leg: Leg, cached_rows: Rows | None) -> bool:
+    return cached_rows is not None and leg.vector is not None and not leg.conditions
 
 
 async def _nearest(table: Any, leg: Leg) -> Any:
     """The nearest rows with a vector. Filters only if needed, which is rare: a filter costs more than the search."""
 
-    async def nearest(*more: str) -> Any:
+    async def nearest(*conditions: str) -> Any:
         query = table.query().nearest_to(leg.vector).distance_type("cosine")
-        return await _fetched(query, leg, ["id", "_distance", "embedded"], *more)
+        return await _fetched(query, leg, ["id", "_distance", "embedded"], *conditions)
 
-    found = await nearest()
-    return found if all(found["embedded"].to_pylist()) else await nearest("embedded")
+    answer = await nearest()
+    return answer if all(answer["embedded"].to_pylist()) else await nearest("embedded")
 
 
-async def _fetched(query: Any, leg: Leg, columns: list[str], *more: str) -> Any:
-    conditions = [*filter(None, [where(leg.conditions)]), *more]
-    if conditions:
-        query = query.where(" AND ".join(conditions))
+async def _fetched(query: Any, leg: Leg, columns: list[str], *conditions: str) -> Any:
+    clauses = [*filter(None, [where(leg.conditions)]), *conditions]
+    if clauses:
+        query = query.where(" AND ".join(clauses))
     return await query.select(columns).limit(leg.limit + TIES).to_arrow()
 
 
-def _ranking(leg: Leg, answer: Any, held: Rows | None) -> list[Found]:
+def _ranking(leg: Leg, answer: Any, cached_rows: Rows | None) -> list[RankedRow]:
     if answer is None:
-        return held.nearest(leg.vector, leg.limit) if held is not None and leg.vector is not None else []
+        return cached_rows.nearest(leg.vector, leg.limit) if cached_rows is not None and leg.vector is not None else []
     by_words = leg.vector is None
-    ids = held.at(answer["_rowid"].to_numpy()) if held is not None and by_words else answer["id"].to_pylist()
+    ids = (
+        cached_rows.ids_at(answer["_rowid"].to_numpy())
+        if cached_rows is not None and by_words
+        else answer["id"].to_pylist()
+    )
     values = answer["_score" if by_words else "_distance"].to_pylist()
     return ranked(ids, values, descending=by_words, limit=leg.limit)

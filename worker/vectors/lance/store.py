@@ -36,13 +36,14 @@ import structlog
 
 from schemas.errors import StoreError, StoreRefused, StoreUnavailable
 from worker.machine.disk_space import means_full
+from worker.machine.error_texts import lacks_file
 from worker.tokens.keywords import Keywords
-from worker.vectors import CHECKED_ATTRIBUTES, STRING_ATTRIBUTES, Found, Leg, Patch, Row, Value, Vector
+from worker.vectors import CHECKED_ATTRIBUTES, STRING_ATTRIBUTES, Leg, Patch, RankedRow, Row, Value, Vector
 from worker.vectors.lance import indexes
 from worker.vectors.lance.compaction import Thresholds, clean, committing, is_due
 from worker.vectors.lance.filter_sql import is_in
 from worker.vectors.lance.indexes import FIELDS
-from worker.vectors.lance.repair import is_lost, lacks_file
+from worker.vectors.lance.repair import is_lost
 from worker.vectors.lance.vector_cache import unpack_vectors
 from worker.vectors.rows import attributes, can_match, check, matrix, storable
 
@@ -56,13 +57,18 @@ log = structlog.get_logger()
 # A compaction that loses a race is repeated here, so its message is suppressed. The library reads this once, on import.
 os.environ.setdefault("LANCEDB_LOG", "warn,lance::dataset::optimize=error")
 
-#: Attempts of a commit that loses races, and the first and longest pause between them in seconds; the pause doubles.
-ATTEMPTS, FIRST_PAUSE_S, LONGEST_PAUSE_S = 10, 0.02, 1.0
+#: Attempts of a commit that loses races.
+ATTEMPTS = 10
+#: Seconds of the longest first pause between two attempts; it doubles with each attempt.
+FIRST_PAUSE_S = 0.02
+#: Seconds beyond which that pause does not grow.
+LONGEST_PAUSE_S = 1.0
 #: Seconds after which an unfinished table creation counts as abandoned. Creating a table takes less than one second.
 ABANDONED_S = 3600
-#: Cache bytes of a writing process for indexes and for metadata. Each commit adds other data, up to gigabytes if
-#: unbounded.
-INDEX_BYTES, METADATA_BYTES = 64 * 1024**2, 32 * 1024**2
+#: Cache bytes of a writing process for indexes.
+INDEX_BYTES = 64 * 1024**2
+#: Cache bytes of a writing process for metadata. Each commit adds some, up to gigabytes if unbounded.
+METADATA_BYTES = 32 * 1024**2
 #: Maximum number of ids in one expression, because LanceDB parses its text.
 MAX_IDS = 4_000
 
@@ -105,21 +111,21 @@ class LanceStore:
             if data is not None:
                 _require_dimensions(table, dimensions)
                 _commit(partial(_update_older(table).when_not_matched_insert_all().execute, data))
-            for some in _patched(table, patches, has_keywords=self._has_keywords):
-                _commit(partial(_update_older(table).execute, some))
+            for merged in _patched(table, patches, has_keywords=self._has_keywords):
+                _commit(partial(_update_older(table).execute, merged))
             for start in range(0, len(deletes), MAX_IDS):
-                gone = is_in("id", [str(id_) for id_ in deletes[start : start + MAX_IDS]])
-                _commit(partial(table.delete, gone))
+                condition = is_in("id", [str(id_) for id_ in deletes[start : start + MAX_IDS]])
+                _commit(partial(table.delete, condition))
 
-    def search(self, namespace: str, legs: Sequence[Leg]) -> list[list[Found]]:
+    def search(self, namespace: str, legs: Sequence[Leg]) -> list[list[RankedRow]]:
         """One ranking per leg, ties ordered by id. Raises `StoreRefused` or `StoreUnavailable`."""
-        asked = [can_match(leg, has_keywords=self._has_keywords) for leg in legs]
+        answerable = [can_match(leg, has_keywords=self._has_keywords) for leg in legs]
         path = self._path(namespace)
-        if not any(asked) or not path.exists():
+        if not any(answerable) or not path.exists():
             return [[] for _ in legs]
         with self._whole(namespace):
-            found = iter(_read(partial(self._searcher().search, namespace, list(compress(legs, asked)))))
-        return [next(found) if ask else [] for ask in asked]
+            rankings = iter(_read(partial(self._searcher().search, namespace, list(compress(legs, answerable)))))
+        return [next(rankings) if is_answerable else [] for is_answerable in answerable]
 
     def ids(self, namespace: str, after: UUID | None, limit: int) -> list[UUID]:
         """Return the next `limit` ids in ascending order; fewer only at the end. Raises `StoreUnavailable`."""
@@ -143,34 +149,34 @@ class LanceStore:
 
     def vectors(self, namespace: str, ids: Sequence[UUID]) -> dict[UUID, Vector]:
         """Return the vectors of those ids that have one. Raises `StoreUnavailable`."""
-        found: dict[UUID, Vector] = {}
+        by_id: dict[UUID, Vector] = {}
         with self._table(namespace) as table:
             for start in range(0, len(ids) if table is not None else 0, MAX_IDS):
-                some = is_in("id", [str(id_) for id_ in ids[start : start + MAX_IDS]])
-                query = table.search().where(f"{some} AND embedded").select(["id", "vector"]).limit(MAX_IDS)
+                chosen = is_in("id", [str(id_) for id_ in ids[start : start + MAX_IDS]])
+                query = table.search().where(f"{chosen} AND embedded").select(["id", "vector"]).limit(MAX_IDS)
                 rows = _read(query.to_arrow)
-                cells = zip(rows["id"].to_pylist(), unpack_vectors(rows["vector"]), strict=True)
-                found |= {UUID(id_): cell for id_, cell in cells}
-        return found
+                vectors = zip(rows["id"].to_pylist(), unpack_vectors(rows["vector"]), strict=True)
+                by_id |= {UUID(id_): vector for id_, vector in vectors}
+        return by_id
 
     def drop(self, namespace: str) -> bool:
         """Delete the namespace with all its rows and anything a late writer left. Returns whether it existed.
 
         Raises `StoreUnavailable`.
         """
-        path, was_there = self._path(namespace), False
+        path, existed = self._path(namespace), False
         with _mapped(path):
             with suppress(FileNotFoundError):
                 path.rename(self._directory / f".dropped-{uuid4().hex}")
-                was_there = True
+                existed = True
             # Also delete what crashed processes left behind.
             for dropped in self._directory.glob(".dropped-*"):
                 shutil.rmtree(dropped, ignore_errors=True)
-            for begun in self._directory.glob(".new-*"):
+            for staging in self._directory.glob(".new-*"):
                 with suppress(FileNotFoundError):
-                    if time.time() - begun.stat().st_mtime > ABANDONED_S:
-                        shutil.rmtree(begun, ignore_errors=True)
-        return was_there
+                    if time.time() - staging.stat().st_mtime > ABANDONED_S:
+                        shutil.rmtree(staging, ignore_errors=True)
+        return existed
 
     def optimize(self, namespace: str) -> None:
         """If it is due, merge small files, index new rows and remove old versions. Else returns quickly.
@@ -208,13 +214,13 @@ class LanceStore:
             if not lacks_file(error.__cause__) or not self._path(namespace).exists():
                 raise
             if is_lost(lambda: self._connect().open_table(namespace)):
-                log.exception("files of a LanceDB table were deleted; it is given up", namespace=namespace)
+                log.exception("files of a LanceDB table were deleted; dropping the table", namespace=namespace)
                 self.drop(namespace)
-            raise StoreUnavailable("Files of this namespace were deleted meanwhile; try again.") from error
+            raise StoreUnavailable("Files of this namespace were deleted in the meantime; try again.") from error
 
     def _path(self, namespace: str) -> Path:
         if not re.fullmatch(r"[A-Za-z0-9\-_.]{1,128}", namespace):
-            raise StoreRefused(f"{namespace!r} is not a namespace; use letters, digits and - _ . only.")
+            raise StoreRefused(f"{namespace!r} is not a valid namespace; use letters, digits and - _ . only.")
         return self._directory / f"{namespace}.lance"
 
     def _connect(self) -> Any:
@@ -236,7 +242,7 @@ class LanceStore:
         with self._lock:
             self._process = self._process or os.getpid()
             if self._process != os.getpid():
-                raise RuntimeError("this LanceStore was used before the fork; make a new one in each process")
+                raise RuntimeError("this LanceStore was used before the fork; create one in each process")
             yield
 
     def _create(self, namespace: str, schema: Any) -> None:
@@ -317,14 +323,14 @@ def _patched(table: Any, patches: Sequence[Patch], *, has_keywords: bool) -> Ite
 
     for start in range(0, len(patches), MAX_IDS):
         values = {str(patch.id): _values(patch, has_keywords=has_keywords) for patch in patches[start:][:MAX_IDS]}
-        found = table.search().where(is_in("id", list(values))).limit(MAX_IDS).to_arrow().select(table.schema.names)
-        rows = [values[id_] for id_ in found["id"].to_pylist()]
+        existing = table.search().where(is_in("id", list(values))).limit(MAX_IDS).to_arrow().select(table.schema.names)
+        rows = [values[id_] for id_ in existing["id"].to_pylist()]
         for name in {name for row in rows for name in row}:
-            old, field = found[name].to_pylist(), table.schema.field(name)
+            old, field = existing[name].to_pylist(), table.schema.field(name)
             new = pa.array([row.get(name, value) for row, value in zip(rows, old, strict=True)], field.type)
-            found = found.set_column(table.schema.get_field_index(name), field, new)
+            existing = existing.set_column(table.schema.get_field_index(name), field, new)
         if rows:
-            yield found
+            yield existing
 
 
 def _values(patch: Patch, *, has_keywords: bool) -> dict[str, Value]:
@@ -341,9 +347,11 @@ def _field(keywords: Keywords | None, name: str) -> str | None:
 
 
 def _require_dimensions(table: Any, dimensions: int) -> None:
-    has = table.schema.field("vector").type.list_size
-    if has != dimensions:
-        raise StoreRefused(f"The namespace holds vectors of {has} numbers, not {dimensions}; use another namespace.")
+    present = table.schema.field("vector").type.list_size
+    if present != dimensions:
+        raise StoreRefused(
+            f"The namespace has vectors with {present} dimensions, not {dimensions}; use another namespace."
+        )
 
 
 def _commit(action: Callable[[], T]) -> T:
@@ -379,9 +387,11 @@ def _mapped(path: Path) -> Iterator[None]:
         yield
     except (TypeError, ValueError) as error:
         if not path.exists():
-            raise StoreUnavailable("The namespace was dropped meanwhile; try again.") from error
-        raise StoreRefused("LanceDB refuses these rows or this filter; the log has its reason.") from error
+            raise StoreUnavailable("The namespace was dropped in the meantime; try again.") from error
+        raise StoreRefused("LanceDB rejected these rows or this filter; see the log for the reason.") from error
     except (OSError, RuntimeError) as error:
         if means_full(error):
             raise StoreUnavailable("The disk of LanceDB's directory is full; free some space.") from error
-        raise StoreUnavailable("LanceDB failed; check space and rights of its directory, then try again.") from error
+        raise StoreUnavailable(
+            "LanceDB failed; check the free space and permissions of its directory, then try again."
+        ) from error

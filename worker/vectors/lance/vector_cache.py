@@ -12,18 +12,18 @@ import numpy as np
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
-from worker.vectors import Found, Leg, Vector
+from worker.vectors import Leg, RankedRow, Vector
 from worker.vectors.rows import ranked
 
 #: Bytes of vectors that a process caches: 170,000 rows of 384 dimensions.
 MAX_BYTES = 256 * 1024**2
 #: Number of hits that a process caches, of about 150 bytes each.
-MAX_FOUND = 200_000
+MAX_CACHED_HITS = 200_000
 #: Rows compared exactly beyond the limit, so that the id decides between equal distances at the limit, not chance.
 TIES = 64
 
 T = TypeVar("T")
-Places = NDArray[np.uint64]
+RowIds = NDArray[np.uint64]
 #: A value that stays equal as long as nothing is written to a namespace; None during a write.
 State = tuple[Hashable, ...] | None
 
@@ -32,29 +32,31 @@ State = tuple[Hashable, ...] | None
 class Rows:
     """All n rows of a namespace in one of its states.
 
-    `places` (n) are the store's row ids, ascending. `unit` (n, dimensions) are the vectors, each of length 1. The rows
+    `row_ids` (n) are the store's row ids, ascending. `unit` (n, dimensions) are the vectors, each of length 1. The rows
     at the positions `absent` have no vector.
     """
 
     ids: list[str]
-    places: Places
+    row_ids: RowIds
     unit: Vector
     absent: NDArray[np.intp]
 
-    def nearest(self, vector: Vector, limit: int) -> list[Found]:
+    def nearest(self, vector: Vector, limit: int) -> list[RankedRow]:
         """Return the `limit` rows nearest by cosine distance, ties ordered by id."""
-        asked = vector / _lengths(vector)
-        likeness = self.unit @ asked
-        likeness[self.absent] = -np.inf
-        count = min(limit + TIES, len(likeness) - len(self.absent))
-        near = np.argpartition(likeness, -count)[-count:] if count else np.arange(0)
+        unit_vector = vector / _lengths(vector)
+        similarity = self.unit @ unit_vector
+        similarity[self.absent] = -np.inf
+        count = min(limit + TIES, len(similarity) - len(self.absent))
+        nearest = np.argpartition(similarity, -count)[-count:] if count else np.arange(0)
         # The last bits of the matrix product depend on a row's position, so equal rows would differ.
-        distances = 1 - (self.unit[near].astype(np.float64) * asked).sum(axis=1)
-        return ranked([self.ids[number] for number in near.tolist()], distances.tolist(), descending=False, limit=limit)
+        distances = 1 - (self.unit[nearest].astype(np.float64) * unit_vector).sum(axis=1)
+        return ranked(
+            [self.ids[number] for number in nearest.tolist()], distances.tolist(), descending=False, limit=limit
+        )
 
-    def at(self, places: Places) -> list[str]:
-        """Return the ids of the rows at these places."""
-        return [self.ids[number] for number in np.searchsorted(self.places, places).tolist()]
+    def ids_at(self, row_ids: RowIds) -> list[str]:
+        """Return the ids of the rows with these row ids of the store."""
+        return [self.ids[number] for number in np.searchsorted(self.row_ids, row_ids).tolist()]
 
 
 def unpack_vectors(column: Any) -> Vector:
@@ -63,15 +65,15 @@ def unpack_vectors(column: Any) -> Vector:
     return unpacked
 
 
-def rows(ids: list[str], places: Places, vectors: Vector, *, embedded: NDArray[np.bool_]) -> Rows:
+def rows(ids: list[str], row_ids: RowIds, vectors: Vector, *, embedded: NDArray[np.bool_]) -> Rows:
     """Prepare rows, given in any order, for searching. Vectors may have any length but 0."""
-    order = np.argsort(places)
+    order = np.argsort(row_ids)
     unit = vectors[order]
     # In place, because the vectors may take hundreds of megabytes.
     unit /= _lengths(unit)
     return Rows(
         ids=[ids[number] for number in order.tolist()],
-        places=places[order],
+        row_ids=row_ids[order],
         unit=unit,
         absent=np.flatnonzero(~embedded[order]),
     )
@@ -82,19 +84,19 @@ class Latest(Generic[T]):
 
     def __init__(self, maxsize: float, size: Callable[[T], float] = lambda _: 1) -> None:
         self._lock = Lock()
-        self._known: LRUCache[str, tuple[State, T]] = LRUCache(maxsize, getsizeof=lambda known: size(known[1]))
+        self._cached: LRUCache[str, tuple[State, T]] = LRUCache(maxsize, getsizeof=lambda entry: size(entry[1]))
 
     def get(self, namespace: str, state: State) -> T | None:
         """Return the value for a namespace in this state; None while the namespace is not at rest."""
         with self._lock:
-            known = self._known.get(namespace)
-        return known[1] if state is not None and known is not None and known[0] == state else None
+            entry = self._cached.get(namespace)
+        return entry[1] if state is not None and entry is not None and entry[0] == state else None
 
     def put(self, namespace: str, state: State, value: T) -> None:
         """Store `value`, replacing that of an earlier state. Stores nothing while the namespace is not at rest."""
         with self._lock:
             if state is not None:
-                self._known[namespace] = state, value
+                self._cached[namespace] = state, value
 
 
 class Rankings:
@@ -102,28 +104,30 @@ class Rankings:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._kept: LRUCache[Hashable, list[Found]] = LRUCache(MAX_FOUND, getsizeof=lambda found: len(found) + 1)
+        self._cached: LRUCache[Hashable, list[RankedRow]] = LRUCache(
+            MAX_CACHED_HITS, getsizeof=lambda ranking: len(ranking) + 1
+        )
 
-    def get(self, namespace: str, state: State, leg: Leg) -> list[Found] | None:
+    def get(self, namespace: str, state: State, leg: Leg) -> list[RankedRow] | None:
         """Return what the leg found in this state. Callers must not change it."""
         with self._lock:
-            return self._kept.get(_key(namespace, state, leg)) if _is_kept(state, leg) else None
+            return self._cached.get(_key(namespace, state, leg)) if _is_kept(state, leg) else None
 
-    def put(self, namespace: str, state: State, leg: Leg, found: list[Found]) -> None:
+    def put(self, namespace: str, state: State, leg: Leg, ranking: list[RankedRow]) -> None:
         """Cache what a leg found. Legs with filters, which may be long, are not cached."""
         if _is_kept(state, leg):
             with self._lock:
-                self._kept[_key(namespace, state, leg)] = found
+                self._cached[_key(namespace, state, leg)] = ranking
 
 
 def _is_kept(state: State, leg: Leg) -> bool:
-    return state is not None and not leg.conditions and leg.limit < MAX_FOUND
+    return state is not None and not leg.conditions and leg.limit < MAX_CACHED_HITS
 
 
 def _key(namespace: str, state: State, leg: Leg) -> Hashable:
-    asked = (leg.keywords or "").encode(errors="surrogatepass") if leg.vector is None else leg.vector.tobytes()
+    query = (leg.keywords or "").encode(errors="surrogatepass") if leg.vector is None else leg.vector.tobytes()
     field = leg.field if leg.vector is None else ""
-    return namespace, state, field, leg.limit, blake2b(asked, digest_size=16).digest()
+    return namespace, state, field, leg.limit, blake2b(query, digest_size=16).digest()
 
 
 def _lengths(vectors: Vector) -> Vector:

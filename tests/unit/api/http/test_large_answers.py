@@ -2,19 +2,19 @@ from __future__ import annotations
 
 import pytest
 
-from api.http.large_answers import LARGE, Room
+from api.http.large_answers import LARGE_HITS, Room
 from schemas.errors import SearchBusy
 
 
 def test_only_so_many_large_answers_are_made_at_once() -> None:
-    room = Room(at_once=2, patience=0.01)
-    with room.answer(LARGE + 1):
-        with room.answer(LARGE + 1):
-            with pytest.raises(SearchBusy), room.answer(LARGE + 1):
+    room = Room(slots=2, seconds=0.01)
+    with room.answer(LARGE_HITS + 1):
+        with room.answer(LARGE_HITS + 1):
+            with pytest.raises(SearchBusy), room.answer(LARGE_HITS + 1):
                 pass
-            with room.answer(LARGE):
+            with room.answer(LARGE_HITS):
                 pass
-        with pytest.raises(ValueError, match="failed"), room.answer(LARGE + 1):
+        with pytest.raises(ValueError, match="failed"), room.answer(LARGE_HITS + 1):
             raise ValueError("failed")
-        with room.answer(LARGE + 1):
+        with room.answer(LARGE_HITS + 1):
             pass

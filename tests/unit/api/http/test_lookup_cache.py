@@ -1,15 +1,15 @@
-"""What a process keeps for a moment: not asked for again, never older than it may be, gone when it is forgotten."""
+"""Short-lived cached lookups: not repeated, never older than allowed, and gone when forgotten."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Event, Thread
 
-from api.http.lookup_cache import Kept
+from api.http.lookup_cache import LookupCache
 
 
 class Truth:
-    """A place to look things up in, that counts how often."""
+    """A lookup that counts its calls."""
 
     def __init__(self, **values: str) -> None:
         self.values = values
@@ -25,39 +25,39 @@ class Truth:
 
 def test_what_is_kept_is_not_looked_up_again() -> None:
     truth = Truth(a="1")
-    kept = Kept(truth.read, seconds=1000)
-    assert [kept.get("a") for _ in range(3)] == ["1"] * 3
+    cache = LookupCache(truth.read, seconds=1000)
+    assert [cache.get("a") for _ in range(3)] == ["1"] * 3
     assert truth.looks == 1
 
 
 def test_what_is_not_there_is_looked_for_each_time() -> None:
     truth = Truth()
-    kept = Kept(truth.read, seconds=1000)
-    assert kept.get("a") is None
+    cache = LookupCache(truth.read, seconds=1000)
+    assert cache.get("a") is None
     truth.values["a"] = "1"
-    assert kept.get("a") == "1"
+    assert cache.get("a") == "1"
 
 
 def test_it_is_looked_up_again_once_it_is_too_old() -> None:
     truth = Truth(a="1")
-    kept = Kept(truth.read, seconds=0)
-    kept.get("a")
+    cache = LookupCache(truth.read, seconds=0)
+    cache.get("a")
     truth.values["a"] = "2"
-    assert kept.get("a") == "2"
+    assert cache.get("a") == "2"
 
 
 def test_what_is_forgotten_is_looked_up_again() -> None:
     truth = Truth(a="1")
-    kept = Kept(truth.read, seconds=1000)
-    kept.get("a")
+    cache = LookupCache(truth.read, seconds=1000)
+    cache.get("a")
     del truth.values["a"]
-    kept.forget()
-    assert kept.get("a") is None
+    cache.forget()
+    assert cache.get("a") is None
 
 
 def test_what_was_read_before_it_was_forgotten_is_not_kept() -> None:
     truth = Truth(a="1")
-    kept = Kept(truth.read, seconds=1000)
+    cache = LookupCache(truth.read, seconds=1000)
     reading, go_on = Event(), Event()
 
     def wait() -> None:
@@ -65,11 +65,11 @@ def test_what_was_read_before_it_was_forgotten_is_not_kept() -> None:
         go_on.wait(10)
 
     truth.meanwhile = wait
-    slow = Thread(target=kept.get, args=("a",))
+    slow = Thread(target=cache.get, args=("a",))
     slow.start()
     assert reading.wait(10)
     del truth.values["a"]
-    kept.forget()
+    cache.forget()
     go_on.set()
     slow.join()
-    assert kept.get("a") is None
+    assert cache.get("a") is None

@@ -1,4 +1,4 @@
-"""Bodies of uploads, as libraries make them and as nobody should."""
+"""Upload bodies, as libraries build them and as nobody should."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from schemas.errors import Invalid
 
 @dataclass
 class Parts:
-    """What a receiver is told: name, file name and content of each part."""
+    """What a receiver gets: name, file name and content of each field."""
 
     seen: list[tuple[str, str | None, bytes]] = field(default_factory=list)
 
@@ -28,7 +28,7 @@ class Parts:
 
 
 def parts(*heads: bytes, content: bytes = b"text") -> list[tuple[str, str | None, bytes]]:
-    """What comes of a body with a part for each head, a byte at a time."""
+    """Parse a body with a field for each head, one byte at a time."""
     receiver = Parts()
     body = Multipart("multipart/form-data; boundary=b", receiver)
     for byte in b"".join(b"--b\r\n%s\r\n\r\n%s\r\n" % (head, content) for head in heads) + b"--b--\r\n":

@@ -1,11 +1,12 @@
-"""What all chunks have in common, whatever they were cut from."""
+"""Properties of all chunks, whatever they were cut from."""
 
 from __future__ import annotations
 
 from schemas.document import Chunk, Document
 from schemas.source import ChunkSettings
+from tests.parsing import parse
 from worker.chunk import chunk
-from worker.parse import Limits, parse
+from worker.parse import Limits
 from worker.tokens.tokenizers import Tokenizer, cl100k
 
 
@@ -48,7 +49,7 @@ def check_limits(chunks: list[Chunk], settings: ChunkSettings, tokenizer: Tokeni
 
 
 def uncovered(text: str, chunks: list[Chunk]) -> str:
-    """What of the text is in no chunk, without white space."""
+    """The text that is in no chunk, without white space."""
     rest, end = [], 0
     for c in chunks:
         rest.append(text[end : max(end, c.start_char)])

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from schemas.errors import NotFound
 from schemas.source import ChunkSettings
+from tests.parsing import parse
 from tests.unit.worker.chunk.chunking import cut, new, uncovered
 from worker.chunk import chunk
-from worker.parse import Limits, parse
+from worker.parse import Limits
 from worker.tokens.tokenizers import characters, cl100k
 
 LINES = 12_000

@@ -1,4 +1,4 @@
-"""What holds of chunks of every markup: limits, coverage, overlap, and that cuts re-synchronise after an edit."""
+"""Properties of chunks of every markup: limits, coverage, overlap, and cuts that re-synchronise after an edit."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from schemas.document import Chunk, Document
 from schemas.errors import FileError
 from schemas.source import ChunkSettings
+from tests.parsing import parse
 from tests.unit.worker.chunk.chunking import check, check_limits, new, uncovered
 from worker.chunk import chunk
 from worker.embed.local.minilm import model_directory
 from worker.embed.local.wordpieces import WordPieces
-from worker.parse import Limits, parse
+from worker.parse import Limits
 from worker.tokens.tokenizers import Tokenizer, cl100k
 
 SENTENCE = "fox jumps over the lazy dog while folders chunk vectors and search finds naïve words 字 in 2026"
@@ -128,7 +129,7 @@ def cut(doc: Document, wanted: ChunkSettings, tokenizer: Tokenizer, max_tokens: 
 
 
 def doubled(chunks: list[Chunk], tokenizer: Tokenizer) -> int:
-    """Tokens of the longest stretch that a chunk shares with the one before it."""
+    """Tokens of the longest stretch that a chunk shares with the previous one."""
     most, end, text = 0, 0, ""
     for c in chunks:
         if c.start_char < end:
@@ -146,7 +147,7 @@ def test_limits_hold_and_nothing_is_doubled_by_cl100k(kind: str, wanted: ChunkSe
     chunks = cut(doc, wanted, cl100k())
     assert len(chunks) > 10
     if wanted.unit == "tokens":
-        # a stretch tokenised by itself may count a little more than inside the whole text
+        # a stretch tokenised alone may count slightly more than inside the whole text
         assert doubled(chunks, cl100k()) <= wanted.overlap + 2
 
 
@@ -159,7 +160,7 @@ def test_limits_hold_by_word_pieces(kind: str, pieces: Tokenizer) -> None:
 
 
 def edited(lines: list[str], kind: str, rng: random.Random) -> list[str]:
-    """One line inserted, deleted or replaced, anywhere; what is JSON stays JSON."""
+    """Insert, delete or replace one line anywhere. JSON stays valid JSON."""
     at = rng.randrange(1, len(lines) - 1)
     if kind == "json":
         at = next(i for i in range(at, -1, -1) if '"words"' in lines[i])
@@ -177,7 +178,7 @@ def test_an_edit_changes_few_chunks(kind: str, seed: int) -> None:
     before = chunk(document(name, "\n".join(lines)), SMALL, cl100k(), 8192)
     assert len(before) >= 200
     after = chunk(document(name, "\n".join(edited(lines, kind, random.Random(seed)))), SMALL, cl100k(), 8192)
-    # what is in a class's header is paid for with all that stands below it
+    # a change in a class's header is paid for with everything below it
     assert new(before, after) <= (30 if kind == "code" else 12)
 
 

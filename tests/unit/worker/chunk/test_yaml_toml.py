@@ -1,4 +1,4 @@
-"""Configuration text on lines of any length."""
+"""Configuration text with lines of any length."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.unit.worker.chunk.chunking import cut
 
 @pytest.mark.parametrize("mark", ["- ", "# ", "a: ", " "])
 def test_a_line_of_megabytes_is_cut_in_linear_time(mark: str) -> None:
-    """Time that grows with the square of a line's length ends this test by its time-out."""
+    """If the time grows with the square of a line's length, this test times out."""
     text = mark * (4_000_000 // len(mark))
     chunks = cut(f"top:\n  {text}x\n", "a.yaml")
     assert len(chunks) > 1 or not text.strip()

@@ -1,4 +1,4 @@
-"""Packing and running of embedding requests, over embedders written for the purpose."""
+"""Packing and sending of embedding requests, with fake embedders."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable, LeaseLost, SliceOver
 from schemas.source import EmbedderProfile
 from worker.embed import Vectors
-from worker.embed.batching import MAX_REFUSALS, Outcome, Terms, embed_all, pack
+from worker.embed.batching import Outcome, Terms, embed_all, pack
 from worker.embed.circuit import Rate
-from worker.embed.rate_limit import Budget, Clock
+from worker.embed.rate_limit import Budget
+from worker.embed.retry import MAX_REFUSALS, Clock
 
 
 class Lengths:
-    """An embedder whose vector of a text is its length; refuses "bad", is stopped by "stop"."""
+    """An embedder whose vector of a text is its length. It rejects "bad" and is stopped by "stop"."""
 
     profile = EmbedderProfile(model="lengths", dimensions=1)
     max_request_tokens = 1000
@@ -37,14 +38,14 @@ class Lengths:
         self._meet.wait(timeout=30)
         bad = [index for index, text in enumerate(texts) if "bad" in text]
         if bad:
-            raise EmbeddingRefused("no", **({"indices": bad} if self._names_them else {}))
+            raise EmbeddingRefused("no", indices=bad if self._names_them else ())
         if "stop" in texts:
             raise EmbeddingUnauthorized("wrong key")
         return np.array([[len(text)] for text in texts], dtype=np.float32)
 
 
 def run(embedder: Lengths, texts: Sequence[str], concurrency: int = 1) -> dict[int, float | None]:
-    """Index to value, None where refused. An index that comes out twice fails."""
+    """Index to value, None for a rejected text. An index that is returned twice fails."""
     return collect(embed_all(embedder, texts, [1] * len(texts), concurrency))
 
 
@@ -144,7 +145,7 @@ def test_an_unavailable_provider_is_told_as_such() -> None:
 
     with pytest.raises(EmbeddingUnavailable) as caught:
         run(Busy(), ["a"])
-    assert caught.value.data["retry_after"] == 3
+    assert caught.value.retry_after == 3
 
 
 def test_a_cancel_stops_new_requests_and_keeps_what_came() -> None:
@@ -180,7 +181,7 @@ def test_a_request_that_found_the_provider_busy_is_repeated() -> None:
         def embed(self, texts: Sequence[str]) -> Vectors:
             self.requests.append(list(texts))
             if len(self.requests) % 2:
-                raise EmbeddingUnavailable("busy", status_code=429, retry_after=0.01)
+                raise EmbeddingUnavailable("busy", provider_status=429, retry_after=0.01)
             return np.array([[len(text)] for text in texts], dtype=np.float32)
 
     budget = Budget("m", "n", Rate(None, None, 10), redis_url="redis://127.0.0.1:1/0", concurrency=2)
@@ -192,14 +193,14 @@ def test_a_provider_that_stays_away_is_given_up() -> None:
     class Away(Lengths):
         def embed(self, texts: Sequence[str]) -> Vectors:
             self.requests.append(list(texts))
-            raise EmbeddingUnavailable("away", status_code=503, retry_after=60)
+            raise EmbeddingUnavailable("away", provider_status=503, retry_after=60)
 
     embedder = Away(max_inputs=1)
     budget = Budget("m", "n", Rate(None, None, 10), redis_url="redis://127.0.0.1:1/0", concurrency=2)
     with pytest.raises(EmbeddingUnavailable) as caught:
         collect(embed_all(embedder, ["a", "bb", "ccc"], [1] * 3, 2, Terms(budget, "p")))
-    # a thread that asked for leave only then is told a moment more, which spreads those who wait
-    assert caught.value.data["retry_after"] == pytest.approx(60, abs=1)
+    # a thread that asked for permission only then waits slightly longer, which spreads the waiting ones
+    assert caught.value.retry_after == pytest.approx(60, abs=1)
     assert len(embedder.requests) <= 2
 
 

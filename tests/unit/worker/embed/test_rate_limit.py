@@ -1,4 +1,4 @@
-"""When a provider may be asked, in one process and in many, by a clock that only moves when somebody waits."""
+"""When a provider may be called, in one process and in many, by a clock that moves only when somebody waits."""
 
 from __future__ import annotations
 
@@ -11,19 +11,28 @@ import numpy as np
 import pytest
 from redis import Redis
 
-from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable, LeaseLost
+from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable, FoldexError, LeaseLost
 from worker.embed import Vectors
-from worker.embed.circuit import LONGEST_BLOCK, OPEN_AFTER, SHARING, Alone, Leave, Ledger, Rate, Shared
-from worker.embed.rate_limit import CALM, PATIENCE, SUCCESSES, Budget, Clock
+from worker.embed.circuit import SHARING_SECONDS, FleetLimiter, Limiter, LocalLimiter, Permit, Rate
+from worker.embed.rate_limit import CALM_SECONDS, Budget
+from worker.embed.retry import (
+    BLOCK_SECONDS,
+    FAILURES_TO_BLOCK,
+    SLICE_RETRY_SECONDS,
+    SUCCESSES_TO_GROW,
+    Clock,
+    Failure,
+)
 
 UNLIMITED = Rate(None, None, 60)
+DOWN = Failure(0, is_rate_limit=False, reason="down")
 NOWHERE = "redis://127.0.0.1:1/0"
 ANSWER: Vectors = np.ones((1, 1), dtype=np.float32)
 
 
 @dataclass
 class Hours:
-    """A clock; pausing moves it."""
+    """A clock that pausing advances."""
 
     time: float = 1000.0
 
@@ -41,121 +50,140 @@ def hours() -> Hours:
 
 
 @pytest.fixture(params=["shared", "alone"])
-def ledger(request: pytest.FixtureRequest, redis_url: str) -> Callable[[Rate], Ledger]:
-    """A maker of ledgers of one name: those of a fleet, or one that stands for its process."""
+def limiter(request: pytest.FixtureRequest, redis_url: str) -> Callable[[Rate], Limiter]:
+    """Makes limiters of one name: those of a fleet, or one that stands for its process."""
     name = uuid4().hex
-    one: dict[Rate, Ledger] = {}
+    one: dict[Rate, Limiter] = {}
 
-    def make(rate: Rate = UNLIMITED) -> Ledger:
+    def make(rate: Rate = UNLIMITED) -> Limiter:
         if request.param == "shared":
-            return Shared(redis_url, name, rate)
-        return one.setdefault(rate, Alone(name, rate))
+            return FleetLimiter(redis_url, name, rate)
+        return one.setdefault(rate, LocalLimiter(rate))
 
     return make
 
 
-def test_nobody_waits_for_a_provider_that_works(ledger: Callable[..., Ledger]) -> None:
-    assert ledger().ask("p", "a").wait == 0
-    ledger().settled("a", alive=True)
-    assert ledger().ask("p", "b").wait == 0
+def test_nobody_waits_for_a_provider_that_works(limiter: Callable[..., Limiter]) -> None:
+    assert limiter().ask("p", "a").wait == 0
+    limiter().record_end("a", answered=True)
+    assert limiter().ask("p", "b").wait == 0
 
 
-def test_what_one_is_told_all_obey(ledger: Callable[..., Ledger]) -> None:
-    ledger().failed("a", 30, 1, "busy")
-    leave = ledger().ask("p", "b")
-    assert 29 < leave.wait < 31
-    assert leave.reason == "busy"
-    ledger().failed("c", 5, 1, "a shorter wait does not shorten it")
-    assert ledger().ask("p", "b").wait > 29
-    ledger().settled("d", alive=True)
-    assert ledger().ask("p", "b").wait > 29, "an answer to what was begun before is no leave"
+def test_what_one_is_told_all_obey(limiter: Callable[..., Limiter]) -> None:
+    limiter().record_failure("a", Failure(30, is_rate_limit=True, reason="busy"))
+    permit = limiter().ask("p", "b")
+    assert 29 < permit.wait < 31
+    assert permit.reason == "busy"
+    limiter().record_failure("c", Failure(5, is_rate_limit=True, reason="a shorter wait does not shorten it"))
+    assert limiter().ask("p", "b").wait > 29
+    limiter().record_end("d", answered=True)
+    assert limiter().ask("p", "b").wait > 29, "an answer to what was begun before is no permit"
 
 
-def test_few_failures_are_everybodys_own_affair(ledger: Callable[..., Ledger]) -> None:
-    for _ in range(OPEN_AFTER - 1):
-        ledger().failed("a", 0, OPEN_AFTER, "down")
-    assert ledger().ask("p", "b").wait == 0
-    ledger().settled("b", alive=True)
-    ledger().failed("a", 0, OPEN_AFTER, "down")
-    assert ledger().ask("p", "b").wait == 0
-    for _ in range(OPEN_AFTER):
-        ledger().failed("a", 0, OPEN_AFTER, "down")
-    assert 0 < ledger().ask("p", "b").wait < 2
+def test_few_failures_are_everybodys_own_affair(limiter: Callable[..., Limiter]) -> None:
+    for _ in range(FAILURES_TO_BLOCK - 1):
+        limiter().record_failure("a", DOWN)
+    assert limiter().ask("p", "b").wait == 0
+    limiter().record_end("b", answered=True)
+    limiter().record_failure("a", DOWN)
+    assert limiter().ask("p", "b").wait == 0
+    for _ in range(FAILURES_TO_BLOCK):
+        limiter().record_failure("a", DOWN)
+    assert 0 < limiter().ask("p", "b").wait < 2
 
 
-def test_what_fails_while_nobody_may_ask_counts_no_more(ledger: Callable[..., Ledger]) -> None:
+def test_what_fails_while_nobody_may_ask_counts_no_more(limiter: Callable[..., Limiter]) -> None:
     # all within the second that the first five cost
-    for _ in range(2 * OPEN_AFTER):
-        ledger().failed("a", 0, OPEN_AFTER, "down")
-    assert 0 < ledger().ask("p", "b").wait < 2
+    for _ in range(2 * FAILURES_TO_BLOCK):
+        limiter().record_failure("a", DOWN)
+    assert 0 < limiter().ask("p", "b").wait < 2
 
 
 def test_one_at_a_time_tries_whether_it_is_back(hours: Hours) -> None:
-    ledger = Alone("n", UNLIMITED, lambda: hours.time)
-    for _ in range(OPEN_AFTER):
-        ledger.failed("a", 0, OPEN_AFTER, "down")
+    limiter = LocalLimiter(UNLIMITED, lambda: hours.time)
+    for _ in range(FAILURES_TO_BLOCK):
+        limiter.record_failure("a", DOWN)
     hours.pause(1.1)
-    assert ledger.ask("p", "first").wait == 0
-    assert ledger.ask("p", "second").wait > 0
-    assert ledger.ask("p", "first").wait == 0
-    ledger.failed("first", 0, OPEN_AFTER, "down")
-    assert 1.5 < ledger.ask("p", "second").wait < 3, "each further failure doubles the time"
+    assert limiter.ask("p", "first").wait == 0
+    assert limiter.ask("p", "second").wait > 0
+    assert limiter.ask("p", "first").wait == 0
+    limiter.record_failure("first", DOWN)
+    assert 1.5 < limiter.ask("p", "second").wait < 3, "each further failure doubles the time"
     hours.pause(3)
-    assert ledger.ask("p", "second").wait == 0
-    ledger.settled("second", alive=True)
-    assert ledger.ask("p", "third").wait == ledger.ask("p", "fourth").wait == 0
+    assert limiter.ask("p", "second").wait == 0
+    limiter.record_end("second", answered=True)
+    assert limiter.ask("p", "third").wait == limiter.ask("p", "fourth").wait == 0
     for _ in range(20):
-        hours.pause(2 * LONGEST_BLOCK)
-        ledger.failed("a", 0, OPEN_AFTER, "down")
-    assert LONGEST_BLOCK <= ledger.ask("p", "b").wait < LONGEST_BLOCK + 1
+        hours.pause(2 * BLOCK_SECONDS[-1])
+        limiter.record_failure("a", DOWN)
+    assert BLOCK_SECONDS[-1] <= limiter.ask("p", "b").wait < BLOCK_SECONDS[-1] + 1
 
 
 def test_one_at_a_time_tries_whether_it_is_back_of_the_whole_fleet(redis_url: str) -> None:
     name = uuid4().hex
-    one, other = (Shared(redis_url, name, UNLIMITED) for _ in range(2))
-    for _ in range(OPEN_AFTER):
-        one.failed("a", 0, OPEN_AFTER, "down")
+    one, other = (FleetLimiter(redis_url, name, UNLIMITED) for _ in range(2))
+    for _ in range(FAILURES_TO_BLOCK):
+        one.record_failure("a", DOWN)
     with Redis.from_url(redis_url) as redis:
-        redis.delete(f"foldex:{{{name}}}:blocked")  # as if the time were over
+        redis.delete(f"foldex:{{{name}}}:blocked")  # as if the time had elapsed
     assert one.ask("p", "first").wait == one.ask("p", "first").wait == 0
     assert other.ask("p", "second").wait > 0
-    one.settled("first", alive=False)
+    one.record_end("first", answered=False)
     assert other.ask("p", "second").wait == 0
-    other.settled("second", alive=True)
+    other.record_end("second", answered=True)
     assert one.ask("p", "third").wait == other.ask("p", "fourth").wait == 0
 
 
-def test_a_budget_of_requests_is_one_for_all(ledger: Callable[..., Ledger]) -> None:
+def test_each_failure_in_a_row_blocks_the_whole_fleet_for_longer(redis_url: str) -> None:
+    name = uuid4().hex
+    limiter = FleetLimiter(redis_url, name, UNLIMITED)
+    blocks = []
+    with Redis.from_url(redis_url) as redis:
+        for _ in range(FAILURES_TO_BLOCK + len(BLOCK_SECONDS)):
+            limiter.record_failure("a", DOWN)
+            blocks.append(max(0, redis.pttl(f"foldex:{{{name}}}:blocked")) / 1000)
+            redis.delete(f"foldex:{{{name}}}:blocked")  # as if the time had elapsed
+    assert blocks == pytest.approx([0] * (FAILURES_TO_BLOCK - 1) + [1, 2, 4, 8, 16, 32, 60, 60], abs=0.5)
+
+
+def test_a_429_blocks_at_once(limiter: Callable[..., Limiter]) -> None:
+    limiter().record_failure("a", Failure(0, is_rate_limit=True, reason="busy"))
+    assert 0 < limiter().ask("p", "b").wait < 2
+
+
+def test_a_budget_of_requests_is_one_for_all(limiter: Callable[..., Limiter]) -> None:
     rate = Rate(10, None, 60)
-    assert [ledger(rate).spend("p", 1, 1) for _ in range(12)] == [True] * 10 + [False] * 2
+    assert [limiter(rate).spend("p", 1, 1) for _ in range(12)] == [True] * 10 + [False] * 2
 
 
-def test_a_budget_of_tokens_is_one_for_all_and_lets_the_largest_request_through(ledger: Callable[..., Ledger]) -> None:
+def test_a_budget_of_tokens_is_one_for_all_and_lets_the_largest_request_through(
+    limiter: Callable[..., Limiter],
+) -> None:
     rate = Rate(None, 1000, 60)
-    assert [ledger(rate).spend("p", 400, 1) for _ in range(3)] == [True, True, False]
-    assert ledger(rate).spend("p", 200, 1)
+    assert [limiter(rate).spend("p", 400, 1) for _ in range(3)] == [True, True, False]
+    assert limiter(rate).spend("p", 200, 1)
     small = Rate(None, 900, 60)
-    assert ledger(small).spend("p", 5000, 1)
+    assert limiter(small).spend("p", 5000, 1)
 
 
-def test_a_project_keeps_to_its_share_while_others_ask(ledger: Callable[..., Ledger]) -> None:
+def test_a_project_keeps_to_its_share_while_others_ask(limiter: Callable[..., Limiter]) -> None:
     rate = Rate(10, None, 60)
-    taken = [ledger(rate).spend("greedy", 1, 2) for _ in range(8)]
+    taken = [limiter(rate).spend("greedy", 1, 2) for _ in range(8)]
     assert taken == [True] * 5 + [False] * 3
-    assert [ledger(rate).spend("modest", 1, 2) for _ in range(5)] == [True] * 5
-    assert not ledger(rate).spend("third", 1, 3), "spent is spent"
+    assert [limiter(rate).spend("modest", 1, 2) for _ in range(5)] == [True] * 5
+    assert not limiter(rate).spend("third", 1, 3), "spent is spent"
 
 
-def test_a_budget_nobody_else_wants_is_for_one(ledger: Callable[..., Ledger]) -> None:
+def test_a_budget_nobody_else_wants_is_for_one(limiter: Callable[..., Limiter]) -> None:
     rate = Rate(10, None, 60)
-    assert all(ledger(rate).spend("greedy", 1, 1) for _ in range(10))
+    assert all(limiter(rate).spend("greedy", 1, 1) for _ in range(10))
 
 
-def test_who_asked_a_moment_ago_is_active(ledger: Callable[..., Ledger]) -> None:
-    assert ledger().ask("a", "1").active == 1
-    assert ledger().ask("b", "2").active == 2
-    assert ledger().ask("a", "3").active == 2
-    assert ledger().ask("", "4").active == 2
+def test_who_asked_a_moment_ago_is_active(limiter: Callable[..., Limiter]) -> None:
+    assert limiter().ask("a", "1").active_projects == 1
+    assert limiter().ask("b", "2").active_projects == 2
+    assert limiter().ask("a", "3").active_projects == 2
+    assert limiter().ask("", "4").active_projects == 2
 
 
 @pytest.fixture
@@ -168,12 +196,15 @@ def give(budget: Budget, **more: object) -> Vectors:
     return budget.call(lambda: ANSWER, project="p", tokens=1, **more)  # type: ignore[arg-type] # of this file's choice
 
 
-def fail(budget: Budget, error: Exception) -> None:
+def fail(budget: Budget, error: FoldexError) -> FoldexError:
+    """What a caller gets of a request that fails with `error`."""
+
     def send() -> Vectors:
         raise error
 
-    with pytest.raises(type(error)):
+    with pytest.raises(type(error)) as caught:
         budget.call(send, project="p", tokens=1)
+    return caught.value
 
 
 def test_redis_that_is_away_is_no_error(budget: Budget) -> None:
@@ -186,8 +217,8 @@ def test_who_must_wait_long_gives_up_and_sends_nothing(budget: Budget, hours: Ho
     began = hours.time
     with pytest.raises(EmbeddingUnavailable, match="EMBEDDING_RPM") as caught:
         give(budget)
-    assert caught.value.data["gave_up"]
-    assert hours.time - began <= PATIENCE
+    assert not caught.value.was_sent
+    assert hours.time - began <= SLICE_RETRY_SECONDS
 
 
 def test_waiting_ends_with_the_lease(budget: Budget) -> None:
@@ -204,14 +235,14 @@ def test_waiting_ends_with_the_lease(budget: Budget) -> None:
 
 
 def test_retry_after_is_waited_out_and_told(budget: Budget, hours: Hours) -> None:
-    fail(budget, EmbeddingUnavailable("busy", status_code=429, retry_after=3))
+    fail(budget, EmbeddingUnavailable("busy", provider_status=429, retry_after=3))
     began = hours.time
     give(budget)
     assert 3 <= hours.time - began < 4
-    fail(budget, EmbeddingUnavailable("busy", status_code=503, retry_after=120))
+    fail(budget, EmbeddingUnavailable("busy", provider_status=503, retry_after=120))
     with pytest.raises(EmbeddingUnavailable, match="HTTP 503") as caught:
         give(budget)
-    assert 119 < caught.value.data["retry_after"] < 121
+    assert caught.value.retry_after == pytest.approx(120, abs=1)
 
 
 def test_a_user_is_not_held_back_by_the_rate_but_by_a_block(budget: Budget, hours: Hours) -> None:
@@ -219,7 +250,7 @@ def test_a_user_is_not_held_back_by_the_rate_but_by_a_block(budget: Budget, hour
         assert budget.query(lambda: ANSWER, tokens=1) is ANSWER
     with pytest.raises(EmbeddingUnavailable):
         give(budget)
-    fail_query = EmbeddingUnavailable("busy", status_code=429, retry_after=30)
+    fail_query = EmbeddingUnavailable("busy", provider_status=429, retry_after=30)
 
     def send() -> Vectors:
         raise fail_query
@@ -228,29 +259,29 @@ def test_a_user_is_not_held_back_by_the_rate_but_by_a_block(budget: Budget, hour
         budget.query(send, tokens=1)
     with pytest.raises(EmbeddingUnavailable) as caught:
         budget.query(lambda: ANSWER, tokens=1)
-    assert caught.value.data["gave_up"]
+    assert not caught.value.was_sent
 
 
 def test_a_user_hears_of_a_block_by_another_process_within_a_moment(redis_url: str, hours: Hours) -> None:
     name = uuid4().hex
     one, other = (Budget("m", name, UNLIMITED, redis_url=redis_url, concurrency=1, clock=hours.clock) for _ in range(2))
     assert one.query(lambda: ANSWER, tokens=1) is ANSWER
-    fail(other, EmbeddingUnavailable("busy", status_code=429, retry_after=30))
-    hours.pause(CALM)
+    fail(other, EmbeddingUnavailable("busy", provider_status=429, retry_after=30))
+    hours.pause(CALM_SECONDS)
     with pytest.raises(EmbeddingUnavailable) as caught:
         one.query(lambda: ANSWER, tokens=1)
-    assert caught.value.data["gave_up"]
+    assert not caught.value.was_sent
 
 
 def test_a_success_forgets_failures_that_came_while_all_seemed_calm(redis_url: str, hours: Hours) -> None:
     name = uuid4().hex
-    one, other = (Shared(redis_url, name, UNLIMITED), Shared(redis_url, name, UNLIMITED))
+    one, other = (FleetLimiter(redis_url, name, UNLIMITED), FleetLimiter(redis_url, name, UNLIMITED))
     budget = Budget("m", name, UNLIMITED, redis_url=redis_url, concurrency=1, clock=hours.clock)
 
     def send() -> Vectors:
-        for _ in range(OPEN_AFTER - 1):
-            one.failed("a", 0, OPEN_AFTER, "down")
-        hours.pause(CALM)
+        for _ in range(FAILURES_TO_BLOCK - 1):
+            one.record_failure("a", DOWN)
+        hours.pause(CALM_SECONDS)
         return ANSWER
 
     budget.query(send, tokens=1)
@@ -259,15 +290,15 @@ def test_a_success_forgets_failures_that_came_while_all_seemed_calm(redis_url: s
 
 def test_each_429_halves_what_is_in_flight_and_successes_bring_it_back(hours: Hours) -> None:
     budget = Budget("m", uuid4().hex, UNLIMITED, redis_url=NOWHERE, concurrency=4, clock=hours.clock)
-    fail(budget, EmbeddingUnavailable("busy", status_code=429, retry_after=1))
+    fail(budget, EmbeddingUnavailable("busy", provider_status=429, retry_after=1))
     assert budget.concurrency == 2
-    fail(budget, EmbeddingUnavailable("busy", status_code=429, retry_after=1))
-    fail(budget, EmbeddingUnavailable("busy", status_code=429, retry_after=1))
+    fail(budget, EmbeddingUnavailable("busy", provider_status=429, retry_after=1))
+    fail(budget, EmbeddingUnavailable("busy", provider_status=429, retry_after=1))
     assert budget.concurrency == 1
-    for _ in range(SUCCESSES):
+    for _ in range(SUCCESSES_TO_GROW):
         give(budget)
     assert budget.concurrency == 2
-    for _ in range(9 * SUCCESSES):
+    for _ in range(9 * SUCCESSES_TO_GROW):
         give(budget)
     assert budget.concurrency == 4
 
@@ -278,7 +309,7 @@ def test_429s_to_requests_in_flight_together_count_once(hours: Hours) -> None:
 
     def busy() -> Vectors:
         together.wait(timeout=30)
-        raise EmbeddingUnavailable("busy", status_code=429, retry_after=1)
+        raise EmbeddingUnavailable("busy", provider_status=429, retry_after=1)
 
     def send() -> None:
         with pytest.raises(EmbeddingUnavailable):
@@ -296,23 +327,22 @@ def test_a_process_backs_off_longer_each_time(hours: Hours) -> None:
     budget = Budget("m", uuid4().hex, UNLIMITED, redis_url=NOWHERE, concurrency=4, clock=hours.clock)
     pauses = []
     for _ in range(4):
-        error = EmbeddingUnavailable("no", status_code=500)
-        fail(budget, error)
-        pauses.append(error.data["retry_after"])
-        hours.pause(error.data["retry_after"])
+        told = fail(budget, EmbeddingUnavailable("no", provider_status=500)).retry_after or 0.0
+        pauses.append(told)
+        hours.pause(told)
     for pause, longest in zip(pauses, (0.5, 1.0, 2.0, 4.0), strict=True):
         assert longest / 2 <= pause <= longest
 
 
 @pytest.mark.parametrize("answer", [EmbeddingRefused("bad text"), EmbeddingUnauthorized("wrong key")])
-def test_a_refusal_shows_that_the_provider_is_there(hours: Hours, answer: Exception) -> None:
+def test_a_refusal_shows_that_the_provider_is_there(hours: Hours, answer: FoldexError) -> None:
     budget = Budget("m", uuid4().hex, UNLIMITED, redis_url=NOWHERE, concurrency=4, clock=hours.clock)
-    for _ in range(OPEN_AFTER - 1):
-        fail(budget, EmbeddingUnavailable("down", status_code=500))
+    for _ in range(FAILURES_TO_BLOCK - 1):
+        fail(budget, EmbeddingUnavailable("down", provider_status=500))
     fail(budget, answer)
-    # else this failure would be the one too many
-    fail(budget, EmbeddingUnavailable("down", status_code=500))
-    assert budget._alone.ask("p", "t") == Leave(0, failures=1)
+    # otherwise this failure would be one too many
+    fail(budget, EmbeddingUnavailable("down", provider_status=500))
+    assert budget._local.ask("p", "t") == Permit(0, failures=1)
 
 
 def fleet(redis_url: str, rate: Rate, hours: Hours, number: int) -> list[Budget]:
@@ -323,19 +353,19 @@ def fleet(redis_url: str, rate: Rate, hours: Hours, number: int) -> list[Budget]
         for budget in made:
             budget._ask("p", uuid4().hex)
     for budget in made:
-        budget._shared = Shared(NOWHERE, name, rate)
+        budget._fleet = FleetLimiter(NOWHERE, name, rate)
     return made
 
 
 def spend(budget: Budget, tokens: int = 1) -> bool:
-    return budget._use(lambda ledger: ledger.spend("p", tokens, 1))
+    return budget._with_limiter(lambda limiter: limiter.spend("p", tokens, 1))
 
 
 @pytest.mark.parametrize(("number", "each"), [(1, 10), (2, 5), (3, 3), (10, 1), (11, 1)])
 def test_without_redis_each_process_spends_an_equal_part(redis_url: str, hours: Hours, number: int, each: int) -> None:
     budgets = fleet(redis_url, Rate(10, None, 60), hours, number)
     assert [sum(spend(budget) for _ in range(12)) for budget in budgets] == [each] * number
-    # so nobody has anything left until the window is over
+    # so nobody has any budget left until the window ends
     hours.pause(59)
     assert not any(spend(budget) for budget in budgets)
     hours.pause(1.1)
@@ -368,13 +398,13 @@ def test_a_process_that_never_saw_redis_takes_the_number_it_is_given(hours: Hour
 
 def test_processes_that_fell_silent_share_no_more(redis_url: str) -> None:
     name = uuid4().hex
-    one, other = (Shared(redis_url, name, UNLIMITED) for _ in range(2))
-    assert (one.ask("p", "a").sharing, other.ask("p", "b").sharing) == (1, 2)
-    # queries take no part in the rate
-    assert Shared(redis_url, name, UNLIMITED).ask("", "c").sharing == 2
+    one, other = (FleetLimiter(redis_url, name, UNLIMITED) for _ in range(2))
+    assert (one.ask("p", "a").processes, other.ask("p", "b").processes) == (1, 2)
+    # queries do not count towards the rate
+    assert FleetLimiter(redis_url, name, UNLIMITED).ask("", "c").processes == 2
     with Redis.from_url(redis_url) as redis:
-        redis.zincrby(f"foldex:{{{name}}}:sharing", -SHARING - 1, one._process)
-    assert other.ask("p", "d").sharing == 1
+        redis.zincrby(f"foldex:{{{name}}}:sharing", -SHARING_SECONDS - 1, one._process_id)
+    assert other.ask("p", "d").processes == 1
 
 
 def test_a_minute_is_parted_where_it_can_be() -> None:

@@ -1,4 +1,4 @@
-"""First bytes of what holds no text; and that no text, picture or document is taken for it."""
+"""First bytes of files without text; no text, image or document is mistaken for one of these."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a file's content tells beside its text: its MIME type, whether it is binary, whether a tool wrote it."""
+"""What a file's content shows besides its text: its MIME type, whether it is binary, whether a tool wrote it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import zipfile
 import pytest
 
 from schemas.status import Reason
-from worker.formats.mime import mime_of
+from worker.formats.detect import detect
 from worker.ignore.generated import by_a_tool
 
 OFFICE = "application/vnd.openxmlformats-officedocument"
@@ -69,7 +69,8 @@ def packed(*names: str, mimetype: str | None = None) -> bytes:
     ],
 )
 def test_content_is_believed_before_the_name(name: str, data: bytes, mime: str, is_binary: bool) -> None:
-    assert mime_of(name, data) == (mime, is_binary)
+    file = detect(name, data)
+    assert (file.mime, file.is_binary) == (mime, is_binary)
 
 
 @pytest.mark.parametrize(
@@ -96,4 +97,4 @@ def test_content_is_believed_before_the_name(name: str, data: bytes, mime: str, 
     ],
 )
 def test_who_wrote_code_is_told_by_its_lines_and_its_head(name: str, text: str, reason: Reason | None) -> None:
-    assert by_a_tool(name, text.encode()) is reason
+    assert by_a_tool(detect(name, text.encode()), text.encode()) is reason

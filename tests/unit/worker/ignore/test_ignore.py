@@ -1,4 +1,4 @@
-"""Which paths a tool's rules keep, compared with git where git has an opinion."""
+"""Which paths a tool's rules keep, compared with git where git has the same rules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 import structlog
 
 from schemas.errors import Invalid
-from schemas.tool import LeftOut
+from schemas.tool import IgnoredKind
 from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_COST, MAX_IGNORE_FILE, NOT_OBEYED, IgnoreFile, Rules, Trail
 from worker.ignore.defaults import DEFAULTS
 from worker.ignore.patterns import Patterns, compiled_glob
@@ -23,7 +23,7 @@ BARE = Rules(keep=DEFAULTS)
 
 
 def judge(rules: Rules, path: str, ignore_files: Mapping[str, bytes | str] | None = None) -> str | None:
-    """The rule that leaves a path out, of a folder with these ignore files."""
+    """The rule that leaves a path out, in a folder with these ignore files."""
     held = {path: text.encode() if isinstance(text, str) else text for path, text in (ignore_files or {}).items()}
 
     def load(way: tuple[str, ...]) -> Iterator[IgnoreFile]:
@@ -66,7 +66,7 @@ def test_what_nobody_means_is_left_out(path: str, rule: str | None) -> None:
     assert judge(EVERYTHING, path) is None
 
 
-@pytest.mark.parametrize("kind", get_args(LeftOut))
+@pytest.mark.parametrize("kind", get_args(IgnoredKind))
 def test_each_default_can_be_turned_off(kind: str) -> None:
     examples = {
         "vcs": ".git/a",
@@ -79,8 +79,8 @@ def test_each_default_can_be_turned_off(kind: str) -> None:
     }
     for name, path in examples.items():
         assert (judge(Rules(keep=[kind]), path) is None) == (name == kind)
-    # what is binary tells the content, not the name
-    assert {*examples, "binaries"} == {*DEFAULTS, "binaries"} == set(get_args(LeftOut))
+    # the content, not the name, decides what is binary
+    assert {*examples, "binaries"} == {*DEFAULTS, "binaries"} == set(get_args(IgnoredKind))
 
 
 def test_an_ignore_file_or_exclude_takes_a_default_back() -> None:
@@ -192,16 +192,16 @@ def test_a_directory_is_loaded_once_and_its_files_share_the_way() -> None:
     assert loaded == [(), ("a",), ("a", "b"), ("c",)]
 
 
-# --- what cannot be obeyed
+# --- ignore files that cannot be applied
 
 
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (None, "no file that can be read"),
-        (b"*.md\n" * MAX_IGNORE_FILE, "no file that can be read"),
+        (None, "not a readable file"),
+        (b"*.md\n" * MAX_IGNORE_FILE, "not a readable file"),
         ("*.md\n".encode("utf-16"), "NUL bytes"),
-        (b"*.a*\n" * MAX_COST, "more patterns"),
+        (b"*.a*\n" * MAX_COST, "too many patterns"),
     ],
 )
 def test_an_ignore_file_that_is_not_obeyed_is_named(data: bytes | None, reason: str) -> None:
@@ -245,7 +245,7 @@ def test_halves_of_pairs_in_a_tools_patterns_do_no_harm(text: str) -> None:
     ],
 )
 def test_no_pattern_takes_a_power_of_the_path(pattern: str, path: str) -> None:
-    # else the test does not end
+    # otherwise the test does not end
     assert Patterns([pattern], "x").match(path.split("/"), 0, is_dir=False) is None
 
 
@@ -256,10 +256,10 @@ def test_a_deep_path_is_judged() -> None:
 # --- git
 
 NAMES = ["a", "b", "ab", "a.md", "b.md", "ba", "A b", "!x", "#y", "é", "aé", "日b", os.fsdecode(b"a\xe9")]
-# no "a**" before a slash: some releases of git take it for "**"
+# no "a**" before a slash: some releases of git read it as "**"
 WORDS = ["a", "b", "*", "**", "a*", "*b", "*.md", "?", "[ab]", "[!a]", "a?", "*a*b*", "\\!x", "[[:alpha:]]", "A b"]
 WORDS += ["b.md", " ", "a.m[a-d]", "\\#y", "***"]
-# git's wildcards and classes know bytes, not letters
+# git's wildcards and classes match bytes, not letters
 WORDS += [
     "é",
     "??",
@@ -318,7 +318,7 @@ def test_git_ignores_the_same_files(repository: Path, seed: int) -> None:
     assert {path for path in paths if judge(BARE, path, rules)} == ignored_by_git(repository, paths)
 
 
-#: A colon at the beginning of a path is a sign to git, which it never is in a file.
+#: A colon at the start of a path is special to git, but not in a file.
 LETTERS = [chr(code) for code in range(1, 127) if chr(code) not in "/.:"]
 CLASSES = ["alpha", "digit", "alnum", "lower", "upper", "xdigit", "space", "blank", "punct", "cntrl", "graph", "print"]
 BRACKETS = [

@@ -1,4 +1,4 @@
-"""A slice ends after some time, wherever it is in its files: others wait, and the next slice goes on."""
+"""A slice ends after some time, wherever it is in its files: others are waiting, and the next slice continues."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ import pytest
 
 from api.stack.programs import ROOT
 from schemas.document import Document
-from schemas.source import ChunkSettings, EmbedderProfile
+from schemas.errors import FileError
+from schemas.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.status import Reason
 from schemas.tool import IndexSettings
 from worker import chunk, parse
 from worker.chunk.measure import Measure, Piece
 from worker.index import lease, memory_guard, prepare, processor_limit
+from worker.index.file_states import Failed, File, Prepared
 from worker.index.lease import Lease
-from worker.index.prepare import Run, draft_all
+from worker.index.prepare import read_file, read_files
+from worker.index.run import Run
 from worker.parse import Limits
 from worker.sources.local import LocalFolder
 from worker.state.index.files import Claim
 from worker.state.index.tools import Index
-from worker.tokens.keywords import VERSION
 from worker.tokens.tokenizers import cl100k
 
 NOT_ASKED: Any = None
@@ -42,7 +44,7 @@ def run_over(folder: Path, limits: Limits | None = None) -> Run:
     settings = IndexSettings(
         embedder=EmbedderProfile(model="m", dimensions=8), chunks=ChunkSettings(), max_file_bytes=2_000_000
     )
-    index = Index(uuid4(), "p", {}, None, settings, "lancedb", "store", "n", 1)
+    index = Index(uuid4(), "p", NodesSource(node_id="n"), None, settings, "lancedb", "store", "n", 1)
     source = LocalFolder(str(folder), [folder])
     return Run(
         index, 1, source, cl100k(), NOT_ASKED, NOT_ASKED, NOT_ASKED, Lease(), concurrency=1, limits=limits or Limits()
@@ -56,34 +58,39 @@ def claim(path: str, size: int = 9, reason: Reason | None = None) -> Claim:
     )
 
 
-@pytest.mark.parametrize(("seconds", "drafted"), [(0.0, 1), (60.0, 3)])
+def failure_of(file: File) -> FileError:
+    assert isinstance(file, Failed)
+    return file.failure
+
+
+@pytest.mark.parametrize(("seconds", "prepared"), [(0.0, 1), (60.0, 3)])
 def test_a_slice_that_took_its_time_begins_no_further_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, drafted: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, prepared: int
 ) -> None:
     names = ["a.md", "b.md", "c.md"]
     for name in names:
         (tmp_path / name).write_text(f"# {name}\n")
-    monkeypatch.setattr(prepare, "DRAFT_SECONDS", seconds)
+    monkeypatch.setattr(prepare, "PREPARE_SECONDS", seconds)
     run = run_over(tmp_path)
-    made = draft_all(run, [claim(name) for name in names])
-    # one at least, or a slice of slow files would never get anywhere
-    assert [each.claim.path for each in made] == names[:drafted]
-    assert all(each.placed and not each.failure for each in made)
+    files = read_files(run, [claim(name) for name in names])
+    # at least one, or a slice of slow files would never progress
+    assert [file.claim.path for file in files] == names[:prepared]
+    assert all(file.new for file in files)
     assert run.lease._parsing_since is None
 
 
 def test_a_slice_that_holds_very_much_begins_no_further_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Documents of a few kilobytes may hold megabytes of text."""
+    """Documents of a few kilobytes may contain megabytes of text."""
     for name in ("a.md", "b.md", "c.md"):
         (tmp_path / name).write_text("# One\n\ntext\n\n# Two\n\ntext\n")
-    monkeypatch.setattr(prepare, "DRAFT_CHUNKS", 3)
-    made = draft_all(run_over(tmp_path), [claim(name) for name in ("a.md", "b.md", "c.md")])
-    assert [each.claim.path for each in made] == ["a.md", "b.md"]
+    monkeypatch.setattr(prepare, "PREPARE_CHUNKS", 3)
+    files = read_files(run_over(tmp_path), [claim(name) for name in ("a.md", "b.md", "c.md")])
+    assert [file.claim.path for file in files] == ["a.md", "b.md"]
 
 
 def test_a_file_may_take_its_processor_time_however_busy_the_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lease, "BEYOND", 2)
-    monkeypatch.setattr(lease, "_BUSY", 1000)
+    monkeypatch.setattr(lease, "KILL_FACTOR", 2)
+    monkeypatch.setattr(lease, "_WALL_CLOCK_FACTOR", 1000)
     child = os.fork()
     if not child:
         held = Lease()
@@ -97,15 +104,8 @@ def test_a_file_may_take_its_processor_time_however_busy_the_machine_is(monkeypa
     assert usage.ru_utime + usage.ru_stime >= 0.2
 
 
-@pytest.mark.parametrize(("version", "anew"), [(f"markdown-2 {VERSION}", False), ("markdown-2", True)])
-def test_the_words_of_an_earlier_release_are_written_anew(version: str, anew: bool) -> None:
-    held = replace(claim("a.md"), live_fingerprint=f"sha256:0 {version}", live_path="a.md", live_id_path="/a.md")
-    assert prepare.Draft(replace(held, live_chunks=1)).moved == anew
-    assert not prepare.Draft(held).moved
-
-
 def test_memory_that_runs_out_is_not_the_files_outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor is it lost: the lease runs out, and the file is tried again, alone if it must be."""
+    """Nor is it lost: the lease runs out, and the file is tried again, alone if necessary."""
 
     def exhausted(*_: object, **__: object) -> None:
         raise MemoryError
@@ -113,14 +113,13 @@ def test_memory_that_runs_out_is_not_the_files_outcome(tmp_path: Path, monkeypat
     (tmp_path / "a.md").write_text("# One\n")
     monkeypatch.setattr(parse, "parse", exhausted)
     with pytest.raises(MemoryError):
-        prepare.draft(run_over(tmp_path), claim("a.md"))
+        read_file(run_over(tmp_path), claim("a.md"))
 
 
 def test_a_file_that_is_too_large_says_how_large_it_is_and_is_not_read(tmp_path: Path) -> None:
-    (made,) = [prepare.draft(run_over(tmp_path), claim("gone.txt", 5_000_000, Reason.TOO_LARGE))]
-    assert made.failure is not None
-    assert made.failure.reason is Reason.TOO_LARGE
-    assert "5,000,000 bytes, more than MAX_FILE_BYTES (2,000,000)" in made.failure.message
+    failure = failure_of(read_file(run_over(tmp_path), claim("gone.txt", 5_000_000, Reason.TOO_LARGE)))
+    assert failure.reason is Reason.TOO_LARGE
+    assert "5,000,000 bytes, more than MAX_FILE_BYTES (2,000,000)" in failure.message
 
 
 @pytest.mark.parametrize(
@@ -128,21 +127,23 @@ def test_a_file_that_is_too_large_says_how_large_it_is_and_is_not_read(tmp_path:
 )
 def test_a_text_whose_cutting_would_take_too_much_is_too_large(tmp_path: Path, text: str, fits: bool) -> None:
     (tmp_path / "a.txt").write_text(text)
-    made = prepare.draft(run_over(tmp_path, Limits(memory_bytes=30 << 20)), claim("a.txt"))
-    assert bool(made.placed) is fits
-    if made.failure:
-        assert (made.failure.reason, "PARSE_MEMORY_MB" in made.failure.message) == (Reason.TOO_LARGE, True)
+    file = read_file(run_over(tmp_path, Limits(memory_bytes=30 << 20)), claim("a.txt"))
+    assert isinstance(file, Prepared) is fits
+    if not fits:
+        failure = failure_of(file)
+        assert (failure.reason, "PARSE_MEMORY_MB" in failure.message) == (Reason.TOO_LARGE, True)
 
 
-#: Cuts a text and prints by how many MiB the process grew at most, and why it did not if so.
+#: Chunks a text and prints the peak growth of the process in MiB, or why it failed.
 CUTTER = """
 import sys
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.document import Document
+from schemas.errors import FileError
 from schemas.source import ChunkSettings
 from worker.chunk import chunk
-from worker.index.memory_guard import Bounded
+from worker.index.memory_guard import GuardedTokenizer
 from worker.tokens.tokenizers import cl100k
 
 def most():
@@ -151,8 +152,8 @@ def most():
 
 def cut(text, memory):
     settings = ChunkSettings(size=int(sys.argv[3]), overlap=0)
-    bounded = Bounded(cl100k(), settings, 8000, sys.argv[1], memory)
-    return chunk(Document(text, "t", markup=sys.argv[1]), settings, bounded, 8000)
+    guarded = GuardedTokenizer(cl100k(), settings, 8000, sys.argv[1], memory)
+    return chunk(Document(text, "t", markup=sys.argv[1]), settings, guarded, 8000)
 
 cut("[1, 2, 3]", 1 << 30)
 text = eval(sys.argv[2])
@@ -173,7 +174,7 @@ print(most() - before, said)
 @pytest.mark.parametrize(
     ("markup", "expression", "size", "fits"),
     [
-        # few long lines among many short ones
+        # a few long lines among many short ones
         ("lines", "'a\\n' * 300_000 + '漢' * 200_000 + '! ' * 600_000", 512, False),
         # the same words, in chunks of 512 tokens and of 16
         ("lines", "'some words ' * 60_000", 512, True),
@@ -194,15 +195,14 @@ def test_a_text_is_not_counted_before_its_memory_is_bounded(tmp_path: Path, monk
     settings = run.index.settings.model_copy(update={"max_token_count": 10})
     run = replace(run, index=replace(run.index, settings=settings))
     (tmp_path / "a.txt").write_text("1 " * 800_000)
-    monkeypatch.setattr(memory_guard, "_SAMPLED", 1_000_000)
+    monkeypatch.setattr(memory_guard, "_SAMPLED_CHARS", 1_000_000)
     monkeypatch.setattr(prepare, "counted", NOT_ASKED)
-    made = prepare.draft(run, claim("a.txt"))
-    assert made.failure is not None
-    assert (made.failure.reason, "PARSE_MEMORY_MB" in made.failure.message) == (Reason.TOO_LARGE, True)
+    failure = failure_of(read_file(run, claim("a.txt")))
+    assert (failure.reason, "PARSE_MEMORY_MB" in failure.message) == (Reason.TOO_LARGE, True)
 
 
 def endless(text: str) -> None:
-    """What never ends, whatever of its errors it swallows once."""
+    """Never ends, whichever of its errors it catches once."""
     with suppress(BaseException):
         for _ in iter(int, 1):
             pass
@@ -230,12 +230,12 @@ def test_cutting_ends_with_its_processor_time_and_costs_no_other_file(
     for name in names:
         (tmp_path / name).write_text("slow\n" if name == "b.txt" else "text\n")
     before = signal.getsignal(signal.SIGPROF)
-    first, late, last = draft_all(run_over(tmp_path, Limits(seconds=0.5)), [claim(name) for name in names])
-    assert first.placed
-    assert last.placed
-    assert late.failure is not None
-    assert (late.failure.reason, late.placed) == (Reason.TOO_LARGE, [])
-    assert "PARSE_SECONDS (0.5 s); split it or raise that setting." in late.failure.message
+    first, late, last = read_files(run_over(tmp_path, Limits(seconds=0.5)), [claim(name) for name in names])
+    assert isinstance(first, Prepared)
+    assert isinstance(last, Prepared)
+    failure = failure_of(late)
+    assert failure.reason is Reason.TOO_LARGE
+    assert "PARSE_SECONDS (0.5 s); split it or raise that setting." in failure.message
     assert signal.getsignal(signal.SIGPROF) is before
     assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
 

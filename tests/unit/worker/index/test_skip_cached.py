@@ -1,4 +1,4 @@
-"""What the project came to have while a request waited is not asked for; its answer is as if it had been."""
+"""Vectors that the project gained while a request waited are not requested; the answer is as if they had been."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from schemas.document import text_hash
 from schemas.errors import EmbeddingRefused
 from schemas.source import EmbedderProfile
 from worker.embed import Vectors
-from worker.index.skip_cached import Sparing
+from worker.index.skip_cached import CacheFirstEmbedder
 from worker.vectors import Vector
 
 PROFILE = EmbedderProfile(model="m", dimensions=1)
 
 
 class Counting:
-    """Embeds a text as its length, and refuses those with `bad`."""
+    """Embeds a text as its length, and rejects those with `bad`."""
 
     profile, max_inputs, max_request_tokens = PROFILE, 10, 100
 
@@ -32,10 +32,10 @@ class Counting:
         return np.array([[len(text)] for text in texts], dtype=np.float32)
 
 
-def sparing(embedder: Counting, *known: str) -> Sparing:
-    """After a first answer; it then knows these texts, as their lengths and a hundred."""
+def cache_first(embedder: Counting, *known: str) -> CacheFirstEmbedder:
+    """The embedder after a first answer: it knows these texts, as their lengths plus a hundred."""
     has: Mapping[str, Vector] = {text_hash(text): np.array([len(text) + 100], dtype=np.float32) for text in known}
-    made = Sparing(embedder, lambda hashes: {hash_: has[hash_] for hash_ in hashes if hash_ in has})
+    made = CacheFirstEmbedder(embedder, lambda hashes: {hash_: has[hash_] for hash_ in hashes if hash_ in has})
     made.embed(["first"])
     embedder.asked.clear()
     return made
@@ -43,22 +43,22 @@ def sparing(embedder: Counting, *known: str) -> Sparing:
 
 def test_only_what_is_not_known_is_asked_for_and_all_of_it_is_answered_in_order() -> None:
     embedder = Counting()
-    made = sparing(embedder, "b", "dddd")
+    made = cache_first(embedder, "b", "dddd")
     assert made.embed(["a", "b", "cc", "dddd"]).ravel().tolist() == [1, 101, 2, 104]
     assert embedder.asked == [["a", "cc"]]
-    assert made.spared == {text_hash("b"), text_hash("dddd")}
+    assert made.cached == {text_hash("b"), text_hash("dddd")}
 
 
 def test_a_request_for_what_is_all_known_is_not_sent() -> None:
     embedder = Counting()
-    assert sparing(embedder, "a", "bb").embed(["bb", "a"]).ravel().tolist() == [102, 101]
+    assert cache_first(embedder, "a", "bb").embed(["bb", "a"]).ravel().tolist() == [102, 101]
     assert embedder.asked == []
 
 
 def test_a_refused_text_is_told_by_its_place_in_the_whole_request() -> None:
     with pytest.raises(EmbeddingRefused) as refused:
-        sparing(Counting(), "a").embed(["a", "good", "bad"])
-    assert refused.value.data["indices"] == [2]
+        cache_first(Counting(), "a").embed(["a", "good", "bad"])
+    assert refused.value.indices == [2]
 
 
 def test_requests_that_go_out_before_the_first_answer_look_nothing_up() -> None:
@@ -67,4 +67,4 @@ def test_requests_that_go_out_before_the_first_answer_look_nothing_up() -> None:
     def looked_up(_: Sequence[str]) -> Mapping[str, Vector]:
         raise AssertionError
 
-    assert Sparing(embedder, looked_up).embed(["a", "a"]).ravel().tolist() == [1, 1]
+    assert CacheFirstEmbedder(embedder, looked_up).embed(["a", "a"]).ravel().tolist() == [1, 1]

@@ -1,4 +1,4 @@
-"""Damaged files of formats that are text: each is an outcome, or a document that Postgres takes."""
+"""Damaged files of text formats: each gives an outcome, or a document that Postgres accepts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LIMITS = Limits()
 READERS = [csv.read, email.read, html.read, json_.read, jsonl.read, markdown.read, notebook.read, rtf.read, toml.read]
 READERS += [asciidoc.read, org.read, rst.read, tex.read, xml.read, yaml.read]
 
-#: Signs of all these formats: bytes made of nothing but chance hardly ever get past the first one.
+#: Characters of all these formats. Purely random bytes hardly ever get past the first one.
 SIGNS = b"""
 { } [ ] " : , null 1e999 \\ud800 \\u0000 # --- ``` | :: == +++ *** <!-- --> </p <p> <table><td> &#xd800; &#0; &
 {\\rtf1 \\u-10240? \\'e9 \\par \\footnote \\begin{a} \\end{b} \\section{ $$ % #+begin_src #+end [[ ]] .. ---- |===
@@ -40,7 +40,7 @@ SIGNED = st.builds(
 
 
 def outcome(module: str, data: bytes) -> Document | FileError:
-    format_ = next(format_ for format_ in FORMATS if format_.module == module)
+    format_ = next(format_ for format_ in FORMATS if format_.reader == f"worker.parse.{module}:read")
     try:
         return read_as(format_, data, LIMITS)
     except FileError as failure:
@@ -53,7 +53,7 @@ def outcome(module: str, data: bytes) -> Document | FileError:
 @example(data=b" \n\t")
 @settings(deadline=None, max_examples=60)
 def test_damage_is_an_outcome_and_what_is_left_is_text(read: Callable[[bytes, Limits], Document], data: bytes) -> None:
-    # a library may say so of damage; any other exception is a mistake of the reader
+    # a library may report damage this way; any other exception is an error of the reader
     with suppress(FileError, ValueError):
         read(data, LIMITS)
     came = outcome(read.__module__.removeprefix("worker.parse."), data)

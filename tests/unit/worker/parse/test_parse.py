@@ -8,16 +8,16 @@ from schemas.document import Document
 from schemas.errors import FileError
 from schemas.source import ChunkSettings
 from schemas.status import Reason
-from worker import parse as parsers
+from tests import parsing
 from worker.formats.registry import BY_TYPE
-from worker.index.memory_guard import Bounded
+from worker.index.memory_guard import GuardedTokenizer
 from worker.parse import Limits, version
 from worker.parse.code.grammar import is_known
 from worker.tokens.tokenizers import cl100k
 
 
 def parse(name: str, data: bytes) -> Document:
-    return parsers.parse(name, data, Limits())
+    return parsing.parse(name, data, Limits())
 
 
 def refusal(name: str, data: bytes) -> FileError:
@@ -144,7 +144,7 @@ def test_bytes_become_a_document_or_a_refusal(data: bytes, name: str) -> None:
 @settings(deadline=None)
 @given(st.text("abc äß漢🧀\t\n", min_size=1).filter(str.strip), st.sampled_from(["a.md", "a.py", "a.txt"]))
 def test_text_is_never_refused_and_never_changed(text: str, name: str) -> None:
-    """The test above holds as well for a parser that refuses everything."""
+    """The test above would also pass for a parser that rejects everything."""
     assert parse(name, text.encode()).text == text
 
 
@@ -157,6 +157,6 @@ def _is_utf8(data: bytes) -> bool:
 
 def test_json_of_too_many_values_is_told_to_become_lines() -> None:
     with pytest.raises(FileError) as caught:
-        Bounded(cl100k(), ChunkSettings(), 8192, "json", 1 << 30).check("[" + "1," * 5_000_000 + "1]")
+        GuardedTokenizer(cl100k(), ChunkSettings(), 8192, "json", 1 << 30).check("[" + "1," * 5_000_000 + "1]")
     assert caught.value.reason is Reason.TOO_LARGE
     assert "PARSE_MEMORY_MB (1,024 MB); save it as JSON Lines (.jsonl) or raise that setting." in caught.value.message

@@ -1,4 +1,4 @@
-"""What is particular to directories: links, special files, odd names, closed directories, files on the move."""
+"""Special cases of directories: links, special files, odd names, closed directories, changing files."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_closed_directory_is_never_entered_whatever_the_rules_say(tmp_path: Pa
     assert LocalFolder(str(tmp_path), [tmp_path], closed=home).list(None).ignored == {"foldex_home_directories": 1}
 
 
-# --- ignore files that are none
+# --- ignore files that are not files
 
 
 def test_an_ignore_file_that_cannot_be_read_is_counted_and_stops_nothing(tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_rules_hold_in_a_directory_of_any_depth(tmp_path: Path) -> None:
     page = LocalFolder(str(tmp_path), [tmp_path], Rules()).list(None)
     assert [entry.name for entry in page.entries] == [".gitignore", "a.md"]
     assert page.ignored == {"ignore_file": 1}
-    # too deep for what pytest removes it with
+    # too deep for pytest to remove
     subprocess.run(["rm", "-rf", tmp_path / "d"], check=True)
 
 
@@ -310,7 +310,7 @@ def test_a_listing_leaves_no_handle_open(tmp_path: Path) -> None:
 
 @contextmanager
 def without_privileges() -> Iterator[None]:
-    """Root may read everything, so for a moment this process is nobody."""
+    """Root may read everything, so this process temporarily runs as nobody."""
     if os.geteuid():
         yield
         return
@@ -323,7 +323,7 @@ def without_privileges() -> Iterator[None]:
 
 @pytest.fixture
 def public() -> Iterator[Path]:
-    """A directory that another user can reach, as those of `tmp_path` cannot be."""
+    """A directory that another user can reach, unlike those of `tmp_path`."""
     path = Path(tempfile.mkdtemp())
     path.chmod(0o755)
     yield path
@@ -387,7 +387,7 @@ def test_a_walk_that_failed_is_begun_again_and_not_taken_for_its_end(tmp_path: P
     assert [entry.path for entry in folder.list(cursor).entries] == ["b/2"]
 
 
-# --- files on the move
+# --- changing files
 
 
 def age(path: Path, seconds: float) -> None:
@@ -470,7 +470,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_again_once(
         data = read(handle, limit)
         if left:
             path.write_text(f"text {changes - left + 1}")
-            # old again, so that nothing but the comparison tells it
+            # old again, so that only the comparison reveals it
             age(path, 3600)
             left -= 1
         return data

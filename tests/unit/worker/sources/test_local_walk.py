@@ -1,4 +1,4 @@
-"""Names of a folder's files: with the rules over files, exactly what a listing has; and any change shows."""
+"""Names of a folder's files: with the rules for files, exactly those of a listing; and any change is visible."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from worker.ignore import Rules
 from worker.sources.local import LocalFolder
 from worker.sources.local_walk import Names, walk
 
-#: Older than what a stamp is trusted at.
+#: Older than the age at which stamps are trusted.
 LONG_AGO = 1_600_000_000
 
 

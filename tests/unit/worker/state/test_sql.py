@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-FILES = sorted((Path(__file__).parents[4] / "worker/state").rglob("*.sql"))
+from worker.state.postgres import load
+
+ROOT = Path(__file__).parents[4] / "worker/state"
+FILES = sorted(ROOT.rglob("*.sql"))
+INCLUDED = re.compile(r"(?<!:):(\w+)")
+
+
+def queries(path: Path) -> dict[str, str]:
+    """The queries of a file as they are sent."""
+    return {name: sql.as_string(None) for name, sql in load(str(path.relative_to(ROOT).with_suffix(""))).items()}
 
 
 def unbounded(sql: str) -> list[str]:
@@ -17,7 +26,7 @@ def unbounded(sql: str) -> list[str]:
 
 
 def closing(sql: str, start: int) -> int:
-    """Where the parenthesis that opens before `start` is closed."""
+    """The position where the parenthesis closes that opens before `start`."""
     depth = 1
     for match in re.finditer(r"[()]", sql[start:]):
         depth += 1 if match[0] == "(" else -1
@@ -46,3 +55,24 @@ def test_no_batch_outgrows_its_limit(path: Path) -> None:
 )
 def test_the_search_finds_these_alone(query: str, expected: int) -> None:
     assert len(unbounded(query)) == expected
+
+
+def test_fragments_are_included_to_the_last() -> None:
+    assert not [name for path in FILES for name, sql in queries(path).items() if INCLUDED.search(sql)]
+    assert "u.prefix)) = u.prefix" in queries(ROOT / "index/files.sql")["vanished"]
+    assert "t.status IN ('pending', 'indexing')" in queries(ROOT / "index/tasks.sql")["unplanned"]
+
+
+def test_a_query_keeps_its_comments_and_takes_over_none() -> None:
+    sql = queries(ROOT / "index/tasks.sql")["retry_files"]
+    assert "-- what the listing reported" in sql
+    assert "a file that becomes pending" not in sql
+
+
+def test_a_fragment_is_shared_and_nobody_repeats_it() -> None:
+    fragments = {name: re.sub(r"--.*\n", "", sql) for name, sql in queries(ROOT / "fragments.sql").items()}
+    included = INCLUDED.findall("".join(path.read_text() for path in FILES))
+    texts = "".join(path.read_text() for path in FILES if path.stem != "fragments")
+    for name, sql in fragments.items():
+        assert included.count(name) > 1, name
+        assert sql not in texts, name

@@ -23,7 +23,7 @@ def plain(text: str) -> list[int]:
 
 
 def expected(text: str) -> list[int]:
-    """The characters that tiktoken's tokens start at."""
+    """The characters at which tiktoken's tokens start."""
     tokens = tiktoken.get_encoding("cl100k_base").decode_tokens_bytes(plain(text))
     lengths = np.array(list(map(len, tokens)))
     return list(char_offsets(np.frombuffer(text.encode(), dtype=np.uint8), np.cumsum(lengths) - lengths))
@@ -78,7 +78,7 @@ PARTS = [
     | st.lists(st.sampled_from(PARTS)).map("".join)
 )
 def test_a_long_text_has_the_tokens_that_tiktoken_finds(text: str) -> None:
-    # on lines of their own, which words do not go over, between so much that it is not left to tiktoken
+    # on separate lines, which words do not span, and with enough text between that tiktoken does not handle them
     long = "".join((*FILLING, text or "x", "\n", *FILLING))
     assert cl100k().starts(long).tolist() == expected(long)
 

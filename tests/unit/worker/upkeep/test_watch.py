@@ -1,4 +1,4 @@
-"""What a watched folder tells, without anybody who takes it up."""
+"""The events of a watched folder, without a process that handles them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from schemas.source import ChunkSettings, EmbedderProfile
+from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings
 from worker.resources import Resources
 from worker.settings import Settings
@@ -22,11 +22,13 @@ from worker.upkeep.watch import LocalWatch
 
 @contextmanager
 def watched(folder: Path, home: Path) -> Iterator[LocalWatch]:
-    """A folder that was looked through and is heard from now on."""
+    """A folder that was scanned and is watched from now on."""
     profile = EmbedderProfile(model="m", dimensions=8)
     settings = IndexSettings(embedder=profile, chunks=ChunkSettings(), max_file_bytes=1000)
-    index = Watched(uuid4(), "p", {"kind": "local", "path": str(folder)}, settings)
-    made = LocalWatch(Resources(Settings(auth="off", local_source_roots=[folder], foldex_home=home)), index)
+    index = Watched(uuid4(), "p", LocalSource(kind="local", path=str(folder)), settings)
+    made = LocalWatch(
+        Resources(Settings(auth="off", local_source_roots=[folder], foldex_home=home)), index, str(folder)
+    )
     assert told(made) == timedelta(0)
     yield made
     made.close()
@@ -41,15 +43,15 @@ def told(watched: LocalWatch) -> timedelta:
 
 
 def renewed(folder: LocalWatch, before: object) -> None:
-    """Wait until a folder is watched anew and was looked through."""
-    while folder._folder in {None, before} or not folder._seen:
+    """Wait until a folder is watched again and was scanned."""
+    while folder._folder in {None, before} or not folder._was_ready:
         told(folder)
 
 
 def test_after_too_much_at_once_a_folder_is_looked_through_and_watched_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "MANY", 20)
+    monkeypatch.setattr(watch, "MANY_CHANGES", 20)
     (tmp_path / ".gitignore").write_text("*.log")
     with watched(tmp_path, tmp_path / "home") as folder:
         before = folder._folder

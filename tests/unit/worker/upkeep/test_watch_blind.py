@@ -1,4 +1,4 @@
-"""A folder that the system cannot watch is looked through again and again, until it can be watched."""
+"""A folder that the system cannot watch is scanned repeatedly, until it can be watched."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import pytest
 
 from api.stack.programs import ROOT
 
-#: A user of our own, whose inotify instances nobody else needs.
+#: A separate user, whose inotify instances nobody else needs.
 SOMEBODY = 61_357
-#: Watches a folder while the user's inotify instances are all taken, then gives them back, and prints what is told.
+#: Watches a folder while the user's inotify instances are all taken, then frees them, and prints the events.
 PROGRAM = """
 import ctypes, os, sys, time
 from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
-from schemas.source import ChunkSettings, EmbedderProfile
+from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings
 from worker.upkeep import watch
 from worker.resources import Resources
@@ -33,11 +33,11 @@ os.setgid(int(sys.argv[2])), os.setuid(int(sys.argv[2]))
 taken = []
 while (handle := ctypes.CDLL(None).inotify_init()) >= 0:
     taken.append(handle)
-watch.BLIND = 0.2
+watch.UNWATCHED_SECONDS = 0.2
 profile = EmbedderProfile.model_validate_json(sys.argv[3])
 settings = IndexSettings(embedder=profile, chunks=ChunkSettings(), max_file_bytes=1000)
-index = Watched(uuid4(), "p", {"kind": "local", "path": str(folder)}, settings)
-watched = watch.LocalWatch(Resources(Settings(auth="off", local_source_roots=[folder])), index)
+index = Watched(uuid4(), "p", LocalSource(kind="local", path=str(folder)), settings)
+watched = watch.LocalWatch(Resources(Settings(auth="off", local_source_roots=[folder])), index, str(folder))
 
 def told(wanted, seconds=20):
     until = time.monotonic() + seconds
@@ -50,7 +50,7 @@ def told(wanted, seconds=20):
 print("blind", [told(timedelta(0)) for _ in range(3)], flush=True)
 for handle in taken:
     os.close(handle)
-print("ready", told(timedelta(0)) and watched._seen, flush=True)
+print("ready", told(timedelta(0)) and watched._was_ready, flush=True)
 (folder / "a.md").write_text("new")
 print("heard", told(QUIET), flush=True)
 watched.close()
@@ -71,7 +71,7 @@ def test_a_folder_without_inotify_is_looked_through_and_heard_again_later() -> N
     assert len(warnings) > 2
 
 
-#: Makes more directories than the namespace has handles for, and one less than a minute later changes a file there.
+#: Creates more directories than the namespace has watches for, and less than a minute later changes a file there.
 CROWDED = """
 import sys, time
 from datetime import timedelta
@@ -81,7 +81,7 @@ from worker.upkeep import watch
 
 folder = Path(sys.argv[1])
 Path("/proc/sys/user/max_inotify_watches").write_text("20")
-watch.BLIND = 0.2
+watch.UNWATCHED_SECONDS = 0.2
 with watched(folder, folder / "home") as looked:
     for number in range(40):
         (folder / str(number)).mkdir()
@@ -89,12 +89,12 @@ with watched(folder, folder / "home") as looked:
         pass
     print("blind", [told(looked) == timedelta(0) for _ in range(3)])
     Path("/proc/sys/user/max_inotify_watches").write_text("200")
-    while not looked._seen:
+    while not looked._was_ready:
         told(looked)
     (folder / "39" / "deep.md").touch()
     print("heard", told(looked) != timedelta(0))
 """
-#: A user's own namespace has its own number of handles.
+#: A separate user namespace has its own number of watches.
 NAMESPACE = ["unshare", "--user", "--map-root-user"]
 
 
@@ -108,7 +108,7 @@ def test_directories_that_are_made_beyond_the_systems_handles_are_looked_through
     assert said == ["blind [True, True, True]", "heard True"], done.stderr
 
 
-#: Watches, as somebody, a folder of which one directory is closed, and changes a file in each of the others.
+#: Watches, as nobody, a folder with one closed directory, and changes a file in each of the others.
 CLOSED = """
 import os, sys
 from pathlib import Path
@@ -132,7 +132,7 @@ def test_a_directory_that_may_not_be_read_hides_no_other() -> None:
         for number in range(8):
             Path(folder, str(number)).mkdir()
             os.chown(Path(folder, str(number)), SOMEBODY, SOMEBODY)
-        # in the order of the system, so that others come behind it
+        # in the order of the system, so that others come after it
         closed = Path(folder, os.listdir(folder)[0])  # noqa: PTH208 - the order is what is wanted
         os.chown(closed, 0, 0)
         closed.chmod(0o700)

@@ -1,4 +1,4 @@
-; A node with a kind for its capture is a definition; @outer encloses nothing but one (decorators, export, template).
+; A node with a kind as its capture is a definition; @outer encloses exactly one (decorators, export, template).
 (class_definition) @class
 (function_definition) @function
 (type_alias_statement) @type

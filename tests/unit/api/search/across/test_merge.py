@@ -1,4 +1,4 @@
-"""Rankings of several tools made one."""
+"""Merging the rankings of several tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patterns and lines: wider expressions find whatever the exact one does, and long lines are cut around the match."""
+"""Patterns and lines: wider expressions find all that the exact one does, and long lines are cut around the match."""
 
 from __future__ import annotations
 
@@ -20,21 +20,23 @@ from uuid import UUID
 import pytest
 
 from api.search.across import unindexed
-from api.search.across.paths import Place
+from api.search.across.paths import Location
 from api.search.grep import ripgrep
 from api.search.grep.fallback import any_of, best_lines
 from api.search.grep.file_types import Types, _kinds
 from api.search.grep.lines import lines_after, lines_before, matching_lines, shown
 from api.search.grep.pattern import compiled_pattern
 from api.search.grep.scope import Text, TimeOver, narrowed
-from schemas.document import AS_WRITTEN, Content, Entry, Page
+from schemas.document import Content, Entry, Page
 from schemas.errors import Invalid, SourceError
 from schemas.grep import MAX_SPAN, Grep
 from schemas.search import Filters
+from schemas.source import LocalSource
+from tests.parsing import parse
 from worker.formats.by_name import _LANGUAGE_OF
-from worker.formats.registry import BY_EXTENSION, BY_TYPE
+from worker.formats.registry import AS_WRITTEN, BY_EXTENSION, BY_TYPE
 from worker.ignore import Rules
-from worker.parse import Limits, parse
+from worker.parse import Limits
 from worker.parse.text.encodings import decode
 from worker.sources.local import LocalFolder
 from worker.sources.local_walk import Names, walk
@@ -77,7 +79,7 @@ PATTERNS = [
 
 
 def nothing() -> None:
-    """The time is never over here."""
+    """Never reach the time limit."""
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
@@ -88,7 +90,7 @@ def test_no_line_is_missed(tmp_path: Path, pattern: str, case_sensitive: bool) -
     expected = [
         (n, m[0]) for n, line in enumerate(lines, 1) if (m := made.exact.first(line.encode(), 0, len(line.encode())))
     ]
-    assert [(line.number, line.at) for line in matching_lines(TEXT.encode(), made, nothing)] == expected
+    assert [(line.number, line.match_start) for line in matching_lines(TEXT.encode(), made, nothing)] == expected
     program = ripgrep.program()
     if made.ripgrep is not None and program is not None:
         for number, line in enumerate(TEXT.split("\n")):
@@ -152,7 +154,7 @@ ACROSS_LINES = [
 
 
 def lines_of_rg(file: Path, options: list[str]) -> list[tuple[int, int, int]]:
-    """The lines in which matches begin, the byte where the first does, and the line where that ends."""
+    """The lines in which matches begin, the byte of the first match, and the line where it ends."""
     program = ripgrep.program()
     if program is None:
         pytest.skip("install ripgrep to run")
@@ -179,10 +181,10 @@ def test_lines_and_columns_are_those_of_rg(tmp_path: Path, pattern: str, multili
         Grep.model_construct(pattern=pattern, regex=True, case_sensitive=True, word=word, multiline=multiline)
     )
     found = list(matching_lines(BESIDE_RG.encode(), made, nothing))
-    assert [(line.number, line.at, line.last) for line in found] == expected
+    assert [(line.number, line.match_start, line.last_number) for line in found] == expected
     program = ripgrep.program()
     if made.ripgrep is not None and program is not None:
-        assert ripgrep._takes(program, made.ripgrep, nothing)
+        assert ripgrep._accepts(program, made.ripgrep, nothing)
         names = ripgrep.matching_files(program, made.ripgrep, bytes(tmp_path), [b"a"], nothing)
         assert bool(names) >= bool(found)
 
@@ -221,7 +223,7 @@ def test_a_match_of_many_lines_is_found_in_a_long_text() -> None:
     pattern = compiled_pattern(Grep(pattern=r"begin\pL{50}[^z]*?end", regex=True, multiline=True, word=True))
     one = "begin" + "é" * 50 + " \n" * (MAX_SPAN // 2 - 60) + "end\n"
     text = ("é\n" * pattern.reach + one + "-" * (pattern.reach // 2 - 9) + "\n" + one + "begin").encode()
-    lines = [(line.number, line.at, line.last) for line in matching_lines(text, pattern, nothing)]
+    lines = [(line.number, line.match_start, line.last_number) for line in matching_lines(text, pattern, nothing)]
     first, count = pattern.reach + 1, one.count("\n") - 1
     assert lines == [(first, 0, first + count), (first + count + 2, 0, first + 2 * count + 2)]
     assert pattern.is_cut(text)
@@ -229,7 +231,7 @@ def test_a_match_of_many_lines_is_found_in_a_long_text() -> None:
 
 
 def plain_parts(glob: str) -> set[str]:
-    """The extension or name that a glob of rg's is for, in small letters; nothing where it is for many."""
+    """The extension or name that a glob of rg's matches, in lower case; nothing if it matches several."""
     options = [part[1:-1] if part[0] == "[" else part for part in re.findall(r"\[[^]]*\]|.", glob.removeprefix("*."))]
     found = {"".join(chosen).lower() for chosen in product(*options)}
     is_plain = glob.startswith("*.") and "." not in glob[2:] and "*" not in glob[2:]
@@ -243,7 +245,7 @@ def test_types_are_those_of_rg_and_of_the_index() -> None:
         pytest.skip("install ripgrep to run")
     listed = subprocess.run([program, "--type-list"], capture_output=True, text=True, check=True).stdout
     theirs = {name: globs.split(", ") for name, globs in (line.split(": ") for line in listed.splitlines())}
-    # one is a file called mkfile there; *.C is C++, and small letters are as good as large ones here
+    # one is a file called mkfile there; *.C is C++, and lower case is equivalent here
     for name in (_kinds().keys() & theirs.keys()) - {"mk"}:
         expected = set().union(*map(plain_parts, theirs[name])) - ({"c"} if name == "cpp" else set())
         assert set(_kinds()[name]) == expected, name
@@ -258,7 +260,7 @@ def test_types_choose_by_name_and_by_the_word_of_the_source() -> None:
         assert not types.has(path, None), path
     assert types.has("Notes", "markdown")
     assert not types.has("Notes", "json")
-    with pytest.raises(Invalid, match=r"'nope', 'x\.y', and no such type is known: .*asciidoc.*\bpython\b.*zig"):
+    with pytest.raises(Invalid, match=r"unknown types: 'nope', 'x\.y'\..*asciidoc.*\bpython\b.*zig"):
         Types(["py", "nope", "x.y"])
 
 
@@ -280,7 +282,7 @@ def test_rg_takes_what_is_translated(pattern: str) -> None:
     made, program = compiled_pattern(Grep.model_construct(pattern=pattern, regex=True)), ripgrep.program()
     if program is None:
         pytest.skip("install ripgrep to run")
-    assert made.ripgrep is None or ripgrep._takes(program, made.ripgrep, nothing)
+    assert made.ripgrep is None or ripgrep._accepts(program, made.ripgrep, nothing)
 
 
 def test_files_in_other_encodings_are_told(tmp_path: Path) -> None:
@@ -383,7 +385,7 @@ def test_a_narrowed_document_keeps_its_places_and_nothing_else() -> None:
     assert data.decode() == f"{' ' * 14}\n{SECRETS[start:end]}"
     text = Text(UUID(int=1), "1", "a.json", "/a.json", data, span)
     found = best_lines([text], ["token"], compiled_pattern(any_of(["token"])), nothing, 5)
-    assert [(hit.chunk_text, hit.start_line, hit.start_char) for hit in found] == [(SECRETS[start:end], 2, start)]
+    assert [(hit.chunk_text, hit.start_line, hit.start_char) for hit in found.hits] == [(SECRETS[start:end], 2, start)]
     assert lines_before(data, span.start, 5, span.start) == []
 
 
@@ -396,17 +398,17 @@ def test_a_narrowed_part_of_one_line_is_shown_alone() -> None:
 
 
 def test_single_files_that_do_not_fit_are_no_hits_and_the_time_ends_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    def single(_look: object, place: str) -> Iterator[Text]:
+    def single(_search: object, place: str) -> Iterator[Text]:
         if place == "over":
             raise TimeOver
         yield Text(UUID(int=1), "1", place, place, place.encode())
 
     monkeypatch.setattr(unindexed, "_single", single)
-    look = cast(Any, SimpleNamespace(resources=SimpleNamespace(settings=SimpleNamespace(unembedded_max_chars=5))))
+    search = cast(Any, SimpleNamespace(resources=SimpleNamespace(settings=SimpleNamespace(unembedded_max_chars=5))))
     places = cast(Any, ["éé", "long words", "x" * 100, "three", "one", "over", "b"])
-    whole, longer = unindexed._wholes(look, places, ["one"])
-    assert [hit.chunk_text for hit in whole] == ["éé", "one"]
-    assert longer == cast(Any, ["long words", "x" * 100, "three"])
+    whole = unindexed._whole_files(search, places, ["one"])
+    assert [hit.chunk_text for hit in whole.hits] == ["éé", "one"]
+    assert whole.longer == cast(Any, ["long words", "x" * 100, "three"])
 
 
 def test_files_that_are_weighed_are_not_kept() -> None:
@@ -418,12 +420,12 @@ def test_files_that_are_weighed_are_not_kept() -> None:
     found = best_lines(texts(), ["token"], compiled_pattern(any_of(["token"])), nothing, 100)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert len(found) == 100
+    assert len(found.hits) == 100
     assert peak < 3_000_000
 
 
 class Away:
-    """A source with some files and no end, and files that cannot be had: it goes away meanwhile."""
+    """A source with some files and no end, and files that disappear meanwhile."""
 
     def __init__(self, *names: str) -> None:
         self.names = names
@@ -443,13 +445,14 @@ class Away:
 
 def found_in(sources: dict[str, Away], *files: str) -> tuple[list[str], list[tuple[str, str]]]:
     settings = SimpleNamespace(unembedded_max_chars=5, max_file_bytes=99)
-    resources = SimpleNamespace(settings=settings, source=lambda _, name, *__: sources[name])
+    resources = SimpleNamespace(settings=settings, source=lambda _, source, *__: sources[source.path[1:]])
     asked = SimpleNamespace(filters=Filters(), texts=["token"], top_k=9)
     left = SimpleNamespace(event=Event(), check=nothing)
-    places = [Place(f"/{n}", f"/{n}", cast(Any, n), None) for n in sources]
-    places += [Place(f"/{n}", f"/{n}", cast(Any, next(iter(sources))), n.encode()) for n in files]
+    models = [LocalSource(kind="local", path=f"/{n}") for n in sources]
+    places = [Location(model.path, model.path, model, None) for model in models]
+    places += [Location(f"/{n}", f"/{n}", models[0], n.encode()) for n in files]
     hits, notes = unindexed.uncovered_hits(
-        *cast(Any, (resources, "p", places, asked)), until=math.inf, left=cast(Any, left)
+        *cast(Any, (resources, "p", places, asked)), deadline=math.inf, disconnect=cast(Any, left)
     )
     return [hit.file_path for hit in hits], [(note.code, note.detail) for note in notes[1:]]
 

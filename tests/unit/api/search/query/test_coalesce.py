@@ -1,4 +1,4 @@
-"""Texts gathered into requests: none waits for long, none is sent for nobody, none suffers for another."""
+"""Batching texts into requests: none waits long, none is sent for a caller that left, none suffers for another."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from threading import Event
 
 import pytest
 
-from api.search.query.coalesce import Gathering
+from api.search.query.coalesce import Coalescer
 from api.stack.processes import wait_until
 from schemas.errors import EmbeddingRefused, EmbeddingUnavailable
 
@@ -16,7 +16,7 @@ SECONDS = 20.0
 
 
 class Provider:
-    """Answers each text with its length once `go` is set; refuses a request with `bad` in it."""
+    """Answers each text with its length once `go` is set. Rejects a request with `bad` in it."""
 
     def __init__(self) -> None:
         self.requests: list[list[str]] = []
@@ -48,35 +48,35 @@ def callers() -> Iterator[ThreadPoolExecutor]:
 
 @pytest.fixture
 def threads(provider: Provider) -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(1) as pool:  # one request at a time, so that what comes meanwhile must wait
+    with ThreadPoolExecutor(1) as pool:  # one request at a time, so that later texts must wait
         yield pool
         provider.go.set()
 
 
 @pytest.fixture
-def gathering(provider: Provider, threads: ThreadPoolExecutor) -> Gathering[None, int]:
-    return Gathering(provider.send, threads)
+def coalescer(provider: Provider, threads: ThreadPoolExecutor) -> Coalescer[None, int]:
+    return Coalescer(provider.send, threads)
 
 
-def ask(gathering: Gathering[None, int], callers: ThreadPoolExecutor, *texts: str) -> list[Future[Mapping[str, int]]]:
-    """A caller for each text, all of them waiting once this returns."""
-    before = len(gathering._waiting)
-    futures = [callers.submit(gathering.get, {text: None}, SECONDS) for text in texts]
-    assert wait_until(lambda: len(gathering._waiting) == before + len(texts), SECONDS)
+def ask(coalescer: Coalescer[None, int], callers: ThreadPoolExecutor, *texts: str) -> list[Future[Mapping[str, int]]]:
+    """Start a caller for each text. All of them are waiting when this returns."""
+    before = len(coalescer._waiting)
+    futures = [callers.submit(coalescer.get, {text: None}, SECONDS) for text in texts]
+    assert wait_until(lambda: len(coalescer._waiting) == before + len(texts), SECONDS)
     return futures
 
 
-def behind_one(gathering: Gathering[None, int], callers: ThreadPoolExecutor, provider: Provider) -> Future[object]:
-    first = callers.submit(gathering.get, {"first": None}, SECONDS)
+def behind_one(coalescer: Coalescer[None, int], callers: ThreadPoolExecutor, provider: Provider) -> Future[object]:
+    first = callers.submit(coalescer.get, {"first": None}, SECONDS)
     assert wait_until(lambda: provider.requests == [["first"]], SECONDS)
     return first  # type: ignore[return-value] # whatever it gives
 
 
 def test_what_comes_during_a_request_goes_together(
-    gathering: Gathering[None, int], callers: ThreadPoolExecutor, provider: Provider
+    coalescer: Coalescer[None, int], callers: ThreadPoolExecutor, provider: Provider
 ) -> None:
-    first = behind_one(gathering, callers, provider)
-    others = ask(gathering, callers, "a", "bb", "bb", "ccc")
+    first = behind_one(coalescer, callers, provider)
+    others = ask(coalescer, callers, "a", "bb", "bb", "ccc")
     provider.go.set()
     assert [future.result()[text] for future, text in zip(others, ("a", "bb", "bb", "ccc"), strict=True)] == [
         1,
@@ -89,10 +89,10 @@ def test_what_comes_during_a_request_goes_together(
 
 
 def test_a_refused_text_is_nobody_elses_trouble(
-    gathering: Gathering[None, int], callers: ThreadPoolExecutor, provider: Provider
+    coalescer: Coalescer[None, int], callers: ThreadPoolExecutor, provider: Provider
 ) -> None:
-    behind_one(gathering, callers, provider)
-    good, bad = ask(gathering, callers, "good", "bad")
+    behind_one(coalescer, callers, provider)
+    good, bad = ask(coalescer, callers, "good", "bad")
     provider.go.set()
     assert good.result()["good"] == 4
     with pytest.raises(EmbeddingRefused):
@@ -100,11 +100,11 @@ def test_a_refused_text_is_nobody_elses_trouble(
 
 
 def test_a_provider_that_is_down_is_not_asked_for_each(
-    gathering: Gathering[None, int], callers: ThreadPoolExecutor, provider: Provider
+    coalescer: Coalescer[None, int], callers: ThreadPoolExecutor, provider: Provider
 ) -> None:
-    behind_one(gathering, callers, provider)
+    behind_one(coalescer, callers, provider)
     provider.fails = EmbeddingUnavailable("down")
-    others = ask(gathering, callers, "a", "b", "c")
+    others = ask(coalescer, callers, "a", "b", "c")
     provider.go.set()
     for future in others:
         with pytest.raises(EmbeddingUnavailable):
@@ -113,14 +113,14 @@ def test_a_provider_that_is_down_is_not_asked_for_each(
 
 
 def test_nothing_is_sent_for_who_waits_no_longer(
-    gathering: Gathering[None, int], callers: ThreadPoolExecutor, provider: Provider
+    coalescer: Coalescer[None, int], callers: ThreadPoolExecutor, provider: Provider
 ) -> None:
-    first = behind_one(gathering, callers, provider)
+    first = behind_one(coalescer, callers, provider)
     with pytest.raises(TimeoutError):
-        gathering.get({"late": None}, 0.1)
+        coalescer.get({"late": None}, 0.1)
     provider.go.set()
     assert first.result() == {"first": 5}
-    assert gathering.get({"next": None}, SECONDS) == {"next": 4}
+    assert coalescer.get({"next": None}, SECONDS) == {"next": 4}
     assert provider.requests == [["first"], ["next"]]
 
 
@@ -129,8 +129,8 @@ def test_a_request_that_takes_long_holds_nobody_up(callers: ThreadPoolExecutor, 
         return provider.send(texts) if "first" in texts else dict.fromkeys(texts, 0)
 
     with ThreadPoolExecutor(4) as threads:
-        gathering = Gathering(send, threads)
-        first = behind_one(gathering, callers, provider)
-        assert gathering.get({"quick": None}, SECONDS) == {"quick": 0}
+        coalescer = Coalescer(send, threads)
+        first = behind_one(coalescer, callers, provider)
+        assert coalescer.get({"quick": None}, SECONDS) == {"quick": 0}
         assert not first.done()
         provider.go.set()

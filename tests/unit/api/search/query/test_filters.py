@@ -1,4 +1,4 @@
-"""The parts of answering that are functions over values: fusion, filters as conditions, cursors."""
+"""Pure functions of answering: fusion, filters as conditions, cursors."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.http.dependencies import from_cursor, to_cursor
-from api.search.query.file_filter import Chosen, folder_of, told_shortly
-from api.search.query.filters import Narrowed
+from api.search.query.file_filter import FileSelection, folder_of, selection_by_patterns
+from api.search.query.filters import ResolvedFilters
 from api.search.rank.fusion import ranks_and_values, reciprocal_ranks
 from schemas.errors import Invalid
 from schemas.search import Filters
 from worker.ignore import compiled_glob
-from worker.state.index.files import Searchable
+from worker.state.index.files import IndexedFile
 
 A, B, C, D = (UUID(int=number) for number in range(4))
 
@@ -74,7 +74,7 @@ def test_no_ranking_has_no_winner() -> None:
 
 def test_filters_become_conditions() -> None:
     filters = Filters(types=["json"], level=0, json_pointer="/a", scope="x")
-    found = {(c.attribute, c.op, tuple(c.values)) for c in Narrowed(filters, Chosen(["n"])).conditions}
+    found = {(c.attribute, c.op, tuple(c.values)) for c in ResolvedFilters(filters, FileSelection(["n"])).conditions}
     assert found == {
         ("file_node_id", "in", ("n",)),
         ("file_type", "in", ("json",)),
@@ -82,7 +82,7 @@ def test_filters_become_conditions() -> None:
         ("scope", "prefix", ("x",)),
         ("json_pointer", "prefix", ("/a",)),
     }
-    assert Narrowed(Filters(), None).conditions == []
+    assert ResolvedFilters(Filters(), None).conditions == []
 
 
 def test_a_cursor_comes_back_as_its_parts() -> None:
@@ -107,24 +107,28 @@ def test_the_folder_of_a_glob_holds_whatever_that_matches() -> None:
         assert all(path.startswith(folder) for path in paths if spec.match_file(path)), glob
 
 
-def file(path: str, id_path: str | None = None) -> Searchable:
-    return Searchable(path, path, id_path or f"/{path}", "code", None)
+def file(path: str, id_path: str | None = None) -> IndexedFile:
+    return IndexedFile(path, path, id_path or f"/{path}", "code", None)
 
 
 def test_many_files_are_told_by_their_folder_and_endings() -> None:
     near = [file(path) for path in ("src/a.py", "src/b/c.py", "src/b/d.pyi", "src/e.md", "src/Makefile")]
-    assert told_shortly(near, near, "") == Chosen()
-    assert told_shortly(near, near, "src/") == Chosen(None, ["/src"], None)
-    assert told_shortly(near, near[:2], "src/") == Chosen(None, ["/src"], [".py"])
-    assert told_shortly(near, near[:4], "") == Chosen(None, None, [".md", ".py", ".pyi"])
-    assert told_shortly(near, near[:1], "") is None, "b/c.py has that ending, too"
-    assert told_shortly(near, near[3:], "") is None, "a name without an ending"
+    assert selection_by_patterns(near, near, "") == FileSelection()
+    assert selection_by_patterns(near, near, "src/") == FileSelection(None, ["/src"], None)
+    assert selection_by_patterns(near, near[:2], "src/") == FileSelection(None, ["/src"], [".py"])
+    assert selection_by_patterns(near, near[:4], "") == FileSelection(None, None, [".md", ".py", ".pyi"])
+    assert selection_by_patterns(near, near[:1], "") is None, "b/c.py has that ending, too"
+    assert selection_by_patterns(near, near[3:], "") is None, "a name without an ending"
     odd = [file("a.p_y"), file("b.p%"), file("c")]
-    assert told_shortly(odd, odd[:1], "") is None is told_shortly(odd, odd[1:2], ""), "stores read them as patterns"
+    assert selection_by_patterns(odd, odd[:1], "") is None is selection_by_patterns(odd, odd[1:2], ""), (
+        "stores read them as patterns"
+    )
 
 
 def test_a_folder_of_nodes_is_told_by_its_ids() -> None:
     near = [file("docs/a.md", "/root/n1/n2"), file("docs/b/c.md", "/root/n1/n3/n4"), file("docs/d.md", "/root/n9/n5")]
-    assert told_shortly(near, near, "docs/") == Chosen(None, ["/root/n1", "/root/n9"], None), "two folders of one name"
+    assert selection_by_patterns(near, near, "docs/") == FileSelection(None, ["/root/n1", "/root/n9"], None), (
+        "two folders of one name"
+    )
     long = [file("docs/a.md", f"/{'x' * 1024}/n2")]
-    assert told_shortly(long, long, "docs/") is None, "stores cut it"
+    assert selection_by_patterns(long, long, "docs/") is None, "stores cut it"

@@ -1,4 +1,4 @@
-"""Legs side by side: where the store or Postgres fails or is slow the other answers, and nobody works for nobody."""
+"""Parallel legs: if the store or Postgres fails or is slow, the other answers, and no work is done for nobody."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ import numpy as np
 import pytest
 from psycopg_pool import PoolTimeout
 
-from api.http.disconnect import CallerLeft, Left
-from api.search.query import legs
-from api.search.query.filters import Narrowed
-from api.search.query.legs import NEAREST, Kind, Ranking, Search, rankings
-from api.search.query.trace import Course
+from api.http.disconnect import CallerLeft, Disconnect
+from api.search.query import answer, legs
+from api.search.query.answer import run_legs
+from api.search.query.filters import ResolvedFilters
+from api.search.query.legs import NEAREST, Kind, LegResults, Ranking
+from api.search.query.search import Search
 from schemas.errors import FoldexError, StoreUnauthorized, StoreUnavailable
 from schemas.search import Filters, Query
 from worker.state.search import keywords
-from worker.vectors import Found
+from worker.vectors import RankedRow
 
 FOUND = (str(UUID(int=1)), 1.0)
 
 
 class Keywords:
-    """Postgres: `fails` with an error, or waits until `go` is set."""
+    """A fake Postgres: `fails` with an error, or waits until `go` is set."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -47,52 +48,44 @@ class Keywords:
 def postgres(monkeypatch: pytest.MonkeyPatch) -> Iterator[Keywords]:
     fake = Keywords()
     monkeypatch.setattr(keywords, "search", fake.search)
-    monkeypatch.setattr(legs, "embed_queries", lambda _r, _i, texts: [np.ones(2, np.float32) for _ in texts])
+    monkeypatch.setattr(answer, "embed_queries", lambda _r, _i, texts: [np.ones(2, np.float32) for _ in texts])
     yield fake
     fake.go.set()
 
 
 def search(mode: str = "hybrid", *, store_fails: Exception | None = None, queries: int = 1) -> Search:
     store = Mock(has_keywords=False)
-    store.search.side_effect = store_fails or (lambda _, asked: [[Found(*FOUND)] for _ in asked])
-    resources = Mock(store=lambda *_: store)
-    asked = Query.model_validate({"queries": [f"q{number}" for number in range(queries)], "mode": mode})
-    return Search(
-        resources, Mock(), asked, Narrowed(Filters(), None), 10, keywords_too=False, course=Course(), left=Left()
-    )
+    store.search.side_effect = store_fails or (lambda _, asked: [[RankedRow(*FOUND)] for _ in asked])
+    request = Query.model_validate({"queries": [f"q{number}" for number in range(queries)], "mode": mode})
+    filters = ResolvedFilters(Filters(), None)
+    return Search(Mock(), Mock(), store, request, filters, depth=10, whole_files=False, disconnect=Disconnect())
 
 
-def notes(under_way: Search) -> list[str]:
-    return [note.code for note in under_way.course.notes]
+def kinds_and_notes(results: LegResults) -> tuple[list[str], list[str]]:
+    return [ranking.kind for ranking in results.rankings], [note.code for note in results.report.notes]
 
 
 @pytest.mark.parametrize("error", [StoreUnauthorized("The key is refused."), StoreUnavailable("The store is away.")])
 def test_keywords_answer_where_the_store_does_not(postgres: Keywords, error: FoldexError) -> None:
-    under_way = search(store_fails=error)
-    assert [ranking.kind for ranking in rankings(under_way)] == ["text", "code"]
-    assert notes(under_way) == ["keywords_only"]
+    assert kinds_and_notes(run_legs(search(store_fails=error))) == (["text", "code"], ["keywords_only"])
     with pytest.raises(type(error)):
-        rankings(search("vector", store_fails=error))
+        run_legs(search("vector", store_fails=error))
 
 
 @pytest.mark.parametrize("error", [PoolTimeout("no connection"), StoreUnavailable("Postgres takes too long.")])
 def test_meaning_answers_where_postgres_does_not(postgres: Keywords, error: Exception) -> None:
     postgres.fails = error
-    under_way = search()
-    assert [ranking.kind for ranking in rankings(under_way)] == ["vector"]
-    assert notes(under_way) == ["meaning_only"]
+    assert kinds_and_notes(run_legs(search())) == (["vector"], ["meaning_only"])
     with pytest.raises(type(error)):
-        rankings(search("keyword"))
+        run_legs(search("keyword"))
 
 
 def test_postgres_is_not_waited_for_without_end(postgres: Keywords, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(legs, "KEYWORD_SECONDS", 0.2)
     postgres.go.clear()
-    under_way = search()
-    assert [ranking.kind for ranking in rankings(under_way)] == ["vector"]
-    assert notes(under_way) == ["meaning_only"]
+    assert kinds_and_notes(run_legs(search())) == (["vector"], ["meaning_only"])
     with pytest.raises(StoreUnavailable, match=r"0\.2 s"):
-        rankings(search("keyword"))
+        run_legs(search("keyword"))
 
 
 def test_nothing_begins_for_a_search_that_failed_or_whose_caller_left(postgres: Keywords) -> None:
@@ -103,25 +96,25 @@ def test_nothing_begins_for_a_search_that_failed_or_whose_caller_left(postgres: 
         assert time.monotonic() < until
         time.sleep(0.01)
     with pytest.raises(RuntimeError):
-        rankings(search(store_fails=RuntimeError("a bug")))
-    under_way = search()
-    under_way.left.event.set()
+        run_legs(search(store_fails=RuntimeError("a bug")))
+    abandoned = search()
+    abandoned.disconnect.event.set()
     with pytest.raises(CallerLeft):
-        rankings(under_way)
+        run_legs(abandoned)
     postgres.go.set()
     for future in begun:
         future.result(10)
-    legs._beside.submit(str).result(10)
+    legs._keyword_threads.submit(str).result(10)
     assert set(postgres.asked) == {"other"}
 
 
 def rankings_of_many() -> list[Any]:
-    """Another search's keywords, which take all threads."""
-    return [legs._beside.submit(keywords.search, Mock(), {"query": "other"}, "text") for _ in range(16)]
+    """Another search's keywords, which occupy all threads."""
+    return [legs._keyword_threads.submit(keywords.search, Mock(), {"query": "other"}, "text") for _ in range(16)]
 
 
 def values(kind: Kind, *found: float) -> list[float]:
-    return Ranking("q", kind, [Found(str(UUID(int=n)), value) for n, value in enumerate(found)]).values
+    return Ranking("q", kind, [RankedRow(str(UUID(int=n)), value) for n, value in enumerate(found)]).values
 
 
 def test_keyword_scores_are_worth_their_squared_share_of_the_best() -> None:

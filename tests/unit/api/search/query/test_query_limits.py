@@ -1,4 +1,4 @@
-"""Queries that are long in tokens though not in characters, and providers that do not answer them."""
+"""Queries with many tokens in few characters, and providers that do not answer them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from api.search.query import query_vectors
-from api.search.query.query_vectors import KeptVectors, embed_queries
+from api.search.query.query_vectors import VectorCache, embed_queries
 from schemas.errors import EmbeddingUnavailable
-from schemas.source import ChunkSettings, EmbedderProfile
+from schemas.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.tool import IndexSettings
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.service import eventually
-from worker.embed.litellm import TIMEOUT
+from worker.embed.litellm import TIMEOUT_SECONDS
 from worker.embed.local import minilm
 from worker.resources import Resources
 from worker.settings import Settings
@@ -39,29 +39,29 @@ def resources(provider: EmbeddingsFake, redis_url: str) -> Resources:
 
 def index(embedder: EmbedderProfile) -> Index:
     settings = IndexSettings(embedder=embedder, chunks=ChunkSettings(), max_file_bytes=1)
-    return Index(uuid4(), "p", {"kind": "nodes"}, None, settings, "lancedb", "store", "n", 1)
+    return Index(uuid4(), "p", NodesSource(node_id="n"), None, settings, "lancedb", "store", "n", 1)
 
 
 @pytest.mark.parametrize(
     "text", ["\uc11c\uc6b8\uc5d0\uc11c \uac80\uc0c9 " * 29, "\U0001f600 " * 200, "a " * 254, "x" * 5000]
 )
 def test_the_local_model_answers_what_has_more_pieces_than_characters(text: str) -> None:
-    (vector,) = embed_queries(Resources(Settings()), index(minilm.PROFILE), [text], KeptVectors())
+    (vector,) = embed_queries(Resources(Settings()), index(minilm.PROFILE), [text], VectorCache())
     assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-3)
 
 
 def test_a_silent_provider_is_left_in_time_and_what_it_says_later_is_kept(
     resources: Resources, provider: EmbeddingsFake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = KeptVectors()
+    cache = VectorCache()
     monkeypatch.setattr(query_vectors, "QUERY_SECONDS", 60.0)
-    embed_queries(resources, index(REMOTE), ["the first request imports what it needs"], kept)
+    embed_queries(resources, index(REMOTE), ["the first request imports what it needs"], cache)
     monkeypatch.setattr(query_vectors, "QUERY_SECONDS", 0.3)
     provider.holds.add("embeddings")
     began = time.monotonic()
     with pytest.raises(EmbeddingUnavailable, match=r"within 0\.3 s.*EMBEDDING_API_BASE"):
-        embed_queries(resources, index(REMOTE), ["late"], kept)
-    assert time.monotonic() - began < TIMEOUT / 2  # as long as the request itself would wait
+        embed_queries(resources, index(REMOTE), ["late"], cache)
+    assert time.monotonic() - began < TIMEOUT_SECONDS / 2  # as long as the request itself would wait
     provider.holds.release()
     key = query_vectors._key(resources, index(REMOTE), "late")
-    eventually(lambda: kept.get(key) is not None, 30)
+    eventually(lambda: cache.get(key) is not None, 30)

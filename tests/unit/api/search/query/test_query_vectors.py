@@ -1,4 +1,4 @@
-"""Vectors of queries: one request for what is not known, nothing asked twice, models never mixed."""
+"""Vectors of queries: one request for unknown texts, no text embedded twice, models never mixed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from api.search.query import query_vectors
-from api.search.query.query_vectors import KeptVectors, embed_queries
-from schemas.source import ChunkSettings, EmbedderProfile
+from api.search.query.query_vectors import VectorCache, embed_queries
+from schemas.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.tool import IndexSettings
 from tests.fakes.embeddings import EmbeddingsFake
 from worker.resources import Resources
@@ -43,52 +43,52 @@ def index(model: str = "openai/m", project_id: str = "p", **profile: int) -> Ind
         chunks=ChunkSettings(),
         max_file_bytes=1,
     )
-    return Index(uuid4(), project_id, {"kind": "nodes"}, None, settings, "lancedb", "store", "n", 1)
+    return Index(uuid4(), project_id, NodesSource(node_id="n"), None, settings, "lancedb", "store", "n", 1)
 
 
 def test_what_is_missing_goes_in_one_request(resources: Resources, provider: EmbeddingsFake) -> None:
-    kept = KeptVectors()
-    (first,) = embed_queries(resources, index(), ["one"], kept)
-    together = embed_queries(resources, index(), ["two", "one", "three", "two"], kept)
+    cache = VectorCache()
+    (first,) = embed_queries(resources, index(), ["one"], cache)
+    together = embed_queries(resources, index(), ["two", "one", "three", "two"], cache)
     assert [request.inputs for request in provider.audit.requests] == [1, 2]
     assert np.array_equal(together[1], first)
     assert np.array_equal(together[0], together[3])
     assert not np.array_equal(together[0], together[2])
-    assert embed_queries(resources, index(), ["three", "two"], kept)[0].shape == (8,)
+    assert embed_queries(resources, index(), ["three", "two"], cache)[0].shape == (8,)
     assert len(provider.audit.requests) == 2
 
 
 def test_no_vector_of_another_model(resources: Resources, provider: EmbeddingsFake) -> None:
-    kept = KeptVectors()
-    embed_queries(resources, index(), ["one"], kept)
-    embed_queries(resources, index("openai/other"), ["one"], kept)
+    cache = VectorCache()
+    embed_queries(resources, index(), ["one"], cache)
+    embed_queries(resources, index("openai/other"), ["one"], cache)
     assert [request.model for request in provider.audit.requests] == ["m", "other"]
 
 
 def test_no_project_can_tell_by_the_time_what_another_asked(resources: Resources, provider: EmbeddingsFake) -> None:
-    kept = KeptVectors()
+    cache = VectorCache()
     for project in ("p", "q", "p", "q"):
-        embed_queries(resources, index(project_id=project), ["one"], kept)
+        embed_queries(resources, index(project_id=project), ["one"], cache)
     assert len(provider.audit.requests) == 2
 
 
 def test_texts_are_cut_to_what_the_model_takes(resources: Resources) -> None:
     short = index(max_input_tokens=2)
-    cut, whole = embed_queries(resources, short, ["alpha beta gamma delta", "alpha beta"], KeptVectors())
+    cut, whole = embed_queries(resources, short, ["alpha beta gamma delta", "alpha beta"], VectorCache())
     assert np.array_equal(cut, whole)
 
 
 def test_the_least_used_vector_goes_first_and_nothing_outgrows_its_bound(
     resources: Resources, provider: EmbeddingsFake
 ) -> None:
-    kept = KeptVectors(size=2 * (8 * 4 + 256))
+    cache = VectorCache(size=2 * (8 * 4 + 256))
     for text in ("one", "two", "one", "three", "one", "two"):
-        embed_queries(resources, index(), [text], kept)
+        embed_queries(resources, index(), [text], cache)
     assert len(provider.audit.requests) == 4
-    embed_queries(resources, index(), ["four"], KeptVectors(size=1))
+    embed_queries(resources, index(), ["four"], VectorCache(size=1))
 
 
 def test_a_kept_vector_cannot_be_changed(resources: Resources) -> None:
-    (vector,) = embed_queries(resources, index(), ["one"], KeptVectors())
+    (vector,) = embed_queries(resources, index(), ["one"], VectorCache())
     with pytest.raises(ValueError, match="read-only"):
         vector[0] = 1

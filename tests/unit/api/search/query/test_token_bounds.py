@@ -1,4 +1,4 @@
-"""Token bounds: inclusive, counted once, and no reason for older indexes to be built again."""
+"""Token bounds: inclusive, counted once, and no reason to rebuild older indexes."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from uuid import UUID
 
 import pytest
 
-from api.search.query.unembedded import by_file
+from api.search.query.unembedded import best_scores
 from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings
 from worker.state.index.tools import NewIndex
 from worker.tokens.tokenizers import characters, cl100k, counted
-from worker.vectors import Found
+from worker.vectors import RankedRow
 
 PROFILE = EmbedderProfile(model="openai/m", dimensions=384)
-#: Of `wanted()`, before there were bounds.
+#: The hash of `wanted()` before there were bounds.
 IDENTITY = "b2283a7ad995b5fec9c67606f22b1c2303b909494eae69ecd97a886e1e57263f"
 
 
@@ -75,7 +75,11 @@ def test_a_file_scores_as_the_best_of_its_chunks_that_is_not_embedded() -> None:
         b: {"file_id": "two", "embedded": False},
         c: {"file_id": "two", "embedded": False},
     }
-    found = [Found(a, 8.0), Found(b, 4.0), Found(c, 2.0), Found(d, 1.0)]
-    assert by_file(rows, [found]) == {"two": 0.5}
-    assert by_file(rows, [[Found(c, 0.5)], found]) == by_file(rows, [found, [Found(c, 0.5)]]) == {"two": 1.0}
-    assert by_file({}, []) == by_file({}, [[]]) == {}
+    found = [RankedRow(a, 8.0), RankedRow(b, 4.0), RankedRow(c, 2.0), RankedRow(d, 1.0)]
+    assert best_scores(rows, [found]) == {"two": 0.5}
+    assert (
+        best_scores(rows, [[RankedRow(c, 0.5)], found])
+        == best_scores(rows, [found, [RankedRow(c, 0.5)]])
+        == {"two": 1.0}
+    )
+    assert best_scores({}, []) == best_scores({}, [[]]) == {}

@@ -1,4 +1,4 @@
-"""What is known of chunks: each feature by itself, and what they make of a score."""
+"""Ranking features of chunks: each one alone, and their effect on a score."""
 
 from __future__ import annotations
 
@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.search.rank.boosts import MOST_RUNS, boosted, features, most, phrases, runs, terms, thinned, wanted
+from api.search.rank.boosts import (
+    MAX_RUNS,
+    boosted_score,
+    chunk_features,
+    max_score,
+    phrases,
+    query_signals,
+    split_near_duplicates,
+    terms,
+    word_runs,
+)
 from schemas.errors import Invalid
 from schemas.search import Context
 from worker.settings import RANKING_WEIGHTS, Settings
@@ -21,8 +31,10 @@ def row(path: str = "src/a.py", text: str = "x", symbol: str | None = None, scop
     return {"chunk_id": ID, "file_id": FILE, "file_path": path, "chunk_text": text, "symbol": symbol, "scope": scope}
 
 
-def found(query: str, of: dict[str, Any], context: Context | None = None, defining: set[str] | None = None) -> Any:
-    return features(wanted([query], defining or set(), context or Context()), of)
+def features_of(
+    query: str, chunk: dict[str, Any], context: Context | None = None, defining: set[str] | None = None
+) -> Any:
+    return chunk_features(query_signals([query], defining or set(), context or Context()), chunk)
 
 
 def test_words_and_parts_of_names_are_terms_and_stop_words_are_not() -> None:
@@ -36,59 +48,59 @@ def test_quoted_words_are_phrases() -> None:
 
 def test_a_definition_counts_less_the_more_is_said_beside_its_name() -> None:
     def counts(query: str) -> Any:
-        return found(query, row(symbol="TokenBucket"), defining={ID})["definition"]
+        return features_of(query, row(symbol="TokenBucket"), defining={ID})["definition"]
 
     assert counts("how do I use TokenBucket again?") == 1
     assert counts("empty buckets raise an error that TokenBucket users cannot handle themselves") == 1 / 2
 
 
 def test_the_definition_that_a_query_names_has_two_features() -> None:
-    assert found("class TokenBucket", row(symbol="TokenBucket"), defining={ID}) == {"definition": 1, "symbol": 1}
+    assert features_of("class TokenBucket", row(symbol="TokenBucket"), defining={ID}) == {"definition": 1, "symbol": 1}
 
 
 def test_a_name_among_several_counts_less_as_a_definition() -> None:
-    asked = "convert a NamedStyle into separate CellStyle objects"
-    assert found(asked, row(symbol="CellStyle"), defining={ID})["definition"] == pytest.approx(1 / 2)
+    query = "convert a NamedStyle into separate CellStyle objects"
+    assert features_of(query, row(symbol="CellStyle"), defining={ID})["definition"] == pytest.approx(1 / 2)
 
 
 def test_a_symbol_counts_as_far_as_it_is_what_the_query_says() -> None:
-    assert found("token bucket", row(symbol="TokenBucket"))["symbol"] == 1
-    assert found("fill a bucket", row(symbol="TokenBucket"))["symbol"] == pytest.approx(1 / 4)
-    assert "symbol" not in found("how is water drawn", row(symbol="TokenBucket"))
+    assert features_of("token bucket", row(symbol="TokenBucket"))["symbol"] == 1
+    assert features_of("fill a bucket", row(symbol="TokenBucket"))["symbol"] == pytest.approx(1 / 4)
+    assert "symbol" not in features_of("how is water drawn", row(symbol="TokenBucket"))
 
 
 @pytest.mark.parametrize(
-    ("path", "mark", "asked"),
+    ("path", "mark", "query"),
     [
         ("tests/test_water.py", "test", "test of the water"),
         ("pip/_vendor/water.py", "vendored", "the vendored copy of water"),
         ("dist/water.js", "generated", "the generated water"),
     ],
 )
-def test_what_weighs_against_a_file_does_not_if_it_is_asked_for(path: str, mark: str, asked: str) -> None:
-    assert found("how is water drawn", row(path))[mark] == 1
-    assert mark not in found(asked, row(path))
+def test_what_weighs_against_a_file_does_not_if_it_is_asked_for(path: str, mark: str, query: str) -> None:
+    assert features_of("how is water drawn", row(path))[mark] == 1
+    assert mark not in features_of(query, row(path))
 
 
 def test_four_words_in_a_row_count_where_a_chunk_has_them_verbatim() -> None:
     text = 'raise ValueError(f"the bucket {name} is empty, fill it first")'
-    asked = "the bucket b is empty, fill it first"
-    assert found("Is empty, fill it", row(text=text))["verbatim"] == 1
-    assert 0 < found(asked, row(text=text))["verbatim"] < 1
-    assert "verbatim" not in found("fill it first", row(text=text))
-    assert "verbatim" not in found("first fill what is empty", row(text=text))
-    assert "verbatim" not in found("is empty, fill it", row("tests/test_bucket.py", text))
-    assert len(runs("word " * 1000)) <= MOST_RUNS
+    query = "the bucket b is empty, fill it first"
+    assert features_of("Is empty, fill it", row(text=text))["verbatim"] == 1
+    assert 0 < features_of(query, row(text=text))["verbatim"] < 1
+    assert "verbatim" not in features_of("fill it first", row(text=text))
+    assert "verbatim" not in features_of("first fill what is empty", row(text=text))
+    assert "verbatim" not in features_of("is empty, fill it", row("tests/test_bucket.py", text))
+    assert len(word_runs("word " * 1000)) <= MAX_RUNS
 
 
 def test_path_and_scope_count_by_the_share_of_words_they_hold() -> None:
-    assert found("redis lease", row("worker/lease.py"))["path"] == pytest.approx(1 / 2)
-    assert found("redis lease", row(scope="Redis/renew"))["scope"] == pytest.approx(1 / 2)
+    assert features_of("redis lease", row("worker/lease.py"))["path"] == pytest.approx(1 / 2)
+    assert features_of("redis lease", row(scope="Redis/renew"))["scope"] == pytest.approx(1 / 2)
 
 
 def test_a_phrase_counts_where_it_stands_verbatim() -> None:
-    assert found('"not found"', row(text="It was Not Found here"))["phrase"] == 1
-    assert "phrase" not in found('"not found"', row(text="found not"))
+    assert features_of('"not found"', row(text="It was Not Found here"))["phrase"] == 1
+    assert "phrase" not in features_of('"not found"', row(text="found not"))
 
 
 @pytest.mark.parametrize(
@@ -104,43 +116,43 @@ def test_a_phrase_counts_where_it_stands_verbatim() -> None:
     ],
 )
 def test_tests_and_copies_are_told_by_their_paths(path: str, feature: str) -> None:
-    assert found("anything", row(path)) == {feature: 1}
+    assert features_of("anything", row(path)) == {feature: 1}
 
 
 @pytest.mark.parametrize("path", ["src/latest.py", "src/contest/a.py", "rebuild/a.py", "src/invendor.py"])
 def test_what_only_looks_like_one_is_none(path: str) -> None:
-    assert found("anything", row(path)) == {}
+    assert features_of("anything", row(path)) == {}
 
 
 def test_who_asks_for_tests_gets_them() -> None:
-    assert "test" not in found("test of the lease", row("tests/test_lease.py"))
+    assert "test" not in features_of("test of the lease", row("tests/test_lease.py"))
 
 
 def test_the_callers_place_counts_by_the_folders_shared() -> None:
     here = Context(path="worker/state/tasks.py", symbol="Task.close")
-    assert found("x", row("worker/state/tasks.py"), here)["near_path"] == 1
-    assert found("x", row("worker/state/files.py"), here)["near_path"] == pytest.approx(2 / 3)
-    assert "near_path" not in found("x", row("api/main.py"), here)
-    assert found("x", row("api/main.py", symbol="close"), here)["near_symbol"] == 1
-    assert found("x", row("api/main.py", scope="Task/close"), here)["near_symbol"] == 1
+    assert features_of("x", row("worker/state/tasks.py"), here)["near_path"] == 1
+    assert features_of("x", row("worker/state/files.py"), here)["near_path"] == pytest.approx(2 / 3)
+    assert "near_path" not in features_of("x", row("api/main.py"), here)
+    assert features_of("x", row("api/main.py", symbol="close"), here)["near_symbol"] == 1
+    assert features_of("x", row("api/main.py", scope="Task/close"), here)["near_symbol"] == 1
 
 
 @given(st.floats(0, 1), st.dictionaries(st.sampled_from(sorted(RANKING_WEIGHTS)), st.floats(0, 1)))
 def test_no_feature_takes_a_score_above_one(score: float, parts: dict[str, float]) -> None:
     added = {name: RANKING_WEIGHTS[name] * value for name, value in parts.items()}
-    assert boosted(score, added, most(RANKING_WEIGHTS)) <= 1
-    assert boosted(score, {}, 2) <= boosted(score, {"path": 0.1}, 2)
+    assert boosted_score(score, added, max_score(RANKING_WEIGHTS)) <= 1
+    assert boosted_score(score, {}, 2) <= boosted_score(score, {"path": 0.1}, 2)
 
 
 def test_near_repetitions_come_last() -> None:
     one = "a chunk of some words that say what they say about the thing and so on, at length " * 2
     texts = [one, one + "again", "something else altogether", "and a third one"]
-    assert thinned(texts, str, first=10) == ([texts[0], *texts[2:]], [texts[1]])
-    assert thinned(texts, str, first=1) == (texts, [])
+    assert split_near_duplicates(texts, str, first=10) == ([texts[0], *texts[2:]], [texts[1]])
+    assert split_near_duplicates(texts, str, first=1) == (texts, [])
 
 
 def test_weights_are_settings_and_unknown_names_are_refused() -> None:
     settings = Settings(ranking_weights={"symbol": 0.9})
     assert settings.ranking_weights == {**RANKING_WEIGHTS, "symbol": 0.9}
-    with pytest.raises(Invalid, match="RANKING_WEIGHTS has no simbol"):
+    with pytest.raises(Invalid, match="RANKING_WEIGHTS has unknown weights: simbol"):
         Settings(ranking_weights={"simbol": 1})

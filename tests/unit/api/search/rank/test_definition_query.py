@@ -1,4 +1,4 @@
-"""Which names a query asks the definition of, as people and agents write them."""
+"""The names whose definition a query asks for, as people and agents write queries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import count
 import pytest
 
 from api.search.rank import definition_query
-from api.search.rank.definition_query import asked_names
+from api.search.rank.definition_query import names_in_query
 
 ASKED = {
     # keywords of many languages
@@ -90,16 +90,16 @@ PLAIN = [
 
 @pytest.mark.parametrize("query", ASKED)
 def test_names(query: str) -> None:
-    assert list(asked_names(query)) == ASKED[query]
+    assert list(names_in_query(query)) == ASKED[query]
 
 
 @pytest.mark.parametrize("query", PLAIN)
 def test_plain_language(query: str) -> None:
-    assert asked_names(query) == ()
+    assert names_in_query(query) == ()
 
 
 def test_names_are_few_whatever_is_sent() -> None:
-    assert len(asked_names(" ".join(f"name_{n}" for n in range(1000)))) == 16
+    assert len(names_in_query(" ".join(f"name_{n}" for n in range(1000)))) == 16
 
 
 HOSTILE = [
@@ -121,19 +121,19 @@ HOSTILE = [
 
 
 def hostile(length: int, unique: Iterator[int]) -> list[str]:
-    """Texts of about so many characters, which no cache has seen."""
+    """Texts of about this many characters that no cache has seen."""
     return [f"{first}{part * (length // len(part))}{last}{next(unique)}" for first, part, last in HOSTILE]
 
 
 def seconds(texts: list[str]) -> float:
     began = time.process_time()
     for text in texts:
-        asked_names(text)
+        names_in_query(text)
     return time.process_time() - began
 
 
 def test_time_is_linear_in_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(definition_query, "_MAX_READ", 1_000_000)
+    monkeypatch.setattr(definition_query, "_MAX_CHARACTERS", 1_000_000)
     unique = count()
     short, long = (min(seconds(hostile(length, unique)) for _ in range(3)) for length in (5_000, 20_000))
     assert long < 10 * short + 0.05
@@ -142,6 +142,6 @@ def test_time_is_linear_in_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None
 def test_no_more_than_the_beginning_is_read() -> None:
     texts = [f"{text[:9_990]} {number}" for number, text in enumerate(hostile(10_000, count(1000)))][:8]
     assert seconds(texts) < 0.1
-    assert asked_names("why does parse_header fail " + "x" * 600) == ("parse_header",)
-    assert asked_names("word " * 99 + "parse_header parse_body") == ()
-    assert asked_names(" " * 600 + "search") == ("search",)
+    assert names_in_query("why does parse_header fail " + "x" * 600) == ("parse_header",)
+    assert names_in_query("word " * 99 + "parse_header parse_body") == ()
+    assert names_in_query(" " * 600 + "search") == ("search",)

@@ -1,4 +1,4 @@
-"""A file's text put together from its chunks, and the parts of it that lines and pointers name."""
+"""The text of a file, assembled from its chunks, and the excerpts that lines and pointers select."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from schemas.errors import NotFound
 
 
 def piece(text: str, start: int, *, lead: str = "", trail: str = "") -> dict[str, Any]:
-    """A chunk's row as the text query gives it."""
+    """The row of a chunk, as the text query returns it."""
     return {"chunk_text": text, "lead": lead, "trail": trail, "start_char": start, "end_char": start + len(text)}
 
 

@@ -1,4 +1,4 @@
-"""The hits of one file as one: every character of the file that was found, in its order, and none twice."""
+"""The hits of one file merged: every found character of the file, in order, and none twice."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def cut(text: str, spans: list[tuple[int, int]]) -> list[Hit]:
 
 @st.composite
 def chunked(draw: st.DrawFn) -> tuple[str, list[tuple[int, int]], list[int]]:
-    """A text, spans that leave out nothing but line feeds, and which of them are found, in any order."""
+    """A text, spans that omit only line feeds, and the found ones in any order."""
     text = draw(st.text("ab\nä", min_size=1, max_size=60))
     spans: list[tuple[int, int]] = []
     start = end = 0
@@ -70,7 +70,7 @@ def chunked(draw: st.DrawFn) -> tuple[str, list[tuple[int, int]], list[int]]:
 
 
 def expected(text: str, spans: list[tuple[int, int]], found: list[int]) -> str:
-    """The covered text, character by character; what two found neighbours leave between them is covered."""
+    """The covered text, character by character. The gap between two found neighbours is covered."""
     covered = {at for index in found for at in range(*spans[index])}
     covered |= {at for one in found if one + 1 in found for at in range(spans[one][1], spans[one + 1][0])}
     runs = [[at for _, at in run] for _, run in groupby(enumerate(sorted(covered)), lambda pair: pair[1] - pair[0])]

@@ -5,10 +5,13 @@ from pathlib import Path
 import pytest
 
 from schemas.document import Document
-from worker.parse import Limits, parse
+from tests.bench.fuzz import helper_seconds
+from tests.parsing import parse
+from worker.parse import Limits
 from worker.parse.code import error_recovery
 from worker.parse.code.grammar import GRAMMARS, grammar
 from worker.parse.code.syntax import syntax
+from worker.parse.sandbox import client as sandbox
 
 SAMPLES = Path(__file__).resolve().parents[4] / "data" / "code"
 
@@ -276,7 +279,7 @@ def test_a_header_of_macros_is_not_mended(monkeypatch: pytest.MonkeyPatch, error
 
 
 def test_mending_takes_time_in_proportion() -> None:
-    # blanks at the end of a line, and what is no part of anything
+    # spaces at the end of a line, and text outside all definitions
     document = read(
         "a.cpp", "int f() {" + "\n  a;" * 300 + " " * 200_000 + "x\n  b = = (\n\n}\n" + "} // end\n" * 20_000
     )
@@ -322,6 +325,23 @@ def test_made_up_code_harms_nobody(name: str) -> None:
 def test_code_that_its_parser_takes_gigabytes_for_is_cut_at_lines() -> None:
     assert read("worse.c", "a=>" * 5_000).markup == "lines"
     assert read("ledger.c").markup == "code"
+
+
+def test_a_tree_may_take_time_in_proportion_to_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    allowed: list[float] = []
+    monkeypatch.setattr(sandbox, "syntax", lambda _data, _language, limits: allowed.append(limits.seconds))
+    for megabytes in (1, 2, 3):
+        assert read("a.py", "x = 1; y\n" * megabytes * 100_000).markup == "lines"
+    assert allowed[2] - allowed[1] == pytest.approx(allowed[1] - allowed[0])
+    assert allowed[2] > allowed[1] > 0
+
+
+def test_the_limit_of_a_tree_may_be_part_of_a_second() -> None:
+    sandbox.stop()
+    assert sandbox.syntax(b"function f() {}", "javascript", Limits(seconds=0.1)), "the start of the helper is counted"
+    before = helper_seconds()
+    assert sandbox.syntax(b"function f(a) { return g(a) }\n" * 60_000, "javascript", Limits(seconds=0.1)) is None
+    assert helper_seconds() - before < 0.4
 
 
 def test_no_definition_and_no_name() -> None:

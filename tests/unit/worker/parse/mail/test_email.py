@@ -1,4 +1,4 @@
-"""Messages of other parts than text and pages, and pages that are saved as messages."""
+"""Messages with other parts than text and pages, and pages saved as messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What else than text paragraphs, tables and sheets hold: formulas, columns, comments, charts of newer kinds."""
+"""Other content of documents than paragraphs, tables and sheets: formulas, columns, comments, newer kinds of charts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from pptx.opc.package import Part
 from pptx.opc.packuri import PackURI
 
 from tests.contract.samples import of, zipped
-from worker.parse import Limits, parse
+from tests.parsing import parse
+from worker.parse import Limits
 from worker.parse.office import drawing
 from worker.parse.text.markdown_blocks import joined, table
 

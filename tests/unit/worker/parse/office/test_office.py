@@ -1,4 +1,4 @@
-"""Charts, diagrams, comments and the edges of pages; whole samples of them are in tests/data."""
+"""Charts, diagrams, comments and page headers. Whole samples of them are in tests/data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.parse import parse
+from tests.parsing import parse
 from worker.parse.limits import Limits
 from worker.parse.office import drawing
 from worker.parse.text.markdown_blocks import comment, edges, joined
@@ -90,7 +90,7 @@ def test_points_that_nothing_leads_to_are_not_shown() -> None:
 
 
 def written(body: str) -> str:
-    """What is read of a document of Word with this body."""
+    """The text read from a Word document with this body."""
     empty = BytesIO()
     docx.Document().save(empty)
     made = BytesIO()
@@ -110,7 +110,7 @@ def test_text_that_was_moved_is_read_where_it_stands_now() -> None:
 
 
 def shown(*notes: str | None) -> bytes:
-    """Slides of nothing with these notes."""
+    """Slides without content, with these notes."""
     presentation = pptx.Presentation()
     for note in notes:
         slide = presentation.slides.add_slide(presentation.slide_layouts[6])

@@ -1,4 +1,4 @@
-"""Texts as programs of the last century wrote them, and the documents of the first word processors."""
+"""Texts from programs of the last century, and documents of early word processors."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_paragraphs_of_the_outline_are_headings() -> None:
 def test_only_signs_in_the_text_are_taken_out() -> None:
     data = of("pier.doc")
     changed = [(old, new) for old, new in zip(data, without_signs(data), strict=True) if old != new]
-    # two comments, each marked in the text and in itself, a picture, and a break of a column
+    # two comments, each marked in the text and in itself, an image, and a column break
     assert sorted(changed) == [(0x01, 0x02), *[(0x05, 0x02)] * 4, (0x0E, 0x0B)]
     assert without_signs(of("doc/diary.doc")) == of("doc/diary.doc")
 

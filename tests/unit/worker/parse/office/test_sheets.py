@@ -1,4 +1,4 @@
-"""Sheets that hold more than one table: each has its own header."""
+"""Sheets that contain more than one table: each has its own header."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from openpyxl import Workbook
 from openpyxl.comments import Comment
 
 from tests.contract.samples import zipped
-from worker.parse import Limits, parse
+from tests.parsing import parse
+from worker.parse import Limits
 
 LIMITS = Limits()
 OFFICE = "urn:oasis:names:tc:opendocument:xmlns:"

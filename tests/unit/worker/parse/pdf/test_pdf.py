@@ -1,4 +1,4 @@
-"""What a PDF holds beside the text of its pages: an outline, forms, comments, and hyphens at the ends of lines."""
+"""Content of a PDF besides the text of its pages: an outline, forms, comments, and hyphens at the ends of lines."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import pytest
 
 from schemas.document import Document
 from schemas.source import ChunkSettings
+from tests.parsing import parse
 from worker.chunk import chunk
-from worker.parse import Limits, parse
+from worker.parse import Limits
 from worker.parse.pdf import outline
 from worker.tokens.tokenizers import cl100k
 
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("helper")
 def pdf(
     pages: list[list[str]], extra: dict[int, str] | None = None, *, root: str = "", of_page: str = "", info: str = ""
 ) -> bytes:
-    """A file with lines on pages, the objects from number 50 on, and more in the catalogue and on the first page."""
+    """A file with lines on pages, objects from number 50 on, and additions to the catalogue and the first page."""
     objects = {1: f"<</Type/Catalog/Pages 2 0 R{root}>>", 3: FONT, 4: f"<<{info}>>", **(extra or {})}
     numbers = [10 + 2 * at for at in range(len(pages))]
     kids = " ".join(f"{number} 0 R" for number in numbers)
@@ -41,7 +42,7 @@ def read(data: bytes) -> Document:
 
 
 def with_outline(pages: list[list[str]], *marks: tuple[str, int]) -> Document:
-    """Marks are titles and the pages they lead to, each within the one before."""
+    """Bookmarks: titles and the pages they lead to, each inside the previous one."""
     extra = {50: f"<</First 51 0 R/Last 51 0 R/Count {len(marks)}>>"}
     for at, (title, page) in enumerate(marks):
         below = f"/First {52 + at} 0 R/Last {52 + at} 0 R/Count 1" if at + 1 < len(marks) else ""

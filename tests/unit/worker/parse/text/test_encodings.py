@@ -1,4 +1,4 @@
-"""Texts in the encodings that their languages were written in: a paragraph and a note of three lines each."""
+"""Texts in the usual encodings of their languages: a paragraph and a note of three lines each."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_text_with_a_zero_byte_is_no_chinese() -> None:
 
 
 def processor_time(work: Callable[[], object]) -> float:
-    """The least of three."""
+    """The lowest of three."""
     times = []
     for _ in range(3):
         begun = time.process_time()

@@ -1,4 +1,4 @@
-"""Headings of texts that are not Markdown, and how they are cut at them."""
+"""Headings of texts that are not Markdown, and how these texts are cut at them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import pytest
 
 from schemas.source import ChunkSettings
 from tests.contract.samples import of
+from tests.parsing import parse
 from tests.unit.worker.chunk.chunking import cut
-from worker.parse import Limits, parse
+from worker.parse import Limits
 from worker.parse.text.rst import headings
 
 SECTIONS = {

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.parse import parse
+from tests.parsing import parse
 from worker.parse.limits import Limits
 from worker.parse.mail import email
 from worker.parse.office import rtf
@@ -68,7 +68,7 @@ def test_byte_order_marks_are_no_text(mark: bytes) -> None:
 def test_a_declared_encoding_is_believed() -> None:
     assert decode('<?xml version="1.0" encoding="windows-1251"?><a>я</a>'.encode("cp1251")).endswith("<a>я</a>")
     assert decode("<meta charset=iso-8859-7><p>ά</p>".encode("iso-8859-7")).endswith("<p>ά</p>")
-    # a codec that makes other bytes of bytes is no encoding of text
+    # a codec that turns bytes into other bytes is not a text encoding
     assert decode(b"# coding: rot13\ncaf\xe9") == "# coding: rot13\ncafé"
 
 
@@ -425,12 +425,13 @@ HOSTILE = {
     "only headings": ("a.md", 'b"# h\\ntext\\n" * 1_000_000'),
     "one word": ("a.txt", 'b"abcdefghij" * 1_000_000'),
 }
-# ru_maxrss would begin with this process's
+# ru_maxrss would begin with that of this process
 MEASURED = """
 import sys
 from schemas.source import ChunkSettings
 from worker.chunk import chunk
-from worker.parse import Limits, parse
+from tests.parsing import parse
+from worker.parse import Limits
 from worker.tokens.tokenizers import cl100k
 data = {data}
 chunks = chunk(parse({name!r}, data, Limits()), ChunkSettings(), cl100k(), 8192)

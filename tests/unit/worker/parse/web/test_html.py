@@ -1,4 +1,4 @@
-"""Pages as sites have them: tables with wide cells and tables of layout, formulas, and what is no text."""
+"""Web pages as found on sites: tables with wide cells, layout tables, formulas, and elements without text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import pytest
 
 from schemas.errors import FileError
 from schemas.status import Reason
-from worker.parse import Limits, parse
+from tests.parsing import parse
+from worker.parse import Limits
 from worker.parse.sandbox import client as sandbox
 from worker.parse.web.html import to_markdown
 
@@ -20,7 +21,7 @@ def rows(cells: str) -> list[str]:
 
 
 def test_only_a_main_part_stands_for_the_page() -> None:
-    """Text beside an article is no less a part of the page."""
+    """Text beside an article is also part of the page."""
     assert text("<body><p>Before.</p><article><p>News.</p></article><p>Behind.</p>") == "Before.\n\nNews.\n\nBehind."
     assert text("<body><p>Menu.</p><main><p>News.</p></main><p>Terms.</p>") == "News."
 

@@ -1,4 +1,4 @@
-"""Searches side by side: who is slow is left out and told to stop, as all are when the caller leaves."""
+"""Parallel searches: slow ones are left out and stopped, and all stop when the caller leaves."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from unittest.mock import Mock
 import pytest
 from psycopg_pool import PoolTimeout
 
-from api.http.disconnect import CallerLeft, Left
-from api.search.across.fan_out import Found, Job, _embed, _notes, check_answered, side_by_side
+from api.http.disconnect import CallerLeft, Disconnect
 from api.search.across.merge import Part
+from api.search.across.one_tool import EmbedTurn, embed_in_turn
+from api.search.across.side_by_side import Job, JobResult, Outcome, check_answered, notes_of, run_side_by_side
 from schemas.errors import EmbeddingUnauthorized, FilterMatchesNothing, FoldexError, StoreRefused, StoreUnavailable
 from schemas.search import Query
 
-NOTHING = Found(Part(None, [], []), None)
+NOTHING = JobResult(Part(None, [], []), None)
 
 
 class Waiting:
-    """A search that goes on until it is told to stop."""
+    """A search that continues until it is told to stop."""
 
     def __init__(self) -> None:
         self.begun, self.ended = Event(), Event()
 
-    def __call__(self, left: Left) -> Found:
+    def __call__(self, left: Disconnect) -> JobResult:
         self.begun.set()
         left.event.wait(30)
         self.ended.set()
@@ -32,29 +33,29 @@ class Waiting:
         return NOTHING
 
 
-def failing(_: Left) -> Found:
+def failing(_: Disconnect) -> JobResult:
     raise StoreUnavailable("The store is away.")
 
 
-def breaking(_: Left) -> Found:
+def breaking(_: Disconnect) -> JobResult:
     raise PoolTimeout("couldn't get a connection to postgresql://user:secret@host")
 
 
-def leaving(_: Left) -> Found:
+def leaving(_: Disconnect) -> JobResult:
     raise CallerLeft
 
 
 def test_the_slow_one_is_left_out_and_told_to_stop() -> None:
     slow = Waiting()
     jobs = [Job("slow", slow), Job("failing", failing), Job("good", lambda _: NOTHING)]
-    first, second, third = side_by_side(jobs, time.monotonic() + 0.3, Left())
-    assert (first, third) == (None, NOTHING)
-    assert isinstance(second, StoreUnavailable)
+    first, second, third = run_side_by_side(jobs, time.monotonic() + 0.3, Disconnect())
+    assert (first, third) == (Outcome("slow"), Outcome("good", NOTHING))
+    assert isinstance(second.error, StoreUnavailable)
     assert slow.ended.wait(10)
 
 
 def test_all_stop_when_the_caller_leaves() -> None:
-    searches, left = [Waiting(), Waiting()], Left()
+    searches, left = [Waiting(), Waiting()], Disconnect()
 
     def leave() -> None:
         for search in searches:
@@ -64,25 +65,25 @@ def test_all_stop_when_the_caller_leaves() -> None:
     leaving = Thread(target=leave)
     leaving.start()
     with pytest.raises(CallerLeft):
-        side_by_side([Job("one", search) for search in searches], time.monotonic() + 30, left)
+        run_side_by_side([Job("one", search) for search in searches], time.monotonic() + 30, left)
     leaving.join()
     assert all(search.ended.wait(10) for search in searches)
 
 
 def test_one_that_breaks_does_not_take_the_others_along() -> None:
     jobs = [Job("breaking", breaking), Job("good", lambda _: NOTHING)]
-    ends = side_by_side(jobs, time.monotonic() + 10, Left())
-    check_answered(jobs, ends, Query(query="q"))
-    assert ends[1] is NOTHING
-    (note,) = _notes("breaking", ends[0])
+    broken, good = run_side_by_side(jobs, time.monotonic() + 10, Disconnect())
+    check_answered([broken, good], Query(query="q"))
+    assert good.result is NOTHING
+    (note,) = notes_of(broken)
     assert note.code == "tool_failed"
     assert "secret" not in note.detail
     with pytest.raises(PoolTimeout):
-        check_answered(jobs[:1], ends[:1], Query(query="q"))
+        check_answered([broken], Query(query="q"))
 
 
 @pytest.mark.parametrize(
-    ("ends", "code"),
+    ("errors", "code"),
     [
         ([None, None], "tool_slow"),
         ([FilterMatchesNothing("none"), None], "tool_slow"),
@@ -93,23 +94,33 @@ def test_one_that_breaks_does_not_take_the_others_along() -> None:
         ([FilterMatchesNothing("none"), FilterMatchesNothing("none")], "no_such_files"),
     ],
 )
-def test_the_error_of_none_that_answers_is_what_helps_most(ends: list[Exception | None], code: str) -> None:
-    jobs = [Job("the first", failing), Job("the second", failing)]
+def test_the_error_of_none_that_answers_is_what_helps_most(errors: list[Exception | None], code: str) -> None:
+    names = ("the first", "the second")
+    outcomes = [Outcome(name, error=error) for name, error in zip(names, errors, strict=True)]
     with pytest.raises(FoldexError) as raised:
-        check_answered(jobs, ends, Query(query="q"))
+        check_answered(outcomes, Query(query="q"))
     assert raised.value.code == code
     if code != "no_such_files":
         assert "the first" in raised.value.message
         assert "the second" in raised.value.message
 
 
+def test_the_error_of_none_that_answers_says_when_to_try_again() -> None:
+    errors = {"the first": EmbeddingUnauthorized("no"), "the second": StoreUnavailable("away", retry_after=7)}
+    outcomes = [Outcome(name, error=error) for name, error in errors.items()]
+    with pytest.raises(StoreUnavailable) as raised:
+        check_answered(outcomes, Query(query="q"))
+    assert raised.value.retry_after == 7
+    assert str(raised.value) == raised.value.message
+
+
 def test_one_whose_caller_left_ends_it_all() -> None:
     with pytest.raises(CallerLeft):
-        side_by_side([Job("one", leaving), Job("good", lambda _: NOTHING)], time.monotonic() + 10, Left())
+        run_side_by_side([Job("one", leaving), Job("good", lambda _: NOTHING)], time.monotonic() + 10, Disconnect())
 
 
 def test_who_waits_for_anothers_vectors_stops_when_told_to() -> None:
-    left = Left()
+    left = Disconnect()
     left.event.set()
     with pytest.raises(CallerLeft):
-        _embed(Mock(), Mock(), Query(query="q"), Event(), Event(), left)
+        embed_in_turn(Mock(), Mock(), Query(query="q"), EmbedTurn(previous=Event()), left)

@@ -1,0 +1,108 @@
+"""From a query over several tools or paths to its answer.
+
+Each function is one step: select the targets, search each of them side by side, merge their hits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+
+from api.http.disconnect import Disconnect
+from api.search.across.merge import Part, merged
+from api.search.across.one_tool import EmbedTurn, search_tool
+from api.search.across.paths import Route, Targets, route_paths
+from api.search.across.side_by_side import Job, JobResult, check_answered, notes_of, run_side_by_side
+from api.search.across.unindexed import uncovered_hits
+from schemas.across import Across, AcrossAnswer
+from schemas.errors import NotFound
+from schemas.search import Coverage
+from schemas.source import EmbedderProfile
+from worker.resources import Resources
+from worker.state.index import tools
+
+#: Share of the time limit after which the search of unindexed files answers with what it has.
+READING_SHARE = 0.8
+
+
+def search_across(resources: Resources, request: Across, *, disconnect: Disconnect) -> AcrossAnswer:
+    """Find the best hits of several tools of a project, or below some paths, within SEARCH_SECONDS.
+
+    The time needed to select the tools does not count. Raises `NotFound` for tools that the project does not have,
+    `FilterMatchesNothing` if paths are missing or no tool has a file that passes the filters, `CallerLeft`, and the
+    errors of `check_answered` if no tool answers.
+    """
+    started = time.monotonic()
+    targets = _targets(resources, request, disconnect)
+    jobs_started = time.monotonic()
+    jobs = _jobs(resources, request, targets, jobs_started)
+    outcomes = run_side_by_side(jobs, jobs_started + resources.settings.search_seconds, disconnect)
+    check_answered(outcomes, request)
+    results = [outcome.result for outcome in outcomes if outcome.result is not None]
+    tool_answers = [result.searched for result in results if result.searched is not None]
+    hits = merged([result.part for result in results], request.top_k, by_file=request.group_by_file)
+    return AcrossAnswer(
+        query=request.texts[0],
+        mode=request.mode,
+        total_results=len(hits),
+        took_ms=round((time.monotonic() - started) * 1000, 1),
+        coverage=_total([answer.coverage for answer in tool_answers]),
+        notes=[note for outcome in outcomes for note in notes_of(outcome)],
+        tools=tool_answers,
+        results=hits,
+    )
+
+
+def _targets(resources: Resources, request: Across, disconnect: Disconnect) -> Targets:
+    """The tools to search, and the paths that no tool covers. Raises `NotFound` and `FilterMatchesNothing`."""
+    if request.paths is not None:
+        searchable = tools.searchable(resources.pool, request.project_id)
+        paths = _while_connected(dict.fromkeys(request.paths), disconnect)
+        return route_paths(resources, request.project_id, paths, searchable)
+    ids = set(request.tool_ids or ())
+    searchable = tools.searchable(resources.pool, request.project_id, list(ids))
+    missing = ids - {tool.tool_id for tool in searchable}
+    if missing:
+        listed = ", ".join(sorted(map(str, missing)))
+        raise NotFound(f"This project has no search tool {listed}; list its tools with GET /api/tools/search.")
+    return Targets([Route(tool, None) for tool in searchable])
+
+
+def _while_connected(paths: Iterable[str], disconnect: Disconnect) -> Iterator[str]:
+    """Yield the paths. Checks for a disconnect before each, because a path in a slow bucket may take long."""
+    for path in paths:
+        disconnect.check()
+        yield path
+
+
+def _jobs(resources: Resources, request: Across, targets: Targets, started: float) -> list[Job]:
+    """One job for each tool, and one for all paths that no tool covers."""
+    turns: dict[EmbedderProfile, EmbedTurn] = {}
+    jobs = []
+    for route in targets.routes:
+        profile = route.tool.index.settings.embedder
+        turn = turns[profile] = EmbedTurn.after(turns.get(profile))
+        jobs.append(
+            Job(f"{route.tool.name} ({route.tool.tool_id})", partial(search_tool, resources, request, route, turn))
+        )
+    if targets.uncovered:
+        deadline = started + READING_SHARE * resources.settings.search_seconds
+        jobs.append(Job("Paths without an index", partial(_search_uncovered, resources, request, targets, deadline)))
+    return jobs
+
+
+def _search_uncovered(
+    resources: Resources, request: Across, targets: Targets, deadline: float, disconnect: Disconnect
+) -> JobResult:
+    hits, notes = uncovered_hits(
+        resources, request.project_id, targets.uncovered, request, deadline=deadline, disconnect=disconnect
+    )
+    return JobResult(Part(None, hits, [hit.file_id for hit in hits]), None, notes)
+
+
+def _total(coverages: Sequence[Coverage]) -> Coverage:
+    return Coverage(
+        indexed_files=sum(coverage.indexed_files for coverage in coverages),
+        total_files=sum(coverage.total_files for coverage in coverages),
+    )

@@ -1,0 +1,75 @@
+"""Searches one of several tools. Tools with the same model embed the queries once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from threading import Event
+
+from api.http.disconnect import Disconnect
+from api.search.across.merge import Part
+from api.search.across.paths import Route, id_path_prefix
+from api.search.across.side_by_side import JobResult
+from api.search.across.unindexed import file_id
+from api.search.query.answer import search
+from api.search.query.filters import PathFilters
+from api.search.query.query_vectors import embed_queries
+from schemas.across import Across, Searched
+from schemas.errors import EmbeddingError
+from schemas.search import Query, SearchRequest
+from worker.resources import Resources
+from worker.state.index.tools import Index
+
+#: Seconds between two checks whether the caller has disconnected.
+POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedTurn:
+    """A tool's turn to embed the queries. `previous` is set once another tool of the same model has had its turn."""
+
+    previous: Event | None = None
+    done: Event = field(default_factory=Event)
+
+    @classmethod
+    def after(cls, other: EmbedTurn | None) -> EmbedTurn:
+        """The turn of the next tool with the same model, which waits for the first one's."""
+        return cls() if other is None else cls(other.previous or other.done)
+
+
+def search_tool(
+    resources: Resources, request: Across, route: Route, turn: EmbedTurn, disconnect: Disconnect
+) -> JobResult:
+    """Search one tool, restricted to the route's files."""
+    tool = route.tool
+    if request.mode != "keyword":
+        embed_in_turn(resources, tool.index, request, turn, disconnect)
+    answer = search(resources, tool.tool_id, tool.index, _query(request, route), disconnect=disconnect)
+    prefix = id_path_prefix(tool.index)
+    files = [file_id(prefix + hit.file_id_path) for hit in answer.results]
+    shown = {name: getattr(answer, name) for name in ("took_ms", "total_results", "coverage", "notes", "trace")}
+    searched = Searched(tool_id=tool.tool_id, name=tool.name, **shown)
+    return JobResult(Part(tool.tool_id, answer.results, files), searched)
+
+
+def embed_in_turn(
+    resources: Resources, index: Index, request: SearchRequest, turn: EmbedTurn, disconnect: Disconnect
+) -> None:
+    """Put the queries' vectors into the cache, with one request per model however many tools use it."""
+    if turn.previous is not None:
+        while not turn.previous.wait(POLL_SECONDS):
+            disconnect.check()
+        return
+    try:
+        embed_queries(resources, index, request.texts)
+    except EmbeddingError:
+        # the search tries again, and can fall back to keywords
+        return
+    finally:
+        turn.done.set()
+
+
+def _query(request: Across, route: Route) -> Query:
+    fields = {name: getattr(request, name) for name in SearchRequest.model_fields}
+    if route.id_paths is not None:
+        fields["filters"] = PathFilters(**dict(request.filters), id_paths=sorted(route.id_paths))
+    return Query(**fields)

@@ -1,0 +1,50 @@
+"""The values that pass between the steps of a search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from api.http.disconnect import Disconnect
+from api.search.query.filters import ResolvedFilters
+from api.search.query.report import Report
+from schemas.search import Hit, SearchRequest
+from worker.resources import Resources
+from worker.state.index.tools import Index
+from worker.vectors import VectorStore
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A request over one index, as every step needs it. Each leg returns up to `depth` rows.
+
+    With `whole_files`, files that are not embedded follow the hits. Keyword legs find them, so these run in every mode.
+    """
+
+    resources: Resources
+    index: Index
+    store: VectorStore
+    request: SearchRequest
+    filters: ResolvedFilters
+    depth: int
+    whole_files: bool
+    disconnect: Disconnect
+
+    @property
+    def uses_vectors(self) -> bool:
+        """Whether vector legs run."""
+        return self.request.mode != "keyword"
+
+    @property
+    def uses_keywords(self) -> bool:
+        """Whether keyword legs run."""
+        return self.request.mode != "vector" or self.whole_files
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """The hits of a search, best first, and what it reports. `vectors_missing`: the namespace lost all its vectors."""
+
+    hits: Sequence[Hit]
+    report: Report = field(default_factory=Report)
+    vectors_missing: bool = False

@@ -1,0 +1,245 @@
+"""Starts and stops the embedded stack as a whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from api.stack import flower, postgres, programs, redis
+from api.stack.processes import (
+    NEEDED_BYTES,
+    Program,
+    Server,
+    StackError,
+    end_orphan,
+    free_port,
+    running,
+    try_lock,
+    write_private,
+)
+from api.stack.supervisor import Supervisor
+from worker.machine.disk_space import DiskSpace, full_message, means_full
+from worker.machine.privacy import close_home
+from worker.settings import LOCAL_MODEL, Settings
+from worker.stores import store_directories
+
+#: Seconds until all processes must be ready. A first start with cold disk caches takes about 20 s.
+START_SECONDS = 120.0
+
+#: All processes, in start order.
+PROGRAM_NAMES = ("postgres", "redis", "api", "worker-fast", "worker-bulk", "beat", "watch", "flower")
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Urls:
+    """The addresses of the servers."""
+
+    database_url: str
+    celery_broker_url: str
+    redis_url: str
+
+    def env(self) -> dict[str, str]:
+        """The addresses as environment variables."""
+        return {
+            "DATABASE_URL": self.database_url,
+            "CELERY_BROKER_URL": self.celery_broker_url,
+            "REDIS_URL": self.redis_url,
+        }
+
+
+@contextmanager
+def services(settings: Settings, say: Say = print) -> Iterator[Urls]:
+    """Run the servers without Foldex's own processes; skips those that the settings give. Raises `StackError`."""
+    home = settings.foldex_home.resolve()
+    servers, urls = _servers(settings, home, say)
+    with ExitStack() as started:
+        for server in servers:
+            started.enter_context(running(server.program, home, START_SECONDS))
+        yield urls
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A running stack. `env` is what its processes get on top of the caller's environment."""
+
+    env: dict[str, str]
+    supervisor: Supervisor
+    flower_login: str
+
+    @property
+    def api_url(self) -> str:
+        """Address of the API, without a trailing slash."""
+        return f"http://{self.env['API_HOST']}:{self.env['API_PORT']}"
+
+    @property
+    def flower_url(self) -> str:
+        """Address of Flower, without a trailing slash."""
+        return f"http://127.0.0.1:{self.env['FLOWER_PORT']}"
+
+    @property
+    def flower_note(self) -> str:
+        """Flower's address, with its user and password if it has any."""
+        user, _, password = self.flower_login.partition(":")
+        return f"{self.flower_url}  user {user}, password {password}" if user else self.flower_url
+
+
+@contextmanager
+def stack(settings: Settings, say: Say = print) -> Iterator[Running]:
+    """Run everything: ready inside the block, stopped after it. Raises `StackError` if it cannot start or already runs.
+
+    SIGTERM and SIGHUP raise KeyboardInterrupt, so they end the block as Ctrl-C does. Main thread only.
+    """
+    home = settings.foldex_home.resolve()
+    with _full_disk(home), _exclusive(home), _as_interrupt(signal.SIGTERM, signal.SIGHUP):
+        say(f"Starting Foldex; its data and logs are in {home}")
+        for name in PROGRAM_NAMES:
+            end_orphan(home, name)
+        servers, urls = _servers(settings, home, say)
+        env = _environment(settings, home, urls)
+        login = flower.login(home, env)
+        write_private(_record_file(home), json.dumps(env))
+        supervisor = Supervisor(
+            [[server.program for server in servers], *_own_programs(settings, env, login)], home, say
+        )
+        try:
+            supervisor.start(START_SECONDS)
+            yield Running(env, supervisor, login)
+        finally:
+            say("Stopping (press Ctrl-C again to force) …")
+            supervisor.stop()
+            _record_file(home).unlink(missing_ok=True)
+
+
+def up(settings: Settings, say: Say = print) -> None:
+    """Run everything until Ctrl-C or SIGTERM. Raises `StackError`."""
+    with suppress(KeyboardInterrupt), stack(settings, say) as running:
+        say(f"\nFoldex  {running.api_url}\nFlower  {running.flower_note}\nPress Ctrl-C to stop everything.\n")
+        space, is_reported = DiskSpace(settings.foldex_home.resolve(), settings.disk_reserve_mb << 20), False
+        while running.supervisor.alive():
+            warning = space.warning()
+            if warning and not is_reported:
+                say(f"  Warning: {warning}")
+            is_reported = warning is not None
+            time.sleep(1)
+        raise StackError("The supervisor ended; please report the lines above.")
+
+
+def environment(home: Path) -> dict[str, str]:
+    """The `Running.env` of the stack that runs in `home`, in any process; empty if none runs."""
+    try:
+        with _lock_file(home.resolve()).open("rb") as lock:
+            free = try_lock(lock.fileno())
+        return {} if free else dict(json.loads(_record_file(home.resolve()).read_text()))
+    except FileNotFoundError:
+        return {}
+
+
+def _record_file(home: Path) -> Path:
+    return home / "run" / "stack.json"
+
+
+def _lock_file(home: Path) -> Path:
+    return home / "run" / "stack.lock"
+
+
+@contextmanager
+def _full_disk(home: Path) -> Iterator[None]:
+    """Turn errors of a full disk into a `StackError` that names the directory and the bytes needed."""
+    try:
+        yield
+    except (OSError, StackError) as error:
+        if not means_full(error):
+            raise
+        raise StackError(full_message(home, NEEDED_BYTES)) from error
+
+
+@contextmanager
+def _exclusive(home: Path) -> Iterator[None]:
+    """Hold the lock of the stack in `home`. Raises `StackError` if another stack runs there."""
+    path = _lock_file(home)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        close_home(home, store_directories())
+        lock = path.open("a+")
+    except OSError as error:
+        raise StackError(f"{home} cannot be used ({error.strerror}): run as its owner, or set FOLDEX_HOME.") from error
+    with lock:
+        if not try_lock(lock.fileno()):
+            lock.seek(0)
+            raise StackError(
+                f"Foldex is already running in {home} with pid {lock.read().strip()}; stop it first, or set "
+                "FOLDEX_HOME."
+            )
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+        yield
+
+
+@contextmanager
+def _as_interrupt(*numbers: signal.Signals) -> Iterator[None]:
+    """Turn these signals into KeyboardInterrupt inside the block, unless they are ignored."""
+    previous = {number: signal.getsignal(number) for number in numbers}
+    for number, handler in previous.items():
+        if handler is not signal.SIG_IGN:  # set by nohup
+            signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _servers(settings: Settings, home: Path, say: Say) -> tuple[list[Server], Urls]:
+    """The servers that must be started, and the addresses of all servers."""
+    configured = settings.model_fields_set
+    database, broker, budgets = settings.database_url, settings.celery_broker_url, settings.redis_url
+    servers = []
+    if "database_url" not in configured:
+        servers.append(postgres.prepare(home))
+        database = servers[-1].url
+    if "redis_url" not in configured and "celery_broker_url" in configured and broker.startswith("redis"):
+        budgets = broker
+    elif not {"redis_url", "celery_broker_url"} <= configured:
+        servers.append(redis.prepare(home))
+        broker = broker if "celery_broker_url" in configured else servers[-1].url
+        budgets = budgets if "redis_url" in configured else f"{servers[-1].url.removesuffix('/0')}/1"
+    for server in servers:
+        if server.note:
+            say(f"Note: {server.note}")
+    return servers, Urls(database, broker, budgets)
+
+
+def _environment(settings: Settings, home: Path, urls: Urls) -> dict[str, str]:
+    """What the processes get on top of the caller's environment: addresses, and defaults that need no account."""
+    configured = settings.model_fields_set
+    api_port = free_port(settings.api_port, settings.api_host)
+    env = urls.env() | {
+        "FOLDEX_HOME": str(home),
+        "API_HOST": settings.api_host,
+        "API_PORT": str(api_port),
+        "FLOWER_PORT": str(free_port(settings.flower_port)),
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # otherwise importing it accesses the network
+        "AUTH": settings.auth if "auth" in configured else "off",
+    }
+    if "default_embedding_model" not in configured:
+        env["DEFAULT_EMBEDDING_MODEL"] = LOCAL_MODEL
+    return env
+
+
+def _own_programs(settings: Settings, env: dict[str, str], login: str = "") -> list[list[Program]]:
+    """Foldex's own processes in start stages: the API first, because it migrates the database."""
+    workers = [
+        programs.fast_worker(env),
+        programs.worker("bulk", settings.worker_concurrency, env),
+    ]
+    flower_page = programs.flower(int(env["FLOWER_PORT"]), {**env, **({flower.VARIABLE: login} if login else {})})
+    return [[programs.api(env)], [*workers, programs.beat(env), programs.watch(env), flower_page]]

@@ -1,0 +1,471 @@
+"""Every call of the service, once for both clients."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Any
+from uuid import UUID
+
+from pydantic_core import to_jsonable_python
+
+from foldex_client.both import Calls, Way, call, listing
+from foldex_client.errors import IndexingFailed, WaitTimedOut
+from foldex_client.models import (
+    AcrossAnswer,
+    Answer,
+    Around,
+    CallGraph,
+    Context,
+    File,
+    FileText,
+    Filters,
+    GrepAnswer,
+    Mode,
+    Model,
+    Node,
+    Page,
+    Refresh,
+    Rerank,
+    Source,
+    Status,
+    Symbol,
+    Tool,
+    ToolConfig,
+    Upload,
+    Use,
+)
+from foldex_client.sending import Request, Session, path_of
+
+Id = UUID | str
+#: A tool, or its id.
+AnyTool = Tool | UUID | str
+Config = ToolConfig | Mapping[str, Any]
+#: What a file of an upload holds: bytes, an open binary file, or the path of one.
+Content = bytes | IO[bytes] | os.PathLike[str]
+OnProgress = Callable[[Status], object]
+
+#: Seconds between the first polls of a task's status, how these grow, and the most.
+FIRST_POLL, POLL_GROWTH, MOST_POLL = 0.2, 1.4, 3.0
+#: Seconds that a poll may take although its wait is about to end.
+LEAST_POLL = 1.0
+
+
+class _Unset:
+    """Stands for a field that is not sent, where None has a meaning of its own."""
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET: Any = _Unset()
+
+
+class Tools(Calls[Way]):
+    """Search tools: create them, watch them index, and ask them."""
+
+    @call
+    async def create(
+        self,
+        project_id: str,
+        *,
+        path: str | os.PathLike[str] | None = None,
+        bucket: str | None = None,
+        prefix: str | None = None,
+        node_id: str | None = None,
+        json_pointer: str | None = None,
+        source: Source | Mapping[str, Any] | None = None,
+        name: str | None = None,
+        config: Config | None = None,
+        wait: bool = True,
+        on_progress: OnProgress | None = None,
+        timeout: float | None = None,
+    ) -> Tool:
+        """Create a tool over a folder of the service's machine (`path`), a bucket, a node, or any `source`.
+
+        Returns once everything is indexed, or at once with `wait=False`. See `wait` for the other arguments.
+        """
+        if sum(each is not None for each in (path, bucket, node_id, source)) != 1:
+            raise ValueError("Give one of path, bucket, node_id and source.")
+        if path is not None:
+            source = {"kind": "local", "path": os.fspath(path)}
+        elif bucket is not None:
+            source = {"kind": "s3", "bucket": bucket, "prefix": prefix or ""}
+        body = _given(project_id=project_id, node_id=node_id, json_pointer=json_pointer, source=source, name=name)
+        body |= _given(config=config)
+        tool = await self._session.send(Request("POST", _tools(), Tool, body=body, repeatable=False))
+        if not wait:
+            return tool
+        await _ended(self._session, tool, on_progress, timeout)
+        return await self._session.send(Request("GET", _tools(tool), Tool))
+
+    @listing
+    def list(self, project_id: str | None = None, *, page_size: int | None = None) -> Request[Page[Tool]]:
+        """The tools of a project, oldest first. With a key, its project need not be named."""
+        return Request("GET", _tools(), Page[Tool], _given(project_id=project_id, limit=page_size))
+
+    @call
+    def get(self, tool: AnyTool) -> Request[Tool]:
+        """A tool with the state of its newest task."""
+        return Request("GET", _tools(tool), Tool)
+
+    @call
+    def update(self, tool: AnyTool, *, name: str | None = None, config: Config | None = None) -> Request[Tool]:
+        """Rename a tool, or change how its folder is indexed. Fields of `config` that are not given stay.
+
+        If the config needs another index, that is built beside the present one; see `updating`.
+        """
+        return Request("PATCH", _tools(tool), Tool, body=_given(name=name, config=config))
+
+    @call
+    def delete(self, tool: AnyTool) -> Request[None]:
+        """Delete a tool, and its index unless another tool shares it."""
+        return Request("DELETE", _tools(tool), None)
+
+    @call
+    def status(self, tool: AnyTool) -> Request[Status]:
+        """The progress of the newest task."""
+        return _status(tool)
+
+    @call
+    async def wait(
+        self, tool: AnyTool, *, on_progress: OnProgress | None = None, timeout: float | None = None
+    ) -> Status:
+        """Wait until the newest task is ready, at most `timeout` seconds. `on_progress` gets each status.
+
+        Raises `IndexingFailed` if the task ends otherwise, and `WaitTimedOut`.
+        """
+        return await _ended(self._session, tool, on_progress, timeout)
+
+    @listing
+    def events(self, tool: AnyTool) -> AsyncGenerator[Status, None]:
+        """The status: now, and at each change until the task has ended."""
+        return self._session.events(Request("GET", _tools(tool, "events"), Status))
+
+    @listing
+    def tasks(self, tool: AnyTool, *, page_size: int | None = None) -> Request[Page[Status]]:
+        """The tasks over the tool's index, newest first."""
+        return Request("GET", _tools(tool, "tasks"), Page[Status], _given(limit=page_size))
+
+    @call
+    def reindex(
+        self, tool: AnyTool, *, full: bool | None = None, allow_removals: bool | None = None
+    ) -> Request[Status]:
+        """Index what changed in the folder; with `full`, read every file again."""
+        body = _given(full=full, allow_removals=allow_removals)
+        return Request("POST", _tools(tool, "reindex"), Status, body=body, repeatable=False)
+
+    @call
+    def cancel(self, tool: AnyTool) -> Request[Status]:
+        """Stop indexing. What is already searchable stays searchable."""
+        return Request("POST", _tools(tool, "cancel"), Status)
+
+    @call
+    def retry(self, tool: AnyTool) -> Request[Status]:
+        """Retry failed and unfinished files."""
+        return Request("POST", _tools(tool, "retry"), Status, repeatable=False)
+
+    @listing
+    def files(
+        self, tool: AnyTool, *, status: str | None = None, q: str | None = None, page_size: int | None = None
+    ) -> Request[Page[File]]:
+        """Every file with its outcome, by path: all, those of a status, or those with `q` in their path."""
+        return Request("GET", _tools(tool, "files"), Page[File], _given(status=status, q=q, limit=page_size))
+
+    @call
+    def file(
+        self,
+        tool: AnyTool,
+        file_id: Id,
+        *,
+        start_line: int | None = None,
+        end_line: int | None = None,
+        pointer: str | None = None,
+    ) -> Request[FileText]:
+        """The indexed text of a file: all of it, some lines (inclusive), or the value at a JSON pointer."""
+        query = _given(start_line=start_line, end_line=end_line, pointer=pointer)
+        return Request("GET", _tools(tool, "files", file_id), FileText, query)
+
+    @call
+    def search(
+        self,
+        tool: AnyTool,
+        query: str | Sequence[str],
+        *,
+        top_k: int | None = None,
+        mode: Mode | None = None,
+        filters: Filters | None = None,
+        rerank: Rerank | None = None,
+        context: Context | None = None,
+        group_by_file: bool | None = None,
+        before: int | None = None,
+        after: int | None = None,
+        explain: bool | None = None,
+        trace: bool | None = None,
+        refresh: Refresh | None = None,
+        include_unembedded: bool | None = None,
+    ) -> Request[Answer]:
+        """Find chunks by meaning and by keywords. Of several queries, what many of them find rises."""
+        body = _asked(query, top_k=top_k, mode=mode, filters=filters, rerank=rerank, context=context)
+        body |= _given(group_by_file=group_by_file, before=before, after=after, explain=explain, trace=trace)
+        body |= _given(refresh=refresh, include_unembedded=include_unembedded)
+        return Request("POST", _tools(tool, "query"), Answer, body=body)
+
+    @call
+    def grep(
+        self,
+        tool: AnyTool,
+        pattern: str,
+        *,
+        regex: bool | None = None,
+        case_sensitive: bool | None = None,
+        word: bool | None = None,
+        multiline: bool | None = None,
+        path: str | None = None,
+        glob: str | None = None,
+        types: Sequence[str] | None = None,
+        before: int | None = None,
+        after: int | None = None,
+        max_per_file: int | None = None,
+        head_limit: int | None = None,
+    ) -> Request[GrepAnswer]:
+        """Find the lines that match a pattern."""
+        body = _given(pattern=pattern, regex=regex, case_sensitive=case_sensitive, word=word, multiline=multiline)
+        body |= _given(path=path, glob=glob, types=types, before=before, after=after)
+        body |= _given(max_per_file=max_per_file, head_limit=head_limit)
+        return Request("POST", _tools(tool, "grep"), GrepAnswer, body=body)
+
+    @call
+    def chunk(
+        self, tool: AnyTool, chunk_id: Id, *, before: int | None = None, after: int | None = None
+    ) -> Request[Around]:
+        """A chunk with its neighbours in the file."""
+        return Request("GET", _tools(tool, "chunks", chunk_id), Around, _given(before=before, after=after))
+
+    @listing
+    def symbols(
+        self,
+        tool: AnyTool,
+        *,
+        name: str | None = None,
+        prefix: str | None = None,
+        kind: str | None = None,
+        page_size: int | None = None,
+    ) -> Request[Page[Symbol]]:
+        """Definitions by name: all, those of one name, or those with a prefix."""
+        query = _given(name=name, prefix=prefix, kind=kind, limit=page_size)
+        return Request("GET", _tools(tool, "symbols"), Page[Symbol], query)
+
+    @listing
+    def references(
+        self,
+        tool: AnyTool,
+        *,
+        name: str | None = None,
+        kind: str | None = None,
+        file_id: Id | None = None,
+        scope: str | None = None,
+        page_size: int | None = None,
+    ) -> Request[Page[Use]]:
+        """Where a name is used. With `file_id` and `scope`: what a definition uses."""
+        query = _given(name=name, kind=kind, file_id=file_id, scope=scope, limit=page_size)
+        return Request("GET", _tools(tool, "references"), Page[Use], query)
+
+    @call
+    def callers(
+        self, tool: AnyTool, name: str, *, depth: int | None = None, scope: str | None = None, file_id: Id | None = None
+    ) -> Request[CallGraph]:
+        """The definitions that call this name, their callers, and so on up to `depth`."""
+        query = _given(name=name, depth=depth, scope=scope, file_id=file_id)
+        return Request("GET", _tools(tool, "symbols", "callers"), CallGraph, query)
+
+    @call
+    def callees(
+        self, tool: AnyTool, name: str, *, depth: int | None = None, scope: str | None = None, file_id: Id | None = None
+    ) -> Request[CallGraph]:
+        """What the definitions of this name call, what those call, and so on up to `depth`."""
+        query = _given(name=name, depth=depth, scope=scope, file_id=file_id)
+        return Request("GET", _tools(tool, "symbols", "callees"), CallGraph, query)
+
+
+class Nodes(Calls[Way]):
+    """The content that Foldex itself keeps for a project."""
+
+    @call
+    def create(
+        self,
+        project_id: str,
+        name: str,
+        type: str = "file",  # noqa: A002 # the service's name for it
+        *,
+        content: Any = UNSET,
+        id: str | None = None,  # noqa: A002 # the service's name for it
+        parent_id: str | None = None,
+    ) -> Request[Node]:
+        """Add a folder, or a file with its content. The name of a "file" tells its type."""
+        body = _given(name=name, type=type, id=id, parent_id=parent_id) | _set(content=content)
+        return Request("POST", _project(project_id, "nodes"), Node, body=body, repeatable=False)
+
+    @listing
+    def list(
+        self, project_id: str, parent_id: str | None = None, *, page_size: int | None = None
+    ) -> Request[Page[Node]]:
+        """The nodes of a folder, without their content, by name. Without `parent_id`: those of the top level."""
+        query = _given(parent_id=parent_id, limit=page_size)
+        return Request("GET", _project(project_id, "nodes"), Page[Node], query)
+
+    @call
+    def get(self, project_id: str, node_id: str) -> Request[Node]:
+        """A node with its whole content."""
+        return Request("GET", _project(project_id, "nodes", node_id), Node)
+
+    @call
+    def update(
+        self,
+        project_id: str,
+        node_id: str,
+        *,
+        name: str | None = None,
+        parent_id: str | None = UNSET,
+        content: Any = UNSET,
+    ) -> Request[Node]:
+        """Rename, move or rewrite a node, atomically. `parent_id=None` moves it to the project's root."""
+        body = _given(name=name) | _set(parent_id=parent_id, content=content)
+        return Request("PATCH", _project(project_id, "nodes", node_id), Node, body=body)
+
+    @call
+    def delete(self, project_id: str, node_id: str) -> Request[None]:
+        """Delete a node with everything below it."""
+        return Request("DELETE", _project(project_id, "nodes", node_id), None)
+
+    @call
+    async def upload(self, project_id: str, files: Mapping[str, Content], *, parent_id: str | None = None) -> Upload:
+        """Store files, by name, below a folder. Names such as `guide/setup.md` create folders.
+
+        A file that exists gets new content. The answer tells which files were refused, and why.
+        """
+        path, query = _project(project_id, "uploads"), _given(parent_id=parent_id)
+        with ExitStack() as opened:
+            sent = [("files", (name, _readable(content, opened))) for name, content in files.items()]
+            return await self._session.send(Request("POST", path, Upload, query, files=sent, repeatable=False))
+
+
+class Projects(Calls[Way]):
+    """Projects exist once something names them."""
+
+    @call
+    def delete(self, project_id: str) -> Request[None]:
+        """Delete a project's tools, indexes, nodes, contents and keys."""
+        return Request("DELETE", _project(project_id), None)
+
+
+class Client(Calls[Way]):
+    """What both clients have."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self.tools: Tools[Way] = Tools(session)
+        self.nodes: Nodes[Way] = Nodes(session)
+        self.projects: Projects[Way] = Projects(session)
+
+    @call
+    def search(
+        self,
+        project_id: str,
+        query: str | Sequence[str],
+        *,
+        tools: Sequence[AnyTool] | None = None,
+        paths: Sequence[str] | None = None,
+        top_k: int | None = None,
+        mode: Mode | None = None,
+        filters: Filters | None = None,
+        rerank: Rerank | None = None,
+        context: Context | None = None,
+        group_by_file: bool | None = None,
+        before: int | None = None,
+        after: int | None = None,
+        explain: bool | None = None,
+        trace: bool | None = None,
+    ) -> Request[AcrossAnswer]:
+        """Search several tools, or some paths, in parallel. The answer names tools that failed or were slow."""
+        tool_ids = None if tools is None else [_id(tool) for tool in tools]
+        body = _asked(query, top_k=top_k, mode=mode, filters=filters, rerank=rerank, context=context)
+        body |= _given(group_by_file=group_by_file, before=before, after=after, explain=explain, trace=trace)
+        body |= _given(project_id=project_id, tool_ids=tool_ids, paths=paths)
+        return Request("POST", "/api/search", AcrossAnswer, body=body)
+
+    @call
+    def health(self) -> Request[dict[str, Any]]:
+        """Tells that the service lives. Needs no key."""
+        return Request("GET", "/healthz", dict[str, Any])
+
+    @call
+    def ready(self) -> Request[dict[str, Any]]:
+        """Tells that the database answers too. Needs no key."""
+        return Request("GET", "/readyz", dict[str, Any])
+
+
+def _given(**fields: Any) -> dict[str, Any]:
+    """The fields of a body or query, without those that are None."""
+    return _set(**{name: UNSET if value is None else value for name, value in fields.items()})
+
+
+def _set(**fields: Any) -> dict[str, Any]:
+    """The fields of a body, without those that are UNSET. Of models, what the caller gave."""
+    return {name: _json(value) for name, value in fields.items() if value is not UNSET}
+
+
+def _json(value: Any) -> Any:
+    return value.model_dump(mode="json", exclude_unset=True) if isinstance(value, Model) else to_jsonable_python(value)
+
+
+def _asked(query: str | Sequence[str], **fields: Any) -> dict[str, Any]:
+    """The body of a search. One query is ranked otherwise than a list of one."""
+    return _given(**{"query" if isinstance(query, str) else "queries": query}, **fields)
+
+
+def _id(tool: AnyTool) -> str:
+    return tool.tool_id if isinstance(tool, Tool) else str(tool)
+
+
+def _tools(tool: AnyTool | None = None, *rest: Id) -> str:
+    return path_of("api", "tools", "search", *([] if tool is None else [_id(tool)]), *map(str, rest))
+
+
+def _project(*parts: str) -> str:
+    return path_of("api", "projects", *parts)
+
+
+def _readable(content: Content, opened: ExitStack) -> bytes | IO[bytes]:
+    """Bytes, or a file that can be read again if the upload has to be sent again."""
+    if isinstance(content, bytes):
+        return content
+    if isinstance(content, os.PathLike):
+        return opened.enter_context(Path(content).open("rb"))
+    return content if content.seekable() else content.read()
+
+
+def _status(tool: AnyTool) -> Request[Status]:
+    return Request("GET", _tools(tool, "status"), Status)
+
+
+async def _ended(session: Session, tool: AnyTool, on_progress: OnProgress | None, timeout: float | None) -> Status:
+    """The status of a tool's newest task once that is ready."""
+    ends, pause = time.monotonic() + (math.inf if timeout is None else timeout), FIRST_POLL
+    while True:
+        status = await session.send(_status(tool), max(LEAST_POLL, ends - time.monotonic()))
+        if on_progress is not None:
+            on_progress(status)
+        if status.status == "ready":
+            return status
+        if status.ended:
+            raise IndexingFailed.of(status)
+        if time.monotonic() + pause >= ends:
+            said = f"The task is {status.status}, {status.progress:.0%} done, after {timeout:g} s; wait again to go on."
+            raise WaitTimedOut(said, retryable=True)
+        await session.link.sleep(pause)
+        pause = min(MOST_POLL, pause * POLL_GROWTH)

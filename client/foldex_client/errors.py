@@ -1,0 +1,262 @@
+"""The tree of all errors. Catch `FoldexError` for all of them, or the class of one `code`.
+
+A code that this version does not know raises `FoldexError` itself. docs/reference/errors.md describes the codes.
+"""
+
+from __future__ import annotations
+
+import time
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import httpx
+
+if TYPE_CHECKING:
+    from foldex_client.models import Status
+
+
+class FoldexError(Exception):
+    """Base of all errors. `detail` is a sentence that names the remedy.
+
+    `status` is that of the HTTP answer, None if there was none. `retry_after` is in seconds.
+    """
+
+    code: str = ""
+    by_code: ClassVar[dict[str, type[FoldexError]]] = {}
+
+    def __init_subclass__(cls, *, code: str | None = None) -> None:
+        super().__init_subclass__()
+        if code is not None:
+            cls.code = code
+            cls.by_code[code] = cls
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        code: str | None = None,
+        status: int | None = None,
+        retryable: bool = False,
+        retry_after: float | None = None,
+        request_id: str | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.code = code or self.code
+        self.status = status
+        self.retryable = retryable
+        self.retry_after = retry_after
+        self.request_id = request_id
+
+    def __str__(self) -> str:
+        return f"{self.detail} ({self.code})"
+
+
+class ConnectionFailed(FoldexError, code="connection_failed"):
+    """The service cannot be reached, or the connection broke. `__cause__` is the error of httpx."""
+
+
+class TimedOut(ConnectionFailed, code="timed_out"):
+    """The service was silent for longer than `timeout`."""
+
+
+class UnexpectedAnswer(FoldexError, code="unexpected_answer"):
+    """What answers is not Foldex, or a Foldex that this client does not understand."""
+
+
+class WaitTimedOut(FoldexError, code="wait_timed_out"):
+    """The task had not ended within the `timeout` of a wait. It goes on."""
+
+
+class IndexingFailed(FoldexError, code="indexing_failed"):
+    """The task ended as `error`. `code` is its `error_code`, where it has one."""
+
+    #: How the task ended.
+    task: Status
+
+    @classmethod
+    def of(cls, task: Status) -> IndexingFailed:
+        """The error of a task that ended otherwise than `ready`."""
+        kind = IndexingCancelled if task.status == "cancelled" else cls
+        error = kind(task.error or f"The task ended as {task.status}.", code=task.error_code)
+        error.task = task
+        return error
+
+
+class IndexingCancelled(IndexingFailed, code="indexing_cancelled"):
+    """The task was cancelled."""
+
+
+class Unauthorized(FoldexError, code="unauthorized"):
+    """The key is missing, unknown or revoked."""
+
+
+class NotLoopback(FoldexError, code="auth_required"):
+    """A request from another machine while `AUTH=off`."""
+
+
+class CrossSite(FoldexError, code="cross_site"):
+    """A request from another site's page while `AUTH=off`."""
+
+
+class NotFound(FoldexError, code="not_found"):
+    """The thing does not exist, or belongs to a project that the key may not access."""
+
+
+class Invalid(FoldexError, code="invalid_request"):
+    """The request is understood but cannot be carried out as it is."""
+
+
+class InvalidJson(Invalid, code="invalid_json"):
+    """The body is not valid JSON, or cannot be read at all."""
+
+
+class FilterMatchesNothing(Invalid, code="no_such_files"):
+    """The filters of a query select no file of the index."""
+
+
+class ModelRefused(Invalid, code="embedding_model_refused"):
+    """The embedding model is missing or unknown, or its dimensions differ from those requested."""
+
+
+class ModelNotAllowed(Invalid, code="model_not_allowed"):
+    """The operator does not allow this embedding model."""
+
+
+class TooLarge(Invalid, code="too_large"):
+    """The request is larger than this installation accepts."""
+
+
+class BodyTooSlow(Invalid, code="body_too_slow"):
+    """The request body did not arrive in time."""
+
+
+class MethodNotAllowed(FoldexError, code="method_not_allowed"):
+    """The path exists and does not take this method."""
+
+
+class Conflict(FoldexError, code="conflict"):
+    """The thing already exists, or its state forbids the request."""
+
+
+class SourceError(FoldexError, code="source_error"):
+    """A source cannot be listed or read as a whole."""
+
+
+class FolderGone(SourceError, code="folder_gone"):
+    """The root of the source does not exist, or no longer exists."""
+
+
+class SourceRefused(SourceError, code="source_refused"):
+    """The source is outside what this installation may read, or its credentials are wrong."""
+
+
+class SourceUnavailable(SourceError, code="source_unavailable"):
+    """The source did not answer."""
+
+
+class EmbeddingError(FoldexError, code="embedding_error"):
+    """The embedding provider did not return usable vectors."""
+
+
+class EmbeddingRefused(EmbeddingError, code="embedding_refused"):
+    """The provider refuses some of the inputs."""
+
+
+class EmbeddingUnauthorized(EmbeddingError, code="embedding_unauthorized"):
+    """The provider refuses the service's key or does not know the model."""
+
+
+class EmbeddingUnavailable(EmbeddingError, code="embedding_unavailable"):
+    """Rate limit, time-out, connection error or server error of the provider."""
+
+
+class RerankError(FoldexError, code="rerank_error"):
+    """A model cannot rank the candidates of a query."""
+
+
+class RerankNotConfigured(RerankError, code="rerank_not_configured"):
+    """This installation has no model configured for the requested kind of reranking."""
+
+
+class RerankUnavailable(RerankError, code="rerank_unavailable"):
+    """The model gave no usable answer in time."""
+
+
+class StoreError(FoldexError, code="store_error"):
+    """The vector store did not carry out an operation."""
+
+
+class StoreRefused(StoreError, code="store_refused"):
+    """The store refuses some of the rows."""
+
+
+class StoreUnauthorized(StoreError, code="store_unauthorized"):
+    """The store refuses the service's key."""
+
+
+class StoreUnavailable(StoreError, code="store_unavailable"):
+    """Back-pressure, time-out, connection error or server error of the store."""
+
+
+class DatabaseUnavailable(FoldexError, code="database_unavailable"):
+    """Postgres does not answer."""
+
+
+class DiskFull(FoldexError, code="disk_full"):
+    """A required disk has no space left."""
+
+
+class SearchSlow(FoldexError, code="tool_slow"):
+    """None of the searched tools answered in time."""
+
+
+class SearchBusy(FoldexError, code="search_busy"):
+    """Too many large answers are in progress."""
+
+
+class Internal(FoldexError, code="internal"):
+    """Something failed in Foldex. The log of the API has the details."""
+
+
+def from_response(response: httpx.Response) -> FoldexError:
+    """The error that an unsuccessful answer means."""
+    retry_after = _seconds(response.headers.get("retry-after", ""))
+    about: dict[str, Any] = {
+        "status": response.status_code,
+        "retry_after": retry_after,
+        "retryable": retry_after is not None or response.status_code in {429, 503},
+        "request_id": response.headers.get("x-request-id"),
+    }
+    try:
+        problem = response.json()
+        code, detail = str(problem["code"]), str(problem["detail"])
+    except (ValueError, KeyError, TypeError):
+        return unexpected(response, f"answered {response.status_code}, which is no answer of Foldex", **about)
+    return FoldexError.by_code.get(code, FoldexError)(detail, code=code, **about)
+
+
+def unexpected(response: httpx.Response, what: str, **about: Any) -> UnexpectedAnswer:
+    """The error for an answer that cannot come from a Foldex that this client knows."""
+    request = response.request
+    remedy = "check that base_url leads to Foldex itself, and that this client is not older than it"
+    return UnexpectedAnswer(f"{request.method} {request.url} {what}; {remedy}.", **about)
+
+
+def from_transport(request: httpx.Request, error: httpx.RequestError) -> ConnectionFailed:
+    """The error that a failure of the connection means."""
+    place, why = f"{request.method} {request.url}", str(error) or type(error).__name__
+    if isinstance(error, httpx.TimeoutException) and not isinstance(error, httpx.ConnectTimeout):
+        return TimedOut(f"{place} got no answer in time ({why}); give a larger timeout, or try later.", retryable=True)
+    remedy = "check base_url, the proxies of the environment, and that Foldex runs there"
+    return ConnectionFailed(f"{place} failed ({why}); {remedy}.", retryable=True)
+
+
+def _seconds(retry_after: str) -> float | None:
+    """A Retry-After header, which holds seconds or, from some proxies, a date."""
+    if retry_after.isdecimal():
+        return float(retry_after)
+    try:
+        return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time())
+    except ValueError:
+        return None

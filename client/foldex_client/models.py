@@ -1,0 +1,427 @@
+"""What the service answers, and the objects that calls take.
+
+docs/reference/http.md describes every field. Fields that this version does not know are kept, so a client goes on with
+a newer service. Words such as `status` or `reason` are strings, because a newer service may have more of them.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Generic, Literal, TypedDict, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+Item = TypeVar("Item")
+
+Mode = Literal["hybrid", "vector", "keyword"]
+Rerank = Literal["none", "boost", "model", "llm"]
+Refresh = Literal["none", "if_stale", "wait"]
+
+
+class Model(BaseModel):
+    """Base of all models."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+class Filters(TypedDict, total=False):
+    """All filters must match; the values of a list are alternatives."""
+
+    path: str
+    file_ids: list[str]
+    types: list[str]
+    languages: list[str]
+    symbols: list[str]
+    node_types: list[str]
+    scope: str
+    json_pointer: str
+    level: int
+
+
+class Context(TypedDict, total=False):
+    """Where the caller is working: hits near it rank higher."""
+
+    path: str
+    symbol: str
+
+
+class Page(Model, Generic[Item]):
+    """A page of a list."""
+
+    items: list[Item]
+    next_cursor: str | None = None
+
+
+class ToolConfig(Model):
+    """How a tool's folder is indexed. Only the fields that are given are sent."""
+
+    embedding_model: str | None = None
+    dimensions: int | None = None
+    chunk_size: int | None = None
+    chunk_overlap: int | None = None
+    include: list[str] = []
+    exclude: list[str] = []
+    types: list[str] = []
+    use_ignore_files: bool = True
+    keep: list[str] = []
+    min_token_count: int = 0
+    max_token_count: int | None = None
+    auto_reindex: bool = False
+    watch: bool = False
+    every: int | str | None = None
+
+
+class Source(Model):
+    """Where a tool's files are. `kind` is nodes, local or s3, and tells which of the other fields are set."""
+
+    kind: str
+    node_id: str | None = None
+    json_pointer: str | None = None
+    path: str | None = None
+    bucket: str | None = None
+    prefix: str | None = None
+
+
+class IndexInfo(Model):
+    """The part of an index that a tool shows."""
+
+    index_id: str
+    model: str
+    dimensions: int
+
+
+class Updating(Model):
+    """The index that is being built for a changed config, to replace the present one."""
+
+    config: ToolConfig
+    namespace: str
+    index: IndexInfo
+    task_id: str
+    status: str
+    progress: float
+
+
+class Tool(Model):
+    """A search tool. `task` is the state of the newest task of its index."""
+
+    tool_id: str
+    project_id: str
+    name: str
+    node_id: str | None
+    source: Source
+    config: ToolConfig
+    namespace: str
+    index: IndexInfo
+    task: str
+    updating: Updating | None
+    update_error: str | None
+    created_at: datetime
+    updated_at: datetime
+
+
+class Status(Model):
+    """One index task. Counts of files and chunks describe the index as it is now."""
+
+    tool_id: str
+    task_id: str
+    kind: str
+    status: str
+    namespace: str
+    folder_node_id: str | None
+    total_files: int
+    indexed_files: int
+    skipped_files: int
+    failed_files: int
+    removed_files: int
+    held_removals: int
+    ignored: dict[str, int]
+    total_chunks: int
+    embedded_chunks: int
+    reused_chunks: int
+    tokens: int
+    progress: float
+    eta_seconds: float | None
+    listing: bool
+    rerun: bool
+    warning: str | None
+    error: str | None
+    error_code: str | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+    @property
+    def ended(self) -> bool:
+        """Whether the task has ended, in whatever way."""
+        return self.finished_at is not None
+
+
+class Placed(Model):
+    """What names a file of an index."""
+
+    file_id: str
+    file_node_id: str
+    file_path: str
+    file_id_path: str
+
+
+class File(Placed):
+    """One file of an index with its outcome."""
+
+    file_name: str
+    file_type: str | None
+    size: int
+    mtime_ms: int | None
+    mime: str | None
+    is_binary: bool | None
+    language: str | None
+    status: str
+    reason: str | None
+    message: str | None
+    remedy: str | None
+    stale: bool
+    embedded: bool
+    chunks: int
+    embedded_chunks: int
+    tokens: int
+    attempts: int
+    timings: dict[str, float]
+
+
+class FileText(Model):
+    """The text of a file, or a part of it."""
+
+    file_id: str
+    file_path: str
+    text: str
+    start_line: int
+    end_line: int
+    start_char: int
+    end_char: int
+
+
+class Piece(Model):
+    """A chunk next to a hit, or one that a hit is merged from."""
+
+    chunk_id: str
+    chunk_text: str
+    chunk_index: int
+    start_line: int
+    end_line: int
+    start_char: int
+    end_char: int
+
+
+class ScoredPiece(Piece):
+    """One of the chunks that a file's hit is merged from."""
+
+    score: float
+
+
+class FileChunk(Piece, Placed):
+    """A chunk with its location and its description."""
+
+    file_type: str | None
+    title: str | None
+    json_pointer: str | None
+    total_chunks: int
+    language: str | None
+    symbol: str | None
+    node_type: str | None
+    scope: str | None
+    page: int | None = None
+    stale: bool
+
+
+class Around(Model):
+    """A chunk with the chunks before and after it, in the file's order."""
+
+    chunk: FileChunk
+    before: list[Piece]
+    after: list[Piece]
+
+
+class Hit(FileChunk):
+    """One chunk of an answer. `score` is 0 to 1; `distance` is cosine."""
+
+    score: float
+    distance: float | None
+    file_name: str
+    url: str | None = None
+    content_hash: str
+    level: int
+    embedded: bool
+    whole: bool = False
+    matched_queries: list[str] = []
+    pieces: list[ScoredPiece] | None = None
+    before: list[Piece] | None = None
+    after: list[Piece] | None = None
+    explain: dict[str, float] | None = None
+
+
+class PlacedHit(Hit):
+    """A hit and the tool that found it; None for a file that was read without an index."""
+
+    tool_id: str | None
+
+
+class Coverage(Model):
+    """How much of the folder was searched."""
+
+    indexed_files: int
+    total_files: int
+    stale_files: int | None = None
+
+
+class Note(Model):
+    """Something the caller should know about an answer, such as a part that failed; `code` is stable."""
+
+    code: str
+    detail: str
+
+
+class Step(Model):
+    """One step of a search, as shown by `trace`."""
+
+    step: str
+    took_ms: float
+    found: int | None = None
+    detail: str | None = None
+
+
+class Found(Model):
+    """What every answer to a query has."""
+
+    query: str
+    mode: str
+    total_results: int
+    took_ms: float
+    coverage: Coverage
+    notes: list[Note] = []
+
+
+class Answer(Found):
+    """The hits of a query, best first."""
+
+    trace: list[Step] | None = None
+    results: list[Hit]
+
+
+class Searched(Model):
+    """One tool's part of an answer."""
+
+    tool_id: str
+    name: str
+    took_ms: float
+    total_results: int
+    coverage: Coverage
+    notes: list[Note]
+    trace: list[Step] | None
+
+
+class AcrossAnswer(Found):
+    """The hits of all tools, best first. `notes` name the tools that failed or were too slow."""
+
+    tools: list[Searched]
+    results: list[PlacedHit]
+
+
+class GrepHit(Model):
+    """One line with a match. Lines and columns count from 1."""
+
+    file_id_path: str
+    file_path: str
+    line: int
+    column: int
+    preview: str
+    before: list[str]
+    after: list[str]
+    end_line: int | None = None
+
+
+class GrepAnswer(Model):
+    """Hits by path and line. `truncated`: there may be more."""
+
+    hits: list[GrepHit]
+    truncated: bool
+    coverage: Coverage
+    notes: list[Note] = []
+
+
+class Use(Placed):
+    """A use of a name in code. `scope` is the definition that uses it."""
+
+    name: str
+    kind: str
+    scope: str | None
+    start_line: int
+    end_line: int
+
+
+class Symbol(Use):
+    """A definition. `scope` names the enclosing definitions."""
+
+    signature: str
+
+
+class Call(Model):
+    """A definition that calls another or is called by another, `depth` calls away."""
+
+    name: str | None
+    kind: str | None
+    scope: str | None
+    file_id: str | None
+    file_path: str | None
+    start_line: int | None
+    end_line: int | None
+    signature: str | None
+    line: int
+    depth: int
+    via: str
+    definitions: int
+    ambiguous: bool
+
+
+class CallGraph(Model):
+    """Callers or callees of a name, nearest first. `truncated`: there are more."""
+
+    name: str
+    definitions: int
+    ambiguous: bool
+    items: list[Call]
+    truncated: bool
+
+
+class Node(Model):
+    """A node of a project's content tree, a folder or a file."""
+
+    id: str
+    project_id: str
+    parent_id: str | None
+    id_path: str
+    name: str
+    type: str
+    size: int
+    version: int
+    created_at: datetime
+    updated_at: datetime
+    content: Any = None
+
+
+class Uploaded(Model):
+    """The result for one file of an upload: created, updated or refused."""
+
+    file_id: str | None
+    file_name: str
+    file_path: str
+    file_extension: str
+    size: int
+    outcome: str
+    reason: str | None = None
+    message: str | None = None
+
+
+class Upload(Model):
+    """The files of an upload, in the order in which they were sent."""
+
+    items: list[Uploaded]

@@ -1,0 +1,257 @@
+"""Requests as values, and how they are sent: retries, deadlines, pages and events.
+
+Everything is written once, as coroutines. `AsyncFoldex` awaits them. `Foldex` runs them over a link that blocks and
+never suspends, so that one step takes a coroutine to its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing, closing
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any, Generic, TypeVar, cast
+from urllib.parse import quote
+
+import httpx
+from pydantic import TypeAdapter, ValidationError
+
+from foldex_client.errors import (
+    ConnectionFailed,
+    DatabaseUnavailable,
+    FoldexError,
+    NotFound,
+    UnexpectedAnswer,
+    from_response,
+    from_transport,
+    unexpected,
+)
+from foldex_client.models import Page, Status
+from foldex_client.version import __version__
+
+T = TypeVar("T")
+
+#: Seconds before the first retry. Each further pause is twice as long, up to the most.
+FIRST_PAUSE, MOST_PAUSE = 0.25, 8.0
+#: Seconds for which a request may last even if less of its deadline is left.
+LEAST_TIMEOUT = 0.1
+#: Failures of the connection before anything was sent.
+_UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+#: What proxies answer while the service behind them restarts.
+_GATEWAY = {502, 504}
+
+
+@dataclass(frozen=True)
+class Request(Generic[T]):
+    """One call: what is sent, and the type of the answer. None: nothing of it is needed.
+
+    A `repeatable` request has the same effect if it is carried out twice.
+    """
+
+    method: str
+    path: str
+    answer: type[T] | None
+    query: Mapping[str, Any] = field(default_factory=dict)
+    body: Mapping[str, Any] | None = None
+    files: list[tuple[str, tuple[str, Any]]] | None = None
+    repeatable: bool = True
+
+
+def path_of(*parts: str) -> str:
+    """A path, of which each part is one segment whatever it holds."""
+    if not all(parts):
+        raise ValueError("An id is empty; give the one that Foldex answered.")
+    # an id of dots must not climb
+    return "".join("/" + quote(part, safe="").replace(".", "%2E") for part in parts)
+
+
+class BlockingLink:
+    """Blocks the thread, so none of its coroutines ever suspends."""
+
+    def __init__(self, client: httpx.Client) -> None:
+        self.client = client
+
+    async def send(self, request: httpx.Request) -> httpx.Response:
+        """Begin to read the answer."""
+        return self.client.send(request, stream=True)
+
+    async def read(self, response: httpx.Response) -> None:
+        """Read the answer to its end."""
+        with closing(response):
+            response.read()
+
+    async def lines(self, response: httpx.Response) -> AsyncGenerator[str, None]:
+        """Read the answer line by line."""
+        with closing(response):
+            for line in response.iter_lines():
+                yield line
+
+    async def sleep(self, seconds: float) -> None:
+        """Pause this thread."""
+        time.sleep(seconds)  # noqa: ASYNC251 # blocking is what this link is for
+
+
+class AsyncLink:
+    """The same, over asyncio."""
+
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        self.client = client
+
+    async def send(self, request: httpx.Request) -> httpx.Response:
+        """Begin to read the answer."""
+        return await self.client.send(request, stream=True)
+
+    async def read(self, response: httpx.Response) -> None:
+        """Read the answer to its end."""
+        async with aclosing(response):
+            await response.aread()
+
+    async def lines(self, response: httpx.Response) -> AsyncGenerator[str, None]:
+        """Read the answer line by line."""
+        async with aclosing(response):
+            async for line in response.aiter_lines():
+                yield line
+
+    async def sleep(self, seconds: float) -> None:
+        """Pause this task."""
+        await asyncio.sleep(seconds)
+
+
+Link = BlockingLink | AsyncLink
+
+
+def origin(base_url: str) -> str:
+    """The address without a trailing slash. Raises ValueError for what is no address of a service."""
+    try:
+        url = httpx.URL(base_url)
+    except httpx.InvalidURL as error:
+        raise ValueError(f"base_url is no address ({error}); give one such as http://127.0.0.1:8000.") from None
+    if url.userinfo or url.query or url.fragment:
+        raise ValueError("base_url holds more than an address; leave out `user@`, `?…` and `#…`, and give api_key.")
+    if url.scheme not in {"http", "https"} or not url.host:
+        raise ValueError(f"base_url {base_url!r} is no address; give one such as http://127.0.0.1:8000.")
+    return str(url).rstrip("/")
+
+
+def headers(api_key: str | None) -> dict[str, str]:
+    """The headers of every request. Raises ValueError for a key that no header can hold."""
+    agent = {"User-Agent": f"foldex-client/{__version__}"}
+    if api_key is None:
+        return agent
+    if not api_key.isascii() or not api_key.isprintable() or not api_key or " " in api_key:
+        raise ValueError("api_key is empty, or holds a space or line break; give the key alone, such as key.strip().")
+    return {**agent, "Authorization": f"Bearer {api_key}"}
+
+
+@dataclass(frozen=True)
+class Session:
+    """Sends requests to one service. `timeout` and `deadline` are in seconds."""
+
+    link: Link
+    base_url: str
+    timeout: float
+    retries: int
+    deadline: float
+
+    async def send(self, request: Request[T], within: float | None = None) -> T:
+        """The answer to a request, within `deadline` or fewer seconds. Raises `FoldexError`."""
+        response = await self._answer(request, within)
+        return _parsed(request, response, response.content)
+
+    async def pages(self, request: Request[Page[T]]) -> AsyncGenerator[T, None]:
+        """Every item of a list; each page is fetched when it is needed."""
+        while True:
+            page = await self.send(request)
+            for item in page.items:
+                yield item
+            if page.next_cursor is None:
+                return
+            request = replace(request, query={**request.query, "cursor": page.next_cursor})
+
+    async def events(self, request: Request[Status]) -> AsyncGenerator[Status, None]:
+        """Each change of a status until its task has ended. A stream that breaks off is opened anew."""
+        broken = 0
+        while True:
+            response = await self._answer(request, stream=True)
+            try:
+                async with aclosing(self.link.lines(response)) as lines:
+                    async for line in lines:
+                        if line.startswith("data:"):
+                            broken, status = 0, _parsed(request, response, line.removeprefix("data:").encode())
+                            yield status
+                            if status.ended:
+                                return
+                raise httpx.RemoteProtocolError("the stream ended before the task")
+            except httpx.RequestError as error:
+                failed = from_transport(response.request, error)
+                if broken >= self.retries:
+                    raise failed from error
+            await self.link.sleep(_pause(broken, failed))
+            broken += 1
+
+    async def _answer(
+        self, request: Request[Any], within: float | None = None, *, stream: bool = False
+    ) -> httpx.Response:
+        """A successful answer. What may be repeated is repeated."""
+        ends = time.monotonic() + min(self.deadline, self.deadline if within is None else within)
+        was_lost = False
+        for attempt in count():
+            try:
+                return await self._attempt(request, max(LEAST_TIMEOUT, ends - time.monotonic()), stream=stream)
+            except FoldexError as error:
+                if was_lost and request.method == "DELETE" and isinstance(error, NotFound):
+                    # only the answer to an earlier attempt was lost, not its effect
+                    return httpx.Response(202)
+                pause = _pause(attempt, error)
+                is_late = attempt >= self.retries or time.monotonic() + pause >= ends
+                if is_late or not _may_repeat(request, error):
+                    raise
+                was_lost = was_lost or isinstance(error, ConnectionFailed | UnexpectedAnswer)
+            await self.link.sleep(pause)
+        raise AssertionError("unreachable")
+
+    async def _attempt(self, request: Request[Any], seconds: float, *, stream: bool) -> httpx.Response:
+        built = self.link.client.build_request(
+            request.method,
+            self.base_url + request.path,
+            params=request.query or None,
+            json=request.body,
+            files=request.files,
+            timeout=min(self.timeout, seconds),
+        )
+        try:
+            response = await self.link.send(built)
+            if not (stream and response.is_success):
+                await self.link.read(response)
+        except httpx.RequestError as error:
+            raise from_transport(built, error) from error
+        if response.is_success:
+            return response
+        raise from_response(response)
+
+
+def _parsed(request: Request[T], response: httpx.Response, content: bytes) -> T:
+    try:
+        return TypeAdapter(request.answer).validate_json(content) if request.answer else cast("T", None)
+    except ValidationError as error:
+        raise unexpected(response, "answered what this client cannot read") from error
+
+
+def _may_repeat(request: Request[Any], error: FoldexError) -> bool:
+    """Whether a request may be sent again: it is repeatable, or the service certainly did not carry it out."""
+    if isinstance(error, ConnectionFailed):
+        return request.repeatable or isinstance(error.__cause__, _UNSENT)
+    if isinstance(error, DatabaseUnavailable):  # which may have committed before it fell silent
+        return request.repeatable
+    if isinstance(error, UnexpectedAnswer) and error.status in _GATEWAY:
+        return request.repeatable
+    return error.status in {429, 503}
+
+
+def _pause(attempt: int, error: FoldexError) -> float:
+    """Seconds before the next attempt. Randomness keeps clients from coming back all at once."""
+    backoff = min(MOST_PAUSE, FIRST_PAUSE * 2.0 ** min(attempt, 9)) * random.uniform(0.5, 1)  # noqa: S311 # no secret
+    return max(backoff, error.retry_after or 0.0)

@@ -1,0 +1,1 @@
+"""The client library, over a transport instead of a network."""

@@ -1,0 +1,71 @@
+"""Messages that follow from the rows: which workers are woken, and what begins when a task ends."""
+
+from __future__ import annotations
+
+import math
+from uuid import UUID
+
+import structlog
+
+from worker.app import BULK, FAST, MAX_SLICES, SMALL_TASK, send, send_plan
+from worker.state.index import files, tasks
+from worker.state.index.tasks import Closed, Running
+from worker.state.postgres import Pool
+
+#: Pending files for each further worker that is woken.
+FILES_PER_SLICE = 4
+
+log = structlog.get_logger()
+
+
+def start_indexing(pool: Pool, task_id: UUID, index_id: UUID) -> None:
+    """Wake workers for what is listed so far, or close the task if nothing is left to do."""
+    if not close_if_done(pool, task_id, index_id):
+        wake(pool, task_id)
+
+
+def wake(pool: Pool, task_id: UUID, max_messages: int = MAX_SLICES, *, min_messages: int = 0) -> None:
+    """Send messages to index a task's files; a small task's go to the fast queue too.
+
+    The bulk queue gets `min_messages` to `max_messages` messages, depending on the number of pending rows. Removals are
+    rows like any other. The sweep asks for at least one message, so that a wrong count can delay a task but never
+    strand it.
+    """
+    task = tasks.running(pool, task_id)
+    if task is None:
+        return
+    pending = files.count_pending(pool, task.index_id, most=max(max_messages, 1) * FILES_PER_SLICE)
+    bulk = max(min_messages, min(max_messages, math.ceil(pending / FILES_PER_SLICE)))
+    fast = bool(pending or min_messages) and not task.listing and task.total_files <= SMALL_TASK
+    for queue in [FAST] * fast + [BULK] * bulk:
+        send_index(task, queue)
+    if fast or bulk:
+        tasks.sent(pool, task_id)
+
+
+def send_index(task: Running | None, queue: str, countdown: float | None = None) -> None:
+    """Send a message to index a task's files, unless the task has ended."""
+    if task is not None:
+        shown = f"{task.done_files} of {task.total_files} files done, tool {task.tool_id}, task {task.id}"
+        send("foldex.index", task.id, queue=queue, shown=shown, countdown=countdown)
+
+
+def close_if_done(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = True) -> bool:
+    """Count a task's files, and close the task if nothing is left. Returns whether it did.
+
+    Without `wait`, a task whose project or index is locked is left alone.
+    """
+    closed = tasks.refresh(pool, task_id, index_id, wait=wait)
+    if closed is None:
+        return False
+    # the sweep closes tasks, too, and has no ids bound
+    log.info("task closed", task_id=str(task_id), tool_id=str(closed.tool_id))
+    send("foldex.optimize", index_id, queue=BULK, shown=f"index {index_id}")
+    send_next(closed)
+    return True
+
+
+def send_next(closed: Closed | None) -> None:
+    """Send the message that lists the folder for the task that follows a closed one, if any does."""
+    if closed and closed.next_task_id:
+        send_plan(closed.next_task_id, closed.tool_id)

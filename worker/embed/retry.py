@@ -1,0 +1,180 @@
+"""The retry policy of embedding: what a failure means, how long to wait, when to give up, what to send again.
+
+- A `Retry-After` holds for the whole fleet. So does a 429 without one: for 1 s, doubled after each further failure.
+- Each 429 halves the number of requests that a process has in flight; after some successes the number grows by one.
+- After a 5xx, a time-out or a lost connection, a process pauses by itself. After several such failures in a row over
+  all workers, the provider is blocked for the whole fleet, for up to a minute. Then one request at a time probes it
+  until one succeeds.
+- A request is repeated in place for `SLICE_RETRY_SECONDS`. Beyond that the files go back, and the task waits instead
+  of the worker.
+- A refused request is split until the refused texts are alone.
+
+This module only decides. `circuit` shares the failures with the fleet, `rate_limit` asks before each request, and
+`batching` sends.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from schemas.errors import EmbeddingRefused, EmbeddingUnavailable
+
+#: Consecutive failures, over all workers, after which the provider is blocked. One 429 is enough.
+FAILURES_TO_BLOCK = 5
+#: Seconds for which the provider is blocked, after the failure that blocks it and after each further one.
+BLOCK_SECONDS = (1, 2, 4, 8, 16, 32, 60)
+#: Seconds after which consecutive failures are forgotten.
+FAILURE_MEMORY_SECONDS = 600
+#: Seconds until another request may probe if the probing one does not return: a request's time-out and some margin.
+PROBE_SECONDS = 70
+#: Maximum `Retry-After` in seconds, for a provider that says "tomorrow".
+LONGEST_RETRY_AFTER_SECONDS = 600.0
+
+#: Seconds of a process's first pause; each further failure doubles it.
+FIRST_PAUSE_SECONDS = 0.5
+#: Maximum seconds of a process's pause.
+LONGEST_PAUSE_SECONDS = 60.0
+#: Successes after which a process may have one more request in flight.
+SUCCESSES_TO_GROW = 8
+
+#: Seconds that a slice waits in place for one request.
+SLICE_RETRY_SECONDS = 5.0
+#: Seconds that a user's query waits for a blocked provider.
+QUERY_RETRY_SECONDS = 2.0
+#: Seconds until a request that was held back asks again.
+POLL_SECONDS = 0.25
+#: Seconds over which requests that waited for the same moment are spread.
+SPREAD_SECONDS = 0.5
+
+#: Refused requests after which batches are no longer split. This is enough for about twenty bad texts among thousands.
+MAX_REFUSALS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a failed request means for all that follow. `retry_after` is 0 if the provider asks for no wait."""
+
+    retry_after: float
+    is_rate_limit: bool
+    reason: str
+
+    @property
+    def failures_to_block(self) -> int:
+        """Consecutive failures after which the provider is blocked."""
+        return 1 if self.is_rate_limit else FAILURES_TO_BLOCK
+
+
+def failure_of(model: str, error: EmbeddingUnavailable) -> Failure:
+    """What the failed request to a model means."""
+    status = error.provider_status
+    return Failure(
+        min(error.retry_after or 0.0, LONGEST_RETRY_AFTER_SECONDS),
+        status == HTTPStatus.TOO_MANY_REQUESTS,
+        f"{model} is busy (HTTP {status})" if status else f"{model} does not answer",
+    )
+
+
+def spread(seconds: float) -> float:
+    """A slightly longer wait, so that requests that wait for the same moment do not start together."""
+    return seconds + random.uniform(0, SPREAD_SECONDS)  # noqa: S311 - spreads waiting requests
+
+
+def probe_poll_seconds() -> float:
+    """Seconds until a request that waits for another's probe asks again."""
+    return random.uniform(POLL_SECONDS, 2 * POLL_SECONDS)  # noqa: S311 - spreads waiting requests
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The source of time; tests replace it to avoid waiting."""
+
+    now: Callable[[], float] = time.monotonic
+    pause: Callable[[float], None] = time.sleep
+
+
+class Pace:
+    """How fast one process sends: its pause after failures, and its number of requests in flight. Thread-safe."""
+
+    def __init__(self, concurrency: int) -> None:
+        self._lock = threading.Lock()
+        self._max_concurrency = float(concurrency)
+        self._concurrency = float(concurrency)
+        self._halved_at = float("-inf")
+        self._successes = 0
+        self._failures = 0
+        self._resume_at = float("-inf")
+
+    @property
+    def concurrency(self) -> int:
+        """Requests that this process may have in flight."""
+        return int(self._concurrency)
+
+    def pause(self, now: float) -> float:
+        """Seconds for which this process still pauses."""
+        return max(0.0, self._resume_at - now)
+
+    def succeeded(self) -> None:
+        """Forget the failures; allow one more request in flight after enough successes."""
+        with self._lock:
+            self._failures = 0
+            self._successes += 1
+            if self._successes >= SUCCESSES_TO_GROW:
+                self._concurrency, self._successes = min(self._max_concurrency, self._concurrency + 1), 0
+
+    def failed(self, failure: Failure, began: float, now: float) -> float:
+        """Seconds until this process should ask again, after a request that began at `began` failed."""
+        with self._lock:
+            if failure.is_rate_limit:
+                self._halve(began, now)
+            return failure.retry_after or self._back_off(began, now)
+
+    def _halve(self, began: float, now: float) -> None:
+        """Halve the requests in flight, once for all requests that failed together."""
+        self._successes = 0
+        if began > self._halved_at:
+            self._concurrency, self._halved_at = max(1.0, self._concurrency / 2), now
+
+    def _back_off(self, began: float, now: float) -> float:
+        """Pause, once for all requests that failed together."""
+        if began >= self._resume_at:
+            self._failures += 1
+            longest = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(self._failures - 1, 20))
+            self._resume_at = now + random.uniform(longest / 2, longest)  # noqa: S311 - spreads processes out
+        return self.pause(now)
+
+
+class Patience:
+    """How long the requests of one slice are repeated: `SLICE_RETRY_SECONDS` from the first failure."""
+
+    def __init__(self) -> None:
+        self._failing_since: float | None = None
+
+    def succeeded(self) -> None:
+        """Start anew at the next failure."""
+        self._failing_since = None
+
+    def covers(self, error: EmbeddingUnavailable, now: float) -> bool:
+        """Whether to repeat a failed request. One that was held back has already waited as long as it may."""
+        if not error.was_sent:
+            return False
+        if self._failing_since is None:
+            self._failing_since = now
+        return now + (error.retry_after or 0.0) < self._failing_since + SLICE_RETRY_SECONDS
+
+
+def split(batch: Sequence[int], refusal: EmbeddingRefused, refusals: int) -> tuple[list[int], list[list[int]]]:
+    """The refused texts of a refused request, and the requests to send instead.
+
+    A text counts as refused if the provider names it, if it was alone, or after `MAX_REFUSALS` refused requests.
+    """
+    named = {batch[index] for index in refusal.indices}
+    if not named and (len(batch) == 1 or refusals >= MAX_REFUSALS):
+        return sorted(batch), []
+    rest = [index for index in batch if index not in named]
+    half = len(rest) if named else (len(rest) + 1) // 2
+    return sorted(named), [part for part in (rest[:half], rest[half:]) if part]

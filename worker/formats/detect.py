@@ -1,0 +1,143 @@
+"""Detects everything about a file that its name and its first look at its content tell, once for all later steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from schemas.errors import FileError
+from schemas.status import Reason
+from worker.formats import by_name
+from worker.formats.magic import OLE, ZIP, signature_of
+from worker.formats.registry import BY_KIND, BY_TYPE, FORMATS, PACKAGE, Format, Signature
+from worker.formats.unsupported import unsupported
+
+#: Mail and web servers may put bytes in front of the header; PDF readers find it within this many bytes.
+_PDF_HEADER_WITHIN = 1024
+_WORD_STREAM = "WordDocument".encode("utf-16-le")
+_ENCRYPTED_STREAM = "EncryptedPackage".encode("utf-16-le")
+
+#: Bytes searched for the beginning of a markup language.
+_START = 256
+_BEGINNINGS = {beginning: format_ for format_ in FORMATS for beginning in format_.beginnings}
+#: Formats whose name says more than such a beginning: they may quote or contain markup.
+_NAMED = {"markdown", "code", "email"}
+
+_MEMBERS = {format_.member.encode(): format_.mime for format_ in FORMATS if format_.member}
+_MEMBERS[b"META-INF/MANIFEST.MF"] = "application/java-archive"
+_MIME_OF_LANGUAGE = {"javascript": "text/javascript", "css": "text/css", "html": "text/html"}
+
+_BOMS = (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf", b"\0\0\xfe\xff")
+#: Bytes searched for a NUL, as in git.
+_SAMPLE = 8000
+#: Maximum characters in a MIME type.
+_LONGEST_MIME = 100
+#: Bytes at the end of a ZIP file that are searched for member names: its central directory is there.
+_TAIL = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Detected:
+    """What a file is, by its name and its content. Content takes precedence.
+
+    `language` is that of code, by the name alone. `is_binary` is set for what is not plain text by its kind, or has a
+    NUL byte. `refusal` is the error for a name that is never read, and `failure` the one for a content that is known
+    but not read.
+    """
+
+    name: str
+    format: Format
+    language: str | None
+    mime: str
+    is_binary: bool
+    refusal: FileError | None = None
+    failure: FileError | None = None
+
+
+def detect(name: str, data: bytes) -> Detected:
+    """Detect what a file is. A path does as well as a name."""
+    named, language = by_name.of(name)
+    signature = signature_of(data)
+    start = data[:_START].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    mime, is_binary = _mime(named, language, signature, start, data)
+    format_, failure = named, None
+    try:
+        format_ = _format(named, signature, start, data)
+    except FileError as error:
+        failure = error
+    return Detected(name, format_, language, mime, is_binary, refusal(name), failure)
+
+
+def refusal(name: str) -> FileError | None:
+    """The error for a file that is refused by name alone, so that its bytes need not be read."""
+    remedy = unsupported(name)
+    return FileError(Reason.UNSUPPORTED_TYPE, remedy) if remedy else None
+
+
+def _format(named: Format, signature: Signature | None, start: bytes, data: bytes) -> Format:
+    if signature is ZIP:
+        return PACKAGE
+    if signature is OLE:
+        return _ole_format(data)
+    if signature and signature.kind in BY_KIND:
+        return BY_KIND[signature.kind]
+    return _text_format(named, start, data) if named.binary else named
+
+
+def _ole_format(data: bytes) -> Format:
+    """What a compound file of the old office suites holds, judged by its stream names."""
+    if _ENCRYPTED_STREAM in data:
+        raise FileError(Reason.ENCRYPTED)
+    if _WORD_STREAM in data:
+        return BY_TYPE["doc"]
+    message = "The file is an old Office document; save it as .xlsx, .pptx or .pdf."
+    raise FileError(Reason.UNSUPPORTED_TYPE, message)
+
+
+def _text_format(named: Format, start: bytes, data: bytes) -> Format:
+    """The format of a file that is not what its name says: usually some kind of text."""
+    if named.type == "pdf" and b"%PDF-" in data[:_PDF_HEADER_WITHIN]:
+        return named
+    begun = _begun(start)
+    # a signature is only at the very start
+    return begun if begun and not begun.signatures else BY_TYPE["text"]
+
+
+def _begun(start: bytes) -> Format | None:
+    return next((format_ for beginning, format_ in _BEGINNINGS.items() if start.startswith(beginning)), None)
+
+
+def _mime(
+    named: Format, language: str | None, signature: Signature | None, start: bytes, data: bytes
+) -> tuple[str, bool]:
+    """The MIME type, and whether the file is binary: by its first bytes, by whether it is text, then by its name."""
+    if signature is ZIP:
+        return _zip_mime(data), True
+    if signature is OLE and _WORD_STREAM in data:
+        return BY_TYPE["doc"].mime, True
+    if signature and signature.mime:
+        return signature.mime, True
+    # UTF-16 without a byte order mark is text, but cannot be told cheaply from other data with zero bytes
+    if b"\0" in data[:_SAMPLE] and not data.startswith(_BOMS):
+        return "application/octet-stream", True
+    return _text_mime(named, language, start, data), False
+
+
+def _zip_mime(data: bytes) -> str:
+    # OpenDocument and EPUB state their type in an uncompressed first member of that name
+    size = int.from_bytes(data[22:26], "little")
+    if data[30:38] == b"mimetype" and size <= _LONGEST_MIME:
+        stated = data[38 : 38 + size]
+        if stated.isascii() and stated.count(b"/") == 1:
+            return stated.decode().strip()
+    tail = data[-_TAIL:]
+    return next((mime for member, mime in _MEMBERS.items() if member in tail), "application/zip")
+
+
+def _text_mime(named: Format, language: str | None, start: bytes, data: bytes) -> str:
+    begun = _begun(start)
+    format_ = begun if begun and named.type not in _NAMED else named
+    if format_.type == "xml" and b"<svg" in data[:_SAMPLE]:
+        return "image/svg+xml"
+    if language:
+        return _MIME_OF_LANGUAGE.get(language, f"text/x-{language}")
+    return "text/plain" if format_.binary else format_.mime

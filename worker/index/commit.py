@@ -1,0 +1,148 @@
+"""Writes files whose chunks are embedded and records their outcomes. No text is lost or shown twice on the way.
+
+The order of the writes is in docs/explanation/architecture.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import structlog
+from psycopg import Connection
+
+from schemas.errors import FoldexError
+from worker.index.file_states import Embedded, Failed, Prepared, Removed, Unchanged
+from worker.index.run import Run
+from worker.index.write import code_keywords, taken_back, write
+from worker.state.index import chunks
+from worker.state.index import files as file_rows
+from worker.state.index.files import Outcome
+from worker.state.search import keywords, symbols
+
+log = structlog.get_logger()
+
+
+def commit(run: Run, complete: Sequence[Embedded]) -> None:
+    """Write the files, make them live, and delete what they replace. Files whose claims were lost are left out.
+
+    Raises `StoreError` or `LeaseLost`; everything paid for is recorded even then.
+    """
+    try:
+        run.lease.check()
+        complete = still_claimed(run, complete)
+        written = write(run, complete)
+        with taken_back(run, complete):
+            run.lease.check()
+            finished, buried = finish(run, written)
+    except FoldexError:
+        record_paid(run, complete)
+        raise
+    record_paid(run, [file for file in complete if file.claim.id not in finished])
+    forget(run, buried)
+
+
+def still_claimed(run: Run, waiting: Sequence[Embedded]) -> list[Embedded]:
+    """Return the files whose claims still hold. A later claim prepares the other files again."""
+    claimed = file_rows.still_claimed(run.pool, run.lease.owner, [file.claim for file in waiting]) if waiting else set()
+    record_paid(run, [file for file in waiting if file.claim.id not in claimed])
+    return [file for file in waiting if file.claim.id in claimed]
+
+
+def finish(run: Run, written: Sequence[Embedded]) -> tuple[Collection[UUID], list[UUID]]:
+    """Make the new chunks live and record the outcomes in one transaction.
+
+    Returns the ids of the files that ended so, and of the vectors to delete. Raises `LeaseLost` if the epoch moved on.
+    Files whose own lease was lost are left to their new holder.
+    """
+    run.lease.check()
+    with run.pool.connection() as connection:
+        file_rows.hold_index(connection, run.index.id, run.epoch)
+        finished = file_rows.finish(connection, run.lease.owner, [outcome(file) for file in written])
+        buried = _replace(run, connection, [file for file in written if file.claim.id in finished])
+    for file in written:
+        reason = file.state.failure.reason if isinstance(file.state, Failed) else None
+        path, status = file.claim.path, file.state.status
+        log.debug("file", file_id=str(file.claim.id), path=path, status=status, reason=reason)
+    return finished, buried
+
+
+def _replace(run: Run, connection: Connection[Any], finished: Sequence[Embedded]) -> list[UUID]:
+    """Replace what was live of finished files. Returns the ids of vectors that nothing refers to any more."""
+    ended = [file.state for file in finished]
+    prepared = [file for file in ended if isinstance(file, Prepared)]
+    buried = chunks.replace(
+        connection,
+        files=[file.claim.id for file in ended],
+        # an unchanged file may have half-written chunks from an earlier attempt with different content
+        failed=[file.claim.id for file in ended if file.keeps_live],
+        current=[chunk.id for file in prepared for chunk in file.chunks],
+        kept=[
+            (chunk, code_keywords(run, file.claim, chunk))
+            for file in prepared
+            for chunk in file.chunks
+            if chunk.id in file.live
+        ],
+    )
+    symbols.replace(
+        connection,
+        run.index.id,
+        files=[file.claim.id for file in ended if not file.keeps_live],
+        file_symbols=[(file.claim.id, file.definitions, file.references) for file in prepared],
+    )
+    with_lost = [file for file in ended if file.claim.lost]
+    if with_lost:
+        written = [chunk.id for file in with_lost if isinstance(file, Unchanged) for chunk in file.lost]
+        chunks.restored(connection, [file.claim.id for file in with_lost], written)
+    moved = {file.claim.id: keywords.path_vector(file.claim.path) for file in ended if file.moved}
+    if moved:
+        chunks.move_keywords(connection, moved)
+    return buried
+
+
+def outcome(embedded: Embedded) -> Outcome:
+    """What the file's row records."""
+    file, claim, paid = embedded.state, embedded.claim, embedded.paid
+    recorded = Outcome(
+        claim.id,
+        claim.generation,
+        file.status,
+        type=file.facts.type,
+        stamp=file.facts.stamp,
+        embedded_chunks=paid.chunks,
+        tokens=paid.tokens,
+        timings={**file.timings, **embedded.timings},
+        mime=file.facts.mime,
+        is_binary=file.facts.is_binary,
+        language=file.facts.language,
+    )
+    if isinstance(file, Removed):
+        return recorded
+    if isinstance(file, Failed):
+        return replace(recorded, reason=file.failure.reason, message=file.failure.message)
+    number = claim.live_chunks if isinstance(file, Unchanged) else len(file.chunks)
+    tokens = claim.live_tokens if isinstance(file, Unchanged) else sum(chunk.chunk.tokens for chunk in file.chunks)
+    return replace(
+        recorded,
+        fingerprint=file.facts.fingerprint,
+        chunks=number,
+        live_tokens=tokens,
+        embedded=file.embedded,
+        reused_chunks=number - paid.chunks if file.embedded else 0,
+    )
+
+
+def record_paid(run: Run, files: Sequence[Embedded]) -> None:
+    """Record what was paid for files that get no outcome here; the next worker finds the vectors in the cache."""
+    paid = [(file.claim.id, *file.paid) for file in files if file.paid.chunks]
+    if paid:
+        file_rows.add_paid(run.pool, run.epoch, paid)
+
+
+def forget(run: Run, buried: Sequence[UUID]) -> None:
+    """Delete vectors that no row refers to any more; the sweep repeats it."""
+    if buried:
+        run.store.write(run.index.namespace, run.dimensions, deletes=buried)
+        chunks.confirm_deleted(run.pool, buried)

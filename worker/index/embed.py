@@ -1,0 +1,154 @@
+"""Gives new chunks their vectors: cached ones first, then new ones, with requests that span files."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+import psycopg
+
+from schemas.document import Chunk
+from schemas.errors import EmbeddingRefused, FileError, FoldexError
+from schemas.status import Reason
+from worker.embed.batching import Terms, embed_all
+from worker.index.file_states import Embedded, File, Paid, failed
+from worker.index.run import Run
+from worker.index.skip_cached import CacheFirstEmbedder
+from worker.state.index import embedding_cache
+from worker.state.index.chunks import Placed
+from worker.vectors import Vector
+
+
+class Embedding(NamedTuple):
+    """Files with their vectors, and the error that ended the embedding early, if any."""
+
+    files: Sequence[Embedded]
+    stopped: FoldexError | None
+
+
+def embed(run: Run, prepared: Sequence[File], waiting: Sequence[Embedded] = (), *, more: bool) -> Embedding:
+    """Embed the new chunks of `prepared` files, and of those `waiting` from the previous call.
+
+    If `more` files are to come, texts that do not fill a request wait for them. If an error ends it early, the cache
+    holds everything paid for. A refused text fails only its own files.
+    """
+    started = time.monotonic()
+    batch = _Batch([*waiting, *map(Embedded, prepared)])
+    # texts that wait since the previous call were looked up then
+    fresh = {chunk.content_hash for file in prepared if file.embedded for chunk in file.new}
+    missing = batch.missing_vectors()
+    for content_hash, vector in recall(run, missing, fresh & missing.keys()).items():
+        batch.answer(missing.pop(content_hash), vector)
+    stopped = _pay(run, batch, list(missing.values()), more=more)
+    return Embedding(batch.files(time.monotonic() - started), stopped)
+
+
+def recall(run: Run, hashes: Collection[str], fresh: Collection[str]) -> dict[str, Vector]:
+    """Look up vectors that the project already paid for: in the cache, then, for `fresh` hashes, in live chunks."""
+    owner = embedding_cache.Owner(run.index.project_id, run.index.settings.embedder)
+    vectors = embedding_cache.lookup(run.pool, owner, hashes)
+    by_namespace: dict[str, dict[UUID, str]] = defaultdict(dict)
+    missing = [hash_ for hash_ in fresh if hash_ not in vectors]
+    for hash_, namespace, id_ in embedding_cache.live_elsewhere(run.pool, owner, run.index.vector_store, missing):
+        by_namespace[namespace][id_] = hash_
+    for namespace, ids in by_namespace.items():
+        vectors |= {ids[id_]: vector for id_, vector in run.store.vectors(namespace, list(ids)).items()}
+    return vectors
+
+
+class _Batch:
+    """The files of one call, with the answers as they arrive."""
+
+    def __init__(self, files: Sequence[Embedded]) -> None:
+        self._files = files
+        self._vectors = {file.claim.id: dict(file.vectors) for file in files}
+        self._paid = {file.claim.id: file.paid for file in files}
+        self._refusals: dict[UUID, FileError] = {}
+
+    def missing_vectors(self) -> dict[str, list[Placed]]:
+        """The chunks without a vector, by the hash of their text."""
+        missing: dict[str, list[Placed]] = defaultdict(list)
+        for file in self._files:
+            for chunk in file.state.new if file.state.embedded else ():
+                if chunk.id not in file.vectors:
+                    missing[chunk.content_hash].append(chunk)
+        return missing
+
+    def answer(self, chunks: Iterable[Placed], vector: Vector) -> None:
+        """Give all chunks of one text its vector."""
+        for chunk in chunks:
+            self._vectors[chunk.file_id][chunk.id] = vector
+
+    def pay(self, chunk: Placed) -> None:
+        """Note that the text of a chunk was sent to the provider."""
+        chunks, tokens = self._paid[chunk.file_id]
+        self._paid[chunk.file_id] = Paid(chunks + 1, tokens + chunk.chunk.tokens)
+
+    def refuse(self, chunks: Iterable[Placed], refusal: EmbeddingRefused) -> None:
+        """Fail the files of a text that the provider refused."""
+        for chunk in chunks:
+            message = _with_lines(chunk.chunk, refusal.message)
+            self._refusals[chunk.file_id] = FileError(Reason.EMBEDDING_REFUSED, message)
+
+    def files(self, seconds: float) -> list[Embedded]:
+        """The files with their answers, after so many seconds of work on all of them."""
+        chunks = {file.claim.id: len(file.state.new) for file in self._files if file.state.embedded}
+        shares = share(seconds, chunks)
+        return [self._answered(file, shares.get(file.claim.id)) for file in self._files]
+
+    def _answered(self, file: Embedded, seconds: float | None) -> Embedded:
+        id_ = file.claim.id
+        timings = file.timings
+        if seconds is not None:
+            timings = {**timings, "embed": round(timings.get("embed", 0) + seconds, 4)}
+        if id_ in self._refusals:
+            return Embedded(failed(file.state, self._refusals[id_]), {}, self._paid[id_], timings)
+        return Embedded(file.state, self._vectors[id_], self._paid[id_], timings)
+
+
+def share(seconds: float, chunks: Mapping[UUID, int]) -> dict[UUID, float]:
+    """Split a batch's seconds among its files by their chunks. A file without chunks has no share."""
+    total = sum(chunks.values())
+    return {file_id: seconds * number / total for file_id, number in chunks.items() if number}
+
+
+def _pay(run: Run, batch: _Batch, chunk_groups: Sequence[Sequence[Placed]], *, more: bool) -> FoldexError | None:
+    """Embed each distinct text once, whatever chunks contain it; every answer goes to the cache at once."""
+    owner = embedding_cache.Owner(run.index.project_id, run.index.settings.embedder)
+    texts = [same[0].chunk.embedded_text for same in chunk_groups]
+    tokens = [same[0].chunk.tokens for same in chunk_groups]
+    # a free model's requests are not worth filling
+    only_full = more and run.budget is not None
+    terms = Terms(run.budget, run.index.project_id, run.lease.check, run.embed_seconds, only_full)
+    embedder = CacheFirstEmbedder(run.embedder, functools.partial(embedding_cache.lookup, run.pool, owner))
+    try:
+        for indices, result in embed_all(embedder, texts, tokens, run.concurrency, terms):
+            answered = [chunk_groups[index] for index in indices]
+            if isinstance(result, EmbeddingRefused):
+                for same in answered:
+                    batch.refuse(same, result)
+                continue
+            _keep(run, owner, {same[0].content_hash: result[row] for row, same in enumerate(answered)})
+            for row, same in enumerate(answered):
+                batch.answer(same, result[row])
+                if same[0].content_hash not in embedder.cached:
+                    batch.pay(same[0])
+    except FoldexError as error:
+        return error
+    return None
+
+
+def _keep(run: Run, owner: embedding_cache.Owner, vectors: Mapping[str, Vector]) -> None:
+    """Cache paid vectors, with one retry in case Postgres is restarting."""
+    try:
+        embedding_cache.insert(run.pool, owner, vectors)
+    except psycopg.OperationalError:
+        embedding_cache.insert(run.pool, owner, vectors)
+
+
+def _with_lines(piece: Chunk, message: str) -> str:
+    return f"Lines {piece.start_line} to {piece.end_line}: {message}"

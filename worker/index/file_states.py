@@ -1,0 +1,177 @@
+"""The states of a claimed file between its claim and its outcome. Each step takes one and returns the next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+from uuid import UUID
+
+from schemas.document import Definition, Reference
+from schemas.errors import FileError
+from schemas.status import FileStatus
+from worker.state.index.chunks import Placed
+from worker.state.index.files import Claim
+from worker.tokens import keywords
+from worker.vectors import Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of a file's content, as far as it was read."""
+
+    type: str | None
+    stamp: str | None = None
+    fingerprint: str | None = None
+    mime: str | None = None
+    is_binary: bool | None = None
+    language: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A file cut into chunks. `live` has the ids of those that are live already, and so are not written again.
+
+    A file that is not `embedded` is found by its words only.
+    """
+
+    claim: Claim
+    facts: Facts
+    chunks: Sequence[Placed]
+    embedded: bool
+    definitions: Sequence[Definition] = ()
+    references: Sequence[Reference] = ()
+    timings: Mapping[str, float] = field(default_factory=dict)
+    live: frozenset[UUID] = frozenset()
+    status: ClassVar = FileStatus.INDEXED
+    keeps_live: ClassVar = False
+
+    @property
+    def new(self) -> Sequence[Placed]:
+        """The chunks to write."""
+        return [chunk for chunk in self.chunks if chunk.id not in self.live]
+
+    @property
+    def moved(self) -> bool:
+        """Whether the stored locations and words of live chunks must be rewritten."""
+        return _moved(self.claim, self.facts.type)
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """A file whose live chunks stay. `lost` are those whose vectors the store lost, so they are written again."""
+
+    claim: Claim
+    facts: Facts
+    timings: Mapping[str, float] = field(default_factory=dict)
+    lost: Sequence[Placed] = ()
+    status: ClassVar = FileStatus.INDEXED
+    keeps_live: ClassVar = True
+
+    @property
+    def embedded(self) -> bool:
+        """Whether its chunks have vectors."""
+        return self.claim.live_embedded
+
+    @property
+    def new(self) -> Sequence[Placed]:
+        """The chunks to write."""
+        return self.lost
+
+    @property
+    def moved(self) -> bool:
+        """Whether the stored locations and words of live chunks must be rewritten."""
+        return _moved(self.claim, self.facts.type)
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A file that vanished from its source; its live chunks go."""
+
+    claim: Claim
+    status: ClassVar = FileStatus.REMOVED
+    keeps_live: ClassVar = False
+    embedded: ClassVar = False
+    moved: ClassVar = False
+    new: ClassVar[Sequence[Placed]] = ()
+    timings: ClassVar[Mapping[str, float]] = {}
+
+    @property
+    def facts(self) -> Facts:
+        """Nothing is read of it."""
+        return Facts(self.claim.type)
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A file with a reason instead of chunks."""
+
+    claim: Claim
+    facts: Facts
+    failure: FileError
+    timings: Mapping[str, float] = field(default_factory=dict)
+    embedded: ClassVar = False
+    moved: ClassVar = False
+    new: ClassVar[Sequence[Placed]] = ()
+
+    @property
+    def status(self) -> FileStatus:
+        """What the file's row records."""
+        return self.failure.reason.status
+
+    @property
+    def keeps_live(self) -> bool:
+        """Whether its live chunks stay searchable: those of a skipped file go."""
+        return self.status is FileStatus.FAILED
+
+
+File = Prepared | Unchanged | Removed | Failed
+
+
+class Paid(NamedTuple):
+    """What was sent to the provider for a file, and is in no row yet. It counts even if the file then fails."""
+
+    chunks: int
+    tokens: int
+
+
+UNPAID = Paid(chunks=0, tokens=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """A file on its way to its outcome, with the vectors of its new chunks known so far.
+
+    `timings` has the seconds of the steps after the preparation.
+    """
+
+    state: File
+    vectors: Mapping[UUID, Vector] = field(default_factory=dict)
+    paid: Paid = UNPAID
+    timings: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def claim(self) -> Claim:
+        """The file's claim."""
+        return self.state.claim
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left to embed."""
+        return all(chunk.id in self.vectors for chunk in self.state.new if chunk.embedded)
+
+
+def failed(file: File, failure: FileError) -> Failed:
+    """Return the file with a reason instead of chunks."""
+    return Failed(file.claim, file.facts, failure, file.timings)
+
+
+def _moved(claim: Claim, type_: str | None) -> bool:
+    """Whether a file moved or changed type, is read anew as a whole, or has its words from an earlier release.
+
+    A file that moved back counts too if a claim in between may have patched the store's rows.
+    """
+    moved = claim.patch_pending or (claim.path, claim.id_path) != (claim.live_path, claim.live_id_path)
+    moved |= type_ is not None and type_ != claim.type
+    is_old = not (claim.live_fingerprint or "").endswith(f" {keywords.VERSION}")
+    return claim.live_chunks > 0 and (moved or is_old or claim.work == "full")

@@ -1,0 +1,64 @@
+"""Compares prepared files with their live chunks, so that nothing is embedded or written twice."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from uuid import UUID
+
+from worker.index.file_states import File, Prepared, Unchanged
+from worker.index.run import Run
+from worker.state.index import chunks
+from worker.state.index.chunks import Live, Placed
+
+
+def match_live(run: Run, files: Sequence[File]) -> list[File]:
+    """Give chunks that are already live their ids."""
+    with_live = [file.claim.id for file in files if isinstance(file, Prepared) and file.claim.live_chunks]
+    if not with_live:
+        return list(files)
+    live = chunks.live(run.pool, with_live)
+    return [
+        _matched(file, live[file.claim.id]) if isinstance(file, Prepared) and file.claim.live_chunks else file
+        for file in files
+    ]
+
+
+def restore(run: Run, files: Sequence[File]) -> list[File]:
+    """Add the live chunks whose vectors the namespace lost to files whose text is unchanged."""
+    with_lost = [file.claim.id for file in files if isinstance(file, Unchanged) and file.claim.lost]
+    if not with_lost:
+        return list(files)
+    lost = chunks.lost(run.pool, with_lost)
+    return [
+        replace(file, lost=lost.get(file.claim.id, [])) if isinstance(file, Unchanged) and file.claim.lost else file
+        for file in files
+    ]
+
+
+def _matched(file: Prepared, live: Sequence[Live]) -> Prepared:
+    """Return the file with the ids of equal live chunks, each used once, in order."""
+    unused: dict[tuple[object, ...], list[UUID]] = defaultdict(list)
+    for row in reversed(live):
+        unused[_key_of_live(row)].append(row.id)
+    placed = list(file.chunks)
+    kept: set[UUID] = set()
+    for number, chunk in enumerate(placed):
+        ids = unused[_key_of_placed(chunk)]
+        if ids:
+            id_ = ids.pop()
+            placed[number] = replace(chunk, id=id_)
+            kept.add(id_)
+    return replace(file, chunks=placed, live=frozenset(kept))
+
+
+def _key_of_live(row: Live) -> tuple[object, ...]:
+    location = (row.json_pointer, row.symbol, row.node_type, row.scope, row.language, row.level)
+    return (row.content_hash, row.embedded, *location)
+
+
+def _key_of_placed(placed: Placed) -> tuple[object, ...]:
+    c = placed.chunk
+    location = (c.json_pointer, c.symbol, c.node_type, c.scope, placed.language, c.level)
+    return (placed.content_hash, placed.embedded, *location)

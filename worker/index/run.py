@@ -1,0 +1,39 @@
+"""What one slice of indexing works with."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from worker.embed import Embedder
+from worker.embed.rate_limit import Budget
+from worker.index.lease import Lease
+from worker.parse import Limits
+from worker.sources import Source
+from worker.state.index.tools import Index
+from worker.state.postgres import Pool
+from worker.tokens.tokenizers import Tokenizer
+from worker.vectors import VectorStore
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Everything one slice of indexing works with; after `embed_seconds` it starts no further request."""
+
+    index: Index
+    epoch: int
+    source: Source
+    tokenizer: Tokenizer
+    embedder: Embedder
+    store: VectorStore
+    pool: Pool
+    lease: Lease
+    concurrency: int
+    limits: Limits
+    budget: Budget | None = None
+    embed_seconds: float = math.inf
+
+    @property
+    def dimensions(self) -> int:
+        """Dimensions of the index's vectors."""
+        return self.index.settings.embedder.dimensions

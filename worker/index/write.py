@@ -1,0 +1,152 @@
+"""Writes chunks as not yet live, then the vector store's rows for them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice
+from uuid import UUID
+
+import psycopg
+import structlog
+
+from schemas.errors import FileError, FoldexError, StoreRefused
+from schemas.status import Reason
+from worker.index.embed import share
+from worker.index.file_states import Embedded, File, failed
+from worker.index.run import Run
+from worker.state.index import chunks
+from worker.state.index.chunks import Placed
+from worker.state.index.files import Claim
+from worker.state.search import keywords
+from worker.tokens.keywords import Keywords, keywords_of
+from worker.vectors import Patch, Row, Value, Vector
+
+#: Rows built for the store at a time; with their words and vectors they take many times the memory of their text.
+ROWS = 8_000
+
+log = structlog.get_logger()
+
+
+def write(run: Run, files: Sequence[Embedded]) -> list[Embedded]:
+    """Write new chunks as not yet live, then the store's rows for them. A file whose row is rejected fails."""
+    started = time.monotonic()
+    rows = ((chunk, code_keywords(run, file.claim, chunk)) for file in files for chunk in file.state.new)
+    chunks.insert(run.pool, run.lease.owner, run.epoch, rows)
+    with taken_back(run, files):
+        refusals = upsert(run, files)
+    shares = share(time.monotonic() - started, {file.claim.id: len(file.state.new) for file in files})
+    return [_written(file, refusals.get(file.claim.id), shares.get(file.claim.id)) for file in files]
+
+
+def _written(file: Embedded, refusal: FileError | None, seconds: float | None) -> Embedded:
+    timings = file.timings if seconds is None else {**file.timings, "write": round(seconds, 4)}
+    return replace(file, state=failed(file.state, refusal) if refusal else file.state, timings=timings)
+
+
+@contextmanager
+def taken_back(run: Run, files: Sequence[Embedded]) -> Iterator[None]:
+    """Undo the write of `files` if the work ends here: it may have happened minutes after the last check.
+
+    By then the chunks' rows, and even their tombstones, may be gone. So may the index with its namespace, which the
+    write then created again. Dropping that namespace is safe, because no other index ever has its name.
+    """
+    try:
+        yield
+    except FoldexError:
+        ids = [chunk.id for file in files for chunk in file.state.new]
+        try:
+            if not chunks.bury_strays(run.pool, run.index.id, ids) and run.store.drop(run.index.namespace):
+                log.warning(
+                    "dropped a namespace that was written after its index was deleted", namespace=run.index.namespace
+                )
+        except (FoldexError, psycopg.OperationalError) as error:
+            # the sweep's name check finds the namespace, and the id check finds the vectors
+            log.warning("late vectors not deleted yet", namespace=run.index.namespace, error=str(error))
+        raise
+
+
+def upsert(run: Run, files: Sequence[Embedded], *, rows: int = ROWS) -> dict[UUID, FileError]:
+    """Write new rows and the new locations of moved files. Returns the files of rows that the store rejects.
+
+    A chunk that is not embedded needs a row only if the store keeps the keywords.
+    """
+    refusals: dict[UUID, FileError] = {}
+    stored = (file for file in files if file.state.embedded or run.store.has_keywords)
+    new = ((file, chunk) for file in stored for chunk in file.state.new)
+    while batch := list(islice(new, rows)):
+        _upsert(run, [(file.claim.id, _row(run, file, chunk)) for file, chunk in batch], refusals)
+    patches = [
+        patch
+        for file in files
+        if file.state.moved and file.claim.id not in refusals
+        for patch in _patches(run, file.state)
+    ]
+    if patches:
+        run.lease.check()
+        run.store.write(run.index.namespace, run.dimensions, patches=patches)
+    return refusals
+
+
+def _upsert(run: Run, rows: Sequence[tuple[UUID, Row]], refusals: dict[UUID, FileError]) -> None:
+    """Halve a rejected write until the rejected row is found; its file goes to `refusals` and the others continue."""
+    rows = [(file_id, row) for file_id, row in rows if file_id not in refusals]
+    if not rows:
+        return
+    run.lease.check()
+    try:
+        run.store.write(run.index.namespace, run.dimensions, upserts=[row for _, row in rows])
+    except StoreRefused as refused:
+        if len(rows) == 1:
+            refusals[rows[0][0]] = FileError(Reason.STORE_REFUSED, refused.message)
+            return
+        half = len(rows) // 2
+        _upsert(run, rows[:half], refusals)
+        _upsert(run, rows[half:], refusals)
+
+
+def _row(run: Run, file: Embedded, placed: Placed) -> Row:
+    c = placed.chunk
+    attributes: dict[str, Value] = {
+        **_file_attributes(file.state),
+        "json_pointer": c.json_pointer,
+        "content_hash": placed.content_hash,
+        "chunk_id": str(placed.id),
+        "language": placed.language,
+        "symbol": c.symbol,
+        "node_type": c.node_type,
+        "scope": c.scope,
+        "level": c.level,
+        "embedded": placed.embedded,
+    }
+    vector: Vector | None = file.vectors.get(placed.id)
+    return Row(placed.id, vector, attributes, _keywords(run, file.claim, c.context, c.text), file.claim.generation)
+
+
+def _file_attributes(file: File) -> dict[str, Value]:
+    claim = file.claim
+    return {
+        "file_node_id": claim.node_id or str(claim.id),
+        "file_id_path": claim.id_path,
+        "file_name": claim.path.rsplit("/", 1)[-1],
+        "file_type": file.facts.type,
+    }
+
+
+def _keywords(run: Run, claim: Claim, context: str, text: str) -> Keywords | None:
+    return keywords_of(claim.path, context, text) if run.store.has_keywords else None
+
+
+def code_keywords(run: Run, claim: Claim, placed: Placed) -> str | None:
+    """Return the keyword field "code" of a chunk's row, or None if the store keeps the keywords."""
+    if run.index.keyword_index != "postgres":
+        return None
+    return keywords.vector(claim.path, placed.chunk.context, placed.chunk.text)
+
+
+def _patches(run: Run, file: File) -> Iterator[Patch]:
+    for id_, context, text in chunks.of_file(run.pool, file.claim.id, unembedded=run.store.has_keywords):
+        words = _keywords(run, file.claim, context, text)
+        yield Patch(id_, _file_attributes(file), words, file.claim.generation)

@@ -1,0 +1,13 @@
+"""What some libraries and programs say of an error in its text alone. Nothing else decides by the text of an error."""
+
+from __future__ import annotations
+
+
+def lacks_file(error: BaseException | None) -> bool:
+    """Whether LanceDB misses a file, or finds no table in a directory."""
+    return isinstance(error, RuntimeError | ValueError) and "not found" in str(error).lower()
+
+
+def lacks_space(error: BaseException) -> bool:
+    """Whether LanceDB, or a program that we start, found no space on a disk."""
+    return isinstance(error, OSError | RuntimeError) and "No space left on device" in str(error)

@@ -1,0 +1,125 @@
+"""The interface to a kind of source: opening it within a project's grants, and addresses of its files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol, TypeVar
+
+from schemas.errors import FolderGone, SourceError
+from schemas.source import AnySource
+from worker.ignore import Rules
+from worker.objects.object_store import Objects
+from worker.sources import Source
+from worker.state.index.tools import hashed
+from worker.state.postgres import Pool
+
+Model_contra = TypeVar("Model_contra", contravariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """The settings that sources need, by the names they have in `worker.settings`."""
+
+    auth: Literal["on", "off"]
+    foldex_home: Path
+    local_source_roots: list[Path]
+    s3_bucket: str | None
+    s3_endpoint_url: str | None
+
+    @property
+    def home(self) -> Path:
+        """Directory of everything the installation keeps."""
+        return self.foldex_home.absolute()
+
+
+@dataclass(frozen=True, slots=True)
+class ContentAccess:
+    """A project's access to content. `pool` and `objects` connect on first use."""
+
+    project_id: str
+    options: SourceOptions
+    pool: Callable[[], Pool]
+    objects: Callable[[], Objects]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a tool indexes: `folder_node_id` identifies a folder, and is None for a single file. `name` is shown."""
+
+    folder_node_id: str | None
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A file or folder at a path. `key` is a single file's key in `source`, None for a folder.
+
+    The address of a file is unique in the project, whichever source lists the file. "/" separates its parts. `resolve`
+    is set if only a slow request can tell what is there. It returns None if nothing can be read, and raises
+    `SourceError` if that is unknown for now.
+    """
+
+    address: str
+    source: AnySource
+    key: bytes | None
+    resolve: Callable[[], Location | None] | None = None
+
+
+class SourceKind(Protocol[Model_contra]):
+    """What one kind of source does. Implementations hold no state."""
+
+    def open(self, access: ContentAccess, source: Model_contra, rules: Rules) -> Source:
+        """The content of a source.
+
+        Raises `SourceRefused` for the places that hold every project's content. Raises `FolderGone` for a place that
+        the project was not granted, as if it did not exist.
+        """
+        ...
+
+    def target(self, access: ContentAccess, source: Model_contra) -> Target:
+        """Check a new tool's source. Raises `NotFound`, `Invalid` or `SourceError` if it cannot be indexed."""
+        ...
+
+    def address_prefix(self, source: Model_contra) -> str:
+        """What turns the id path of one of the source's files into its address."""
+        ...
+
+    def addresses(self, access: ContentAccess, sources: Sequence[Model_contra]) -> list[str | None]:
+        """The address of each source; None if it is gone or only a part of a file."""
+        ...
+
+    def locate(self, access: ContentAccess, path: str) -> list[Location] | None:
+        """What may be at a path that a caller names; None if another kind may know it.
+
+        Raises `SourceError` if that is unknown for now.
+        """
+        ...
+
+
+def outside_target(source: AnySource, place: str, opened: Callable[[], Source]) -> Target:
+    """The target of a tool over content outside of Foldex, which may be unavailable just now. Raises `SourceError`."""
+    try:
+        opened().check()
+        name = place.rstrip("/").rsplit("/", 1)[-1] or place
+    except SourceError as error:
+        if not error.retryable:
+            raise
+        # the source may be available again by the time a worker lists it
+        name = place
+    return Target(hashed(f"{source.kind}:{place}"), name)
+
+
+def not_granted(access: ContentAccess, place: str) -> FolderGone:
+    """The error for a place that the project may not read."""
+    return FolderGone(
+        f"{place!r} does not exist, or project {access.project_id!r} may not read it; check it, or ask the operator to "
+        "grant it with `foldex grants add`."
+    )
+
+
+def raise_if_temporary(error: SourceError) -> None:
+    """Raise an error again if it is not the path's fault."""
+    if error.retryable:
+        raise error

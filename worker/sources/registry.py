@@ -1,0 +1,55 @@
+"""The kinds of sources, one row each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from schemas.source import AnySource, LocalSource, NodesSource, S3Source
+from worker.ignore import EVERYTHING, Rules
+from worker.sources import Source
+from worker.sources.kind import ContentAccess, Location, SourceKind, Target
+from worker.sources.local import LocalKind
+from worker.sources.nodes import NodesKind
+from worker.sources.s3 import S3Kind
+
+#: Kinds by the model of their sources. A path is located by the first kind that knows it; any path may be one of nodes.
+KINDS: dict[type[Any], SourceKind[Any]] = {
+    S3Source: S3Kind(),
+    LocalSource: LocalKind(),
+    NodesSource: NodesKind(),
+}
+
+
+def open_source(access: ContentAccess, source: AnySource, rules: Rules = EVERYTHING) -> Source:
+    """See `SourceKind.open`."""
+    return KINDS[type(source)].open(access, source, rules)
+
+
+def target_of(access: ContentAccess, source: AnySource) -> Target:
+    """See `SourceKind.target`."""
+    return KINDS[type(source)].target(access, source)
+
+
+def address_prefix(source: AnySource) -> str:
+    """See `SourceKind.address_prefix`."""
+    return KINDS[type(source)].address_prefix(source)
+
+
+def addresses(access: ContentAccess, sources: Sequence[AnySource]) -> list[str | None]:
+    """See `SourceKind.addresses`."""
+    by_number: dict[int, str | None] = {}
+    for model, kind in KINDS.items():
+        numbers = [number for number, source in enumerate(sources) if type(source) is model]
+        if numbers:
+            by_number |= zip(numbers, kind.addresses(access, [sources[number] for number in numbers]), strict=True)
+    return [by_number[number] for number in range(len(sources))]
+
+
+def locate(access: ContentAccess, path: str) -> list[Location]:
+    """See `SourceKind.locate`."""
+    for kind in KINDS.values():
+        locations = kind.locate(access, path)
+        if locations is not None:
+            return locations
+    return []

@@ -1,0 +1,49 @@
+-- Parts that several queries share. A query includes one as `:name`, and so may a fragment.
+
+-- name: open
+-- status of a task that has not ended, or of a file that waits or is worked on
+('pending', 'indexing')
+
+-- name: no_open_file
+-- whether no file of the index of a task t is open; one look at each of two partial indexes
+NOT EXISTS (
+    SELECT FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'pending')
+  AND NOT EXISTS (
+      SELECT FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'indexing')
+
+-- name: has_prefix
+-- whether a file f is below a directory u
+substring(f.key FROM 1 FOR length(u.prefix)) = u.prefix
+
+-- name: is_unlisted
+-- whether a file f is below a directory that the task could not list
+EXISTS (
+    SELECT FROM search_index_task t, unnest(t.unlisted) AS u (prefix) WHERE t.id = %(task_id)s AND :has_prefix)
+
+-- name: set_pending
+-- columns of a file that becomes pending: without a worker, an outcome or costs
+status = 'pending', reason = NULL, message = NULL, lease_owner = NULL, embedded_chunks = 0, reused_chunks = 0,
+    tokens = 0, updated_at = now()
+
+-- name: touches_root
+-- whether an edited path e lies in the folder root, or contains it
+(starts_with(e.path || '/', root.id_path || '/') OR starts_with(root.id_path, e.path || '/'))
+
+-- name: chunk_filters
+-- whether a chunk c passes the filters of a query
+(%(languages)s::text[] IS NULL OR c.language = ANY (%(languages)s))
+    AND (%(symbols)s::text[] IS NULL OR c.symbol = ANY (%(symbols)s) OR c.id = ANY (%(symbol_ids)s::uuid[]))
+    AND (%(node_types)s::text[] IS NULL OR c.node_type = ANY (%(node_types)s))
+    AND (%(scope)s::text IS NULL OR c.scope = %(scope)s OR starts_with(c.scope, %(scope)s || '/')
+         OR c.id = ANY (%(scope_ids)s::uuid[]))
+    AND (%(json_pointer)s::text IS NULL OR c.json_pointer = %(json_pointer)s
+         OR starts_with(c.json_pointer, %(json_pointer)s || '/'))
+    AND (%(level)s::int IS NULL OR c.level = %(level)s)
+
+-- name: file_filters
+-- whether a file f passes the filters of a query
+(%(file_node_ids)s::text[] IS NULL OR coalesce(f.node_id, f.id::text) = ANY (%(file_node_ids)s))
+    AND (%(id_paths)s::text[] IS NULL OR f.id_path = ANY (%(id_paths)s) OR f.id_path ^@ ANY (%(below)s::text[]))
+    AND (%(folders)s::text[] IS NULL OR f.id_path ^@ ANY (%(folders)s::text[]))
+    AND (%(endings)s::text[] IS NULL OR f.path LIKE ANY (%(endings)s::text[]))
+    AND (%(types)s::text[] IS NULL OR f.type = ANY (%(types)s))

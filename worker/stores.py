@@ -1,0 +1,109 @@
+"""The vector stores, one row each. Nothing else names them, except the database's CHECK of `vector_store`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from schemas.errors import Invalid
+from worker.machine.gc_pause import without_garbage_collection
+
+if TYPE_CHECKING:
+    from worker.vectors import VectorStore  # loads numpy, which most commands never need
+
+#: Directory of LanceDB's tables in FOLDEX_HOME.
+_LANCE_DIRECTORY = "lancedb"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """The settings that stores need, by the names they have in `worker.settings`."""
+
+    foldex_home: Path
+    turbopuffer_api_key: str | None
+    turbopuffer_region: str
+    turbopuffer_base_url: str | None
+
+
+def _nothing() -> None:
+    """Import nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreKind:
+    """What Foldex knows of a store before it opens one."""
+
+    #: Opens the store. The flag is its `has_keywords`.
+    open: Callable[[StoreOptions, bool], VectorStore]
+    #: Whether the options hold all that the store needs; the first such row is the default.
+    is_configured: Callable[[StoreOptions], bool]
+    #: Where keywords are kept unless KEYWORD_INDEX says otherwise.
+    keyword_index: Literal["postgres", "store"]
+    #: Imports the client at the start of the API and of workers.
+    import_client: Callable[[], None] = _nothing
+    #: Imports more before workers fork. It opens nothing and starts no thread.
+    import_before_fork: Callable[[], None] = _nothing
+    #: Name of the store's directory in FOLDEX_HOME; None if it keeps nothing there.
+    directory: str | None = None
+
+
+def default_store(options: StoreOptions) -> str:
+    """The store of new indexes unless VECTOR_STORE names one."""
+    return next(name for name, kind in STORES.items() if kind.is_configured(options))
+
+
+def store_directories() -> frozenset[str]:
+    """Names of the directories of all stores in FOLDEX_HOME."""
+    return frozenset(kind.directory for kind in STORES.values() if kind.directory is not None)
+
+
+def _open_turbopuffer(options: StoreOptions, has_keywords: bool) -> VectorStore:
+    from worker.vectors.turbopuffer import TurbopufferStore
+
+    if not options.turbopuffer_api_key:
+        raise Invalid("TURBOPUFFER_API_KEY is not set; set it, or set VECTOR_STORE=lancedb.")
+    return TurbopufferStore(
+        options.turbopuffer_api_key,
+        region=options.turbopuffer_region,
+        base_url=options.turbopuffer_base_url,
+        has_keywords=has_keywords,
+    )
+
+
+def _import_turbopuffer() -> None:
+    # if two threads import it and LiteLLM at once, one may see a half-initialized module
+    import turbopuffer  # noqa: F401 - preloaded
+
+
+def _open_lance(options: StoreOptions, has_keywords: bool) -> VectorStore:
+    from worker.vectors.lance.store import LanceStore
+
+    return LanceStore(options.foldex_home.absolute() / _LANCE_DIRECTORY, has_keywords=has_keywords)
+
+
+def _import_lance_dependencies() -> None:
+    # LanceDB itself starts a thread on import; its dependencies take most of the time
+    with without_garbage_collection():
+        import lance_namespace  # noqa: F401 - hundreds of models, which it builds on import
+        import pyarrow.compute
+        import pyarrow.dataset  # noqa: F401 - preloaded
+
+
+#: Stores by the name that VECTOR_STORE and the database give them; in order of preference.
+STORES: dict[str, StoreKind] = {
+    "turbopuffer": StoreKind(
+        _open_turbopuffer,
+        is_configured=lambda options: bool(options.turbopuffer_api_key),
+        keyword_index="postgres",
+        import_client=_import_turbopuffer,
+    ),
+    "lancedb": StoreKind(
+        _open_lance,
+        is_configured=lambda _: True,
+        keyword_index="store",
+        import_before_fork=_import_lance_dependencies,
+        directory=_LANCE_DIRECTORY,
+    ),
+}

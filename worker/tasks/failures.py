@@ -1,0 +1,91 @@
+"""What a task does about an error: wait, end with its reason, or leave it to the sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import psycopg
+import structlog
+
+from schemas.errors import FoldexError, LeaseLost, SliceOver
+from worker import dispatch
+from worker.state.index import tasks
+from worker.state.index.tasks import Plan, Running
+from worker.state.postgres import Pool
+from worker.tasks import process
+
+#: Seconds before work is retried after a transient error.
+RETRY_SECONDS = 3.0
+#: Maximum length in characters of an unexpected exception in a task's message.
+MAX_FAULT = 300
+
+log = structlog.get_logger()
+
+
+class Ended(NamedTuple):
+    """How a slice ended: its result, and in how many seconds to send its message again (None: not at all)."""
+
+    result: dict[str, Any]
+    retry_seconds: float | None
+
+
+def settle(pool: Pool, task: Plan | Running, error: FoldexError) -> Ended:
+    """Retry after transient errors; end the task with the reason of permanent ones. Raises `LeaseLost` again."""
+    if isinstance(error, LeaseLost):
+        raise error
+    if isinstance(error, SliceOver):
+        return Ended({"ended": error.code, "more": True}, 0)
+    if error.retryable:
+        log.warning("waiting", code=error.code, reason=error.message)
+        tasks.warn(pool, task.id, f"Waiting: {error.message}")
+        seconds = max(RETRY_SECONDS, min(error.retry_after or 0, tasks.LONGEST_WAIT.total_seconds()))
+        # the sweep also leaves the task alone until then
+        tasks.sent(pool, task.id, seconds)
+        return Ended({"waiting": error.code}, seconds)
+    log.error("task failed", code=error.code, reason=error.message)
+    dispatch.send_next(tasks.fail(pool, task.id, task.index_id, error))
+    return Ended({"error": error.code}, None)
+
+
+def contain(task_id: UUID, work: Callable[[UUID], dict[str, Any]]) -> dict[str, Any]:
+    """Run a task and let no exception reach Celery, which could only guess; the task's row records what happened."""
+    structlog.contextvars.bind_contextvars(task_id=str(task_id))
+    try:
+        return work(task_id)
+    except LeaseLost as error:
+        return {"ended": error.code}
+    except psycopg.OperationalError as error:
+        log.warning("waiting for the sweep", cause=_cause(error), error=str(error))
+        return {"waiting": "postgres"}
+    except MemoryError:
+        # Celery would stop the whole worker; instead the lease expires and the files are tried again
+        log.exception("out of memory")
+        return {"waiting": "memory"}
+    except Exception as error:  # a bug of ours must neither end the worker nor go unreported
+        log.exception("slice failed")
+        warning = f"Waiting: {type(error).__name__} in a worker. It is retried; see the worker's log."
+        tasks.warn(process.resources().pool, task_id, warning)
+        return {"error": type(error).__name__}
+    finally:
+        structlog.contextvars.clear_contextvars()
+
+
+def skip_without_postgres(message: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Run upkeep. Since it is sent again anyway, a Postgres failure only logs a line."""
+    try:
+        return work()
+    except psycopg.OperationalError as error:
+        log.warning(message, cause=_cause(error), error=str(error))
+        return {"skipped": "postgres"}
+
+
+def one_line(error: Exception) -> str:
+    """Describe an exception on one line, without long quotations."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:MAX_FAULT]
+
+
+def _cause(error: psycopg.OperationalError) -> str:
+    """Say what failed: a deadlock or a shutdown is an answer and has a different remedy from silence."""
+    return f"Postgres says {type(error).__name__}" if error.sqlstate else "Postgres does not answer"

@@ -1,0 +1,140 @@
+"""The task that indexes claimed files in slices."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import structlog
+from psycopg.errors import ProgramLimitExceeded
+
+from schemas.errors import FoldexError, SliceCrashed
+from worker import dispatch
+from worker.app import BULK, FAST, SMALL_TASK, app
+from worker.index.lease import Lease, leased
+from worker.index.pipeline import Batch, index_slice
+from worker.index.run import Run
+from worker.parse import Limits
+from worker.resources import Resources
+from worker.state.index import files, tasks, tools
+from worker.state.index.tasks import Running
+from worker.state.index.tools import Index
+from worker.state.postgres import Pool, try_exclusive
+from worker.tasks import failures, process
+from worker.tasks.limits import EMBED_SECONDS, SLICE_SECONDS
+
+log = structlog.get_logger()
+
+
+@app.task(name="foldex.index", bind=True)
+def index(self: Any, task_id: str) -> dict[str, Any]:
+    """Index claimed files until the slice's time is up."""
+    if self.request.delivery_info.get("routing_key") == FAST:
+        return failures.contain(UUID(task_id), functools.partial(_index_small, node=self.request.hostname))
+    return failures.contain(UUID(task_id), _index_fairly)
+
+
+def _index_small(task_id: UUID, node: str) -> dict[str, Any]:
+    """Index in one process per node at a time: a hanging provider must delay neither planning nor the sweep."""
+    r = process.resources()
+    with try_exclusive(r.settings.database_url, f"small tasks on {node}") as free:
+        if not free:
+            return {"left": "to another process"}
+        result = _index(files.fairest(r.pool, preferred=task_id, most_files=SMALL_TASK) or task_id, FAST)
+    # a message that arrived meanwhile found this process busy
+    following = None if result.get("more") else files.fairest(r.pool, most_files=SMALL_TASK)
+    if following:
+        dispatch.send_index(tasks.running(r.pool, following), FAST)
+    return result
+
+
+def _index_fairly(task_id: UUID) -> dict[str, Any]:
+    """Index the task that the rows choose; the message only says that some task has files."""
+    return _index(files.fairest(process.resources().pool, preferred=task_id) or task_id, BULK)
+
+
+def _index(task_id: UUID, queue: str) -> dict[str, Any]:
+    r = process.resources()
+    task = tasks.running(r.pool, task_id)
+    index = task and tools.index(r.pool, task.index_id)
+    if not task or not index:
+        return {"nothing": "to index"}
+    # the rows may have chosen a different task from the message's
+    structlog.contextvars.bind_contextvars(task_id=str(task_id), tool_id=str(task.tool_id))
+    with leased(r.settings.database_url, task_id) as lease:
+        try:
+            batches = index_slice(_run(r, task, index, lease, queue), task_id, SLICE_SECONDS[queue])
+            finished, more = _record(r.pool, task, batches)
+        except FoldexError as error:
+            files.release(r.pool, lease.owner)
+            ended = failures.settle(r.pool, task, error)
+            if ended.retry_seconds is not None:
+                dispatch.send_index(task, queue, ended.retry_seconds)
+            return ended.result
+        except Exception as error:
+            _record_fault(r.pool, task, lease, error)
+            raise
+    more = not dispatch.close_if_done(r.pool, task_id, task.index_id) and more
+    if more:
+        dispatch.send_index(tasks.running(r.pool, task_id), queue)
+    return {"claimed": finished, "more": more}
+
+
+def _record(pool: Pool, task: Running, batches: Iterable[Batch]) -> tuple[int, bool]:
+    """Count each batch into the task. Returns the number of files done and whether there may be more."""
+    finished, more = 0, False
+    for batch in batches:
+        more = batch.more
+        if batch.finished:
+            tasks.clear_warning(pool, task.id)
+            finished += batch.finished
+            log.info("indexed", files=batch.finished, done=finished)
+            dispatch.close_if_done(pool, task.id, task.index_id)
+    return finished, more
+
+
+def _run(r: Resources, task: Running, index: Index, lease: Lease, queue: str) -> Run:
+    settings = index.settings
+    return Run(
+        index=index,
+        epoch=task.epoch,
+        source=r.source_of(index),
+        tokenizer=r.tokenizer(settings.embedder),
+        embedder=r.embedder(settings.embedder, explicit_dimensions=settings.explicit_dimensions),
+        store=r.store(index.vector_store, index.keyword_index),
+        pool=r.pool,
+        lease=lease,
+        concurrency=r.settings.embedding_concurrency,
+        budget=r.budget(settings.embedder),
+        embed_seconds=EMBED_SECONDS[queue],
+        limits=Limits(
+            max_pages=settings.max_pages,
+            max_characters=settings.max_characters,
+            seconds=r.settings.parse_seconds,
+            memory_bytes=r.settings.parse_memory_mb << 20,
+            ocr_languages=r.settings.ocr_languages,
+        ),
+    )
+
+
+def _record_fault(pool: Pool, task: Running, lease: Lease, error: Exception) -> None:
+    """Release the files after an outage; count any other unexpected exception.
+
+    After too many the task ends, because a bug that hits every file would loop forever.
+    """
+    if isinstance(error, psycopg.OperationalError):
+        # the server may be out of space, say, yet accept this small write; otherwise each failure would look like a
+        # process's death
+        if not isinstance(error, ProgramLimitExceeded):
+            with suppress(psycopg.OperationalError):
+                files.release(pool, lease.owner)
+        return
+    faults = tasks.count_fault(pool, task.id, failures.one_line(error))
+    if faults >= tasks.MAX_FAULTS:
+        reason = f"Indexing failed {faults} times in a row, and no file was finished: {failures.one_line(error)}."
+        crashed = SliceCrashed(f"{reason} See the workers' logs, then retry.")
+        dispatch.send_next(tasks.fail(pool, task.id, task.index_id, crashed))

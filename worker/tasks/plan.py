@@ -1,0 +1,100 @@
+"""The task that lists a folder in slices."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import structlog
+from psycopg.errors import ProgramLimitExceeded
+
+from schemas.errors import FoldexError, PlanCrashed
+from worker import dispatch
+from worker.app import FAST, app, send_plan
+from worker.index.catalog import ListingRun, list_pages
+from worker.index.lease import Lease, leased
+from worker.resources import Resources
+from worker.state.index import tasks, tools
+from worker.state.index.tasks import Plan
+from worker.state.index.tools import Index
+from worker.state.postgres import Pool
+from worker.tasks import failures, process
+from worker.tasks.limits import SLICE_SECONDS
+from worker.upkeep import fsck
+
+log = structlog.get_logger()
+
+
+@app.task(name="foldex.plan")
+def plan(task_id: str) -> dict[str, Any]:
+    """List a slice of the task's folder; indexing starts with the first page."""
+    return failures.contain(UUID(task_id), _plan)
+
+
+def _plan(task_id: UUID) -> dict[str, Any]:
+    r = process.resources()
+    with leased(r.settings.database_url, task_id) as lease:
+        plan = tasks.begin_plan(r.pool, task_id, lease.owner)
+        index = plan and tools.index(r.pool, plan.index_id)
+        if not plan or not index:
+            return {"nothing": "to list"}
+        structlog.contextvars.bind_contextvars(tool_id=str(plan.tool_id))
+        log.info("planning", namespace=index.namespace)
+        try:
+            is_complete = _list(r, plan, index, lease)
+        except FoldexError as error:
+            tasks.release_plan(r.pool, task_id, lease.owner)
+            ended = failures.settle(r.pool, plan, error)
+            if ended.retry_seconds is not None:
+                send_plan(task_id, plan.tool_id, ended.retry_seconds)
+            return ended.result
+        except Exception as error:
+            _record_fault(r.pool, plan, lease, error)
+            raise
+        if not is_complete:
+            tasks.release_plan(r.pool, task_id, lease.owner)
+            send_plan(task_id, plan.tool_id)
+    if is_complete:
+        dispatch.start_indexing(r.pool, task_id, plan.index_id)
+    return {"listed": is_complete}
+
+
+def _list(r: Resources, plan: Plan, index: Index, lease: Lease) -> bool:
+    """List until the time is up. Returns True once everything is listed."""
+    _check_deaths(plan)
+    if plan.list_cursor is None:
+        fsck.before_listing(r.pool, r.store(index.vector_store, index.keyword_index), index, plan.id)
+    deadline = time.monotonic() + SLICE_SECONDS[FAST]
+    for page in list_pages(ListingRun(plan, index, r.source_of(index), r.pool, lease)):
+        if page.last:
+            return True
+        if page.first:
+            # indexing need not wait for the last page
+            dispatch.start_indexing(r.pool, plan.id, plan.index_id)
+        if time.monotonic() > deadline:
+            break
+    return False
+
+
+def _check_deaths(plan: Plan) -> None:
+    """Raise `PlanCrashed` if too many workers in a row died of this listing."""
+    if plan.deaths >= tasks.MAX_PLAN_DEATHS:
+        cause = f"the last error was {plan.fault}" if plan.fault else "they were killed, or ran out of memory"
+        raise PlanCrashed(
+            f"{plan.deaths} workers in a row failed to list this folder: {cause}. See the workers' logs, then reindex."
+        )
+
+
+def _record_fault(pool: Pool, plan: Plan, lease: Lease, error: Exception) -> None:
+    """Release the listing after an outage.
+
+    After any other error it stays leased until expiry, which counts as a death.
+    """
+    if isinstance(error, psycopg.OperationalError) and not isinstance(error, ProgramLimitExceeded):
+        with suppress(psycopg.OperationalError):
+            tasks.release_plan(pool, plan.id, lease.owner)
+    else:
+        tasks.note_fault(pool, plan.id, failures.one_line(error))

@@ -1,0 +1,60 @@
+"""What Celery's processes do when they start and end."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+from typing import Any
+
+import structlog
+from celery import signals
+
+from worker import logs
+from worker.app import settings
+from worker.machine.privacy import close_home, keep_private
+from worker.parse.sandbox import client as sandbox
+from worker.resources import preload
+from worker.stores import store_directories
+
+log = structlog.get_logger()
+
+
+@signals.setup_logging.connect
+def _configure_logs(**_: Any) -> None:
+    logs.configure(settings.log_level)
+
+
+@signals.worker_init.connect
+def _check_semaphores(**_: Any) -> None:
+    """Exit with one sentence where Celery's pool would exit with a traceback."""
+    try:
+        multiprocessing.Lock()
+    except OSError as error:
+        place = "/dev/shm" if sys.platform == "linux" else "the place of semaphores"  # noqa: S108 - where Linux keeps them
+        raise SystemExit(f"{place} is not writable ({error.strerror}); worker processes need it") from None
+
+
+@signals.worker_init.connect
+def _keep_private(**_: Any) -> None:
+    """Make files private; the pool's processes inherit it."""
+    keep_private(settings.debuggers)
+    close_home(settings.foldex_home, store_directories())
+
+
+@signals.celeryd_after_setup.connect
+def _prepare_parsing(**_: Any) -> None:
+    refused = sandbox.prepare()
+    if refused:
+        log.warning(
+            "files are parsed with less protection because the system does not support all of it", refused=refused
+        )
+
+
+@signals.worker_process_shutdown.connect
+def _stop_parsing(**_: Any) -> None:
+    sandbox.stop(wait=False)
+
+
+@signals.worker_init.connect
+def _import_before_fork(**_: Any) -> None:
+    preload(settings)

@@ -1,0 +1,106 @@
+"""Deletes from the stores what no row refers to any more, again once no late write can follow."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TypeVar
+from uuid import UUID
+
+import structlog
+
+from schemas.errors import FoldexError
+from worker.resources import Resources
+from worker.state.index import chunks, delete_queue, namespaces, tools
+from worker.state.index.chunks import Tombstones
+from worker.state.index.tools import Buried
+from worker.stores import STORES
+from worker.upkeep.isolation import failing_alone
+
+#: Seconds that one sweep spends on deletes in one store, and again on purges; a single request may take longer.
+SECONDS_PER_STORE = 1.5
+#: Indexes that one sweep handles per store.
+MAX_INDEXES = 100
+#: Vectors that one sweep deletes per index.
+MAX_TOMBSTONES = 1000
+
+T = TypeVar("T")
+
+log = structlog.get_logger()
+
+
+def delete_vectors(resources: Resources, *, indexes: int = MAX_INDEXES, each: int = MAX_TOMBSTONES) -> int:
+    """Repeat unconfirmed deletes, and repeat every delete once no late write can follow."""
+
+    def delete(store: str, index: Tombstones) -> bool:
+        resources.store(store, "store").write(index.namespace, index.dimensions, deletes=index.ids)
+        chunks.confirm_deleted(resources.pool, index.ids)
+        chunks.purge_tombstones(resources.pool, index.final)
+        return len(index.ids) < each
+
+    return sum(
+        _look_after(resources, index.index_id, index.namespace, partial(delete, store, index))
+        for store in STORES
+        for index in _in_time(chunks.due_tombstones(resources.pool, store, indexes=indexes, each=each))
+    )
+
+
+def purge_indexes(resources: Resources, *, limit: int = MAX_INDEXES) -> int:
+    """Purge deleted indexes: vectors first, rows last.
+
+    The index's own row keeps its namespace name until late writes are impossible.
+    """
+
+    def purge(store: str, index: Buried) -> bool:
+        resources.store(store, index.keyword_index).drop(index.namespace)
+        return tools.purge(resources.pool, index.id, final=index.final)
+
+    return sum(
+        _look_after(resources, index.id, index.namespace, partial(purge, store, index))
+        for store in STORES
+        for index in _in_time(tools.buried(resources.pool, store, limit))
+    )
+
+
+def _in_time(due: Iterable[T]) -> Iterator[T]:
+    """Yield the first item, and more until the time for one store is up."""
+    deadline = time.monotonic() + SECONDS_PER_STORE
+    for index in due:
+        yield index
+        if time.monotonic() > deadline:
+            return
+
+
+def _look_after(resources: Resources, index_id: UUID, namespace: str, work: Callable[[], bool]) -> bool:
+    """Run the upkeep of one index, whose failure concerns no other. Returns False if it failed.
+
+    `work` returns whether it did everything due; the rest waits for its next turn.
+    """
+    event, record = "vectors not deleted yet", delete_queue.put_off
+    with failing_alone(event, namespace=namespace):
+        try:
+            record = delete_queue.done if work() else delete_queue.requeue
+        except FoldexError as error:
+            log.warning(event, namespace=namespace, code=error.code, reason=error.message)
+    record(resources.pool, index_id)
+    return record is not delete_queue.put_off
+
+
+def check_names(resources: Resources) -> int:
+    """Drop namespaces of deleted indexes that a late writer created again. No other index ever has such a name."""
+    due = namespaces.take_due(resources.pool)
+    silent_stores: set[str] = set()
+    for retired in due:
+        if retired.vector_store in silent_stores:
+            continue
+        try:
+            came_back = resources.store(retired.vector_store, retired.keyword_index).drop(retired.name)
+        except FoldexError as error:
+            silent_stores.add(retired.vector_store)
+            log.warning("deleted namespace not checked", namespace=retired.name, code=error.code, reason=error.message)
+            continue
+        if came_back:
+            log.warning("a late writer recreated a deleted namespace; dropping it", namespace=retired.name)
+        namespaces.checked(resources.pool, retired.name)
+    return len(due)
