@@ -1,4 +1,4 @@
-"""Starts programs with a leash, a pid file, a log and a lock, and stops them step by step."""
+"""Starts programs that end with their parent, with a pid file, a log and a lock, and stops them step by step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from signal import SIGKILL, SIGTERM, Signals
 
 from worker.machine.privacy import OTHERS
 
-LEASH = Path(__file__).with_name("leash.py")
+END_WITH_PARENT = Path(__file__).with_name("end_with_parent.py")
 
 #: Bytes of a log above which it becomes NAME.log.1 when its program starts.
 MAX_LOG_BYTES = 20_000_000
@@ -171,7 +171,7 @@ def start(program: Program, home: Path) -> Process:
     with _log(log_file(home, program.name)) as log, _lock(home, program.name) as lock:
         # a separate session shields it from the terminal's Ctrl-C: only we decide the stop order
         child = subprocess.Popen(
-            _leashed(program.command, program.account, program.orphaned),
+            _ending_with_parent(program.command, program.account, program.orphaned),
             cwd=program.cwd,
             env=program.env,
             stdin=subprocess.DEVNULL,
@@ -193,15 +193,15 @@ def start(program: Program, home: Path) -> Process:
     return process
 
 
-def _leashed(command: tuple[str, ...], account: Account | None, orphaned: Signals) -> list[str]:
+def _ending_with_parent(command: tuple[str, ...], account: Account | None, orphaned: Signals) -> list[str]:
     user = [str(account.uid), str(account.gid), str(int(account.reach))] if account else ["-", "-", "0"]
-    return [sys.executable, "-I", "-S", str(LEASH), str(os.getpid()), str(int(orphaned)), *user, *command]
+    return [sys.executable, "-I", "-S", str(END_WITH_PARENT), str(os.getpid()), str(int(orphaned)), *user, *command]
 
 
 def run_once(command: tuple[str, ...], account: Account | None, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run a short command to its end as `account`. Its environment is only a default PATH."""
     return subprocess.run(
-        _leashed(command, account, SIGKILL),
+        _ending_with_parent(command, account, SIGKILL),
         cwd=cwd,
         env={"PATH": os.defpath},
         stdin=subprocess.DEVNULL,
@@ -258,7 +258,7 @@ def _pid_note(home: Path, name: str) -> str:
 
 
 def end_orphan(home: Path, name: str) -> None:
-    """End a process that an earlier supervisor left running. On Linux the leash has already done so.
+    """End a process that an earlier supervisor left running. On Linux the kernel has already done so.
 
     Only for the holder of the stack's lock: without it, the process may belong to a running stack.
     """

@@ -49,10 +49,12 @@ Config = ToolConfig | Mapping[str, Any]
 Content = bytes | IO[bytes] | os.PathLike[str]
 OnProgress = Callable[[Status], object]
 
-#: Seconds between the first polls of a task's status, how these grow, and the most.
-FIRST_POLL, POLL_GROWTH, MOST_POLL = 0.2, 1.4, 3.0
+#: Seconds between the first two polls of a task's status. Each further pause is `POLL_GROWTH` times as long.
+FIRST_POLL_SECONDS = 0.2
+POLL_GROWTH = 1.4
+MAX_POLL_SECONDS = 3.0
 #: Seconds that a poll may take although its wait is about to end.
-LEAST_POLL = 1.0
+MIN_POLL_SECONDS = 1.0
 
 
 class _Unset:
@@ -455,9 +457,9 @@ def _status(tool: AnyTool) -> Request[Status]:
 
 async def _ended(session: Session, tool: AnyTool, on_progress: OnProgress | None, timeout: float | None) -> Status:
     """The status of a tool's newest task once that is ready."""
-    ends, pause = time.monotonic() + (math.inf if timeout is None else timeout), FIRST_POLL
+    ends, pause = time.monotonic() + (math.inf if timeout is None else timeout), FIRST_POLL_SECONDS
     while True:
-        status = await session.send(_status(tool), max(LEAST_POLL, ends - time.monotonic()))
+        status = await session.send(_status(tool), max(MIN_POLL_SECONDS, ends - time.monotonic()))
         if on_progress is not None:
             on_progress(status)
         if status.status == "ready":
@@ -468,4 +470,4 @@ async def _ended(session: Session, tool: AnyTool, on_progress: OnProgress | None
             said = f"The task is {status.status}, {status.progress:.0%} done, after {timeout:g} s; wait again to go on."
             raise WaitTimedOut(said, retryable=True)
         await session.link.sleep(pause)
-        pause = min(MOST_POLL, pause * POLL_GROWTH)
+        pause = min(MAX_POLL_SECONDS, pause * POLL_GROWTH)

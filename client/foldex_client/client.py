@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 #: Seconds without a byte after which an attempt fails. Searches may wait for models, and for a refresh of the index.
-TIMEOUT = 60.0
-#: Further attempts of a call, and seconds for all of them together.
-RETRIES, DEADLINE = 5, 120.0
+TIMEOUT_SECONDS = 60.0
+#: Further attempts of a call.
+RETRIES = 5
+#: Seconds that all attempts of a call may take together.
+DEADLINE_SECONDS = 120.0
 
 
 class Foldex(Client[Blocking]):
@@ -30,9 +32,9 @@ class Foldex(Client[Blocking]):
         base_url: str,
         api_key: str | None = None,
         *,
-        timeout: float = TIMEOUT,
+        timeout: float = TIMEOUT_SECONDS,
         retries: int = RETRIES,
-        deadline: float = DEADLINE,
+        deadline: float = DEADLINE_SECONDS,
         trust_env: bool = True,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
@@ -59,9 +61,9 @@ class AsyncFoldex(Client[Async]):
         base_url: str,
         api_key: str | None = None,
         *,
-        timeout: float = TIMEOUT,
+        timeout: float = TIMEOUT_SECONDS,
         retries: int = RETRIES,
-        deadline: float = DEADLINE,
+        deadline: float = DEADLINE_SECONDS,
         trust_env: bool = True,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:

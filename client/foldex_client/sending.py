@@ -34,10 +34,11 @@ from foldex_client.version import __version__
 
 T = TypeVar("T")
 
-#: Seconds before the first retry. Each further pause is twice as long, up to the most.
-FIRST_PAUSE, MOST_PAUSE = 0.25, 8.0
+#: Seconds before the first retry. Each further pause is twice as long.
+FIRST_PAUSE_SECONDS = 0.25
+MAX_PAUSE_SECONDS = 8.0
 #: Seconds for which a request may last even if less of its deadline is left.
-LEAST_TIMEOUT = 0.1
+MIN_TIMEOUT_SECONDS = 0.1
 #: Failures of the connection before anything was sent.
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 #: What proxies answer while the service behind them restarts.
@@ -200,7 +201,7 @@ class Session:
         was_lost = False
         for attempt in count():
             try:
-                return await self._attempt(request, max(LEAST_TIMEOUT, ends - time.monotonic()), stream=stream)
+                return await self._attempt(request, max(MIN_TIMEOUT_SECONDS, ends - time.monotonic()), stream=stream)
             except FoldexError as error:
                 if was_lost and request.method == "DELETE" and isinstance(error, NotFound):
                     # only the answer to an earlier attempt was lost, not its effect
@@ -253,5 +254,5 @@ def _may_repeat(request: Request[Any], error: FoldexError) -> bool:
 
 def _pause(attempt: int, error: FoldexError) -> float:
     """Seconds before the next attempt. Randomness keeps clients from coming back all at once."""
-    backoff = min(MOST_PAUSE, FIRST_PAUSE * 2.0 ** min(attempt, 9)) * random.uniform(0.5, 1)  # noqa: S311 # no secret
+    backoff = min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(attempt, 9)) * random.uniform(0.5, 1)  # noqa: S311 # no secret
     return max(backoff, error.retry_after or 0.0)

@@ -15,7 +15,7 @@ from signal import SIGKILL
 import psutil
 import pytest
 
-from api.stack.processes import LEASH, Account, run_once
+from api.stack.processes import END_WITH_PARENT, Account, run_once
 from tests.contract.samples import DATA, LIMITS, ROOT, helper, of
 from tests.parsing import parse
 from worker.parse.sandbox import client as sandbox
@@ -130,9 +130,9 @@ def attacked(place: Path, port: int, user: int | None, before: str = "") -> dict
     """What the program was able to do in the helper of a worker that runs as `user`."""
     pytest.importorskip("pytesseract", reason="install pytesseract (extra `ocr`) to run")
     other = ["-", "-", "0"] if user is None else [str(user), str(user), str(int(needs_reach(user)))]
-    leash = [sys.executable, "-I", "-S", str(LEASH), str(os.getpid()), str(int(SIGKILL)), *other]
+    wrapper = [sys.executable, "-I", "-S", str(END_WITH_PARENT), str(os.getpid()), str(int(SIGKILL)), *other]
     arguments = [str(place), ATTACK.replace("PORT", str(port)), str(DATA / "image/notice.png"), str(MEMORY)]
-    command = [*leash, sys.executable, "-c", before + WORKER, *arguments]
+    command = [*wrapper, sys.executable, "-c", before + WORKER, *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode == 3:
         pytest.skip("run where user namespaces may be made: they bound what the kernel gives")

@@ -413,7 +413,7 @@ def test_a_silent_ledger_is_given_up_soon(redis_url: str) -> None:
     port = urlsplit(redis_url).port or 6379
     with Silence(port) as proxy:
         limiter = FleetLimiter(redis_url.replace(f":{port}", f":{proxy.port}"), "model", Rate.per_minute(10, None))
-        limiter.ask("project", "request")
+        limiter.request_permit("project", "request")
         proxy.freeze()
         with at_most(12), pytest.raises(RedisError):
-            limiter.ask("project", "request")
+            limiter.request_permit("project", "request")

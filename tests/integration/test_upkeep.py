@@ -280,7 +280,7 @@ def test_rows_that_somebody_holds_delay_their_own_index_only(resources: Resource
 
 
 def test_an_index_that_another_sweep_purged_meanwhile_is_no_error(resources: Resources) -> None:
-    for record in (delete_queue.done, delete_queue.requeue, delete_queue.put_off):
+    for record in (delete_queue.done, delete_queue.requeue, delete_queue.postpone):
         record(resources.pool, uuid4())
 
 

@@ -50,7 +50,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """The answer to `Limiter.ask`: seconds to wait (0 if the request may go out) and the reason.
+    """The answer to `Limiter.request_permit`: seconds to wait (0 if the request may go out) and the reason.
 
     `active_projects` are asking at the moment. `failures` counts consecutive failures over all workers. `processes` is
     the number of processes that recently used the rate, if known.
@@ -66,7 +66,7 @@ class Permit:
 class Limiter(Protocol):
     """See `FleetLimiter`. `request_id` identifies the request that probes, if only one may."""
 
-    def ask(self, project: str, request_id: str) -> Permit:
+    def request_permit(self, project: str, request_id: str) -> Permit:
         """Whether the provider may be asked now."""
         ...
 
@@ -179,7 +179,7 @@ class FleetLimiter:
         self._process_id = uuid4().hex
         self._ask, self._record_failure, self._record_end = map(redis.register_script, (_ASK, _FAILED, _ENDED))
 
-    def ask(self, project: str, request_id: str) -> Permit:
+    def request_permit(self, project: str, request_id: str) -> Permit:
         """See `Limiter`."""
         breaker = retry.FAILURES_TO_BLOCK, _ms(retry.PROBE_SECONDS)
         values = project, request_id, ACTIVE_SECONDS, *breaker, self._process_id, SHARING_SECONDS
@@ -235,7 +235,7 @@ class LocalLimiter:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _costs: list[_Cost] = field(default_factory=list)
 
-    def ask(self, project: str, request_id: str) -> Permit:
+    def request_permit(self, project: str, request_id: str) -> Permit:
         """See `Limiter`."""
         with self._lock:
             now = self.now()

@@ -80,7 +80,7 @@ class Budget:
         """
         request_id = uuid4().hex
         try:
-            self._wait(lambda: self._ask_and_spend(request_id, project, tokens), check, patience)
+            self._wait(lambda: self._request_and_spend(request_id, project, tokens), check, patience)
         except BaseException:  # whatever ended the wait, let other requests probe
             self._with_limiter(lambda limiter: limiter.record_end(request_id, answered=False))
             raise
@@ -93,23 +93,23 @@ class Budget:
         """
         request_id = uuid4().hex
         if not self._is_calm():
-            self._wait(lambda: self._ask("", request_id), no_check, retry.QUERY_RETRY_SECONDS)
+            self._wait(lambda: self._request_permit("", request_id), no_check, retry.QUERY_RETRY_SECONDS)
         self._with_limiter(lambda limiter: limiter.spend("", tokens, 1, force=True))
         return self._send(send, request_id)
 
-    def _ask_and_spend(self, request_id: str, project: str, tokens: int) -> Permit:
+    def _request_and_spend(self, request_id: str, project: str, tokens: int) -> Permit:
         pause = self._pace.pause(self._clock.now())
         if pause:
             return Permit(pause, reason=f"{self._model} does not answer")
-        permit = self._ask(project, request_id)
+        permit = self._request_permit(project, request_id)
         active = permit.active_projects
         if permit.wait or self._with_limiter(lambda limiter: limiter.spend(project, tokens, active)):
             return permit
         reason = "EMBEDDING_RPM or EMBEDDING_TPM, or this project's share of it, is used up"
         return Permit(retry.POLL_SECONDS, active, reason)
 
-    def _ask(self, project: str, request_id: str) -> Permit:
-        permit = self._with_limiter(lambda limiter: limiter.ask(project, request_id))
+    def _request_permit(self, project: str, request_id: str) -> Permit:
+        permit = self._with_limiter(lambda limiter: limiter.request_permit(project, request_id))
         if permit.processes:
             self._local.processes = permit.processes
         if not permit.wait and not permit.failures:

@@ -23,8 +23,8 @@ from worker.formats import by_name
 from worker.formats.detect import Detected, detect
 from worker.index import processor_limit
 from worker.index.file_states import Facts, Failed, File, Prepared, Removed, Unchanged
-from worker.index.live_chunks import match_live, restore
 from worker.index.memory_guard import GuardedTokenizer
+from worker.index.reuse_chunks import match_live, restore
 from worker.index.run import Run
 from worker.state.index import files
 from worker.state.index.chunks import Placed

@@ -17,7 +17,7 @@ DIRECTORIES = "_directories"
 LAST = "\U0010ffff"
 
 
-def sift(
+def filter_files(
     trail: Trail[Part], files: Iterable[tuple[tuple[Part, ...], str, File]], after: tuple[Part, ...] | None
 ) -> tuple[list[File], Counter[str]]:
     """Sort (directories above, name, file) into the files that are kept and counts of ignored ones by rule.

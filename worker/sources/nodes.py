@@ -19,7 +19,7 @@ from schemas.source import NodesSource
 from schemas.status import Reason
 from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
 from worker.objects.object_store import Objects
-from worker.sources.flat_listing import LAST, sift
+from worker.sources.flat_listing import LAST, filter_files
 from worker.sources.kind import ContentAccess, Location, Target
 from worker.state.content import nodes
 from worker.state.postgres import Pool, load
@@ -153,7 +153,7 @@ class NodeTree:
             above = _ids(cursor or "/")[:-1]
             self._load_folders(database, {*above, *(folder for node in nodes for folder in _folders(root, node))})
         files = ((_folders(root, node), _shown(node.name, node.id), node) for node in nodes)
-        kept, ignored = sift(self._trail, files, above if cursor else None)
+        kept, ignored = filter_files(self._trail, files, above if cursor else None)
         entries = [_entry(node, _path(root, node, self._folder_names)) for node in kept]
         more = len(nodes) == self._page_size
         return Page(entries, self._next(root, nodes[-1]) if more else None, ignored=ignored)

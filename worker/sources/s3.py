@@ -16,7 +16,7 @@ from schemas.source import S3, S3Source
 from schemas.status import Reason
 from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
 from worker.objects.object_store import s3_client, s3_errors, s3_fetch
-from worker.sources.flat_listing import LAST, sift
+from worker.sources.flat_listing import LAST, filter_files
 from worker.sources.kind import ContentAccess, Location, Target, not_granted, outside_target, raise_if_temporary
 from worker.state.access import grants
 
@@ -130,7 +130,7 @@ class S3Prefix:
         self._listed_keys = _ListedKeys(after, keys[-1] if is_more else LAST, frozenset(keys))
         # Consoles represent an empty folder by a key that ends with "/".
         files = ((*_split(key), item) for key, item in zip(keys, objects, strict=True) if not key.endswith("/"))
-        kept, ignored = sift(self._trail, files, _split(after)[0] if after else None)
+        kept, ignored = filter_files(self._trail, files, _split(after)[0] if after else None)
         entries = [self._entry(item) for item in kept]
         return Page(entries, self._next(keys[-1]) if is_more else None, ignored=ignored)
 

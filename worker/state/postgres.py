@@ -117,7 +117,7 @@ class Guard:
     def __init__(self, database_url: str) -> None:
         self._database_url = database_url
         self._lock = Lock()
-        self._asks = False
+        self._is_probing = False
         self.is_silent = False
         self.is_over = False
 
@@ -129,16 +129,16 @@ class Guard:
     def suspect(self) -> None:
         """Probe the server in a separate thread until it answers."""
         with self._lock:
-            if not self._asks and not self.is_over:
-                self._asks = True
-                Thread(target=self._ask, name="guard", daemon=True).start()
+            if not self._is_probing and not self.is_over:
+                self._is_probing = True
+                Thread(target=self._probe, name="guard", daemon=True).start()
 
-    def _ask(self) -> None:
+    def _probe(self) -> None:
         while not self.is_over and not self._answers():
             self.is_silent = True
             time.sleep(_PROBE_PAUSE_SECONDS)
         with self._lock:
-            self._asks = self.is_silent = False
+            self._is_probing = self.is_silent = False
 
     def _answers(self) -> bool:
         try:

@@ -77,14 +77,14 @@ def _look_after(resources: Resources, index_id: UUID, namespace: str, work: Call
 
     `work` returns whether it did everything due; the rest waits for its next turn.
     """
-    event, record = "vectors not deleted yet", delete_queue.put_off
+    event, record = "vectors not deleted yet", delete_queue.postpone
     with failing_alone(event, namespace=namespace):
         try:
             record = delete_queue.done if work() else delete_queue.requeue
         except FoldexError as error:
             log.warning(event, namespace=namespace, code=error.code, reason=error.message)
     record(resources.pool, index_id)
-    return record is not delete_queue.put_off
+    return record is not delete_queue.postpone
 
 
 def check_names(resources: Resources) -> int:

@@ -31,7 +31,7 @@ def start_due(resources: Resources) -> int:
         with failing_alone("a run could not be started yet", index_id=str(index_id)):
             _start(resources.pool, index_id, rest)
             continue
-        changes.put_off(resources.pool, index_id, START_PAUSE)
+        changes.postpone(resources.pool, index_id, START_PAUSE)
     return len(due)
 
 

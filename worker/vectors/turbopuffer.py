@@ -194,7 +194,7 @@ class TurbopufferStore:
 
     def drop(self, namespace: str) -> bool:
         """Delete the namespace with all its rows. Returns whether it existed. Raises as `write` does."""
-        return self._ask(namespace, lambda ns: ns.delete_all()) is not None
+        return self._request(namespace, lambda ns: ns.delete_all()) is not None
 
     def optimize(self, namespace: str) -> None:
         """Do nothing: the store compacts and indexes by itself, and its API has no such call."""
@@ -205,7 +205,7 @@ class TurbopufferStore:
             return self._search_without_code(namespace, legs)
         queries: Any = [_query(leg) for leg in legs]
         try:
-            answer = self._ask(namespace, lambda ns: ns.multi_query(queries=queries))
+            answer = self._request(namespace, lambda ns: ns.multi_query(queries=queries))
         except StoreRefused:
             if not asks_code or self._has_code(namespace):
                 raise
@@ -235,19 +235,19 @@ class TurbopufferStore:
             return namespace in self._without_code
 
     def _has_code(self, namespace: str) -> bool:
-        return "chunk_code" in (self._ask(namespace, lambda ns: ns.schema()) or {})
+        return "chunk_code" in (self._request(namespace, lambda ns: ns.schema()) or {})
 
     def _page(self, namespace: str, after: UUID | None, limit: int) -> list[UUID]:
         return [UUID(str(row.id)) for row in self._rows(namespace, after, limit)]
 
     def _rows(self, namespace: str, after: UUID | None, limit: int, **columns: Any) -> Sequence[Any]:
         start: dict[str, Any] = {} if after is None else {"filters": ("id", "Gt", str(after))}
-        answer = self._ask(namespace, lambda ns: ns.query(rank_by=("id", "asc"), limit=limit, **start, **columns))
+        answer = self._request(namespace, lambda ns: ns.query(rank_by=("id", "asc"), limit=limit, **start, **columns))
         return () if answer is None else answer.rows or ()
 
     def _vectors(self, namespace: str, filters: Any) -> dict[UUID, Vector]:
         columns: dict[str, Any] = {"include_attributes": ["vector"], "vector_encoding": "base64"}
-        answer = self._ask(
+        answer = self._request(
             namespace, lambda ns: ns.query(rank_by=("id", "asc"), limit=MAX_VECTORS, filters=filters, **columns)
         )
         return {} if answer is None else {UUID(str(row.id)): _decoded(row.vector) for row in answer.rows or ()}
@@ -281,9 +281,9 @@ class TurbopufferStore:
 
     def _send_existing(self, namespace: str, body: dict[str, Any]) -> None:
         # A late patch or delete must not recreate a dropped namespace.
-        self._ask(namespace, lambda ns: ns.write(**body, create_namespace=False))
+        self._request(namespace, lambda ns: ns.write(**body, create_namespace=False))
 
-    def _ask(self, namespace: str, call: Callable[[Namespace], T]) -> T | None:
+    def _request(self, namespace: str, call: Callable[[Namespace], T]) -> T | None:
         """Return what `call` returns, or None if the namespace does not exist."""
         from turbopuffer import NotFoundError
 

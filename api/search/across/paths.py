@@ -9,8 +9,8 @@ from uuid import UUID
 from schemas.errors import FilterMatchesNothing
 from schemas.source import AnySource
 from worker.resources import Resources
+from worker.sources import kind
 from worker.sources.kind import ContentAccess
-from worker.sources.kind import Location as Located
 from worker.sources.registry import address_prefix, addresses, locate
 from worker.state.index import chunks, files
 from worker.state.index.tools import Index, SearchableTool
@@ -119,7 +119,7 @@ def id_path_prefix(index: Index) -> str:
     return address_prefix(index.source)
 
 
-def _route(resources: Resources, location: Located, rooted: Sequence[_Rooted]) -> Route | None:
+def _route(resources: Resources, location: kind.Location, rooted: Sequence[_Rooted]) -> Route | None:
     """The most specific tool that has text at the location."""
     for root, tool in rooted:
         if _is_within(location.address, root):
@@ -143,11 +143,11 @@ def _is_within(address: str, folder: str) -> bool:
     return address == folder or address.startswith(folder + "/")
 
 
-def _locations(access: ContentAccess, path: str) -> list[Located]:
+def _locations(access: ContentAccess, path: str) -> list[kind.Location]:
     """What may be at a path."""
     return [] if "\0" in path or ".." in path.split("/") else locate(access, path)
 
 
-def _readable(location: Located) -> Located | None:
+def _readable(location: kind.Location) -> kind.Location | None:
     """The location if it can be read, else None."""
     return location if location.resolve is None else location.resolve()

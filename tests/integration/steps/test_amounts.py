@@ -210,17 +210,17 @@ def moving(site: Site) -> tuple[Site, UUID, UUID]:
     return site, old, new
 
 
-def ends(site: Site, index_id: UUID, status: str) -> bool:
+def end(site: Site, index_id: UUID, status: str) -> None:
     """End the task of an index."""
     with site.pool.connection() as connection:
         index_switch.lock_index(connection, index_id)
-        return index_switch.settle(connection, index_id, TaskStatus(status), None)
+        index_switch.settle(connection, index_id, TaskStatus(status), None)
 
 
 def test_an_index_that_is_left_lingers_for_the_queries_that_read_it(moving: tuple[Site, UUID, UUID]) -> None:
     site, old, new = moving
     assert tools.index(site.pool, new) is not None
-    assert ends(site, new, "ready")
+    end(site, new, "ready")
     assert site.index.id == new
     deleted = "SELECT deleted_at - now() FROM search_index WHERE id = %s"
     ((left,),) = site.do(deleted, old)
@@ -234,7 +234,7 @@ def test_an_index_that_is_left_lingers_for_the_queries_that_read_it(moving: tupl
 @pytest.mark.parametrize("status", ["error", "cancelled"])
 def test_an_index_that_was_never_ready_takes_no_place(moving: tuple[Site, UUID, UUID], status: str) -> None:
     site, old, new = moving
-    assert not ends(site, new, status)
+    end(site, new, status)
     assert site.index.id == old
     assert site.do("SELECT next_index_id, update_error IS NULL FROM search_tool WHERE id = %s", site.tool) == [
         (None, False)
@@ -242,16 +242,20 @@ def test_an_index_that_was_never_ready_takes_no_place(moving: tuple[Site, UUID, 
     assert new in {each.id for each in tools.buried(site.pool, "lancedb", 100)} or tools.index(site.pool, new) is None
 
 
-def test_no_run_follows_over_an_index_that_was_given_up(moving: tuple[Site, UUID, UUID]) -> None:
+def test_a_new_index_is_given_up_only_after_the_run_that_was_requested_meanwhile(
+    moving: tuple[Site, UUID, UUID],
+) -> None:
     site, _, new = moving
     tool_actions.reindex(site.pool, site.tool, full=False, allow_removals=False)
-    asked = "SELECT id, rerun FROM search_index_task WHERE index_id = %s"
-    ((task, rerun),) = site.do(asked, new)
-    assert rerun
-    closed = tasks.fail(site.pool, task, new, FolderGone("it is gone"))
-    assert closed is not None
-    assert closed.next_task_id is None
-    assert len(site.do(asked, new)) == 1
+    runs = "SELECT id FROM search_index_task WHERE index_id = %s AND status = 'pending'"
+    for follows in (True, False):
+        ((task,),) = site.do(runs, new)
+        closed = tasks.fail(site.pool, task, new, FolderGone("it is gone"))
+        assert closed is not None
+        assert (closed.next_task_id is not None) is follows
+        waiting = "SELECT count(*) FROM search_tool WHERE next_index_id = %s"
+        assert site.do(waiting, new) == [(int(follows),)]
+    assert site.do(runs, new) == []
 
 
 def test_an_index_stays_as_long_as_a_tool_refers_to_it(site: Site) -> None:

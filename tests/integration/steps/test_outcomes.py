@@ -259,3 +259,15 @@ def test_a_run_that_was_asked_for_meanwhile_follows_unless_all_is_cancelled(site
         assert closed.next_task_id is not None
     open_ = "SELECT count(*) FROM search_index_task WHERE index_id = %s AND status IN ('pending', 'indexing')"
     assert site.do(open_, site.index.id) == [(0 if cancelled else 1,)]
+
+
+@pytest.mark.parametrize("requested", [True, False])
+def test_a_tool_waits_for_the_run_that_was_requested_while_its_new_index_failed(site: Site, requested: bool) -> None:
+    site.do(
+        "UPDATE search_tool SET next_index_id = index_id, next_config = config WHERE id = %s RETURNING 1", site.tool
+    )
+    if requested:
+        assert tool_actions.reindex(site.pool, site.tool, full=False, allow_removals=False) is None
+    tasks.fail(site.pool, site.task, site.index.id, FolderGone("it is gone"))
+    waiting = "SELECT next_index_id IS NOT NULL, update_error IS NULL FROM search_tool WHERE id = %s"
+    assert site.do(waiting, site.tool) == [(requested, requested)]

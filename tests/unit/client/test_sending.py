@@ -14,7 +14,7 @@ import pytest
 from foldex_client import ConnectionFailed, Foldex, FoldexError, NotFound
 from foldex_client.calls import Content
 from foldex_client.errors import DatabaseUnavailable, SearchBusy, TimedOut, Unauthorized, UnexpectedAnswer
-from foldex_client.sending import MOST_PAUSE
+from foldex_client.sending import MAX_PAUSE_SECONDS
 from tests.unit.client.conftest import NewClient, problem
 
 ALIVE = httpx.Response(200, json={"status": "ok"})
@@ -62,7 +62,7 @@ def test_pauses_differ_and_have_a_bound(new_client: NewClient, pauses: list[floa
     with pytest.raises(ConnectionFailed):
         client.health()
     assert len(set(pauses)) == 40
-    assert MOST_PAUSE / 2 <= pauses[-1] <= MOST_PAUSE
+    assert MAX_PAUSE_SECONDS / 2 <= pauses[-1] <= MAX_PAUSE_SECONDS
 
 
 def test_retries_have_a_maximum(new_client: NewClient, pauses: list[float]) -> None:

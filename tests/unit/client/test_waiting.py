@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from foldex_client import AsyncFoldex, Foldex, IndexingFailed, NotFound, Status, Tool, WaitTimedOut
-from foldex_client.calls import MOST_POLL
+from foldex_client.calls import MAX_POLL_SECONDS
 from foldex_client.errors import ConnectionFailed, IndexingCancelled
 from tests import coroutines
 from tests.unit.client.conftest import NewClient, Script, problem
@@ -46,7 +46,7 @@ def test_a_wait_polls_with_growing_pauses_and_tells_each_status(new_client: NewC
     assert ended.status == "ready"
     assert seen == [*(n / 20 for n in range(20)), 1]
     assert pauses == sorted(pauses)
-    assert pauses[0] < pauses[-1] == MOST_POLL
+    assert pauses[0] < pauses[-1] == MAX_POLL_SECONDS
 
 
 def test_a_wait_has_a_limit(new_client: NewClient, pauses: list[float]) -> None:

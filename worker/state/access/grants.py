@@ -41,7 +41,7 @@ def folders(pool: Pool, project_id: str, roots: Sequence[Path]) -> list[Path]:
     """Return where a project may read below the installation's roots; links are resolved on both sides."""
     granted = [place for place in _places(pool, project_id) if place.startswith("/")]
     pairs = ((place, str(root)) for place in granted for root in roots)
-    return [Path(place if is_below(place, [root]) else root) for place, root in pairs if _meet(place, root)]
+    return [Path(place if is_below(place, [root]) else root) for place, root in pairs if _overlap(place, root)]
 
 
 def is_below(path: str, folders: Iterable[str | Path]) -> bool:
@@ -53,7 +53,7 @@ def is_below(path: str, folders: Iterable[str | Path]) -> bool:
     return any(real == place or real.startswith(f"{place.rstrip('/')}/") for place in places)
 
 
-def _meet(folder: str, other: str) -> bool:
+def _overlap(folder: str, other: str) -> bool:
     return is_below(folder, [other]) or is_below(other, [folder])
 
 

@@ -63,7 +63,7 @@ def nodes_changed(connection: Connection[Any], project_id: str, id_paths: Sequen
 
     Requires the project locked. Tools with `auto_reindex` get a run; a running task of other tools gets a follow-up.
     """
-    tasks.ask_again_over_nodes(connection, project_id, id_paths)
+    tasks.request_rerun_over_nodes(connection, project_id, id_paths)
     values = {"project_id": project_id, "id_paths": list(id_paths)}
     connection.execute(_SQL["nodes_changed"], {**values, **_DELAYS})
 
@@ -103,10 +103,10 @@ def due(pool: Pool, limit: int = MAX_DUE) -> list[UUID]:
         return [index_id for (index_id,) in connection.execute(_SQL["due"], {"limit": limit}).fetchall()]
 
 
-def put_off(pool: Pool, index_id: UUID, pause: timedelta) -> None:
+def postpone(pool: Pool, index_id: UUID, pause: timedelta) -> None:
     """Delay the run of an index, so that others get their turn."""
     with pool.connection() as connection:
-        connection.execute(_SQL["put_off"], {"index_id": index_id, "pause": pause})
+        connection.execute(_SQL["postpone"], {"index_id": index_id, "pause": pause})
 
 
 def start(pool: Pool, index_id: UUID, rest: timedelta) -> Started | None:

@@ -67,7 +67,7 @@ ON CONFLICT (index_id) DO UPDATE SET since = coalesce(c.since, now()), due_at = 
 -- name: due
 SELECT index_id FROM search_index_change WHERE due_at <= now() ORDER BY due_at LIMIT %(limit)s
 
--- name: put_off
+-- name: postpone
 -- skips a locked row: the transaction that locks it may be the reason
 UPDATE search_index_change SET due_at = now() + %(pause)s WHERE index_id IN (
     SELECT index_id FROM search_index_change WHERE index_id = %(index_id)s AND due_at <= now() FOR UPDATE SKIP LOCKED)

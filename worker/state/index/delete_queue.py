@@ -22,9 +22,9 @@ LONGEST_PAUSE = timedelta(minutes=5)
 _SQL = load("index/delete_queue")
 
 
-def put_off(pool: Pool, index_id: UUID) -> None:
+def postpone(pool: Pool, index_id: UUID) -> None:
     """Record that the upkeep of an index failed, to try it again after a pause."""
-    _record(pool, "put_off", {"index_id": index_id, "first": FIRST_PAUSE, "longest": LONGEST_PAUSE})
+    _record(pool, "postpone", {"index_id": index_id, "first": FIRST_PAUSE, "longest": LONGEST_PAUSE})
 
 
 def requeue(pool: Pool, index_id: UUID) -> None:

@@ -1,6 +1,6 @@
 -- The queue of indexes with vectors to delete; failed ones are delayed.
 
--- name: put_off
+-- name: postpone
 -- twice as long after each further failure
 INSERT INTO search_index_upkeep AS u (index_id, failures, after) VALUES (%(index_id)s, 1, now() + %(first)s)
 ON CONFLICT (index_id) DO UPDATE

@@ -80,36 +80,36 @@ def is_busy(pool: Pool, index_id: UUID) -> bool:
 
 
 def mark_lost(pool: Pool, index_id: UUID, ids: Sequence[UUID], epoch: int | None) -> None:
-    """Note that these live chunks have no vector. Raises `LeaseLost` as `_hold` does."""
+    """Note that these live chunks have no vector. Raises `LeaseLost` as `_lock_index` does."""
     with pool.connection() as connection:
-        _hold(connection, index_id, epoch)
+        _lock_index(connection, index_id, epoch)
         connection.execute(_SQL["mark_lost"], {"ids": list(ids)})
 
 
 def take_up(pool: Pool, index_id: UUID, task_id: UUID, epoch: int) -> int:
-    """Give files with lost vectors to a task. Returns how many. Raises `LeaseLost` as `_hold` does."""
+    """Give files with lost vectors to a task. Returns how many. Raises `LeaseLost` as `_lock_index` does."""
     with pool.connection() as connection:
-        _hold(connection, index_id, epoch)
+        _lock_index(connection, index_id, epoch)
         return connection.execute(_SQL["take_up"], {"index_id": index_id, "task_id": task_id}).rowcount
 
 
 def recount(pool: Pool, index_id: UUID) -> int:
     """Correct wrong counts of an idle index, and have those files read again. Returns how many.
 
-    Raises `LeaseLost` as `_hold` does.
+    Raises `LeaseLost` as `_lock_index` does.
     """
     with pool.connection() as connection:
-        _hold(connection, index_id, None)
+        _lock_index(connection, index_id, None)
         return connection.execute(_SQL["recount"], {"index_id": index_id}).rowcount
 
 
 def bury_unfinished(pool: Pool, index_id: UUID) -> int:
     """Move rows of an idle index that never became live to the tombstones. Returns how many.
 
-    Raises `LeaseLost` as `_hold` does.
+    Raises `LeaseLost` as `_lock_index` does.
     """
     with pool.connection() as connection:
-        _hold(connection, index_id, None)
+        _lock_index(connection, index_id, None)
         return connection.execute(_SQL["bury_unfinished"], {"index_id": index_id}).rowcount
 
 
@@ -129,11 +129,11 @@ def start(pool: Pool, index_id: UUID) -> UUID | None:
     """Start a task over the lost and unfinished files of an idle index, for its oldest tool.
 
     Returns None if there is nothing to do. The task does not list the folder, so it takes up no other changes. No
-    message is sent: the sweep sends it within seconds. Raises `LeaseLost` as `_hold` does.
+    message is sent: the sweep sends it within seconds. Raises `LeaseLost` as `_lock_index` does.
     """
     with pool.connection() as connection:
         index_switch.lock_index(connection, index_id)
-        _hold(connection, index_id, None)
+        _lock_index(connection, index_id, None)
         owner = connection.execute(_SQL["owner"], {"index_id": index_id}).fetchone()
         if owner is None:
             return None
@@ -158,10 +158,10 @@ def rewrite(
 ) -> tuple[int, dict[UUID, dict[str, Any]], dict[UUID, tuple[str, str, str]]]:
     """Return a generation, what the store should hold under it for an idle index's chunks, and (path, context, text).
 
-    A later claim has a greater generation, so its writes prevail. Raises `LeaseLost` as `_hold` does.
+    A later claim has a greater generation, so its writes prevail. Raises `LeaseLost` as `_lock_index` does.
     """
     with pool.connection() as connection:
-        _hold(connection, index_id, None)
+        _lock_index(connection, index_id, None)
         connection.execute(_SQL["lock_generations"])
         (generation,) = connection.execute(_SQL["next_generation"]).fetchone() or (0,)
         words = connection.execute(_SQL["words"], {"ids": list(ids)}).fetchall()
@@ -207,7 +207,7 @@ def any_embedded(pool: Pool, index_id: UUID) -> bool:
     return bool(row and row[0])
 
 
-def _hold(connection: Connection[Any], index_id: UUID, epoch: int | None) -> None:
+def _lock_index(connection: Connection[Any], index_id: UUID, epoch: int | None) -> None:
     """Keep the index unchanged until the transaction ends.
 
     Raises `LeaseLost` if its epoch is not `epoch`, or, if that is None, if a task is open.

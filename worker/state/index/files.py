@@ -266,9 +266,9 @@ def add_paid(pool: Pool, epoch: int, paid: Sequence[tuple[UUID, int, int]]) -> N
         connection.execute(_SQL["add_paid"], {"epoch": epoch, "ids": ids, "chunks": chunks, "tokens": tokens})
 
 
-def hold_index(connection: Connection[Any], index_id: UUID, epoch: int) -> None:
+def lock_index(connection: Connection[Any], index_id: UUID, epoch: int) -> None:
     """Keep the epoch fixed until this transaction ends. Raises `LeaseLost` if it has already moved."""
-    row = connection.execute(_SQL["hold_index"], {"index_id": index_id}).fetchone()
+    row = connection.execute(_SQL["lock_index"], {"index_id": index_id}).fetchone()
     if row is None or row[0] != epoch:
         raise LeaseLost("the index was cancelled, deleted or taken over by a newer task")
 

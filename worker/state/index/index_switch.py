@@ -103,16 +103,14 @@ def end_update(connection: Connection[Any], tool: LockedTool, error: str | None 
         bury(connection, tool.next_index_id)
 
 
-def settle(connection: Connection[Any], index_id: UUID, status: TaskStatus, error: str | None) -> bool:
+def settle(connection: Connection[Any], index_id: UUID, status: TaskStatus, error: str | None) -> None:
     """After a task over the index ended, switch the tools that waited for it or let them stay.
 
-    Returns whether the index lives on. Requires the project locked.
+    Deletes an index that nobody uses after that. Requires the project locked.
     """
     values = {"index_id": index_id, "error": error or f"The new index was {status} before it was ready."}
     if status is TaskStatus.READY:
         for (old,) in connection.execute(_SQL["switch_tools"], values).fetchall():
             bury(connection, old, LINGER)
-        return True
-    if not connection.execute(_SQL["end_updates"], values).rowcount:
-        return True
-    return not bury(connection, index_id)
+    elif connection.execute(_SQL["end_updates"], values).rowcount:
+        bury(connection, index_id)

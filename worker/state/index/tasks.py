@@ -123,18 +123,20 @@ def create(
     return task_id if created.rowcount else None
 
 
-def ask_again(connection: Connection[Any], index_id: UUID, *, full: bool = False, allow_removals: bool = False) -> bool:
+def request_rerun(
+    connection: Connection[Any], index_id: UUID, *, full: bool = False, allow_removals: bool = False
+) -> bool:
     """Request a follow-up of the task that is open over an index. Returns False if none is open."""
     values = {"index_id": index_id, "full": full, "allow_removals": allow_removals}
-    return connection.execute(_SQL["ask_again"], values).rowcount > 0
+    return connection.execute(_SQL["request_rerun"], values).rowcount > 0
 
 
-def ask_again_over_nodes(connection: Connection[Any], project_id: str, id_paths: Sequence[str]) -> None:
+def request_rerun_over_nodes(connection: Connection[Any], project_id: str, id_paths: Sequence[str]) -> None:
     """Request a follow-up of every running task whose folder contains, or lies below, an edited node.
 
     The running task may have listed the node before the edit.
     """
-    connection.execute(_SQL["ask_again_over_nodes"], {"project_id": project_id, "id_paths": list(id_paths)})
+    connection.execute(_SQL["request_rerun_over_nodes"], {"project_id": project_id, "id_paths": list(id_paths)})
 
 
 def retry(connection: Connection[Any], *, tool_id: UUID, index_id: UUID, folder_node_id: str | None) -> Retry | None:
@@ -291,9 +293,12 @@ def _closed(connection: Connection[Any], query: SQL, values: dict[str, Any]) -> 
     if task is None:
         return None
     connection.execute(_SQL["clear_listing"], {"task_id": task["id"]})
-    lives_on = index_switch.settle(connection, task["index_id"], TaskStatus(task["status"]), task["error"])
-    is_rerun = task["rerun"] and lives_on
-    return Closed(task["tool_id"], _further(connection, task) if is_rerun else None)
+    status = TaskStatus(task["status"])
+    if task["rerun"] and status is TaskStatus.ERROR:
+        # The run that was requested meanwhile may succeed: tools that wait for the index wait for that run.
+        return Closed(task["tool_id"], _further(connection, task))
+    index_switch.settle(connection, task["index_id"], status, task["error"])
+    return Closed(task["tool_id"], _further(connection, task) if task["rerun"] else None)
 
 
 def _further(connection: Connection[Any], task: dict[str, Any]) -> UUID | None:

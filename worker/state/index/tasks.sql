@@ -12,12 +12,12 @@ FROM (SELECT) AS new LEFT JOIN LATERAL (
     SELECT * FROM search_index_task WHERE index_id = %(index_id)s ORDER BY created_at DESC, id DESC LIMIT 1) l ON true
 ON CONFLICT (index_id) WHERE status IN :open DO NOTHING
 
--- name: ask_again
+-- name: request_rerun
 UPDATE search_index_task
 SET rerun = true, rerun_full = rerun_full OR %(full)s, rerun_allow_removals = rerun_allow_removals OR %(allow_removals)s
 WHERE index_id = %(index_id)s AND status IN :open
 
--- name: ask_again_over_nodes
+-- name: request_rerun_over_nodes
 -- A task that has not begun sees the edit anyway. Its row is still written, so that it begins after the edit commits. A
 -- tool with auto_reindex requests its own run, once for many edits.
 UPDATE search_index_task t

@@ -30,8 +30,8 @@ def reindex(pool: Pool, tool_id: UUID, *, full: bool, allow_removals: bool) -> U
     with pool.connection() as connection:
         tool = _lock(connection, tool_id)
         if tool.next_index_id is not None:
-            tasks.ask_again(connection, tool.next_index_id, allow_removals=allow_removals)
-        if tasks.ask_again(connection, tool.index_id, full=full, allow_removals=allow_removals):
+            tasks.request_rerun(connection, tool.next_index_id, allow_removals=allow_removals)
+        if tasks.request_rerun(connection, tool.index_id, full=full, allow_removals=allow_removals):
             return None
         return tasks.create(
             connection,
@@ -60,7 +60,7 @@ def retry(pool: Pool, tool_id: UUID) -> Retry | None:
     """
     with pool.connection() as connection:
         tool = _lock(connection, tool_id)
-        if tasks.ask_again(connection, tool.index_id):
+        if tasks.request_rerun(connection, tool.index_id):
             return None
         return tasks.retry(connection, tool_id=tool_id, index_id=tool.index_id, folder_node_id=tool.folder_node_id)
 

@@ -64,39 +64,39 @@ def limiter(request: pytest.FixtureRequest, redis_url: str) -> Callable[[Rate], 
 
 
 def test_nobody_waits_for_a_provider_that_works(limiter: Callable[..., Limiter]) -> None:
-    assert limiter().ask("p", "a").wait == 0
+    assert limiter().request_permit("p", "a").wait == 0
     limiter().record_end("a", answered=True)
-    assert limiter().ask("p", "b").wait == 0
+    assert limiter().request_permit("p", "b").wait == 0
 
 
 def test_what_one_is_told_all_obey(limiter: Callable[..., Limiter]) -> None:
     limiter().record_failure("a", Failure(30, is_rate_limit=True, reason="busy"))
-    permit = limiter().ask("p", "b")
+    permit = limiter().request_permit("p", "b")
     assert 29 < permit.wait < 31
     assert permit.reason == "busy"
     limiter().record_failure("c", Failure(5, is_rate_limit=True, reason="a shorter wait does not shorten it"))
-    assert limiter().ask("p", "b").wait > 29
+    assert limiter().request_permit("p", "b").wait > 29
     limiter().record_end("d", answered=True)
-    assert limiter().ask("p", "b").wait > 29, "an answer to what was begun before is no permit"
+    assert limiter().request_permit("p", "b").wait > 29, "an answer to what was begun before is no permit"
 
 
 def test_few_failures_are_everybodys_own_affair(limiter: Callable[..., Limiter]) -> None:
     for _ in range(FAILURES_TO_BLOCK - 1):
         limiter().record_failure("a", DOWN)
-    assert limiter().ask("p", "b").wait == 0
+    assert limiter().request_permit("p", "b").wait == 0
     limiter().record_end("b", answered=True)
     limiter().record_failure("a", DOWN)
-    assert limiter().ask("p", "b").wait == 0
+    assert limiter().request_permit("p", "b").wait == 0
     for _ in range(FAILURES_TO_BLOCK):
         limiter().record_failure("a", DOWN)
-    assert 0 < limiter().ask("p", "b").wait < 2
+    assert 0 < limiter().request_permit("p", "b").wait < 2
 
 
 def test_what_fails_while_nobody_may_ask_counts_no_more(limiter: Callable[..., Limiter]) -> None:
     # all within the second that the first five cost
     for _ in range(2 * FAILURES_TO_BLOCK):
         limiter().record_failure("a", DOWN)
-    assert 0 < limiter().ask("p", "b").wait < 2
+    assert 0 < limiter().request_permit("p", "b").wait < 2
 
 
 def test_one_at_a_time_tries_whether_it_is_back(hours: Hours) -> None:
@@ -104,19 +104,19 @@ def test_one_at_a_time_tries_whether_it_is_back(hours: Hours) -> None:
     for _ in range(FAILURES_TO_BLOCK):
         limiter.record_failure("a", DOWN)
     hours.pause(1.1)
-    assert limiter.ask("p", "first").wait == 0
-    assert limiter.ask("p", "second").wait > 0
-    assert limiter.ask("p", "first").wait == 0
+    assert limiter.request_permit("p", "first").wait == 0
+    assert limiter.request_permit("p", "second").wait > 0
+    assert limiter.request_permit("p", "first").wait == 0
     limiter.record_failure("first", DOWN)
-    assert 1.5 < limiter.ask("p", "second").wait < 3, "each further failure doubles the time"
+    assert 1.5 < limiter.request_permit("p", "second").wait < 3, "each further failure doubles the time"
     hours.pause(3)
-    assert limiter.ask("p", "second").wait == 0
+    assert limiter.request_permit("p", "second").wait == 0
     limiter.record_end("second", answered=True)
-    assert limiter.ask("p", "third").wait == limiter.ask("p", "fourth").wait == 0
+    assert limiter.request_permit("p", "third").wait == limiter.request_permit("p", "fourth").wait == 0
     for _ in range(20):
         hours.pause(2 * BLOCK_SECONDS[-1])
         limiter.record_failure("a", DOWN)
-    assert BLOCK_SECONDS[-1] <= limiter.ask("p", "b").wait < BLOCK_SECONDS[-1] + 1
+    assert BLOCK_SECONDS[-1] <= limiter.request_permit("p", "b").wait < BLOCK_SECONDS[-1] + 1
 
 
 def test_one_at_a_time_tries_whether_it_is_back_of_the_whole_fleet(redis_url: str) -> None:
@@ -126,12 +126,12 @@ def test_one_at_a_time_tries_whether_it_is_back_of_the_whole_fleet(redis_url: st
         one.record_failure("a", DOWN)
     with Redis.from_url(redis_url) as redis:
         redis.delete(f"foldex:{{{name}}}:blocked")  # as if the time had elapsed
-    assert one.ask("p", "first").wait == one.ask("p", "first").wait == 0
-    assert other.ask("p", "second").wait > 0
+    assert one.request_permit("p", "first").wait == one.request_permit("p", "first").wait == 0
+    assert other.request_permit("p", "second").wait > 0
     one.record_end("first", answered=False)
-    assert other.ask("p", "second").wait == 0
+    assert other.request_permit("p", "second").wait == 0
     other.record_end("second", answered=True)
-    assert one.ask("p", "third").wait == other.ask("p", "fourth").wait == 0
+    assert one.request_permit("p", "third").wait == other.request_permit("p", "fourth").wait == 0
 
 
 def test_each_failure_in_a_row_blocks_the_whole_fleet_for_longer(redis_url: str) -> None:
@@ -148,7 +148,7 @@ def test_each_failure_in_a_row_blocks_the_whole_fleet_for_longer(redis_url: str)
 
 def test_a_429_blocks_at_once(limiter: Callable[..., Limiter]) -> None:
     limiter().record_failure("a", Failure(0, is_rate_limit=True, reason="busy"))
-    assert 0 < limiter().ask("p", "b").wait < 2
+    assert 0 < limiter().request_permit("p", "b").wait < 2
 
 
 def test_a_budget_of_requests_is_one_for_all(limiter: Callable[..., Limiter]) -> None:
@@ -180,10 +180,10 @@ def test_a_budget_nobody_else_wants_is_for_one(limiter: Callable[..., Limiter]) 
 
 
 def test_who_asked_a_moment_ago_is_active(limiter: Callable[..., Limiter]) -> None:
-    assert limiter().ask("a", "1").active_projects == 1
-    assert limiter().ask("b", "2").active_projects == 2
-    assert limiter().ask("a", "3").active_projects == 2
-    assert limiter().ask("", "4").active_projects == 2
+    assert limiter().request_permit("a", "1").active_projects == 1
+    assert limiter().request_permit("b", "2").active_projects == 2
+    assert limiter().request_permit("a", "3").active_projects == 2
+    assert limiter().request_permit("", "4").active_projects == 2
 
 
 @pytest.fixture
@@ -285,7 +285,7 @@ def test_a_success_forgets_failures_that_came_while_all_seemed_calm(redis_url: s
         return ANSWER
 
     budget.query(send, tokens=1)
-    assert other.ask("p", "b").failures == 0
+    assert other.request_permit("p", "b").failures == 0
 
 
 def test_each_429_halves_what_is_in_flight_and_successes_bring_it_back(hours: Hours) -> None:
@@ -342,7 +342,7 @@ def test_a_refusal_shows_that_the_provider_is_there(hours: Hours, answer: Foldex
     fail(budget, answer)
     # otherwise this failure would be one too many
     fail(budget, EmbeddingUnavailable("down", provider_status=500))
-    assert budget._local.ask("p", "t") == Permit(0, failures=1)
+    assert budget._local.request_permit("p", "t") == Permit(0, failures=1)
 
 
 def fleet(redis_url: str, rate: Rate, hours: Hours, number: int) -> list[Budget]:
@@ -351,7 +351,7 @@ def fleet(redis_url: str, rate: Rate, hours: Hours, number: int) -> list[Budget]
     made = [Budget("m", name, rate, redis_url=redis_url, concurrency=1, clock=hours.clock) for _ in range(number)]
     for _ in range(2):
         for budget in made:
-            budget._ask("p", uuid4().hex)
+            budget._request_permit("p", uuid4().hex)
     for budget in made:
         budget._fleet = FleetLimiter(NOWHERE, name, rate)
     return made
@@ -399,12 +399,12 @@ def test_a_process_that_never_saw_redis_takes_the_number_it_is_given(hours: Hour
 def test_processes_that_fell_silent_share_no_more(redis_url: str) -> None:
     name = uuid4().hex
     one, other = (FleetLimiter(redis_url, name, UNLIMITED) for _ in range(2))
-    assert (one.ask("p", "a").processes, other.ask("p", "b").processes) == (1, 2)
+    assert (one.request_permit("p", "a").processes, other.request_permit("p", "b").processes) == (1, 2)
     # queries do not count towards the rate
-    assert FleetLimiter(redis_url, name, UNLIMITED).ask("", "c").processes == 2
+    assert FleetLimiter(redis_url, name, UNLIMITED).request_permit("", "c").processes == 2
     with Redis.from_url(redis_url) as redis:
         redis.zincrby(f"foldex:{{{name}}}:sharing", -SHARING_SECONDS - 1, one._process_id)
-    assert other.ask("p", "d").processes == 1
+    assert other.request_permit("p", "d").processes == 1
 
 
 def test_a_minute_is_parted_where_it_can_be() -> None:

@@ -1,4 +1,4 @@
-"""Starts a program that ends with its parent: `leash.py PARENT SIGNAL UID GID REACH COMMAND…`.
+"""Starts a program that ends with its parent: `end_with_parent.py PARENT SIGNAL UID GID REACH COMMAND…`.
 
 Run as a separate program by its path: it imports nothing of Foldex, and a process with threads runs no Python code
 between fork and exec. UID and GID are `-` to keep the user. REACH is 1 to keep the right to traverse directories that
