@@ -14,7 +14,7 @@ import pytest
 
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.fakes.turbopuffer import FakeTurbopuffer
-from tests.model.ground import Kind, Servers, Store, folder_of, machine, settings, told
+from tests.model.ground import Kind, Servers, Store, folder_of, machine, settings, steps_in_failures
 from tests.model.machine import Machine
 from tests.model.proof import Proof
 from tests.model.served import served
@@ -27,7 +27,7 @@ SEED = int(os.environ.get("CHAOS_SEED") or random.randrange(10**6))
 
 
 @pytest.mark.timeout(SECONDS + 300)
-@pytest.mark.parametrize("hands", [1, 3])
+@pytest.mark.parametrize("parallel", [1, 3])
 @pytest.mark.parametrize(("kind", "store"), [("local", "lancedb"), ("nodes", "turbopuffer"), ("s3", "turbopuffer")])
 def test_lost_messages_and_dead_workers_change_nothing(
     postgres_url: str,
@@ -37,10 +37,13 @@ def test_lost_messages_and_dead_workers_change_nothing(
     tmp_path: Path,
     kind: Kind,
     store: Store,
-    hands: int,
+    parallel: int,
 ) -> None:
     servers = Servers(postgres_url, template_url, redis_url, s3)
-    with machine(servers, tmp_path, kind, store, SEED, hands=hands, losses=0.1, deaths=0.1) as made, told(made):
+    with (
+        machine(servers, tmp_path, kind, store, SEED, parallel=parallel, losses=0.1, deaths=0.1) as made,
+        steps_in_failures(made),
+    ):
         # Leases do not expire until the server has been up for a while.
         old = "SELECT FROM pg_postmaster_start_time() AS s WHERE s < now() - interval '11 s'"
         eventually(lambda: bool(made.here.rows(old)), 20)
@@ -57,6 +60,6 @@ def test_an_index_equals_its_folder_at_real_thresholds(new_service: NewService, 
         env = settings(tmp_path, provider, "turbopuffer", fake)
         with new_service(partial(service, bulk=2), **env) as running, served(running) as here:
             made = Machine(here, folder_of(kind, tmp_path, here.client, {}, 1), Proof(here, fake), SEED, most=30)
-            with told(made):
+            with steps_in_failures(made):
                 made.begin(made.by.choice([SMALL_TASK - 1, SMALL_TASK, SMALL_TASK + 1, SMALL_TASK + 60]))
                 made.run(SECONDS)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.model.folders import Tree
-from tests.model.ground import Kind, Servers, Store, machine, told
+from tests.model.ground import Kind, Servers, Store, machine, steps_in_failures
 from tests.service import TOOLS, checked
 
 SEED = int(os.environ.get("MODEL_SEED") or random.randrange(10**6))
@@ -32,7 +32,7 @@ def servers(postgres_url: str, template_url: str, redis_url: str, s3: dict[str, 
     ("kind", "store"), [("local", "turbopuffer"), ("local", "lancedb"), ("nodes", "turbopuffer"), ("s3", "turbopuffer")]
 )
 def test_an_index_equals_its_folder(servers: Servers, tmp_path: Path, kind: Kind, store: Store) -> None:
-    with machine(servers, tmp_path, kind, store, SEED) as made, told(made):
+    with machine(servers, tmp_path, kind, store, SEED) as made, steps_in_failures(made):
         made.begin(made.by.choice([0, 3, 5, 12]))
         made.run(SECONDS)
         assert made.done

@@ -16,9 +16,9 @@ from tests.fakes.embeddings import EmbeddingsFake
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.model.content import MOST_BYTES
 from tests.model.folders import Bucket, Disk, Folder, Tree
+from tests.model.in_process import Sizes, in_process
 from tests.model.machine import Machine
 from tests.model.proof import Proof
-from tests.model.workshop import Sizes, workshop
 from tests.service import environment, new_database, next_broker
 from worker.objects.object_store import s3_client
 
@@ -44,7 +44,7 @@ def machine(
     store: Store,
     seed: int,
     *,
-    hands: int = 1,
+    parallel: int = 1,
     losses: float = 0.0,
     deaths: float = 0.0,
 ) -> Iterator[Machine]:
@@ -60,7 +60,7 @@ def machine(
             home / "home", url, next_broker(servers.redis_url), **settings(root, provider, store, fake), **servers.s3
         )
         sizes = Sizes.chosen(by)
-        here = stack.enter_context(workshop(env, by, sizes, hands=hands, losses=losses, deaths=deaths))
+        here = stack.enter_context(in_process(env, by, sizes, parallel=parallel, losses=losses, deaths=deaths))
         made = Machine(here, folder_of(kind, root, here.client, servers.s3, 1), Proof(here, fake), seed)
         made.steps.append(f"{kind}, {store}, seed {seed}, {sizes}")
         yield made
@@ -94,7 +94,7 @@ def folder_of(kind: Kind, root: Path, client: httpx.Client, s3: Mapping[str, str
 
 
 @contextmanager
-def told(made: Machine) -> Iterator[None]:
+def steps_in_failures(made: Machine) -> Iterator[None]:
     """Add all steps to a failure, so that it can be read and repeated."""
     try:
         yield

@@ -15,7 +15,7 @@ from tests.model.proof import Proof, Running, words_of
 from tests.service import TOOLS, checked
 
 #: Maximum number of actions between two proofs.
-DEEDS = 12
+MAX_ACTIONS = 12
 
 
 class Driven(Running, Protocol):
@@ -94,7 +94,7 @@ class Machine:
     def round(self) -> None:
         """Do some random actions, let everything come to rest, then prove."""
         self.folder.fresh = self.by.random() < 0.15
-        for _ in range(self.by.randint(1, DEEDS)):
+        for _ in range(self.by.randint(1, MAX_ACTIONS)):
             self.do(self.edits if self.by.random() < 0.6 else self.verbs)
         self.prove()
 

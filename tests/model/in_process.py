@@ -93,13 +93,13 @@ class Sizes:
 
 
 @dataclass
-class Workshop:
-    """All of Foldex in one process. `hands` is the number of messages that are handled concurrently."""
+class InProcess:
+    """All of Foldex in one process. `parallel` is the number of messages that are handled concurrently."""
 
     client: httpx.Client
     resources: Resources
     by: random.Random
-    hands: int = 1
+    parallel: int = 1
     #: Probability that a message is lost or duplicated, and that a process is killed while it handles one.
     losses: float = 0.0
     deaths: float = 0.0
@@ -107,7 +107,7 @@ class Workshop:
     failures: list[str] = field(default_factory=list)
     handled: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _mortal: threading.local = field(default_factory=threading.local)
+    _killable: threading.local = field(default_factory=threading.local)
 
     # ---- what takes the place of Celery
 
@@ -124,13 +124,13 @@ class Workshop:
             return sum(message.queue == queue for message in self.inbox)
 
     def work(self, messages: int = 1) -> bool:
-        """Handle some messages, as many concurrently as there are hands. Returns whether there were any."""
+        """Handle some messages, up to `parallel` of them at once. Returns whether there were any."""
         with self._lock:
             self.by.shuffle(self.inbox)
             taken = [self.inbox.pop() for _ in range(min(messages, len(self.inbox)))]
-        if self.hands > 1:
-            with ThreadPoolExecutor(self.hands) as hands:
-                list(hands.map(self._handle, taken))
+        if self.parallel > 1:
+            with ThreadPoolExecutor(self.parallel) as threads:
+                list(threads.map(self._handle, taken))
         else:
             for message in taken:
                 self._handle(message)
@@ -153,7 +153,7 @@ class Workshop:
 
     def _handle(self, message: Message) -> None:
         task = app.app.tasks[message.name]
-        self._mortal.left = self.by.randint(0, 30) if self.by.random() < self.deaths else None
+        self._killable.left = self.by.randint(0, 30) if self.by.random() < self.deaths else None
         # A slice ends at once, or when nothing is left.
         patched = {queue: self.by.choice([0.0, 20.0]) for queue in (app.FAST, app.BULK)}
         limits.SLICE_SECONDS.update(patched)
@@ -162,18 +162,18 @@ class Workshop:
         except Killed:
             return
         finally:
-            self._mortal.left = None
+            self._killable.left = None
         if _is_wrong(message, done):
             self.failures.append(f"{message}: {done}")
 
-    def live_on(self) -> None:
+    def maybe_die(self) -> None:
         """Die if it is time. Called wherever a process may die."""
-        left = getattr(self._mortal, "left", None)
+        left = getattr(self._killable, "left", None)
         if left is None:
             return
         if left == 0:
             raise Killed
-        self._mortal.left = left - 1
+        self._killable.left = left - 1
 
     # ---- what the machine asks for
 
@@ -181,7 +181,7 @@ class Workshop:
         """Work until nothing is open and nothing is left to do. Fails if a task is stuck."""
         idle = handled = 0
         while self.is_open() or self.inbox:
-            if self.work(self.hands):
+            if self.work(self.parallel):
                 handled += 1
                 idle = 0
                 assert handled < MOST_MESSAGES, f"it goes on and on: {self.inbox} {self._open()}"
@@ -250,11 +250,11 @@ def _shifts(connection: psycopg.Connection[Any]) -> Iterator[Any]:
             yield SQL("UPDATE {} SET {}").format(Identifier(table), SQL(", ").join(moved))
 
 
-class Mortal:
+class Killable:
     """A wrapper whose every call may kill the process, before or after the call is done."""
 
-    def __init__(self, part: Any, live_on: Callable[[], None]) -> None:
-        self._part, self._live_on = part, live_on
+    def __init__(self, part: Any, maybe_die: Callable[[], None]) -> None:
+        self._part, self._maybe_die = part, maybe_die
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._part, name)
@@ -262,39 +262,39 @@ class Mortal:
             return found
 
         def called(*args: Any, **options: Any) -> Any:
-            self._live_on()
+            self._maybe_die()
             result = found(*args, **options)
-            self._live_on()
+            self._maybe_die()
             return result
 
         return called
 
 
-class MortalResources(Resources):
+class KillableResources(Resources):
     """Resources of a worker that may die at any call."""
 
-    live_on: Callable[[], None] = staticmethod(lambda: None)
+    maybe_die: Callable[[], None] = staticmethod(lambda: None)
 
     def source(self, *args: Any, **options: Any) -> Any:
-        return Mortal(super().source(*args, **options), self.live_on)
+        return Killable(super().source(*args, **options), self.maybe_die)
 
     def store(self, *args: Any, **options: Any) -> Any:
-        return Mortal(super().store(*args, **options), self.live_on)
+        return Killable(super().store(*args, **options), self.maybe_die)
 
     def embedder(self, *args: Any, **options: Any) -> Any:
-        return Mortal(super().embedder(*args, **options), self.live_on)
+        return Killable(super().embedder(*args, **options), self.maybe_die)
 
 
 @contextmanager
-def workshop(env: Mapping[str, str], by: random.Random, sizes: Sizes, **options: Any) -> Iterator[Workshop]:
+def in_process(env: Mapping[str, str], by: random.Random, sizes: Sizes, **options: Any) -> Iterator[InProcess]:
     """Foldex with these settings and thresholds."""
     settings = Settings.model_validate({name.lower(): value for name, value in env.items() if value})
-    resources = MortalResources(settings, pool_size=10)
+    resources = KillableResources(settings, pool_size=10)
     api = create_app(settings)
     with pytest.MonkeyPatch.context() as patch, closing(resources.pool), closing(api.state.resources.pool):
         client: Any = TestClient(api, "http://127.0.0.1", client=("127.0.0.1", 1))
-        made = Workshop(client, resources, by, **options)
-        resources.live_on = made.live_on
+        made = InProcess(client, resources, by, **options)
+        resources.maybe_die = made.maybe_die
         sizes.apply(patch)
         for queue in limits.SLICE_SECONDS:
             patch.setitem(limits.SLICE_SECONDS, queue, limits.SLICE_SECONDS[queue])
