@@ -11,7 +11,7 @@ import structlog
 from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 
-from api.http import metrics, problems
+from api.http import metrics, openapi, problems
 from api.http.lookup_cache import LookupCaches
 from api.http.middleware import Gate
 from api.routes import across, chunks, grep, health, nodes, projects, queries, symbols, tool_actions, tools, uploads
@@ -43,7 +43,12 @@ def create_app(settings: Settings) -> FastAPI:
         resources.pool.close()
 
     app = FastAPIOffline(
-        title="Foldex", version="0.2.0", description=DESCRIPTION, lifespan=lifespan, redirect_slashes=False
+        title="Foldex",
+        version="0.2.0",
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        redirect_slashes=False,
+        generate_unique_id_function=openapi.short_id,
     )
     app.state.resources = resources
     app.state.lookup_caches = LookupCaches(lambda: resources.pool)
@@ -54,6 +59,7 @@ def create_app(settings: Settings) -> FastAPI:
         Gate, is_open=settings.auth == "off", max_body_bytes=settings.max_body_bytes, caches=app.state.lookup_caches
     )
     metrics.install(app, resources.pool)
+    openapi.install(app, is_open=settings.auth == "off")
     return app
 
 

@@ -17,6 +17,11 @@ _OBJECT = "#/components/schemas/"
 #: Values of parameters in the examples.
 _VALUES = {"project_id": "project-1", "name": "parse_header", "parent_id": "folder-001"}
 
+#: Codes that the page explains once for all calls.
+_COMMON_ERRORS = {"unauthorized", "auth_required", "internal", "database_unavailable", "disk_full"} | {
+    "cross_site", "body_too_slow", "too_large", "invalid_json", "invalid_request", "not_found",
+}  # fmt: skip # a line each says nothing
+
 
 @cache
 def description() -> Schema:
@@ -57,6 +62,7 @@ def _call(method: str, path: str, call: Schema) -> Iterator[str]:
         if "properties" in body:
             yield from _table(body)
     yield from _answers(call["responses"])
+    yield from _errors(call["responses"])
     yield from _examples(method, path, call, body)
 
 
@@ -65,6 +71,15 @@ def _answers(responses: Schema) -> Iterator[str]:
         if status.startswith("2"):
             schema = _schema(response)
             yield f"Answer: {status}{', ' + _type(schema) if schema else ''}.\n"
+
+
+def _errors(responses: Schema) -> Iterator[str]:
+    """The errors that not every call has."""
+    problems = ((status, response["content"]) for status, response in responses.items() if status >= "4")
+    codes = ((status, code) for status, content in problems for code in content["application/problem+json"]["examples"])
+    own = [f"{status} `{code}`" for status, code in codes if code not in _COMMON_ERRORS]
+    if own:
+        yield f"Errors: {', '.join(own)}.\n"
 
 
 def _schema(part: Schema) -> Schema:

@@ -7,7 +7,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from schemas.search import Coverage, Hit, Mode, Note, SearchRequest, Step
+from schemas import fields
+from schemas.search import Asked, Coverage, Hit, Mode, Note, SearchRequest, Step
 
 #: Maximum tools of one request.
 MAX_TOOLS = 16
@@ -59,37 +60,41 @@ class Across(SearchRequest):
 
 
 class PlacedHit(Hit):
-    """A hit and the tool that found it; null for a file that was read without an index.
+    """A hit and the tool that found it.
 
     Without a tool, `file_path` is the whole path. `score` is computed from the rank among the hits of all tools.
     """
 
-    tool_id: UUID | None
+    tool_id: UUID | None = Field(
+        description="Tool that found it; null for a file that was read without an index.",
+        examples=["7b0c1e5e-2f63-4c52-9f3a-0d6f3f0f4a11"],
+    )
 
 
 class Searched(BaseModel):
-    """One tool's part of an answer. `total_results` counts its own hits before they are merged."""
+    """One tool's part of an answer."""
 
-    tool_id: UUID
-    name: str
-    took_ms: float
-    total_results: int
-    coverage: Coverage
-    notes: list[Note]
-    trace: list[Step] | None
+    tool_id: fields.ToolId
+    name: str = Field(description="Name of the tool.", examples=["docs"])
+    took_ms: fields.TookMs
+    total_results: int = Field(description="Number of this tool's hits before they are merged.", examples=[10])
+    coverage: Coverage = Field(description="How much of this tool's folder was searched.")
+    notes: list[Note] = Field(description="What the caller should know of this tool's part.", examples=[[]])
+    trace: list[Step] | None = Field(
+        description="Steps of this tool's search; null unless `trace` was requested.", examples=[None]
+    )
 
 
 class AcrossAnswer(BaseModel):
-    """The hits of all tools, best first. `notes` name the tools that failed or were too slow, and what was not indexed.
+    """The hits of all tools, best first."""
 
-    `coverage` is the sum over the tools that answered.
-    """
-
-    query: str
-    mode: Mode
-    total_results: int
-    took_ms: float
-    coverage: Coverage
-    notes: list[Note]
-    tools: list[Searched]
-    results: list[PlacedHit]
+    query: Asked
+    mode: Mode = Field(description="How the tools were searched.")
+    total_results: int = Field(description="Number of hits in `results`.", examples=[1])
+    took_ms: fields.TookMs
+    coverage: Coverage = Field(description="The sum over the tools that answered.")
+    notes: list[Note] = Field(
+        description="Tools that failed or were too slow, and what was not indexed.", examples=[[]]
+    )
+    tools: list[Searched] = Field(description="Each tool's part, also of those without hits.")
+    results: list[PlacedHit] = Field(description="The hits, best first.")

@@ -54,6 +54,8 @@ class FoldexError(Exception):
     code: ClassVar[str] = "internal"
     status: ClassVar[int] = 500
     retryable: ClassVar[bool] = False
+    #: A message as a caller may meet it, for errors that answer requests.
+    example: ClassVar[str] = ""
 
     #: Seconds after which a retry can help, if known.
     retry_after: float | None = None
@@ -74,6 +76,7 @@ class Unauthorized(FoldexError):
 
     code = "unauthorized"
     status = 401
+    example = "The key is missing or invalid; send `Authorization: Bearer <key>` with a key from `foldex keys create`."
 
 
 class NotLoopback(FoldexError):
@@ -81,6 +84,7 @@ class NotLoopback(FoldexError):
 
     code = "auth_required"
     status = 403
+    example = "AUTH=off serves this machine only; set AUTH=on and create a key with `foldex keys create`."
 
 
 class CrossSite(FoldexError):
@@ -88,6 +92,7 @@ class CrossSite(FoldexError):
 
     code = "cross_site"
     status = 403
+    example = "A page of another site sent this request; send it from a program, or from a page of this server."
 
 
 class NotFound(FoldexError):
@@ -95,6 +100,7 @@ class NotFound(FoldexError):
 
     code = "not_found"
     status = 404
+    example = "There is no project 'project-2'; check the id, or use a key of that project."
 
 
 class Invalid(FoldexError):
@@ -102,12 +108,14 @@ class Invalid(FoldexError):
 
     code = "invalid_request"
     status = 422
+    example = "top_k: Input should be greater than or equal to 1. See /docs for what this call accepts."
 
 
 class FilterMatchesNothing(Invalid):
     """The filters of a query select no file of the index. `hint` says what the index has instead, or is empty."""
 
     code = "no_such_files"
+    example = "No indexed file matches the filters types=['pdf']; widen them, or list the tool's files."
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -118,12 +126,17 @@ class ModelRefused(Invalid):
     """The embedding model is missing or unknown, or its dimensions differ from those requested."""
 
     code = "embedding_model_refused"
+    example = "openai/text-embedding-3-small returns 1536 dimensions, not 4096; set `dimensions` to 1536, or omit it."
 
 
 class ModelNotAllowed(Invalid):
     """The operator does not allow this embedding model."""
 
     code = "model_not_allowed"
+    example = (
+        "The embedding model 'openai/text-embedding-3-large' is not allowed; choose one of local/*, or ask "
+        "the operator to add it to ALLOWED_MODELS."
+    )
 
 
 class TooLarge(Invalid):
@@ -131,6 +144,7 @@ class TooLarge(Invalid):
 
     code = "too_large"
     status = 413
+    example = "The body has more than MAX_BODY_BYTES (33,554,432) bytes; send less, or upload it as a file."
 
 
 class BodyTooSlow(Invalid):
@@ -138,6 +152,7 @@ class BodyTooSlow(Invalid):
 
     code = "body_too_slow"
     status = 408
+    example = "The body did not arrive within 60 s; send it again."
 
 
 class Conflict(FoldexError):
@@ -145,6 +160,7 @@ class Conflict(FoldexError):
 
     code = "conflict"
     status = 409
+    example = "A node 'folder-001' already exists in this project; choose another id, or PATCH it."
 
 
 class SourceError(FoldexError):
@@ -152,18 +168,21 @@ class SourceError(FoldexError):
 
     code = "source_error"
     status = 422
+    example = "The content of node 'file-data-68abc' is missing from the object store; upload it again."
 
 
 class FolderGone(SourceError):
     """The root of the source does not exist, or no longer exists."""
 
     code = "folder_gone"
+    example = "/srv/docs is not a directory, or no longer exists; choose an existing directory."
 
 
 class SourceRefused(SourceError):
     """The source is outside what this installation may read, or its credentials are wrong."""
 
     code = "source_refused"
+    example = "S3 cannot be used (AccessDenied); check the credentials and S3_ENDPOINT_URL."
 
 
 class SourceUnavailable(SourceError):
@@ -172,6 +191,7 @@ class SourceUnavailable(SourceError):
     code = "source_unavailable"
     status = 503
     retryable = True
+    example = "S3 did not answer for bucket 'docs'; check S3_ENDPOINT_URL."
 
 
 class FileError(FoldexError):
@@ -198,6 +218,7 @@ class EmbeddingRefused(EmbeddingError):
     """
 
     code = "embedding_refused"
+    example = "The provider's vectors are not readable; check EMBEDDING_API_BASE."
 
     def __init__(self, message: str, *, indices: Sequence[int] = ()) -> None:
         super().__init__(message)
@@ -208,6 +229,7 @@ class EmbeddingUnauthorized(EmbeddingError):
     """The provider refuses the key or does not know the model: no request can succeed."""
 
     code = "embedding_unauthorized"
+    example = "openai/text-embedding-3-small failed with 401. Set EMBEDDING_API_KEY to a valid key of the provider."
 
 
 class EmbeddingUnavailable(EmbeddingError):
@@ -220,6 +242,7 @@ class EmbeddingUnavailable(EmbeddingError):
     code = "embedding_unavailable"
     status = 503
     retryable = True
+    example = "openai/text-embedding-3-small failed with 429."
 
     def __init__(
         self,
@@ -247,6 +270,7 @@ class RerankNotConfigured(RerankError):
 
     code = "rerank_not_configured"
     status = 422
+    example = 'rerank: "model" needs a model; set RERANK_MODEL, or send rerank: "boost".'
 
 
 class RerankUnavailable(RerankError):
@@ -268,6 +292,7 @@ class StoreRefused(StoreError):
     """The store refuses some of these rows; a smaller batch may pass. `ids` are those of the rows, if known."""
 
     code = "store_refused"
+    example = "This store has no keyword index; set KEYWORD_INDEX=store and index the folder again."
 
     def __init__(self, message: str, *, ids: Sequence[UUID] = ()) -> None:
         super().__init__(message)
@@ -278,6 +303,7 @@ class StoreUnauthorized(StoreError):
     """The store refuses the key."""
 
     code = "store_unauthorized"
+    example = "Turbopuffer rejected the key; check TURBOPUFFER_API_KEY."
 
 
 class StoreUnavailable(StoreError):
@@ -286,6 +312,7 @@ class StoreUnavailable(StoreError):
     code = "store_unavailable"
     status = 503
     retryable = True
+    example = "Turbopuffer did not answer in time; try again later."
 
     def __init__(self, message: str, *, retry_after: float | None = None, timed_out: bool = False) -> None:
         super().__init__(message)
@@ -299,6 +326,7 @@ class DiskFull(FoldexError):
     code = "disk_full"
     status = 503
     retryable = True
+    example = "The disk of FOLDEX_HOME has 12 MB left, but 512 MB are needed; free some space, or delete tools."
 
 
 class SearchSlow(FoldexError):
@@ -307,6 +335,7 @@ class SearchSlow(FoldexError):
     code = "tool_slow"
     status = 503
     retryable = True
+    example = "No tool answered within SEARCH_SECONDS; try again, or raise that setting."
 
 
 class TaskCrashed(FoldexError):
@@ -333,6 +362,7 @@ class SearchBusy(FoldexError):
     code = "search_busy"
     status = 503
     retryable = True
+    example = "Too many answers of over 1,000 hits are in progress; try again, or lower top_k."
 
 
 class LeaseLost(FoldexError):

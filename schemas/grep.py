@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from schemas import fields
 from schemas.search import Coverage, Names, Note
 
 #: Maximum bytes of a multi-line match. Longer matches may be missed.
@@ -56,20 +57,24 @@ class Grep(BaseModel):
 class GrepHit(BaseModel):
     """One line with a match. Lines and columns count from 1, columns in characters."""
 
-    file_id_path: str
-    file_path: str
-    line: int
-    column: int
-    preview: str = Field(description="The line. A long line is cut around the match.")
-    before: list[str]
-    after: list[str]
+    file_id_path: fields.FileIdPath
+    file_path: fields.FilePath
+    line: int = Field(description="Line of the match, counted from 1.", examples=[4])
+    column: int = Field(description="Column of the match in characters, counted from 1.", examples=[6])
+    preview: str = Field(description="The line. A long line is cut around the match.", examples=['    "type": "JWT",'])
+    before: list[str] = Field(description="Lines before the hit, as many as requested.", examples=[[]])
+    after: list[str] = Field(description="Lines after the hit, as many as requested.", examples=[[]])
     end_line: int | None = Field(default=None, description="The line where the match ends, if it is not `line`.")
 
 
 class GrepAnswer(BaseModel):
-    """Hits by path and line. `truncated`: there may be more, because a limit or the time was reached."""
+    """Hits by path and line."""
 
-    hits: list[GrepHit]
-    truncated: bool
-    coverage: Coverage
-    notes: list[Note] = Field(default_factory=list)
+    hits: list[GrepHit] = Field(description="The hits, by path and line.")
+    truncated: bool = Field(description="Whether there may be more, because a limit or the time was reached.")
+    coverage: Coverage = Field(description="How much of the folder was searched.")
+    notes: list[Note] = Field(
+        default_factory=list,
+        description="What the caller should know, such as files that were left out.",
+        examples=[[]],
+    )

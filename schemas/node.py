@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from schemas import fields
 
 
 class NewNode(BaseModel):
@@ -55,19 +56,32 @@ class NodePatch(BaseModel):
 
 
 class Node(BaseModel):
-    """A node. `content` is present only if a single node is requested."""
+    """A node of a project's content tree, a folder or a file."""
 
-    id: str
-    project_id: str
-    parent_id: str | None
-    id_path: str
-    name: str
-    type: str
-    size: int
-    version: int
-    created_at: datetime
-    updated_at: datetime
-    content: Any = None
+    id: str = Field(description="Id within the project.", examples=["file-data-68abc"])
+    project_id: fields.ProjectId
+    parent_id: str | None = Field(
+        description="Id of the enclosing folder; null at the top level.", examples=["folder-001"]
+    )
+    id_path: str = Field(description="Path of ids from the project's root.", examples=["/folder-001/file-data-68abc"])
+    name: str = Field(description="File or folder name.", examples=["data.json"])
+    type: str = Field(description='"folder", "json", "markdown", "text", …', examples=["json"])
+    size: int = Field(description="Size of the content in bytes; 0 for folders.", examples=[26])
+    version: int = Field(description="Counts the changes of the node, from 1.", examples=[1])
+    created_at: fields.CreatedAt
+    updated_at: fields.UpdatedAt
+    content: Any = Field(
+        default=None,
+        description="A JSON value for type json, text for other files, null for folders. Lists leave it out.",
+        examples=[{"config": {"port": 80}}],
+    )
+
+
+class NodeDeleted(BaseModel):
+    """A node that is deleted, with everything below it."""
+
+    id: str = Field(description="Id of the node.", examples=["file-data-68abc"])
+    status: Literal["deleted"] = Field(default="deleted", description="Always `deleted`.")
 
 
 class Refused(StrEnum):
@@ -101,22 +115,25 @@ _REMEDIES = {
 
 
 class Uploaded(BaseModel):
-    """The result for one file of an upload. `updated`: the file is a new version of an existing file of that name.
+    """The result for one file of an upload. Refusing one does not affect the others."""
 
-    `file_id` is the id of the node. `reason` and `message` say why the file was refused; the others are still stored.
-    """
-
-    file_id: str | None
-    file_name: str
-    file_path: str
-    file_extension: str
-    size: int
-    outcome: Literal["created", "updated", "refused"]
-    reason: Refused | None = None
-    message: str | None = None
+    file_id: str | None = Field(
+        description="Id of the file's node; null if it was refused.", examples=["0b7e7c52-7d3b-4d0e-8c55-5c1a9f0e2d11"]
+    )
+    file_name: str = Field(description="Last part of the path.", examples=["setup.md"])
+    file_path: str = Field(description="Path below the folder of the upload.", examples=["guide/setup.md"])
+    file_extension: str = Field(description="Part after the last dot, in lower case; may be empty.", examples=["md"])
+    size: int = Field(description="Size in bytes.", examples=[1830])
+    outcome: Literal["created", "updated", "refused"] = Field(
+        description="updated: the file is a new version of an existing file of that name."
+    )
+    reason: Refused | None = Field(default=None, description="Why the file was refused; null if it was not.")
+    message: str | None = Field(
+        default=None, description="What its sender can do about a refusal; null if there was none."
+    )
 
 
 class Upload(BaseModel):
-    """The files of an upload, in the order in which they were sent."""
+    """The files of an upload."""
 
-    items: list[Uploaded]
+    items: list[Uploaded] = Field(description="The files, in the order in which they were sent.")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from typing import Annotated, Literal, Self
-from uuid import UUID
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+
+from schemas import fields
 
 #: A missing value, or null, means empty.
 _NULL_IS_EMPTY = BeforeValidator(lambda value: {} if value is None else value)
@@ -20,6 +21,10 @@ Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max
 Mode = Literal["hybrid", "vector", "keyword"]
 Rerank = Literal["none", "boost", "model", "llm"]
 Refresh = Literal["none", "if_stale", "wait"]
+Asked = Annotated[
+    str, Field(description="The query; the first one if there are several.", examples=["authentication JWT token"])
+]
+Score = Annotated[float, Field(description="0 to 1, comparable within one answer; higher is better.", examples=[0.81])]
 
 #: Maximum queries in one request. With three legs each, that is two calls of a store that takes 16 at a time.
 MAX_QUERIES = 8
@@ -79,13 +84,17 @@ class SearchRequest(BaseModel):
     )
     top_k: int = Field(default=10, ge=1, le=10_000, description="Maximum number of hits.")
     mode: Mode = Field(default="hybrid", description="vector: by meaning; keyword: by words; hybrid: by both.")
-    filters: Annotated[Filters, _NULL_IS_EMPTY] = Field(default_factory=Filters)
+    filters: Annotated[Filters, _NULL_IS_EMPTY] = Field(
+        default_factory=Filters, description="Search only what matches; default: everything."
+    )
     rerank: Rerank | None = Field(
         default=None,
         description="boost: by properties of files and symbols (default for hybrid); model: by RERANK_MODEL; "
         "llm: by DEFAULT_LLM_MODEL; none: no reranking (default for the other modes).",
     )
-    context: Annotated[Context, _NULL_IS_EMPTY] = Field(default_factory=Context)
+    context: Annotated[Context, _NULL_IS_EMPTY] = Field(
+        default_factory=Context, description="Where the caller is working; hits near it rank higher."
+    )
     group_by_file: bool = Field(
         default=False, description="Return one hit per file, with its chunks in the file's order."
     )
@@ -142,50 +151,50 @@ class Query(SearchRequest):
 class Piece(BaseModel):
     """A chunk next to a hit, or one that a hit is merged from."""
 
-    chunk_id: UUID
-    chunk_text: str
-    chunk_index: int
-    start_line: int
-    end_line: int
-    start_char: int
-    end_char: int
+    chunk_id: fields.ChunkId
+    chunk_text: fields.ChunkText
+    chunk_index: fields.ChunkIndex
+    start_line: fields.StartLine
+    end_line: fields.EndLine
+    start_char: fields.StartChar
+    end_char: fields.EndChar
 
 
 class ScoredPiece(Piece):
     """One of the chunks that a file's hit is merged from."""
 
-    score: float
+    score: Score
 
 
 class FileChunk(Piece):
     """A chunk with its location and its description."""
 
-    file_id: UUID
-    file_node_id: str
-    file_path: str
-    file_id_path: str
-    file_type: str | None
-    title: str | None
-    json_pointer: str | None
-    total_chunks: int
-    language: str | None
-    symbol: str | None
-    node_type: str | None
-    scope: str | None
-    page: int | None = Field(default=None, description="Page of a PDF document, counted from 1.")
-    stale: bool
+    file_id: fields.FileId
+    file_node_id: fields.FileNodeId
+    file_path: fields.FilePath
+    file_id_path: fields.FileIdPath
+    file_type: fields.FileType
+    title: fields.Title
+    json_pointer: fields.JsonPointer
+    total_chunks: fields.TotalChunks
+    language: fields.Language
+    symbol: fields.SymbolName
+    node_type: fields.NodeType
+    scope: fields.ChunkScope
+    page: fields.PageNumber = None
+    stale: fields.IsStale
 
 
 class Around(BaseModel):
     """A chunk with the chunks before and after it, in the file's order."""
 
-    chunk: FileChunk
-    before: list[Piece]
-    after: list[Piece]
+    chunk: FileChunk = Field(description="The requested chunk.")
+    before: list[Piece] = Field(description="Chunks directly before it, in the file's order.", examples=[[]])
+    after: list[Piece] = Field(description="Chunks directly after it, in the file's order.", examples=[[]])
 
 
 class Hit(BaseModel):
-    """One chunk of an answer. `score` is 0 to 1; `distance` is cosine, null if the vector search did not find it.
+    """One chunk of an answer.
 
     `whole` marks a file that is not embedded, returned because of `include_unembedded`. Its `chunk_text` is the whole
     file and its `chunk_id` that of the first chunk. Its score is a keyword score, 0 if the file contains none of the
@@ -194,87 +203,100 @@ class Hit(BaseModel):
     left out, and `pieces` are these chunks.
     """
 
-    chunk_id: UUID
-    chunk_text: str
-    score: float
-    distance: float | None
-    file_node_id: str
-    file_id: UUID
-    file_id_path: str
-    file_path: str
-    file_name: str
-    file_type: str | None
-    title: str | None
-    url: str | None = None
-    json_pointer: str | None
-    chunk_index: int
-    total_chunks: int
-    content_hash: str
-    start_line: int
-    end_line: int
-    start_char: int
-    end_char: int
-    language: str | None
-    symbol: str | None
-    node_type: str | None
-    scope: str | None
-    level: int
-    page: int | None = Field(default=None, description="Page of a PDF document, counted from 1.")
-    embedded: bool
-    whole: bool = False
-    stale: bool
-    matched_queries: list[str] = Field(default_factory=list, description="The queries that found this hit.")
-    pieces: list[ScoredPiece] | None = None
-    before: list[Piece] | None = None
-    after: list[Piece] | None = None
-    explain: dict[str, float] | None = Field(default=None, description="Components of the score, by name.")
+    chunk_id: fields.ChunkId
+    chunk_text: fields.ChunkText
+    score: Score
+    distance: float | None = Field(
+        description="Cosine distance to the query, 0 to 2; null if the vector search did not find it.", examples=[0.19]
+    )
+    file_node_id: fields.FileNodeId
+    file_id: fields.FileId
+    file_id_path: fields.FileIdPath
+    file_path: fields.FilePath
+    file_name: fields.FileName
+    file_type: fields.FileType
+    title: fields.Title
+    url: str | None = Field(default=None, description="Address of the file; null if none is known.")
+    json_pointer: fields.JsonPointer
+    chunk_index: fields.ChunkIndex
+    total_chunks: fields.TotalChunks
+    content_hash: str = Field(
+        description="Hash of the chunk's text.",
+        examples=["sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"],
+    )
+    start_line: fields.StartLine
+    end_line: fields.EndLine
+    start_char: fields.StartChar
+    end_char: fields.EndChar
+    language: fields.Language
+    symbol: fields.SymbolName
+    node_type: fields.NodeType
+    scope: fields.ChunkScope
+    level: int = Field(description="0 for chunks of files.", examples=[0])
+    page: fields.PageNumber = None
+    embedded: bool = Field(
+        description="Whether the chunk has a vector, so that it is found by meaning.", examples=[True]
+    )
+    whole: bool = Field(default=False, description="Whether `chunk_text` is a whole file that is not embedded.")
+    stale: fields.IsStale
+    matched_queries: list[str] = Field(
+        default_factory=list, description="The queries that found this hit.", examples=[["authentication JWT token"]]
+    )
+    pieces: list[ScoredPiece] | None = Field(
+        default=None, description="With `group_by_file`: the chunks that the hit is merged from; null otherwise."
+    )
+    before: list[Piece] | None = Field(
+        default=None, description="Chunks directly before the hit; null unless `before` was requested."
+    )
+    after: list[Piece] | None = Field(
+        default=None, description="Chunks directly after the hit; null unless `after` was requested."
+    )
+    explain: dict[str, float] | None = Field(
+        default=None, description="Components of the score, by name; null unless `explain` was requested."
+    )
 
 
 class Coverage(BaseModel):
     """How much of the folder was searched. Lost vectors do not matter to a keyword search in Postgres."""
 
-    indexed_files: int
-    total_files: int
+    indexed_files: int = Field(description="Number of files that were searched.", examples=[612])
+    total_files: int = Field(description="Number of files in the folder.", examples=[900])
     stale_files: int | None = Field(
         default=None, description="Files added, changed or removed since they were indexed; null without `refresh`."
     )
 
 
 class Note(BaseModel):
-    """Something the caller should know about an answer, such as a part that failed; `code` is stable."""
+    """Something the caller should know about an answer, such as a part that failed."""
 
-    code: str
-    detail: str
+    code: str = Field(description="Stable code of the note.", examples=["still_indexing"])
+    detail: str = Field(
+        description="A sentence that explains it.",
+        examples=["REFRESH_SECONDS elapsed before all changes were indexed."],
+    )
 
 
 class Step(BaseModel):
     """One step of a search, as shown by `trace`."""
 
-    step: str
-    took_ms: float
-    found: int | None = None
-    detail: str | None = None
+    step: str = Field(description="Name of the step.", examples=["embed"])
+    took_ms: fields.TookMs
+    found: int | None = Field(default=None, description="Number of results of the step; null if it counts none.")
+    detail: str | None = Field(default=None, description="What the step did; null if its name says all.")
 
 
 class Answer(BaseModel):
-    """The hits of a query, best first. `query` is the first one if there are several."""
+    """The hits of a query, best first."""
 
-    query: str
-    mode: Mode
-    total_results: int
-    took_ms: float
-    coverage: Coverage
-    notes: list[Note] = Field(default_factory=list)
-    trace: list[Step] | None = None
-    results: list[Hit]
-
-
-class Problem(BaseModel):
-    """An error as of RFC 9457. `code` is stable; `detail` is a sentence that names the remedy."""
-
-    type: str = "about:blank"
-    title: str
-    status: int
-    code: str
-    detail: str
-    errors: list[dict[str, object]] | None = None
+    query: Asked
+    mode: Mode = Field(description="How the folder was searched.")
+    total_results: int = Field(description="Number of hits in `results`.", examples=[1])
+    took_ms: fields.TookMs
+    coverage: Coverage = Field(description="How much of the folder was searched.")
+    notes: list[Note] = Field(
+        default_factory=list, description="What the caller should know, such as a part that failed.", examples=[[]]
+    )
+    trace: list[Step] | None = Field(
+        default=None, description="Steps of the search in their order; null unless `trace` was requested."
+    )
+    results: list[Hit] = Field(description="The hits, best first.")

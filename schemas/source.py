@@ -68,8 +68,8 @@ class NodesSource(_Source):
     removals_are_certain = True
     states_types = True
 
-    kind: Literal["nodes"] = "nodes"
-    node_id: str = Field(min_length=1, max_length=512, description="Id of the folder or file.")
+    kind: Literal["nodes"] = Field(default="nodes", description="A node of the project.")
+    node_id: str = Field(min_length=1, max_length=512, description="Id of the folder or file.", examples=["folder-001"])
     json_pointer: str | None = Field(
         default=None, description="JSON pointer (RFC 6901): index only this part of a single JSON node."
     )
@@ -91,8 +91,10 @@ class LocalSource(_Source):
     title = "A local folder"
     is_watchable = True
 
-    kind: Literal["local"]
-    path: str = Field(min_length=1, max_length=4096, description="Absolute path of the directory.")
+    kind: Literal["local"] = Field(description="A directory of the service's machine.")
+    path: str = Field(
+        min_length=1, max_length=4096, description="Absolute path of the directory.", examples=["/srv/docs"]
+    )
 
     @field_validator("path")
     @classmethod
@@ -123,9 +125,14 @@ class S3Source(_Source):
     title = "S3"
     is_slow_to_list = True
 
-    kind: Literal["s3"]
-    bucket: str = Field(min_length=3, max_length=63, description="Name of the bucket.")
-    prefix: str = Field(default="", max_length=1024, description="Folder in the bucket; empty: the whole bucket.")
+    kind: Literal["s3"] = Field(description="A bucket.")
+    bucket: str = Field(min_length=3, max_length=63, description="Name of the bucket.", examples=["docs"])
+    prefix: str = Field(
+        default="",
+        max_length=1024,
+        description="Folder in the bucket; empty: the whole bucket.",
+        examples=["handbook/"],
+    )
 
     @field_validator("prefix")
     @classmethod

@@ -2,57 +2,86 @@
 
 from __future__ import annotations
 
+from typing import Annotated
 from uuid import UUID
 
 from pydantic import BaseModel, Field, computed_field
+
+from schemas import fields
+
+CodeNodeId = Annotated[fields.FileNodeId, Field(examples=["file-reader-3f21"])]
+CodePath = Annotated[fields.FilePath, Field(examples=["mail/reader.py"])]
+CodeIdPath = Annotated[fields.FileIdPath, Field(examples=["/folder-001/mail/file-reader-3f21"])]
 
 
 class _Named(BaseModel):
     """A name in a file's code. `scope` names the enclosing definitions, "outer/inner"; null outside all definitions."""
 
-    name: str
+    name: str = Field(description="The name.", examples=["parse_header"])
     kind: str
-    scope: str | None
-    file_id: UUID
-    file_node_id: str
-    file_path: str
-    file_id_path: str
-    start_line: int
-    end_line: int
+    scope: str | None = Field(
+        description="Enclosing definitions, such as `outer/inner`; null outside all definitions.",
+        examples=["HeaderReader"],
+    )
+    file_id: fields.FileId
+    file_node_id: CodeNodeId
+    file_path: CodePath
+    file_id_path: CodeIdPath
+    start_line: int = Field(description="First line, counted from 1.", examples=[12])
+    end_line: int = Field(description="Last line, inclusive.", examples=[20])
 
 
 class Use(_Named):
     """A use of a name in code. `scope` is the definition that uses it, "outer/inner"; null outside all definitions."""
 
-    kind: str = Field(description="call, import, base or type")
+    kind: str = Field(description="call, import, base or type", examples=["call"])
 
 
 class Symbol(_Named):
     """A definition. `scope` names the enclosing definitions, "outer/inner"; null at the top level."""
 
-    kind: str = Field(description="class, function, method, interface, struct, enum, trait, impl, module, type, …")
-    signature: str
+    kind: str = Field(
+        description="class, function, method, interface, struct, enum, trait, impl, module, type, …",
+        examples=["method"],
+    )
+    signature: str = Field(
+        description="The beginning of the definition, up to its body.",
+        examples=["def parse_header(self, line: bytes) -> Header:"],
+    )
 
 
 class Call(BaseModel):
-    """A definition that calls another or is called by another, `depth` calls away.
+    """A definition that calls another or is called by another.
 
     For callers, `name` is null if the call is outside all definitions of a file. For callees, `kind` and place are null
     if the folder does not define the name (`definitions: 0`), or if it may mean several definitions (`ambiguous`).
     """
 
-    name: str | None
-    kind: str | None
-    scope: str | None
-    file_id: UUID | None
-    file_path: str | None
-    start_line: int | None
-    end_line: int | None
-    signature: str | None
-    line: int = Field(description="Line of the first call: in this file for callers, in the file of `via` for callees.")
-    depth: int
-    via: str = Field(description="Name of the definition that is one call nearer.")
-    definitions: int = Field(description="Number of definitions in the folder that the name may mean, up to 100.")
+    name: str | None = Field(description="Name of the definition; see above for null.", examples=["read_message"])
+    kind: str | None = Field(description="Kind of the definition; see above for null.", examples=["function"])
+    scope: str | None = Field(
+        description="Enclosing definitions, such as `outer/inner`; null at the top level.", examples=[None]
+    )
+    file_id: UUID | None = Field(
+        description="File of the definition; see above for null.", examples=["5d8f3f0c-6a1e-5b7d-9c42-1f0e8d7c6b5a"]
+    )
+    file_path: str | None = Field(
+        description="Path of that file relative to the tool's folder.", examples=["mail/reader.py"]
+    )
+    start_line: int | None = Field(description="First line of the definition, counted from 1.", examples=[40])
+    end_line: int | None = Field(description="Last line of the definition, inclusive.", examples=[58])
+    signature: str | None = Field(
+        description="The beginning of the definition, up to its body.",
+        examples=["def read_message(stream: BinaryIO) -> Message:"],
+    )
+    line: int = Field(
+        description="Line of the first call: in this file for callers, in the file of `via` for callees.", examples=[44]
+    )
+    depth: int = Field(description="Number of calls between this definition and the requested one.", examples=[1])
+    via: str = Field(description="Name of the definition that is one call nearer.", examples=["parse_header"])
+    definitions: int = Field(
+        description="Number of definitions in the folder that the name may mean, up to 100.", examples=[1]
+    )
 
     @computed_field  # type: ignore[prop-decorator]  # mypy knows no decorated property
     @property
@@ -62,13 +91,13 @@ class Call(BaseModel):
 
 
 class Calls(BaseModel):
-    """Callers or callees of a name, nearest first, without duplicates. `truncated`: there are more than returned."""
+    """Callers or callees of a name, nearest first, without duplicates."""
 
-    name: str
-    definitions: int = Field(description="Number of definitions that the request matches, up to 100.")
+    name: str = Field(description="The requested name.", examples=["parse_header"])
+    definitions: int = Field(description="Number of definitions that the request matches, up to 100.", examples=[1])
     ambiguous: bool = Field(
         description="Whether the name has several definitions, or some callers may call another definition of it. "
         "`scope`, `file_id` or a qualified name selects one definition."
     )
-    items: list[Call]
-    truncated: bool
+    items: list[Call] = Field(description="The definitions, nearest first.")
+    truncated: fields.Truncated

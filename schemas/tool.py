@@ -8,6 +8,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from schemas import fields
 from schemas.source import AnySource, ChunkSettings, EmbedderProfile
 from schemas.status import FileStatus, Reason, TaskKind, TaskStatus
 
@@ -43,16 +44,24 @@ class ToolConfig(BaseModel):
         default=None, ge=0, le=50_000, description="Tokens that neighbouring chunks share."
     )
     include: list[str] = Field(
-        default_factory=list, description="Patterns of files to index, as in .gitignore; empty: every file."
+        default_factory=list,
+        description="Patterns of files to index, as in .gitignore; empty: every file.",
+        examples=[["docs/", "*.md"]],
     )
-    exclude: list[str] = Field(default_factory=list, description="Patterns of files to leave out, as in .gitignore.")
-    types: list[str] = Field(default_factory=list, description="File types to index; empty: every type.")
+    exclude: list[str] = Field(
+        default_factory=list, description="Patterns of files to leave out, as in .gitignore.", examples=[["drafts/"]]
+    )
+    types: list[str] = Field(
+        default_factory=list, description="File types to index; empty: every type.", examples=[["markdown", "pdf"]]
+    )
     use_ignore_files: bool = Field(
         default=True,
         description="Apply .gitignore, .ignore, .cursorignore and .foldexignore, each below its directory.",
     )
     keep: list[IgnoredKind] = Field(
-        default_factory=list, description="Kinds of files to index although they are left out by default."
+        default_factory=list,
+        description="Kinds of files to index although they are left out by default.",
+        examples=[["generated"]],
     )
     min_token_count: int = Field(
         default=0, ge=0, description="Files with fewer tokens (cl100k_base) are found by keywords only."
@@ -96,7 +105,7 @@ class NewTool(BaseModel):
     name: str | None = Field(
         default=None, min_length=1, max_length=200, description="Name of the tool; null: the name of the folder."
     )
-    config: ToolConfig = Field(default_factory=ToolConfig)
+    config: ToolConfig = Field(default_factory=ToolConfig, description="How to index it; default: as the settings say.")
 
     @model_validator(mode="after")
     def one_target(self) -> Self:
@@ -182,129 +191,159 @@ _LATER_FIELDS = frozenset(
 class IndexInfo(BaseModel):
     """The part of an index that a tool shows."""
 
-    index_id: UUID
-    model: str
-    dimensions: int
+    index_id: UUID = Field(description="Id of the index.", examples=["e1f5d7c3-0b8a-4f6e-9d21-7a3c5b9e8f10"])
+    model: str = Field(description="Embedding model of the index.", examples=["local/all-minilm-l6-v2"])
+    dimensions: int = Field(description="Dimensions of its vectors.", examples=[384])
 
 
 class Updating(BaseModel):
     """The index that is being built for a changed config, to replace the present one."""
 
-    config: ToolConfig
-    namespace: str
-    index: IndexInfo
-    task_id: UUID
-    status: TaskStatus
-    progress: float
+    config: ToolConfig = Field(description="The changed config.")
+    namespace: fields.Namespace
+    index: IndexInfo = Field(description="The index that is being built.")
+    task_id: fields.TaskId
+    status: TaskStatus = Field(description="State of the task that builds it.")
+    progress: float = Field(description="Share of the listed bytes that is finished, from 0 to 1.", examples=[0.42])
 
 
 class Tool(BaseModel):
-    """A search tool. `task` is the state of the newest task of its index.
+    """A search tool. While `updating` is set, it answers from its present index."""
 
-    While `updating` is set, the tool answers from its present index. `update_error` says why the last change failed.
-    """
-
-    tool_id: UUID
-    project_id: str
-    name: str
-    node_id: str | None
-    source: AnySource
-    config: ToolConfig
-    namespace: str
-    index: IndexInfo
-    task: TaskStatus
-    updating: Updating | None
-    update_error: str | None
-    created_at: datetime
-    updated_at: datetime
+    tool_id: fields.ToolId
+    project_id: fields.ProjectId
+    name: str = Field(description="Name of the tool.", examples=["docs"])
+    node_id: str | None = Field(description="Node that is indexed; null for other sources.", examples=["folder-001"])
+    source: AnySource = Field(description="Folder or bucket that is indexed.")
+    config: ToolConfig = Field(description="How the folder is indexed.")
+    namespace: fields.Namespace
+    index: IndexInfo = Field(description="The index from which the tool answers.")
+    task: TaskStatus = Field(description="State of the newest task of the index.")
+    updating: Updating | None = Field(
+        description="Index that is being built for a changed config; null if there is none.", examples=[None]
+    )
+    update_error: str | None = Field(
+        description="Why the last change of the config failed; null if it did not.", examples=[None]
+    )
+    created_at: fields.CreatedAt
+    updated_at: fields.UpdatedAt
 
 
 class Status(BaseModel):
-    """One index task; lists show the newest first. Counts of files and chunks describe the index as it is now.
+    """One index task; lists show the newest first. Counts of files and chunks describe the index as it is now."""
 
-    `ignored` counts what rules exclude from the folder, by rule: a kind of `config.keep`, `ignore_file`, `exclude`,
-    `include` or `types`. An excluded directory counts as one, under the rule's name plus `_directories`.
-    """
-
-    tool_id: UUID
-    task_id: UUID
-    kind: TaskKind
-    status: TaskStatus
-    namespace: str
+    tool_id: fields.ToolId
+    task_id: fields.TaskId
+    kind: TaskKind = Field(description="Why the task was started.")
+    status: TaskStatus = Field(description="State of the task.", examples=["indexing"])
+    namespace: fields.Namespace
     folder_node_id: str | None = Field(
-        description="Folder node that is indexed; null for a single file and other sources."
+        description="Folder node that is indexed; null for a single file and other sources.", examples=["folder-001"]
     )
-    total_files: int
-    indexed_files: int
-    skipped_files: int
-    failed_files: int
-    removed_files: int
-    held_removals: int = Field(description="Vanished files that are kept until a reindex with `allow_removals`.")
-    ignored: dict[str, int]
-    total_chunks: int
-    embedded_chunks: int = Field(description="Chunks embedded and paid for in this run.")
-    reused_chunks: int = Field(description="Chunks whose vectors were reused in this run.")
-    tokens: int = Field(description="Tokens paid for in this run.")
-    progress: float = Field(description="Share of the listed bytes that is finished, from 0 to 1.")
-    eta_seconds: float | None = Field(description="Estimated seconds until the end; null if unknown.")
+    total_files: int = Field(description="Files of the folder that were listed so far.", examples=[900])
+    indexed_files: int = Field(description="Files that are searchable.", examples=[612])
+    skipped_files: int = Field(description="Files that are not indexed by design, such as binaries.", examples=[8])
+    failed_files: int = Field(description="Files that could not be indexed and are worth a retry.", examples=[0])
+    removed_files: int = Field(description="Vanished files that this task removed from the index.", examples=[0])
+    held_removals: int = Field(
+        description="Vanished files that are kept until a reindex with `allow_removals`.", examples=[0]
+    )
+    ignored: dict[str, int] = Field(
+        description="Files that rules exclude, by rule: a kind of `config.keep`, `ignore_file`, `exclude`, `include` "
+        "or `types`. An excluded directory counts as one, under the rule's name plus `_directories`.",
+        examples=[{"binaries": 3, "vcs_directories": 1}],
+    )
+    total_chunks: int = Field(description="Chunks that are searchable.", examples=[7344])
+    embedded_chunks: int = Field(description="Chunks embedded and paid for in this run.", examples=[7100])
+    reused_chunks: int = Field(description="Chunks whose vectors were reused in this run.", examples=[244])
+    tokens: int = Field(description="Tokens paid for in this run.", examples=[1805000])
+    progress: float = Field(description="Share of the listed bytes that is finished, from 0 to 1.", examples=[0.68])
+    eta_seconds: float | None = Field(description="Estimated seconds until the end; null if unknown.", examples=[41.5])
     listing: bool = Field(description="Whether the folder is still being listed.")
     rerun: bool = Field(description="Whether another task follows this one.")
-    warning: str | None = Field(description="What the task waits for, or what needs a decision.")
-    error: str | None = Field(description="Why the task failed.")
-    error_code: str | None = Field(description="Stable code of the error.")
-    created_at: datetime
-    started_at: datetime | None
-    finished_at: datetime | None
+    warning: str | None = Field(description="What the task waits for, or what needs a decision.", examples=[None])
+    error: str | None = Field(description="Why the task failed; null unless `status` is error.", examples=[None])
+    error_code: str | None = Field(description="Stable code of the error.", examples=[None])
+    created_at: fields.CreatedAt
+    started_at: datetime | None = Field(
+        description="Time when a worker began; null before.", examples=["2026-11-20T09:30:01Z"]
+    )
+    finished_at: datetime | None = Field(description="Time of the end; null before.", examples=[None])
 
 
 class File(BaseModel):
-    """One file of an index with its outcome.
+    """One file of an index with its outcome."""
 
-    `mime`, `is_binary` and `language` come from the content and are null until it is read. `mtime_ms` is the source's
-    time of the last change, in milliseconds since 1970. `message` says what happened to this file, `remedy` what its
-    owner can do about it. `embedded` is false if the file is found by keywords only, or not at all. `timings` are
-    seconds by stage (read, parse, chunk, embed, write). `embedded_chunks` counts the chunks that the newest run paid
-    for, even if the file failed afterwards.
-    """
-
-    file_id: UUID
-    file_node_id: str
-    file_path: str
-    file_id_path: str
-    file_name: str
-    file_type: str | None
-    size: int
-    mtime_ms: int | None
-    mime: str | None
-    is_binary: bool | None
-    language: str | None
-    status: FileStatus
-    reason: Reason | None
-    message: str | None
-    remedy: str | None
-    stale: bool
-    embedded: bool
-    chunks: int
-    embedded_chunks: int
-    tokens: int
-    attempts: int
-    timings: dict[str, float]
+    file_id: fields.FileId
+    file_node_id: fields.FileNodeId
+    file_path: fields.FilePath
+    file_id_path: fields.FileIdPath
+    file_name: fields.FileName
+    file_type: fields.FileType
+    size: int = Field(description="Size in bytes.", examples=[214])
+    mtime_ms: int | None = Field(
+        description="The source's time of the last change, in milliseconds since 1970; null if it tells none.",
+        examples=[1795167000000],
+    )
+    mime: str | None = Field(description="MIME type by content; null until it is read.", examples=["application/json"])
+    is_binary: bool | None = Field(
+        description="Whether the content is binary; null until it is read.", examples=[False]
+    )
+    language: fields.Language
+    status: FileStatus = Field(description="Outcome of the file.", examples=["indexed"])
+    reason: Reason | None = Field(description="Why it is not indexed; null if it is.", examples=[None])
+    message: str | None = Field(
+        description="What happened to this file; null if it is indexed in full.", examples=[None]
+    )
+    remedy: str | None = Field(description="What the file's owner can do about it; null if nothing.", examples=[None])
+    stale: fields.IsStale
+    embedded: bool = Field(
+        description="Whether the file is found by meaning; if not, by keywords only, or not at all.", examples=[True]
+    )
+    chunks: int = Field(description="Chunks of the file that are searchable.", examples=[2])
+    embedded_chunks: int = Field(
+        description="Chunks that the newest run paid for, even if the file failed afterwards.", examples=[2]
+    )
+    tokens: int = Field(description="Tokens of the file's searchable chunks.", examples=[96])
+    attempts: int = Field(description="Times that a worker began the file since it last changed.", examples=[1])
+    timings: dict[str, float] = Field(
+        description="Seconds by stage: read, parse, chunk, embed, write.", examples=[{"read": 0.001, "parse": 0.002}]
+    )
 
 
 class FileText(BaseModel):
     """The text of a file, or a part of it."""
 
-    file_id: UUID
-    file_path: str
-    text: str
-    start_line: int
-    end_line: int
-    start_char: int
-    end_char: int
+    file_id: fields.FileId
+    file_path: fields.FilePath
+    text: str = Field(description="The requested text.", examples=['"auth": {\n  "type": "JWT"\n}'])
+    start_line: fields.StartLine
+    end_line: fields.EndLine
+    start_char: fields.StartChar
+    end_char: fields.EndChar
 
 
 class Listing(BaseModel, Generic[Item]):
     """A page of a list."""
 
-    items: list[Item]
-    next_cursor: str | None = None
+    # a generic model's docstring does not reach the schemas of its parameters
+    model_config = ConfigDict(json_schema_extra={"description": "A page of a list."})
+
+    items: list[Item] = Field(description="The items of this page, in the order of the list.")
+    next_cursor: str | None = Field(
+        default=None, description="Send it as `cursor` for the next page; null on the last page."
+    )
+
+
+class ToolDeleted(BaseModel):
+    """A tool that is being deleted. It no longer answers; its vectors and rows go in the background."""
+
+    tool_id: fields.ToolId
+    status: Literal["deleting"] = Field(default="deleting", description="Always `deleting`.")
+
+
+class ProjectDeleted(BaseModel):
+    """A project that is being deleted. Its contents go in the background."""
+
+    project_id: fields.ProjectId
+    status: Literal["deleting"] = Field(default="deleting", description="Always `deleting`.")

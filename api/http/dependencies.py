@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 import orjson
-from fastapi import Depends, Query, Request
+from fastapi import Depends, Path, Query, Request
 from fastapi.concurrency import run_in_threadpool
 
 from api.http.lookup_cache import LookupCaches
@@ -115,7 +115,11 @@ def _no_tool(tool_id: str) -> NotFound:
     return NotFound(f"There is no search tool {tool_id!r}; list yours with GET /api/tools/search.")
 
 
-def _tool(tool_id: str, caller: CallerDep, resources: ResourcesDep) -> dict[str, Any]:
+#: The tool in the path. A string, so that one that is no UUID answers 404 as any other unknown id.
+ToolId = Annotated[str, Path(description="Id of the search tool.", examples=["7b0c1e5e-2f63-4c52-9f3a-0d6f3f0f4a11"])]
+
+
+def _tool(tool_id: ToolId, caller: CallerDep, resources: ResourcesDep) -> dict[str, Any]:
     return of_tool(tools.get, tool_id, caller, resources)
 
 
@@ -135,7 +139,7 @@ def _index(tool: ToolDep, resources: ResourcesDep) -> Index:
 IndexDep = Annotated[Index, Depends(_index)]
 
 
-async def _cached_index(tool_id: str, caller: CachedCallerDep, caches: LookupCachesDep) -> Index:
+async def _cached_index(tool_id: ToolId, caller: CachedCallerDep, caches: LookupCachesDep) -> Index:
     try:
         index = caches.indexes.cached(UUID(tool_id))
         if index is None or not caller.sees(index.project_id):

@@ -15,6 +15,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from worker.state.postgres import Pool, load
 
+#: What a scrape looks like.
+_TEXT = {
+    "schema": {"type": "string"},
+    "example": 'foldex_requests_total{method="GET",route="/healthz",status="200"} 1.0\n',
+}
 #: Seconds to wait for Postgres. Prometheus gives up a scrape after ten.
 POSTGRES_SECONDS = 3.0
 
@@ -59,7 +64,7 @@ def install(app: FastAPI, pool: Pool) -> None:
 
     app.add_middleware(Measured, requests=requests, seconds=seconds)
 
-    @app.get("/metrics", tags=["health"], response_class=Response)
+    @app.get("/metrics", tags=["health"], response_class=Response, responses={200: {"content": {"text/plain": _TEXT}}})
     def metrics() -> Response:
         """Metrics in the Prometheus text format."""
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)

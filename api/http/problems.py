@@ -14,9 +14,9 @@ from psycopg import DataError, OperationalError
 from psycopg.errors import ProgramLimitExceeded
 from starlette.exceptions import HTTPException
 
+from api.http.described_errors import DATABASE_UNAVAILABLE, INTERNAL, INVALID_JSON, Fault
 from api.http.disconnect import CallerLeft
 from schemas.errors import DiskFull, FoldexError
-from schemas.search import Problem
 from worker.machine.disk_space import means_full
 
 log = structlog.get_logger()
@@ -25,19 +25,6 @@ log = structlog.get_logger()
 CALLER_LEFT = 499
 #: `Retry-After` of an error that does not know when a retry can help.
 RETRY_AFTER_SECONDS = 5
-
-#: Error answers that every operation documents.
-RESPONSES: dict[int | str, dict[str, Any]] = {
-    status: {"description": text, "content": {"application/problem+json": {"schema": Problem.model_json_schema()}}}
-    for status, text in (
-        (400, "The body is not valid JSON"),
-        (401, "The key is missing or invalid"),
-        (404, "It does not exist, or belongs to another project"),
-        (422, "The request is invalid"),
-        (502, "A provider or store rejected the request; check its key, model and settings"),
-        (503, "A service did not answer; try again after `Retry-After` seconds"),
-    )
-}
 
 
 def install(app: FastAPI) -> None:
@@ -56,6 +43,11 @@ def install(app: FastAPI) -> None:
 def _problem(status: int, code: str, detail: str, headers: dict[str, str] | None = None, **more: Any) -> JSONResponse:
     body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "code": code, "detail": detail}
     return JSONResponse({**body, **more}, status, headers, media_type="application/problem+json")
+
+
+def _fault(fault: Fault, **more: Any) -> JSONResponse:
+    headers = {"Retry-After": str(RETRY_AFTER_SECONDS)} if fault.retryable else {}
+    return _problem(fault.status, fault.code, fault.detail, headers, **more)
 
 
 def answered(request: Request, error: FoldexError | OperationalError) -> JSONResponse:
@@ -79,7 +71,7 @@ def _validation(_: Request, error: Exception) -> JSONResponse:
         raise error
     fields = [{"field": ".".join(map(str, e["loc"][1:])), "message": e["msg"]} for e in error.errors()]
     if any(e["type"] == "json_invalid" for e in error.errors()):
-        return _problem(400, "invalid_json", "The body is not valid JSON; check its quotes and commas.", errors=fields)
+        return _fault(INVALID_JSON, errors=fields)
     detail = "; ".join(f"{e['field'] or 'body'}: {e['message']}" for e in fields)
     return _problem(422, "invalid_request", f"{detail}. See /docs for what this call accepts.", errors=fields)
 
@@ -88,7 +80,8 @@ def _http(_: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, HTTPException):
         raise error
     if error.status_code == HTTPStatus.BAD_REQUEST:  # FastAPI raises this for a body that its parser cannot read
-        return _problem(400, "invalid_json", "The body is not readable; send JSON in UTF-8 that is not deeply nested.")
+        detail = "The body is not readable; send JSON in UTF-8 that is not deeply nested."
+        return _problem(INVALID_JSON.status, INVALID_JSON.code, detail)
     code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "_")
     return _problem(error.status_code, code, f"{error.detail}. See /docs for all calls.", dict(error.headers or {}))
 
@@ -121,8 +114,7 @@ def _database(request: Request, error: Exception) -> JSONResponse:
         # Postgres shuts down when its disk is full, and then does not answer
         return _full(error)
     log.warning("Postgres does not answer", error=str(error))
-    detail = "The database does not answer; try again shortly, or check DATABASE_URL."
-    return _problem(503, "database_unavailable", detail, {"Retry-After": str(RETRY_AFTER_SECONDS)})
+    return _fault(DATABASE_UNAVAILABLE)
 
 
 def _has_space(request: Request) -> bool:
@@ -139,4 +131,4 @@ def _caller_left(_: Request, _error: Exception) -> Response:
 
 def _unexpected(request: Request, error: Exception) -> JSONResponse:
     log.error("request failed", path=request.url.path, exc_info=error)
-    return _problem(500, "internal", "An internal error occurred; see the log of the API for details.")
+    return _fault(INTERNAL)

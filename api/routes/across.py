@@ -6,16 +6,44 @@ from fastapi import APIRouter, Response
 
 from api.http import large_answers
 from api.http.dependencies import CachedCallerDep, ResourcesDep
+from api.http.described_errors import raises
 from api.http.disconnect import DisconnectDep
-from api.http.problems import RESPONSES
 from api.http.responses import written
 from api.search.across.answer import search_across
 from schemas.across import Across, AcrossAnswer
+from schemas.errors import (
+    EmbeddingRefused,
+    EmbeddingUnauthorized,
+    EmbeddingUnavailable,
+    FilterMatchesNothing,
+    NotFound,
+    RerankNotConfigured,
+    SearchBusy,
+    SearchSlow,
+    StoreRefused,
+    StoreUnauthorized,
+    StoreUnavailable,
+)
 
-router = APIRouter(prefix="/api/search", tags=["search"], responses=RESPONSES)
+router = APIRouter(prefix="/api/search", tags=["search"])
 
 
-@router.post("", response_model=AcrossAnswer)
+_ERRORS = raises(
+    NotFound,
+    FilterMatchesNothing,
+    RerankNotConfigured,
+    EmbeddingRefused,
+    EmbeddingUnauthorized,
+    EmbeddingUnavailable,
+    StoreRefused,
+    StoreUnauthorized,
+    StoreUnavailable,
+    SearchBusy,
+    SearchSlow,
+)
+
+
+@router.post("", response_model=AcrossAnswer, openapi_extra=_ERRORS)
 def search_project(
     body: Across, caller: CachedCallerDep, resources: ResourcesDep, disconnect: DisconnectDep
 ) -> Response:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Path, Query
 
 from api.http.dependencies import IndexDep, ResourcesDep
-from api.http.problems import RESPONSES
 from api.search.text.snippets import pieces
 from schemas.errors import NotFound
 from schemas.search import Around, FileChunk
@@ -17,16 +16,21 @@ from worker.state.index import chunks
 from worker.state.index.tools import Index
 from worker.state.search import snippets
 
-router = APIRouter(prefix="/api/tools/search/{tool_id}", tags=["search"], responses=RESPONSES)
+router = APIRouter(prefix="/api/tools/search/{tool_id}", tags=["search"])
 
 #: Maximum neighbours on each side.
 MAX_NEIGHBOURS = 100
 
+ChunkId = Annotated[
+    str, Path(description="Id of the chunk, as in a hit.", examples=["0c9c7a52-8f53-4c1e-b4a4-2b8e5d1f7a90"])
+]
 Count = Annotated[int, Query(ge=0, le=MAX_NEIGHBOURS, description="Number of neighbouring chunks on this side.")]
 
 
 @router.get("/chunks/{chunk_id}")
-def get_chunk(index: IndexDep, resources: ResourcesDep, chunk_id: str, before: Count = 0, after: Count = 0) -> Around:
+def get_chunk(
+    index: IndexDep, resources: ResourcesDep, chunk_id: ChunkId, before: Count = 0, after: Count = 0
+) -> Around:
     """Get a chunk with up to `before` and `after` neighbours in its file. Page on from the first or last of them."""
     row = _live_row(resources, index, chunk_id)
     chunk = snippets.ShownChunk(row["chunk_id"], row["chunk_index"], row["start_char"])

@@ -5,23 +5,23 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from api.http.dependencies import ResourcesDep
+from schemas.health import Alive, Ready
 
 router = APIRouter(tags=["health"])
 
 
 @router.get("/healthz")
-async def healthz() -> dict[str, str]:
+async def healthz() -> Alive:
     """Liveness: answers even while all threads wait for Postgres."""
-    return {"status": "ok"}
+    return Alive()
 
 
-@router.get("/readyz")
-def readyz(resources: ResourcesDep) -> dict[str, str]:
+@router.get("/readyz", response_model_exclude_none=True)
+def readyz(resources: ResourcesDep) -> Ready:
     """Readiness: Postgres answers. The broker is not checked, as an outage only delays tasks.
 
     `warning` is set when the disk is low on space.
     """
     with resources.pool.connection() as connection:
         connection.execute("SELECT 1")
-    warning = resources.space.warning()
-    return {"status": "ready", **({} if warning is None else {"warning": warning})}
+    return Ready(warning=resources.space.warning())

@@ -15,24 +15,28 @@ from psycopg.types.json import Json
 from pydantic_core import PydanticSerializationError, to_json
 
 from api.http.dependencies import CallerDep, Cursor, Limit, ResourcesDep, from_cursor, needs_space, to_cursor
-from api.http.problems import RESPONSES
-from schemas.errors import FileError, Invalid, SourceError
-from schemas.node import NewNode, Node, NodePatch
+from api.http.described_errors import raises
+from schemas.errors import Conflict, FileError, Invalid, SourceError, SourceRefused, SourceUnavailable
+from schemas.node import NewNode, Node, NodeDeleted, NodePatch
 from schemas.tool import Listing
 from worker.resources import Resources
 from worker.state.content import nodes, orphans
 from worker.upkeep.orphans import drop
 
-router = APIRouter(prefix="/api/projects/{project_id}/nodes", tags=["nodes"], responses=RESPONSES)
+router = APIRouter(prefix="/api/projects/{project_id}/nodes", tags=["nodes"])
 
 #: A longer id could not own a tool, nor be indexed by Postgres.
-ProjectId = Annotated[str, Path(max_length=200)]
+ProjectId = Annotated[str, Path(max_length=200, description="Id of the project.", examples=["project-1"])]
+NodeId = Annotated[str, Path(description="Id of the node within the project.", examples=["folder-001"])]
+
+#: How the store of contents may fail.
+OBJECT_ERRORS = (SourceRefused, SourceUnavailable)
 
 #: Maximum bytes of content that GET reads back; more than a request can upload.
 MAX_CONTENT_BYTES = 1_000_000_000
 
 
-@router.post("", status_code=201, dependencies=[needs_space])
+@router.post("", status_code=201, dependencies=[needs_space], openapi_extra=raises(Conflict, *OBJECT_ERRORS))
 def create_node(project_id: ProjectId, body: NewNode, caller: CallerDep, resources: ResourcesDep) -> Node:
     """Add a folder, or a file with its content."""
     caller.check(project_id)
@@ -47,7 +51,7 @@ def create_node(project_id: ProjectId, body: NewNode, caller: CallerDep, resourc
     return Node(**{**row, "content": body.content})
 
 
-@router.get("", operation_id="list_nodes", response_model_exclude={"items": {"__all__": {"content"}}})
+@router.get("", response_model_exclude={"items": {"__all__": {"content"}}})
 def list_nodes(
     project_id: ProjectId,
     caller: CallerDep,
@@ -71,17 +75,17 @@ def list_nodes(
     )
 
 
-@router.get("/{node_id}")
-def get_node(project_id: ProjectId, node_id: str, caller: CallerDep, resources: ResourcesDep) -> Node:
+@router.get("/{node_id}", openapi_extra=raises(SourceError, *OBJECT_ERRORS))
+def get_node(project_id: ProjectId, node_id: NodeId, caller: CallerDep, resources: ResourcesDep) -> Node:
     """Get a node with its whole content."""
     caller.check(project_id)
     row = nodes.get(resources.pool, project_id, node_id)
     return Node(**{**row, "content": _load(resources, row)})
 
 
-@router.patch("/{node_id}", dependencies=[needs_space])
+@router.patch("/{node_id}", dependencies=[needs_space], openapi_extra=raises(Conflict, SourceError, *OBJECT_ERRORS))
 def patch_node(
-    project_id: ProjectId, node_id: str, body: NodePatch, caller: CallerDep, resources: ResourcesDep
+    project_id: ProjectId, node_id: NodeId, body: NodePatch, caller: CallerDep, resources: ResourcesDep
 ) -> Node:
     """Rename, move or rewrite a node, atomically."""
     caller.check(project_id)
@@ -100,11 +104,11 @@ def patch_node(
 
 
 @router.delete("/{node_id}", status_code=202)
-def delete_node(project_id: ProjectId, node_id: str, caller: CallerDep, resources: ResourcesDep) -> dict[str, str]:
+def delete_node(project_id: ProjectId, node_id: NodeId, caller: CallerDep, resources: ResourcesDep) -> NodeDeleted:
     """Delete a node with everything below it."""
     caller.check(project_id)
     drop(resources, nodes.delete(resources.pool, project_id, node_id))
-    return {"id": node_id, "status": "deleted"}
+    return NodeDeleted(id=node_id)
 
 
 def _store(resources: Resources, project_id: str, type_: str, value: Any) -> dict[str, Any]:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Path
 
 from api.http.dependencies import CallerDep, LookupCachesDep, ResourcesDep
-from api.http.problems import RESPONSES
 from schemas.errors import NotFound
+from schemas.tool import ProjectDeleted
 from worker.state.index import tools
 from worker.upkeep.orphans import drop
 
-router = APIRouter(prefix="/api/projects", tags=["projects"], responses=RESPONSES)
+router = APIRouter(prefix="/api/projects", tags=["projects"])
+
+ProjectId = Annotated[str, Path(description="Id of the project.", examples=["project-1"])]
 
 
 @router.delete("/{project_id}", status_code=202)
 def delete_project(
-    project_id: str, caller: CallerDep, resources: ResourcesDep, caches: LookupCachesDep
-) -> dict[str, str]:
+    project_id: ProjectId, caller: CallerDep, resources: ResourcesDep, caches: LookupCachesDep
+) -> ProjectDeleted:
     """Delete a project's tools, indexes, nodes, contents and keys."""
     caller.check(project_id)
     if not tools.project_exists(resources.pool, project_id):
@@ -24,4 +28,4 @@ def delete_project(
     left_behind = tools.delete_project(resources.pool, project_id)
     caches.forget()
     drop(resources, left_behind)
-    return {"project_id": project_id, "status": "deleting"}
+    return ProjectDeleted(project_id=project_id)

@@ -7,19 +7,43 @@ from uuid import UUID
 from fastapi import APIRouter, Response
 
 from api.http import large_answers
-from api.http.dependencies import CachedIndexDep, ResourcesDep
+from api.http.dependencies import CachedIndexDep, ResourcesDep, ToolId
+from api.http.described_errors import raises
 from api.http.disconnect import DisconnectDep
-from api.http.problems import RESPONSES
 from api.http.responses import written
 from api.search.query.answer import search
+from schemas.errors import (
+    EmbeddingRefused,
+    EmbeddingUnauthorized,
+    EmbeddingUnavailable,
+    FilterMatchesNothing,
+    RerankNotConfigured,
+    SearchBusy,
+    StoreRefused,
+    StoreUnauthorized,
+    StoreUnavailable,
+)
 from schemas.search import Answer, Query
 
-router = APIRouter(prefix="/api/tools/search", tags=["search"], responses=RESPONSES)
+router = APIRouter(prefix="/api/tools/search", tags=["search"])
 
 
-@router.post("/{tool_id}/query", response_model=Answer)
-def query(
-    body: Query, tool_id: str, index: CachedIndexDep, resources: ResourcesDep, disconnect: DisconnectDep
+_ERRORS = raises(
+    FilterMatchesNothing,
+    RerankNotConfigured,
+    EmbeddingRefused,
+    EmbeddingUnauthorized,
+    EmbeddingUnavailable,
+    StoreRefused,
+    StoreUnauthorized,
+    StoreUnavailable,
+    SearchBusy,
+)
+
+
+@router.post("/{tool_id}/query", response_model=Answer, openapi_extra=_ERRORS)
+def query_tool(
+    body: Query, tool_id: ToolId, index: CachedIndexDep, resources: ResourcesDep, disconnect: DisconnectDep
 ) -> Response:
     """Find chunks by meaning and by keywords. Works as soon as the first file is indexed."""
     with large_answers.answer(body.top_k):

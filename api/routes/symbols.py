@@ -9,7 +9,6 @@ from uuid import UUID
 from fastapi import APIRouter, Query
 
 from api.http.dependencies import Cursor, IndexDep, Limit, ResourcesDep, from_cursor, to_cursor
-from api.http.problems import RESPONSES
 from schemas.document import Kind, UseKind
 from schemas.errors import Invalid
 from schemas.symbol import Call, Calls, Symbol, Use
@@ -18,7 +17,7 @@ from worker.resources import Resources
 from worker.state.index.tools import Index
 from worker.state.search import call_graph, symbols
 
-router = APIRouter(prefix="/api/tools/search/{tool_id}", tags=["symbols"], responses=RESPONSES)
+router = APIRouter(prefix="/api/tools/search/{tool_id}", tags=["symbols"])
 
 Scope = Annotated[
     str | None,

@@ -14,8 +14,8 @@ from fastapi.responses import StreamingResponse
 from psycopg import OperationalError
 
 from api.http.dependencies import ResourcesDep, ToolDep, needs_space
-from api.http.problems import RESPONSES
-from api.routes.tools import existing, shown_status, shown_tool, wanted_index
+from api.http.described_errors import raises
+from api.routes.tools import CONFIG_ERRORS, existing, shown_status, shown_tool, wanted_index
 from schemas.source import parsed_source
 from schemas.tool import Reindex, Status, Tool, ToolConfig, ToolPatch
 from worker import app as queue
@@ -23,7 +23,7 @@ from worker.resources import Resources
 from worker.state.index import tasks, tool_actions, tools
 from worker.state.postgres import Pool
 
-router = APIRouter(prefix="/api/tools/search", tags=["search tools"], responses=RESPONSES)
+router = APIRouter(prefix="/api/tools/search", tags=["search tools"])
 
 #: Seconds between two polls of the task whose events are streamed.
 POLL_SECONDS = 0.5
@@ -31,7 +31,14 @@ POLL_SECONDS = 0.5
 MAX_QUIET_POLLS = 20
 
 
-@router.patch("/{tool_id}", status_code=202, dependencies=[needs_space])
+#: What the stream of events looks like.
+_EVENTS = {
+    "schema": {"type": "string", "description": "Server-sent events: each `data` is a Status as JSON."},
+    "example": 'event: status\ndata: {"status": "indexing", "progress": 0.68, …}\n\n',
+}
+
+
+@router.patch("/{tool_id}", status_code=202, dependencies=[needs_space], openapi_extra=raises(*CONFIG_ERRORS))
 def patch_tool(body: ToolPatch, tool: ToolDep, resources: ResourcesDep) -> Tool:
     """Rename a tool, or change how its folder is indexed.
 
@@ -100,7 +107,7 @@ def _send_retry(started: tasks.Retry, tool_id: UUID) -> None:
 
 
 @router.get(
-    "/{tool_id}/events", response_class=StreamingResponse, responses={200: {"content": {"text/event-stream": {}}}}
+    "/{tool_id}/events", response_class=StreamingResponse, responses={200: {"content": {"text/event-stream": _EVENTS}}}
 )
 async def stream_events(tool: ToolDep, resources: ResourcesDep) -> StreamingResponse:
     """Stream the status as server-sent events of type `status`: now, and at each change until the task has ended."""

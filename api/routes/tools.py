@@ -7,7 +7,7 @@ from functools import partial
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Path, Query
 
 from api.http.dependencies import (
     CallerDep,
@@ -17,14 +17,24 @@ from api.http.dependencies import (
     LookupCachesDep,
     ResourcesDep,
     ToolDep,
+    ToolId,
     from_cursor,
     needs_space,
     of_tool,
     to_cursor,
 )
-from api.http.problems import RESPONSES
+from api.http.described_errors import raises
 from api.search.text.file_text import file_text
-from schemas.errors import Invalid, NotFound
+from schemas.errors import (
+    EmbeddingUnavailable,
+    FolderGone,
+    Invalid,
+    ModelNotAllowed,
+    ModelRefused,
+    NotFound,
+    SourceRefused,
+    SourceUnavailable,
+)
 from schemas.search import MAX_NAMES
 from schemas.source import AnySource, NodesSource
 from schemas.status import FileStatus, Reason
@@ -38,6 +48,7 @@ from schemas.tool import (
     Status,
     Tool,
     ToolConfig,
+    ToolDeleted,
     Updating,
 )
 from worker import app as queue
@@ -47,18 +58,36 @@ from worker.sources.registry import target_of
 from worker.state.index import files, tasks, tools
 from worker.state.index.tools import NewIndex
 
-router = APIRouter(prefix="/api/tools/search", tags=["search tools"], responses=RESPONSES)
+router = APIRouter(prefix="/api/tools/search", tags=["search tools"])
 
 #: Maximum characters of a pattern.
 MAX_PATTERN_CHARACTERS = 4096
 #: Minimum progress, 0 to 1, from which the remaining time can be estimated.
 MIN_ETA_PROGRESS = 0.02
 
+#: What a tool's source and config may be refused for.
+CONFIG_ERRORS = (
+    FolderGone,
+    SourceRefused,
+    SourceUnavailable,
+    ModelNotAllowed,
+    ModelRefused,
+    EmbeddingUnavailable,
+)
+
+FileId = Annotated[
+    str,
+    Path(
+        description="Id of the file, or of its node.",
+        examples=["5d8f3f0c-6a1e-5b7d-9c42-1f0e8d7c6b5a"],
+    ),
+]
+
 OUTSIDE_BOUNDS = "The file's length is outside the tool's token bounds: it is found by its words only."
 OUTSIDE_BOUNDS_REMEDY = "Change min_token_count or max_token_count of the tool's config to have it embedded."
 
 
-@router.post("", status_code=202, dependencies=[needs_space])
+@router.post("", status_code=202, dependencies=[needs_space], openapi_extra=raises(NotFound, *CONFIG_ERRORS))
 def create_tool(body: NewTool, caller: CallerDep, resources: ResourcesDep) -> Tool:
     """Create a tool over a folder and start indexing it. Poll its status; it can be queried meanwhile."""
     caller.check(body.project_id)
@@ -71,7 +100,7 @@ def create_tool(body: NewTool, caller: CallerDep, resources: ResourcesDep) -> To
     return shown_tool(existing(tools.get(resources.pool, tool_id)))
 
 
-@router.get("")
+@router.get("", openapi_extra=raises(NotFound))
 def list_tools(
     caller: CallerDep,
     resources: ResourcesDep,
@@ -100,15 +129,15 @@ def get_tool(tool: ToolDep) -> Tool:
 
 
 @router.delete("/{tool_id}", status_code=202)
-def delete_tool(tool: ToolDep, resources: ResourcesDep, caches: LookupCachesDep) -> dict[str, Any]:
+def delete_tool(tool: ToolDep, resources: ResourcesDep, caches: LookupCachesDep) -> ToolDeleted:
     """Delete a tool, and its index unless another tool shares it."""
     tools.delete(resources.pool, tool["tool_id"])
     caches.forget()
-    return {"tool_id": tool["tool_id"], "status": "deleting"}
+    return ToolDeleted(tool_id=tool["tool_id"])
 
 
 @router.get("/{tool_id}/status")
-def get_status(tool_id: str, caller: CallerDep, resources: ResourcesDep) -> Status:
+def get_status(tool_id: ToolId, caller: CallerDep, resources: ResourcesDep) -> Status:
     """Get the progress of the newest task. File and chunk counts describe the present index."""
     row = of_tool(tasks.newest_of_tool, tool_id, caller, resources)
     return shown_status(row["asked_of"], row)
@@ -149,7 +178,7 @@ def list_files(
 def get_file(
     tool: ToolDep,
     index: IndexDep,
-    file_id: str,
+    file_id: FileId,
     resources: ResourcesDep,
     start_line: Annotated[int | None, Query(ge=1, description="First line, counted from 1.")] = None,
     end_line: Annotated[int | None, Query(ge=1, description="Last line, inclusive.")] = None,

@@ -12,12 +12,12 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
 from api.http.dependencies import CallerDep, ResourcesDep, needs_space
+from api.http.described_errors import raises
 from api.http.multipart import MAX_LINE, Multipart
-from api.http.problems import RESPONSES
 from api.http.upload_names import MAX_DEPTH, clean_path
-from api.routes.nodes import ProjectId, new_object_keys
+from api.routes.nodes import OBJECT_ERRORS, ProjectId, new_object_keys
 from schemas.document import extension
-from schemas.errors import Invalid, SourceError, TooLarge
+from schemas.errors import Conflict, Invalid, SourceError, TooLarge
 from schemas.node import Refused, Upload, Uploaded
 from worker.formats.by_name import stated_type
 from worker.formats.magic import HEAD, kind_of
@@ -27,7 +27,7 @@ from worker.state.content import nodes, uploads
 from worker.state.content.uploads import Received, Saved
 from worker.upkeep.orphans import drop
 
-router = APIRouter(prefix="/api/projects/{project_id}/uploads", tags=["nodes"], responses=RESPONSES)
+router = APIRouter(prefix="/api/projects/{project_id}/uploads", tags=["nodes"])
 
 #: Bytes passed to the parser's thread at a time; smaller batches would cost more thread switches.
 BATCH_BYTES = 1 << 18
@@ -44,15 +44,23 @@ _FILES = {
     "type": "array",
     "items": {"type": "string", "format": "binary"},
     "description": "A file name can contain folders, such as a/b.md.",
+    "examples": [["# Set up\n\nRun make.\n"]],
 }
-_PARENT = {"type": "string", "description": "Id of the folder node; if omitted, the project's root."}
+_PARENT = {
+    "type": "string",
+    "description": "Id of the folder node; if omitted, the project's root.",
+    "examples": ["folder-001"],
+}
 _BODY = {"type": "object", "required": ["files"], "properties": {"files": _FILES, "parent_id": _PARENT}}
 
 
 @router.post(
     "",
     dependencies=[needs_space],
-    openapi_extra={"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": _BODY}}}},
+    openapi_extra={
+        **raises(Conflict, *OBJECT_ERRORS),
+        "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": _BODY}}},
+    },
 )
 async def upload_files(
     project_id: ProjectId,

@@ -1,0 +1,93 @@
+"""Completes the OpenAPI document that FastAPI makes: access, errors, and an example of each request and answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+
+from api.http.described_errors import add_errors
+from schemas.problem import Problem
+
+Schema = dict[str, Any]
+
+_PLACE = "#/components/schemas/"
+#: Models that FastAPI adds for its own errors, which `problems` replaces.
+_UNUSED = ("HTTPValidationError", "ValidationError")
+_BEARER = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "A key from `foldex keys create`. With AUTH=off no key is needed.",
+}
+
+
+def short_id(route: APIRoute) -> str:
+    """An operation's id: the name of its function."""
+    return route.name
+
+
+def install(app: FastAPI, *, is_open: bool) -> None:
+    """Complete the document when it is first requested. With `is_open` a key is optional."""
+    make = app.openapi
+
+    def openapi() -> Schema:
+        if app.openapi_schema is None:
+            _complete(make(), is_open=is_open)
+        return make()
+
+    app.openapi = openapi  # type: ignore[method-assign] # FastAPI documents this way to extend the document
+
+
+def _complete(document: Schema, *, is_open: bool) -> None:
+    components = document["components"]
+    schemas = components["schemas"]
+    for name in _UNUSED:
+        schemas.pop(name, None)
+    problem = Problem.model_json_schema(ref_template=f"{_PLACE}{{model}}")
+    schemas |= {**problem.pop("$defs"), Problem.__name__: problem}
+    components["schemas"] = dict(sorted(schemas.items()))
+    components["securitySchemes"] = {"bearer": _BEARER}
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            if path.startswith("/api/"):
+                operation["security"] = [{"bearer": []}, *([{}] if is_open else [])]
+            add_errors(method, path, operation)
+            _add_examples(operation, schemas)
+
+
+def _add_examples(operation: Schema, schemas: Schema) -> None:
+    for content in operation.get("requestBody", {}).get("content", {}).values():
+        values = list(_examples_of(content["schema"], schemas))
+        content["examples"] = {f"example {number}": {"value": value} for number, value in enumerate(values, 1)}
+    for status, response in operation["responses"].items():
+        for content in response.get("content", {}).values() if status.startswith("2") else ():
+            content.setdefault("example", example(content["schema"], schemas))
+
+
+def _examples_of(schema: Schema, schemas: Schema) -> Iterator[Any]:
+    """All examples of a request's model, which may be optional."""
+    for choice in schema.get("anyOf", [schema]):
+        model = schemas[choice["$ref"].removeprefix(_PLACE)] if "$ref" in choice else choice
+        if model.get("type") != "null":
+            yield from model.get("examples") or [example(model, schemas)]
+
+
+def example(schema: Schema, schemas: Schema) -> Any:
+    """The schema's own example, or one made of its parts'. A part without any is null, which a test finds."""
+    value: Any
+    match schema:
+        case {"examples": [value, *_]} | {"const": value} | {"default": value} | {"enum": [value, *_]}:
+            pass
+        case {"$ref": place}:
+            value = example(schemas[place.removeprefix(_PLACE)], schemas)
+        case {"anyOf": [choice, *_]} | {"oneOf": [choice, *_]}:
+            value = example(choice, schemas)
+        case {"type": "array"}:
+            value = [example(schema["items"], schemas)]
+        case {"properties": properties}:
+            value = {name: example(field, schemas) for name, field in properties.items()}
+        case _:
+            value = False if schema.get("type") == "boolean" else None
+    return value
