@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from schemas import fields
-from schemas.search import Asked, Coverage, Hit, Mode, Note, SearchRequest, Step
+from schemas.search import (
+    FIELDS_DESCRIPTION,
+    MAX_NAMES,
+    Asked,
+    Coverage,
+    Hit,
+    HitField,
+    Mode,
+    Note,
+    SearchRequest,
+    Step,
+)
 
 #: Maximum tools of one request.
 MAX_TOOLS = 16
@@ -51,6 +62,15 @@ class Across(SearchRequest):
         "(file_id_path) or names. Each path is searched in the most specific index that covers it. A folder "
         "above several indexes is searched in each of them. A path that no index covers is read directly.",
     )
+
+    fields: list[HitField | Literal["tool_id"]] | None = Field(
+        default=None, min_length=1, max_length=MAX_NAMES, description=FIELDS_DESCRIPTION
+    )
+
+    @property
+    def unset_fields(self) -> set[str]:
+        """See `SearchRequest`. Only paths may be answered with whole files."""
+        return super().unset_fields | (set() if self.paths is not None else {"whole"})
 
     @model_validator(mode="after")
     def _tools_or_paths(self) -> Self:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
@@ -25,6 +25,49 @@ Asked = Annotated[
     str, Field(description="The query; the first one if there are several.", examples=["authentication JWT token"])
 ]
 Score = Annotated[float, Field(description="0 to 1, comparable within one answer; higher is better.", examples=[0.81])]
+
+#: The fields of a hit, which `fields` chooses from.
+HitField = Literal[
+    "chunk_id",
+    "chunk_text",
+    "score",
+    "distance",
+    "file_node_id",
+    "file_id",
+    "file_id_path",
+    "file_path",
+    "file_name",
+    "file_type",
+    "title",
+    "url",
+    "json_pointer",
+    "chunk_index",
+    "total_chunks",
+    "content_hash",
+    "start_line",
+    "end_line",
+    "start_char",
+    "end_char",
+    "language",
+    "symbol",
+    "node_type",
+    "scope",
+    "level",
+    "page",
+    "embedded",
+    "whole",
+    "stale",
+    "matched_queries",
+    "pieces",
+    "before",
+    "after",
+    "explain",
+]
+
+FIELDS_DESCRIPTION = (
+    "Fields that each hit has. Default: all, without those of options that are not set. A field of such an option is "
+    "null or empty."
+)
 
 #: Maximum queries in one request. With three legs each, that is two calls of a store that takes 16 at a time.
 MAX_QUERIES = 8
@@ -112,6 +155,18 @@ class SearchRequest(BaseModel):
         return self
 
     @property
+    def unset_fields(self) -> set[str]:
+        """The fields of a hit that only options fill that this request does not set."""
+        is_set = {
+            "matched_queries": self.queries is not None,
+            "pieces": self.group_by_file,
+            "before": self.before > 0,
+            "after": self.after > 0,
+            "explain": self.explain,
+        }
+        return {name for name, value in is_set.items() if not value}
+
+    @property
     def texts(self) -> list[str]:
         """All queries in their order, without duplicates."""
         return list(dict.fromkeys(self.queries or [self.query or ""]))
@@ -146,6 +201,14 @@ class Query(SearchRequest):
     include_unembedded: bool = Field(
         default=False, description="Append whole files outside the token bounds, up to UNEMBEDDED_MAX_CHARS characters."
     )
+    fields: list[HitField] | None = Field(
+        default=None, min_length=1, max_length=MAX_NAMES, description=FIELDS_DESCRIPTION
+    )
+
+    @property
+    def unset_fields(self) -> set[str]:
+        """See `SearchRequest`. Whole files are an option here."""
+        return super().unset_fields | (set() if self.include_unembedded else {"whole"})
 
 
 class Piece(BaseModel):
@@ -193,6 +256,11 @@ class Around(BaseModel):
     after: list[Piece] = Field(description="Chunks directly after it, in the file's order.", examples=[[]])
 
 
+def _all_optional(schema: dict[str, Any]) -> None:
+    """Describe a hit as it is sent: `fields` may leave out each of its fields."""
+    schema.pop("required", None)
+
+
 class Hit(BaseModel):
     """One chunk of an answer.
 
@@ -202,6 +270,8 @@ class Hit(BaseModel):
     chunk. `chunk_text` then joins all chunks found in the file, in the file's order, with a line `…` where text is
     left out, and `pieces` are these chunks.
     """
+
+    model_config = ConfigDict(json_schema_extra=_all_optional)
 
     chunk_id: fields.ChunkId
     chunk_text: fields.ChunkText

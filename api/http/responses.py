@@ -1,11 +1,27 @@
-"""Serialized responses."""
+"""Serialized answers to searches."""
 
 from __future__ import annotations
 
 from fastapi import Response
-from pydantic import BaseModel
+
+from schemas.across import Across, AcrossAnswer, PlacedHit
+from schemas.search import Answer, Query
 
 
-def written(answer: BaseModel) -> Response:
+def written(request: Query | Across, answer: Answer | AcrossAnswer) -> Response:
     """The answer as JSON. Avoids FastAPI's second validation, which runs in another thread."""
-    return Response(answer.model_dump_json(), media_type="application/json")
+    return Response(answer_json(request, answer), media_type="application/json")
+
+
+def answer_json(request: Query | Across, answer: Answer | AcrossAnswer) -> str:
+    """The answer as JSON, in which each hit has the fields that the request chooses.
+
+    By default these are all but those of options that are not set. A hit without a page then has no `page`.
+    """
+    if request.fields is None:
+        paged = request.unset_fields
+        unpaged = {*paged, "page"}
+    else:
+        paged = unpaged = PlacedHit.model_fields.keys() - request.fields
+    left_out = {number: unpaged if hit.page is None else paged for number, hit in enumerate(answer.results)}
+    return answer.model_dump_json(exclude={"results": left_out})

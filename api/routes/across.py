@@ -50,4 +50,4 @@ def search_project(
     """Search several tools, or some paths, in parallel. The answer names tools that failed or were slow."""
     caller.check(body.project_id)
     with large_answers.answer(body.top_k):
-        return written(search_across(resources, body, disconnect=disconnect))
+        return written(body, search_across(resources, body, disconnect=disconnect))

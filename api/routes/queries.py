@@ -47,4 +47,4 @@ def query_tool(
 ) -> Response:
     """Find chunks by meaning and by keywords. Works as soon as the first file is indexed."""
     with large_answers.answer(body.top_k):
-        return written(search(resources, UUID(tool_id), index, body, disconnect=disconnect))
+        return written(body, search(resources, UUID(tool_id), index, body, disconnect=disconnect))

@@ -210,11 +210,15 @@ class Tools(Calls[Way]):
         trace: bool | None = None,
         refresh: Refresh | None = None,
         include_unembedded: bool | None = None,
+        fields: Sequence[str] | None = None,
     ) -> Request[Answer]:
-        """Find chunks by meaning and by keywords. Of several queries, what many of them find rises."""
+        """Find chunks by meaning and by keywords. Of several queries, what many of them find rises.
+
+        `fields` are those that each hit has; by default all but those of options that are not set.
+        """
         body = _asked(query, top_k=top_k, mode=mode, filters=filters, rerank=rerank, context=context)
         body |= _given(group_by_file=group_by_file, before=before, after=after, explain=explain, trace=trace)
-        body |= _given(refresh=refresh, include_unembedded=include_unembedded)
+        body |= _given(refresh=refresh, include_unembedded=include_unembedded, fields=fields)
         return Request("POST", _tools(tool, "query"), Answer, body=body)
 
     @call
@@ -392,12 +396,13 @@ class Client(Calls[Way]):
         after: int | None = None,
         explain: bool | None = None,
         trace: bool | None = None,
+        fields: Sequence[str] | None = None,
     ) -> Request[AcrossAnswer]:
         """Search several tools, or some paths, in parallel. The answer names tools that failed or were slow."""
         tool_ids = None if tools is None else [_id(tool) for tool in tools]
         body = _asked(query, top_k=top_k, mode=mode, filters=filters, rerank=rerank, context=context)
         body |= _given(group_by_file=group_by_file, before=before, after=after, explain=explain, trace=trace)
-        body |= _given(project_id=project_id, tool_ids=tool_ids, paths=paths)
+        body |= _given(project_id=project_id, tool_ids=tool_ids, paths=paths, fields=fields)
         return Request("POST", "/api/search", AcrossAnswer, body=body)
 
     @call

@@ -241,17 +241,45 @@ class Around(Model):
     after: list[Piece]
 
 
-class Hit(FileChunk):
-    """One chunk of an answer. `score` is 0 to 1; `distance` is cosine."""
+#: What a field holds that the service was not asked for.
+_NOT_CHOSEN: Any = None
 
-    score: float
-    distance: float | None
-    file_name: str
+
+class Hit(Model):
+    """One chunk of an answer. `score` is 0 to 1; `distance` is cosine.
+
+    A field is None if the search chose other `fields`, and so is a field of an option that is not set.
+    """
+
+    chunk_id: str = _NOT_CHOSEN
+    chunk_text: str = _NOT_CHOSEN
+    score: float = _NOT_CHOSEN
+    distance: float | None = None
+    file_node_id: str = _NOT_CHOSEN
+    file_id: str = _NOT_CHOSEN
+    file_id_path: str = _NOT_CHOSEN
+    file_path: str = _NOT_CHOSEN
+    file_name: str = _NOT_CHOSEN
+    file_type: str | None = None
+    title: str | None = None
     url: str | None = None
-    content_hash: str
-    level: int
-    embedded: bool
+    json_pointer: str | None = None
+    chunk_index: int = _NOT_CHOSEN
+    total_chunks: int = _NOT_CHOSEN
+    content_hash: str = _NOT_CHOSEN
+    start_line: int = _NOT_CHOSEN
+    end_line: int = _NOT_CHOSEN
+    start_char: int = _NOT_CHOSEN
+    end_char: int = _NOT_CHOSEN
+    language: str | None = None
+    symbol: str | None = None
+    node_type: str | None = None
+    scope: str | None = None
+    level: int = _NOT_CHOSEN
+    page: int | None = None
+    embedded: bool = _NOT_CHOSEN
     whole: bool = False
+    stale: bool = _NOT_CHOSEN
     matched_queries: list[str] = []
     pieces: list[ScoredPiece] | None = None
     before: list[Piece] | None = None
@@ -262,7 +290,7 @@ class Hit(FileChunk):
 class PlacedHit(Hit):
     """A hit and the tool that found it; None for a file that was read without an index."""
 
-    tool_id: str | None
+    tool_id: str | None = None
 
 
 class Coverage(Model):

@@ -9,6 +9,7 @@ import pytest
 
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.service import PROJECT, NewService, Service, another_api, service
+from tests.unit.api.http.test_responses import CONTRACT
 from worker.objects.object_store import s3_client
 from worker.settings import LOCAL_MODEL
 
@@ -110,6 +111,7 @@ def test_an_answer_has_every_field_of_the_contract(running: Service, tool: str) 
     (hit,) = answer["results"]
     expected = {"file_node_id": "file-data", "file_id_path": "/folder-001/file-data", "file_name": "data.json"}
     assert expected.items() <= hit.items()
+    assert hit.keys() == CONTRACT
     assert (hit["file_type"], hit["total_chunks"], hit["scope"], hit["stale"]) == ("json", 2, "config", False)
     assert 0 < hit["score"] <= 1
     assert hit["chunk_text"].startswith('"auth": {')

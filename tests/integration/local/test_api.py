@@ -210,7 +210,7 @@ def test_chunks_are_paged_through_from_a_hit(running: Service, book: str) -> Non
     indexes = [piece["chunk_index"] for piece in [*around["before"], around["chunk"], *around["after"]]]
     assert indexes == list(range(hit["total_chunks"]))
     assert len(indexes) > 5
-    assert around["chunk"] == {name: hit[name] for name in around["chunk"]}
+    assert around["chunk"] == {name: hit.get(name) for name in around["chunk"]}
     middle = around["before"][-1] if around["before"] else around["after"][0]
     near = running.get(chunk_path(book, middle["chunk_id"]), before=1, after=2)
     place = middle["chunk_index"]
