@@ -14,7 +14,20 @@ from fastapi_offline import FastAPIOffline
 from api.http import metrics, openapi, problems
 from api.http.lookup_cache import LookupCaches
 from api.http.middleware import Gate
-from api.routes import across, chunks, grep, health, nodes, projects, queries, symbols, tool_actions, tools, uploads
+from api.routes import (
+    across,
+    chunks,
+    grep,
+    health,
+    node_content,
+    nodes,
+    projects,
+    queries,
+    symbols,
+    tool_actions,
+    tools,
+    uploads,
+)
 from api.search.rank import rerank
 from schemas.errors import FoldexError
 from worker.resources import Resources, preload_store
@@ -53,7 +66,21 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.resources = resources
     app.state.lookup_caches = LookupCaches(lambda: resources.pool)
     problems.install(app)
-    for module in (tools, tool_actions, queries, grep, symbols, chunks, across, nodes, uploads, projects, health):
+    routes = (
+        tools,
+        tool_actions,
+        queries,
+        grep,
+        symbols,
+        chunks,
+        across,
+        nodes,
+        node_content,
+        uploads,
+        projects,
+        health,
+    )
+    for module in routes:
         app.include_router(module.router)
     app.add_middleware(
         Gate, is_open=settings.auth == "off", max_body_bytes=settings.max_body_bytes, caches=app.state.lookup_caches

@@ -25,6 +25,17 @@ Asked = Annotated[
     str, Field(description="The query; the first one if there are several.", examples=["authentication JWT token"])
 ]
 Score = Annotated[float, Field(description="0 to 1, comparable within one answer; higher is better.", examples=[0.81])]
+ContentHash = Annotated[
+    str,
+    Field(
+        description="Hash of the chunk's text.",
+        examples=["sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"],
+    ),
+]
+Level = Annotated[int, Field(description="0 for chunks of files.", examples=[0])]
+IsEmbedded = Annotated[
+    bool, Field(description="Whether the chunk has a vector, so that it is found by meaning.", examples=[True])
+]
 
 #: The fields of a hit, which `fields` chooses from.
 HitField = Literal[
@@ -248,6 +259,22 @@ class FileChunk(Piece):
     stale: fields.IsStale
 
 
+class ListedChunk(Piece):
+    """One chunk of a file, as a list shows it."""
+
+    tokens: int = Field(description="Tokens of the chunk, estimated with the model's tokenizer.", examples=[24])
+    content_hash: ContentHash
+    title: fields.Title
+    json_pointer: fields.JsonPointer
+    language: fields.Language
+    symbol: fields.SymbolName
+    node_type: fields.NodeType
+    scope: fields.ChunkScope
+    level: Level
+    page: fields.PageNumber
+    embedded: IsEmbedded
+
+
 class Around(BaseModel):
     """A chunk with the chunks before and after it, in the file's order."""
 
@@ -290,10 +317,7 @@ class Hit(BaseModel):
     json_pointer: fields.JsonPointer
     chunk_index: fields.ChunkIndex
     total_chunks: fields.TotalChunks
-    content_hash: str = Field(
-        description="Hash of the chunk's text.",
-        examples=["sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"],
-    )
+    content_hash: ContentHash
     start_line: fields.StartLine
     end_line: fields.EndLine
     start_char: fields.StartChar
@@ -302,11 +326,9 @@ class Hit(BaseModel):
     symbol: fields.SymbolName
     node_type: fields.NodeType
     scope: fields.ChunkScope
-    level: int = Field(description="0 for chunks of files.", examples=[0])
+    level: Level
     page: fields.PageNumber = None
-    embedded: bool = Field(
-        description="Whether the chunk has a vector, so that it is found by meaning.", examples=[True]
-    )
+    embedded: IsEmbedded
     whole: bool = Field(default=False, description="Whether `chunk_text` is a whole file that is not embedded.")
     stale: fields.IsStale
     matched_queries: list[str] = Field(

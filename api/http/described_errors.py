@@ -72,7 +72,7 @@ def add_errors(method: str, path: str, operation: Operation) -> None:
     """Describe all errors that an operation answers, in place of what FastAPI assumes."""
     own = [_fault(getattr(errors, name)) for name in operation.pop(_RAISES, [])]
     operation["responses"] = {
-        status: response for status, response in operation["responses"].items() if status.startswith("2")
+        status: response for status, response in operation["responses"].items() if status.startswith(("2", "3"))
     }
     faults = {fault.code: fault for fault in (*_usual(method, path, operation), *own)}
     for status in sorted({fault.status for fault in faults.values()}):

@@ -1,4 +1,4 @@
-"""Pages through the chunks of a file."""
+"""Shows the chunks of a file: all of them in pages, or one with its neighbours."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from uuid import UUID
 
 from fastapi import APIRouter, Path, Query
 
-from api.http.dependencies import IndexDep, ResourcesDep
+from api.http.dependencies import Cursor, IndexDep, Limit, ResourcesDep, ToolId, from_cursor, to_cursor
+from api.routes.tools import FileId
 from api.search.text.snippets import pieces
 from schemas.errors import NotFound
-from schemas.search import Around, FileChunk
+from schemas.search import Around, FileChunk, ListedChunk
+from schemas.tool import Listing
 from worker.resources import Resources
-from worker.state.index import chunks
+from worker.state.index import chunks, files
 from worker.state.index.tools import Index
 from worker.state.search import snippets
 
@@ -38,6 +40,28 @@ def get_chunk(
         resources.pool, index.id, [(row["file_id"], [chunk])], before=before, after=after
     )
     return Around(chunk=FileChunk(**row), before=pieces(rows_before), after=pieces(rows_after))
+
+
+@router.get("/files/{file_id}/chunks")
+def list_chunks(
+    tool_id: ToolId,
+    index: IndexDep,
+    resources: ResourcesDep,
+    file_id: FileId,
+    cursor: Cursor = None,
+    limit: Limit = 100,
+) -> Listing[ListedChunk]:
+    """List the searchable chunks of a file in its order, with their tokens, positions and ids."""
+    file = files.get(resources.pool, index.id, file_id)
+    if file is None:
+        raise NotFound(f"This tool has no file {file_id!r}; list them with GET /api/tools/search/{tool_id}/files.")
+    after = from_cursor(cursor, int, UUID)
+    rows = snippets.page(resources.pool, file["id"], after=after, limit=limit + 1)
+    last = rows[limit - 1] if len(rows) > limit else None
+    return Listing(
+        items=[ListedChunk(**row) for row in rows[:limit]],
+        next_cursor=last and to_cursor(last["chunk_index"], last["chunk_id"]),
+    )
 
 
 def _live_row(resources: Resources, index: Index, chunk_id: str) -> snippets.Row:

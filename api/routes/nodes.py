@@ -165,10 +165,13 @@ def _load(resources: Resources, row: dict[str, Any]) -> Any:
     try:
         text = resources.objects.get(row["object_key"], MAX_CONTENT_BYTES).decode(errors="replace")
     except FileError as error:
-        raise SourceError(
-            f"The content of node {row['id']!r} is missing from the object store; upload it again."
-        ) from error
+        raise missing_content(row) from error
     return _parsed_json(text) if row["type"] == "json" else text
+
+
+def missing_content(row: dict[str, Any]) -> SourceError:
+    """The error for a node whose object the store does not have."""
+    return SourceError(f"The content of node {row['id']!r} is missing from the object store; upload it again.")
 
 
 def _parsed_json(text: str) -> Any:

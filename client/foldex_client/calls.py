@@ -25,6 +25,7 @@ from foldex_client.models import (
     FileText,
     Filters,
     GrepAnswer,
+    ListedChunk,
     Mode,
     Model,
     Node,
@@ -253,6 +254,11 @@ class Tools(Calls[Way]):
         return Request("GET", _tools(tool, "chunks", chunk_id), Around, _given(before=before, after=after))
 
     @listing
+    def chunks(self, tool: AnyTool, file_id: Id, *, page_size: int | None = None) -> Request[Page[ListedChunk]]:
+        """The searchable chunks of a file, in its order."""
+        return Request("GET", _tools(tool, "files", file_id, "chunks"), Page[ListedChunk], _given(limit=page_size))
+
+    @listing
     def symbols(
         self,
         tool: AnyTool,
@@ -328,6 +334,11 @@ class Nodes(Calls[Way]):
     def get(self, project_id: str, node_id: str) -> Request[Node]:
         """A node with its whole content."""
         return Request("GET", _project(project_id, "nodes", node_id), Node)
+
+    @call
+    def content(self, project_id: str, node_id: str) -> Request[bytes]:
+        """The content of a file as it was stored. It is read into memory."""
+        return Request("GET", _project(project_id, "nodes", node_id, "content"), bytes)
 
     @call
     def update(

@@ -218,6 +218,22 @@ class ScoredPiece(Piece):
     score: float
 
 
+class ListedChunk(Piece):
+    """One chunk of a file, as a list shows it."""
+
+    tokens: int
+    content_hash: str
+    title: str | None
+    json_pointer: str | None
+    language: str | None
+    symbol: str | None
+    node_type: str | None
+    scope: str | None
+    level: int
+    page: int | None
+    embedded: bool
+
+
 class FileChunk(Piece, Placed):
     """A chunk with its location and its description."""
 

@@ -47,7 +47,7 @@ _GATEWAY = {502, 504}
 
 @dataclass(frozen=True)
 class Request(Generic[T]):
-    """One call: what is sent, and the type of the answer. None: nothing of it is needed.
+    """One call: what is sent, and the type of the answer. None: nothing of it is needed; bytes: all as it is.
 
     A `repeatable` request has the same effect if it is carried out twice.
     """
@@ -235,6 +235,8 @@ class Session:
 
 
 def _parsed(request: Request[T], response: httpx.Response, content: bytes) -> T:
+    if request.answer is bytes:
+        return cast("T", content)
     try:
         return TypeAdapter(request.answer).validate_json(content) if request.answer else cast("T", None)
     except ValidationError as error:

@@ -61,6 +61,21 @@ def test_a_content_may_come_in_pieces_and_is_not_there_before_its_end(objects: O
     assert objects.get("key", size) == content
 
 
+@pytest.mark.parametrize("size", [0, 5, 3_000_000])
+def test_a_content_is_read_in_pieces(objects: Objects, size: int) -> None:
+    content = bytes(range(256)) * (size // 256) + b"e" * (size % 256)
+    objects.put("key", content)
+    reader = objects.reader("key")
+    assert reader.size == size
+    pieces = list(iter(lambda: reader.read(100_000), b""))
+    assert b"".join(pieces) == content
+    assert max(map(len, pieces), default=0) <= 100_000
+    reader.close()
+    with pytest.raises(FileError) as missing:
+        objects.reader("missing")
+    assert missing.value.reason is Reason.UNREADABLE
+
+
 @pytest.mark.parametrize("size", [5, PART + 17])
 def test_what_is_aborted_or_left_by_the_dead_leaves_nothing(objects: Objects, size: int) -> None:
     for _ in range(2):

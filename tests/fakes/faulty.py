@@ -11,9 +11,15 @@ from urllib.parse import urlsplit
 
 from tests.fakes.server import Server
 
+#: In place of a status: half of the server's answer, then the connection is dropped.
+CUT = -1
+
 
 class Faulty(Server):
-    """Answers `status` (0: drops the connection) to requests of `method` whose address contains `containing`."""
+    """Answers `status` to requests of `method` whose address contains `containing`.
+
+    The status 0 drops the connection, and so does `CUT`.
+    """
 
     def __init__(self, behind: str) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -51,24 +57,25 @@ class _Handler(BaseHTTPRequestHandler):
         status = self.server.fault(self.command, self.path)
         if status == 0:
             self.close_connection = True
-        elif status is not None:
+        elif status is not None and status != CUT:
             self._reply(status, {}, b"<Error><Code>InternalError</Code></Error>")
         else:
             behind = http.client.HTTPConnection(self.server.behind, timeout=30)
             behind.request(self.command, self.path, body, dict(self.headers))
             answer = behind.getresponse()
-            self._reply(answer.status, dict(answer.getheaders()), answer.read())
+            self._reply(answer.status, dict(answer.getheaders()), answer.read(), cut=status == CUT)
 
     do_POST = do_PUT = do_DELETE = do_HEAD = do_GET  # noqa: N815 - the names that http.server calls
 
-    def _reply(self, status: int, headers: dict[str, str], body: bytes) -> None:
+    def _reply(self, status: int, headers: dict[str, str], body: bytes, *, cut: bool = False) -> None:
         self.send_response_only(status)
         for name, value in headers.items():
             if name.lower() not in {"content-length", "transfer-encoding", "connection"}:
                 self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        self.wfile.write(body[: len(body) // 2] if cut else body)
+        self.close_connection = self.close_connection or cut
 
     def log_message(self, *_: object) -> None:
         """Keep test output clean."""

@@ -45,6 +45,7 @@ CALLS: dict[tuple[str, str], list[Call]] = {
     ("GET", f"{TOOL}/tasks"): [{}],
     ("GET", f"{TOOL}/files"): [{}],
     ("GET", f"{TOOL}/files/{{file_id}}"): [{}],
+    ("GET", f"{TOOL}/files/{{file_id}}/chunks"): [{}],
     ("POST", f"{TOOL}/reindex"): [{}, {"json": {"paths": ["a.py"]}}],
     ("POST", f"{TOOL}/cancel"): [{}],
     ("POST", f"{TOOL}/retry"): [{}],
@@ -67,6 +68,7 @@ CALLS: dict[tuple[str, str], list[Call]] = {
     ("POST", NODES): [{"json": {"name": "x", "type": "folder", "parent_id": "{node_id}"}}],
     ("GET", NODES): [{}, {"params": {"parent_id": "{node_id}"}}],
     ("GET", f"{NODES}/{{node_id}}"): [{}],
+    ("GET", f"{NODES}/{{node_id}}/content"): [{}],
     ("PATCH", f"{NODES}/{{node_id}}"): [{"json": {"name": "x"}}],
     ("DELETE", f"{NODES}/{{node_id}}"): [{}],
     ("POST", f"{PROJECTS}/uploads"): [

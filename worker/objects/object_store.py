@@ -29,8 +29,9 @@ from schemas.errors import FileError, FolderGone, SourceError, SourceRefused, So
 from schemas.status import Reason
 
 if TYPE_CHECKING:
+    from botocore.response import StreamingBody
     from mypy_boto3_s3.client import S3Client
-    from mypy_boto3_s3.type_defs import CompletedPartTypeDef
+    from mypy_boto3_s3.type_defs import CompletedPartTypeDef, GetObjectOutputTypeDef
 
 #: Seconds to connect to S3, in one attempt.
 _CONNECT_TIMEOUT_S = 5
@@ -73,6 +74,23 @@ class Writer(Protocol):
         ...
 
 
+class Reader(Protocol):
+    """A content read in pieces. Raises as `Objects` does."""
+
+    @property
+    def size(self) -> int:
+        """The content's bytes."""
+        ...
+
+    def read(self, size: int) -> bytes:
+        """The next bytes, at most `size`; none at the end."""
+        ...
+
+    def close(self) -> None:
+        """Release what the reader holds."""
+        ...
+
+
 class Objects(Protocol):
     """Contents by key. Raises `SourceRefused` for wrong settings or credentials, `SourceUnavailable` for outages."""
 
@@ -86,6 +104,10 @@ class Objects(Protocol):
 
     def get(self, key: str, limit: int) -> bytes:
         """The content. Raises `FileError`: `unreadable` if it does not exist, `too_large` above `limit` bytes."""
+        ...
+
+    def reader(self, key: str) -> Reader:
+        """Read a content in pieces with bounded memory. Raises `FileError` with `unreadable` if it does not exist."""
         ...
 
     def delete(self, key: str) -> None:
@@ -133,6 +155,12 @@ class DirectoryObjects:
                 raise FileError(Reason.TOO_LARGE)
             return file.read()
 
+    def reader(self, key: str) -> Reader:
+        """See `Objects`."""
+        with _disk_errors(self.directory):
+            file = self._path(key).open("rb")
+            return _FileReader(self.directory, file, os.fstat(file.fileno()).st_size)
+
     def delete(self, key: str) -> None:
         """See `Objects`."""
         with _disk_errors(self.directory):
@@ -150,6 +178,24 @@ class DirectoryObjects:
     def _path(self, key: str) -> Path:
         digest = hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()
         return self.directory / digest[:2] / digest[2:]
+
+
+@dataclass(frozen=True)
+class _FileReader:
+    """An open file, which stays readable when its content is deleted."""
+
+    directory: Path
+    file: BinaryIO
+    size: int
+
+    def read(self, size: int) -> bytes:
+        """See `Reader`."""
+        with _disk_errors(self.directory):
+            return self.file.read(size)
+
+    def close(self) -> None:
+        """See `Reader`."""
+        self.file.close()
 
 
 @dataclass
@@ -204,6 +250,12 @@ class S3Objects:
         with self.errors():
             return s3_fetch(self.endpoint_url, self.bucket, key, limit)[0]
 
+    def reader(self, key: str) -> Reader:
+        """See `Objects`."""
+        with self.errors():
+            answer = _s3_object(self.endpoint_url, self.bucket, key)
+            return _S3Reader(self, answer["Body"], answer["ContentLength"])
+
     def delete(self, key: str) -> None:
         """See `Objects`."""
         with self.errors():
@@ -229,6 +281,24 @@ class S3Objects:
             raise SourceRefused(
                 f"The bucket {self.bucket!r} does not exist; create it or correct S3_BUCKET."
             ) from error
+
+
+@dataclass(frozen=True)
+class _S3Reader:
+    """An answer of S3 that has begun."""
+
+    store: S3Objects
+    body: StreamingBody
+    size: int
+
+    def read(self, size: int) -> bytes:
+        """See `Reader`."""
+        with self.store.errors():
+            return self.body.read(size)
+
+    def close(self) -> None:
+        """See `Reader`."""
+        self.body.close()
 
 
 @dataclass
@@ -309,18 +379,23 @@ def _s3_client(endpoint_url: str | None, _pid: int) -> S3Client:
 
 def s3_fetch(endpoint_url: str | None, bucket: str, key: str, limit: int) -> tuple[bytes, str]:
     """Content and ETag of one object. Raises `FileError` as `Objects.get` does. Call it within `s3_errors`."""
+    answer = _s3_object(endpoint_url, bucket, key)
+    with closing(answer["Body"]) as body:
+        if answer["ContentLength"] > limit:
+            raise FileError(Reason.TOO_LARGE)
+        return body.read(), answer["ETag"].strip('"')
+
+
+def _s3_object(endpoint_url: str | None, bucket: str, key: str) -> GetObjectOutputTypeDef:
+    """The answer for one object, of which the body is still to be read."""
     try:
-        answer = s3_client(endpoint_url).get_object(Bucket=bucket, Key=key)
+        return s3_client(endpoint_url).get_object(Bucket=bucket, Key=key)
     except ClientError as error:
         if _code(error) not in _ONE_OBJECT:
             raise
         raise FileError(
             Reason.UNREADABLE, f"S3 rejects the request for this object ({_code(error)}); {_OBJECT_REMEDY}"
         ) from error
-    with closing(answer["Body"]) as body:
-        if answer["ContentLength"] > limit:
-            raise FileError(Reason.TOO_LARGE)
-        return body.read(), answer["ETag"].strip('"')
 
 
 _OBJECT_REMEDY = "check that it still exists, is not archived, and that the credentials allow s3:GetObject on it."

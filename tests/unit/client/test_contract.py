@@ -73,6 +73,8 @@ class Recorder:
             self.answered["next_cursor"] = None
         if name.endswith("/events"):
             return httpx.Response(200, text=f"event: status\ndata: {json.dumps(self.answered)}\n\n")
+        if isinstance(self.answered, bytes):
+            return httpx.Response(200, content=self.answered)
         return httpx.Response(200, json=self.answered)
 
 
@@ -109,7 +111,8 @@ def answer(name: str, *, sparse: bool) -> Any:
     if name.endswith("/events"):
         return sample({"$ref": "/Status"}, sparse=False)
     success = next(response for status, response in operations()[name]["responses"].items() if status.startswith("2"))
-    return sample(success["content"]["application/json"]["schema"], sparse=sparse)
+    content = success["content"]
+    return sample(content["application/json"]["schema"], sparse=sparse) if "application/json" in content else b"bytes"
 
 
 #: A value of each type, or of its format.

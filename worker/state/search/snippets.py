@@ -60,6 +60,14 @@ def lines(pool: Pool, file_id: UUID, first: int, last: int | None) -> list[Row]:
         return connection.cursor(row_factory=dict_row).execute(_SQL["lines"], values).fetchall()
 
 
+def page(pool: Pool, file_id: UUID, *, after: tuple[int, UUID] | None, limit: int) -> list[Row]:
+    """List a file's live chunks by their index and id."""
+    index, id_ = after or (None, None)
+    values = {"file": file_id, "after_index": index, "after_id": id_, "limit": limit}
+    with pool.connection() as connection:
+        return connection.cursor(row_factory=dict_row).execute(_SQL["page"], values).fetchall()
+
+
 def line_count(pool: Pool, file_id: UUID) -> int:
     """Count the lines of a file's text; 0 if none of it is live."""
     with pool.connection() as connection:

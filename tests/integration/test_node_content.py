@@ -1,0 +1,138 @@
+"""The original of a node is downloaded as it was stored, from either store, whatever goes wrong there."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from functools import partial
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from api.routes.node_content import PIECE
+from tests.fakes.faulty import CUT, Faulty, faulty
+from tests.service import PROJECT, NewService, Service, checked, service
+from worker.objects.object_store import s3_client
+
+NODES = f"/api/projects/{PROJECT}/nodes"
+#: A bucket for this module alone: others share the server.
+BUCKET = f"contents-{uuid4().hex}"
+BYTES = random.Random(18).randbytes(8 * PIECE + 17)  # no secret
+
+
+@pytest.fixture(scope="module")
+def front(s3: dict[str, str]) -> Iterator[Faulty]:
+    s3_client(s3["S3_ENDPOINT_URL"]).create_bucket(Bucket=BUCKET)
+    with faulty(s3["S3_ENDPOINT_URL"]) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def in_bucket(new_service: NewService, s3: dict[str, str], front: Faulty) -> Iterator[Service]:
+    env = {**s3, "S3_ENDPOINT_URL": front.url, "S3_BUCKET": BUCKET}
+    with new_service(partial(service, workers=False), **env) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def in_directory(new_service: NewService) -> Iterator[Service]:
+    with new_service(partial(service, workers=False)) as started:
+        yield started
+
+
+@pytest.fixture(params=["in_bucket", "in_directory"])
+def running(request: pytest.FixtureRequest) -> Service:
+    started: Service = request.getfixturevalue(request.param)
+    return started
+
+
+def uploaded(running: Service, name: str, data: bytes) -> str:
+    answer = running.client.post(f"/api/projects/{PROJECT}/uploads", files={"files": (name, data)})
+    (item,) = checked(answer, 200)["items"]
+    return str(item["file_id"])
+
+
+def content(running: Service, node: str, method: str = "GET", **headers: str) -> httpx.Response:
+    return running.client.request(method, f"{NODES}/{node}/content", headers=headers)
+
+
+def test_bytes_come_back_as_they_were_stored(running: Service) -> None:
+    node = uploaded(running, "trip to Älmhult.pdf", BYTES)
+    answer = content(running, node)
+    assert (answer.status_code, answer.content == BYTES) == (200, True)
+    assert answer.headers["content-length"] == str(len(BYTES))
+    assert answer.headers["content-disposition"].endswith("filename*=UTF-8''trip%20to%20%C3%84lmhult.pdf")
+    assert (answer.headers["content-type"], answer.headers["x-content-type-options"]) == ("application/pdf", "nosniff")
+    head = content(running, node, "HEAD")
+    assert (head.status_code, head.content) == (200, b"")
+    same = ("content-length", "content-disposition", "content-type", "etag")
+    assert [head.headers[name] for name in same] == [answer.headers[name] for name in same]
+
+
+@pytest.mark.parametrize(
+    ("name", "type_", "written", "shown", "content_type"),
+    [
+        ("a", "markdown", "# Ä\n", "# Ä\n".encode(), "text/markdown"),
+        ("a.html", "file", "<script>", b"<script>", "application/octet-stream"),
+        ("a.bin", "file", "?", b"?", "application/octet-stream"),
+        ("a.epub", "file", "?", b"?", "application/octet-stream"),
+        ("a.jpeg", "file", "?", b"?", "image/jpeg"),
+        ("a.py", "file", "pass", b"pass", "text/plain"),
+        ("empty.txt", "file", None, b"", "text/plain"),
+        ("a", "json", {"ä": [1]}, json.dumps({"ä": [1]}, indent=2, ensure_ascii=False).encode(), "application/json"),
+    ],
+)
+def test_nodes_of_every_kind_have_a_content(
+    in_directory: Service, name: str, type_: str, written: object, shown: bytes, content_type: str
+) -> None:
+    answer = content(in_directory, in_directory.node(name, type_, written))
+    assert (answer.status_code, answer.content, answer.headers["content-type"]) == (200, shown, content_type)
+
+
+def test_the_etag_changes_with_the_version(running: Service) -> None:
+    node = running.node("a.md", "markdown", "first", id="again")
+    etags = [content(running, node).headers["etag"]]
+    known = content(running, node, **{"If-None-Match": f'"other", {etags[0]}'})
+    assert (known.status_code, known.content, known.headers["etag"]) == (304, b"", etags[0])
+    assert content(running, node, "HEAD", **{"If-None-Match": etags[0]}).status_code == 304
+    checked(running.client.patch(f"{NODES}/{node}", json={"content": "other"}), 200)
+    changed = content(running, node, **{"If-None-Match": etags[0]})
+    assert (changed.status_code, changed.text) == (200, "other")
+    checked(running.client.delete(f"{NODES}/{node}"), 202)
+    running.node("a.md", "markdown", "third", id="again")
+    again = content(running, node, **{"If-None-Match": etags[0]})
+    assert (again.status_code, again.text) == (200, "third")
+    assert len({*etags, changed.headers["etag"], again.headers["etag"]}) == 3
+    checked(running.client.delete(f"{NODES}/{node}"), 202)
+
+
+def test_a_folder_and_a_missing_node_have_no_content(in_directory: Service) -> None:
+    folder = in_directory.node("folder", "folder")
+    for method in ("GET", "HEAD"):
+        for node in (folder, "missing"):
+            assert content(in_directory, node, method).status_code == 404
+    assert "folder" in checked(content(in_directory, folder), 404)["detail"]
+
+
+def test_a_store_that_fails_before_the_first_byte_is_a_problem(in_bucket: Service, front: Faulty) -> None:
+    node = uploaded(in_bucket, "a.txt", b"text")
+    for status in (500, 0):
+        with front.fail("GET", f"{BUCKET}/", status):
+            assert checked(content(in_bucket, node), 503)["code"] == "source_unavailable"
+        assert front.failed > 0
+    assert content(in_bucket, node).content == b"text"
+    (row,) = in_bucket.rows("SELECT object_key FROM content_node WHERE id = %s", node)
+    s3_client(front.url).delete_object(Bucket=BUCKET, Key=row[0])
+    problem = checked(content(in_bucket, node), 422)
+    assert (problem["code"], "upload it again" in problem["detail"]) == ("source_error", True)
+
+
+def test_a_download_that_breaks_off_is_not_taken_for_the_whole(in_bucket: Service, front: Faulty) -> None:
+    node = uploaded(in_bucket, "a.txt", BYTES)
+    with front.fail("GET", f"{BUCKET}/", CUT), pytest.raises(httpx.RemoteProtocolError):
+        content(in_bucket, node)
+    assert front.failed == 1
+    assert content(in_bucket, node).content == BYTES
+    assert '"a download broke off"' in (in_bucket.home / "log" / "api.log").read_text()
