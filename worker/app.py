@@ -44,6 +44,17 @@ os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 log = structlog.get_logger()
 
 
+class _NoEvents:
+    """An event dispatcher that drops the event that a message was sent."""
+
+    def publish(self, *_: Any, **__: Any) -> None:
+        """Do nothing."""
+
+
+#: Sends a message that Flower is not told of.
+NO_EVENTS = _NoEvents()
+
+
 def make_app(broker_url: str, parse_seconds: float = 60.0) -> Celery:
     """Build the application for a broker. docs/how-to/production.md explains why Celery is pinned."""
     app = Celery("foldex", broker=broker_url, include=["worker.tasks"])
@@ -56,6 +67,8 @@ def make_app(broker_url: str, parse_seconds: float = 60.0) -> Celery:
         # the rows say what there is to do: a message is a hint, and running it twice changes nothing
         task_acks_late=True,
         task_reject_on_worker_lost=True,
+        # a failed run is over: the rows say whether there is more to do
+        task_acks_on_failure_or_timeout=True,
         task_ignore_result=True,
         worker_prefetch_multiplier=1,
         # far above any slice: only a parser that never releases the interpreter gets here. The helper that reads
@@ -142,16 +155,26 @@ settings = Settings()
 app = make_app(settings.celery_broker_url, settings.parse_seconds)
 
 
-def send(name: str, id_: UUID | None = None, *, queue: str, shown: str, countdown: float | None = None) -> bool:
+def send(
+    name: str,
+    id_: UUID | None = None,
+    *,
+    queue: str,
+    shown: str,
+    countdown: float | None = None,
+    quiet: bool = False,
+) -> bool:
     """Send a task by name. Returns False if it was not sent.
 
-    `shown` is what Flower lists as the task's arguments. A lost or unsent message costs time, never work: the sweep
-    sends it again.
+    `shown` is what Flower lists as the task's arguments; if `quiet`, Flower is not told of the message. A lost or
+    unsent message costs time, never work: the sweep sends it again.
     """
     # RabbitMQ delivers delayed messages to a worker at once; each then delays its other messages by about a second
     if (countdown and _is_rabbitmq(app.conf.broker_url)) or _silence.lasts():
         return False
     options: dict[str, Any] = {"queue": queue, "argsrepr": f"({shown})", "kwargsrepr": "{}", "countdown": countdown}
+    if quiet:
+        options["event_dispatcher"] = NO_EVENTS
     try:
         app.send_task(name, args=[] if id_ is None else [str(id_)], **options)
     except OperationalError as error:

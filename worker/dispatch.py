@@ -18,10 +18,12 @@ FILES_PER_SLICE = 4
 log = structlog.get_logger()
 
 
-def start_indexing(pool: Pool, task_id: UUID, index_id: UUID) -> None:
-    """Wake workers for what is listed so far, or close the task if nothing is left to do."""
-    if not close_if_done(pool, task_id, index_id):
+def start_indexing(pool: Pool, task_id: UUID, index_id: UUID) -> bool:
+    """Wake workers for what is listed so far, or close the task if nothing is left to do. Returns whether it did."""
+    closed = close_if_done(pool, task_id, index_id)
+    if not closed:
         wake(pool, task_id)
+    return closed
 
 
 def wake(pool: Pool, task_id: UUID, max_messages: int = MAX_SLICES, *, min_messages: int = 0) -> None:

@@ -55,8 +55,9 @@ def watch(env: Mapping[str, str]) -> Program:
 
 def flower(port: int, env: Mapping[str, str]) -> Program:
     """Celery's web page, on this machine only. It asks for the FLOWER_BASIC_AUTH login, if there is one."""
-    # the arguments show files done, tool and task; the result shows the files a slice claimed
-    columns = "--tasks_columns=name,state,args,result,received,runtime,worker,uuid"
+    # the arguments show files done, tool and task; the result shows the files a slice claimed, or the exception why it
+    # failed
+    columns = "--tasks_columns=name,state,args,result,exception,received,runtime,worker,uuid"
     # a task takes about 14 kB; Flower's default is ten times as many
     bounds = ("--purge_offline_workers=300", "--max_tasks=10000")
     options = ("--address=127.0.0.1", f"--port={port}", *bounds, columns)

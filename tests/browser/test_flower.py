@@ -8,11 +8,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from api.stack import programs
 from api.stack.processes import running, server_port
-from tests.service import NewService, Service, service
+from tests.service import NewService, Service, eventually, service
+from worker.app import make_app
 from worker.settings import LOCAL_MODEL
 
 FILES = 12
@@ -42,9 +43,7 @@ def test_tasks_tell_tool_task_and_files(started: tuple[Service, str], page: Page
     service, flower = started
     tool = service.local_tool(folder)
     task = service.wait(tool)["task_id"]
-    page.goto(f"{flower}/tasks")
-    # sweeps fill the first ten rows in seconds
-    page.get_by_role("combobox").select_option("100")
+    show_tasks(page, flower)
     row = page.get_by_role("row").filter(has_text="foldex.index").filter(has_text=f"'claimed': {FILES}")
     # a claim may be sent before its files are counted
     said = re.compile(f"0 of (0|{FILES}) files done, tool {tool}, task {task}")
@@ -52,6 +51,51 @@ def test_tasks_tell_tool_task_and_files(started: tuple[Service, str], page: Page
     plan = page.get_by_role("row").filter(has_text="foldex.plan").first
     expect(plan).to_contain_text(f"tool {tool}, task {task}")
     expect(plan).to_contain_text("SUCCESS")
+
+
+def show_tasks(page: Page, flower: str) -> None:
+    page.goto(f"{flower}/tasks")
+    page.get_by_role("combobox").select_option("100")
+
+
+def swept(service: Service) -> dict[str, int]:
+    """How often each worker has swept."""
+    with make_app(service.env["CELERY_BROKER_URL"]) as app:
+        told = app.control.inspect(timeout=5, limit=2).stats() or {}
+    return {name: worker["total"].get("foldex.sweep", 0) for name, worker in told.items()}
+
+
+def test_a_failed_run_is_red_and_sweeps_are_not_shown(started: tuple[Service, str], page: Page, folder: Path) -> None:
+    service, flower = started
+    ready = service.local_tool(folder)
+    service.wait(ready)
+    (folder / "broken").mkdir()
+    (folder / "broken" / "a.json").write_text('{"a": ')
+    failed = service.local_tool(folder / "broken")
+    error = service.wait(failed, "error")["error"]
+    before = swept(service)
+    eventually(lambda: sum(swept(service).values()) >= sum(before.values()) + 6, 60, service.logs)
+
+    show_tasks(page, flower)
+    red = page.get_by_role("row").filter(has_text=failed).filter(has_text="FAILURE")
+    expect(red).to_have_count(1, timeout=20_000)
+    expect(red).to_contain_text(f"no_file_indexed: {error}")
+    assert is_red(red.get_by_text("FAILURE"))
+    rows = page.get_by_role("row").filter(has_text="foldex.")
+    expect(rows.filter(has_text="foldex.sweep")).to_have_count(0)
+    # plans, slices and compactions of the two runs, and nothing that comes again and again
+    assert {text.split()[0] for text in rows.all_inner_texts()} == {"foldex.plan", "foldex.index", "foldex.optimize"}
+    assert page.get_by_role("row").filter(has_text=ready).filter(has_text="SUCCESS").count() > 0
+    uuid = red.get_by_role("link").filter(has_text=re.compile("^[0-9a-f]{8}-")).first
+    uuid.click()
+    expect(page.get_by_text(f"no_file_indexed: {error}").first).to_be_visible()
+    assert "most recent call" not in page.content()
+
+
+def is_red(badge: Locator) -> bool:
+    shown = str(badge.evaluate("element => getComputedStyle(element).backgroundColor"))
+    red, green, blue = (int(part) for part in re.findall(r"\d+", shown)[:3])
+    return red > 2 * max(green, blue)
 
 
 def test_workers_are_online(started: tuple[Service, str], page: Page) -> None:

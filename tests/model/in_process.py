@@ -28,7 +28,7 @@ from worker.settings import Settings
 from worker.sources.local import LocalFolder
 from worker.sources.nodes import NodeTree
 from worker.sources.s3 import S3Prefix
-from worker.tasks import index, limits, process
+from worker.tasks import failures, index, limits, process
 from worker.upkeep import deletions, fsck, open_tasks
 
 #: Seconds that pass between two polls while there is nothing to do; longer than any wait for a message.
@@ -161,6 +161,9 @@ class InProcess:
             done = task.apply(args=message.args, throw=True, routing_key=message.queue).result
         except Killed:
             return
+        except failures.RunFailed as error:
+            self.failures.append(f"{message}: {error!r}")
+            return
         finally:
             self._killable.left = None
         if _is_wrong(message, done):
@@ -231,7 +234,7 @@ def _is_wrong(message: Message, done: dict[str, Any]) -> bool:
         return bool(done.get("stalled")) or (
             "skipped" not in done and any(isinstance(one, str) for one in done.values())
         )
-    return "error" in done or done.get("waiting") == "memory"
+    return done.get("waiting") == "memory"
 
 
 def _shifts(connection: psycopg.Connection[Any]) -> Iterator[Any]:

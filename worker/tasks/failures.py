@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from typing import Any, NamedTuple
 from uuid import UUID
 
 import psycopg
 import structlog
+from celery import Task
 
 from schemas.errors import FoldexError, LeaseLost, SliceOver
 from worker import dispatch
@@ -22,6 +24,35 @@ RETRY_SECONDS = 3.0
 MAX_FAULT = 300
 
 log = structlog.get_logger()
+
+
+class RunFailed(Exception):
+    """Shows a run of a Celery task as failed in Flower. Celery acknowledges its message and does not run it again.
+
+    `trace` is the traceback that Flower shows; "" for errors of ours, whose reason says all.
+    """
+
+    def __init__(self, reason: str, trace: str = "") -> None:
+        super().__init__(reason, trace)
+        self.trace = trace
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+    def __repr__(self) -> str:
+        """What Flower shows as the exception."""
+        return str(self)
+
+
+class ShownTask(Task):  # type: ignore[misc] # Celery has no types
+    """A task whose failures Flower shows. Celery does not log them, because they are logged where they happen."""
+
+    throws = (RunFailed,)
+
+    def on_failure(self, exc: BaseException, _id: str, _args: Any, _kwargs: Any, einfo: Any) -> None:
+        """Replace the traceback of the event, which would lead to where `RunFailed` was raised."""
+        if isinstance(exc, RunFailed):
+            einfo.traceback = exc.trace
 
 
 class Ended(NamedTuple):
@@ -46,14 +77,20 @@ def settle(pool: Pool, task: Plan | Running, error: FoldexError) -> Ended:
         return Ended({"waiting": error.code}, seconds)
     log.error("task failed", code=error.code, reason=error.message)
     dispatch.send_next(tasks.fail(pool, task.id, task.index_id, error))
-    return Ended({"error": error.code}, None)
+    return Ended(_failed(error.code, error.message), None)
+
+
+def outcome(pool: Pool, task_id: UUID) -> dict[str, Any]:
+    """What a slice's result says if its task has ended as `error`, whichever process closed it; else nothing."""
+    failure = tasks.failure(pool, task_id)
+    return _failed(*failure) if failure else {}
 
 
 def contain(task_id: UUID, work: Callable[[UUID], dict[str, Any]]) -> dict[str, Any]:
-    """Run a task and let no exception reach Celery, which could only guess; the task's row records what happened."""
+    """Run a task and let only `RunFailed` reach Celery: the task's row records what happened and what follows."""
     structlog.contextvars.bind_contextvars(task_id=str(task_id))
     try:
-        return work(task_id)
+        result = work(task_id)
     except LeaseLost as error:
         return {"ended": error.code}
     except psycopg.OperationalError as error:
@@ -67,23 +104,36 @@ def contain(task_id: UUID, work: Callable[[UUID], dict[str, Any]]) -> dict[str, 
         log.exception("slice failed")
         warning = f"Waiting: {type(error).__name__} in a worker. It is retried; see the worker's log."
         tasks.warn(process.resources().pool, task_id, warning)
-        return {"error": type(error).__name__}
+        raise RunFailed(one_line(error), traceback.format_exc()) from None
     finally:
         structlog.contextvars.clear_contextvars()
+    if "error" in result:
+        raise RunFailed(f"{result['error']}: {result['reason']}")
+    return result
 
 
-def skip_without_postgres(message: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Run upkeep. Since it is sent again anyway, a Postgres failure only logs a line."""
+def contain_upkeep(message: str, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Run upkeep and let only `RunFailed` reach Celery. It is sent again anyway, so a Postgres failure logs a line."""
     try:
         return work()
     except psycopg.OperationalError as error:
         log.warning(message, cause=_cause(error), error=str(error))
         return {"skipped": "postgres"}
+    except FoldexError as error:
+        log.warning(message, code=error.code, reason=error.message)
+        raise RunFailed(f"{error.code}: {error.message}") from None
+    except Exception as error:  # a bug of ours
+        log.exception(message)
+        raise RunFailed(one_line(error), traceback.format_exc()) from None
 
 
 def one_line(error: Exception) -> str:
     """Describe an exception on one line, without long quotations."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"[:MAX_FAULT]
+
+
+def _failed(code: str, message: str) -> dict[str, Any]:
+    return {"error": code, "reason": message}
 
 
 def _cause(error: psycopg.OperationalError) -> str:

@@ -30,7 +30,7 @@ from worker.tasks.limits import EMBED_SECONDS, SLICE_SECONDS
 log = structlog.get_logger()
 
 
-@app.task(name="foldex.index", bind=True)
+@app.task(name="foldex.index", base=failures.ShownTask, bind=True)
 def index(self: Any, task_id: str) -> dict[str, Any]:
     """Index claimed files until the slice's time is up."""
     if self.request.delivery_info.get("routing_key") == FAST:
@@ -78,10 +78,13 @@ def _index(task_id: UUID, queue: str) -> dict[str, Any]:
         except Exception as error:
             _record_fault(r.pool, task, lease, error)
             raise
-    more = not dispatch.close_if_done(r.pool, task_id, task.index_id) and more
+    closed = dispatch.close_if_done(r.pool, task_id, task.index_id)
+    more = more and not closed
     if more:
         dispatch.send_index(tasks.running(r.pool, task_id), queue)
-    return {"claimed": finished, "more": more}
+    # a slice that found no file has no part in how the task ended
+    failure = failures.outcome(r.pool, task_id) if finished or closed else {}
+    return {"claimed": finished, "more": more, **failure}
 
 
 def _record(pool: Pool, task: Running, batches: Iterable[Batch]) -> tuple[int, bool]:

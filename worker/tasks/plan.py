@@ -28,7 +28,7 @@ from worker.upkeep import fsck
 log = structlog.get_logger()
 
 
-@app.task(name="foldex.plan")
+@app.task(name="foldex.plan", base=failures.ShownTask)
 def plan(task_id: str) -> dict[str, Any]:
     """List a slice of the task's folder; indexing starts with the first page."""
     return failures.contain(UUID(task_id), _plan)
@@ -57,9 +57,8 @@ def _plan(task_id: UUID) -> dict[str, Any]:
         if not is_complete:
             tasks.release_plan(r.pool, task_id, lease.owner)
             send_plan(task_id, plan.tool_id)
-    if is_complete:
-        dispatch.start_indexing(r.pool, task_id, plan.index_id)
-    return {"listed": is_complete}
+    closed = is_complete and dispatch.start_indexing(r.pool, task_id, plan.index_id)
+    return {"listed": is_complete, **(failures.outcome(r.pool, task_id) if closed else {})}
 
 
 def _list(r: Resources, plan: Plan, index: Index, lease: Lease) -> bool:

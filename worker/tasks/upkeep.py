@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 import psycopg
 import structlog
-from celery import Task
+from kombu.exceptions import OperationalError
 
 from schemas.errors import LeaseLost, StoreError
-from worker.app import BULK, app, crowded, send
+from worker.app import BULK, NO_EVENTS, app, crowded, send
 from worker.state.index import embedding_cache, tools
 from worker.state.index.tools import Index
 from worker.tasks import failures, process
@@ -24,14 +25,7 @@ from worker.vectors import VectorStore
 log = structlog.get_logger()
 
 
-class _NoEvents:
-    """An event dispatcher that drops the event that a message was sent."""
-
-    def publish(self, *_: Any, **__: Any) -> None:
-        """Do nothing."""
-
-
-class Sweep(Task):  # type: ignore[misc] # Celery has no types
+class Sweep(failures.ShownTask):
     """The task that the clock sends every second. Flower gets no events of it, since it would list little else."""
 
     def apply_async(self, *args: Any, **options: Any) -> Any:
@@ -41,53 +35,93 @@ class Sweep(Task):  # type: ignore[misc] # Celery has no types
         """
         if crowded(options["queue"]):
             return None
-        return super().apply_async(*args, event_dispatcher=_NoEvents(), **options)
+        return super().apply_async(*args, event_dispatcher=NO_EVENTS, **options)
 
 
 @app.task(name="foldex.sweep", base=Sweep, send_events=False)
 def sweep() -> dict[str, Any]:
     """Repair what crashes and lost messages left behind."""
-    return failures.skip_without_postgres("sweep skipped", lambda: run_sweep(process.resources().sweeping))
+    return failures.contain_upkeep("sweep skipped", lambda: run_sweep(process.resources().sweeping))
 
 
-@app.task(name="foldex.evict")
+class Upkeep(failures.ShownTask):
+    """A task that mostly finds nothing to do. Flower gets the events of a run once it has done something, or failed."""
+
+    send_events = False
+    #: Key of the result whose value says whether the run did something.
+    shown_if = ""
+
+    def __call__(self, *args: Any) -> dict[str, Any]:
+        """Run, and tell Flower. Raises `RunFailed`."""
+        started = time.time()
+        try:
+            result: dict[str, Any] = self.run(*args)
+        except failures.RunFailed as error:
+            self._show(started, "task-failed", exception=repr(error), traceback=error.trace)
+            raise
+        if result.get(self.shown_if):
+            self._show(started, "task-succeeded", result=repr(result), runtime=time.time() - started)
+        return result
+
+    def _show(self, started: float, ended: str, **fields: Any) -> None:
+        if self.request.is_eager:
+            return
+        shown = {"name": self.name, "args": self.request.argsrepr, "kwargs": "{}"}
+        try:
+            self.send_event("task-received", timestamp=started, **shown)
+            self.send_event("task-started", timestamp=started)
+            self.send_event(ended, **fields)
+        except OperationalError as error:
+            log.warning("broker does not answer; Flower does not show this task", task=self.name, error=str(error))
+
+
+@app.task(name="foldex.evict", base=Upkeep, shown_if="evicted")
 def evict() -> dict[str, Any]:
     """Evict cached vectors beyond the embedding cache's limits."""
-    return failures.skip_without_postgres("embedding cache not checked", _evict)
+    return failures.contain_upkeep("embedding cache not checked", _evict)
 
 
 def _evict() -> dict[str, Any]:
     r = process.resources()
     limits = {"spare": r.settings.embedding_cache_spare, "maximum": r.settings.embedding_cache_max}
     evicted = embedding_cache.evict(r.pool, **limits)
-    log.info("cached vectors evicted", vectors=evicted)
+    if evicted:
+        log.info("cached vectors evicted", vectors=evicted)
     return {"evicted": evicted}
 
 
-@app.task(name="foldex.optimize")
+@app.task(name="foldex.optimize", base=failures.ShownTask)
 def optimize(index_id: str) -> dict[str, Any]:
     """Compact the vectors of an index."""
-    index = tools.index(process.resources().pool, UUID(index_id))
+    return failures.contain_upkeep("vectors not compacted", partial(_optimize, UUID(index_id)))
+
+
+def _optimize(index_id: UUID) -> dict[str, Any]:
+    index = tools.index(process.resources().pool, index_id)
     if index is None:
         return {"skipped": "deleted"}
     started = time.monotonic()
     _store(index).optimize(index.namespace)
     seconds = round(time.monotonic() - started, 2)
     # last, so that the task's result includes the comparison
-    return {"namespace": index.namespace, "seconds": seconds, **_check(index)}
+    return {"namespace": index.namespace, "seconds": seconds, **_compare(index)}
 
 
-@app.task(name="foldex.check")
+@app.task(name="foldex.check", base=Upkeep, shown_if="lost vectors")
 def check(index_id: str) -> dict[str, Any]:
     """Check whether a namespace still holds what it should."""
-    index = tools.index(process.resources().pool, UUID(index_id))
-    return {"skipped": "deleted"} if index is None else _check(index)
+    return failures.contain_upkeep("namespace not compared", partial(_check, UUID(index_id)))
 
 
-@app.task(name="foldex.strays")
+def _check(index_id: UUID) -> dict[str, Any]:
+    index = tools.index(process.resources().pool, index_id)
+    return {"skipped": "deleted"} if index is None else _compare(index)
+
+
+@app.task(name="foldex.strays", base=Upkeep, shown_if="deleted")
 def strays() -> dict[str, Any]:
     """Delete objects that no node refers to: those of aborted uploads and of deleted nodes."""
-    return failures.skip_without_postgres("strays not deleted yet", _delete_strays)
+    return failures.contain_upkeep("strays not deleted yet", _delete_strays)
 
 
 def _delete_strays() -> dict[str, Any]:
@@ -95,11 +129,11 @@ def _delete_strays() -> dict[str, Any]:
     if deleted:
         log.info("objects deleted that no node refers to", objects=deleted)
     if more:
-        send("foldex.strays", queue=BULK, shown="more objects that no node refers to")
+        send("foldex.strays", queue=BULK, shown="more objects that no node refers to", quiet=True)
     return {"deleted": deleted, "more": more}
 
 
-def _check(index: Index) -> dict[str, Any]:
+def _compare(index: Index) -> dict[str, Any]:
     """Start a task if the namespace has lost vectors. Failures do not matter, because the sweep asks again."""
     try:
         started = fsck.check(process.resources().pool, _store(index), index)

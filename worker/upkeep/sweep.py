@@ -87,7 +87,7 @@ def _send_checks(resources: Resources) -> int:
     """Send checks of namespaces that were not compared for long, or that a search found empty."""
     due = drift.due(resources.pool)
     for index_id in due:
-        send("foldex.check", index_id, queue=BULK, shown=f"index {index_id}")
+        send("foldex.check", index_id, queue=BULK, shown=f"index {index_id}", quiet=True)
     return len(due)
 
 
@@ -95,7 +95,7 @@ def _send_strays(resources: Resources) -> int:
     """Send a task that deletes objects without a node."""
     if not orphans.expect_run(resources.pool):
         return 0
-    send("foldex.strays", queue=BULK, shown="objects that no node refers to")
+    send("foldex.strays", queue=BULK, shown="objects that no node refers to", quiet=True)
     return 1
 
 
@@ -103,5 +103,5 @@ def _send_eviction(resources: Resources) -> int:
     """Send a task that evicts from the cache; a bulk worker does it, since it may take seconds."""
     due = embedding_cache.eviction_due(resources.pool)
     if due:
-        send("foldex.evict", queue=BULK, shown="embedding cache")
+        send("foldex.evict", queue=BULK, shown="embedding cache", quiet=True)
     return int(due)

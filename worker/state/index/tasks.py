@@ -235,6 +235,12 @@ def running(pool: Pool, task_id: UUID) -> Running | None:
         return cursor.execute(_SQL["running"], {"task_id": task_id}).fetchone()
 
 
+def failure(pool: Pool, task_id: UUID) -> tuple[str, str] | None:
+    """Return the code and the message of the error with which a task has ended, if it has."""
+    with reading(pool) as connection:
+        return connection.execute(_SQL["failure"], {"task_id": task_id}).fetchone()
+
+
 def beat(connection: Connection[Any], task_id: UUID, owner: UUID, *, parsing: bool) -> bool:
     """Renew every lease of `owner`. Returns False once the task's writes are no longer wanted."""
     values = {"task_id": task_id, "owner": owner, "lease": LEASE, "parsing": parsing}

@@ -130,6 +130,9 @@ SELECT t.id, t.index_id, t.tool_id, t.epoch, t.listing, t.total_files,
 FROM search_index_task t JOIN search_index i ON i.id = t.index_id
 WHERE t.id = %(task_id)s AND t.status = 'indexing' AND i.epoch = t.epoch AND i.deleted_at IS NULL
 
+-- name: failure
+SELECT error_code, error FROM search_index_task WHERE id = %(task_id)s AND status = 'error'
+
 -- name: beat
 WITH held AS (
     -- skips a lease that a claim is renewing at the moment

@@ -1,0 +1,114 @@
+"""What Flower is told of a run that failed."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from structlog.testing import capture_logs
+
+from schemas.errors import StoreUnavailable
+from worker.app import NO_EVENTS, app, send
+from worker.state.index import tasks
+from worker.tasks import failures, process, upkeep
+from worker.tasks import plan as plan_task
+
+
+def result_of(name: str, *args: str) -> Any:
+    """The result with which a worker would report the task."""
+    return app.tasks[name].apply(args=args)
+
+
+def raising(error: Exception) -> Callable[..., dict[str, Any]]:
+    def fail(*_: object) -> dict[str, Any]:
+        raise error
+
+    return fail
+
+
+def test_a_task_that_ends_as_error_is_a_failure_with_its_reason_and_no_traceback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(plan_task, "_plan", lambda _: {"error": "folder_gone", "reason": "Choose another folder."})
+    done = result_of("foldex.plan", str(uuid4()))
+    assert (done.state, repr(done.result)) == ("FAILURE", "folder_gone: Choose another folder.")
+    assert done.traceback == ""
+
+
+def test_a_bug_is_a_failure_with_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    warned: list[UUID] = []
+    monkeypatch.setattr(process, "resources", lambda: type("R", (), {"pool": None}))
+    monkeypatch.setattr(tasks, "warn", lambda _pool, task_id, _warning: warned.append(task_id))
+    monkeypatch.setattr(plan_task, "_plan", raising(KeyError("a mistake")))
+    task = uuid4()
+    with capture_logs() as logged:
+        done = result_of("foldex.plan", str(task))
+    assert (done.state, repr(done.result)) == ("FAILURE", "KeyError: 'a mistake'")
+    assert done.traceback.splitlines()[-1] == "KeyError: 'a mistake'"
+    assert warned == [task]
+    assert [line["event"] for line in logged] == ["slice failed"]
+
+
+def test_a_run_that_waits_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_task, "_plan", lambda _: {"waiting": "embedding_unavailable"})
+    assert result_of("foldex.plan", str(uuid4())).result == {"waiting": "embedding_unavailable"}
+
+
+def test_a_failure_crosses_processes() -> None:
+    failed = pickle.loads(pickle.dumps(failures.RunFailed("code: reason", "trace")))
+    assert (repr(failed), failed.trace) == ("code: reason", "trace")
+
+
+def test_the_message_of_a_failed_run_is_acknowledged() -> None:
+    assert all(app.tasks[name].acks_on_failure_or_timeout for name in ("foldex.index", "foldex.plan", "foldex.evict"))
+    assert app.conf.task_acks_late
+
+
+# --- upkeep
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
+    """The events that upkeep sends by itself."""
+    events: list[tuple[str, dict[str, Any]]] = []
+    monkeypatch.setattr(upkeep.Upkeep, "send_event", lambda _, type_, **fields: events.append((type_, fields)))
+    monkeypatch.setattr(upkeep.Upkeep, "request", type("Request", (), {"is_eager": False, "argsrepr": "(shown)"}))
+    return events
+
+
+def test_upkeep_that_did_nothing_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch, shown: list[tuple[str, dict[str, Any]]]
+) -> None:
+    monkeypatch.setattr(upkeep, "_evict", lambda: {"evicted": 0})
+    assert upkeep.evict() == {"evicted": 0}
+    assert shown == []
+
+
+def test_upkeep_that_did_something_is_shown(
+    monkeypatch: pytest.MonkeyPatch, shown: list[tuple[str, dict[str, Any]]]
+) -> None:
+    monkeypatch.setattr(upkeep, "_evict", lambda: {"evicted": 7})
+    upkeep.evict()
+    assert [type_ for type_, _ in shown] == ["task-received", "task-started", "task-succeeded"]
+    assert (shown[0][1]["name"], shown[0][1]["args"]) == ("foldex.evict", "(shown)")
+    assert shown[2][1]["result"] == "{'evicted': 7}"
+
+
+def test_upkeep_that_failed_is_shown_as_failed(
+    monkeypatch: pytest.MonkeyPatch, shown: list[tuple[str, dict[str, Any]]]
+) -> None:
+    monkeypatch.setattr(upkeep, "_delete_strays", raising(StoreUnavailable("It is down.")))
+    with pytest.raises(failures.RunFailed):
+        upkeep.strays()
+    assert shown[-1] == ("task-failed", {"exception": "store_unavailable: It is down.", "traceback": ""})
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_a_quiet_message_is_not_announced(monkeypatch: pytest.MonkeyPatch, quiet: bool) -> None:
+    options: list[dict[str, Any]] = []
+    monkeypatch.setattr(app, "send_task", lambda _name, **given: options.append(given))
+    send("foldex.evict", queue="bulk", shown="", quiet=quiet)
+    assert (options[0].get("event_dispatcher") is NO_EVENTS) is quiet
