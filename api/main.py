@@ -14,6 +14,7 @@ from fastapi_offline import FastAPIOffline
 from api.http import metrics, openapi, problems
 from api.http.lookup_cache import LookupCaches
 from api.http.middleware import Gate
+from api.http.request_log import RequestLog
 from api.routes import (
     across,
     chunks,
@@ -40,6 +41,9 @@ DESCRIPTION = """Foldex makes folders searchable.
 
 Create a *search tool* over a folder, poll its status, and query it; searching works from the first indexed file on.
 Errors are `application/problem+json` with a stable `code` and a `detail` that names the remedy.
+
+Every answer has an `X-Request-Id`, which the logs of the API and the workers hold too. Send your own to follow a
+request.
 """
 
 
@@ -87,6 +91,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     metrics.install(app, resources.pool)
     openapi.install(app, is_open=settings.auth == "off")
+    app.add_middleware(RequestLog)
     return app
 
 

@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -35,6 +36,8 @@ MOST_WAITING = 100
 ANSWER_SECONDS = 5
 #: Seconds for which a process sends nothing after the broker failed to answer.
 SILENT_SECONDS = 1.0
+#: Header of a message: the id of the request that led to it.
+REQUEST_ID = "foldex_request_id"
 #: Seconds between two sweeps. With a lease of 8 s, the files of a dead worker continue within 10 s.
 SWEEP_INTERVAL_SECONDS = 1.0
 
@@ -173,6 +176,7 @@ def send(
     if (countdown and _is_rabbitmq(app.conf.broker_url)) or _silence.lasts():
         return False
     options: dict[str, Any] = {"queue": queue, "argsrepr": f"({shown})", "kwargsrepr": "{}", "countdown": countdown}
+    options["headers"] = _request_headers(id_)
     if quiet:
         options["event_dispatcher"] = NO_EVENTS
     try:
@@ -187,9 +191,20 @@ def send(
     return True
 
 
+def _request_headers(id_: UUID | None) -> dict[str, str]:
+    """The header with the id of the request at hand, if the message is about what it asked for.
+
+    A slice also sends messages of other tasks, for which other requests asked.
+    """
+    bound = structlog.contextvars.get_contextvars()
+    if "request_id" not in bound or bound.get("task_id", str(id_)) != str(id_):
+        return {}
+    return {REQUEST_ID: bound["request_id"]}
+
+
 def post(send_it: Callable[[], object]) -> None:
     """Send in a background thread. The API uses it, so that an unresponsive broker delays no request."""
-    _outbox.submit(_logged, send_it)
+    _outbox.submit(copy_context().run, _logged, send_it)
 
 
 def _logged(send_it: Callable[[], object]) -> None:

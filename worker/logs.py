@@ -11,6 +11,8 @@ import structlog
 
 #: Control characters, which could forge lines or drive a terminal. The renderer escapes line breaks.
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+#: LiteLLM's loggers.
+LITELLM_LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
 
 
 def configure(level: str) -> None:
@@ -35,8 +37,12 @@ def configure(level: str) -> None:
     logging.basicConfig(level=level, handlers=[handler], force=True)
     # Celery logs the start and end of every message, and the clock sends messages every second
     celery = ("celery.beat", "celery.worker.strategy", "celery.worker.request", "celery.app.trace")
-    for noisy in ("LiteLLM", "httpx", "httpx2", "httpcore", "yoyo", "boto3", "botocore", "urllib3", *celery):
+    for noisy in ("httpx", "httpx2", "httpcore", "yoyo", "boto3", "botocore", "urllib3", *celery):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+    # LiteLLM also raises the failures that it logs, and under load it warns every few seconds of a backlog that nobody
+    # needs
+    for name in LITELLM_LOGGERS:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(level)),

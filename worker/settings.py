@@ -82,7 +82,9 @@ class Settings(BaseSettings):
     auth: Literal["on", "off"] = Field(
         "on", description="`on`: calls need a key. `off`: only calls from this machine, without a key."
     )
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="DEBUG logs every file.")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        "INFO", description="Least severe lines to log, in upper or lower case. DEBUG logs every file."
+    )
     debuggers: Literal["on", "off"] = Field(
         "off", description="`on`: debuggers and profilers of the same user can attach, and then read every key."
     )
@@ -258,6 +260,11 @@ class Settings(BaseSettings):
         # a URL may hold a password, and this message may be logged
         value = "" if name.endswith(("_url", "_key")) else f" is {error['input']!r}, which"
         return f"{name.upper()}{value} is invalid: {message}. {cls.model_fields[name].description}"
+
+    @field_validator("log_level", mode="before")
+    @classmethod
+    def _in_capitals(cls, value: object) -> object:
+        return value.upper() if isinstance(value, str) else value
 
     @field_validator("vector_store")
     @classmethod

@@ -14,6 +14,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from api.http.lookup_cache import LookupCaches
 from api.http.middleware import Admission, looked_up, unauthorized
+from api.http.request_log import note_project
 from schemas.errors import Invalid, NotFound
 from worker.resources import Resources
 from worker.state.index import tools
@@ -35,6 +36,7 @@ class Caller:
         """Raise `NotFound` for a project that the caller may not see, as if it did not exist."""
         if not self.sees(project_id):
             raise NotFound(f"There is no project {project_id!r}; check the id, or use a key of that project.")
+        note_project(project_id)
 
 
 async def _resources(request: Request) -> Resources:
@@ -108,6 +110,7 @@ def of_tool(
         tool = None
     if tool is None or not caller.sees(tool["project_id"]):
         raise _no_tool(tool_id)
+    note_project(tool["project_id"])
     return tool
 
 
@@ -149,6 +152,7 @@ async def _cached_index(tool_id: ToolId, caller: CachedCallerDep, caches: Lookup
         index = None
     if index is None or not caller.sees(index.project_id):
         raise _no_tool(tool_id)
+    note_project(index.project_id)
     return index
 
 

@@ -9,6 +9,9 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+#: nginx's status for a client that disconnected; HTTP defines none.
+CALLER_LEFT = 499
+
 
 class CallerLeft(Exception):
     """The caller has disconnected. Not a `FoldexError`: a search may treat that as one failed part."""

@@ -19,7 +19,7 @@ from psycopg import OperationalError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from api.http import lookup_cache, problems
+from api.http import lookup_cache, problems, request_log
 from api.http.lookup_cache import Key, LookupCache, LookupCaches, Value
 from schemas.errors import BodyTooSlow, CrossSite, FoldexError, NotLoopback, TooLarge, Unauthorized
 from worker.machine.privacy import names_loopback
@@ -97,11 +97,14 @@ class Gate:
 
     async def _admission_of(self, key_hash: bytes) -> Admission:
         projects = self._caches.projects
-        if projects.cached(key_hash) is not None:
+        cached = projects.cached(key_hash)
+        if cached is not None:
+            request_log.note_project(cached)
             return Admission(key_hash)
         project_id = await run_in_threadpool(projects.get, key_hash)
         if project_id is None:
             raise unauthorized()
+        request_log.note_project(project_id)
         return Admission(key_hash, project_id)
 
     async def _read(self, request: Request, receive: Receive) -> Receive:

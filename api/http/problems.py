@@ -14,15 +14,14 @@ from psycopg import DataError, OperationalError
 from psycopg.errors import ProgramLimitExceeded
 from starlette.exceptions import HTTPException
 
+from api.http import request_log
 from api.http.described_errors import DATABASE_UNAVAILABLE, INTERNAL, INVALID_JSON, Fault
-from api.http.disconnect import CallerLeft
+from api.http.disconnect import CALLER_LEFT, CallerLeft
 from schemas.errors import DiskFull, FoldexError
 from worker.machine.disk_space import means_full
 
 log = structlog.get_logger()
 
-#: nginx's status for a client that disconnected; HTTP defines none.
-CALLER_LEFT = 499
 #: `Retry-After` of an error that does not know when a retry can help.
 RETRY_AFTER_SECONDS = 5
 
@@ -131,4 +130,7 @@ def _caller_left(_: Request, _error: Exception) -> Response:
 
 def _unexpected(request: Request, error: Exception) -> JSONResponse:
     log.error("request failed", path=request.url.path, exc_info=error)
-    return _fault(INTERNAL)
+    answer = _fault(INTERNAL)
+    # it passes through no middleware
+    answer.headers.update(request_log.headers())
+    return answer

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -57,7 +58,37 @@ def test_the_flow_is_logged_with_ids_and_no_file_at_info(running: Service, tool:
     assert {quoted or plain for quoted, plain in events} >= {"planning", "indexed", "task closed"}
     assert all(f"tool_id={tool}" in line for line in ours)
     assert not [line for line in lines(running, "info") if "file-0" in line]
-    assert len(lines(running, "info")) < FILES
+    assert len([line for line in lines(running, "info") if " event=request " not in line]) < FILES
+
+
+def test_the_id_of_a_request_is_in_the_lines_of_its_task(running: Service, tool: str, root: Path) -> None:
+    def logged(request_id: str) -> set[str]:
+        ours = [line for line in lines(running, "info") if f"request_id={request_id}" in line]
+        return {quoted or plain for quoted, plain in re.findall(r' event=(?:"([^"]*)"|(\S+))', "\n".join(ours))}
+
+    seen = set[str]()
+    # the sweep, which no request leads to, may close a task first
+    for number in range(5):
+        (root / "file-001.txt").write_text(f"changed {number}")
+        answer = running.client.post(f"{TOOLS}/{tool}/reindex", headers={"X-Request-Id": f"reindex-{number}"})
+        assert (answer.status_code, answer.headers["X-Request-Id"]) == (202, f"reindex-{number}")
+        running.wait(tool)
+        seen |= logged(f"reindex-{number}")
+        if "task closed" in seen:
+            break
+    assert seen == {"request", "planning", "indexed", "task closed"}
+
+
+def test_each_request_is_logged_once_with_its_project(running: Service, tool: str) -> None:
+    for path in (f"{TOOLS}/{tool}", "/healthz"):
+        running.client.get(path, params={"secret": "secret"}, headers={"X-Request-Id": "only-one"})
+    info, debug = ([line for line in lines(running, level) if "only-one" in line] for level in ("info", "debug"))
+    assert len(info) == 1
+    assert re.search(r' event=request method=GET route="?/api/tools/search/\{tool_id\}"? status=200 ms=', info[0])
+    assert " project=project-1" in info[0]
+    assert [" route=/healthz " in line for line in debug] == [True]
+    assert not [line for line in (*info, *debug) if "secret" in line or tool in line]
+    assert not [line for line in lines(running, "info") if "HTTP/1.1" in line]
 
 
 def test_every_file_is_logged_at_debug(running: Service, tool: str) -> None:
@@ -141,6 +172,44 @@ def test_flower_is_told_of_tasks_and_of_no_sweep(running: Service, tool: str) ->
                 receiver.capture(limit=3, timeout=2, wakeup=False)
     assert _tasks(seen), seen
     assert "foldex.sweep" not in _tasks(seen)
+
+
+@contextmanager
+def events(running: Service) -> Iterator[list[dict[str, Any]]]:
+    """What Flower is told meanwhile."""
+    seen: list[dict[str, Any]] = []
+    with make_app(running.env["CELERY_BROKER_URL"]) as app, app.connection() as connection:
+        receiver = app.events.Receiver(connection, handlers={"*": seen.append})
+        thread = Thread(target=receiver.capture)
+        thread.start()
+        try:
+            # workers send heartbeats
+            eventually(lambda: bool(seen), 30)
+            yield seen
+        finally:
+            receiver.should_stop = True
+            thread.join(30)
+
+
+def test_flower_is_told_of_upkeep_that_did_something(running: Service, tool: str) -> None:
+    evictions = runs(running, "foldex.evict")
+    with events(running) as seen:
+        # the intervals are over; nothing is to be evicted, and one object is to be deleted
+        running.rows("INSERT INTO content_stray (key, due_at) VALUES ('no-such-object', now()) RETURNING key")
+        running.rows("UPDATE upkeep SET ran_at = now() - interval '1 day' RETURNING name")
+        eventually(lambda: runs(running, "foldex.evict") > evictions, 60, running.logs)
+        eventually(lambda: any(event["type"] == "task-succeeded" for event in seen), 60, running.logs)
+    (received,) = [event for event in seen if event.get("name") == "foldex.strays"]
+    ends = [event for event in seen if event.get("uuid") == received["uuid"] and event["type"] == "task-succeeded"]
+    assert [event["result"] for event in ends] == ["{'deleted': 1, 'more': False}"]
+    assert "foldex.evict" not in _tasks(seen)
+
+
+def runs(running: Service, name: str) -> int:
+    """How often the workers have run a task."""
+    with make_app(running.env["CELERY_BROKER_URL"]) as app:
+        told = (app.control.inspect(timeout=5, limit=2).stats() or {}).values()
+    return sum(worker["total"].get(name, 0) for worker in told)
 
 
 def _tasks(events: list[dict[str, Any]]) -> set[str]:

@@ -24,6 +24,7 @@ import structlog
 from schemas.errors import EmbeddingError, EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable
 from schemas.source import EmbedderProfile
 from worker.embed import Vectors
+from worker.logs import LITELLM_LOGGERS
 from worker.machine.gc_pause import without_garbage_collection
 
 #: Seconds without a byte from the provider after which a request counts as lost.
@@ -180,7 +181,7 @@ def warm() -> Any:
     # LiteLLM ignores a zero that is passed with a request.
     litellm.DEFAULT_MAX_RETRIES = 0
     # LiteLLM also raises the failures that it logs, and its log may quote texts.
-    for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "httpx"):
+    for name in (*LITELLM_LOGGERS, "httpx"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     return litellm
 

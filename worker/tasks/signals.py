@@ -7,10 +7,10 @@ import sys
 from typing import Any
 
 import structlog
-from celery import signals
+from celery import Task, signals
 
 from worker import logs
-from worker.app import settings
+from worker.app import REQUEST_ID, settings
 from worker.machine.privacy import close_home, keep_private
 from worker.parse.sandbox import client as sandbox
 from worker.resources import preload
@@ -22,6 +22,14 @@ log = structlog.get_logger()
 @signals.setup_logging.connect
 def _configure_logs(**_: Any) -> None:
     logs.configure(settings.log_level)
+
+
+@signals.task_prerun.connect
+def _bind_request(task: Task, **_: Any) -> None:
+    """Let the lines of a task name the request that led to it."""
+    request_id = task.request.get(REQUEST_ID)
+    if request_id:
+        structlog.contextvars.bind_contextvars(request_id=request_id)
 
 
 @signals.worker_init.connect

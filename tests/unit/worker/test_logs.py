@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 LOG = """
 import structlog
 from worker import logs
@@ -20,3 +22,26 @@ def test_control_characters_of_foreign_text_are_escaped() -> None:
     assert b"\\x1b[31m\\x0db\\x9b.md" in first
     assert b"files=3" in first
     assert b"two\\nlines" in second
+
+
+LITELLM = """
+import logging
+import sys
+from worker import logs
+from worker.embed.litellm import warm
+steps = {"warm": warm, "configure": lambda: logs.configure("DEBUG")}
+for step in sys.argv[1:]:
+    steps[step]()
+from litellm.litellm_core_utils.thread_pool_executor import executor
+executor._record_drop()
+logging.getLogger("LiteLLM Router").warning("anything")
+logging.getLogger("worker").warning("ours")
+"""
+
+
+@pytest.mark.parametrize("order", [("configure", "warm"), ("warm", "configure")])
+def test_litellms_warnings_are_not_logged(order: tuple[str, str]) -> None:
+    root = Path(__file__).parents[3]
+    run = subprocess.run([sys.executable, "-c", LITELLM, *order], cwd=root, capture_output=True, check=True)
+    lines = [line for line in (run.stdout + run.stderr).splitlines() if b"level=warning" in line or b"LiteLLM" in line]
+    assert [b"event=ours" in line for line in lines] == [True]

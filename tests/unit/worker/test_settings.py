@@ -22,6 +22,7 @@ BAD = [
     ("API_PORT", "abc", "integer"),
     ("API_PORT", "99999", "less than or equal to 65535"),
     ("EMBEDDING_RPM", "0", "greater than or equal to 1"),
+    ("LOG_LEVEL", "loud", "'DEBUG', 'INFO', 'WARNING' or 'ERROR'"),
     ("AUTH", "maybe", "'on' or 'off'"),
     ("VECTOR_STORE", "elsewhere", "'turbopuffer' or 'lancedb'"),
     ("RANKING_WEIGHTS", "test=0", "line 1"),
@@ -50,6 +51,12 @@ def test_a_bad_value_is_said_with_its_variable_and_what_it_takes(
     assert message.startswith(f"Error: {name} ")
     assert why in message
     assert "secret" not in message
+
+
+@pytest.mark.parametrize("level", ["debug", "Debug", "DEBUG"])
+def test_the_log_level_is_known_in_any_case(monkeypatch: pytest.MonkeyPatch, level: str) -> None:
+    monkeypatch.setenv("LOG_LEVEL", level)
+    assert Settings().log_level == "DEBUG"
 
 
 def test_help_cuts_no_sentence(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,135 @@
+"""Logs every request in one line, under an id that its answer, its other log lines and its tasks carry.
+
+Plain ASGI, around all other middleware. The line is written once the last byte is handed over, so that it delays no
+answer. It holds no address, no key and no body, which may be secret.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from contextvars import ContextVar
+from typing import Any
+from uuid import uuid4
+
+import structlog
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.http.disconnect import CALLER_LEFT
+
+#: Answered to every request, and accepted from callers.
+HEADER = "X-Request-Id"
+_RAW_HEADER = HEADER.lower().encode()
+#: The ids of callers that are accepted: those that no log or header needs to escape, of at most 128 characters.
+_SANE = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
+#: Calls that come every few seconds and matter to nobody.
+_PROBES = {"/healthz", "/readyz", "/metrics"}
+#: Maximum characters of a project in the log: without keys, callers name any.
+_MAX_PROJECT = 100
+
+log = structlog.get_logger()
+
+
+class _Line:
+    """What is known about the request at hand. Threads that work for it share it."""
+
+    __slots__ = ("project",)
+
+    def __init__(self) -> None:
+        self.project: str | None = None
+
+
+_line: ContextVar[_Line] = ContextVar("request_line")
+
+
+def note_project(project_id: str) -> None:
+    """Note the project of the request at hand; the first one counts, because a key's project is known first."""
+    line = _line.get(None)
+    if line is not None and line.project is None:
+        line.project = project_id[:_MAX_PROJECT]
+
+
+def headers() -> dict[str, str]:
+    """The header of the request at hand, for answers that are made outside of `RequestLog`."""
+    request_id = structlog.contextvars.get_contextvars().get("request_id")
+    return {HEADER: request_id} if request_id else {}
+
+
+class RequestLog:
+    """See the module."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = _Request(scope, receive, send)
+        # each request runs in a task of its own, whose context ends with it
+        structlog.contextvars.bind_contextvars(request_id=request.id)
+        _line.set(request.line)
+        try:
+            await self._app(scope, request.receive, request.send)
+        finally:
+            # a stream that its caller left, or an exception that an outer handler turns into a 500
+            request.end(complete=False)
+
+
+class _Request:
+    """One request, from its headers to the end of its answer."""
+
+    __slots__ = ("_ended", "_left", "_receive", "_scope", "_send", "_started", "_status", "id", "line")
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._scope, self._receive, self._send = scope, receive, send
+        self._started = time.perf_counter()
+        self._status = 0
+        self._left = self._ended = False
+        self.id = _request_id(scope)
+        self.line = _Line()
+
+    async def receive(self) -> Message:
+        """See ASGI."""
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            self._left = True
+        return message
+
+    async def send(self, message: Message) -> None:
+        """See ASGI."""
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            message["headers"] = [*message.get("headers", ()), (_RAW_HEADER, self.id.encode())]
+        await self._send(message)
+        if message["type"] == "http.response.body" and not message.get("more_body", False):
+            self.end(complete=True)
+
+    def end(self, *, complete: bool) -> None:
+        """Write the line, unless it is written."""
+        if self._ended:
+            return
+        self._ended = True
+        # a caller that leaves after the end is no news
+        left = self._left and not complete
+        route = getattr(self._scope.get("route"), "path", "unknown")
+        said: dict[str, Any] = {
+            "method": self._scope["method"],
+            "route": route,
+            "status": self._status or (CALLER_LEFT if left else 500),
+            "ms": round(1000 * (time.perf_counter() - self._started), 1),
+        }
+        if self.line.project is not None:
+            said["project"] = self.line.project
+        if left:
+            said["left"] = True
+        (log.debug if route in _PROBES else log.info)("request", **said)
+
+
+def _request_id(scope: Scope) -> str:
+    """The caller's id if it is acceptable, else a new one."""
+    for name, value in scope["headers"]:
+        if name == _RAW_HEADER and _SANE.fullmatch(value):
+            return str(value, "ascii")
+    return uuid4().hex
