@@ -14,11 +14,13 @@ from fastapi_offline import FastAPIOffline
 from api.http import metrics, openapi, problems
 from api.http.lookup_cache import LookupCaches
 from api.http.middleware import Gate
+from api.models.check import Checks
 from api.routes import (
     across,
     chunks,
     grep,
     health,
+    models,
     node_content,
     nodes,
     projects,
@@ -42,6 +44,23 @@ Create a *search tool* over a folder, poll its status, and query it; searching w
 Errors are `application/problem+json` with a stable `code` and a `detail` that names the remedy.
 """
 
+#: In the order of the documentation.
+ROUTES = (
+    tools,
+    tool_actions,
+    queries,
+    grep,
+    symbols,
+    chunks,
+    across,
+    nodes,
+    node_content,
+    uploads,
+    projects,
+    models,
+    health,
+)
+
 
 def create_app(settings: Settings) -> FastAPI:
     """Create the application for these settings. Connections open on first use."""
@@ -64,23 +83,10 @@ def create_app(settings: Settings) -> FastAPI:
         generate_unique_id_function=openapi.short_id,
     )
     app.state.resources = resources
+    app.state.model_checks = Checks(resources)
     app.state.lookup_caches = LookupCaches(lambda: resources.pool)
     problems.install(app)
-    routes = (
-        tools,
-        tool_actions,
-        queries,
-        grep,
-        symbols,
-        chunks,
-        across,
-        nodes,
-        node_content,
-        uploads,
-        projects,
-        health,
-    )
-    for module in routes:
+    for module in ROUTES:
         app.include_router(module.router)
     app.add_middleware(
         Gate, is_open=settings.auth == "off", max_body_bytes=settings.max_body_bytes, caches=app.state.lookup_caches
