@@ -166,11 +166,23 @@ def test_a_silent_model_costs_the_others_nothing(
     assert listed["cohere/ranker"]["check"]["ok"]
 
 
+def test_a_request_that_never_ends_does_not_hold_the_answer(
+    embedder: EmbeddingsFake, ranker: RankerFake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end = threading.Event()
+    monkeypatch.setattr(check, "CHECK_SECONDS", 1.0)
+    monkeypatch.setattr(check, "_embed", lambda *_: end.wait(60))
+    listed = ask(check=True, **remote(embedder, ranker))
+    assert not end.is_set()
+    end.set()
+    assert listed["openai/embedder"]["check"]["code"] == "embedding_unavailable"
+
+
 def test_defaults_are_checked_first_and_no_more_than_the_limit(
     embedder: EmbeddingsFake, ranker: RankerFake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(check, "MAX_CHECKS", 3)
-    listed = ask(check=True, **remote(embedder, ranker), allowed_models="openai/a openai/b")
+    listed = ask(check=True, **remote(embedder, ranker), allowed_models="cohere/a openai/b")
     assert {name for name, each in listed.items() if each["check"]} == {
         "openai/embedder", "openai/chat", "cohere/ranker",
     }  # fmt: skip # a line each says nothing
