@@ -15,11 +15,13 @@ from api.http import metrics, openapi, problems
 from api.http.lookup_cache import LookupCaches
 from api.http.middleware import Gate
 from api.http.request_log import RequestLog
+from api.models.check import Checks
 from api.routes import (
     across,
     chunks,
     grep,
     health,
+    models,
     node_content,
     nodes,
     projects,
@@ -46,6 +48,23 @@ Every answer has an `X-Request-Id`, which the logs of the API and the workers ho
 request.
 """
 
+#: In the order of the documentation.
+ROUTES = (
+    tools,
+    tool_actions,
+    queries,
+    grep,
+    symbols,
+    chunks,
+    across,
+    nodes,
+    node_content,
+    uploads,
+    projects,
+    models,
+    health,
+)
+
 
 def create_app(settings: Settings) -> FastAPI:
     """Create the application for these settings. Connections open on first use."""
@@ -68,23 +87,10 @@ def create_app(settings: Settings) -> FastAPI:
         generate_unique_id_function=openapi.short_id,
     )
     app.state.resources = resources
+    app.state.model_checks = Checks(resources)
     app.state.lookup_caches = LookupCaches(lambda: resources.pool)
     problems.install(app)
-    routes = (
-        tools,
-        tool_actions,
-        queries,
-        grep,
-        symbols,
-        chunks,
-        across,
-        nodes,
-        node_content,
-        uploads,
-        projects,
-        health,
-    )
-    for module in routes:
+    for module in ROUTES:
         app.include_router(module.router)
     app.add_middleware(
         Gate, is_open=settings.auth == "off", max_body_bytes=settings.max_body_bytes, caches=app.state.lookup_caches

@@ -99,10 +99,10 @@ class Resources:
         if name != in_use:
             check_allowed(name, default=s.default_embedding_model, patterns=s.allowed_models)
         explicit = dimensions if dimensions is not None else (s.embedding_dimensions if model is None else None)
-        profile = resolve(name, explicit, self._access(name), local_model_dir=s.local_model_dir)
+        profile = resolve(name, explicit, self.access_to(name), local_model_dir=s.local_model_dir)
         return profile, explicit is not None
 
-    def _access(self, model: str) -> Access:
+    def access_to(self, model: str) -> Access:
         """Return the configured address and key to models of their provider, and to no others.
 
         That provider is the default model's. If the default model is local, it is that of the first other allowed
@@ -121,7 +121,7 @@ class Resources:
             if profile not in self._embedders:
                 self._embedders[profile] = open_embedder(
                     profile,
-                    self._access(profile.model),
+                    self.access_to(profile.model),
                     batch_size=s.embedding_batch_size,
                     explicit_dimensions=explicit_dimensions,
                     local_model_dir=s.local_model_dir,

@@ -95,6 +95,9 @@ def _owner(project_id: str | None) -> Caller:
 
 CallerDep = Annotated[Caller, Depends(_caller)]
 
+#: For routes that any key may call, whatever its project.
+known_caller = Depends(_caller)
+
 #: For routes called hundreds of times a second. A key revoked by another process works for another
 #: `lookup_cache.CACHE_SECONDS`.
 CachedCallerDep = Annotated[Caller, Depends(_cached_caller)]

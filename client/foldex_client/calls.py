@@ -28,6 +28,7 @@ from foldex_client.models import (
     ListedChunk,
     Mode,
     Model,
+    Models,
     Node,
     Page,
     Refresh,
@@ -415,6 +416,11 @@ class Client(Calls[Way]):
         body |= _given(group_by_file=group_by_file, before=before, after=after, explain=explain, trace=trace)
         body |= _given(project_id=project_id, tool_ids=tool_ids, paths=paths, fields=fields)
         return Request("POST", "/api/search", AcrossAnswer, body=body)
+
+    @call
+    def models(self, *, check: bool | None = None) -> Request[Models]:
+        """The models that are configured or allowed, by provider. `check` asks each whether it answers."""
+        return Request("GET", path_of("api", "models"), Models, _given(check=check))
 
     @call
     def health(self) -> Request[dict[str, Any]]:

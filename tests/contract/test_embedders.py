@@ -108,7 +108,7 @@ def test_a_model_is_used_only_where_the_operator_allows_it(
 def test_a_key_belongs_to_the_provider_it_was_set_for(model: str, other: str, same: bool) -> None:
     assert same_provider(model, other) is same
     settings = Settings(default_embedding_model=other, embedding_api_base="http://127.0.0.1:9", embedding_api_key="k")
-    access = Resources(settings)._access(model)
+    access = Resources(settings).access_to(model)
     assert access == (Access("http://127.0.0.1:9", "k") if same else Access())
 
 

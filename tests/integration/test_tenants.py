@@ -28,8 +28,8 @@ Call = dict[str, Any]
 PROJECTS, TOOL = "/api/projects/{project_id}", f"{TOOLS}/{{tool_id}}"
 NODES = f"{PROJECTS}/nodes"
 FILES = {"files": ("a.md", b"# text")}
-#: Answered to everybody, of no project.
-OPEN = {("GET", path) for path in ("/healthz", "/readyz", "/metrics")}
+#: Of no project.
+OPEN = {("GET", path) for path in ("/healthz", "/readyz", "/metrics", "/api/models")}
 #: How each route is called. `{…}` in a body or a parameter is an id. A second call is another way to the data.
 CALLS: dict[tuple[str, str], list[Call]] = {
     ("POST", TOOLS): [

@@ -31,7 +31,10 @@ TEXT = "\n".join(page.read_text() for page in PAGES)
 #: Pages whose links are checked.
 LINKED = (*PAGES, *(ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "llms.txt")))
 #: Names in capitals that are not settings of Foldex: other programs' variables, and placeholders in commands.
-FOREIGN = {"AWS_ACCESS_KEY_ID", "AWS_DEFAULT_REGION", "AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY"} | {
+FOREIGN = {
+    *("COHERE_API_KEY", "DASHSCOPE_API_KEY", "DEEPSEEK_API_KEY", "GEMINI_API_KEY", "MOONSHOT_API_KEY"),
+    *("VOYAGE_API_KEY", "ZAI_API_KEY"),
+} | {"AWS_ACCESS_KEY_ID", "AWS_DEFAULT_REGION", "AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY"} | {
     "FLOWER_BASIC_AUTH", "BENCH_HOME", "CHUNK_ID", "FILE_ID", "KEY_ID", "NODE_ID", "PROJECT_ID", "TOOL_ID",
 }  # fmt: skip # a line each says nothing
 #: Codes of errors that have no class.

@@ -83,8 +83,16 @@ class LiteLLMEmbedder:
 class Call:
     """One model at one address, and what is learned about how it answers."""
 
-    def __init__(self, model: str, api_base: str | None, api_key: str | None, dimensions: int | None) -> None:
+    def __init__(
+        self,
+        model: str,
+        api_base: str | None,
+        api_key: str | None,
+        dimensions: int | None,
+        seconds: float = TIMEOUT_SECONDS,
+    ) -> None:
         self._model = model
+        self._seconds = seconds
         self._api_base = api_base
         self._api_key = api_key
         self._dimensions = dimensions
@@ -129,7 +137,7 @@ class Call:
                 encoding_format=encoding,
                 api_base=self._api_base,
                 api_key=self._key(litellm),
-                timeout=TIMEOUT_SECONDS,
+                timeout=self._seconds,
                 num_retries=0,
                 max_retries=0,
                 drop_params=True,
@@ -219,9 +227,16 @@ def _price(model: str) -> None:
         litellm.register_model({model: {"litellm_provider": _provider(model), **free}})
 
 
-def native_dimensions(model: str, dimensions: int | None, api_base: str | None, api_key: str | None) -> int:
+def native_dimensions(
+    model: str,
+    dimensions: int | None,
+    api_base: str | None,
+    api_key: str | None,
+    *,
+    seconds: float = TIMEOUT_SECONDS,
+) -> int:
     """Dimensions of the model's answer to one word, if `dimensions` are requested. Raises any `EmbeddingError`."""
-    width: int = _unit(Call(model, api_base, api_key, dimensions).vectors(["word"])).shape[1]
+    width: int = _unit(Call(model, api_base, api_key, dimensions, seconds).vectors(["word"])).shape[1]
     return width
 
 

@@ -33,6 +33,7 @@ _LIMITS = {
     "openai": _OPENAI,
     "openrouter": _OPENAI,
     "cohere": ModelLimits(96, 96_000, 512),
+    "dashscope": ModelLimits(10, 80_000, 8192),
     "gemini": ModelLimits(100, 20_000, 2048),
     "local": ModelLimits(minilm.MAX_INPUTS, minilm.MAX_INPUTS * minilm.MAX_PIECES, minilm.PROFILE.max_input_tokens),
     "mistral": ModelLimits(96, 16_000, 8192),

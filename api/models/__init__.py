@@ -1,0 +1,1 @@
+"""Which models an installation offers, and whether they answer."""

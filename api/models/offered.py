@@ -1,0 +1,108 @@
+"""The models that are configured or allowed, with what is known of them without asking anybody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from schemas.model import Kind, ModelInfo
+from worker.embed import known_models, models
+from worker.embed.known_models import KnownModel
+from worker.embed.local import minilm
+from worker.embed.models import Access
+
+#: Characters that make an entry of ALLOWED_MODELS a pattern.
+_WILDCARDS = frozenset("*?[")
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedOptions:
+    """The settings that name models, by the names they have in `worker.settings`."""
+
+    default_embedding_model: str
+    allowed_models: list[str] | None
+    embedding_dimensions: int | None
+    embedding_batch_size: int | None
+    rerank_model: str | None
+    rerank_api_base: str | None
+    default_llm_model: str | None
+    llm_api_base: str | None
+
+
+def offered(options: OfferedOptions, access_to: Callable[[str], Access]) -> list[ModelInfo]:
+    """All models, by provider, then kind; defaults come first.
+
+    `access_to` gives the address and key of an embedding model.
+    """
+    listed = [_embedding(options, name, access_to) for name in _embedding_names(options)]
+    if options.default_llm_model:
+        listed.append(_other("chat", options.default_llm_model, options.llm_api_base))
+    if options.rerank_model:
+        listed.append(_other("rerank", options.rerank_model, options.rerank_api_base))
+    return sorted(listed, key=lambda each: (each.provider or "", each.kind, not each.default, each.model))
+
+
+def _embedding_names(options: OfferedOptions) -> list[str]:
+    """The default model, and what ALLOWED_MODELS allows: its names, and models known to match its patterns."""
+    entries = ["local/*"] if options.allowed_models is None else options.allowed_models
+    names = [options.default_embedding_model]
+    for entry in entries:
+        names += _matching(entry) if _WILDCARDS & set(entry) else [entry]
+    return list(dict.fromkeys(names))
+
+
+def _matching(pattern: str) -> Iterator[str]:
+    if fnmatchcase(minilm.MODEL, pattern):
+        yield minilm.MODEL
+    if not pattern.startswith("local/"):  # the import of the table takes seconds
+        yield from (name for name in known_models.embedding_models() if fnmatchcase(name, pattern))
+
+
+def _embedding(options: OfferedOptions, name: str, access_to: Callable[[str], Access]) -> ModelInfo:
+    is_default = name == options.default_embedding_model
+    limits = models.limits(name)
+    info = ModelInfo(
+        model=name,
+        provider="local",
+        kind="embedding",
+        default=is_default,
+        dimensions=minilm.DIMENSIONS,
+        max_input_tokens=limits.max_input_tokens,
+        max_inputs=limits.max_inputs,
+        max_request_tokens=limits.max_request_tokens,
+        max_output_tokens=None,
+        input_price=0.0,
+        output_price=None,
+        query_price=None,
+    )
+    if models.is_local(name):
+        return info
+    known = known_models.known(name)
+    configured = {
+        "provider": known_models.provider_of(name),
+        "dimensions": (is_default and options.embedding_dimensions) or known.dimensions,
+        "max_input_tokens": min(limits.max_input_tokens, known.max_input_tokens or limits.max_input_tokens),
+        "max_inputs": options.embedding_batch_size or limits.max_inputs,
+        "input_price": None if access_to(name).api_base else known.input_price,
+    }
+    return info.model_copy(update=configured)
+
+
+def _other(kind: Kind, name: str, api_base: str | None) -> ModelInfo:
+    known = known_models.known(name)
+    priced = KnownModel() if api_base else known
+    return ModelInfo(
+        model=name,
+        provider=known_models.provider_of(name),
+        kind=kind,
+        default=True,
+        dimensions=None,
+        max_input_tokens=known.max_input_tokens,
+        max_inputs=None,
+        max_request_tokens=None,
+        max_output_tokens=known.max_output_tokens if kind == "chat" else None,
+        input_price=priced.input_price,
+        output_price=priced.output_price if kind == "chat" else None,
+        query_price=priced.query_price,
+    )
