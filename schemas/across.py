@@ -43,6 +43,7 @@ class Across(SearchRequest):
                 },
                 {"project_id": "project-1", "query": "token refresh", "paths": ["/srv/docs", "s3://docs/handbook"]},
                 {"project_id": "project-1", "query": "token refresh", "paths": ["/docs/readme.md"], "top_k": 3},
+                {"project_id": "project-1", "query": "token", "paths": ["/srv/docs"], "index_missing": True},
             ]
         },
     )
@@ -63,6 +64,10 @@ class Across(SearchRequest):
         "above several indexes is searched in each of them. A path that no index covers is read directly.",
     )
 
+    index_missing: bool = Field(
+        default=False,
+        description="Create a tool over each folder among `paths` that no tool covers; `notes` name them.",
+    )
     fields: list[HitField | Literal["tool_id"]] | None = Field(
         default=None, min_length=1, max_length=MAX_NAMES, description=FIELDS_DESCRIPTION
     )
@@ -76,6 +81,8 @@ class Across(SearchRequest):
     def _tools_or_paths(self) -> Self:
         if (self.tool_ids is None) == (self.paths is None):
             raise ValueError("send either tool_ids or paths")
+        if self.index_missing and self.paths is None:
+            raise ValueError("index_missing needs paths; send paths instead of tool_ids")
         return self
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from enum import StrEnum
 from typing import Any, Literal
+from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from schemas import fields
+from schemas.search import Note
 
 
 class NewNode(BaseModel):
@@ -137,3 +139,13 @@ class Upload(BaseModel):
     """The files of an upload."""
 
     items: list[Uploaded] = Field(description="The files, in the order in which they were sent.")
+    tool_id: UUID | None = Field(
+        default=None,
+        description="Tool over the folder, if `index` asked for one.",
+        examples=["7b0c1e5e-2f63-4c52-9f3a-0d6f3f0f4a11"],
+    )
+    index_error: Note | None = Field(
+        default=None,
+        description="Why there is no tool although `index` asked for one. The files are stored.",
+        examples=[None],
+    )

@@ -121,7 +121,8 @@ class Settings(BaseSettings):
     )
     embedding_cache_max: int = Field(2_000_000, ge=0, description="Maximum number of cached vectors.")
     local_model_dir: Path | None = Field(
-        None, description="Directory with the local model's files; unset: the one that the extra `embedded` installs."
+        None,
+        description="Directory with the local model's files; unset: the one that the extra `local-model` installs.",
     )
 
     chunk_size_tokens: int = Field(512, ge=16, description="Maximum tokens per chunk.")

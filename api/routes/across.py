@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from fastapi import APIRouter, Response
 
 from api.http import large_answers
@@ -9,6 +11,7 @@ from api.http.dependencies import CachedCallerDep, ResourcesDep
 from api.http.described_errors import raises
 from api.http.disconnect import DisconnectDep
 from api.http.responses import written
+from api.routes.whole_tools import whole_tool
 from api.search.across.answer import search_across
 from schemas.across import Across, AcrossAnswer
 from schemas.errors import (
@@ -24,6 +27,7 @@ from schemas.errors import (
     StoreUnauthorized,
     StoreUnavailable,
 )
+from schemas.tool import ToolConfig
 
 router = APIRouter(prefix="/api/search", tags=["search"])
 
@@ -50,4 +54,5 @@ def search_project(
     """Search several tools, or some paths, in parallel. The answer names tools that failed or were slow."""
     caller.check(body.project_id)
     with large_answers.answer(body.top_k):
-        return written(body, search_across(resources, body, disconnect=disconnect))
+        index_folder = partial(whole_tool, resources, body.project_id, ToolConfig())
+        return written(body, search_across(resources, body, index_folder, disconnect=disconnect))

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
+from pydantic import TypeAdapter, ValidationError
 from starlette.requests import ClientDisconnect
 
 from api.http.dependencies import CallerDep, ResourcesDep, needs_space
@@ -16,9 +17,13 @@ from api.http.described_errors import raises
 from api.http.multipart import MAX_LINE, Multipart
 from api.http.upload_names import MAX_DEPTH, clean_path
 from api.routes.nodes import OBJECT_ERRORS, ProjectId, new_object_keys
+from api.routes.whole_tools import whole_tool
 from schemas.document import extension
-from schemas.errors import Conflict, Invalid, SourceError, TooLarge
+from schemas.errors import Conflict, FoldexError, Invalid, SourceError, TooLarge
 from schemas.node import Refused, Upload, Uploaded
+from schemas.search import Note
+from schemas.source import NodesSource
+from schemas.tool import ToolConfig
 from worker.formats.by_name import stated_type
 from worker.formats.magic import HEAD, kind_of
 from worker.objects.object_store import Writer
@@ -51,7 +56,20 @@ _PARENT = {
     "description": "Id of the folder node; if omitted, the project's root.",
     "examples": ["folder-001"],
 }
-_BODY = {"type": "object", "required": ["files"], "properties": {"files": _FILES, "parent_id": _PARENT}}
+_INDEX = {
+    "type": "boolean",
+    "default": False,
+    "description": "Find or create a tool over the folder that follows its uploads and edits, and answer its id.",
+    "examples": [True],
+}
+_BODY = {
+    "type": "object",
+    "required": ["files"],
+    "properties": {"files": _FILES, "parent_id": _PARENT, "index": _INDEX},
+}
+#: The config of a tool that `index` creates.
+_FOLLOWS = ToolConfig(auto_reindex=True)
+_BOOLEAN = TypeAdapter(bool)
 
 
 @router.post(
@@ -68,24 +86,39 @@ async def upload_files(
     caller: CallerDep,
     resources: ResourcesDep,
     parent_id: Annotated[str | None, Query(max_length=200, description="Same as the form field parent_id.")] = None,
+    index: Annotated[bool, Query(description="Same as the form field index.")] = False,
 ) -> Upload:
     """Store files below a folder. A file that exists gets new content. Refusing one file does not affect the others.
 
     Names such as `guide/setup.md` create folders. All nodes appear together at the end; an aborted upload leaves none.
     """
     caller.check(project_id)
-    receiver = Incoming(resources, project_id, parent_id)
+    receiver = Incoming(resources, project_id, parent_id, index=index)
     body = Multipart(request.headers.get("content-type"), receiver)
     try:
         async for batch in _batches(request):
             receiver.count(len(batch))
             await run_in_threadpool(body.feed, batch)
         body.close()
-        return await run_in_threadpool(receiver.save)
+        stored = await run_in_threadpool(receiver.save)
     except (ClientDisconnect, TimeoutError) as error:
         raise Invalid("The connection stalled before the body was complete; send it again.") from error
     finally:
         await run_in_threadpool(receiver.abort)
+    if not receiver.index:
+        return stored
+    return await run_in_threadpool(_indexed, resources, project_id, receiver.parent_id, stored)
+
+
+def _indexed(resources: Resources, project_id: str, parent_id: str | None, stored: Upload) -> Upload:
+    """The answer with the id of the folder's tool. The files are stored, so an error only becomes a part of it."""
+    try:
+        if parent_id is None:
+            raise Invalid("A tool needs a folder, and these files are at the project's root; send a parent_id.")
+        tool = whole_tool(resources, project_id, _FOLLOWS, NodesSource(node_id=parent_id))
+    except FoldexError as error:
+        return stored.model_copy(update={"index_error": Note(code=error.code, detail=error.message)})
+    return stored.model_copy(update={"tool_id": tool.tool_id})
 
 
 async def _batches(request: Request) -> AsyncIterator[bytes]:
@@ -122,10 +155,12 @@ class Incoming:
     Raises `SourceError` if the store fails, and `Invalid` for a body that is not an upload.
     """
 
-    def __init__(self, resources: Resources, project_id: str, parent_id: str | None) -> None:
+    def __init__(self, resources: Resources, project_id: str, parent_id: str | None, *, index: bool = False) -> None:
         self._resources = resources
         self._project_id = project_id
-        self._parent_id = parent_id
+        #: Id of the folder, and whether a tool over it is wanted: fields of the form may change both until the end.
+        self.parent_id = parent_id
+        self.index = index
         self._refused_types = frozenset(resources.settings.upload_refused_types.lower().split())
         self._files: list[_File] = []
         # announced but not used yet
@@ -145,14 +180,15 @@ class Incoming:
         """See `Receiver`."""
         self._field = (name, bytearray()) if filename is None else None
         if filename is None:
-            if name != "parent_id":
+            if name not in {"parent_id", "index"}:
                 raise Invalid(
-                    f"The upload has an unknown field {name!r}; send `files`, each with a file name, and `parent_id`."
+                    f"The upload has an unknown field {name!r}; send `files`, each with a file name, `parent_id` and "
+                    "`index`."
                 )
             return
-        if not self._files and self._parent_id is not None:
+        if not self._files and self.parent_id is not None:
             # fail before anything is stored; `save` checks again
-            self._check_parent(self._parent_id)
+            self._check_parent(self.parent_id)
         file = _File(filename, clean_path(filename))
         self._files.append(file)
         file.refused = self._reason_to_refuse(file)
@@ -166,7 +202,7 @@ class Incoming:
         if self._field is not None:
             self._field[1].extend(piece)
             if len(self._field[1]) > MAX_FIELD_BYTES:
-                raise Invalid("The field parent_id is longer than any id; send the id of a folder.")
+                raise Invalid(f"The field {self._field[0]} is longer than any of its values; send a shorter one.")
             return
         file = self._files[-1]
         file.size += len(piece)
@@ -186,7 +222,7 @@ class Incoming:
     def end(self) -> None:
         """See `Receiver`."""
         if self._field is not None:
-            self._parent_id = self._field[1].decode(errors="replace") or None
+            self._take_field(*self._field)
         elif self._writer is not None:
             file = self._files[-1]
             if len(file.head) < HEAD:
@@ -203,7 +239,7 @@ class Incoming:
         received = [
             Received(file.path, stated_type(file.path[-1]), file.key, file.size) for file in self._files if file.key
         ]
-        saved, unused = uploads.save(self._resources.pool, self._project_id, self._parent_id, received, self._keys)
+        saved, unused = uploads.save(self._resources.pool, self._project_id, self.parent_id, received, self._keys)
         saved_by_key = {file.key: outcome for file, outcome in zip(received, saved, strict=True)}
         items = [_uploaded(file, saved_by_key[file.key] if file.key else Saved(None)) for file in self._files]
         self._files, self._keys = [], []
@@ -214,6 +250,16 @@ class Incoming:
         """Delete objects that no node names. Does nothing after `save`. The sweep deletes what this cannot."""
         self._discard_current()
         drop(self._resources, [*self._keys, *(file.key for file in self._files if file.key)])
+
+    def _take_field(self, name: str, value: bytearray) -> None:
+        text = value.decode(errors="replace")
+        if name == "parent_id":
+            self.parent_id = text or None
+            return
+        try:
+            self.index = _BOOLEAN.validate_python(text)
+        except ValidationError as error:
+            raise Invalid(f"The field index is {text!r}; send true or false.") from error
 
     def _next_key(self) -> str:
         if not self._keys:

@@ -361,12 +361,20 @@ class Nodes(Calls[Way]):
         return Request("DELETE", _project(project_id, "nodes", node_id), None)
 
     @call
-    async def upload(self, project_id: str, files: Mapping[str, Content], *, parent_id: str | None = None) -> Upload:
+    async def upload(
+        self,
+        project_id: str,
+        files: Mapping[str, Content],
+        *,
+        parent_id: str | None = None,
+        index: bool | None = None,
+    ) -> Upload:
         """Store files, by name, below a folder. Names such as `guide/setup.md` create folders.
 
-        A file that exists gets new content. The answer tells which files were refused, and why.
+        A file that exists gets new content. The answer tells which files were refused, and why. With `index`, it also
+        has the id of a tool over the folder.
         """
-        path, query = _project(project_id, "uploads"), _given(parent_id=parent_id)
+        path, query = _project(project_id, "uploads"), _given(parent_id=parent_id, index=index)
         with ExitStack() as opened:
             sent = [("files", (name, _readable(content, opened))) for name, content in files.items()]
             return await self._session.send(Request("POST", path, Upload, query, files=sent, repeatable=False))
@@ -409,12 +417,14 @@ class Client(Calls[Way]):
         explain: bool | None = None,
         trace: bool | None = None,
         fields: Sequence[str] | None = None,
+        index_missing: bool | None = None,
     ) -> Request[AcrossAnswer]:
         """Search several tools, or some paths, in parallel. The answer names tools that failed or were slow."""
         tool_ids = None if tools is None else [_id(tool) for tool in tools]
         body = _asked(query, top_k=top_k, mode=mode, filters=filters, rerank=rerank, context=context)
         body |= _given(group_by_file=group_by_file, before=before, after=after, explain=explain, trace=trace)
         body |= _given(project_id=project_id, tool_ids=tool_ids, paths=paths, fields=fields)
+        body |= _given(index_missing=index_missing)
         return Request("POST", "/api/search", AcrossAnswer, body=body)
 
     @call

@@ -502,3 +502,5 @@ class Upload(Model):
     """The files of an upload, in the order in which they were sent."""
 
     items: list[Uploaded]
+    tool_id: str | None = None
+    index_error: Note | None = None

@@ -64,6 +64,8 @@ CALLS: dict[tuple[str, str], list[Call]] = {
         {"json": {"project_id": "{project_id}", "query": "x", "mode": "keyword", "tool_ids": ["{tool_id}"]}},
         {"json": {"project_id": "{project_id}", "query": "x", "mode": "keyword", "paths": ["{place}"]}},
         {"json": {"project_id": "{project_id}", "query": "x", "mode": "keyword", "paths": ["s3://{bucket}/a"]}},
+        {"json": {"project_id": "{project_id}", "query": "x", "paths": ["{place}"], "index_missing": True}},
+        {"json": {"project_id": "{project_id}", "query": "x", "paths": ["s3://{bucket}/a"], "index_missing": True}},
     ],
     ("POST", NODES): [{"json": {"name": "x", "type": "folder", "parent_id": "{node_id}"}}],
     ("GET", NODES): [{}, {"params": {"parent_id": "{node_id}"}}],
@@ -74,6 +76,7 @@ CALLS: dict[tuple[str, str], list[Call]] = {
     ("POST", f"{PROJECTS}/uploads"): [
         {"params": {"parent_id": "{node_id}"}, "files": FILES},
         {"data": {"parent_id": "{node_id}"}, "files": FILES},
+        {"data": {"parent_id": "{node_id}", "index": "true"}, "files": FILES},
     ],
     ("DELETE", PROJECTS): [{}],
 }

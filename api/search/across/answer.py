@@ -11,6 +11,7 @@ from functools import partial
 
 from api.http.disconnect import Disconnect
 from api.search.across.merge import Part, merged
+from api.search.across.missing import IndexFolder, index_missing
 from api.search.across.one_tool import EmbedTurn, search_tool
 from api.search.across.paths import Route, Targets, route_paths
 from api.search.across.side_by_side import Job, JobResult, check_answered, notes_of, run_side_by_side
@@ -26,15 +27,20 @@ from worker.state.index import tools
 READING_SHARE = 0.8
 
 
-def search_across(resources: Resources, request: Across, *, disconnect: Disconnect) -> AcrossAnswer:
+def search_across(
+    resources: Resources, request: Across, index_folder: IndexFolder, *, disconnect: Disconnect
+) -> AcrossAnswer:
     """Find the best hits of several tools of a project, or below some paths, within SEARCH_SECONDS.
 
-    The time needed to select the tools does not count. Raises `NotFound` for tools that the project does not have,
+    With `index_missing`, `index_folder` is called for uncovered folders first. The time for this, and for the selection
+    of tools, does not count. Raises `NotFound` for tools that the project does not have,
     `FilterMatchesNothing` if paths are missing or no tool has a file that passes the filters, `CallerLeft`, and the
     errors of `check_answered` if no tool answers.
     """
     started = time.monotonic()
     targets = _targets(resources, request, disconnect)
+    wanted = targets.uncovered if request.index_missing else ()
+    new_tools = index_missing(resources, wanted, index_folder, disconnect)
     jobs_started = time.monotonic()
     jobs = _jobs(resources, request, targets, jobs_started)
     outcomes = run_side_by_side(jobs, jobs_started + resources.settings.search_seconds, disconnect)
@@ -48,7 +54,7 @@ def search_across(resources: Resources, request: Across, *, disconnect: Disconne
         total_results=len(hits),
         took_ms=round((time.monotonic() - started) * 1000, 1),
         coverage=_total([answer.coverage for answer in tool_answers]),
-        notes=[note for outcome in outcomes for note in notes_of(outcome)],
+        notes=[*new_tools, *(note for outcome in outcomes for note in notes_of(outcome))],
         tools=tool_answers,
         results=hits,
     )

@@ -20,7 +20,7 @@ from worker.state.index.tools import Index, SearchableTool
 class Location:
     """A file or folder at the requested `path`. `key` is a single file's key in `source`, None for a folder.
 
-    `covered` lists the addresses below it that tools search.
+    `covered` lists the addresses below it that tools search. `tools_above` have it in their folder, but no text of it.
     """
 
     path: str
@@ -28,6 +28,7 @@ class Location:
     source: AnySource
     key: bytes | None
     covered: tuple[str, ...] = ()
+    tools_above: tuple[UUID, ...] = ()
 
     def is_covered(self, address: str) -> bool:
         """Whether a tool searches this file below the location."""
@@ -86,7 +87,8 @@ def _targets_at(resources: Resources, access: ContentAccess, path: str, rooted: 
         location = Location(path, located.address, located.source, located.key)
         tools_below = _tools_below(resources, location, rooted)
         routes += [Route(tool, None) for tool in tools_below.values()]
-        uncovered.append(replace(location, covered=tuple(tools_below)))
+        tools_above = tuple(tool.tool_id for root, tool in rooted if _is_within(location.address, root))
+        uncovered.append(replace(location, covered=tuple(tools_below), tools_above=tools_above))
     return None if not locations or None in readable else Targets(routes, uncovered)
 
 

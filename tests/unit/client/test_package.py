@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -26,8 +27,10 @@ def test_the_wheel_holds_the_package_alone(tmp_path: Path) -> None:
     sources = {f"foldex_client/{path.name}" for path in (ROOT / "client" / "foldex_client").glob("*.py")}
     assert {name for name in names if ".dist-info/" not in name} == sources | {"foldex_client/py.typed"}
     assert licence == (ROOT / "LICENSE").read_bytes()
-    needed = {requirement.split(">")[0].split("<")[0] for requirement in metadata.get_all("Requires-Dist") or []}
-    assert needed == {"httpx", "pydantic"}
+    needed = [requirement.partition(";") for requirement in metadata.get_all("Requires-Dist") or []]
+    named = {(re.split("[<>]", requirement)[0], marker.strip()) for requirement, _, marker in needed}
+    extras = {("langchain-core", "extra == 'langchain'"), ("llama-index-core", "extra == 'llama-index'")}
+    assert named == {("httpx", ""), ("pydantic", ""), *extras}
     assert (metadata["Name"], metadata["Requires-Python"]) == ("foldex-client", ">=3.10")
     service = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert metadata["Version"] == service["project"]["version"] == foldex_client.__version__
@@ -38,5 +41,5 @@ def test_the_client_loads_nothing_but_what_it_declares() -> None:
     code = "import foldex_client, sys; print(*sys.modules)"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.split(".")[0] for name in shown.stdout.split()}
-    assert loaded & {"api", "worker", "schemas", "tests", "celery", "fastapi"} == set()
+    assert loaded & {"api", "worker", "schemas", "tests", "celery", "fastapi", "langchain_core", "llama_index"} == set()
     assert {"httpx", "pydantic"} <= loaded

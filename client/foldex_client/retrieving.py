@@ -1,0 +1,64 @@
+"""What the retrievers for LangChain and LlamaIndex share: where they search, and what they tell of a hit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from foldex_client.calls import AnyTool
+from foldex_client.client import AsyncFoldex, Foldex
+from foldex_client.models import Hit
+
+#: Hits of a query.
+TOP_K = 10
+#: Fields of a hit that describe its text, as far as the hit has them.
+SHOWN = ("file_path", "start_line", "end_line", "title", "symbol", "json_pointer", "url", "language")
+#: Fields of a hit that programs need.
+IDS = ("score", "distance", "tool_id", "chunk_id", "chunk_index", "file_id", "file_node_id", "file_name", "file_type")
+
+
+@dataclass(frozen=True)
+class Question:
+    """How a query is asked: of a tool, or of several tools or paths of a project."""
+
+    client: Foldex | None
+    async_client: AsyncFoldex | None
+    tool: AnyTool | None
+    project_id: str | None
+    tools: Sequence[AnyTool] | None
+    paths: Sequence[str] | None
+    top_k: int
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.client is None and self.async_client is None:
+            raise ValueError("Give a client, an async_client, or both.")
+        if (self.tool is None) == (self.project_id is None):
+            raise ValueError("Give either a tool, or a project_id with tools or paths.")
+
+    def hits(self, query: str) -> Sequence[Hit]:
+        """The hits of a query, best first."""
+        if self.client is None:
+            raise ValueError("This retriever has only an async_client; await its asynchronous method.")
+        found: Sequence[Hit] = self._search(self.client, query).results
+        return found
+
+    async def hits_async(self, query: str) -> Sequence[Hit]:
+        """The same with the `async_client`, which must be there."""
+        answer = await self._search(self.async_client, query)
+        found: Sequence[Hit] = answer.results
+        return found
+
+    def _search(self, client: Foldex | AsyncFoldex | None, query: str) -> Any:
+        options: dict[str, Any] = {"top_k": self.top_k, **self.options}
+        asked: Any = client
+        if self.tool is not None:
+            return asked.tools.search(self.tool, query, **options)
+        return asked.search(self.project_id, query, tools=self.tools, paths=self.paths, **options)
+
+
+def metadata_of(hit: Hit) -> dict[str, Any]:
+    """What a framework keeps beside the text of a hit."""
+    values = {name: getattr(hit, name, None) for name in (*SHOWN, *IDS)}
+    return {name: value for name, value in values.items() if value is not None}

@@ -1,0 +1,154 @@
+"""The retrievers for LangChain and LlamaIndex, through the interfaces of those packages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from foldex_client import AsyncFoldex, Foldex
+from tests import coroutines
+from tests.unit.client.test_contract import sample
+
+pytest.importorskip("langchain_core", reason="install langchain-core to run")
+pytest.importorskip("llama_index.core", reason="install llama-index-core to run")
+
+from llama_index.core.schema import MetadataMode, TextNode
+
+from foldex_client.langchain import FoldexRetriever as LangChainRetriever
+from foldex_client.llama_index import FoldexRetriever as LlamaIndexRetriever
+
+TOOL = "7b0c1e5e-2f63-4c52-9f3a-0d6f3f0f4a11"
+FOUND = {
+    "chunk_id": "the-chunk",
+    "chunk_text": "Thirty days.",
+    "file_path": "leave.md",
+    "file_id": "the-file",
+    "start_line": 3,
+    "end_line": 4,
+    "start_char": 12,
+    "end_char": 24,
+    "score": 0.75,
+    "distance": None,
+    "url": None,
+}
+
+
+class Sent:
+    """Answers each search with one hit, and keeps what was sent."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append((request.url.path, json.loads(request.read())))
+        schema = "AcrossAnswer" if request.url.path == "/api/search" else "Answer"
+        answer = sample({"$ref": f"/{schema}"}, sparse=False)
+        answer["results"] = [{**answer["results"][0], **FOUND}]
+        return httpx.Response(200, json=answer)
+
+
+@pytest.fixture
+def sent() -> Sent:
+    return Sent()
+
+
+@pytest.fixture
+def client(sent: Sent) -> Iterator[Foldex]:
+    with Foldex("http://foldex.invalid", transport=httpx.MockTransport(sent)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def async_client(sent: Sent) -> AsyncFoldex:
+    return AsyncFoldex("http://foldex.invalid", transport=httpx.MockTransport(sent))
+
+
+def assert_describes(metadata: dict[str, Any]) -> None:
+    """Without what the hit lacks, as stores of other frameworks refuse None."""
+    expected = {"file_path": "leave.md", "start_line": 3, "end_line": 4, "score": 0.75, "file_id": "the-file"}
+    assert expected.items() <= metadata.items()
+    assert {"url", "distance", "chunk_text"} & metadata.keys() == set()
+
+
+def test_langchain_gets_documents(client: Foldex, sent: Sent) -> None:
+    retriever = LangChainRetriever(client=client, tool=TOOL, top_k=3, options={"mode": "keyword"})
+    (document,) = retriever.invoke("how many days?")
+    assert (document.id, document.page_content) == ("the-chunk", "Thirty days.")
+    assert_describes(document.metadata)
+    expected = {"query": "how many days?", "top_k": 3, "mode": "keyword"}
+    assert sent.asked == [(f"/api/tools/search/{TOOL}/query", expected)]
+
+
+def test_langchain_runs_a_retriever_in_a_chain(client: Foldex) -> None:
+    chain = LangChainRetriever(client=client, tool=TOOL) | (lambda documents: documents[0].page_content)
+    assert chain.invoke("days") == "Thirty days."
+
+
+def test_llama_index_gets_nodes(client: Foldex, sent: Sent) -> None:
+    retriever = LlamaIndexRetriever(client, tool=TOOL, top_k=3, options={"mode": "keyword"})
+    (found,) = retriever.retrieve("how many days?")
+    assert (found.node.node_id, found.get_content(), found.score) == ("the-chunk", "Thirty days.", 0.75)
+    assert found.node.ref_doc_id == "the-file"
+    assert isinstance(found.node, TextNode)
+    assert (found.node.start_char_idx, found.node.end_char_idx) == (12, 24)
+    assert_describes(found.metadata)
+    expected = {"query": "how many days?", "top_k": 3, "mode": "keyword"}
+    assert sent.asked == [(f"/api/tools/search/{TOOL}/query", expected)]
+
+
+def test_llama_index_shows_models_the_place_but_no_ids(client: Foldex) -> None:
+    (found,) = LlamaIndexRetriever(client, tool=TOOL).retrieve("days")
+    for mode in (MetadataMode.LLM, MetadataMode.EMBED):
+        shown = found.node.get_content(mode)
+        assert "leave.md" in shown
+        assert "the-chunk" not in shown
+        assert "the-file" not in shown
+
+
+@pytest.mark.parametrize("place", [{"paths": ["/srv/docs"]}, {"tools": [TOOL]}])
+def test_several_tools_or_paths_are_searched(client: Foldex, sent: Sent, place: dict[str, Any]) -> None:
+    asked = {"client": client, "project_id": "handbook", **place}
+    LangChainRetriever(**asked).invoke("days")
+    LlamaIndexRetriever(**asked).retrieve("days")
+    named = {"tool_ids" if name == "tools" else name: value for name, value in place.items()}
+    body = {"project_id": "handbook", "query": "days", "top_k": 10, **named}
+    assert sent.asked == [("/api/search", body)] * 2
+
+
+def test_asynchronous_calls_use_the_asynchronous_client(async_client: AsyncFoldex, sent: Sent) -> None:
+    chained = LangChainRetriever(async_client=async_client, tool=TOOL)
+    indexed = LlamaIndexRetriever(async_client=async_client, tool=TOOL)
+
+    async def ask() -> tuple[str, str]:
+        (document,) = await chained.ainvoke("days")
+        (node,) = await indexed.aretrieve("days")
+        await async_client.aclose()
+        return document.page_content, node.get_content()
+
+    assert coroutines.run(ask()) == ("Thirty days.", "Thirty days.")
+    assert len(sent.asked) == 2
+    for blocking in (chained.invoke, indexed.retrieve):
+        with pytest.raises(ValueError, match="only an async_client"):
+            blocking("days")
+
+
+def test_without_an_asynchronous_client_the_other_runs_in_a_thread(client: Foldex) -> None:
+    async def ask() -> tuple[str, str]:
+        (document,) = await LangChainRetriever(client=client, tool=TOOL).ainvoke("days")
+        (node,) = await LlamaIndexRetriever(client, tool=TOOL).aretrieve("days")
+        return document.page_content, node.get_content()
+
+    assert coroutines.run(ask()) == ("Thirty days.", "Thirty days.")
+
+
+@pytest.mark.parametrize("retriever", [LangChainRetriever, LlamaIndexRetriever])
+def test_a_retriever_needs_a_client_and_one_place(retriever: Callable[..., object], client: Foldex) -> None:
+    with pytest.raises(ValueError, match="Give a client"):
+        retriever(tool=TOOL)
+    for place in ({}, {"tool": TOOL, "project_id": "handbook"}):
+        with pytest.raises(ValueError, match="either a tool"):
+            retriever(client=client, **place)
