@@ -96,11 +96,11 @@ def _chunks(document: Document, limits: Measure, pieces: Iterable[Piece]) -> lis
     context, context_tokens = zip(*contexts(limits, above), strict=True)
     start_array, end_array = np.array(starts), np.array(ends)
     tokens = np.maximum(1, limits.tokens(end_array) - limits.tokens(start_array)) + context_tokens
-    breaks = _line_breaks(text)
-    first_and_last_lines = [(breaks.searchsorted(side) + 1).tolist() for side in (start_array, end_array)]
+    newlines = _line_breaks(text)
+    first_and_last_lines = [(newlines.searchsorted(side) + 1).tolist() for side in (start_array, end_array)]
     levels, pages = repeat(0), _pages(document, start_array)
-    where = (texts, starts, ends, *first_and_last_lines, tokens.tolist(), context)
-    columns = (*where, pointers, titles, symbols, node_types, scopes, levels, pages)
+    positions = (texts, starts, ends, *first_and_last_lines, tokens.tolist(), context)
+    columns = (*positions, pointers, titles, symbols, node_types, scopes, levels, pages)
     return list(map(partial(tuple.__new__, Chunk), zip(*columns, strict=False)))
 
 

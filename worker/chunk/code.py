@@ -16,7 +16,7 @@ from worker.chunk.measure import Measure, Piece
 
 #: A definition of at least this many tokens gets its own chunk; smaller ones share a chunk with their neighbours. An
 #: eighth of the limit applies if that is less.
-_OWN_TOKENS = 32
+_SEPARATE_TOKENS = 32
 
 #: Text between two such definitions, such as a closing brace, joins one of them if it has fewer tokens than this.
 _TINY_TOKENS = 16
@@ -29,8 +29,8 @@ _LEAD = re.compile(r"[ \t]*(?://|/\*|\*|#|@|\[)")
 _DOCSTRING = re.compile(r"""\s*[rRuU]?(?:\"""|''')\s*([^\n]*)""")
 
 #: Maximum characters in a context for a header, and for the first docstring line after it.
-_HEADER = 300
-_DOC = 120
+_MAX_HEADER_CHARS = 300
+_MAX_DOC_CHARS = 120
 
 _NONE = -1
 
@@ -118,10 +118,10 @@ def _stretches(measure: Measure, outline: _Outline) -> Iterator[_Stretch]:
     """The text in order: definitions that get their own chunk, and the text between them."""
     places = [0, len(outline.text), *outline.starts, *outline.ends]
     outline.tokens = tokens = dict(zip(places, measure.tokens(np.array(places, dtype=np.int64)).tolist(), strict=True))
-    least = min(_OWN_TOKENS, measure.max_tokens // 8)
+    min_tokens = min(_SEPARATE_TOKENS, measure.max_tokens // 8)
     spans = enumerate(zip(outline.starts, outline.ends, strict=True))
-    own = {index for index, (start, end) in spans if tokens[end] - tokens[start] >= least}
-    return _region(measure, outline, own, _Stretch(0, len(outline.text), _NONE))
+    separate = {index for index, (start, end) in spans if tokens[end] - tokens[start] >= min_tokens}
+    return _region(measure, outline, separate, _Stretch(0, len(outline.text), _NONE))
 
 
 def _count(outline: _Outline, start: int, end: int) -> int:
@@ -129,43 +129,45 @@ def _count(outline: _Outline, start: int, end: int) -> int:
 
 
 def _fits(measure: Measure, outline: _Outline, start: int, end: int) -> bool:
-    known = outline.fits.get((start, end))
-    if known is None:
+    fits = outline.fits.get((start, end))
+    if fits is None:
         # the token counts already settle most spans
-        sure = _count(outline, start, end) <= measure.max_tokens - measure.slack and end - start <= measure.max_chars
-        known = outline.fits[start, end] = sure or measure.fits(start, end)
-    return known
+        is_sure = _count(outline, start, end) <= measure.max_tokens - measure.slack and end - start <= measure.max_chars
+        fits = outline.fits[start, end] = is_sure or measure.fits(start, end)
+    return fits
 
 
-def _region(measure: Measure, outline: _Outline, own: set[int], region: _Stretch) -> Iterator[_Stretch]:
+def _region(measure: Measure, outline: _Outline, separate: set[int], region: _Stretch) -> Iterator[_Stretch]:
     """The stretches of a region: its owner's direct children and the text between them, with long ones divided."""
-    at, waiting = region.start, None
+    position, pending = region.start, None
     for index in outline.children.get(region.owner, ()):
-        if index not in own:
+        if index not in separate:
             continue
         start, end = outline.starts[index], outline.ends[index]
-        if _is_tiny(outline, at, start) and (
-            _fits(measure, outline, at, end) or not _fits(measure, outline, start, end)
+        if _is_tiny(outline, position, start) and (
+            _fits(measure, outline, position, end) or not _fits(measure, outline, start, end)
         ):
-            start = at
-        if waiting:
-            yield from _own(measure, outline, own, waiting)
-        yield from _between(outline, at, start, region.owner)
-        waiting, at = _Stretch(start, end, region.owner, index), end
-    if waiting and _is_tiny(outline, at, region.end):
-        longer = waiting._replace(end=region.end)
-        if _fits(measure, outline, longer.start, longer.end) or not _fits(measure, outline, waiting.start, waiting.end):
-            waiting, at = longer, region.end
-    if waiting:
-        yield from _own(measure, outline, own, waiting)
-    yield from _between(outline, at, region.end, region.owner)
+            start = position
+        if pending:
+            yield from _divided(measure, outline, separate, pending)
+        yield from _between(outline, position, start, region.owner)
+        pending, position = _Stretch(start, end, region.owner, index), end
+    if pending and _is_tiny(outline, position, region.end):
+        extended = pending._replace(end=region.end)
+        if _fits(measure, outline, extended.start, extended.end) or not _fits(
+            measure, outline, pending.start, pending.end
+        ):
+            pending, position = extended, region.end
+    if pending:
+        yield from _divided(measure, outline, separate, pending)
+    yield from _between(outline, position, region.end, region.owner)
 
 
-def _own(measure: Measure, outline: _Outline, own: set[int], stretch: _Stretch) -> Iterator[_Stretch]:
+def _divided(measure: Measure, outline: _Outline, separate: set[int], stretch: _Stretch) -> Iterator[_Stretch]:
     if _fits(measure, outline, stretch.start, stretch.end):
         yield stretch
     else:
-        yield from _region(measure, outline, own, _Stretch(stretch.start, stretch.end, stretch.whole))
+        yield from _region(measure, outline, separate, _Stretch(stretch.start, stretch.end, stretch.whole))
 
 
 def _between(outline: _Outline, start: int, end: int, owner: int) -> Iterator[_Stretch]:
@@ -179,10 +181,10 @@ def _is_tiny(outline: _Outline, start: int, end: int) -> bool:
 
 def _within(outline: _Outline, owner: int, start: int, end: int) -> list[int]:
     """The direct children of `owner` that lie between two character offsets."""
-    below = outline.children.get(owner, [])
-    first = bisect_left(below, start, key=outline.starts.__getitem__)
-    last = bisect_left(below, end, key=outline.starts.__getitem__)
-    return [index for index in below[first:last] if outline.ends[index] <= end]
+    children = outline.children.get(owner, [])
+    first = bisect_left(children, start, key=outline.starts.__getitem__)
+    last = bisect_left(children, end, key=outline.starts.__getitem__)
+    return [index for index in children[first:last] if outline.ends[index] <= end]
 
 
 def _piece(outline: _Outline, stretch: _Stretch) -> Piece:
@@ -217,10 +219,12 @@ def _header(outline: _Outline, index: int) -> str:
     """A definition's decorators and signature, and the first line of its docstring."""
     if index not in outline.headers:
         definition = outline.definitions[index]
-        head = outline.text[definition.start_char : min(definition.body_char, definition.start_char + 4 * _HEADER)]
-        lines = "\n".join(line for line in map(str.strip, head.splitlines()) if line)[:_HEADER]
+        head = outline.text[
+            definition.start_char : min(definition.body_char, definition.start_char + 4 * _MAX_HEADER_CHARS)
+        ]
+        lines = "\n".join(line for line in map(str.strip, head.splitlines()) if line)[:_MAX_HEADER_CHARS]
         doc = _DOCSTRING.match(
-            outline.text, definition.body_char, min(definition.body_char + _DOC, definition.end_char)
+            outline.text, definition.body_char, min(definition.body_char + _MAX_DOC_CHARS, definition.end_char)
         )
         first = doc[1].strip("\"' ") if doc else ""
         outline.headers[index] = f"{lines}\n{first}" if first else lines
@@ -231,8 +235,8 @@ def _outline(document: Document) -> _Outline:
     """Build the tree of definitions, which come ordered by start, outer ones first."""
     outline = _Outline(document.text, document.definitions)
     open_: list[int] = []
-    for index, one in enumerate(document.definitions):
-        while open_ and document.definitions[open_[-1]].end_char <= one.start_char:
+    for index, definition in enumerate(document.definitions):
+        while open_ and document.definitions[open_[-1]].end_char <= definition.start_char:
             open_.pop()
         outline.parents.append(open_[-1] if open_ else _NONE)
         outline.children.setdefault(outline.parents[-1], []).append(index)
@@ -246,28 +250,28 @@ def _outline(document: Document) -> _Outline:
 
 def _widen(outline: _Outline, owner: int) -> None:
     """Widen the direct children of `owner` to whole lines and to the comments above them."""
-    definitions, below = outline.definitions, outline.children[owner]
-    at, body, end = 0, 0, len(outline.text)
+    definitions, children = outline.definitions, outline.children[owner]
+    position, body, end = 0, 0, len(outline.text)
     if owner != _NONE:
-        at, body, end = definitions[owner].start_char, definitions[owner].body_char, outline.ends[owner]
-    nexts = [*(definitions[index].start_char for index in below[1:]), end]
-    for index, following in zip(below, nexts, strict=True):
-        one = definitions[index]
-        outline.starts[index] = _start(outline.text, one.start_char, at, max(at, body))
-        line_end = outline.text.find("\n", one.end_char, following) + 1
-        outline.ends[index] = at = line_end or one.end_char
+        position, body, end = definitions[owner].start_char, definitions[owner].body_char, outline.ends[owner]
+    nexts = [*(definitions[index].start_char for index in children[1:]), end]
+    for index, following in zip(children, nexts, strict=True):
+        definition = definitions[index]
+        outline.starts[index] = _start(outline.text, definition.start_char, position, max(position, body))
+        line_end = outline.text.find("\n", definition.end_char, following) + 1
+        outline.ends[index] = position = line_end or definition.end_char
 
 
-def _start(text: str, start: int, at: int, body: int) -> int:
+def _start(text: str, start: int, search_start: int, body: int) -> int:
     """Start of the line that holds `start`, or of the comment above it, but not before `body`.
 
-    The search for the line's start begins at `at`. If other text precedes `start` on the line, `start` itself is
-    returned.
+    The search for the line's start begins at `search_start`. If other text precedes `start` on the line, the result is
+    `start` itself.
     """
-    line = text.rfind("\n", at, start) + 1
-    if not line and at and text[at - 1] != "\n":
+    line = text.rfind("\n", search_start, start) + 1
+    if not line and search_start and text[search_start - 1] != "\n":
         return start
-    line = line or at
+    line = line or search_start
     if line < body and text[line:start].strip():
         return start
     # usually the line above is empty, and there is nothing to search for

@@ -61,13 +61,13 @@ def _cuts(keys: Keys, units: Offsets, firsts: Offsets, lasts: Offsets, radius: i
     begins = np.maximum(units.searchsorted(units[firsts] + radius), firsts + 1)
     lengths = np.maximum(units.searchsorted(units[lasts] - radius, side="right") - begins, 0)
     before = np.cumsum(lengths) - lengths
-    found = []
+    minima = []
     for start in range(0, int(lengths.sum()), _BLOCK):
         number = np.arange(start, min(start + _BLOCK, int(lengths.sum())))
         section = before.searchsorted(number, side="right") - 1
         index = number - before[section] + begins[section]
-        found.append(_lowest(keys, units, index[keys[index] != NEVER], radius))
-    lowest = np.concatenate(found) if found else firsts[:0]
+        minima.append(_lowest(keys, units, index[keys[index] != NEVER], radius))
+    lowest = np.concatenate(minima) if minima else firsts[:0]
     return _thin(lowest, units[lowest], radius)
 
 
@@ -75,20 +75,20 @@ def _lowest(keys: Keys, units: Offsets, index: Offsets, radius: int) -> Offsets:
     """The places that have no smaller key within `radius`."""
     if not index.size:
         return index
-    left = units.searchsorted(units[index] - radius)
-    right = units.searchsorted(units[index] + radius, side="right")
-    near = slice(int(left[0]), int(right[-1]))
-    return index[keys[index] <= _range_minima(keys[near], left - near.start, right - near.start)]
+    begins = units.searchsorted(units[index] - radius)
+    ends = units.searchsorted(units[index] + radius, side="right")
+    window = slice(int(begins[0]), int(ends[-1]))
+    return index[keys[index] <= _range_minima(keys[window], begins - window.start, ends - window.start)]
 
 
-def _range_minima(keys: Keys, left: Offsets, right: Offsets) -> Keys:
+def _range_minima(keys: Keys, begins: Offsets, ends: Offsets) -> Keys:
     """min(keys[left[i]:right[i]]) for every i, by doubling (a sparse table, one level in memory at a time)."""
-    minima = np.empty(len(left), dtype=np.uint64)
-    levels = np.frexp((right - left).astype(np.float64))[1] - 1
+    minima = np.empty(len(begins), dtype=np.uint64)
+    levels = np.frexp((ends - begins).astype(np.float64))[1] - 1
     table = keys
     for level in range(int(levels.max(initial=0)) + 1):
-        asked = (levels == level).nonzero()[0]
-        minima[asked] = np.minimum(table[left[asked]], table[right[asked] - (1 << level)])
+        queries = (levels == level).nonzero()[0]
+        minima[queries] = np.minimum(table[begins[queries]], table[ends[queries] - (1 << level)])
         table = np.minimum(table[: -(1 << level)], table[1 << level :])
     return minima
 
@@ -98,14 +98,14 @@ def _thin(lowest: Offsets, units: Offsets, radius: int) -> Offsets:
     gaps = (units[1:] - units[:-1] > radius).nonzero()[0]
     if len(gaps) >= len(lowest) - 1:
         return lowest
-    kept, index = [], 0
+    selected, index = [], 0
     ends = np.concatenate([gaps, [len(lowest) - 1]])
     while index < len(lowest):
-        kept.append(index)
+        selected.append(index)
         end_of_group = int(ends[ends.searchsorted(index)])
         index = min(int(units.searchsorted(units[index] + 2 * radius)), end_of_group + 1)
-        index = max(index, kept[-1] + 1)
-    return lowest[kept]
+        index = max(index, selected[-1] + 1)
+    return lowest[selected]
 
 
 def _halve(measure: Measure, places: Places, units: Offsets, stretch: Span) -> list[Span]:
@@ -129,11 +129,11 @@ def _best_between(units: Offsets, keys: Keys, low: int, high: int) -> int:
     """The place with the smallest key in the middle half; of equal keys, the one nearest to the middle."""
     quarter = (units[high] - units[low]) // 4
     inner = units[low + 1 : high]
-    left, right = inner.searchsorted((units[low] + quarter, units[high] - quarter)) + low + 1
-    if left >= right or keys[left:right].min() == NEVER:
-        left, right = low + 1, high
-    among = left + np.flatnonzero(keys[left:right] == keys[left:right].min())
-    return int(among[np.abs(units[among] * 2 - units[low] - units[high]).argmin()])
+    first, last = inner.searchsorted((units[low] + quarter, units[high] - quarter)) + low + 1
+    if first >= last or keys[first:last].min() == NEVER:
+        first, last = low + 1, high
+    candidates = first + np.flatnonzero(keys[first:last] == keys[first:last].min())
+    return int(candidates[np.abs(units[candidates] * 2 - units[low] - units[high]).argmin()])
 
 
 def _by_force(measure: Measure, start: int, end: int) -> list[Span]:

@@ -11,7 +11,7 @@ from worker.chunk.measure import SEPARATOR_TOKENS, Measure
 Parts = tuple[str, ...]
 
 #: Maximum characters per token in a context. Longer contexts lose their outer parts before tokenisation.
-_MOST_CHARS = 8
+_MAX_CHARS_PER_TOKEN = 8
 
 
 def contexts(measure: Measure, paths: Sequence[Parts]) -> Iterator[tuple[str, int]]:
@@ -21,12 +21,12 @@ def contexts(measure: Measure, paths: Sequence[Parts]) -> Iterator[tuple[str, in
     then the end of the innermost part is cut off.
     """
     distinct = list(dict.fromkeys(paths))
-    texts = [measure.joint.join(_last_within(path, measure.context_tokens * _MOST_CHARS)) for path in distinct]
+    texts = [measure.joint.join(_last_within(path, measure.context_tokens * _MAX_CHARS_PER_TOKEN)) for path in distinct]
     by_path = {}
     for path, text, tokens in zip(distinct, texts, _counts(measure, texts), strict=True):
         # counted together with others, a text can come out a token or two shorter than on its own
-        kept = text if not text or tokens + 2 <= measure.context_tokens else _shortened(measure, path)
-        by_path[path] = (kept, min(tokens, measure.context_tokens) + SEPARATOR_TOKENS) if kept else ("", 0)
+        context = text if not text or tokens + 2 <= measure.context_tokens else _shortened(measure, path)
+        by_path[path] = (context, min(tokens, measure.context_tokens) + SEPARATOR_TOKENS) if context else ("", 0)
     return map(by_path.__getitem__, paths)
 
 
@@ -40,10 +40,10 @@ def _counts(measure: Measure, texts: list[str]) -> list[int]:
 
 
 def _shortened(measure: Measure, path: Parts) -> str:
-    kept = _last_within(path, measure.context_tokens * _MOST_CHARS)
-    while len(kept) > 1 and measure.alone(measure.joint.join(kept)) > measure.context_tokens:
-        kept = kept[1:]
-    text = measure.joint.join(kept)
+    parts = _last_within(path, measure.context_tokens * _MAX_CHARS_PER_TOKEN)
+    while len(parts) > 1 and measure.alone(measure.joint.join(parts)) > measure.context_tokens:
+        parts = parts[1:]
+    text = measure.joint.join(parts)
     while measure.alone(text) > measure.context_tokens:
         text = text[: len(text) * 3 // 4].rstrip()
     return text
@@ -51,10 +51,10 @@ def _shortened(measure: Measure, path: Parts) -> str:
 
 def _last_within(path: Parts, chars: int) -> Parts:
     """The last parts with at most `chars` characters together; the start of the last part if it alone is longer."""
-    kept: list[str] = []
+    parts: list[str] = []
     for part in reversed(path):
-        if kept and len(part) > chars:
+        if parts and len(part) > chars:
             break
-        kept.append(part[:chars])
-        chars -= len(kept[-1])
-    return tuple(reversed(kept))
+        parts.append(part[:chars])
+        chars -= len(parts[-1])
+    return tuple(reversed(parts))

@@ -17,14 +17,14 @@ from worker.chunk.measure import Measure, Piece, Span
 from worker.tokens.tokenizers import Offsets
 
 #: A container of at least this many tokens stands alone; smaller ones share a chunk with their neighbours.
-_OWN_TOKENS = 16
+_SEPARATE_TOKENS = 16
 
 #: Containers above this depth are divided even if they fit, so that `{"config": {"auth": …}}` has a chunk for `auth`.
 _DIVIDED_DEPTH = 2
 
 #: A container whose pointer is longer than this many characters is cut as text: pointers of deep, long keys grow
 #: quadratically.
-_MAX_POINTER = 8192
+_MAX_POINTER_CHARS = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,43 +57,43 @@ def cut(measure: Measure, pointer: str, stays_whole: Callable[[int, int], bool])
 def _pieces(
     measure: Measure, structure: Structure, pointer: str, stays_whole: Callable[[int, int], bool]
 ) -> Iterator[Piece]:
-    value = replace(_at(structure, pointer), depth=0, in_array=False)
+    value = replace(_value_at(structure, pointer), depth=0, in_array=False)
     if value.end - value.start and stays_whole(value.start, value.end):
         yield _piece(structure, value)
         return
-    waiting = [value]
-    while waiting:
-        value = waiting.pop()
+    pending = [value]
+    while pending:
+        value = pending.pop()
         members = _members(structure, value)
         if members is None:
             yield from _as_text(measure, structure, value)
         elif _is_divided(measure, value, members):
             yield from _runs(measure, structure, value, members)
-            own = np.flatnonzero(_stands_alone(measure, members))
-            undivided = _surely_undivided(measure, structure, value, members)[own].tolist()
-            for index, is_leaf in zip(own.tolist(), undivided, strict=True):
+            separate = np.flatnonzero(_stands_alone(measure, members))
+            undivided = _surely_undivided(measure, structure, value, members)[separate].tolist()
+            for index, is_leaf in zip(separate.tolist(), undivided, strict=True):
                 member = _member(structure, value, members, index)
                 if is_leaf:
                     yield _piece(structure, member)
                 else:
-                    waiting.append(member)
+                    pending.append(member)
         else:
             yield _piece(structure, value)
 
 
 def _with_comments(measure: Measure, pieces: Iterator[Piece], pointer: str) -> Iterator[Piece]:
     """The pieces in order, with comments attached. With a pointer, comments outside the value are left out."""
-    inside = sorted(pieces)
-    low, high = (inside[0].start, max(piece.end for piece in inside)) if pointer else (0, len(measure.text))
-    waiting = [span for span in comments(measure.text) if low <= span[0] and span[1] <= high][::-1]
-    for piece in inside:
+    ordered = sorted(pieces)
+    low, high = (ordered[0].start, max(piece.end for piece in ordered)) if pointer else (0, len(measure.text))
+    pending = [span for span in comments(measure.text) if low <= span[0] and span[1] <= high][::-1]
+    for piece in ordered:
         above = []
-        while waiting and waiting[-1][0] < piece.end:
-            span = waiting.pop()
+        while pending and pending[-1][0] < piece.end:
+            span = pending.pop()
             above += [span] if span[0] < piece.start else []
         yield from _joined(measure, piece, above)
-    rest = waiting[::-1]
-    yield from _alone(measure, inside[-1], rest)
+    trailing = pending[::-1]
+    yield from _comment_pieces(measure, ordered[-1], trailing)
 
 
 def _joined(measure: Measure, piece: Piece, above: list[Span]) -> Iterator[Piece]:
@@ -101,27 +101,27 @@ def _joined(measure: Measure, piece: Piece, above: list[Span]) -> Iterator[Piece
     if above and measure.fits(above[0][0], piece.end):
         yield piece._replace(start=above[0][0])
         return
-    yield from _alone(measure, piece, above)
+    yield from _comment_pieces(measure, piece, above)
     yield piece
 
 
-def _alone(measure: Measure, beside: Piece, found: list[Span]) -> Iterator[Piece]:
-    if found:
-        for start, end in lines.cut(measure, found[0][0], found[-1][1]):
-            yield beside._replace(start=start, end=end)
+def _comment_pieces(measure: Measure, neighbour: Piece, spans: list[Span]) -> Iterator[Piece]:
+    if spans:
+        for start, end in lines.cut(measure, spans[0][0], spans[-1][1]):
+            yield neighbour._replace(start=start, end=end)
 
 
 def _members(structure: Structure, value: _Value) -> Members | None:
     """The members of a container; None for a value that can only be cut as text."""
-    if value.container is None or len(value.pointer) > _MAX_POINTER:
+    if value.container is None or len(value.pointer) > _MAX_POINTER_CHARS:
         return None
     members = structure.members(value.container)
     return members if members.starts.size else None
 
 
 def _is_divided(measure: Measure, value: _Value, members: Members) -> bool:
-    holds_own = bool((_tokens(measure, members)[members.containers >= 0] >= _OWN_TOKENS).any())
-    if holds_own and value.depth < _DIVIDED_DEPTH and not value.in_array:
+    has_separate = bool((_tokens(measure, members)[members.containers >= 0] >= _SEPARATE_TOKENS).any())
+    if has_separate and value.depth < _DIVIDED_DEPTH and not value.in_array:
         return True
     return not measure.fits(value.start, value.end)
 
@@ -131,9 +131,9 @@ def _tokens(measure: Measure, members: Members) -> np.ndarray[tuple[int], np.dty
 
 
 def _stands_alone(measure: Measure, members: Members) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which members are cut separately: containers of `_OWN_TOKENS` or more, and any that may not fit a chunk."""
-    own = (members.containers >= 0) & (_tokens(measure, members) >= _OWN_TOKENS)
-    return own | ~measure.surely_fit(members.starts, members.ends)
+    """Which members are cut separately: containers of `_SEPARATE_TOKENS` or more, and any that may not fit a chunk."""
+    separate = (members.containers >= 0) & (_tokens(measure, members) >= _SEPARATE_TOKENS)
+    return separate | ~measure.surely_fit(members.starts, members.ends)
 
 
 def _surely_undivided(
@@ -184,8 +184,8 @@ def _shared(measure: Measure, structure: Structure, value: _Value, members: Memb
     stop = int(ends[-1])
     spans = [(int(starts[0]), stop)]
     if not measure.fits(*spans[0]):
-        both = zip(starts.tolist(), ends.tolist(), strict=True)
-        hashes = np.fromiter((crc32(text[a:b].encode()) for a, b in both), dtype=np.uint64, count=len(starts))
+        edges = zip(starts.tolist(), ends.tolist(), strict=True)
+        hashes = np.fromiter((crc32(text[a:b].encode()) for a, b in edges), dtype=np.uint64, count=len(starts))
         keys = lines.keys_of(np.zeros(len(starts), dtype=np.uint8), lines.mix(hashes))
         places = Places(np.append(starts, stop), np.append(keys, NEVER))
         spans = divide(measure, places, np.array([0]), np.array([len(starts)]))
@@ -222,16 +222,16 @@ def _node_type(structure: Structure, value: _Value) -> str:
     return {"e": "boolean", "l": "null"}.get(structure.text[value.end - 1], "number")
 
 
-def _at(structure: Structure, pointer: str) -> _Value:
+def _value_at(structure: Structure, pointer: str) -> _Value:
     """The value at an RFC 6901 pointer. Of members with equal keys the last one counts, as in JSON parsers."""
     value = _Value(*_strip(structure.text, 0, len(structure.text)), structure.root)
     if pointer and not pointer.startswith("/"):
         raise NotFound(f'The JSON pointer "{pointer}" does not begin with "/"; see RFC 6901.')
     for part in pointer.split("/")[1:]:
-        found = None if value.container is None else _step(structure, value, part.replace("~1", "/").replace("~0", "~"))
-        if found is None:
+        child = None if value.container is None else _step(structure, value, part.replace("~1", "/").replace("~0", "~"))
+        if child is None:
             raise NotFound(f'There is no value at the JSON pointer "{pointer}"; send one that exists.')
-        value = found
+        value = child
     return value
 
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from worker.tokens.tokenizers import Bytes, Offsets, char_offsets
 
 _COLON = ord(":")
-_QUOTE, _BACKSLASH = ord('"'), ord("\\")
+_QUOTE = ord('"')
+_BACKSLASH = ord("\\")
 
 
 def _table(kinds: bytes) -> NDArray[np.bool_]:
@@ -24,7 +25,9 @@ def _table(kinds: bytes) -> NDArray[np.bool_]:
     return table
 
 
-_IS_MARK, _IS_OPENER, _IS_CLOSER = _table(b"{}[],:"), _table(b"{["), _table(b"}]")
+_IS_MARK = _table(b"{}[],:")
+_IS_OPENER = _table(b"{[")
+_IS_CLOSER = _table(b"}]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +90,8 @@ class Structure:
 
     def have_containers(self, members: Members) -> NDArray[np.bool_]:
         """Which members have a container inside their value."""
-        inner = self.openers.searchsorted(members.ends) - self.openers.searchsorted(members.values)
-        return inner > np.where(members.containers >= 0, 1, 0)
+        nested_counts = self.openers.searchsorted(members.ends) - self.openers.searchsorted(members.values)
+        return nested_counts > np.where(members.containers >= 0, 1, 0)
 
     def key(self, members: Members, index: int) -> str:
         """An object member's key. Escapes stay undecoded if the key has characters that databases reject."""
@@ -106,14 +109,16 @@ def scan(text: str) -> Structure:
     marks = np.flatnonzero(_IS_MARK[raw])
     marks = marks[np.searchsorted(_string_ends(raw), marks) % 2 == 0]
     kinds = raw[marks]
-    opens, closes = _IS_OPENER[kinds], _IS_CLOSER[kinds]
-    levels = np.cumsum(opens.astype(np.int32) - closes) + closes
+    is_opener, is_closer = _IS_OPENER[kinds], _IS_CLOSER[kinds]
+    levels = np.cumsum(is_opener.astype(np.int32) - is_closer) + is_closer
     # 16-bit integers sort in linear time, and a parsed text is never nested deeper than that
     order = np.argsort(levels.astype(np.uint16), kind="stable")
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
-    at = marks if len(raw) == len(text) else char_offsets(raw, marks)
-    return Structure(text, at[order], kinds[order], np.flatnonzero(closes[order]), order, rank, at[opens])
+    positions = marks if len(raw) == len(text) else char_offsets(raw, marks)
+    return Structure(
+        text, positions[order], kinds[order], np.flatnonzero(is_closer[order]), order, rank, positions[is_opener]
+    )
 
 
 def _string_ends(raw: Bytes) -> Offsets:
@@ -130,5 +135,5 @@ def _escaped(backslashes: Offsets) -> NDArray[np.int64]:
     breaks = np.flatnonzero(np.diff(backslashes) != 1)
     firsts: Offsets = backslashes[np.append(0, breaks + 1)]
     lasts: Offsets = backslashes[np.append(breaks, len(backslashes) - 1)]
-    odd: Offsets = lasts[(lasts - firsts) % 2 == 0]
-    return odd + 1
+    odd_run_ends: Offsets = lasts[(lasts - firsts) % 2 == 0]
+    return odd_run_ends + 1

@@ -13,14 +13,20 @@ from worker.chunk.measure import Measure, Span
 from worker.tokens.tokenizers import Bytes, Offsets, char_offsets
 
 #: Classes of places, best first. Overlaps may start at any class but the last.
-_PARAGRAPH, _OUTER, _LINE, _SENTENCE, _WORD, _WITHIN = range(6)
+_PARAGRAPH = 0
+_OUTER = 1
+_LINE = 2
+_SENTENCE = 3
+_WORD = 4
+_WITHIN = 5
 
 #: A line that starts with one of these characters closes the block above it.
 _IS_CLOSER = np.zeros(256, dtype=np.bool_)
 _IS_CLOSER[list(b")]}")] = True
 
 #: Characters that end a sentence or statement within a line, and blanks. Characters past the table's end are neither.
-_IS_STOP, _IS_BLANK = np.zeros((2, 1 << 16), dtype=np.bool_)
+_IS_STOP = np.zeros(1 << 16, dtype=np.bool_)
+_IS_BLANK = np.zeros(1 << 16, dtype=np.bool_)
 _IS_STOP[[ord(c) for c in ".!?;}。！？；"]] = True  # noqa: RUF001 - these characters are intended
 _IS_BLANK[[ord(c) for c in " \t\u00a0\u3000"]] = True
 
@@ -28,9 +34,9 @@ _IS_BLANK[[ord(c) for c in " \t\u00a0\u3000"]] = True
 _BLOCK = 1 << 18
 
 #: Number of characters on either side of a place within a line that decide its key.
-_AROUND = 8
+_HASH_RADIUS = 8
 
-_ODD = np.uint64(0x9E3779B97F4A7C15)
+_ODD_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 def cut(measure: Measure, start: int, end: int, blocks: Sequence[Span] | Offsets = ()) -> list[Span]:
@@ -55,9 +61,9 @@ def _bordered(places: Places, starts: Offsets, ends: Offsets) -> Places:
     """The places, with the starts and ends of sections added."""
     borders = np.concatenate([starts, ends[~_among(ends, starts)]])
     new = borders[~_among(borders, places.at)]
-    at, keys = np.concatenate([places.at, new]), np.concatenate([places.keys, np.full(len(new), NEVER)])
-    order = at.argsort(kind="stable")
-    return Places(at[order], keys[order])
+    offsets, keys = np.concatenate([places.at, new]), np.concatenate([places.keys, np.full(len(new), NEVER)])
+    order = offsets.argsort(kind="stable")
+    return Places(offsets[order], keys[order])
 
 
 def _among(at: Offsets, ascending: Offsets) -> NDArray[np.bool_]:
@@ -77,8 +83,8 @@ def _inside(at: Offsets, blocks: Sequence[Span] | Offsets) -> NDArray[np.bool_]:
 
 def mix(hashes: Keys) -> Keys:
     """64-bit hashes whose high bits depend on all of their bits."""
-    mixed = hashes * _ODD
-    return (mixed ^ (mixed >> np.uint64(29))) * _ODD
+    mixed = hashes * _ODD_MULTIPLIER
+    return (mixed ^ (mixed >> np.uint64(29))) * _ODD_MULTIPLIER
 
 
 def keys_of(classes: NDArray[np.uint8], hashes: Keys) -> Keys:
@@ -91,18 +97,18 @@ def _places(measure: Measure, start: int, end: int) -> Places:
     raw = np.frombuffer(data, dtype=np.uint8)
     # no flatnonzero, append, clip or unique: each makes several calls, which is slow for short texts
     firsts = np.concatenate([[0], (raw[:-1] == ord("\n")).nonzero()[0] + 1])
-    at = start + (firsts if len(raw) == end - start else char_offsets(raw, firsts))
-    ends = np.concatenate([at[1:], [end]])
+    offsets = start + (firsts if len(raw) == end - start else char_offsets(raw, firsts))
+    ends = np.concatenate([offsets[1:], [end]])
     keys = _keys(data, firsts)
     # drop blank lines, which are never cut at: a text may have many
-    kept = keys != NEVER
-    kept[0] = True
-    at, ends, keys = at[kept], ends[kept], keys[kept]
+    is_kept = keys != NEVER
+    is_kept[0] = True
+    offsets, ends, keys = offsets[is_kept], ends[is_kept], keys[is_kept]
     parts, done = [], 0
-    for i in (~measure.surely_fit(at, ends)).nonzero()[0].tolist():
-        parts += [Places(at[done : i + 1], keys[done : i + 1]), *_within(measure, int(at[i]), int(ends[i]))]
+    for i in (~measure.surely_fit(offsets, ends)).nonzero()[0].tolist():
+        parts += [Places(offsets[done : i + 1], keys[done : i + 1]), *_within(measure, int(offsets[i]), int(ends[i]))]
         done = i + 1
-    parts.append(Places(at[done:], keys[done:]))
+    parts.append(Places(offsets[done:], keys[done:]))
     return Places(np.concatenate([part.at for part in parts]), np.concatenate([part.keys for part in parts]))
 
 
@@ -123,10 +129,10 @@ def _keys(data: bytes, firsts: Offsets) -> Keys:
 
 def _line_keys(lines: list[bytes], firsts: Offsets, raw: Bytes) -> Keys:
     """Keys of lines by class, then the line's hash; a hash of the line and the next two tells equal lines apart."""
-    own = mix(np.fromiter(map(crc32, lines), dtype=np.uint64, count=len(lines)))
-    padded = np.concatenate([own, np.zeros(2, dtype=np.uint64)])
-    tie = mix(own ^ (padded[1:-1] * np.uint64(3)) ^ (padded[2:] * np.uint64(5)))
-    hashes = (own & ~np.uint64(2**32 - 1)) | (tie >> np.uint64(32))
+    line_hashes = mix(np.fromiter(map(crc32, lines), dtype=np.uint64, count=len(lines)))
+    padded = np.concatenate([line_hashes, np.zeros(2, dtype=np.uint64)])
+    tie = mix(line_hashes ^ (padded[1:-1] * np.uint64(3)) ^ (padded[2:] * np.uint64(5)))
+    hashes = (line_hashes & ~np.uint64(2**32 - 1)) | (tie >> np.uint64(32))
     classes, blank = _line_classes(lines, firsts, raw)
     return np.asarray(np.where(blank, NEVER, keys_of(classes, hashes)))
 
@@ -149,31 +155,31 @@ def _within(measure: Measure, start: int, end: int) -> Iterator[Places]:
     low, high = (int(side) for side in measure.starts.searchsorted((start + 1, end)))
     previous = start
     for i in range(low, high, _BLOCK):
-        at = measure.starts[i : min(i + _BLOCK, high)]
+        offsets = measure.starts[i : min(i + _BLOCK, high)]
         # tokens that share a character have the same start, and may fall into two blocks
-        at = at[np.diff(at, prepend=previous) > 0]
-        if at.size:
-            yield _within_block(measure, start, end, at)
-            previous = int(at[-1])
+        offsets = offsets[np.diff(offsets, prepend=previous) > 0]
+        if offsets.size:
+            yield _within_block(measure, start, end, offsets)
+            previous = int(offsets[-1])
 
 
-def _within_block(measure: Measure, start: int, end: int, at: Offsets) -> Places:
-    """The places `at` of a line, with keys that depend only on the characters near them."""
-    start, end = max(start, int(at[0]) - _AROUND), min(end, int(at[-1]) + _AROUND)
+def _within_block(measure: Measure, start: int, end: int, offsets: Offsets) -> Places:
+    """The places `offsets` of a line, with keys that depend only on the characters near them."""
+    start, end = max(start, int(offsets[0]) - _HASH_RADIUS), min(end, int(offsets[-1]) + _HASH_RADIUS)
     codes = np.frombuffer(measure.text[start:end].encode("utf-32-le"), dtype=np.uint32)
-    index = at - start
-    before, here = codes[index - 1], codes[index]
-    classes = np.full(len(at), _WITHIN, dtype=np.uint8)
-    classes[_IS_BLANK.take(before, mode="clip") | _IS_BLANK.take(here, mode="clip")] = _WORD
-    classes[_IS_STOP.take(before, mode="clip")] = _SENTENCE
-    return Places(at, keys_of(classes, mix(_hashes_around(codes, index))))
+    index = offsets - start
+    previous, current = codes[index - 1], codes[index]
+    classes = np.full(len(offsets), _WITHIN, dtype=np.uint8)
+    classes[_IS_BLANK.take(previous, mode="clip") | _IS_BLANK.take(current, mode="clip")] = _WORD
+    classes[_IS_STOP.take(previous, mode="clip")] = _SENTENCE
+    return Places(offsets, keys_of(classes, mix(_hashes_around(codes, index))))
 
 
 def _hashes_around(codes: NDArray[np.uint32], index: Offsets) -> Keys:
     hashes = np.zeros(len(index), dtype=np.uint64)
-    for step in range(-_AROUND, _AROUND):
+    for step in range(-_HASH_RADIUS, _HASH_RADIUS):
         hashes ^= codes.take(index + step, mode="clip")
-        hashes *= _ODD
+        hashes *= _ODD_MULTIPLIER
     return hashes
 
 
@@ -185,8 +191,8 @@ def _overlapped(measure: Measure, places: Places, spans: list[Span], firsts: Off
     starts, ends = (np.array(side, dtype=np.int64) for side in zip(*spans, strict=True))
     bounds = np.where(_among(starts, firsts), starts, np.concatenate([starts[:1], starts[:-1] + 1]))
     earliest = np.maximum(_earliest(measure, starts, ends), bounds)
-    good = np.concatenate([places.at[places.keys < np.uint64(_WITHIN << CLASS_SHIFT)], [len(measure.text)]])
-    moved = good[good.searchsorted(earliest)]
+    allowed = np.concatenate([places.at[places.keys < np.uint64(_WITHIN << CLASS_SHIFT)], [len(measure.text)]])
+    moved = allowed[allowed.searchsorted(earliest)]
     return list(zip(np.minimum(moved, starts).tolist(), ends.tolist(), strict=True))
 
 

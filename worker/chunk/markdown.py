@@ -18,7 +18,7 @@ from worker.parse.text.markdown import Heading, blocks, columns
 from worker.tokens.tokenizers import Offsets
 
 #: Maximum sections of a text. A document with more was not written by a person, and is cut as if it had no headings.
-_MOST_SECTIONS = 100_000
+_MAX_SECTIONS = 100_000
 
 #: Start and end of a section, and the headings above and at its start, outermost first.
 _Section = tuple[int, int, tuple[Heading, ...]]
@@ -27,8 +27,8 @@ _Section = tuple[int, int, tuple[Heading, ...]]
 def cut(measure: Measure, document: Document) -> Iterator[Piece]:
     """Yield one piece per section with a body, or several if it is too long, titled by the nearest heading."""
     headings = imported(BY_TYPE[document.type].headings)(measure.text)
-    sections = list(islice(_sections(measure.text, headings), _MOST_SECTIONS + 1))
-    if len(sections) > _MOST_SECTIONS:
+    sections = list(islice(_sections(measure.text, headings), _MAX_SECTIONS + 1))
+    if len(sections) > _MAX_SECTIONS:
         yield from (Piece(*span, title=document.title) for span in lines.cut(measure, 0, len(measure.text)))
         return
     untitled = document.title if len(sections) == 1 else None
@@ -55,12 +55,12 @@ def _piece(start: int, end: int, path: tuple[Heading, ...], untitled: str | None
 def _parts(measure: Measure, long: list[_Section], untitled: str | None) -> Iterator[Piece]:
     """Pieces of sections that are too long, with the columns of the table they start in. Overlaps stay in a section."""
     spans = [(start, end) for start, end, _ in long]
-    found = _blocks(measure.text, spans)
+    spans_of_blocks = _blocks(measure.text, spans)
     number = 0
-    for start, end in lines.cut_all(measure, spans, found[measure.surely_fit(*found.T)]):
+    for start, end in lines.cut_all(measure, spans, spans_of_blocks[measure.surely_fit(*spans_of_blocks.T)]):
         while start >= long[number][1]:
             number += 1
-        yield _piece(start, end, long[number][2], untitled, _columns(measure.text, found, start))
+        yield _piece(start, end, long[number][2], untitled, _columns(measure.text, spans_of_blocks, start))
 
 
 def _blocks(text: str, sections: list[Span]) -> Offsets:
@@ -69,10 +69,10 @@ def _blocks(text: str, sections: list[Span]) -> Offsets:
     return np.fromiter(sides, dtype=np.int64).reshape(-1, 2)
 
 
-def _columns(text: str, found: Offsets, at: int) -> str:
-    """The columns of the table that contains the offset `at`; empty if the table starts there."""
-    block = int(found[:, 0].searchsorted(at)) - 1
-    return columns(text, *found[block].tolist()) if block >= 0 and at < found[block, 1] else ""
+def _columns(text: str, spans_of_blocks: Offsets, offset: int) -> str:
+    """The columns of the table that contains the offset `offset`; empty if the table starts there."""
+    block = int(spans_of_blocks[:, 0].searchsorted(offset)) - 1
+    return columns(text, *spans_of_blocks[block].tolist()) if block >= 0 and offset < spans_of_blocks[block, 1] else ""
 
 
 def _sections(text: str, headings: Iterator[Heading]) -> Iterator[_Section]:
@@ -83,8 +83,8 @@ def _sections(text: str, headings: Iterator[Heading]) -> Iterator[_Section]:
         if text[body : heading.start].strip():
             yield start, heading.start, path
             start = heading.start
-        kept = len(path)
-        while kept and path[kept - 1].level >= heading.level:
-            kept -= 1
-        path, body = (*path[:kept], heading), heading.end
+        depth = len(path)
+        while depth and path[depth - 1].level >= heading.level:
+            depth -= 1
+        path, body = (*path[:depth], heading), heading.end
     yield start, len(text), path

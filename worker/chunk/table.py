@@ -15,10 +15,11 @@ from worker.tokens.tokenizers import Offsets
 
 #: The start and the end of a quoted field that spans several lines. It starts after a delimiter and ends before one;
 #: quotes inside are doubled. Any other quote is stray, and affects only the lines around it.
-_BEGINS = re.compile(r'"(?<![^,;|\t\n]")[^"\n]*')
-_ENDS = re.compile(r'"(?=[,;|\t\r\n]|\Z)')
+_FIELD_START = re.compile(r'"(?<![^,;|\t\n]")[^"\n]*')
+_FIELD_END = re.compile(r'"(?=[,;|\t\r\n]|\Z)')
 #: What follows the start on the field's first line, and on the lines below.
-_BESIDE, _BELOW = re.compile(r'(?:""[^"\n]*){1,1000}'), re.compile(r'(?:\n[^"]*|""[^"]*){1,1000}')
+_FIRST_LINE_RUN = re.compile(r'(?:""[^"\n]*){1,1000}')
+_OTHER_LINES_RUN = re.compile(r'(?:\n[^"]*|""[^"]*){1,1000}')
 
 
 def cut(measure: Measure, document: Document) -> Iterator[Piece]:
@@ -42,9 +43,13 @@ def _records(text: str) -> Offsets:
 def _quoted(text: str) -> Iterator[tuple[int, int]]:
     """Yield where each quoted field that spans several lines starts and ends."""
     offset = 0
-    while begin := _BEGINS.search(text, offset):
-        offset = end_of_run(_BESIDE, text, begin.end())
-        ends = _ENDS.match(text, end_of_run(_BELOW, text, offset)) if text.startswith("\n", offset) else None
-        offset = ends.end() if ends else begin.start() + 1
-        if ends:
-            yield begin.start(), offset
+    while opening := _FIELD_START.search(text, offset):
+        offset = end_of_run(_FIRST_LINE_RUN, text, opening.end())
+        closing = (
+            _FIELD_END.match(text, end_of_run(_OTHER_LINES_RUN, text, offset))
+            if text.startswith("\n", offset)
+            else None
+        )
+        offset = closing.end() if closing else opening.start() + 1
+        if closing:
+            yield opening.start(), offset

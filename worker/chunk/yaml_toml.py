@@ -16,34 +16,34 @@ _KEY = re.compile(
 _SECTION = re.compile(r"\[{1,2}(?P<section>[^\[\]\n]{1,200})\]{1,2}[ \t]*(?:#.*)?")
 
 #: A line that is not a comment.
-_FIRST = re.compile(r"^(?P<indent>[ ]*(?:- +)*)[^\s#]", re.MULTILINE)
+_CONTENT_LINE = re.compile(r"^(?P<indent>[ ]*(?:- +)*)[^\s#]", re.MULTILINE)
 
 #: Columns and names of the keys around a line, outermost first. A section counts as left of every column.
-_Around = list[tuple[int, str]]
+_EnclosingKeys = list[tuple[int, str]]
 _SECTION_COLUMN = -1
 
 #: A piece may end inside a line's indentation; at most this many characters of it are searched again.
-_INDENT = 1000
+_MAX_INDENT_CHARS = 1000
 
 #: Maximum names in a context, which is also cut to a length later.
-_MOST = 16
+_MAX_NAMES = 16
 
 
 def cut(measure: Measure, document: Document) -> Iterator[Piece]:
     """Yield pieces with the names of the keys or of the section that they start in."""
     text = measure.text
-    seen, around, before, known, without, searched = 0, _Around(), 0, -1, -1, 0
+    seen, keys, previous_start, keyed_line, comment_line, searched = 0, _EnclosingKeys(), 0, -1, -1, 0
     for start, end in lines.cut(measure, 0, len(text)):
-        line = max(seen, text.rfind("\n", before, start) + 1)
+        line = max(seen, text.rfind("\n", previous_start, start) + 1)
         # pieces of one line share their keys: searching a long line again for each piece would take quadratic time
-        if line != known:
-            first = _FIRST.search(text, _last_line(text, line, searched) if line == without else line, end)
+        if line != keyed_line:
+            first = _CONTENT_LINE.search(text, _last_line(text, line, searched) if line == comment_line else line, end)
             column = len(first["indent"]) if first else 0
             # keys left of an earlier piece's column may also be around this piece
-            around = [] if first and _is_section(text, first) else _around(text[seen:line], column, around)
-            known, without = (line, -1) if first else (-1, line)
-        seen, before, searched = line, start, end
-        yield Piece(start, end, tuple(name for _, name in around[-_MOST:]), title=document.title)
+            keys = [] if first and _is_section(text, first) else _enclosing_keys(text[seen:line], column, keys)
+            keyed_line, comment_line = (line, -1) if first else (-1, line)
+        seen, previous_start, searched = line, start, end
+        yield Piece(start, end, tuple(name for _, name in keys[-_MAX_NAMES:]), title=document.title)
 
 
 def _last_line(text: str, line: int, searched: int) -> int:
@@ -51,23 +51,23 @@ def _last_line(text: str, line: int, searched: int) -> int:
 
     No such line starts between `line` and the line that holds `searched`.
     """
-    begin = text.rfind("\n", max(line, searched - _INDENT), searched) + 1
+    begin = text.rfind("\n", max(line, searched - _MAX_INDENT_CHARS), searched) + 1
     return begin or searched
 
 
-def _is_section(text: str, first: re.Match[str]) -> bool:
+def _is_section(text: str, content: re.Match[str]) -> bool:
     """Whether a line starts a section; it is then in no other section."""
-    end = text.find("\n", first.end())
-    line = text[first.start() : end if end >= 0 else len(text)]
+    end = text.find("\n", content.end())
+    line = text[content.start() : end if end >= 0 else len(text)]
     return line.startswith("[") and _SECTION.fullmatch(line.rstrip()) is not None
 
 
-def _around(above: str, column: int, before: _Around) -> _Around:
+def _enclosing_keys(above: str, column: int, inherited: _EnclosingKeys) -> _EnclosingKeys:
     """The keys around a line at `column`.
 
-    They come from the lines `above` it, then from `before`, the keys around the first of those lines.
+    They come from the lines `above` it, then from `inherited`, the keys around the first of those lines.
     """
-    keys: _Around = []
+    keys: _EnclosingKeys = []
     for line in reversed(above.splitlines()):
         if line.startswith("[") and (section := _SECTION.fullmatch(line.rstrip())):
             return [(_SECTION_COLUMN, section["section"].strip()), *reversed(keys)]
@@ -77,7 +77,7 @@ def _around(above: str, column: int, before: _Around) -> _Around:
             column = indent
             if not column:
                 return keys[::-1]
-    return [*(key for key in before if key[0] < column), *reversed(keys)]
+    return [*(key for key in inherited if key[0] < column), *reversed(keys)]
 
 
 def _column(line: str) -> int:

@@ -62,7 +62,7 @@ class Rules:
         keep: Iterable[str] = (),
         use_ignore_files: bool = True,
     ) -> None:
-        wanted, unwanted, kept = list(include), list(exclude), set(keep)
+        wanted, unwanted, kept_kinds = list(include), list(exclude), set(keep)
         for name, patterns in (("include", wanted), ("exclude", unwanted)):
             check(name, patterns)
         self.use_ignore_files = use_ignore_files
@@ -71,7 +71,7 @@ class Rules:
         self._exclude = Patterns(unwanted, "exclude")
         self._defaults = Patterns()
         for kind, lines in DEFAULTS.items():
-            if kind not in kept:
+            if kind not in kept_kinds:
                 self._defaults.add(lines, kind)
 
     def ignored(self, names: Sequence[str], active: _Active, *, is_dir: bool) -> str | None:
@@ -190,8 +190,9 @@ class Trail(Generic[Part]):
     def _open(self, way: tuple[Part, ...], *, included: bool) -> None:
         if self._rules.use_ignore_files:
             for name, data in self._load(way):
-                place = "/".join((*self._names, name))
-                patterns = _patterns(place, data, MAX_COST - sum(held.cost for _, held in self._active))
+                path = "/".join((*self._names, name))
+                cost_above = sum(outer.cost for _, outer in self._active)
+                patterns = _patterns(path, data, MAX_COST - cost_above)
                 if patterns is None:
                     self._refused.append(way)
                 elif patterns.cost:
@@ -199,24 +200,24 @@ class Trail(Generic[Part]):
         self._levels.append(_Level(included, len(self._active)))
 
 
-def _patterns(place: str, data: bytes | None, most: int) -> Patterns | None:
-    """The patterns of the ignore file at `place`. Logs a warning and returns None if they cannot be obeyed."""
+def _patterns(path: str, data: bytes | None, max_cost: int) -> Patterns | None:
+    """The patterns of the ignore file at `path`. Logs a warning and returns None if they cannot be obeyed."""
     patterns = None
     if data is None or len(data) > MAX_IGNORE_FILE:
         reason = f"it is not a readable file of at most {MAX_IGNORE_FILE:,} bytes"
     elif b"\0" in data:
         reason = "it contains NUL bytes; save it as UTF-8"
     else:
-        patterns = Patterns(lines_of(data), "ignore_file", place)
+        patterns = Patterns(lines_of(data), "ignore_file", path)
         reason = "it and the ignore files above it have too many patterns; combine some with wildcards"
-    if patterns and patterns.cost <= most:
+    if patterns and patterns.cost <= max_cost:
         return patterns
-    log.warning("an ignore file is not applied", path=place, reason=reason)
+    log.warning("an ignore file is not applied", path=path, reason=reason)
     return None
 
 
-def _shared(one: Sequence[Part], other: Sequence[Part]) -> int:
-    for place, (a, b) in enumerate(zip(one, other, strict=False)):
+def _shared(first: Sequence[Part], other: Sequence[Part]) -> int:
+    for depth, (a, b) in enumerate(zip(first, other, strict=False)):
         if a != b:
-            return place
-    return min(len(one), len(other))
+            return depth
+    return min(len(first), len(other))

@@ -31,7 +31,7 @@ MAX_PATTERNS = 1000
 MAX_PATTERN = 1000
 
 #: Cost of a pattern with wildcards relative to a plain one, which is a dictionary lookup.
-_WILD = 10
+_WILDCARD_COST = 10
 
 _SPECIAL = re.compile(r"[*?\[\\]")
 #: Between two slashes, git treats three or more stars as two.
@@ -39,7 +39,7 @@ _ANY_NUMBER = re.compile(r"\*\*+")
 #: The innermost braces with a comma, unless a backslash precedes them.
 _BRACES = re.compile(r"(?<!\\)\{([^{},]*,[^{}]*)\}")
 #: One item in brackets: a named class, a range, or a character, possibly escaped by a backslash.
-_ITEM = re.compile(r"\[:[^\]]*:\]|(?:\\.|[^\\])-(?!\])(?:\\.|[^\\])|\\.|[^\\]", re.DOTALL)
+_BRACKET_ITEM = re.compile(r"\[:[^\]]*:\]|(?:\\.|[^\\])-(?!\])(?:\\.|[^\\])|\\.|[^\\]", re.DOTALL)
 #: One token of a pattern: an opening bracket, an escaped character, stars, or a single character.
 _TOKEN = re.compile(r"\[[!^]?|\\.|\*+|.", re.DOTALL)
 #: Character classes as git defines them, which differs from C.
@@ -94,19 +94,19 @@ class Patterns:
         The outcome is a 1-tuple: the line's rule, or None for a line that negates.
         """
         name = names[-1]
-        found = self._names[is_dir].get(name, -1)
+        last_match = self._names[is_dir].get(name, -1)
         if self._paths[is_dir]:
-            found = max(found, self._paths[is_dir].get("/".join(names[depth:]), -1))
-        if name.endswith(self._tails[is_dir]):
-            found = max(found, *(line for end, line in self._ends[is_dir].items() if name.endswith(end)))
-        as_bytes = [_bytes(one) for one in names] if self._wild else ()
-        for line, only_dirs, is_path, segments in self._rest:
-            if line < found:
+            last_match = max(last_match, self._paths[is_dir].get("/".join(names[depth:]), -1))
+        if name.endswith(self._endings[is_dir]):
+            last_match = max(last_match, *(line for end, line in self._ends[is_dir].items() if name.endswith(end)))
+        as_bytes = [_bytes(part) for part in names] if self._wild else ()
+        for line, only_dirs, is_path, segments in self._wildcards:
+            if line < last_match:
                 break
-            if (is_dir or not only_dirs) and _fits(segments, as_bytes, depth if is_path else len(names) - 1):
-                found = line
+            if (is_dir or not only_dirs) and _segments_match(segments, as_bytes, depth if is_path else len(names) - 1):
+                last_match = line
                 break
-        return (self._rules[found],) if found >= 0 else None
+        return (self._rules[last_match],) if last_match >= 0 else None
 
     def _add(self, pattern: str, rule: str | None, only_dirs: bool) -> None:
         if not pattern or len(pattern) > MAX_PATTERN:
@@ -114,33 +114,33 @@ class Patterns:
         line = len(self._rules)
         self._rules.append(rule)
         plain = not _SPECIAL.search(pattern)
-        self.cost += 1 if plain else _WILD
+        self.cost += 1 if plain else _WILDCARD_COST
         if plain:
-            key, known = pattern.removeprefix("/"), self._paths if "/" in pattern else self._names
+            key, lookup = pattern.removeprefix("/"), self._paths if "/" in pattern else self._names
         elif "/" not in pattern and pattern[0] == "*" and pattern[1:] and not _SPECIAL.search(pattern[1:]):
-            key, known = pattern[1:], self._ends
+            key, lookup = pattern[1:], self._ends
         else:
             self._wild.append((line, only_dirs, pattern))
             return
         for kind in (1,) if only_dirs else (0, 1):
-            known[kind][key] = line
+            lookup[kind][key] = line
 
     @cached_property
-    def _tails(self) -> tuple[tuple[str, ...], ...]:
+    def _endings(self) -> tuple[tuple[str, ...], ...]:
         return tuple(tuple(ends) for ends in self._ends)
 
     @cached_property
-    def _rest(self) -> list[tuple[int, bool, bool, tuple[_Segment, ...]]]:
+    def _wildcards(self) -> list[tuple[int, bool, bool, tuple[_Segment, ...]]]:
         """Patterns that need more than a lookup, last line first. Compiled on first use, as that is slow."""
-        found = []
+        wildcards = []
         for line, only_dirs, pattern in reversed(self._wild):
             is_path = "/" in pattern
             try:
-                found.append((line, only_dirs, is_path, _segments(_bytes(pattern), is_path=is_path)))
+                wildcards.append((line, only_dirs, is_path, _segments(_bytes(pattern), is_path=is_path)))
             except GitIgnorePatternError:
                 # git also ignores patterns that it cannot parse
                 log.warning("a pattern is ignored because it matches nothing", pattern=pattern, path=self._place)
-        return found
+        return wildcards
 
 
 def lines_of(data: bytes) -> list[str]:
@@ -198,20 +198,20 @@ def _split(pattern: str) -> list[str]:
 
 def _tokens(pattern: str) -> Iterator[str]:
     """Yield bracket expressions, escaped characters, stars and single characters. Raises `GitIgnorePatternError`."""
-    at = 0
-    while found := _TOKEN.match(pattern, at):
-        start, at = found.span()
+    position = 0
+    while token := _TOKEN.match(pattern, position):
+        start, position = token.span()
         if pattern[start] == "[":
-            at = _end_of_brackets(pattern, at)
-        yield pattern[start:at]
+            position = _end_of_brackets(pattern, position)
+        yield pattern[start:position]
 
 
-def _end_of_brackets(pattern: str, at: int) -> int:
-    """The end of a bracket expression whose first item is at `at`, even if that item is a bracket itself."""
-    while item := _ITEM.match(pattern, at):
-        at = item.end()
-        if pattern.startswith("]", at):
-            return at + 1
+def _end_of_brackets(pattern: str, position: int) -> int:
+    """The end of a bracket expression whose first item is at `position`, even if that item is a bracket itself."""
+    while item := _BRACKET_ITEM.match(pattern, position):
+        position = item.end()
+        if pattern.startswith("]", position):
+            return position + 1
     raise _without_end("[")
 
 
@@ -231,13 +231,13 @@ def _segment(text: str) -> str | re.Pattern[str]:
         if token[0] == "*":
             between.append("")
         else:
-            between[-1] += _one(token)
-    first, *more = between
-    stars = "".join(f"(?=(?P<part{n}>.*?{part}))(?P=part{n})" for n, part in enumerate(more[:-1]))
-    return re.compile(f"{first}{stars}.*{more[-1]}" if more else first, re.DOTALL)
+            between[-1] += _character(token)
+    first, *following = between
+    stars = "".join(f"(?=(?P<part{n}>.*?{part}))(?P=part{n})" for n, part in enumerate(following[:-1]))
+    return re.compile(f"{first}{stars}.*{following[-1]}" if following else first, re.DOTALL)
 
 
-def _one(text: str) -> str:
+def _character(text: str) -> str:
     """The expression for one character: brackets, an escaped character, or the character itself."""
     if text == "\\":
         raise _without_end(text)
@@ -248,7 +248,7 @@ def _one(text: str) -> str:
 
 def _brackets(text: str) -> str:
     bare = text[1:] if text[0] in "!^" else text
-    items = "".join(_item(item) for item in _ITEM.findall(bare))
+    items = "".join(_item(item) for item in _BRACKET_ITEM.findall(bare))
     return f"[{items}]" if bare == text else f"[^{items}]"
 
 
@@ -262,29 +262,29 @@ def _item(item: str) -> str:
     return f"{re.escape(low)}-{re.escape(high)}" if low <= high else re.escape(low)
 
 
-def _fits(segments: Sequence[_Segment], names: Sequence[str], start: int) -> bool:
+def _segments_match(segments: Sequence[_Segment], names: Sequence[str], start: int) -> bool:
     """Whether segments match all names from `start` on.
 
     Each segment but `**` takes one name, so only the last `**` seen ever needs to take one more. The number of
     comparisons is at most segments times names.
     """
-    here, at = 0, start
-    back, back_at = -1, start
-    while at < len(names):
-        if here < len(segments) and segments[here] is None:
-            back, back_at = here, at
-            here += 1
-        elif here < len(segments) and _is(segments[here], names[at]):
-            here, at = here + 1, at + 1
-        elif back >= 0:
-            back_at += 1
-            here, at = back + 1, back_at
+    segment, position = 0, start
+    retry_segment, retry_position = -1, start
+    while position < len(names):
+        if segment < len(segments) and segments[segment] is None:
+            retry_segment, retry_position = segment, position
+            segment += 1
+        elif segment < len(segments) and _segment_matches(segments[segment], names[position]):
+            segment, position = segment + 1, position + 1
+        elif retry_segment >= 0:
+            retry_position += 1
+            segment, position = retry_segment + 1, retry_position
         else:
             return False
-    return all(each is None for each in segments[here:])
+    return all(each is None for each in segments[segment:])
 
 
-def _is(wanted: _Segment, name: str) -> bool:
+def _segment_matches(wanted: _Segment, name: str) -> bool:
     if isinstance(wanted, str):
         return wanted == name
     return wanted is not None and wanted.fullmatch(name) is not None
@@ -292,10 +292,10 @@ def _is(wanted: _Segment, name: str) -> bool:
 
 def check(name: str, patterns: Sequence[str]) -> None:
     """Raise `Invalid` if a line of the parameter `name` cannot be used in `Patterns`."""
-    _check(name, patterns, _is_read)
+    _check(name, patterns, _is_readable)
 
 
-def _is_read(line: str) -> bool:
+def _is_readable(line: str) -> bool:
     """Whether a line can match anything, or is blank or a comment."""
     pattern = _parts(line)[0]
     try:
@@ -321,12 +321,12 @@ def compiled_glob(name: str, glob: str) -> GitIgnoreSpec:
 
 def _alternatives(glob: str) -> Iterator[str]:
     """Expand the braces. Those without a comma, or after a backslash, are literal."""
-    found = _BRACES.search(glob)
-    if found is None:
+    braces = _BRACES.search(glob)
+    if braces is None:
         yield glob
         return
-    for one in found[1].split(","):
-        yield from _alternatives(f"{glob[: found.start()]}{one}{glob[found.end() :]}")
+    for alternative in braces[1].split(","):
+        yield from _alternatives(f"{glob[: braces.start()]}{alternative}{glob[braces.end() :]}")
 
 
 @contextmanager
@@ -359,4 +359,4 @@ def _can_match(pattern: str) -> bool:
     except (GitIgnorePatternError, re.error):
         return False
     blank = not pattern.strip() or pattern.startswith("#")
-    return blank or any(one.include is not None for one in compiled)
+    return blank or any(parsed.include is not None for parsed in compiled)

@@ -28,33 +28,41 @@ Pair = tuple[NDArray[np.uint64], NDArray[np.uint64]]
 
 #: One bit per kind. `_ODD` bytes are left to the library: NUL, rare white space and digits, and scripts whose words are
 #: not separated by spaces, so that nearly every word is new.
-_LETTER, _DIGIT, _BLANK, _BREAK, _SIGN, _ODD = 1, 2, 4, 8, 16, 32
+_LETTER = 1
+_DIGIT = 2
+_BLANK = 4
+_BREAK = 8
+_SIGN = 16
+_ODD = 32
 _WHITE = _BLANK | _BREAK
 
 #: Bytes processed together, so that their arrays stay in the processor's cache.
-_WINDOW = 1 << 16
+_WINDOW_BYTES = 1 << 16
 #: Maximum windows processed as one if no word certainly starts between them. Beyond that the library needs less memory.
-_MOST_WINDOWS = 8
+_MAX_JOINED_WINDOWS = 8
 
 #: A window with fewer bytes than this per new word goes to the library, as each new word costs a library call.
-_FOR_NEW = 20
+_BYTES_PER_NEW_WORD = 20
 
 #: Odd bytes further apart than this go to the library separately. A library call costs about as much as this many
 #: bytes.
-_GAP = 256
+_LIBRARY_CALL_BYTES = 256
 
 #: Bytes of the longest word that is looked up directly: two numbers.
-_LONGEST = 16
-_HALF = 8
+_MAX_WORD_BYTES = 16
+_NUMBER_BYTES = 8
 
 #: Slots of the tables of tokens and of other words, as powers of two. A word that lost its slot to another one is
 #: looked up the slow way.
-_TOKEN_BITS, _LEARNED_BITS = 18, 17
-_FIRST, _SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
+_TOKEN_BITS = 18
+_LEARNED_BITS = 17
+#: Odd multipliers that hash a pair of numbers.
+_FIRST_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+_SECOND_MULTIPLIER = np.uint64(0xC2B2AE3D27D4EB4F)
 
 #: Maximum words cached outside these tables, and bytes of the longest one.
-_REMEMBERED = 1 << 15
-_LONGEST_REMEMBERED = 64
+_MAX_CACHED_WORDS = 1 << 15
+_MAX_CACHED_WORD_BYTES = 64
 
 #: Letters that form a contraction with an apostrophe before them: `'s`, but also the start of `'tis`.
 _AFTER_APOSTROPHE = np.zeros(256, dtype=np.bool_)
@@ -94,8 +102,10 @@ _LEADS = (0xC2, 0xE0, 0xE3)
 _WIDTHS = np.ones(256, dtype=np.int64)
 _WIDTHS[0xC2:0xE0], _WIDTHS[0xE0:0xF0] = 2, 3
 #: Masks that keep a word's bytes in its first and in its second number (little-endian), by the word's length.
-_FIRST_MASKS = np.array([(1 << 8 * min(n, _HALF)) - 1 for n in range(_LONGEST + 1)], dtype="<u8").astype(np.uint64)
-_SECOND_MASKS = np.concatenate([np.zeros(_HALF, dtype=np.uint64), _FIRST_MASKS[: _HALF + 1]])
+_FIRST_MASKS = np.array(
+    [(1 << 8 * min(length, _NUMBER_BYTES)) - 1 for length in range(_MAX_WORD_BYTES + 1)], dtype="<u8"
+).astype(np.uint64)
+_SECOND_MASKS = np.concatenate([np.zeros(_NUMBER_BYTES, dtype=np.uint64), _FIRST_MASKS[: _NUMBER_BYTES + 1]])
 
 
 class Words:
@@ -104,8 +114,9 @@ class Words:
     def __init__(self, tokens: list[bytes], split: Callable[[bytes], list[bytes]]) -> None:
         self._split = split
         self._remembered: dict[bytes, list[int]] = {}
-        short = [token for token in tokens if len(token) <= _LONGEST]
-        padded = np.frombuffer(b"".join(token.ljust(_LONGEST, b"\0") for token in short), dtype="<u8").reshape(-1, 2)
+        short = [token for token in tokens if len(token) <= _MAX_WORD_BYTES]
+        joined = b"".join(token.ljust(_MAX_WORD_BYTES, b"\0") for token in short)
+        padded = np.frombuffer(joined, dtype="<u8").reshape(-1, 2)
         # reversed: common tokens come first in the list, and those put in last keep their slots
         self._tokens = _Table(_TOKEN_BITS)
         self._tokens.put((padded[::-1, 0], padded[::-1, 1]))
@@ -113,37 +124,37 @@ class Words:
         self._inner = np.zeros(1 << _LEARNED_BITS, dtype="<u2")
         self._lock = Lock()
 
-    def starts(self, data: bytes, whole: Callable[[bytes], Offsets]) -> Offsets:
-        """Byte offsets of the tokens' starts in UTF-8; `whole` finds those of a part with the library.
+    def starts(self, data: bytes, by_library: Callable[[bytes], Offsets]) -> Offsets:
+        """Byte offsets of the tokens' starts in UTF-8; `by_library` finds those of a part with the library.
 
         The library gets odd bytes, windows with too many new words, and words too long to process here.
         """
-        return np.concatenate([start + found for start, found in self._windows(data, whole)])
+        return np.concatenate([start + offsets for start, offsets in self._windows(data, by_library)])
 
-    def _windows(self, data: bytes, whole: Callable[[bytes], Offsets]) -> Iterator[tuple[int, Offsets]]:
+    def _windows(self, data: bytes, by_library: Callable[[bytes], Offsets]) -> Iterator[tuple[int, Offsets]]:
         kinds = _kinds(data)
-        start, further = 0, 1
+        start, library_windows = 0, 1
         while start < len(data):
-            end = _safe(kinds, start + _WINDOW)
-            is_long = end - start > _MOST_WINDOWS * _WINDOW
-            found = None if is_long else self._window(data[start:end], kinds[start:end], whole)
-            if found is None:
+            end = _safe_offset(kinds, start + _WINDOW_BYTES)
+            is_long = end - start > _MAX_JOINED_WINDOWS * _WINDOW_BYTES
+            offsets = None if is_long else self._window(data[start:end], kinds[start:end], by_library)
+            if offsets is None:
                 # what follows is most likely similar
-                end = _safe(kinds, end + further * _WINDOW)
-                found = whole(data[start:end])
-                further = min(2 * further, _MOST_WINDOWS)
+                end = _safe_offset(kinds, end + library_windows * _WINDOW_BYTES)
+                offsets = by_library(data[start:end])
+                library_windows = min(2 * library_windows, _MAX_JOINED_WINDOWS)
             else:
-                further = 1
-            yield start, found
+                library_windows = 1
+            yield start, offsets
             start = end
 
-    def _window(self, data: bytes, kinds: Bytes, whole: Callable[[bytes], Offsets]) -> Offsets | None:
+    def _window(self, data: bytes, kinds: Bytes, by_library: Callable[[bytes], Offsets]) -> Offsets | None:
         """The starts in a window; None if it has so many new words that the library is faster."""
         flags = _word_starts(data, kinds)
         odd = _odd_parts(kinds)
         for start, end in odd:
             flags[start:end] = False
-        words = _places(flags)
+        words = _flagged(flags)
         ends = np.concatenate([words[1:], [len(data)]])
         for start, _ in odd:
             # the last word before an odd part ends where that part starts
@@ -153,33 +164,33 @@ class Words:
         if not self._divide(data, words, ends - words, flags):
             return None
         for start, end in odd:
-            flags[start + whole(data[start:end])] = True
-        return _places(flags)
+            flags[start + by_library(data[start:end])] = True
+        return _flagged(flags)
 
     def _divide(self, data: bytes, words: Offsets, lengths: Offsets, flags: Flags) -> bool:
         """Flag the token starts in words of several tokens; return False if too many of those words are new."""
         numbers = _numbers(data, words, lengths)
-        missed = _places(~self._tokens.has(numbers, self._tokens.slots(numbers)) | (lengths > _LONGEST))
+        missed = _flagged(~self._tokens.has(numbers, self._tokens.slots(numbers)) | (lengths > _MAX_WORD_BYTES))
         words, lengths, numbers = words[missed], lengths[missed], (numbers[0][missed], numbers[1][missed])
         slots = self._learned.slots(numbers)
         with self._lock:
-            known = self._learned.has(numbers, slots) & (lengths <= _LONGEST)
-            inner = self._inner[slots[known]]
-        _flag(flags, words[known], inner)
-        new = _places(~known)
-        at = words[new].tolist()
-        parts = [data[start:end] for start, end in zip(at, (words + lengths)[new].tolist(), strict=True)]
-        if len(set(parts).difference(self._remembered)) * _FOR_NEW > len(data):
+            is_known = self._learned.has(numbers, slots) & (lengths <= _MAX_WORD_BYTES)
+            inner = self._inner[slots[is_known]]
+        _flag(flags, words[is_known], inner)
+        new = _flagged(~is_known)
+        new_starts = words[new].tolist()
+        parts = [data[start:end] for start, end in zip(new_starts, (words + lengths)[new].tolist(), strict=True)]
+        if len(set(parts).difference(self._remembered)) * _BYTES_PER_NEW_WORD > len(data):
             return False
         starts = list(map(self._starts_in, parts))
-        places = [word + start for word, inside in zip(at, starts, strict=True) for start in inside]
-        flags[np.array(places, dtype=np.int64)] = True
+        offsets = [word + start for word, inside in zip(new_starts, starts, strict=True) for start in inside]
+        flags[np.array(offsets, dtype=np.int64)] = True
         self._learn((numbers[0][new], numbers[1][new]), lengths[new], starts)
         return True
 
     def _learn(self, numbers: Pair, lengths: Offsets, starts: list[list[int]]) -> None:
         """Cache the token starts of words that are short enough."""
-        short = _places(lengths <= _LONGEST)
+        short = _flagged(lengths <= _MAX_WORD_BYTES)
         if not short.size:
             return
         inner = np.array([sum(1 << start for start in starts[i]) for i in short.tolist()], dtype="<u2")
@@ -195,15 +206,15 @@ class Words:
 
     def _starts_in(self, word: bytes) -> list[int]:
         """The token starts within a word."""
-        found = self._remembered.get(word)
-        if found is None:
+        starts = self._remembered.get(word)
+        if starts is None:
             lengths = map(len, self._split(word))
-            found = [0, *accumulate(lengths)][:-1]
-            if len(word) <= _LONGEST_REMEMBERED:
-                if len(self._remembered) >= _REMEMBERED:
+            starts = [0, *accumulate(lengths)][:-1]
+            if len(word) <= _MAX_CACHED_WORD_BYTES:
+                if len(self._remembered) >= _MAX_CACHED_WORDS:
                     self._remembered.clear()
-                self._remembered[word] = found
-        return found
+                self._remembered[word] = starts
+        return starts
 
 
 class _Table:
@@ -215,16 +226,16 @@ class _Table:
         self._first, self._second = np.zeros((1 << bits, 2), dtype=np.uint64).T
 
     def slots(self, pair: Pair) -> Offsets:
-        mixed = (pair[0] * _FIRST) ^ (pair[1] * _SECOND)
+        mixed = (pair[0] * _FIRST_MULTIPLIER) ^ (pair[1] * _SECOND_MULTIPLIER)
         mixed ^= mixed >> np.uint64(29)
-        mixed *= _FIRST
+        mixed *= _FIRST_MULTIPLIER
         mixed >>= self._shift
         return mixed.view(np.int64)
 
     def has(self, pair: Pair, slots: Offsets) -> Flags:
         """Which of the pairs are in the table, given their slots."""
-        found: Flags = (self._first[slots] == pair[0]) & (self._second[slots] == pair[1])
-        return found
+        is_present: Flags = (self._first[slots] == pair[0]) & (self._second[slots] == pair[1])
+        return is_present
 
     def clear(self) -> None:
         """Remove all pairs. Two zeros mark an empty slot, as no word consists of them."""
@@ -237,10 +248,10 @@ class _Table:
         return slots
 
 
-def _places(flags: Flags) -> Offsets:
+def _flagged(flags: Flags) -> Offsets:
     # numpy's own function for this takes several calls, which is slow for short texts
-    places: Offsets = flags.nonzero()[0]
-    return places
+    offsets: Offsets = flags.nonzero()[0]
+    return offsets
 
 
 def _kinds(data: bytes) -> Bytes:
@@ -249,64 +260,64 @@ def _kinds(data: bytes) -> Bytes:
     if data.isascii():
         return kinds
     raw = np.frombuffer(data, dtype=np.uint8)
-    for start in range(0, len(data), _WINDOW):
-        leads = start + _places(raw[start : start + _WINDOW] >= _LEADS[0])
+    for start in range(0, len(data), _WINDOW_BYTES):
+        leads = start + _flagged(raw[start : start + _WINDOW_BYTES] >= _LEADS[0])
         for width, first, end in ((2, _LEADS[0], _LEADS[1]), (3, _LEADS[1], _LEADS[2])):
-            at = leads[(raw[leads] >= first) & (raw[leads] < end)]
-            code = raw[at].astype(np.int64) & (0x7F >> width)
-            for further in range(1, width):
-                code = (code << 6) | (raw[at + further] & 0x3F)
+            positions = leads[(raw[leads] >= first) & (raw[leads] < end)]
+            code = raw[positions].astype(np.int64) & (0x7F >> width)
+            for step in range(1, width):
+                code = (code << 6) | (raw[positions + step] & 0x3F)
             for byte in range(width):
-                kinds[at + byte] = _WIDE_KINDS[code]
+                kinds[positions + byte] = _WIDE_KINDS[code]
     return kinds
 
 
 def _numbers(data: bytes, words: Offsets, lengths: Offsets) -> Pair:
     """The first eight bytes of each word and the next eight, padded with zeros."""
-    memory = data + bytes(_LONGEST)
-    numbers = np.ndarray((len(data) + _HALF,), dtype="<u8", buffer=memory, strides=(1,))
-    lengths = np.minimum(lengths, _LONGEST)
+    memory = data + bytes(_MAX_WORD_BYTES)
+    numbers = np.ndarray((len(data) + _NUMBER_BYTES,), dtype="<u8", buffer=memory, strides=(1,))
+    lengths = np.minimum(lengths, _MAX_WORD_BYTES)
     # on unaligned data, `take` is faster than indexing
-    first, second = numbers.take(words), numbers.take(words + _HALF)
+    first, second = numbers.take(words), numbers.take(words + _NUMBER_BYTES)
     return first & _FIRST_MASKS.take(lengths), second & _SECOND_MASKS.take(lengths)
 
 
 def _flag(flags: Flags, words: Offsets, inner: NDArray[np.uint16]) -> None:
     """Flag the bytes of each word whose bits are set."""
-    bits = _places(np.unpackbits(inner.view(np.uint8), bitorder="little").view(np.bool_))
-    flags[words[bits // _LONGEST] + bits % _LONGEST] = True
+    bits = _flagged(np.unpackbits(inner.view(np.uint8), bitorder="little").view(np.bool_))
+    flags[words[bits // _MAX_WORD_BYTES] + bits % _MAX_WORD_BYTES] = True
 
 
-def _safe(kinds: Bytes, end: int) -> int:
+def _safe_offset(kinds: Bytes, end: int) -> int:
     """The first offset from `end` on where a word starts in any context."""
     while end < len(kinds):
-        found = _safe_places(kinds[end - 1 : end + _WINDOW])
-        if found.size:
-            return end - 1 + int(found[0])
-        end += _WINDOW
+        offsets = _safe_offsets(kinds[end - 1 : end + _WINDOW_BYTES])
+        if offsets.size:
+            return end - 1 + int(offsets[0])
+        end += _WINDOW_BYTES
     return len(kinds)
 
 
-def _safe_places(kinds: Bytes) -> Offsets:
+def _safe_offsets(kinds: Bytes) -> Offsets:
     """Offsets where a run of letters, digits, symbols or line breaks ends and a word starts in any context."""
-    before, here = kinds[:-1], kinds[1:]
-    ends = (before & (_LETTER | _DIGIT) != 0) & (here != before) & (here != _ODD)
-    ends |= (before == _BREAK) & (here & (_WHITE | _ODD) == 0)
-    ends |= (before == _SIGN) & (here == _BLANK)
-    return _places(ends) + 1
+    previous, current = kinds[:-1], kinds[1:]
+    ends = (previous & (_LETTER | _DIGIT) != 0) & (current != previous) & (current != _ODD)
+    ends |= (previous == _BREAK) & (current & (_WHITE | _ODD) == 0)
+    ends |= (previous == _SIGN) & (current == _BLANK)
+    return _flagged(ends) + 1
 
 
 def _odd_parts(kinds: Bytes) -> list[tuple[int, int]]:
     """Spans that contain all odd bytes, each between two offsets where a word starts in any context."""
-    odd = _places(kinds == _ODD)
+    odd = _flagged(kinds == _ODD)
     if not odd.size:
         return []
     # odd bytes close together go through the library in one call
-    gaps = _places(np.diff(odd) > _GAP)
-    borders = np.concatenate([[0], _safe_places(kinds), [len(kinds)]])
+    gaps = _flagged(np.diff(odd) > _LIBRARY_CALL_BYTES)
+    borders = np.concatenate([[0], _safe_offsets(kinds), [len(kinds)]])
     firsts = borders[borders.searchsorted(odd[np.append(0, gaps + 1)], side="right") - 1]
     lasts = borders[borders.searchsorted(odd[np.append(gaps, len(odd) - 1)], side="right")]
-    apart = _places(firsts[1:] > lasts[:-1])
+    apart = _flagged(firsts[1:] > lasts[:-1])
     return list(
         zip(firsts[np.append(0, apart + 1)].tolist(), lasts[np.append(apart, len(lasts) - 1)].tolist(), strict=True)
     )
@@ -319,25 +330,25 @@ def _word_starts(data: bytes, kinds: Bytes) -> Flags:
     `\p{N}{1,3}+`, ` ?[^\s\p{L}\p{N}]++[\r\n]*+`, `\s++$`, `\s*[\r\n]`, `\s+(?!\S)`, `\s`.
     """
     raw = np.frombuffer(data, dtype=np.uint8)
-    around = _between(0, kinds, _BREAK)
-    before = around[:-2]
-    flags: Flags = kinds != before
+    padded = _between(0, kinds, _BREAK)
+    previous = padded[:-2]
+    flags: Flags = kinds != previous
     # one blank joins the letters after it, a space joins symbols, and line breaks join the symbols before them
     is_sign, is_letter = kinds == _SIGN, kinds == _LETTER
-    flags &= ~((is_letter & (before == _BLANK)) | ((kinds == _BREAK) & (before & (_SIGN | _WHITE) != 0)))
+    flags &= ~((is_letter & (previous == _BLANK)) | ((kinds == _BREAK) & (previous & (_SIGN | _WHITE) != 0)))
     flags[1:] &= ~(is_sign[1:] & (raw[:-1] == ord(" ")))
     # a single symbol joins the letters after it
     single = (is_sign & _first_ends(raw, flags))[:-1] & is_letter[1:]
     flags[1:] &= ~single
-    _part_apostrophes(raw, kinds, _places(single & (raw[:-1] == ord("'"))), flags)
-    _part_blanks(kinds, around, flags)
+    _part_apostrophes(raw, kinds, _flagged(single & (raw[:-1] == ord("'"))), flags)
+    _part_blanks(kinds, padded, flags)
     _part_digits(kinds, flags)
     return flags
 
 
 def _first_ends(raw: Bytes, flags: Flags) -> Flags:
     """Flag the last byte of each word's first character."""
-    wide = _places(raw >= _LEADS[0])
+    wide = _flagged(raw >= _LEADS[0])
     if not wide.size:
         return flags
     ends = flags.copy()
@@ -346,9 +357,9 @@ def _first_ends(raw: Bytes, flags: Flags) -> Flags:
     return ends
 
 
-def _part_apostrophes(raw: Bytes, kinds: Bytes, at: Offsets, flags: Flags) -> None:
-    """Start a word after each contraction at the apostrophes `at`."""
-    for index in at.tolist():
+def _part_apostrophes(raw: Bytes, kinds: Bytes, apostrophes: Offsets, flags: Flags) -> None:
+    """Start a word after each contraction at the apostrophes `apostrophes`."""
+    for index in apostrophes.tolist():
         length = 0
         if _AFTER_APOSTROPHE[raw[index + 1]]:
             length = 2
@@ -358,11 +369,11 @@ def _part_apostrophes(raw: Bytes, kinds: Bytes, at: Offsets, flags: Flags) -> No
             flags[index + length] = True
 
 
-def _part_blanks(kinds: Bytes, around: Bytes, flags: Flags) -> None:
+def _part_blanks(kinds: Bytes, padded: Bytes, flags: Flags) -> None:
     """Place the word starts in runs of blanks by their neighbours. The text's end counts as a line break."""
-    firsts, ends = _runs(around == _BLANK)
+    firsts, ends = _runs(padded == _BLANK)
     # the last blank stands alone or joins what follows, unless that is a line break or the end
-    inner = around[ends + 1] & _WHITE == 0
+    inner = padded[ends + 1] & _WHITE == 0
     flags[ends[inner] - 1] = True
     # blanks between line breaks belong to them, unless the first of these breaks belongs to symbols
     between = firsts[~inner & (firsts > 0)]
@@ -376,22 +387,22 @@ def _part_blanks(kinds: Bytes, around: Bytes, flags: Flags) -> None:
 
 def _part_digits(kinds: Bytes, flags: Flags) -> None:
     """Start a word at every third digit of a number."""
-    at = _places(kinds == _DIGIT)
-    if not at.size:
+    digits = _flagged(kinds == _DIGIT)
+    if not digits.size:
         return
-    number = np.arange(len(at))
-    firsts = np.maximum.accumulate(np.where(flags[at], number, 0))
-    flags[at[(number - firsts) % 3 == 0]] = True
+    number = np.arange(len(digits))
+    firsts = np.maximum.accumulate(np.where(flags[digits], number, 0))
+    flags[digits[(number - firsts) % 3 == 0]] = True
 
 
 def _between(first: int, kinds: Bytes, last: int) -> Bytes:
     """The kinds with one more at either end."""
-    around = np.empty(len(kinds) + 2, dtype=np.uint8)
-    around[0], around[1:-1], around[-1] = first, kinds, last
-    return around
+    padded = np.empty(len(kinds) + 2, dtype=np.uint8)
+    padded[0], padded[1:-1], padded[-1] = first, kinds, last
+    return padded
 
 
 def _runs(flags: Flags) -> tuple[Offsets, Offsets]:
     """Where runs of flagged bytes start and end; `flags` has one more, unset, at either end."""
-    edges = _places(flags[1:] != flags[:-1])
+    edges = _flagged(flags[1:] != flags[:-1])
     return edges[::2], edges[1::2]

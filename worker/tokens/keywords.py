@@ -18,14 +18,16 @@ MAX_PARTS = 16
 REMEMBERED = 1 << 16
 
 #: Accents and vowel signs, which belong to the letter before them. Hardly any exist beyond this range.
-_MARKS = "".join(c for c in map(chr, range(0x300, 0x12000)) if unicodedata.category(c).startswith("M"))
-_NAME = rf"\w+(?:[{_MARKS}]+\w*)*"
+_COMBINING_MARKS = "".join(c for c in map(chr, range(0x300, 0x12000)) if unicodedata.category(c).startswith("M"))
+_NAME = rf"\w+(?:[{_COMBINING_MARKS}]+\w*)*"
 #: Dots and hyphens join one word: `os.path`, `dry-run`, `3.11`, `giraffe.txt`. The ASCII variant takes half the time.
-_WORD, _ASCII_WORD = re.compile(rf"{_NAME}(?:[.-]{_NAME})*"), re.compile(r"\w+(?:[.-]\w+)*", re.ASCII)
-_JOINTS, _SEPARATORS = re.compile("[.-]"), re.compile("[._-]+")
+_WORD = re.compile(rf"{_NAME}(?:[.-]{_NAME})*")
+_ASCII_WORD = re.compile(r"\w+(?:[.-]\w+)*", re.ASCII)
+_JOINTS = re.compile("[.-]")
+_SEPARATORS = re.compile("[._-]+")
 #: Digits; capitals up to the one that starts the next part; or lower-case letters with or without their capital.
 _PARTS = re.compile(r"[0-9]+|[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_ASKED_PARTS = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z0-9]+")
+_QUERY_PARTS = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +40,8 @@ class Keywords:
 
 def keywords_of(path: str, context: str, text: str) -> Keywords:
     """Both fields of a chunk of the file at `path`. The path and the context are included."""
-    said = f"{path}\n{context}\n{text}"
-    return Keywords(said, code_words(said))
+    searchable = f"{path}\n{context}\n{text}"
+    return Keywords(searchable, code_words(searchable))
 
 
 def code_words(text: str) -> str:
@@ -58,7 +60,7 @@ def asked_words(query: str) -> list[str]:
 
     A search for `kiwi17` therefore finds that, and not every `kiwi` and every `17`.
     """
-    tokens = " ".join(_tokens(word, _ASKED_PARTS) for word in _words(query))
+    tokens = " ".join(_tokens(word, _QUERY_PARTS) for word in _words(query))
     return list(dict.fromkeys(tokens.split()))
 
 
@@ -66,26 +68,26 @@ def _words(text: str) -> Iterator[str]:
     """Words short enough to be names; a longer word is divided into the names it joins."""
     for word in _ASCII_WORD.findall(text) if text.isascii() else _WORD.findall(unicodedata.normalize("NFKC", text)):
         if len(word) > MAX_TOKEN:
-            yield from filter(None, _shorter(word))
+            yield from filter(None, _names_in_long_word(word))
         elif word != "_":
             yield word
 
 
-def _shorter(word: str) -> Iterator[str]:
+def _names_in_long_word(word: str) -> Iterator[str]:
     for name in _JOINTS.split(word):
         yield from [name] if len(name) <= MAX_TOKEN else (part for part in name.split("_") if len(part) <= MAX_TOKEN)
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _tokens(word: str, parted: re.Pattern[str] = _PARTS) -> str:
+def _tokens(word: str, part_pattern: re.Pattern[str] = _PARTS) -> str:
     """The distinct tokens of a word of at most `MAX_TOKEN` characters."""
-    parts = parted.findall(word) if word.isascii() else _cased(word)
+    parts = part_pattern.findall(word) if word.isascii() else _parts_by_case(word)
     names = _JOINTS.split(word)
     return " ".join(dict.fromkeys([word, *names, *(parts if len(parts) <= MAX_PARTS else [])])).lower()
 
 
-def _cased(word: str) -> list[str]:
+def _parts_by_case(word: str) -> list[str]:
     """The parts of a word in any script: divided at separators, and where a capital follows a lower-case letter."""
     edges = [n for n in range(1, len(word)) if word[n - 1].islower() and word[n].isupper()]
-    pieces = [word[start:end] for start, end in zip([0, *edges], [*edges, None], strict=True)]
-    return [part for piece in pieces for part in _SEPARATORS.split(piece) if part]
+    runs = [word[start:end] for start, end in zip([0, *edges], [*edges, None], strict=True)]
+    return [part for run in runs for part in _SEPARATORS.split(run) if part]

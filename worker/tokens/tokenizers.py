@@ -23,20 +23,23 @@ Bytes = NDArray[np.uint8]
 
 #: Bytes of a block that is tested for being a single run of letters, white space or symbols. tiktoken's regex fails on
 #: a million blanks, and its merging slows down on long runs. A run of two blocks is therefore always cut.
-_BLOCK = 1024
+_RUN_BLOCK_BYTES = 1024
 #: Distance in bytes between those of a block that are tested first.
-_APART = 64
+_SAMPLE_STEP_BYTES = 64
 
 #: One bit per kind of byte: letters, white space, digits (never a long token), symbols. Bytes of non-ASCII characters
 #: may be of any kind and have no bit.
-_LETTER, _SPACE, _DIGIT, _SIGN = 1, 2, 4, 8
+_LETTER = 1
+_SPACE = 2
+_DIGIT = 4
+_SIGN = 8
 
 
 #: Bytes of a text from which numpy is faster than tiktoken.
-_LONG = 1300
+_NUMPY_MIN_BYTES = 1300
 
 #: Bytes whose characters are counted at a time, to bound memory.
-_WINDOW = 1 << 22
+_WINDOW_BYTES = 1 << 22
 
 
 class Tokenizer(Protocol):
@@ -68,11 +71,11 @@ def characters() -> Tokenizer:
 
 def char_offsets(raw: Bytes, offsets: Offsets) -> Offsets:
     """Character offsets of strictly ascending byte offsets in UTF-8. A byte inside a character stands for it."""
-    borders = offsets.searchsorted(range(0, len(raw) + _WINDOW, _WINDOW))
+    borders = offsets.searchsorted(range(0, len(raw) + _WINDOW_BYTES, _WINDOW_BYTES))
     counted, parts = 0, []
     for window, (first, last) in enumerate(pairwise(borders)):
-        start = window * _WINDOW
-        continued = (raw[start : start + _WINDOW] & 0xC0) == 0x80  # noqa: PLR2004 - UTF-8's mark of a continuation byte
+        start = window * _WINDOW_BYTES
+        continued = (raw[start : start + _WINDOW_BYTES] & 0xC0) == 0x80  # noqa: PLR2004 - UTF-8's mark of a continuation byte
         before = np.cumsum(continued, dtype=np.int32)
         parts.append(offsets[first:last] - before[offsets[first:last] - start] - counted)
         counted += int(before[-1])
@@ -105,7 +108,7 @@ class _Cl100k:
     def starts(self, text: str) -> Offsets:
         data = text.encode()
         pieces = list(_pieces(text, data))
-        if len(data) >= _LONG and len(pieces) == 1:
+        if len(data) >= _NUMPY_MIN_BYTES and len(pieces) == 1:
             offsets = self._words.starts(data, lambda part: self._offsets([part.decode()]))
         else:
             offsets = self._offsets(pieces)
@@ -139,18 +142,20 @@ def _pieces(text: str, data: bytes) -> Iterator[str]:
 def _run_cuts(data: bytes) -> Offsets:
     """Byte offsets at which to cut long runs: where a hash of their content says so, else at block starts."""
     raw = np.frombuffer(data, dtype=np.uint8)
-    found = [_block_cuts(raw, start) for start in _likely_runs(data) if _is_run(data[start : start + _BLOCK])]
-    return np.unique(np.concatenate(found)) if found else np.empty(0, dtype=np.int64)
+    cuts = [_block_cuts(raw, start) for start in _likely_runs(data) if _is_run(data[start : start + _RUN_BLOCK_BYTES])]
+    return np.unique(np.concatenate(cuts)) if cuts else np.empty(0, dtype=np.int64)
 
 
 def _likely_runs(data: bytes) -> list[int]:
     """Starts of the blocks whose sampled bytes are all of one kind."""
-    blocks = len(data) // _BLOCK
+    blocks = len(data) // _RUN_BLOCK_BYTES
     if not blocks:
         return []
-    kinds = np.frombuffer(data[: blocks * _BLOCK : _APART].translate(_KINDS), dtype=np.uint8).reshape(blocks, -1)
-    found: list[int] = (_IS_RUN[np.bitwise_or.reduce(kinds, axis=1)].nonzero()[0] * _BLOCK).tolist()
-    return found
+    kinds = np.frombuffer(
+        data[: blocks * _RUN_BLOCK_BYTES : _SAMPLE_STEP_BYTES].translate(_KINDS), dtype=np.uint8
+    ).reshape(blocks, -1)
+    starts: list[int] = (_IS_RUN[np.bitwise_or.reduce(kinds, axis=1)].nonzero()[0] * _RUN_BLOCK_BYTES).tolist()
+    return starts
 
 
 def _is_run(block: bytes) -> bool:
@@ -159,7 +164,7 @@ def _is_run(block: bytes) -> bool:
 
 def _block_cuts(raw: Bytes, start: int) -> Offsets:
     """Offsets in a block where a hash of four bytes is small, so that an insertion moves few tokens; else its start."""
-    block = raw[start : start + _BLOCK].astype(np.uint32)
+    block = raw[start : start + _RUN_BLOCK_BYTES].astype(np.uint32)
     mixed = ((block[:-3] << 24) | (block[1:-2] << 16) | (block[2:-1] << 8) | block[3:]) * np.uint32(0x9E3779B1)
     lead = (block[:-3] & 0xC0) != 0x80  # noqa: PLR2004 - UTF-8's mark of a continuation byte
     hits = np.flatnonzero((mixed < 2**32 // 512) & lead)
@@ -171,19 +176,19 @@ def _block_cuts(raw: Bytes, start: int) -> Offsets:
 @contextmanager
 def _encodings_of_litellm() -> Iterator[None]:
     """Point tiktoken at the encoding files that litellm ships, without importing litellm (seconds, 180 MB)."""
-    found = find_spec("litellm")
-    if found is None or not found.submodule_search_locations:
+    spec = find_spec("litellm")
+    if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError("litellm is not installed; its encoding files are needed to count tokens")
-    before = os.environ.get("TIKTOKEN_CACHE_DIR")
-    folder = Path(found.submodule_search_locations[0], "litellm_core_utils", "tokenizers")
+    previous = os.environ.get("TIKTOKEN_CACHE_DIR")
+    folder = Path(spec.submodule_search_locations[0], "litellm_core_utils", "tokenizers")
     os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
     try:
         yield
     finally:
-        if before is None:
+        if previous is None:
             del os.environ["TIKTOKEN_CACHE_DIR"]
         else:
-            os.environ["TIKTOKEN_CACHE_DIR"] = before
+            os.environ["TIKTOKEN_CACHE_DIR"] = previous
 
 
 def _kind(byte: int) -> int:

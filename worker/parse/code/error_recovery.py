@@ -6,8 +6,8 @@ file's tree is parsed by itself. A part with errors counts as broken, or else a 
 is parsed again with blanks in their place.
 
 In 190 copies of Python files, each with one stray or missing sign, 96% of the definitions are found; 88% without this
-module. In PHP the shares are 99% and 97%, and in C++ 81% and 83%. Of 1,413 installed C and C++ files with parse errors,
-it changes 18.
+module. In 341 copies of PHP files the shares are 98% and 92%, and in 1,222 copies of C++ headers 83% and 75%. Of 7,257
+installed C and C++ files with parse errors, it changes 157.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ _OPENS = rb"\{[ \t]*(?:(?://|/\*)[^\n]*)?\r?\n(?:[ \t]*\r?\n)*"
 #: Languages whose blocks do not end in a bracket.
 _WITHOUT_BRACES = frozenset({"python", "ruby"})
 
-#: Lines that belong to no part, as what they open is closed far away.
-_APART = rb"""^(?:(?:inline[ ]+)?namespace\b|extern[ ]+"C")[^\n;{]*\n?\{[ \t]*\r?\n(?=(?:[ \t]*\r?\n)*\S)|^\}+;?[ \t]*(?://|/\*)[^\n]*$"""
+#: Lines that belong to no part, as what they open is closed far away. A namespace counts if `_is_apart` agrees.
+_APART = rb"""^(?P<namespace>(?:(?:inline[ ]+)?namespace\b|extern[ ]+"C")[^\n;{]*\n?\{[ \t]*\r?\n)|^\}+;?[ \t]*(?://|/\*)[^\n]*$"""
+#: The start of the next line without indentation.
+_NOT_INDENTED = re.compile(rb"^\S", re.MULTILINE)
 #: The tag that starts the code of a PHP file; without it the rest is not code.
 _BEGINNING = rb"\A(?:#![^\n]*\n)?<\?php\s"
 #: The include guard around a whole header, and its end.
@@ -203,13 +205,25 @@ def _border(language: str, indent: bytes) -> re.Pattern[bytes]:
 def _parts(
     data: bytes, border: re.Pattern[bytes], start: int, end: int, apart: re.Pattern[bytes] | None = None
 ) -> Iterator[Span]:
-    left_out = {found.span() for found in apart.finditer(data, start, end)} if apart else set()
+    left_out = {found.span() for found in apart.finditer(data, start, end) if _is_apart(found)} if apart else set()
     borders = {end, *(found.end() for found in border.finditer(data, max(start - 1, 0), end)), *chain(*left_out)}
     at = start
     for place in sorted(borders):
         if place > at and (at, place) not in left_out:
             yield at, place
         at = place
+
+
+def _is_apart(found: re.Match[bytes]) -> bool:
+    """Whether a match of `_LEFT_OUT` belongs to no part.
+
+    A namespace whose contents are all indented is a part itself. One with other lines, such as `#define`, would be cut
+    at them, and its head alone would count as broken.
+    """
+    if found.lastgroup != "namespace":
+        return True
+    line = _NOT_INDENTED.search(found.string, found.end())
+    return line is not None and line[0] != b"}"
 
 
 def _unsound(source: _Source, parts: list[Span], around: Around) -> Iterator[Span]:

@@ -244,6 +244,15 @@ def test_what_is_sound_in_a_broken_file_is_found_at_its_place(name: str, text: s
         assert text.count("\n", 0, d.start_char) + 1 == d.start_line
 
 
+@pytest.mark.parametrize(("sound", "broken"), [("int f4();\n  };", "int f4();\n"), ("int f4()", "int f4(")])
+def test_a_namespace_with_lines_that_are_not_indented_survives_an_error(sound: str, broken: str) -> None:
+    classes = "".join(f"\n#define M{i} {i}\n\n  class C{i}\n  {{\n    int f{i}();\n  }};\n" for i in range(9))
+    text = f"namespace a\n{{\n  int g();\n{classes}}} // namespace a\n"
+    definitions = {line.rsplit(" ", 1)[0] for line in shown(read("a.hpp", text.replace(sound, broken)))}
+    numbers = set(range(9)) - {4}
+    assert definitions >= {"module a", *(f"class a/C{i}" for i in numbers), *(f"method a/C{i}/f{i}" for i in numbers)}
+
+
 def test_a_broken_part_that_little_is_above_has_its_place() -> None:
     head, part = b"class{\n\n", b"  z() {\n    return 'x;\n  }\n"
     data = head + part + b"".join(b"\n\n  m%d = [1, 2, 3, 4, 5, 6, 7, 8];" % i for i in range(40)) + b"\n}\n"
