@@ -313,7 +313,10 @@ class Hit(BaseModel):
     file_name: fields.FileName
     file_type: fields.FileType
     title: fields.Title
-    url: str | None = Field(default=None, description="Address of the file; null if none is known.")
+    url: str | None = Field(
+        default=None,
+        description="Address on the web: the node's `url`, or made by the tool's `url_template`; null without either.",
+    )
     json_pointer: fields.JsonPointer
     chunk_index: fields.ChunkIndex
     total_chunks: fields.TotalChunks

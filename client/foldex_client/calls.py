@@ -318,9 +318,10 @@ class Nodes(Calls[Way]):
         content: Any = UNSET,
         id: str | None = None,  # noqa: A002 # the service's name for it
         parent_id: str | None = None,
+        url: str | None = None,
     ) -> Request[Node]:
         """Add a folder, or a file with its content. The name of a "file" tells its type."""
-        body = _given(name=name, type=type, id=id, parent_id=parent_id) | _set(content=content)
+        body = _given(name=name, type=type, id=id, parent_id=parent_id, url=url) | _set(content=content)
         return Request("POST", _project(project_id, "nodes"), Node, body=body, repeatable=False)
 
     @listing
@@ -350,9 +351,10 @@ class Nodes(Calls[Way]):
         name: str | None = None,
         parent_id: str | None = UNSET,
         content: Any = UNSET,
+        url: str | None = UNSET,
     ) -> Request[Node]:
         """Rename, move or rewrite a node, atomically. `parent_id=None` moves it to the project's root."""
-        body = _given(name=name) | _set(parent_id=parent_id, content=content)
+        body = _given(name=name) | _set(parent_id=parent_id, content=content, url=url)
         return Request("PATCH", _project(project_id, "nodes", node_id), Node, body=body)
 
     @call

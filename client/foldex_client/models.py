@@ -69,6 +69,7 @@ class ToolConfig(Model):
     auto_reindex: bool = False
     watch: bool = False
     every: int | str | None = None
+    url_template: str | None = None
 
 
 class Source(Model):
@@ -482,6 +483,7 @@ class Node(Model):
     version: int
     created_at: datetime
     updated_at: datetime
+    url: str | None
     content: Any = None
 
 

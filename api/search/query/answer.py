@@ -24,6 +24,7 @@ from api.search.query.search import Findings, Search
 from api.search.query.unembedded import whole_files
 from api.search.rank.rerank import RerankOptions, provider_of, reranked
 from api.search.text.snippets import grouped, with_neighbours
+from api.search.text.urls import with_urls
 from schemas.errors import EmbeddingError, FilterMatchesNothing, RerankUnavailable
 from schemas.search import Answer, Hit, Query, SearchRequest
 from worker.resources import Resources
@@ -54,7 +55,7 @@ def search(resources: Resources, tool_id: UUID, index: Index, query: Query, *, d
         coverage=coverage(resources, index, query, freshness.stale_files, vectors_missing=findings.vectors_missing),
         notes=[*freshness.notes, *findings.report.notes],
         trace=list(findings.report.steps) if query.trace else None,
-        results=list(findings.hits),
+        results=with_urls(findings.hits, index.url_template),
     )
 
 
