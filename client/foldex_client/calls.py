@@ -208,6 +208,7 @@ class Tools(Calls[Way]):
         group_by_file: bool | None = None,
         before: int | None = None,
         after: int | None = None,
+        min_score: float | None = None,
         explain: bool | None = None,
         trace: bool | None = None,
         refresh: Refresh | None = None,
@@ -219,8 +220,8 @@ class Tools(Calls[Way]):
         `fields` are those that each hit has; by default all but those of options that are not set.
         """
         body = _asked(query, top_k=top_k, mode=mode, filters=filters, rerank=rerank, context=context)
-        body |= _given(group_by_file=group_by_file, before=before, after=after, explain=explain, trace=trace)
-        body |= _given(refresh=refresh, include_unembedded=include_unembedded, fields=fields)
+        body |= _given(group_by_file=group_by_file, before=before, after=after, min_score=min_score, explain=explain)
+        body |= _given(trace=trace, refresh=refresh, include_unembedded=include_unembedded, fields=fields)
         return Request("POST", _tools(tool, "query"), Answer, body=body)
 
     @call
@@ -416,6 +417,7 @@ class Client(Calls[Way]):
         group_by_file: bool | None = None,
         before: int | None = None,
         after: int | None = None,
+        min_score: float | None = None,
         explain: bool | None = None,
         trace: bool | None = None,
         fields: Sequence[str] | None = None,
@@ -424,8 +426,8 @@ class Client(Calls[Way]):
         """Search several tools, or some paths, in parallel. The answer names tools that failed or were slow."""
         tool_ids = None if tools is None else [_id(tool) for tool in tools]
         body = _asked(query, top_k=top_k, mode=mode, filters=filters, rerank=rerank, context=context)
-        body |= _given(group_by_file=group_by_file, before=before, after=after, explain=explain, trace=trace)
-        body |= _given(project_id=project_id, tool_ids=tool_ids, paths=paths, fields=fields)
+        body |= _given(group_by_file=group_by_file, before=before, after=after, min_score=min_score, explain=explain)
+        body |= _given(trace=trace, project_id=project_id, tool_ids=tool_ids, paths=paths, fields=fields)
         body |= _given(index_missing=index_missing)
         return Request("POST", "/api/search", AcrossAnswer, body=body)
 

@@ -36,6 +36,8 @@ class Filters(TypedDict, total=False):
     scope: str
     json_pointer: str
     level: int
+    modified_after: datetime | str
+    modified_before: datetime | str
 
 
 class Context(TypedDict, total=False):

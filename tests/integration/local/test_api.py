@@ -231,60 +231,6 @@ def test_a_chunk_that_is_not_this_tools_is_not_found(running: Service, tool: str
     running.rows("UPDATE chunk SET live = true WHERE id = %s RETURNING id", hit["chunk_id"])
 
 
-def test_a_hit_has_the_address_of_its_node_or_of_the_tools_template(running: Service) -> None:
-    folder = running.node("addresses", "folder")
-    url = "https://wiki.example/otters"
-    node = running.node("otters.md", "markdown", "otters swim", parent_id=folder, url=url)
-    running.node("a b.md", "markdown", "otters sleep", parent_id=folder)
-    tool = running.tool(node_id=folder, config={"url_template": "https://host/{file_path}#L{start_line}"})
-    plain = running.tool(node_id=folder)
-    running.wait(tool)
-
-    def urls(of: str) -> dict[str, str | None]:
-        return {hit["file_path"]: hit["url"] for hit in running.query(of, "otters")}
-
-    assert urls(tool) == {"otters.md": url, "a b.md": "https://host/a%20b.md#L1"}
-    assert urls(plain) == {"otters.md": url, "a b.md": None}
-    shown = [running.get(f"{TOOLS}/{each}") for each in (tool, plain)]
-    assert shown[0]["index"] == shown[1]["index"]
-    tasks = running.get(f"{TOOLS}/{tool}/tasks")
-    config = {"url_template": "http://other/{file_id}/{chunk_id}"}
-    checked(running.client.patch(f"{TOOLS}/{tool}", json={"config": config}), 202)
-    checked(running.client.patch(f"/api/projects/{PROJECT}/nodes/{node}", json={"url": None}), 200)
-    hits = {hit["chunk_id"]: hit["file_id"] for hit in running.query(plain, "otters")}
-    wanted = {f"http://other/{file}/{chunk}" for chunk, file in hits.items()}
-    # a process answers with a tool's earlier config for a moment
-    eventually(lambda: set(urls(tool).values()) == wanted, 20, running.logs)
-    assert running.get(f"{TOOLS}/{tool}/tasks") == tasks
-    for wrong in ("https://host/{line}", "javascript:alert(1)"):
-        problem = checked(running.client.patch(f"{TOOLS}/{tool}", json={"config": {"url_template": wrong}}), 422)
-        assert "url_template" in problem["detail"]
-
-
-@pytest.mark.parametrize("limit", [1, 3, 1000])
-def test_the_chunks_of_a_file_are_listed_in_pages(running: Service, book: str, limit: int) -> None:
-    hit = running.query(book, "line 500 tells of things", filters={"path": "long.txt"})[0]
-    path = f"{TOOLS}/{book}/files/{hit['file_id']}"
-    listed: list[dict[str, Any]] = []
-    cursor: dict[str, Any] = {}
-    while cursor is not None:
-        page = running.get(f"{path}/chunks", limit=limit, **cursor)
-        assert 0 < len(page["items"]) <= limit
-        listed += page["items"]
-        cursor = page["next_cursor"] and {"cursor": page["next_cursor"]}
-    assert [chunk["chunk_index"] for chunk in listed] == list(range(hit["total_chunks"]))
-    same = listed[hit["chunk_index"]]
-    assert {name: same[name] for name in same if name != "tokens"} == {
-        name: hit.get(name) for name in same if name != "tokens"
-    }
-    text = running.get(path)["text"]
-    assert all(text[chunk["start_char"] : chunk["end_char"]] == chunk["chunk_text"] for chunk in listed)
-    assert all(0 < chunk["tokens"] <= len(chunk["chunk_text"]) for chunk in listed)
-    for file in ("missing", PROJECT, hit["chunk_id"]):
-        assert "file" in checked(running.client.get(f"{TOOLS}/{book}/files/{file}/chunks"), 404)["detail"]
-    checked(running.client.get(f"{path}/chunks", params={"cursor": "?"}), 422)
-
-
 def test_hits_are_shown_with_their_neighbours(running: Service, book: str) -> None:
     (index,) = running.rows("SELECT index_id FROM search_tool WHERE id = %s", book)[0]
     hits = [Hit(**hit) for hit in running.query(book, "line 500 tells of things", filters={"path": "long.txt"})]
