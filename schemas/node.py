@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from schemas import fields
 from schemas.search import Note
+from schemas.url import Url
 
 
 class NewNode(BaseModel):
@@ -43,6 +44,7 @@ class NewNode(BaseModel):
         description='"folder", "json", "markdown", "text", …, or "file" to derive it from the name.',
     )
     content: Any = Field(default=None, description="A JSON value for type json, text for every other file.")
+    url: Url | None = Field(default=None, description="Where a browser opens the node; hits of its text have it.")
 
 
 class NodePatch(BaseModel):
@@ -55,6 +57,7 @@ class NodePatch(BaseModel):
     )
     name: str | None = Field(default=None, min_length=1, max_length=1024, description="New name.")
     content: Any = Field(default=None, description="New content: a JSON value for a json node, text for other files.")
+    url: Url | None = Field(default=None, description="Where a browser opens the node; null: nowhere.")
 
 
 class Node(BaseModel):
@@ -72,6 +75,10 @@ class Node(BaseModel):
     version: int = Field(description="Counts the changes of the node, from 1.", examples=[1])
     created_at: fields.CreatedAt
     updated_at: fields.UpdatedAt
+    url: str | None = Field(
+        description="Where a browser opens the node; null if it is not known.",
+        examples=["https://wiki.example/handbook"],
+    )
     content: Any = Field(
         default=None,
         description="A JSON value for type json, text for other files, null for folders. Lists leave it out.",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from schemas import fields
 
@@ -17,6 +18,18 @@ Names = Annotated[list[Annotated[str, StringConstraints(min_length=1, max_length
 LowercaseNames = Annotated[
     list[Annotated[str, StringConstraints(min_length=1, max_length=1024, to_lower=True)]], Field(max_length=MAX_NAMES)
 ]
+
+
+def _as_time(value: object) -> object:
+    """Convert ISO 8601 to a time. Pydantic alone would also take numbers, as seconds."""
+    if isinstance(value, datetime):
+        return value
+    if not isinstance(value, str):
+        raise ValueError("a time must be ISO 8601 with a time zone, such as 2026-11-01T00:00:00Z")  # noqa: TRY004
+    return datetime.fromisoformat(value)
+
+
+Time = Annotated[AwareDatetime, BeforeValidator(_as_time)]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=10_000)]
 Mode = Literal["hybrid", "vector", "keyword"]
 Rerank = Literal["none", "boost", "model", "llm"]
@@ -111,6 +124,16 @@ class Filters(BaseModel):
         default=None, min_length=1, max_length=10_000, description="A JSON pointer; includes everything below it."
     )
     level: int | None = Field(default=None, ge=0, le=1000, description="0 for chunks of files.")
+    modified_after: Time | None = Field(
+        default=None,
+        description="Files that were last changed at this time or later: ISO 8601 with a time zone.",
+        examples=["2026-11-01T00:00:00Z"],
+    )
+    modified_before: Time | None = Field(
+        default=None,
+        description="Files that were last changed before this time: ISO 8601 with a time zone.",
+        examples=["2026-12-01T00:00:00+01:00"],
+    )
 
 
 class Context(BaseModel):
@@ -154,6 +177,13 @@ class SearchRequest(BaseModel):
     )
     before: int = Field(default=0, ge=0, le=10, description="Number of neighbouring chunks to show before each hit.")
     after: int = Field(default=0, ge=0, le=10, description="Number of neighbouring chunks to show after each hit.")
+    min_score: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="Minimum `score` of a hit. Over several tools: its score in its own tool, before they are merged.",
+        examples=[0.3],
+    )
     explain: bool = Field(default=False, description="Show the components of each score.")
     trace: bool = Field(
         default=False, description="Show the steps of the search: what each found and how long it took."
@@ -313,7 +343,10 @@ class Hit(BaseModel):
     file_name: fields.FileName
     file_type: fields.FileType
     title: fields.Title
-    url: str | None = Field(default=None, description="Address of the file; null if none is known.")
+    url: str | None = Field(
+        default=None,
+        description="Address on the web: the node's `url`, or made by the tool's `url_template`; null without either.",
+    )
     json_pointer: fields.JsonPointer
     chunk_index: fields.ChunkIndex
     total_chunks: fields.TotalChunks

@@ -11,6 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from schemas import fields
 from schemas.source import AnySource, ChunkSettings, EmbedderProfile
 from schemas.status import FileStatus, Reason, TaskKind, TaskStatus
+from schemas.url import PLACEHOLDERS, UrlTemplate
 
 Item = TypeVar("Item")
 
@@ -75,6 +76,12 @@ class ToolConfig(BaseModel):
     watch: bool = Field(default=False, description="Start a run when the folder changes; not for S3.")
     every: Annotated[int | None, BeforeValidator(_seconds)] = Field(
         default=None, ge=10, le=31_622_400, description='Seconds between two runs, or "30s", "15m", "6h", "1d".'
+    )
+    url_template: UrlTemplate | None = Field(
+        default=None,
+        description="Address of a hit on the web, for files whose node has no `url`. It may hold "
+        + ", ".join(f"`{{{name}}}`" for name in PLACEHOLDERS)
+        + ".",
     )
 
 

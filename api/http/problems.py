@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
@@ -28,15 +29,8 @@ RETRY_AFTER_SECONDS = 5
 
 def install(app: FastAPI) -> None:
     """Register handlers that turn every error into a problem."""
-    app.add_exception_handler(FoldexError, _foldex)
-    app.add_exception_handler(RequestValidationError, _validation)
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(DataError, _data)
-    app.add_exception_handler(OperationalError, _database)
-    app.add_exception_handler(OSError, _disk)
-    app.add_exception_handler(ProgramLimitExceeded, _too_long)
-    app.add_exception_handler(CallerLeft, _caller_left)
-    app.add_exception_handler(Exception, _unexpected)
+    for kind, handler in _HANDLERS.items():
+        app.add_exception_handler(kind, handler)
 
 
 def _problem(status: int, code: str, detail: str, headers: dict[str, str] | None = None, **more: Any) -> JSONResponse:
@@ -134,3 +128,26 @@ def _unexpected(request: Request, error: Exception) -> JSONResponse:
     # it passes through no middleware
     answer.headers.update(request_log.headers())
     return answer
+
+
+_HANDLERS: dict[type[Exception], Callable[[Request, Exception], Response]] = {
+    FoldexError: _foldex,
+    RequestValidationError: _validation,
+    HTTPException: _http,
+    DataError: _data,
+    OperationalError: _database,
+    OSError: _disk,
+    ProgramLimitExceeded: _too_long,
+    CallerLeft: _caller_left,
+    Exception: _unexpected,
+}
+
+
+def problem_json(request: Request, error: Exception) -> str:
+    """The problem that tells of an error after the answer has begun."""
+    handler = next(_HANDLERS[kind] for kind in type(error).__mro__ if kind in _HANDLERS)
+    try:
+        response = handler(request, error)
+    except Exception as unexpected:  # noqa: BLE001 # a handler raises what is not its own
+        response = _unexpected(request, unexpected)
+    return bytes(response.body).decode()

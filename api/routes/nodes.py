@@ -45,6 +45,7 @@ def create_node(project_id: ProjectId, body: NewNode, caller: CallerDep, resourc
     if body.type == "json" and "content" not in body.model_fields_set:
         raise Invalid("A json node needs `content`; send null if it is empty.")
     node = {"id": body.id or str(uuid4()), "parent_id": body.parent_id, "name": body.name, "type": body.type}
+    node["url"] = body.url
     stored = _store(resources, project_id, body.type, body.content)
     with _dropped_on_error(resources, stored):
         row = nodes.insert(resources.pool, project_id, {**node, **stored})
@@ -96,9 +97,10 @@ def patch_node(
     is_moved = bool(sent_fields & {"name", "parent_id"})
     place = nodes.Place(body.name, body.parent_id, "parent_id" in sent_fields) if is_moved else None
     type_ = nodes.type_as(row, body.name)
+    link = nodes.Link(body.url) if "url" in sent_fields else None
     stored = _store(resources, project_id, type_, body.content) if "content" in sent_fields else None
     with _dropped_on_error(resources, stored):
-        unused_key = nodes.change(resources.pool, project_id, node_id, place, stored)
+        unused_key = nodes.change(resources.pool, project_id, node_id, place, stored, link)
     drop(resources, [unused_key] if unused_key else [])
     return get_node(project_id, node_id, caller, resources)
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from uuid import UUID
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
-from api.http import large_answers
+from api.http import event_stream, large_answers
 from api.http.dependencies import CachedIndexDep, ResourcesDep, ToolId
 from api.http.described_errors import raises
 from api.http.disconnect import DisconnectDep
-from api.http.responses import written
+from api.http.responses import answer_json
 from api.search.query.answer import search
+from api.search.query.search import unheard
 from schemas.errors import (
     EmbeddingRefused,
     EmbeddingUnauthorized,
@@ -23,7 +25,7 @@ from schemas.errors import (
     StoreUnauthorized,
     StoreUnavailable,
 )
-from schemas.search import Answer, Query
+from schemas.search import Answer, Query, Step
 
 router = APIRouter(prefix="/api/tools/search", tags=["search"])
 
@@ -41,10 +43,25 @@ _ERRORS = raises(
 )
 
 
-@router.post("/{tool_id}/query", response_model=Answer, openapi_extra=_ERRORS)
+@router.post("/{tool_id}/query", response_model=Answer, responses=event_stream.RESPONSES, openapi_extra=_ERRORS)
 def query_tool(
-    body: Query, tool_id: ToolId, index: CachedIndexDep, resources: ResourcesDep, disconnect: DisconnectDep
+    request: Request,
+    body: Query,
+    tool_id: ToolId,
+    index: CachedIndexDep,
+    resources: ResourcesDep,
+    disconnect: DisconnectDep,
 ) -> Response:
-    """Find chunks by meaning and by keywords. Works as soon as the first file is indexed."""
-    with large_answers.answer(body.top_k):
-        return written(body, search(resources, UUID(tool_id), index, body, disconnect=disconnect))
+    """Find chunks by meaning and by keywords. Works as soon as the first file is indexed.
+
+    With `Accept: text/event-stream` the steps are sent as they happen, then the answer.
+    """
+
+    def answer(on_step: Callable[[Step], None]) -> str:
+        with large_answers.answer(body.top_k):
+            found = search(resources, UUID(tool_id), index, body, disconnect=disconnect, on_step=on_step)
+            return answer_json(body, found)
+
+    if event_stream.wants_events(request):
+        return event_stream.streamed(request, answer, disconnect)
+    return Response(answer(unheard), media_type="application/json")

@@ -208,6 +208,7 @@ class Tools(Calls[Way]):
         group_by_file: bool | None = None,
         before: int | None = None,
         after: int | None = None,
+        min_score: float | None = None,
         explain: bool | None = None,
         trace: bool | None = None,
         refresh: Refresh | None = None,
@@ -219,8 +220,8 @@ class Tools(Calls[Way]):
         `fields` are those that each hit has; by default all but those of options that are not set.
         """
         body = _asked(query, top_k=top_k, mode=mode, filters=filters, rerank=rerank, context=context)
-        body |= _given(group_by_file=group_by_file, before=before, after=after, explain=explain, trace=trace)
-        body |= _given(refresh=refresh, include_unembedded=include_unembedded, fields=fields)
+        body |= _given(group_by_file=group_by_file, before=before, after=after, min_score=min_score, explain=explain)
+        body |= _given(trace=trace, refresh=refresh, include_unembedded=include_unembedded, fields=fields)
         return Request("POST", _tools(tool, "query"), Answer, body=body)
 
     @call
@@ -318,9 +319,10 @@ class Nodes(Calls[Way]):
         content: Any = UNSET,
         id: str | None = None,  # noqa: A002 # the service's name for it
         parent_id: str | None = None,
+        url: str | None = None,
     ) -> Request[Node]:
         """Add a folder, or a file with its content. The name of a "file" tells its type."""
-        body = _given(name=name, type=type, id=id, parent_id=parent_id) | _set(content=content)
+        body = _given(name=name, type=type, id=id, parent_id=parent_id, url=url) | _set(content=content)
         return Request("POST", _project(project_id, "nodes"), Node, body=body, repeatable=False)
 
     @listing
@@ -350,9 +352,10 @@ class Nodes(Calls[Way]):
         name: str | None = None,
         parent_id: str | None = UNSET,
         content: Any = UNSET,
+        url: str | None = UNSET,
     ) -> Request[Node]:
         """Rename, move or rewrite a node, atomically. `parent_id=None` moves it to the project's root."""
-        body = _given(name=name) | _set(parent_id=parent_id, content=content)
+        body = _given(name=name) | _set(parent_id=parent_id, content=content, url=url)
         return Request("PATCH", _project(project_id, "nodes", node_id), Node, body=body)
 
     @call
@@ -414,6 +417,7 @@ class Client(Calls[Way]):
         group_by_file: bool | None = None,
         before: int | None = None,
         after: int | None = None,
+        min_score: float | None = None,
         explain: bool | None = None,
         trace: bool | None = None,
         fields: Sequence[str] | None = None,
@@ -422,8 +426,8 @@ class Client(Calls[Way]):
         """Search several tools, or some paths, in parallel. The answer names tools that failed or were slow."""
         tool_ids = None if tools is None else [_id(tool) for tool in tools]
         body = _asked(query, top_k=top_k, mode=mode, filters=filters, rerank=rerank, context=context)
-        body |= _given(group_by_file=group_by_file, before=before, after=after, explain=explain, trace=trace)
-        body |= _given(project_id=project_id, tool_ids=tool_ids, paths=paths, fields=fields)
+        body |= _given(group_by_file=group_by_file, before=before, after=after, min_score=min_score, explain=explain)
+        body |= _given(trace=trace, project_id=project_id, tool_ids=tool_ids, paths=paths, fields=fields)
         body |= _given(index_missing=index_missing)
         return Request("POST", "/api/search", AcrossAnswer, body=body)
 

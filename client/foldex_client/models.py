@@ -36,6 +36,8 @@ class Filters(TypedDict, total=False):
     scope: str
     json_pointer: str
     level: int
+    modified_after: datetime | str
+    modified_before: datetime | str
 
 
 class Context(TypedDict, total=False):
@@ -69,6 +71,7 @@ class ToolConfig(Model):
     auto_reindex: bool = False
     watch: bool = False
     every: int | str | None = None
+    url_template: str | None = None
 
 
 class Source(Model):
@@ -482,6 +485,7 @@ class Node(Model):
     version: int
     created_at: datetime
     updated_at: datetime
+    url: str | None
     content: Any = None
 
 

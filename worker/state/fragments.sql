@@ -29,6 +29,11 @@ status = 'pending', reason = NULL, message = NULL, lease_owner = NULL, embedded_
 -- whether an edited path e lies in the folder root, or contains it
 (starts_with(e.path || '/', root.id_path || '/') OR starts_with(root.id_path, e.path || '/'))
 
+-- name: node_of_file
+-- after a file f: its node n, if it has one
+LEFT JOIN search_index i ON i.id = f.index_id AND f.node_id IS NOT NULL
+LEFT JOIN content_node n ON n.project_id = i.project_id AND n.id = f.node_id
+
 -- name: chunk_filters
 -- whether a chunk c passes the filters of a query
 (%(languages)s::text[] IS NULL OR c.language = ANY (%(languages)s))

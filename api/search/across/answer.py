@@ -104,6 +104,8 @@ def _search_uncovered(
     hits, notes = uncovered_hits(
         resources, request.project_id, targets.uncovered, request, deadline=deadline, disconnect=disconnect
     )
+    if request.min_score is not None:
+        hits = [hit for hit in hits if hit.score >= request.min_score]
     return JobResult(Part(None, hits, [hit.file_id for hit in hits]), None, notes)
 
 

@@ -108,7 +108,7 @@ def check_answered(outcomes: Sequence[Outcome], request: SearchRequest) -> None:
 
 
 def _no_match(outcomes: Sequence[Outcome], request: SearchRequest) -> FilterMatchesNothing:
-    filters = shortened(request.filters.model_dump(exclude_none=True))
+    filters = shortened(request.filters.model_dump(mode="json", exclude_none=True))
     hints = "".join(dict.fromkeys(_hint(outcome.error) for outcome in outcomes))
     return FilterMatchesNothing(f"No indexed file of any tool matches the filters {filters}; widen them.{hints}")
 

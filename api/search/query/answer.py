@@ -7,7 +7,7 @@ run the legs, fuse, join rows, boost, rerank, make hits, count what they cover.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from uuid import UUID
 
@@ -19,13 +19,14 @@ from api.search.query.legs import LegResults, keyword_rankings, search_store, st
 from api.search.query.no_hits import not_indexed_yet, stand_in
 from api.search.query.query_vectors import embed_queries
 from api.search.query.refresh import refresh
-from api.search.query.report import Report, note, step
-from api.search.query.search import Findings, Search
+from api.search.query.report import Report, note
+from api.search.query.search import Findings, Search, unheard
 from api.search.query.unembedded import whole_files
 from api.search.rank.rerank import RerankOptions, provider_of, reranked
 from api.search.text.snippets import grouped, with_neighbours
+from api.search.text.urls import with_urls
 from schemas.errors import EmbeddingError, FilterMatchesNothing, RerankUnavailable
-from schemas.search import Answer, Hit, Query, SearchRequest
+from schemas.search import Answer, Hit, Query, SearchRequest, Step
 from worker.resources import Resources
 from worker.state.index.tools import Index
 from worker.vectors import Vector
@@ -36,16 +37,25 @@ MIN_DEPTH = 100
 MAX_DEPTH = 10_000
 
 
-def search(resources: Resources, tool_id: UUID, index: Index, query: Query, *, disconnect: Disconnect) -> Answer:
+def search(
+    resources: Resources,
+    tool_id: UUID,
+    index: Index,
+    query: Query,
+    *,
+    disconnect: Disconnect,
+    on_step: Callable[[Step], None] = unheard,
+) -> Answer:
     """Find the best chunks of an index for one or several queries, embedded with the index's own model.
 
-    While files are still being indexed, filters that match nothing yet return no hits and a note. Raises
-    `FilterMatchesNothing`, `EmbeddingError`, `StoreError`, `RerankNotConfigured`, and `CallerLeft` between two steps.
+    Calls `on_step` after each step. While files are still being indexed, filters that match nothing yet return no hits
+    and a note. Raises `FilterMatchesNothing`, `EmbeddingError`, `StoreError`, `RerankNotConfigured`, and `CallerLeft`
+    between two steps.
     """
     started = time.perf_counter()
     _check_reranker(resources, query)
     freshness = refresh(resources, tool_id, index, query.refresh, disconnect=disconnect)
-    findings = _findings(resources, index, query, disconnect)
+    findings = _findings(resources, index, query, disconnect, on_step)
     return Answer(
         query=query.texts[0],
         mode=query.mode,
@@ -54,7 +64,7 @@ def search(resources: Resources, tool_id: UUID, index: Index, query: Query, *, d
         coverage=coverage(resources, index, query, freshness.stale_files, vectors_missing=findings.vectors_missing),
         notes=[*freshness.notes, *findings.report.notes],
         trace=list(findings.report.steps) if query.trace else None,
-        results=list(findings.hits),
+        results=with_urls(findings.hits, index.url_template),
     )
 
 
@@ -64,15 +74,30 @@ def _check_reranker(resources: Resources, query: Query) -> None:
         provider_of(resources.settings.values(RerankOptions), query.ranking)
 
 
-def _findings(resources: Resources, index: Index, query: Query, disconnect: Disconnect) -> Findings:
+def _findings(
+    resources: Resources, index: Index, query: Query, disconnect: Disconnect, on_step: Callable[[Step], None]
+) -> Findings:
     try:
         filters = resolve_filters(resources.pool, index, query.filters)
     except FilterMatchesNothing as error:
         return Findings([], not_indexed_yet(resources, index, error))
     store = resources.store(index.vector_store, index.keyword_index)
     depth = min(MAX_DEPTH, max(MIN_DEPTH, 2 * query.top_k))
-    with_whole_files = query.include_unembedded and index.settings.bounded
-    return _ranked_hits(Search(resources, index, store, query, filters, depth, with_whole_files, disconnect))
+    whole = query.include_unembedded and index.settings.bounded
+    search = Search(resources, index, store, query, filters, depth, whole, disconnect, on_step)
+    return _with_min_score(query.min_score, _ranked_hits(search))
+
+
+def _with_min_score(min_score: float | None, findings: Findings) -> Findings:
+    """Drop hits with a lower score. If none is left, a note says so."""
+    if min_score is None or not findings.hits:
+        return findings
+    kept = [hit for hit in findings.hits if hit.score >= min_score]
+    if kept:
+        return replace(findings, hits=kept)
+    best = max(hit.score for hit in findings.hits)
+    detail = f"All {len(findings.hits)} hits score below min_score; the best has {best:g}."
+    return replace(findings, hits=kept, report=findings.report + note("below_min_score", detail))
 
 
 def _ranked_hits(search: Search) -> Findings:
@@ -101,7 +126,9 @@ def run_legs(search: Search) -> LegResults:
         search.disconnect.check()
         is_alone = not keywords or search.request.mode == "vector"
         in_store = search_store(search, vectors, must_answer=is_alone)
-        in_postgres = keyword_rankings(keywords, must_answer=not in_store.rankings) if keywords else LegResults([])
+        in_postgres = (
+            keyword_rankings(search, keywords, must_answer=not in_store.rankings) if keywords else LegResults([])
+        )
     return LegResults([], embed_report) + in_store + in_postgres
 
 
@@ -114,8 +141,8 @@ def _embed(search: Search) -> tuple[list[Vector], Report]:
         if search.request.mode == "vector":
             raise
         detail = f"The query could not be embedded, so only keywords were searched: {error.message}"
-        return [], step("embed", started) + note("keywords_only", detail)
-    return vectors, step("embed", started, len(vectors))
+        return [], search.step("embed", started) + note("keywords_only", detail)
+    return vectors, search.step("embed", started, len(vectors))
 
 
 def _rerank(search: Search, candidates: Sequence[Candidate]) -> tuple[Sequence[Candidate], Report]:
@@ -129,8 +156,10 @@ def _rerank(search: Search, candidates: Sequence[Candidate]) -> tuple[Sequence[C
     try:
         scores = reranked(search.resources, request.ranking, query, texts, check=search.disconnect.check)
     except RerankUnavailable as error:
-        return candidates, step("rerank", started) + note("rerank_failed", f"Ranked without the model: {error.message}")
-    return [_with_rerank_score(by_id[id_], score) for id_, score in scores], step("rerank", started)
+        return candidates, search.step("rerank", started) + note(
+            "rerank_failed", f"Ranked without the model: {error.message}"
+        )
+    return [_with_rerank_score(by_id[id_], score) for id_, score in scores], search.step("rerank", started)
 
 
 def _with_rerank_score(candidate: Candidate, score: float) -> Candidate:

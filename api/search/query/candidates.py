@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from api.search.query.legs import Kind, Ranking
-from api.search.query.report import Report, step
+from api.search.query.report import Report
 from api.search.query.search import Search
 from api.search.rank.boosts import (
     QuerySignals,
@@ -74,7 +74,7 @@ def join_rows(search: Search, fusion: Fusion) -> tuple[list[Candidate], Report]:
     best = list(fusion.scores)[: max(BOOSTED_CHUNKS, 2 * search.request.top_k)]
     ids = dict.fromkeys([*best, *sorted(fusion.defining)])
     rows = chunks.hits(search.resources.pool, search.index.id, ids)
-    report = step("rows", started, len(rows))
+    report = search.step("rows", started, len(rows))
     return _joined(search.request, fusion, rows), report
 
 

@@ -126,7 +126,9 @@ def _formatted(pattern: str, values: Sequence[str] | None) -> list[str] | None:
 
 
 def _no_match(pool: Pool, index: Index, filters: Filters) -> FilterMatchesNothing:
-    given = ", ".join(f"{name}={shortened(value)}" for name, value in filters.model_dump(exclude_none=True).items())
+    given = ", ".join(
+        f"{name}={shortened(value)}" for name, value in filters.model_dump(mode="json", exclude_none=True).items()
+    )
     hint = _hint(pool, index, filters)
     message = f"No indexed file matches the filters {given}; widen them, or list the tool's files.{hint}"
     return FilterMatchesNothing(message, hint=hint)

@@ -12,7 +12,7 @@ from typing import Literal
 import structlog
 from psycopg import OperationalError
 
-from api.search.query.report import Report, note, step
+from api.search.query.report import Report, note
 from api.search.query.search import Search
 from schemas.errors import FoldexError, StoreError, StoreUnavailable
 from worker.state.index import drift
@@ -155,12 +155,12 @@ def _run_in_store(search: Search, legs: Sequence[_StoreLeg], *, must_answer: boo
             raise
         log.warning("the vector store failed; searching keywords only", code=error.code, error=error.message)
         detail = f"The vector store does not answer, so only keywords were searched: {error.message}"
-        return LegResults([], step("store", started) + note("keywords_only", detail))
+        return LegResults([], search.step("store", started) + note("keywords_only", detail))
     rankings = [Ranking(text, kind, result) for (text, kind, _), result in zip(legs, results, strict=True)]
-    return LegResults(rankings, step("store", started, sum(map(len, results)), f"{len(legs)} legs"))
+    return LegResults(rankings, search.step("store", started, sum(map(len, results)), f"{len(legs)} legs"))
 
 
-def keyword_rankings(legs: Sequence[KeywordLeg], *, must_answer: bool) -> LegResults:
+def keyword_rankings(search: Search, legs: Sequence[KeywordLeg], *, must_answer: bool) -> LegResults:
     """Wait for the keyword legs in Postgres.
 
     If they fail or are slow, raises `StoreError` or `OperationalError` if they `must_answer`, else a note says so.
@@ -174,8 +174,8 @@ def keyword_rankings(legs: Sequence[KeywordLeg], *, must_answer: bool) -> LegRes
         message = error.message if isinstance(error, FoldexError) else "Postgres does not answer; try again soon."
         log.warning("keyword search failed", error=str(error))
         detail = f"Keywords could not be searched: {message}"
-        return LegResults([], step("keywords", started) + note("meaning_only", detail))
-    return LegResults(rankings, step("keywords", started, sum(len(ranking.results) for ranking in rankings)))
+        return LegResults([], search.step("keywords", started) + note("meaning_only", detail))
+    return LegResults(rankings, search.step("keywords", started, sum(len(ranking.results) for ranking in rankings)))
 
 
 def _finished_in_time(legs: Sequence[KeywordLeg]) -> list[Ranking]:

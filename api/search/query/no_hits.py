@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from api.search.grep.fallback import fallback
 from api.search.query.filters import check_any_passes
-from api.search.query.report import Report, note, step
+from api.search.query.report import Report, note
 from api.search.query.search import Findings, Search
 from schemas.errors import FilterMatchesNothing
 from schemas.search import Filters
@@ -57,7 +57,7 @@ def _grepped(search: Search, findings: Findings) -> Findings:
     hits, notes = fallback(
         search.resources, search.index, " ".join(request.texts), request.top_k, disconnected=search.disconnect.event
     )
-    report = Report(notes=tuple(notes)) + step("grep", started, len(hits))
+    report = Report(notes=tuple(notes)) + search.step("grep", started, len(hits))
     return _with_report(replace(findings, hits=hits), report)
 
 

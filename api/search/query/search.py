@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from api.http.disconnect import Disconnect
 from api.search.query.filters import ResolvedFilters
-from api.search.query.report import Report
-from schemas.search import Hit, SearchRequest
+from api.search.query.report import Report, step
+from schemas.search import Hit, SearchRequest, Step
 from worker.resources import Resources
 from worker.state.index.tools import Index
 from worker.vectors import VectorStore
+
+
+def unheard(_: Step) -> None:
+    """Nobody waits for the steps of a search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +23,7 @@ class Search:
     """A request over one index, as every step needs it. Each leg returns up to `depth` rows.
 
     With `whole_files`, files that are not embedded follow the hits. Keyword legs find them, so these run in every mode.
+    `on_step` is called after each step.
     """
 
     resources: Resources
@@ -29,6 +34,14 @@ class Search:
     depth: int
     whole_files: bool
     disconnect: Disconnect
+    on_step: Callable[[Step], None] = unheard
+
+    def step(self, name: str, started: float, found: int | None = None, detail: str | None = None) -> Report:
+        """Report one step that ends now, as `report.step` does."""
+        report = step(name, started, found, detail)
+        for each in report.steps:
+            self.on_step(each)
+        return report
 
     @property
     def uses_vectors(self) -> bool:

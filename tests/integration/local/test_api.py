@@ -231,30 +231,6 @@ def test_a_chunk_that_is_not_this_tools_is_not_found(running: Service, tool: str
     running.rows("UPDATE chunk SET live = true WHERE id = %s RETURNING id", hit["chunk_id"])
 
 
-@pytest.mark.parametrize("limit", [1, 3, 1000])
-def test_the_chunks_of_a_file_are_listed_in_pages(running: Service, book: str, limit: int) -> None:
-    hit = running.query(book, "line 500 tells of things", filters={"path": "long.txt"})[0]
-    path = f"{TOOLS}/{book}/files/{hit['file_id']}"
-    listed: list[dict[str, Any]] = []
-    cursor: dict[str, Any] = {}
-    while cursor is not None:
-        page = running.get(f"{path}/chunks", limit=limit, **cursor)
-        assert 0 < len(page["items"]) <= limit
-        listed += page["items"]
-        cursor = page["next_cursor"] and {"cursor": page["next_cursor"]}
-    assert [chunk["chunk_index"] for chunk in listed] == list(range(hit["total_chunks"]))
-    same = listed[hit["chunk_index"]]
-    assert {name: same[name] for name in same if name != "tokens"} == {
-        name: hit.get(name) for name in same if name != "tokens"
-    }
-    text = running.get(path)["text"]
-    assert all(text[chunk["start_char"] : chunk["end_char"]] == chunk["chunk_text"] for chunk in listed)
-    assert all(0 < chunk["tokens"] <= len(chunk["chunk_text"]) for chunk in listed)
-    for file in ("missing", PROJECT, hit["chunk_id"]):
-        assert "file" in checked(running.client.get(f"{TOOLS}/{book}/files/{file}/chunks"), 404)["detail"]
-    checked(running.client.get(f"{path}/chunks", params={"cursor": "?"}), 422)
-
-
 def test_hits_are_shown_with_their_neighbours(running: Service, book: str) -> None:
     (index,) = running.rows("SELECT index_id FROM search_tool WHERE id = %s", book)[0]
     hits = [Hit(**hit) for hit in running.query(book, "line 500 tells of things", filters={"path": "long.txt"})]

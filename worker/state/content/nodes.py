@@ -77,8 +77,17 @@ class Place:
     to_parent: bool
 
 
-def change(pool: Pool, project_id: str, node_id: str, place: Place | None, content: Row | None) -> str | None:
-    """Change a node's place, its content, or both at once. Returns the key of the object that is no longer needed.
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A node's new address on the web; None removes it."""
+
+    url: str | None
+
+
+def change(
+    pool: Pool, project_id: str, node_id: str, place: Place | None, content: Row | None, link: Link | None = None
+) -> str | None:
+    """Change a node's place, its content and its link, all at once. Returns the key of the object no longer needed.
 
     Raises `NotFound`, and `Invalid` for a place where the node cannot be.
     """
@@ -86,6 +95,8 @@ def change(pool: Pool, project_id: str, node_id: str, place: Place | None, conte
         index_switch.lock_project(connection, project_id)
         if place is not None:
             _move(connection, _get(connection, project_id, node_id), place)
+        if link is not None:
+            connection.execute(_SQL["set_url"], {"project_id": project_id, "id": node_id, "url": link.url})
         return None if content is None else _set_content(connection, project_id, node_id, content)
 
 

@@ -1,10 +1,10 @@
 -- name: get
-SELECT id, project_id, parent_id, id_path, name, type, json, object_key, size_bytes AS size, version, created_at, updated_at
+SELECT id, project_id, parent_id, id_path, name, type, json, object_key, size_bytes AS size, version, created_at, updated_at, url
 FROM content_node WHERE project_id = %(project_id)s AND id = %(id)s
 
 -- name: page
 -- The prefix of the name comes first because the index holds only that.
-SELECT id, project_id, parent_id, id_path, name, type, size_bytes AS size, version, created_at, updated_at
+SELECT id, project_id, parent_id, id_path, name, type, size_bytes AS size, version, created_at, updated_at, url
 FROM content_node
 WHERE project_id = %(project_id)s
   AND (parent_id = %(parent_id)s OR %(parent_id)s::text IS NULL AND parent_id IS NULL)
@@ -14,8 +14,8 @@ WHERE project_id = %(project_id)s
 ORDER BY left(name, 200) COLLATE "C", name COLLATE "C", id COLLATE "C" LIMIT %(limit)s
 
 -- name: insert
-INSERT INTO content_node (project_id, id, parent_id, id_path, name, type, json, object_key, size_bytes)
-VALUES (%(project_id)s, %(id)s, %(parent_id)s, %(id_path)s, %(name)s, %(type)s, %(json)s, %(object_key)s, %(size)s)
+INSERT INTO content_node (project_id, id, parent_id, id_path, name, type, json, object_key, size_bytes, url)
+VALUES (%(project_id)s, %(id)s, %(parent_id)s, %(id_path)s, %(name)s, %(type)s, %(json)s, %(object_key)s, %(size)s, %(url)s)
 ON CONFLICT DO NOTHING
 
 -- name: set_content
@@ -26,6 +26,9 @@ WHERE project_id = %(project_id)s AND id = %(id)s
 -- name: set_place
 UPDATE content_node SET name = %(name)s, type = %(type)s, parent_id = %(parent_id)s, updated_at = now()
 WHERE project_id = %(project_id)s AND id = %(id)s
+
+-- name: set_url
+UPDATE content_node SET url = %(url)s, updated_at = now() WHERE project_id = %(project_id)s AND id = %(id)s
 
 -- name: deepest_after_move
 -- bytes of the longest id_path after the move

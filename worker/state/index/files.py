@@ -53,6 +53,7 @@ class IndexedFile(NamedTuple):
     id_path: str
     type: str | None
     language: str | None
+    mtime_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)

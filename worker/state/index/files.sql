@@ -234,7 +234,7 @@ WHERE index_id = %(index_id)s AND status <> 'removed' AND (id = %(file_id)s OR n
 
 -- name: searchable
 -- live files, for filters by path and extension
-SELECT coalesce(node_id, id::text) AS file_node_id, path, id_path, type, language FROM search_index_file
+SELECT coalesce(node_id, id::text) AS file_node_id, path, id_path, type, language, mtime_ms FROM search_index_file
 WHERE index_id = %(index_id)s AND live_chunks > 0 AND starts_with(path, %(start)s)
 
 -- name: below

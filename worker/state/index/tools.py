@@ -42,7 +42,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9-]{1,48}|h\.[0-9a-f]{32}")
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """A folder embedded one way."""
+    """A folder embedded one way. `url_template` is of the tool by which it was found, not its own."""
 
     id: UUID
     project_id: str
@@ -53,6 +53,7 @@ class Index:
     keyword_index: str
     namespace: str
     epoch: int
+    url_template: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", parsed_source(self.source))

@@ -108,7 +108,7 @@ def test_the_folder_of_a_glob_holds_whatever_that_matches() -> None:
 
 
 def file(path: str, id_path: str | None = None) -> IndexedFile:
-    return IndexedFile(path, path, id_path or f"/{path}", "code", None)
+    return IndexedFile(path, path, id_path or f"/{path}", "code", None, None)
 
 
 def test_many_files_are_told_by_their_folder_and_endings() -> None:
