@@ -16,6 +16,8 @@ TOP_K = 10
 SHOWN = ("file_path", "start_line", "end_line", "title", "symbol", "json_pointer", "url", "language")
 #: Fields of a hit that programs need.
 IDS = ("score", "distance", "tool_id", "chunk_id", "chunk_index", "file_id", "file_node_id", "file_name", "file_type")
+#: All that is asked for. Only hits of several tools have a `tool_id`.
+FIELDS = ("chunk_text", "start_char", "end_char", *SHOWN, *(name for name in IDS if name != "tool_id"))
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,9 @@ class Question:
         options: dict[str, Any] = {"top_k": self.top_k, **self.options}
         asked: Any = client
         if self.tool is not None:
-            return asked.tools.search(self.tool, query, **options)
-        return asked.search(self.project_id, query, tools=self.tools, paths=self.paths, **options)
+            return asked.tools.search(self.tool, query, **{**options, "fields": FIELDS})
+        places = {"tools": self.tools, "paths": self.paths, "fields": (*FIELDS, "tool_id")}
+        return asked.search(self.project_id, query, **{**options, **places})
 
 
 def metadata_of(hit: Hit) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from llama_index.core.schema import MetadataMode, TextNode
 
 from foldex_client.langchain import FoldexRetriever as LangChainRetriever
 from foldex_client.llama_index import FoldexRetriever as LlamaIndexRetriever
+from foldex_client.retrieving import FIELDS
 
 TOOL = "7b0c1e5e-2f63-4c52-9f3a-0d6f3f0f4a11"
 FOUND = {
@@ -47,7 +48,8 @@ class Sent:
         self.asked.append((request.url.path, json.loads(request.read())))
         schema = "AcrossAnswer" if request.url.path == "/api/search" else "Answer"
         answer = sample({"$ref": f"/{schema}"}, sparse=False)
-        answer["results"] = [{**answer["results"][0], **FOUND}]
+        hit, asked = {**answer["results"][0], **FOUND}, self.asked[-1][1]["fields"]
+        answer["results"] = [{name: hit[name] for name in asked}]
         return httpx.Response(200, json=answer)
 
 
@@ -79,7 +81,7 @@ def test_langchain_gets_documents(client: Foldex, sent: Sent) -> None:
     (document,) = retriever.invoke("how many days?")
     assert (document.id, document.page_content) == ("the-chunk", "Thirty days.")
     assert_describes(document.metadata)
-    expected = {"query": "how many days?", "top_k": 3, "mode": "keyword"}
+    expected = {"query": "how many days?", "top_k": 3, "mode": "keyword", "fields": [*FIELDS]}
     assert sent.asked == [(f"/api/tools/search/{TOOL}/query", expected)]
 
 
@@ -96,7 +98,7 @@ def test_llama_index_gets_nodes(client: Foldex, sent: Sent) -> None:
     assert isinstance(found.node, TextNode)
     assert (found.node.start_char_idx, found.node.end_char_idx) == (12, 24)
     assert_describes(found.metadata)
-    expected = {"query": "how many days?", "top_k": 3, "mode": "keyword"}
+    expected = {"query": "how many days?", "top_k": 3, "mode": "keyword", "fields": [*FIELDS]}
     assert sent.asked == [(f"/api/tools/search/{TOOL}/query", expected)]
 
 
@@ -115,7 +117,7 @@ def test_several_tools_or_paths_are_searched(client: Foldex, sent: Sent, place: 
     LangChainRetriever(**asked).invoke("days")
     LlamaIndexRetriever(**asked).retrieve("days")
     named = {"tool_ids" if name == "tools" else name: value for name, value in place.items()}
-    body = {"project_id": "handbook", "query": "days", "top_k": 10, **named}
+    body = {"project_id": "handbook", "query": "days", "top_k": 10, "fields": [*FIELDS, "tool_id"], **named}
     assert sent.asked == [("/api/search", body)] * 2
 
 
