@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 
 from api.stack import programs
 from api.stack.processes import running, server_port
@@ -17,6 +17,7 @@ from worker.app import make_app
 from worker.settings import LOCAL_MODEL
 
 FILES = 12
+RED = re.compile(r"rgb\(2\d\d, \d\d?, \d\d?\)")
 
 
 @pytest.fixture(scope="module")
@@ -80,22 +81,15 @@ def test_a_failed_run_is_red_and_sweeps_are_not_shown(started: tuple[Service, st
     red = page.get_by_role("row").filter(has_text=failed).filter(has_text="FAILURE")
     expect(red).to_have_count(1, timeout=20_000)
     expect(red).to_contain_text(f"no_file_indexed: {error}")
-    assert is_red(red.get_by_text("FAILURE"))
+    expect(red.get_by_text("FAILURE")).to_have_css("background-color", RED)
     rows = page.get_by_role("row").filter(has_text="foldex.")
     expect(rows.filter(has_text="foldex.sweep")).to_have_count(0)
     # plans, slices and compactions of the two runs, and nothing that comes again and again
     assert {text.split()[0] for text in rows.all_inner_texts()} == {"foldex.plan", "foldex.index", "foldex.optimize"}
     assert page.get_by_role("row").filter(has_text=ready).filter(has_text="SUCCESS").count() > 0
-    uuid = red.get_by_role("link").filter(has_text=re.compile("^[0-9a-f]{8}-")).first
-    uuid.click()
+    red.get_by_role("link").filter(has_text=re.compile("^[0-9a-f]{8}-")).click()
     expect(page.get_by_text(f"no_file_indexed: {error}").first).to_be_visible()
     assert "most recent call" not in page.content()
-
-
-def is_red(badge: Locator) -> bool:
-    shown = str(badge.evaluate("element => getComputedStyle(element).backgroundColor"))
-    red, green, blue = (int(part) for part in re.findall(r"\d+", shown)[:3])
-    return red > 2 * max(green, blue)
 
 
 def test_workers_are_online(started: tuple[Service, str], page: Page) -> None:
