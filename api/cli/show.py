@@ -110,7 +110,7 @@ def file(tool: Tool, found: File) -> None:
     """Print a file's outcome, and why it is not indexed."""
     state = click.style(found.status, fg=COLOURS.get(found.status, "yellow"))
     if found.reason is None:
-        click.echo(f"{place(path_in(tool, found.file_path), None)}: {state}, {found.chunks} chunks")
+        click.echo(f"{place(path_in(tool, found.file_path), None)}: {state}, {amount(found.chunks, 'chunk')}")
         return
     message, remedy = found.message or "", found.remedy or ""
     # a file's own message already names the remedy after its semicolon
@@ -135,9 +135,15 @@ def status(tool: Tool, now: Status) -> None:
             click.echo(f"    {clean(text)}")
 
 
+def amount(count: int, what: str) -> str:
+    """A number of things in words."""
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
 def counts(now: Status) -> str:
-    """The counts of a status in words."""
-    parts = [f"{now.indexed_files} files", f"{now.total_chunks} chunks"]
+    """The counts of a status in words. Embedded are those chunks that the newest run paid for."""
+    chunks = f"{amount(now.total_chunks, 'chunk')} ({now.embedded_chunks} embedded)"
+    parts = [amount(now.indexed_files, "file"), chunks]
     parts += [
         f"{count} {what}" for count, what in ((now.skipped_files, "skipped"), (now.failed_files, "failed")) if count
     ]
