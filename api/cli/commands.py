@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 import click
 
@@ -20,6 +19,8 @@ from api.cli.verbs import VERBS
 from api.stack.record import environment, installation_home
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from worker.settings import Settings
     from worker.state.postgres import Pool
 

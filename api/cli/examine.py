@@ -72,7 +72,7 @@ def _models(service: Reached, tools: list[Tool]) -> Iterator[Check]:
     by_model = {tool.index.model: tool for tool in tools if tool.task == "ready"}
     for model, tool in by_model.items():
         try:
-            service.foldex.tools.search(tool, "foldex doctor", top_k=1, mode="vector")
+            service.foldex.tools.search(tool.tool_id, "foldex doctor", top_k=1, mode="vector")
         except FoldexError as error:
             yield Check(f"model {model}", False, sentence(error, service.url))
         else:
@@ -81,7 +81,7 @@ def _models(service: Reached, tools: list[Tool]) -> Iterator[Check]:
 
 def _folders(service: Reached, tools: list[Tool]) -> Iterator[Check]:
     for tool in tools:
-        now, root = service.foldex.tools.status(tool), root_of(tool)
+        now, root = service.foldex.tools.status(tool.tool_id), root_of(tool)
         what = f"folder {root or tool.name}"
         if service.is_here and root and not root.startswith(BUCKET) and not Path(root).is_dir():
             yield Check(what, False, f"it is gone; put it back, or run `foldex delete {tool.tool_id}`.")

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from api.cli import show
 from api.cli.asking import FOUND, NOTHING, Asked, Failed, agreed, verb, yes
 from api.cli.making import config_of, start_indexing
-from api.cli.progress import wait
+from api.cli.progress import going_on, wait
 from api.cli.reach import Reached, reached
-from api.cli.which_tool import BUCKET, Place, covering, path_of, root_of
+from api.cli.which_tool import BUCKET, TOOLS, Place, covering, path_of, root_of
 
 if TYPE_CHECKING:
-    from foldex_client.models import Answer, Symbol
+    from foldex_client.models import Answer, GrepAnswer, Symbol
 
 #: The most lines of context around a hit: those of one chunk on each side.
 MAX_CONTEXT = 50
@@ -38,9 +38,9 @@ def index(asked: Asked, path: str, name: str | None, settings: tuple[str, ...], 
     PATH is a folder, or s3://bucket/prefix. If no Foldex runs on this machine, it is started and stays.
     """
     config = config_of(settings) | ({"watch": True} if watch else {})
-    with reached(asked, start=True) as service:
+    with reached(asked, start=True) as service, going_on(path):
         tool = start_indexing(service, path, name, config)
-        now = service.foldex.tools.status(tool) if no_wait else wait(service, tool)
+        now = service.foldex.tools.status(tool.tool_id) if no_wait else wait(service, tool)
         show.print_json(now) if asked.as_json else show.status(tool, now)
     return FOUND
 
@@ -75,39 +75,36 @@ def search(
     """
     with reached(asked, start=True) as service:
         found = _place(service, path, is_sure=yes)
-        options: dict[str, Any] = {"before": 1, "after": 1} if context else {}
-        answer = _answered(service, found, query, mode, top_k, types, glob, options)
+        body: dict[str, Any] = {"query": query, "top_k": top_k, "filters": _filters(found, types, glob)}
+        body |= {"mode": mode} if mode else {}
+        body |= {"before": 1, "after": 1} if context else {}
+        answer = _answered(service, found.tool.tool_id, body)
         if answer is None:
             return NOTHING
         if asked.as_json:
             show.print_json(answer)
         else:
-            show.notes(answer.notes)
+            show.notes(answer.notes or [])
             for hit in answer.results:
                 show.hit(found.tool, hit, context)
         return FOUND if answer.results else NOTHING
 
 
-def _answered(
-    service: Reached,
-    found: Place,
-    query: str,
-    mode: str | None,
-    top_k: int,
-    types: str | None,
-    glob: str | None,
-    options: dict[str, Any],
-) -> Answer | None:
+def _filters(found: Place, types: str | None, glob: str | None) -> dict[str, Any]:
+    pattern = found.pattern(glob)
+    return {**({"path": pattern} if pattern else {}), **({"types": types.split(",")} if types else {})}
+
+
+def _answered(service: Reached, tool_id: str, body: dict[str, Any]) -> Answer | None:
+    """The answer to a query; None if the filters select no file."""
+    answer = service.quickly("POST", f"{TOOLS}/{tool_id}/query", body)
+    if answer is not None:
+        return cast("Answer", answer)
+    client = service.foldex
     from foldex_client.errors import FilterMatchesNothing
 
-    filters: Any = {}
-    if (pattern := found.pattern(glob)) is not None:
-        filters["path"] = pattern
-    if types:
-        filters["types"] = types.split(",")
-    wanted = cast("Literal['hybrid', 'vector', 'keyword'] | None", mode)
     try:
-        return service.foldex.tools.search(found.tool, query, mode=wanted, top_k=top_k, filters=filters, **options)
+        return client.tools.search(tool_id, **body)
     except FilterMatchesNothing as error:
         show.note(error.detail)
         return None
@@ -145,29 +142,31 @@ def grep(
     """
     with reached(asked, start=True) as service:
         found = _place(service, path, is_sure=yes)
-        answer = service.foldex.tools.grep(
-            found.tool,
-            pattern,
-            regex=not fixed_strings,
-            case_sensitive=not ignore_case,
-            word=word,
-            path=found.below or None,
-            glob=glob,
-            types=types.split(",") if types else None,
-            before=context,
-            after=context,
-            max_per_file=max_count,
-            head_limit=limit,
-        )
+        options: dict[str, Any] = {
+            "word": word,
+            "path": found.below or None,
+            "glob": glob,
+            "before": context,
+            "after": context,
+        }
+        options |= {"types": types.split(",") if types else None, "max_per_file": max_count, "head_limit": limit}
+        given = {name: value for name, value in options.items() if value is not None}
+        body = {"pattern": pattern, "regex": not fixed_strings, "case_sensitive": not ignore_case, **given}
+        answer = _matched(service, found.tool.tool_id, body)
         if asked.as_json:
             show.print_json(answer)
         else:
-            show.notes(answer.notes)
+            show.notes(answer.notes or [])
             for hit in answer.hits:
                 show.match(found.tool, hit)
             if answer.truncated:
                 show.note("There are more hits; narrow the search, or raise --limit.")
         return FOUND if answer.hits else NOTHING
+
+
+def _matched(service: Reached, tool_id: str, body: dict[str, Any]) -> GrepAnswer:
+    answer = service.quickly("POST", f"{TOOLS}/{tool_id}/grep", body)
+    return service.foldex.tools.grep(tool_id, **body) if answer is None else cast("GrepAnswer", answer)
 
 
 @verb(
@@ -190,7 +189,7 @@ def symbols(
         path, name = name, None
     with reached(asked, start=True) as service:
         place = _place(service, path, is_sure=yes)
-        every = service.foldex.tools.symbols(place.tool, name=name, prefix=prefix, kind=kind, page_size=1000)
+        every = service.foldex.tools.symbols(place.tool.tool_id, name=name, prefix=prefix, kind=kind, page_size=1000)
         found: list[Symbol] = []
         for symbol in every:
             if len(found) == limit:
@@ -223,6 +222,7 @@ def _place(service: Reached, path: str, *, is_sure: bool) -> Place:
         f"{place} is not indexed; run `foldex index` with it first, or give --yes.",
         is_sure=is_sure,
     )
-    tool = start_indexing(service, path, None, {})
-    wait(service, tool)
+    with going_on(path):
+        tool = start_indexing(service, path, None, {})
+        wait(service, tool)
     return Place(tool)

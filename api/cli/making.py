@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from api.cli.asking import Failed
 from api.cli.reach import DEFAULT_PROJECT, Reached
 from api.cli.which_tool import BUCKET, path_of, root_of, tools_of
-from worker.machine.named_folders import name_folder, named_folders_file
 
 if TYPE_CHECKING:
     from foldex_client import Tool
@@ -54,10 +53,10 @@ def start_indexing(reached: Reached, path: str, name: str | None, config: dict[s
         return _create(reached, place, name, config, project_of(reached, tools))
     tool = mine[-1]
     if name or config:
-        tool = reached.foldex.tools.update(tool, name=name, config=config or None)
+        tool = reached.foldex.tools.update(tool.tool_id, name=name, config=config or None)
     # a config that needs another index has started to build it
     if tool.updating is None:
-        reached.foldex.tools.reindex(tool)
+        reached.foldex.tools.reindex(tool.tool_id)
     return tool
 
 
@@ -88,6 +87,8 @@ def _check_folder(place: str, word: str) -> None:
 
 
 def _allow(home: Path, place: str) -> None:
+    from worker.machine.named_folders import name_folder, named_folders_file
+
     try:
         name_folder(named_folders_file(home), place)
     except OSError as error:

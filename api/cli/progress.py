@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
+import shlex
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -38,7 +40,7 @@ class Bar:
             self.clear()
             note(now.warning)
         if self._is_drawn:
-            columns = shutil.get_terminal_size().columns - 1
+            columns = _columns()
             click.echo(f"\r{self._line(now)[:columns]:<{columns}}", nl=False, err=True)
 
     def _line(self, now: Status) -> str:
@@ -59,7 +61,13 @@ class Bar:
     def clear(self) -> None:
         """Remove the line."""
         if self._is_drawn:
-            click.echo(f"\r{'':<{shutil.get_terminal_size().columns - 1}}\r", nl=False, err=True)
+            click.echo(f"\r{'':<{_columns()}}\r", nl=False, err=True)
+
+
+def _columns() -> int:
+    from shutil import get_terminal_size
+
+    return get_terminal_size().columns - 1
 
 
 def duration(seconds: float) -> str:
@@ -72,28 +80,35 @@ def duration(seconds: float) -> str:
 def _switched(reached: Reached, tool: Tool, now: Status, bar: Bar) -> Status:
     """The status once no index is being built for a changed config any more. Raises `Failed` if that failed."""
     is_updating = False
-    while (current := reached.foldex.tools.get(tool)).updating is not None:
+    while (current := reached.foldex.tools.get(tool.tool_id)).updating is not None:
         is_updating = True
         time.sleep(LOOK_SECONDS)
         bar(now.model_copy(update={"progress": current.updating.progress, "eta_seconds": None}))
     if current.update_error is not None:
         raise Failed(f"{tool.name} keeps its old config: {current.update_error}")
-    return reached.foldex.tools.status(tool) if is_updating else now
+    return reached.foldex.tools.status(tool.tool_id) if is_updating else now
+
+
+@contextmanager
+def going_on(path: str) -> Iterator[None]:
+    """Say after Ctrl-C that the indexing of a folder goes on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        place = shlex.quote(path)
+        note(f"Indexing goes on; `foldex status {place}` shows it, `foldex cancel {place}` stops it.")
+        raise
 
 
 def wait(reached: Reached, tool: Tool) -> Status:
-    """Wait until a tool is indexed. Raises `Failed` if it ends otherwise, and says what goes on after Ctrl-C."""
+    """Wait until a tool is indexed. Raises `Failed` if it ends otherwise."""
     from foldex_client import IndexingFailed
 
     bar = Bar(tool.name)
     try:
-        now = reached.foldex.tools.wait(tool, on_progress=bar)
+        now = reached.foldex.tools.wait(tool.tool_id, on_progress=bar)
         return _switched(reached, tool, now, bar)
     except IndexingFailed as error:
         raise Failed(f"{tool.name} is not indexed: {error.detail}") from error
-    except KeyboardInterrupt:
-        bar.clear()
-        note(f"Indexing goes on; `foldex status {tool.tool_id}` shows it, `foldex cancel {tool.tool_id}` stops it.")
-        raise
     finally:
         bar.clear()

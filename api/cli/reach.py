@@ -6,8 +6,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import click
@@ -16,6 +17,7 @@ from api.cli.asking import Asked, Failed
 from api.stack.record import environment, installation_home, url_of
 
 if TYPE_CHECKING:
+    from api.cli.quick import Quick, Record
     from foldex_client import Foldex, FoldexError
 
 #: The project of new tools if neither an option nor another tool names one.
@@ -24,14 +26,40 @@ DEFAULT_PROJECT = "default"
 RETRIES = 3
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Reached:
     """A service that can be called. `home` is set if it is the embedded stack of that directory."""
 
-    foldex: Foldex
     url: str
     home: Path | None
     asked: Asked
+
+    @cached_property
+    def foldex(self) -> Foldex:
+        """The client library, which is loaded when it is first needed. Raises `Failed`."""
+        _skip_the_program_of_httpx()
+        from foldex_client import Foldex
+
+        try:
+            return Foldex(self.url, self.asked.key, retries=RETRIES, trust_env=not is_loopback(self.url))
+        except ValueError as error:
+            raise Failed(str(error).replace("base_url", "--server").replace("api_key", "--key")) from None
+
+    @cached_property
+    def _quick(self) -> Quick | None:
+        from api.cli.quick import Quick
+
+        return Quick(self.url, self.asked.key) if self.is_here else None
+
+    def quickly(self, method: str, path: str, body: dict[str, Any] | None = None) -> Record | None:
+        """The answer to one attempt; None if the service is elsewhere, or did not answer with success."""
+        return None if self._quick is None else self._quick.call(method, path, body)
+
+    def close(self) -> None:
+        """Close all connections."""
+        for opened in self.__dict__.keys() & {"foldex", "_quick"}:
+            if self.__dict__[opened] is not None:
+                self.__dict__[opened].close()
 
     @property
     def is_here(self) -> bool:
@@ -43,18 +71,17 @@ class Reached:
 def reached(asked: Asked, *, start: bool = False) -> Iterator[Reached]:
     """A client of the service. With `start`, a stack that does not run is started. Raises `Failed`."""
     url, home = _address(asked, start=start)
-    _skip_the_program_of_httpx()
-    from foldex_client import Foldex, FoldexError
-
+    service = Reached(url, home, asked)
     try:
-        client = Foldex(url, asked.key, retries=RETRIES, trust_env=not is_loopback(url))
-    except ValueError as error:
-        raise Failed(str(error).replace("base_url", "--server").replace("api_key", "--key")) from None
-    with client:
-        try:
-            yield Reached(client, url, home, asked)
-        except FoldexError as error:
-            raise Failed(sentence(error, url)) from error
+        yield service
+    except Exception as error:
+        # without the client library there are no errors of it
+        errors = sys.modules.get("foldex_client.errors")
+        if errors is None or not isinstance(error, errors.FoldexError):
+            raise
+        raise Failed(sentence(error, url)) from error
+    finally:
+        service.close()
 
 
 def _address(asked: Asked, *, start: bool) -> tuple[str, Path | None]:

@@ -28,13 +28,16 @@ COLOURS = {"ready": "green", "error": "red", "cancelled": "yellow", "indexed": "
 
 def print_json(value: Model | dict[str, Any]) -> None:
     """Print one JSON document, as the service answered it."""
-    shown = value if isinstance(value, dict) else value.model_dump(mode="json", exclude_unset=True)
-    click.echo(json.dumps(shown, indent=2, ensure_ascii=False))
+    click.echo(json.dumps(_plain(value), indent=2, ensure_ascii=False))
 
 
 def print_items(items: Iterable[Model]) -> None:
     """Print a list as one JSON document."""
-    print_json({"items": [item.model_dump(mode="json", exclude_unset=True) for item in items]})
+    print_json({"items": [_plain(item) for item in items]})
+
+
+def _plain(value: Model | dict[str, Any]) -> dict[str, Any]:
+    return value if isinstance(value, dict) else value.model_dump(mode="json", exclude_unset=True)
 
 
 def clean(text: str) -> str:

@@ -11,7 +11,6 @@ from api.cli.asking import FOUND, NOTHING, Asked, agreed, verb, yes
 from api.cli.progress import wait
 from api.cli.reach import Reached, reached
 from api.cli.which_tool import Place, covering, named, root_of, tools_of
-from worker.machine.named_folders import forget_folder, named_folders_file
 
 if TYPE_CHECKING:
     from foldex_client import Status, Tool
@@ -42,7 +41,7 @@ def status(asked: Asked, tool: str | None, watch: bool) -> int:
     """
     with reached(asked) as service:
         found = tools_of(service) if tool is None else [_covering(service, tool)]
-        states = [wait(service, each) if watch else service.foldex.tools.status(each) for each in found]
+        states = [wait(service, each) if watch else service.foldex.tools.status(each.tool_id) for each in found]
     if asked.as_json:
         show.print_json(states[0]) if tool is not None else show.print_items(states)
     for each, state in () if asked.as_json else zip(found, states, strict=True):
@@ -68,7 +67,7 @@ def files(asked: Asked, tool: str, status: str | None, text: str | None) -> int:
     """
     with reached(asked) as service:
         place = covering(service, tool) or Place(named(service, tool))
-        every = service.foldex.tools.files(place.tool, status=status, q=text, page_size=1000)
+        every = service.foldex.tools.files(place.tool.tool_id, status=status, q=text, page_size=1000)
         below = f"{place.below}/" if place.below else ""
         found = [each for each in every if each.file_path.startswith(below) or each.file_path == place.below]
     if asked.as_json:
@@ -85,7 +84,7 @@ def retry(asked: Asked, tool: str, is_waiting: bool) -> int:
     """Try failed and unfinished files of TOOL again."""
     with reached(asked) as service:
         found = named(service, tool)
-        return _shown(service, found, service.foldex.tools.retry(found), is_waiting=is_waiting)
+        return _shown(service, found, service.foldex.tools.retry(found.tool_id), is_waiting=is_waiting)
 
 
 @verb("foldex reindex . --wait", "foldex reindex handbook --full")
@@ -97,7 +96,7 @@ def reindex(asked: Asked, tool: str, full: bool, allow_removals: bool, is_waitin
     """Index what changed in the folder of TOOL."""
     with reached(asked) as service:
         found = named(service, tool)
-        now = service.foldex.tools.reindex(found, full=full or None, allow_removals=allow_removals or None)
+        now = service.foldex.tools.reindex(found.tool_id, full=full or None, allow_removals=allow_removals or None)
         return _shown(service, found, now, is_waiting=is_waiting)
 
 
@@ -107,7 +106,7 @@ def cancel(asked: Asked, tool: str) -> int:
     """Stop indexing TOOL. What is searchable stays searchable."""
     with reached(asked) as service:
         found = named(service, tool)
-        return _shown(service, found, service.foldex.tools.cancel(found), is_waiting=False)
+        return _shown(service, found, service.foldex.tools.cancel(found.tool_id), is_waiting=False)
 
 
 def _shown(service: Reached, tool: Tool, now: Status, *, is_waiting: bool) -> int:
@@ -133,8 +132,10 @@ def delete(asked: Asked, tool: str, yes: bool) -> int:
             f"Deleting {found.name} needs a yes; give --yes.",
             is_sure=yes,
         )
-        service.foldex.tools.delete(found)
+        service.foldex.tools.delete(found.tool_id)
         if service.home is not None and not [each for each in tools_of(service) if root_of(each) == where]:
+            from worker.machine.named_folders import forget_folder, named_folders_file
+
             forget_folder(named_folders_file(service.home), where)
     if asked.as_json:
         show.print_json({"tool_id": found.tool_id, "status": "deleting"})

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-from uuid import UUID
+from typing import TYPE_CHECKING, cast
+from urllib.parse import urlencode
 
 from api.cli.asking import Failed
 from api.cli.reach import Reached
@@ -14,10 +14,14 @@ from api.cli.reach import Reached
 if TYPE_CHECKING:
     from foldex_client import Tool
 
+#: Path of the calls for tools.
+TOOLS = "/api/tools/search"
 #: Tools of one page of their list, the most that the service gives.
 PAGE = 1000
 #: How the address of a bucket begins.
 BUCKET = "s3://"
+#: An id of a tool.
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 #: Characters with a meaning in patterns.
 _SPECIAL = re.compile(r"([*?\[\]{}!\\])")
 
@@ -41,7 +45,12 @@ class Place:
 
 def tools_of(reached: Reached) -> list[Tool]:
     """Every tool that the caller may see, oldest first."""
-    return list(reached.foldex.tools.list(reached.asked.project, page_size=PAGE))
+    project = reached.asked.project
+    query = urlencode({"limit": PAGE, **({"project_id": project} if project else {})})
+    page = reached.quickly("GET", f"{TOOLS}?{query}")
+    if page is not None and page.next_cursor is None:
+        return cast("list[Tool]", page["items"])
+    return list(reached.foldex.tools.list(project, page_size=PAGE))
 
 
 def named(reached: Reached, word: str) -> Tool:
@@ -103,7 +112,4 @@ def _is_name(word: str) -> bool:
 
 
 def _is_id(word: str) -> bool:
-    try:
-        return str(UUID(word)) == word.lower()
-    except ValueError:
-        return False
+    return _ID.fullmatch(word) is not None

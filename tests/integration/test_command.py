@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -11,11 +12,14 @@ from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
 from signal import SIGINT
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from api.cli import reach
 from api.cli.commands import main
+from api.cli.reach import Reached
 from tests.service import NewService, Service, another_api, eventually, with_one_worker
 from worker.settings import LOCAL_MODEL
 
@@ -95,6 +99,41 @@ def test_a_search_below_a_folder_or_a_file_finds_nothing_else(running: Service, 
     assert {hit["file_path"] for hit in json.loads(done.stdout)["results"]} == {"handbook.md"}
     nothing = foldex(running, "search", "vacation", "--types", "pdf", cwd=docs)
     assert (nothing.returncode, nothing.stdout) == (1, "")
+
+
+def test_a_search_loads_no_slow_library(running: Service, docs: Path) -> None:
+    code = "import sys, atexit; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); sys.argv[1:] = {}; {}"
+    run = "from foldex.__main__ import run; run()"
+    for arguments in (["search", "vacation", str(docs)], ["grep", "holiday", str(docs)], ["tools"], ["--help"]):
+        done = subprocess.run(
+            [sys.executable, "-c", code.format(arguments, run)],
+            env=environment(running),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout
+        assert not {"httpx", "pydantic", "rich", "psycopg", "worker.settings"} & set(done.stderr.split())
+
+
+def test_without_a_quick_answer_the_client_library_gives_the_same(
+    running: Service, docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answers() -> list[Any]:
+        verbs = (
+            ("search", "vacation", "-C", "2"),
+            ("search", "token", "src", "--json"),
+            ("grep", "token", "src"),
+            ("tools",),
+        )
+        printed = [foldex(running, *verb, cwd=docs).stdout for verb in verbs]
+        return [
+            json.loads(re.sub(r'"took_ms": [0-9.]+', '"x": 0', text)) if text[0] == "{" else text for text in printed
+        ]
+
+    quick = answers()
+    monkeypatch.setattr(Reached, "quickly", lambda *_: None)
+    assert answers() == quick
 
 
 def test_grep_prints_lines_as_ripgrep(running: Service, docs: Path) -> None:
@@ -179,8 +218,15 @@ def guarded(running: Service) -> Iterator[Service]:
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb[0])
 def test_bad_input_of_every_verb(
-    running: Service, guarded: Service, docs: Path, root: Path, verb: tuple[str, ...]
+    running: Service,
+    guarded: Service,
+    docs: Path,
+    root: Path,
+    verb: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # a service that is not there is asked once
+    monkeypatch.setattr(reach, "RETRIES", 0)
     assert "--key" in refused(foldex(guarded, *verb, "--key", "wrong", cwd=docs))
     assert "--key" in refused(foldex(running, *verb, "--key", "", cwd=docs))
     assert "--server" in refused(foldex(running, *verb, "--server", "http://127.0.0.1:1", cwd=docs))
