@@ -5,10 +5,12 @@ PYTHON := .venv/bin/python
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test chaos check docs bench bench-search fsck lock clean
+.PHONY: help setup demo up test chaos check docs bench bench-search fsck lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+setup: $(READY) ## Install Foldex with everything it needs into .venv
 
 # `value` keeps dollar signs as they were typed; the environment keeps spaces and quotes
 demo: export DEMO_FOLDER := $(value FOLDER)

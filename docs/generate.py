@@ -14,6 +14,7 @@ import click
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from api.cli.asking import COMMON_OPTIONS
 from api.cli.commands import main as command_line
 from docs.openapi import http_calls
 from schemas.errors import FoldexError
@@ -119,8 +120,13 @@ def _commands(path: tuple[str, ...], group: click.Group) -> Iterator[tuple[str, 
         else:
             context = click.Context(command)
             usage = [piece for piece in command.collect_usage_pieces(context) if piece != "[OPTIONS]"]
-            options = [f"[{option.opts[0]}]" for option in command.params if isinstance(option, click.Option)]
+            options = [f"[{max(option.opts, key=len)}]" for option in command.params if _is_own_option(option)]
             yield " ".join([*path, name, *usage, *options]), command
+
+
+def _is_own_option(parameter: click.Parameter) -> bool:
+    """Whether a parameter is an option that not every verb has."""
+    return isinstance(parameter, click.Option) and parameter.name not in COMMON_OPTIONS
 
 
 def _cell(text: str) -> str:

@@ -92,6 +92,10 @@ class Settings(BaseSettings):
     local_source_roots: Annotated[list[Path], NoDecode] = Field(
         default_factory=list, description="Directories below which folders can be indexed, separated by `:`."
     )
+    named_folders_file: Path | None = Field(
+        None,
+        description="File of further such directories, named on the command line; the embedded stack sets it.",
+    )
     s3_endpoint_url: str | None = Field(None, description="Address of the S3 service; unset: AWS.")
     s3_bucket: str | None = Field(None, description="Bucket for node contents; unset: a directory in FOLDEX_HOME.")
 

@@ -1,4 +1,7 @@
-"""The commands of `foldex`."""
+"""`foldex`: the commands of operators, and the group of all commands.
+
+Heavy libraries are imported where they are used: `foldex --help` and searches start fast.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,42 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from uuid import UUID
+from typing import TYPE_CHECKING
 
 import click
-from psycopg import OperationalError
 
-from schemas.errors import FoldexError
-from worker import logs
-from worker.machine.privacy import close_home, keep_private
-from worker.settings import Settings
-from worker.state.postgres import Pool
-from worker.stores import store_directories
+from api.cli.sections import Sections
+from api.cli.verbs import VERBS
+from api.stack.record import environment, installation_home
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from worker.settings import Settings
+    from worker.state.postgres import Pool
+
+EXAMPLES = """\b
+Examples:
+  foldex index ~/notes
+  foldex search "what did we decide" ~/notes
+  foldex grep TODO . -i
+  foldex status
+"""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Sections,
+    first=("Folders and searches", VERBS),
+    rest="Operation",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=EXAMPLES,
+)
 @click.version_option("0.2.0", prog_name="foldex")
-def main() -> None:
+@click.pass_context
+def main(context: click.Context) -> None:
     """Make folders searchable."""
+    if os.environ.get("NO_COLOR"):
+        context.color = False
 
 
 @main.command()
@@ -36,7 +58,11 @@ def serve() -> None:
 
     from api.http.middleware import TimedProtocol
     from api.main import create_app
+    from worker import logs
+    from worker.machine.privacy import close_home, keep_private
+    from worker.settings import Settings
     from worker.state.migrate import migrate
+    from worker.stores import store_directories
 
     settings = Settings()
     if settings.auth == "off" and settings.api_host not in {"127.0.0.1", "localhost", "::1"}:
@@ -71,7 +97,10 @@ def watch() -> None:
     import signal
     from threading import Event
 
+    from worker import logs
+    from worker.machine.privacy import keep_private
     from worker.resources import Resources
+    from worker.settings import Settings
     from worker.upkeep.watch import run as watch_folders
 
     settings, stop = Settings(), Event()
@@ -90,6 +119,8 @@ def up() -> None:
     """
     from api.stack.embedded import up as run
     from api.stack.processes import StackError
+    from worker.machine.privacy import keep_private
+    from worker.settings import Settings
 
     keep_private()
     try:
@@ -108,6 +139,8 @@ def demo(folder: Path | None, queries: tuple[str, ...]) -> None:
     """
     from api.cli.demo import run
     from api.stack.processes import StackError
+    from worker.machine.privacy import keep_private
+    from worker.settings import Settings
 
     keep_private()
     try:
@@ -119,6 +152,7 @@ def demo(folder: Path | None, queries: tuple[str, ...]) -> None:
 @main.command()
 def migrate() -> None:
     """Migrate the database to this release."""
+    from worker.settings import Settings
     from worker.state.migrate import migrate as run
 
     run(Settings().database_url)
@@ -137,6 +171,7 @@ def fsck(tool_id: UUID | None, check_all: bool, repair: bool) -> None:
     if check_all == (tool_id is not None):
         raise click.UsageError("Give either a TOOL_ID or --all.")
     from api.cli.fsck import run
+    from worker import logs
     from worker.resources import Resources
 
     resources = Resources(_settings())
@@ -262,7 +297,7 @@ def _database() -> Iterator[Pool]:
 
 def _settings() -> Settings:
     """Settings from the environment, completed by those of the running embedded stack."""
-    from api.stack.embedded import environment
+    from worker.settings import Settings
 
     settings = Settings()
     stack = {name.lower(): value for name, value in environment(settings.foldex_home).items()}
@@ -272,9 +307,29 @@ def _settings() -> Settings:
 
 def run() -> None:
     """Run the command line, and print errors as plain messages."""
+    # one installation, wherever the command is run
+    os.environ["FOLDEX_HOME"] = str(installation_home())
     try:
-        main()
-    except FoldexError as problem:
-        sys.exit(f"Error: {problem.message}")
-    except OperationalError as problem:
-        sys.exit(f"Error: The database does not answer; check DATABASE_URL. {problem}")
+        main(prog_name="foldex")
+    except Exception as problem:
+        sentence = _sentence(problem)
+        if sentence is None:
+            raise
+        sys.exit(f"Error: {sentence}")
+
+
+def _sentence(problem: Exception) -> str | None:
+    """What to tell about an error; None if it is a fault of Foldex."""
+    from psycopg import OperationalError
+
+    from schemas.errors import FoldexError
+
+    if isinstance(problem, FoldexError):
+        return problem.message
+    if isinstance(problem, OperationalError):
+        return f"The database does not answer; check DATABASE_URL. {problem}"
+    return None
+
+
+for verb in VERBS:
+    main.add_command(verb)

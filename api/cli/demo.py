@@ -17,7 +17,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from api.stack.embedded import stack
-from api.stack.programs import ROOT
+from api.stack.record import ROOT
 from worker.settings import Settings
 
 #: The project of the demo's tools.

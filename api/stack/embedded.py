@@ -20,17 +20,22 @@ from api.stack.processes import (
     end_orphan,
     free_port,
     running,
-    try_lock,
+    wait_until,
     write_private,
 )
+from api.stack.record import lock_file, record_file, try_lock, url_of
 from api.stack.supervisor import Supervisor
 from worker.machine.disk_space import DiskSpace, full_message, means_full
+from worker.machine.named_folders import named_folders_file
 from worker.machine.privacy import close_home
 from worker.settings import LOCAL_MODEL, Settings
 from worker.stores import store_directories
 
 #: Seconds until all processes must be ready. A first start with cold disk caches takes about 20 s.
 START_SECONDS = 120.0
+
+#: Seconds for which the stack's lock may be taken by processes that only look whether a stack runs.
+PROBE_SECONDS = 1.0
 
 #: All processes, in start order.
 PROGRAM_NAMES = ("postgres", "redis", "api", "worker-fast", "worker-bulk", "beat", "watch", "flower")
@@ -77,7 +82,7 @@ class Running:
     @property
     def api_url(self) -> str:
         """Address of the API, without a trailing slash."""
-        return f"http://{self.env['API_HOST']}:{self.env['API_PORT']}"
+        return url_of(self.env)
 
     @property
     def flower_url(self) -> str:
@@ -105,7 +110,7 @@ def stack(settings: Settings, say: Say = print) -> Iterator[Running]:
         servers, urls = _servers(settings, home, say)
         env = _environment(settings, home, urls)
         login = flower.login(home, env)
-        write_private(_record_file(home), json.dumps(env))
+        write_private(record_file(home), json.dumps(env))
         supervisor = Supervisor(
             [[server.program for server in servers], *_own_programs(settings, env, login)], home, say
         )
@@ -115,7 +120,7 @@ def stack(settings: Settings, say: Say = print) -> Iterator[Running]:
         finally:
             say("Stopping (press Ctrl-C again to force) …")
             supervisor.stop()
-            _record_file(home).unlink(missing_ok=True)
+            record_file(home).unlink(missing_ok=True)
 
 
 def up(settings: Settings, say: Say = print) -> None:
@@ -132,24 +137,6 @@ def up(settings: Settings, say: Say = print) -> None:
         raise StackError("The supervisor ended; please report the lines above.")
 
 
-def environment(home: Path) -> dict[str, str]:
-    """The `Running.env` of the stack that runs in `home`, in any process; empty if none runs."""
-    try:
-        with _lock_file(home.resolve()).open("rb") as lock:
-            free = try_lock(lock.fileno())
-        return {} if free else dict(json.loads(_record_file(home.resolve()).read_text()))
-    except FileNotFoundError:
-        return {}
-
-
-def _record_file(home: Path) -> Path:
-    return home / "run" / "stack.json"
-
-
-def _lock_file(home: Path) -> Path:
-    return home / "run" / "stack.lock"
-
-
 @contextmanager
 def _full_disk(home: Path) -> Iterator[None]:
     """Turn errors of a full disk into a `StackError` that names the directory and the bytes needed."""
@@ -164,7 +151,7 @@ def _full_disk(home: Path) -> Iterator[None]:
 @contextmanager
 def _exclusive(home: Path) -> Iterator[None]:
     """Hold the lock of the stack in `home`. Raises `StackError` if another stack runs there."""
-    path = _lock_file(home)
+    path = lock_file(home)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         close_home(home, store_directories())
@@ -172,7 +159,7 @@ def _exclusive(home: Path) -> Iterator[None]:
     except OSError as error:
         raise StackError(f"{home} cannot be used ({error.strerror}): run as its owner, or set FOLDEX_HOME.") from error
     with lock:
-        if not try_lock(lock.fileno()):
+        if not wait_until(lambda: try_lock(lock.fileno()), PROBE_SECONDS):
             lock.seek(0)
             raise StackError(
                 f"Foldex is already running in {home} with pid {lock.read().strip()}; stop it first, or set "
@@ -228,6 +215,7 @@ def _environment(settings: Settings, home: Path, urls: Urls) -> dict[str, str]:
         "API_PORT": str(api_port),
         "FLOWER_PORT": str(free_port(settings.flower_port)),
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # otherwise importing it accesses the network
+        "NAMED_FOLDERS_FILE": str(named_folders_file(home)),
         "AUTH": settings.auth if "auth" in configured else "off",
     }
     if "default_embedding_model" not in configured:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import secrets
@@ -17,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from signal import SIGKILL, SIGTERM, Signals
 
+from api.stack.record import try_lock
 from worker.machine.privacy import OTHERS
 
 END_WITH_PARENT = Path(__file__).with_name("end_with_parent.py")
@@ -239,15 +239,6 @@ def _private(path: Path) -> Iterator[int]:
         yield handle
     finally:
         os.close(handle)
-
-
-def try_lock(descriptor: int) -> bool:
-    """Take the lock, unless any process holds it. Returns whether it was taken."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _pid_note(home: Path, name: str) -> str:

@@ -8,13 +8,10 @@ import sys
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
-from pathlib import Path
 from signal import SIGTERM
 
 from api.stack.processes import Program, which
-
-#: The directory in which `python -m` finds the packages.
-ROOT = Path(__file__).resolve().parents[2]
+from api.stack.record import ROOT
 
 #: Seconds for a worker to stop, as in production. A slice ends within 20 s of the request.
 WORKER_GRACE = 75.0

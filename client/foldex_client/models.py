@@ -21,7 +21,7 @@ Refresh = Literal["none", "if_stale", "wait"]
 class Model(BaseModel):
     """Base of all models."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
 
 
 class Filters(TypedDict, total=False):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from api.stack.programs import ROOT
+from api.stack.record import ROOT
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.source import ChunkSettings

@@ -26,7 +26,7 @@ from psycopg import Connection
 from psycopg.sql import SQL, Identifier
 
 from api.stack.postgres import postgres
-from api.stack.programs import ROOT
+from api.stack.record import ROOT
 from schemas.errors import FileError
 from tests.bench.formats import CHUNKS, MAX_TOKENS
 from tests.parsing import parse

@@ -19,7 +19,8 @@ import orjson
 import psutil
 
 from api.stack.processes import server_port, wait_until
-from api.stack.programs import ROOT, answers
+from api.stack.programs import answers
+from api.stack.record import ROOT
 from tests.bench.running import running
 from tests.service import TOOLS, Service
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from api.stack.postgres import postgres
 from api.stack.processes import server_port, wait_until
-from api.stack.programs import ROOT, answers
+from api.stack.programs import answers
+from api.stack.record import ROOT
 from api.stack.redis import redis
 from tests.service import Service, clean_environment, environment, service
 

@@ -17,7 +17,8 @@ from fastapi.testclient import TestClient
 
 from api.main import create_app
 from api.stack.embedded import stack
-from api.stack.processes import NEEDED_BYTES, StackError, end_orphan, start, stop, try_lock, wait_until
+from api.stack.processes import NEEDED_BYTES, StackError, end_orphan, start, stop, wait_until
+from api.stack.record import try_lock
 from api.stack.supervisor import Supervisor
 from schemas.errors import SourceUnavailable, StoreUnavailable
 from tests.integration.test_stack import lives, pid, toy

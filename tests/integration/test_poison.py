@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from api.stack.programs import ROOT
+from api.stack.record import ROOT
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.service import NewService, Service, service
 from worker.settings import LOCAL_MODEL

@@ -19,8 +19,9 @@ from redis import Redis
 from structlog.processors import LogfmtRenderer
 
 from api.stack import postgres, redis
-from api.stack.embedded import environment, services, stack
+from api.stack.embedded import services, stack
 from api.stack.processes import Program, StackError, free_port, log_file, running, server_port, start, stop, wait_until
+from api.stack.record import environment
 from api.stack.supervisor import Supervisor
 from worker.machine.privacy import passable
 from worker.settings import Settings

@@ -6,7 +6,7 @@ from math import log2
 
 import pytest
 
-from api.stack.programs import ROOT
+from api.stack.record import ROOT
 from tests.bench.search.definitions import summary, words
 from tests.bench.search.measures import means, ndcg, ranks, recall, reciprocal_rank
 from tests.bench.search.messages import raised

@@ -35,7 +35,8 @@ FOREIGN = {
     *("COHERE_API_KEY", "DASHSCOPE_API_KEY", "DEEPSEEK_API_KEY", "GEMINI_API_KEY", "MOONSHOT_API_KEY"),
     *("VOYAGE_API_KEY", "ZAI_API_KEY"),
 } | {"AWS_ACCESS_KEY_ID", "AWS_DEFAULT_REGION", "AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY"} | {
-    "FLOWER_BASIC_AUTH", "BENCH_HOME", "CHUNK_ID", "FILE_ID", "KEY_ID", "NODE_ID", "PROJECT_ID", "TOOL_ID",
+    "FLOWER_BASIC_AUTH", "BENCH_HOME", "FOLDEX_API_KEY", "FOLDEX_PROJECT", "FOLDEX_URL", "NO_COLOR",
+    "CHUNK_ID", "FILE_ID", "KEY_ID", "NODE_ID", "PROJECT_ID", "TOOL_ID",
 }  # fmt: skip # a line each says nothing
 #: Codes of errors that have no class.
 CODES_WITHOUT_CLASS = {"invalid_json", "method_not_allowed", "database_unavailable", "internal"}

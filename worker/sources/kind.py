@@ -10,6 +10,7 @@ from typing import Literal, Protocol, TypeVar
 from schemas.errors import FolderGone, SourceError
 from schemas.source import AnySource
 from worker.ignore import Rules
+from worker.machine.named_folders import named_folders
 from worker.objects.object_store import Objects
 from worker.sources import Source
 from worker.state.index.tools import hashed
@@ -25,6 +26,7 @@ class SourceOptions:
     auth: Literal["on", "off"]
     foldex_home: Path
     local_source_roots: list[Path]
+    named_folders_file: Path | None
     s3_bucket: str | None
     s3_endpoint_url: str | None
 
@@ -32,6 +34,11 @@ class SourceOptions:
     def home(self) -> Path:
         """Directory of everything the installation keeps."""
         return self.foldex_home.absolute()
+
+    @property
+    def local_roots(self) -> list[Path]:
+        """Directories below which folders can be indexed; read anew each time, as the command line adds some."""
+        return [*self.local_source_roots, *named_folders(self.named_folders_file)]
 
 
 @dataclass(frozen=True, slots=True)

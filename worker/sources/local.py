@@ -79,7 +79,7 @@ class LocalKind:
     def open(self, access: ContentAccess, source: LocalSource, rules: Rules) -> LocalFolder:
         """See `SourceKind`."""
         options = access.options
-        roots: Sequence[Path] = options.local_source_roots
+        roots: Sequence[Path] = options.local_roots
         if options.auth == "on":
             roots = grants.folders(access.pool(), access.project_id, roots)
             if not grants.is_below(source.path, roots):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from api.stack.programs import ROOT
+from api.stack.record import ROOT
 from tests.bench.search import definitions, manuals, messages, sources
 from tests.bench.search.questions import Question
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from api.stack.programs import ROOT
+from api.stack.record import ROOT
 
 ROW = (
     '    Format("recipe", "recipe", "worker.parse.text.recipe:read", mime="text/x-recipe", isolated=True{more}),\n)\n\n'

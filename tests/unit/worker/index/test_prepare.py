@@ -18,7 +18,7 @@ from uuid import uuid4
 
 import pytest
 
-from api.stack.programs import ROOT
+from api.stack.record import ROOT
 from schemas.document import Document
 from schemas.errors import FileError
 from schemas.source import ChunkSettings, EmbedderProfile, NodesSource

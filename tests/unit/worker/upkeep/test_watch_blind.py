@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from api.stack.programs import ROOT
+from api.stack.record import ROOT
 
 #: A separate user, whose inotify instances nobody else needs.
 SOMEBODY = 61_357

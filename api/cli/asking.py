@@ -1,0 +1,98 @@
+"""What every verb over HTTP shares: its options, its exit status, and how it ends on an error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, cast
+
+import click
+
+P = ParamSpec("P")
+
+#: Exit statuses, as those of grep.
+FOUND, NOTHING, ERROR = 0, 1, 2
+#: The status of a program that Ctrl-C ended.
+INTERRUPTED = 130
+
+
+class Failed(click.ClickException):
+    """A verb cannot do its work. The message is one sentence that names the remedy."""
+
+    exit_code = ERROR
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The options that every verb has."""
+
+    server: str | None
+    key: str | None
+    project: str | None
+    as_json: bool
+
+
+Verb = Callable[Concatenate[Asked, P], int]
+
+
+def verb(*examples: str) -> Callable[[Verb[P]], click.Command]:
+    """Make a command of a function that returns its exit status. Adds the options that every verb has."""
+
+    def made(function: Verb[P]) -> click.Command:
+        @wraps(function)
+        def run(server: str | None, key: str | None, project: str | None, as_json: bool, **given: Any) -> None:
+            try:
+                status = cast("Any", function)(Asked(server, key, project, as_json), **given)
+            except KeyboardInterrupt:
+                click.echo("Interrupted.", err=True)
+                status = INTERRUPTED
+            sys.exit(status)
+
+        command: Any = run
+        own = len(getattr(run, "__click_params__", []))
+        for option in reversed(OPTIONS):
+            command = option(command)
+        # decorators are applied from the last one up: the verb's own options come first in its help
+        parameters = command.__click_params__
+        command.__click_params__ = [*parameters[own:], *parameters[:own]]
+        lines = "\n".join(f"  {example}" for example in examples)
+        return click.command(epilog=f"\b\nExamples:\n{lines}")(command)
+
+    return made
+
+
+OPTIONS = (
+    click.option(
+        "--server",
+        envvar="FOLDEX_URL",
+        show_envvar=True,
+        metavar="URL",
+        help="Address of the service; default: the one on this machine.",
+    ),
+    click.option("--key", envvar="FOLDEX_API_KEY", show_envvar=True, metavar="KEY", help="API key."),
+    click.option(
+        "--project",
+        envvar="FOLDEX_PROJECT",
+        show_envvar=True,
+        metavar="ID",
+        help="Project; default: all that are visible.",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON document, with the fields of the HTTP API."),
+)
+
+#: The names of these options, as verbs receive them.
+COMMON_OPTIONS = frozenset({"server", "key", "project", "as_json"})
+
+yes = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+
+
+def agreed(question: str, refusal: str, *, is_sure: bool) -> None:
+    """Ask the user, unless `is_sure`. Raises `Failed` with `refusal` if nobody can answer, or the answer is no."""
+    if is_sure:
+        return
+    if not sys.stdin.isatty():
+        raise Failed(refusal)
+    if not click.confirm(question, default=True, err=True):
+        raise Failed("Nothing was done.")

@@ -1,0 +1,108 @@
+"""Runs the embedded stack in the background, where it outlives the terminal."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from signal import SIGTERM
+from urllib.parse import urlsplit
+
+from api.cli.asking import Failed
+from api.stack.record import ROOT, environment, owner, url_of
+
+#: Seconds until a started stack must answer, and seconds that it may take to stop.
+START_SECONDS, STOP_SECONDS = 180.0, 120.0
+#: Seconds between two looks.
+LOOK_SECONDS = 0.2
+#: Lines of the log that a message shows.
+SHOWN_LINES = 6
+
+Say = Callable[[str], None]
+
+
+def log_file(home: Path) -> Path:
+    """The log of a stack in the background."""
+    return home / "log" / "stack.log"
+
+
+def start(home: Path, say: Say) -> str:
+    """Start the stack and return its address once it answers. It goes on after this process. Raises `Failed`."""
+    say(f"Starting Foldex in the background; `foldex down` stops it. Its data and logs are in {home}")
+    child = _started(home)
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        with suppress(OSError):
+            stack = environment(home)
+            if stack and _is_ready(url_of(stack)):
+                return url_of(stack)
+        # it also ends if another process has just started the stack
+        if child.poll() is not None and owner(home) is None:
+            raise Failed(f"Foldex could not start: {_last_line(home)} Its log is {log_file(home)}")
+        time.sleep(LOOK_SECONDS)
+    raise Failed(f"Foldex did not answer within {START_SECONDS:.0f} s; see the logs in {home / 'log'}.")
+
+
+def _started(home: Path) -> subprocess.Popen[bytes]:
+    log = log_file(home)
+    try:
+        log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    except OSError as error:
+        raise Failed(f"{home} cannot be written ({error.strerror}): run as its owner, or set FOLDEX_HOME.") from error
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-u", "-m", "api", "up"],
+            cwd=ROOT,
+            env={**os.environ, "FOLDEX_HOME": str(home)},
+            stdin=subprocess.DEVNULL,
+            stdout=handle,
+            stderr=subprocess.STDOUT,
+            # the terminal's Ctrl-C and its end reach only this process
+            start_new_session=True,
+        )
+    finally:
+        os.close(handle)
+
+
+def stop(home: Path) -> bool:
+    """Stop the stack in `home` and return once it has ended. Returns False if none runs. Raises `Failed`."""
+    pid = owner(home)
+    if pid is None:
+        return False
+    try:
+        os.kill(pid, SIGTERM)
+    except ProcessLookupError:
+        pass
+    except PermissionError as error:
+        raise Failed(f"Foldex belongs to another user (pid {pid}); stop it as that user.") from error
+    deadline = time.monotonic() + STOP_SECONDS
+    while owner(home) is not None:
+        if time.monotonic() > deadline:
+            raise Failed(
+                f"Foldex (pid {pid}) has not stopped within {STOP_SECONDS:.0f} s; see the logs in {home / 'log'}."
+            )
+        time.sleep(LOOK_SECONDS)
+    return True
+
+
+def _is_ready(url: str) -> bool:
+    address = urlsplit(url)
+    connection = HTTPConnection(address.hostname or "", address.port, timeout=2)
+    try:
+        connection.request("GET", "/readyz")
+        return connection.getresponse().status < 300  # noqa: PLR2004 - any success
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _last_line(home: Path) -> str:
+    lines = [line.strip() for line in log_file(home).read_text(errors="replace").splitlines() if line.strip()]
+    return " ".join(lines[-SHOWN_LINES:]).removeprefix("Error: ")

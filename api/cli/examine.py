@@ -1,0 +1,92 @@
+"""The checks of `foldex doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from api.cli.asking import Asked, Failed
+from api.cli.reach import Reached, reached, sentence
+from api.cli.show import counts
+from api.cli.which_tool import BUCKET, root_of, tools_of
+from api.stack.record import environment
+
+if TYPE_CHECKING:
+    from foldex_client import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The outcome of a check. `detail` names the remedy if it is not well."""
+
+    what: str
+    is_well: bool
+    detail: str
+
+
+def examine(asked: Asked) -> Iterator[Check]:
+    """Check one thing after the other. What depends on something broken is not checked."""
+    try:
+        with reached(asked) as service:
+            service.foldex.health()
+            yield Check("service", True, f"answers at {service.url}")
+            yield _database(service)
+            if service.home is not None:
+                yield _broker(service.home)
+            tools = tools_of(service)
+            yield Check("key", True, "accepted" if asked.key else "none is needed")
+            yield from _models(service, tools)
+            yield from _folders(service, tools)
+    except Failed as error:
+        yield Check("service", False, error.message)
+
+
+def _database(service: Reached) -> Check:
+    from foldex_client import FoldexError
+
+    try:
+        service.foldex.ready()
+    except FoldexError as error:
+        return Check("database", False, sentence(error, service.url))
+    return Check("database", True, "answers")
+
+
+def _broker(home: Path) -> Check:
+    import redis
+
+    url = environment(home).get("REDIS_URL", "")
+    try:
+        with redis.Redis.from_url(url, socket_timeout=2) as connection:
+            connection.ping()
+    except (redis.RedisError, ValueError):
+        return Check("redis", False, f"does not answer; see {home / 'log' / 'redis.log'}, or run `foldex down`.")
+    return Check("redis", True, "answers")
+
+
+def _models(service: Reached, tools: list[Tool]) -> Iterator[Check]:
+    """Ask one tool of each model a question, for which the model must embed it."""
+    from foldex_client import FoldexError
+
+    by_model = {tool.index.model: tool for tool in tools if tool.task == "ready"}
+    for model, tool in by_model.items():
+        try:
+            service.foldex.tools.search(tool.tool_id, "foldex doctor", top_k=1, mode="vector")
+        except FoldexError as error:
+            yield Check(f"model {model}", False, sentence(error, service.url))
+        else:
+            yield Check(f"model {model}", True, "answers")
+
+
+def _folders(service: Reached, tools: list[Tool]) -> Iterator[Check]:
+    for tool in tools:
+        now, root = service.foldex.tools.status(tool.tool_id), root_of(tool)
+        what = f"folder {root or tool.name}"
+        if service.is_here and root and not root.startswith(BUCKET) and not Path(root).is_dir():
+            yield Check(what, False, f"it is gone; put it back, or run `foldex delete {tool.tool_id}`.")
+        elif now.status == "error":
+            yield Check(what, False, now.error or "indexing failed; run `foldex retry` with it.")
+        else:
+            failed = f"; see `foldex files {tool.tool_id} --failed`" if now.failed_files else ""
+            yield Check(what, True, now.warning or f"{now.status}, {counts(now)}{failed}")

@@ -1,0 +1,228 @@
+"""The verbs that index a folder and search it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from api.cli import show
+from api.cli.asking import FOUND, NOTHING, Asked, Failed, agreed, verb, yes
+from api.cli.making import config_of, start_indexing
+from api.cli.progress import going_on, wait
+from api.cli.reach import Reached, reached
+from api.cli.which_tool import BUCKET, TOOLS, Place, covering, path_of, root_of
+
+if TYPE_CHECKING:
+    from foldex_client.models import Answer, GrepAnswer, Symbol
+
+#: The most lines of context around a hit: those of one chunk on each side.
+MAX_CONTEXT = 50
+
+types_option = click.option("-t", "--types", metavar="A,B", help="Only these types, such as python,md.")
+glob_option = click.option("--path", "glob", metavar="GLOB", help="Only files that match, such as 'src/**/*.py'.")
+
+
+@verb(
+    "foldex index ~/notes", "foldex index . --watch --config exclude='*.csv,drafts/'", "foldex index s3://bucket/docs"
+)
+@click.argument("path")
+@click.option("--name", help="Name of the tool; default: the folder's.")
+@click.option("--config", "settings", multiple=True, metavar="K=V", help="A field of the tool's config; repeatable.")
+@click.option("--watch", is_flag=True, help="Keep the index up to date whenever the folder changes.")
+@click.option("--no-wait", is_flag=True, help="Return at once; indexing goes on.")
+def index(asked: Asked, path: str, name: str | None, settings: tuple[str, ...], watch: bool, no_wait: bool) -> int:
+    """Index PATH, or bring its index up to date, and wait for it.
+
+    PATH is a folder, or s3://bucket/prefix. If no Foldex runs on this machine, it is started and stays.
+    """
+    config = config_of(settings) | ({"watch": True} if watch else {})
+    with reached(asked, start=True) as service, going_on(path):
+        tool = start_indexing(service, path, name, config)
+        now = service.foldex.tools.status(tool.tool_id) if no_wait else wait(service, tool)
+        show.print_json(now) if asked.as_json else show.status(tool, now)
+    return FOUND
+
+
+@verb(
+    'foldex search "where are leases renewed"',
+    'foldex search "retry policy" src -t python -C 3',
+    "foldex search q --json",
+)
+@click.argument("query")
+@click.argument("path", default=".")
+@click.option("--mode", type=click.Choice(["hybrid", "vector", "keyword"]), help="By meaning, by words, or both.")
+@click.option("-k", "--top-k", type=click.IntRange(1, 1000), default=10, show_default=True, help="Maximum hits.")
+@types_option
+@glob_option
+@click.option("-C", "--context", type=click.IntRange(0, MAX_CONTEXT), default=0, help="Lines around each hit.")
+@yes
+def search(
+    asked: Asked,
+    query: str,
+    path: str,
+    mode: str | None,
+    top_k: int,
+    types: str | None,
+    glob: str | None,
+    context: int,
+    yes: bool,
+) -> int:
+    """Find what answers QUERY below PATH, by meaning and by words.
+
+    PATH is a folder, a file, or a tool's id or name. A folder that was never indexed is indexed first, if you agree.
+    """
+    with reached(asked, start=True) as service:
+        found = _place(service, path, is_sure=yes)
+        body: dict[str, Any] = {"query": query, "top_k": top_k, "filters": _filters(found, types, glob)}
+        body |= {"mode": mode} if mode else {}
+        body |= {"before": 1, "after": 1} if context else {}
+        answer = _answered(service, found.tool.tool_id, body)
+        if answer is None:
+            return NOTHING
+        if asked.as_json:
+            show.print_json(answer)
+        else:
+            show.notes(answer.notes or [])
+            for hit in answer.results:
+                show.hit(found.tool, hit, context)
+        return FOUND if answer.results else NOTHING
+
+
+def _filters(found: Place, types: str | None, glob: str | None) -> dict[str, Any]:
+    pattern = found.pattern(glob)
+    return {**({"path": pattern} if pattern else {}), **({"types": types.split(",")} if types else {})}
+
+
+def _answered(service: Reached, tool_id: str, body: dict[str, Any]) -> Answer | None:
+    """The answer to a query; None if the filters select no file."""
+    answer = service.quickly("POST", f"{TOOLS}/{tool_id}/query", body)
+    if answer is not None:
+        return cast("Answer", answer)
+    client = service.foldex
+    from foldex_client.errors import FilterMatchesNothing
+
+    try:
+        return client.tools.search(tool_id, **body)
+    except FilterMatchesNothing as error:
+        show.note(error.detail)
+        return None
+
+
+@verb("foldex grep TODO", "foldex grep -i 'lease.*renew' src -C 2", "foldex grep -F 'a[0]' --path '*.py' --json")
+@click.argument("pattern")
+@click.argument("path", default=".")
+@click.option("-F", "--fixed-strings", is_flag=True, help="PATTERN is plain text, no regular expression.")
+@click.option("-i", "--ignore-case", is_flag=True, help="Upper and lower case are the same.")
+@click.option("-w", "--word", is_flag=True, help="Match whole words only.")
+@click.option("-m", "--max-count", type=click.IntRange(1, 10_000), help="Maximum hits of a file.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=1000, show_default=True, help="Maximum hits in all.")
+@types_option
+@glob_option
+@click.option("-C", "--context", type=click.IntRange(0, 50), default=0, help="Lines around each hit.")
+@yes
+def grep(
+    asked: Asked,
+    pattern: str,
+    path: str,
+    fixed_strings: bool,
+    ignore_case: bool,
+    word: bool,
+    max_count: int | None,
+    limit: int,
+    types: str | None,
+    glob: str | None,
+    context: int,
+    yes: bool,
+) -> int:
+    """Find the lines below PATH that match a regular expression.
+
+    PATH is a folder, a file, or a tool's id or name. It finds what is in the index.
+    """
+    with reached(asked, start=True) as service:
+        found = _place(service, path, is_sure=yes)
+        options: dict[str, Any] = {
+            "word": word,
+            "path": found.below or None,
+            "glob": glob,
+            "before": context,
+            "after": context,
+        }
+        options |= {"types": types.split(",") if types else None, "max_per_file": max_count, "head_limit": limit}
+        given = {name: value for name, value in options.items() if value is not None}
+        body = {"pattern": pattern, "regex": not fixed_strings, "case_sensitive": not ignore_case, **given}
+        answer = _matched(service, found.tool.tool_id, body)
+        if asked.as_json:
+            show.print_json(answer)
+        else:
+            show.notes(answer.notes or [])
+            for hit in answer.hits:
+                show.match(found.tool, hit)
+            if answer.truncated:
+                show.note("There are more hits; narrow the search, or raise --limit.")
+        return FOUND if answer.hits else NOTHING
+
+
+def _matched(service: Reached, tool_id: str, body: dict[str, Any]) -> GrepAnswer:
+    answer = service.quickly("POST", f"{TOOLS}/{tool_id}/grep", body)
+    return service.foldex.tools.grep(tool_id, **body) if answer is None else cast("GrepAnswer", answer)
+
+
+@verb(
+    "foldex symbols make_token", "foldex symbols --prefix test_ src --kind function", "foldex symbols Client . --json"
+)
+@click.argument("name", required=False)
+@click.argument("path", default=".")
+@click.option("--prefix", help="Definitions whose names begin so, instead of NAME.")
+@click.option("--kind", help="Only this kind, such as function or class.")
+@click.option("--limit", type=click.IntRange(1), default=1000, show_default=True, help="Maximum definitions.")
+@yes
+def symbols(
+    asked: Asked, name: str | None, path: str, prefix: str | None, kind: str | None, limit: int, yes: bool
+) -> int:
+    """List the definitions called NAME below PATH, or all of them.
+
+    PATH is a folder, a file, or a tool's id or name. With --prefix alone, the first argument is PATH.
+    """
+    if name is not None and prefix is not None:
+        path, name = name, None
+    with reached(asked, start=True) as service:
+        place = _place(service, path, is_sure=yes)
+        every = service.foldex.tools.symbols(place.tool.tool_id, name=name, prefix=prefix, kind=kind, page_size=1000)
+        found: list[Symbol] = []
+        for symbol in every:
+            if len(found) == limit:
+                show.note("There are more definitions; narrow the search, or raise --limit.")
+                break
+            if not place.below or symbol.file_path == place.below or symbol.file_path.startswith(f"{place.below}/"):
+                found.append(symbol)
+        if asked.as_json:
+            show.print_items(found)
+        else:
+            for each in found:
+                show.definition(place.tool, each)
+        return FOUND if found else NOTHING
+
+
+def _place(service: Reached, path: str, *, is_sure: bool) -> Place:
+    """The tool that a search is about. A folder without one is indexed, if the user agrees. Raises `Failed`."""
+    found = covering(service, path)
+    if found is not None:
+        if found.tool.task in {"pending", "indexing"}:
+            show.note(f"{found.tool.name} is still being indexed; results are those of the files so far.")
+        if found.below and service.is_here and not Path(root_of(found.tool), found.below).exists():
+            raise Failed(f"{path} does not exist; name an existing file or folder, or a tool (`foldex tools`).")
+        return found
+    place = path_of(path)
+    if service.is_here and not place.startswith(BUCKET) and not Path(place).is_dir():
+        raise Failed(f"{path!r} is neither a folder nor a tool; `foldex tools` lists the tools.")
+    agreed(
+        f"{place} is not indexed yet. Index it now?",
+        f"{place} is not indexed; run `foldex index` with it first, or give --yes.",
+        is_sure=is_sure,
+    )
+    with going_on(path):
+        tool = start_indexing(service, path, None, {})
+        wait(service, tool)
+    return Place(tool)

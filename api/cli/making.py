@@ -1,0 +1,95 @@
+"""Makes the tool of a folder, or brings the one that exists up to date."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from api.cli.asking import Failed
+from api.cli.reach import DEFAULT_PROJECT, Reached
+from api.cli.which_tool import BUCKET, path_of, root_of, tools_of
+
+if TYPE_CHECKING:
+    from foldex_client import Tool
+
+#: Fields of a config that are lists: their values are separated by commas, or given several times.
+LISTS = frozenset({"include", "exclude", "types", "keep"})
+
+
+def config_of(settings: Iterable[str]) -> dict[str, Any]:
+    """The config that `k=v` settings describe. Raises `Failed` for one without `=`."""
+    config: dict[str, Any] = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or not name:
+            raise Failed(f"--config {setting!r} has no name and value; write it as name=value, such as watch=true.")
+        if name in LISTS:
+            config[name] = [*config.get(name, []), *filter(None, value.split(","))]
+        else:
+            config[name] = _value(value)
+    return config
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def start_indexing(reached: Reached, path: str, name: str | None, config: dict[str, Any]) -> Tool:
+    """The tool over a folder or bucket, which is being indexed from now on. Raises `Failed`."""
+    place = path_of(path)
+    if reached.is_here and not place.startswith(BUCKET):
+        _check_folder(place, path)
+    if reached.home is not None and not place.startswith(BUCKET):
+        _allow(reached.home, place)
+    tools = tools_of(reached)
+    mine = [tool for tool in tools if root_of(tool) == place]
+    if not mine:
+        return _create(reached, place, name, config, project_of(reached, tools))
+    tool = mine[-1]
+    if name or config:
+        tool = reached.foldex.tools.update(tool.tool_id, name=name, config=config or None)
+    # a config that needs another index has started to build it
+    if tool.updating is None:
+        reached.foldex.tools.reindex(tool.tool_id)
+    return tool
+
+
+def project_of(reached: Reached, tools: list[Tool]) -> str:
+    """The project of new tools: the one that was named, else with a key that of the tools it sees."""
+    if reached.asked.project:
+        return reached.asked.project
+    if reached.asked.key is None:
+        return DEFAULT_PROJECT
+    if not tools:
+        raise Failed("The project of the key is not known yet; name it with --project or FOLDEX_PROJECT.")
+    return tools[0].project_id
+
+
+def _create(reached: Reached, place: str, name: str | None, config: dict[str, Any], project: str) -> Tool:
+    if place.startswith(BUCKET):
+        bucket, _, prefix = place.removeprefix(BUCKET).partition("/")
+        return reached.foldex.tools.create(project, bucket=bucket, prefix=prefix, name=name, config=config, wait=False)
+    return reached.foldex.tools.create(project, path=place, name=name, config=config, wait=False)
+
+
+def _check_folder(place: str, word: str) -> None:
+    if os.path.isdir(place):  # noqa: PTH112 - a string as it is
+        return
+    if os.path.exists(place):  # noqa: PTH110 - a string as it is
+        raise Failed(f"{word} is a file; name its folder, and choose files with --config include=NAME.")
+    raise Failed(f"{word} does not exist; name an existing folder.")
+
+
+def _allow(home: Path, place: str) -> None:
+    from worker.machine.named_folders import name_folder, named_folders_file
+
+    try:
+        name_folder(named_folders_file(home), place)
+    except OSError as error:
+        raise Failed(f"{home} cannot be written ({error.strerror}): run as its owner, or set FOLDEX_HOME.") from error

@@ -1,0 +1,134 @@
+"""Reaches a service: the one that `--server` names, or the stack on this machine."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import click
+
+from api.cli.asking import Asked, Failed
+from api.stack.record import environment, installation_home, url_of
+
+if TYPE_CHECKING:
+    from api.cli.quick import Quick, Record
+    from foldex_client import Foldex, FoldexError
+
+#: The project of new tools if neither an option nor another tool names one.
+DEFAULT_PROJECT = "default"
+#: Further attempts of a call: enough for a service that restarts a process, few enough for one that is not there.
+RETRIES = 3
+
+
+@dataclass
+class Reached:
+    """A service that can be called. `home` is set if it is the embedded stack of that directory."""
+
+    url: str
+    home: Path | None
+    asked: Asked
+
+    @cached_property
+    def foldex(self) -> Foldex:
+        """The client library, which is loaded when it is first needed. Raises `Failed`."""
+        _skip_the_program_of_httpx()
+        from foldex_client import Foldex
+
+        try:
+            return Foldex(self.url, self.asked.key, retries=RETRIES, trust_env=not is_loopback(self.url))
+        except ValueError as error:
+            raise Failed(str(error).replace("base_url", "--server").replace("api_key", "--key")) from None
+
+    @cached_property
+    def _quick(self) -> Quick | None:
+        from api.cli.quick import Quick
+
+        return Quick(self.url, self.asked.key) if self.is_here else None
+
+    def quickly(self, method: str, path: str, body: dict[str, Any] | None = None) -> Record | None:
+        """The answer to one attempt; None if the service is elsewhere, or did not answer with success."""
+        return None if self._quick is None else self._quick.call(method, path, body)
+
+    def close(self) -> None:
+        """Close all connections."""
+        for opened in self.__dict__.keys() & {"foldex", "_quick"}:
+            if self.__dict__[opened] is not None:
+                self.__dict__[opened].close()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the service runs on this machine, so that both see the same folders."""
+        return self.home is not None or is_loopback(self.url)
+
+
+@contextmanager
+def reached(asked: Asked, *, start: bool = False) -> Iterator[Reached]:
+    """A client of the service. With `start`, a stack that does not run is started. Raises `Failed`."""
+    url, home = _address(asked, start=start)
+    service = Reached(url, home, asked)
+    try:
+        yield service
+    except Exception as error:
+        # without the client library there are no errors of it
+        errors = sys.modules.get("foldex_client.errors")
+        if errors is None or not isinstance(error, errors.FoldexError):
+            raise
+        raise Failed(sentence(error, url)) from error
+    finally:
+        service.close()
+
+
+def _address(asked: Asked, *, start: bool) -> tuple[str, Path | None]:
+    home = installation_home()
+    try:
+        stack = environment(home)
+    except OSError as error:
+        raise Failed(f"{home} cannot be read ({error.strerror}): run as its owner, or set FOLDEX_HOME.") from error
+    if asked.server is not None:
+        url = asked.server.rstrip("/")
+        return asked.server, home if stack and url == url_of(stack) else None
+    if stack:
+        return url_of(stack), home
+    if not start:
+        raise Failed(
+            f"No Foldex runs in {home}; start it with `foldex up`, or name another service with --server or FOLDEX_URL."
+        )
+    from api.cli.background import start as start_stack
+
+    return start_stack(home, lambda line: click.echo(line, err=True)), home
+
+
+def _skip_the_program_of_httpx() -> None:
+    """Keep httpx from loading its own command line, which takes as long as the rest of it."""
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type] # None stops the import, as documented
+
+
+def is_loopback(url: str) -> bool:
+    """Whether an address leads to this machine."""
+    from worker.machine.privacy import names_loopback
+
+    try:
+        return names_loopback(urlsplit(url).hostname or "")
+    except ValueError:
+        return False
+
+
+def sentence(error: FoldexError, url: str) -> str:
+    """What to tell about an error of a call."""
+    from foldex_client.errors import ConnectionFailed, TimedOut, Unauthorized, UnexpectedAnswer
+
+    if isinstance(error, TimedOut):
+        return f"Foldex at {url} did not answer in time; try again, or see its logs."
+    if isinstance(error, ConnectionFailed):
+        return f"Foldex does not answer at {url}; check --server or FOLDEX_URL, and that it runs there."
+    if isinstance(error, UnexpectedAnswer):
+        return f"What answers at {url} is not Foldex; check --server or FOLDEX_URL."
+    if isinstance(error, Unauthorized):
+        return f"Foldex at {url} refuses the key; give a valid one with --key or FOLDEX_API_KEY (`foldex keys create`)."
+    return error.detail

@@ -1,0 +1,153 @@
+"""Prints answers as lines that begin with `path:line`, or as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from api.cli.which_tool import BUCKET, root_of
+
+if TYPE_CHECKING:
+    from foldex_client import Hit, Status, Tool
+    from foldex_client.models import File, GrepHit, Model, Note, Symbol
+
+#: Lines of a hit's text that are shown.
+SHOWN_LINES = 6
+#: Characters of a line that are shown.
+SHOWN_CHARACTERS = 200
+#: What could steer a terminal, if a file or its name holds it.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+#: Colours of states.
+COLOURS = {"ready": "green", "error": "red", "cancelled": "yellow", "indexed": "green", "failed": "red"}
+
+
+def print_json(value: Model | dict[str, Any]) -> None:
+    """Print one JSON document, as the service answered it."""
+    click.echo(json.dumps(_plain(value), indent=2, ensure_ascii=False))
+
+
+def print_items(items: Iterable[Model]) -> None:
+    """Print a list as one JSON document."""
+    print_json({"items": [_plain(item) for item in items]})
+
+
+def _plain(value: Model | dict[str, Any]) -> dict[str, Any]:
+    return value if isinstance(value, dict) else value.model_dump(mode="json", exclude_unset=True)
+
+
+def clean(text: str) -> str:
+    """Text without characters that could steer a terminal."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def note(text: str) -> None:
+    """Tell something beside the results."""
+    click.secho(clean(text), err=True, dim=True)
+
+
+def notes(found: Sequence[Note]) -> None:
+    """Tell what the caller should know about an answer."""
+    for each in found:
+        note(each.detail)
+
+
+def path_in(tool: Tool, file_path: str) -> str:
+    """The path of a tool's file as a user types it: from the present directory, if the file lies below."""
+    root = root_of(tool)
+    if not root or root.startswith(BUCKET):
+        return f"{root}/{file_path}" if root else file_path
+    path, here = os.path.join(root, file_path), os.getcwd()  # noqa: PTH109, PTH118 - strings as they are
+    return os.path.relpath(path, here) if path.startswith(here.rstrip("/") + "/") else path
+
+
+def place(path: str, line: int | None, mark: str = ":") -> str:
+    """`path:line`, coloured as by ripgrep."""
+    shown = click.style(clean(path), fg="magenta")
+    return shown if line is None else f"{shown}{mark}{click.style(str(line), fg='green')}"
+
+
+def hit(tool: Tool, found: Hit, context: int) -> None:
+    """Print a hit: where it is, its score and title, and its first lines."""
+    about = " ".join(clean(part) for part in (found.symbol or found.title, found.json_pointer) if part)
+    score = click.style(f"{found.score:.2f}", fg="cyan")
+    click.echo(f"{place(path_in(tool, found.file_path), found.start_line)}: {score}{' ' if about else ''}{about}")
+    before = [line for piece in found.before or [] for line in piece.chunk_text.splitlines()]
+    after = [line for piece in found.after or [] for line in piece.chunk_text.splitlines()]
+    for line in before[-context:] if context else []:
+        _text(line, dim=True)
+    lines = found.chunk_text.strip("\n").splitlines()
+    for line in lines if context else lines[:SHOWN_LINES]:
+        _text(line)
+    for line in after[:context]:
+        _text(line, dim=True)
+
+
+def _text(line: str, *, dim: bool = False) -> None:
+    shown = clean(line)
+    cut = shown if len(shown) <= SHOWN_CHARACTERS else f"{shown[:SHOWN_CHARACTERS]}…"
+    click.echo(f"    {click.style(cut, dim=True) if dim else cut}".rstrip())
+
+
+def match(tool: Tool, found: GrepHit) -> None:
+    """Print a line that matches, with its context, as ripgrep does."""
+    path = path_in(tool, found.file_path)
+    for number, line in enumerate(found.before, found.line - len(found.before)):
+        click.echo(f"{place(path, number, '-')}-{clean(line)}")
+    click.echo(f"{place(path, found.line)}:{clean(found.preview)}")
+    for number, line in enumerate(found.after, (found.end_line or found.line) + 1):
+        click.echo(f"{place(path, number, '-')}-{clean(line)}")
+
+
+def definition(tool: Tool, found: Symbol) -> None:
+    """Print a definition with its kind and signature."""
+    kind = click.style(found.kind, fg="cyan")
+    click.echo(f"{place(path_in(tool, found.file_path), found.start_line)}: {kind} {clean(found.signature)}")
+
+
+def file(tool: Tool, found: File) -> None:
+    """Print a file's outcome, and why it is not indexed."""
+    state = click.style(found.status, fg=COLOURS.get(found.status, "yellow"))
+    if found.reason is None:
+        click.echo(f"{place(path_in(tool, found.file_path), None)}: {state}, {amount(found.chunks, 'chunk')}")
+        return
+    message, remedy = found.message or "", found.remedy or ""
+    # a file's own message already names the remedy after its semicolon
+    why = message if ";" in message else " ".join(filter(None, (message, remedy)))
+    click.echo(f"{place(path_in(tool, found.file_path), None)}: {state} ({found.reason}): {clean(why)}")
+
+
+def tool_line(tool: Tool) -> None:
+    """Print a tool: id, state, name and folder."""
+    state = click.style(f"{tool.task:<9}", fg=COLOURS.get(tool.task, "yellow"))
+    where = root_of(tool) or f"node {tool.node_id}"
+    click.echo(f"{tool.tool_id}  {state}  {clean(tool.name)}  {clean(where)}")
+
+
+def status(tool: Tool, now: Status) -> None:
+    """Print a tool's state with its counts."""
+    state = click.style(now.status, fg=COLOURS.get(now.status, "yellow"))
+    share = "" if now.ended else f" {now.progress:.0%}"
+    click.echo(f"{place(root_of(tool) or tool.name, None)}: {state}{share}, {counts(now)}  {tool.tool_id}")
+    for text in (now.error, now.warning):
+        if text:
+            click.echo(f"    {clean(text)}")
+
+
+def amount(count: int, what: str) -> str:
+    """A number of things in words."""
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
+def counts(now: Status) -> str:
+    """The counts of a status in words. Embedded are those chunks that the newest run paid for."""
+    chunks = f"{amount(now.total_chunks, 'chunk')} ({now.embedded_chunks} embedded)"
+    parts = [amount(now.indexed_files, "file"), chunks]
+    parts += [
+        f"{count} {what}" for count, what in ((now.skipped_files, "skipped"), (now.failed_files, "failed")) if count
+    ]
+    return ", ".join(parts)

@@ -1,0 +1,67 @@
+"""The verbs for the stack on this machine: check it, stop it, complete commands in a shell."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from api.cli.asking import ERROR, FOUND, NOTHING, Asked, verb
+from api.stack.record import installation_home
+
+#: Shells for which click writes the code of completion.
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command()
+def down() -> None:
+    """Stop the Foldex that runs on this machine.
+
+    It stops what `foldex index` or `foldex search` started, or `foldex up` in another terminal.
+    """
+    from api.cli.background import stop
+
+    home = installation_home()
+    if stop(home):
+        click.echo("Stopped. The data stays; the next `foldex index` or `foldex search` starts Foldex again.")
+        return
+    click.echo(f"No Foldex runs in {home}.", err=True)
+    sys.exit(NOTHING)
+
+
+@verb("foldex doctor", "foldex doctor --server https://foldex.example.org --key $KEY")
+def doctor(asked: Asked) -> int:
+    """Check service, key, models and folders, and name remedies.
+
+    The exit status is 2 if something is wrong.
+    """
+    from api.cli import show
+    from api.cli.examine import examine
+
+    checks = []
+    for check in examine(asked):
+        checks.append(check)
+        if not asked.as_json:
+            mark = click.style("ok   ", fg="green") if check.is_well else click.style("wrong", fg="red")
+            click.echo(f"{mark}  {check.what}: {show.clean(check.detail)}")
+    if asked.as_json:
+        show.print_json({"items": [{"what": c.what, "ok": c.is_well, "detail": c.detail} for c in checks]})
+    return FOUND if all(check.is_well for check in checks) else ERROR
+
+
+@click.command(epilog="\b\nExamples:\n  foldex completion bash >> ~/.bashrc\n  foldex completion zsh >> ~/.zshrc")
+@click.argument("shell", type=click.Choice(SHELLS), required=False, metavar="[SHELL]")
+def completion(shell: str | None) -> None:
+    """Print the code that completes commands in a shell.
+
+    SHELL is bash, zsh or fish; default: the one that the variable SHELL names.
+    """
+    from click.shell_completion import get_completion_class
+
+    name = shell or os.path.basename(os.environ.get("SHELL", ""))  # noqa: PTH119 - a string as it is
+    kind = get_completion_class(name) if name in SHELLS else None
+    if kind is None:
+        raise click.UsageError(f"The shell {name!r} is not known; name one of {', '.join(SHELLS)}.")
+    root = click.get_current_context().find_root().command
+    click.echo(kind(root, {}, "foldex", "_FOLDEX_COMPLETE").source())

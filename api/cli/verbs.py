@@ -1,0 +1,9 @@
+"""All verbs of users, in the order in which the help lists them."""
+
+from __future__ import annotations
+
+from api.cli.find_verbs import grep, index, search, symbols
+from api.cli.stack_verbs import completion, doctor, down
+from api.cli.tool_verbs import cancel, delete, files, reindex, retry, status, tools
+
+VERBS = (index, search, grep, symbols, status, files, tools, reindex, retry, cancel, delete, doctor, down, completion)

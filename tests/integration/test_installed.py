@@ -1,0 +1,120 @@
+"""Foldex as an installed wheel: it starts its stack in the background, which outlives the command."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from api.stack.record import environment as stack_environment
+from api.stack.record import owner
+from tests.service import environment
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Only a helper process reads it, which must find the packages too.
+DOCUMENT = ROOT / "tests" / "data" / "docx" / "handbook.docx"
+PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("wheel")
+    options = ("--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", str(place))
+    subprocess.run([*PIP, "wheel", *options, str(ROOT)], check=True)
+    [built] = place.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def program(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The command in an environment of its own, which borrows the libraries of this one."""
+    place = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place)], check=True)
+    python = place / "bin" / "python"
+    subprocess.run([*PIP, "--python", str(python), "install", "--no-deps", "--no-index", str(wheel)], check=True)
+    libraries = sysconfig.get_path("purelib", vars={"base": str(place), "platbase": str(place)})
+    # lines of a .pth file found through another one are not followed, so the checkout itself stays out
+    (Path(libraries) / "borrowed.pth").write_text(sysconfig.get_path("purelib"))
+    return place / "bin" / "foldex"
+
+
+def foldex(program: Path, home: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    # the stack finds its own servers and free ports
+    given = {name: value for name, value in environment(home, "", "").items() if value}
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(
+        [program, *arguments],
+        env={**kept, **given, "LOCAL_SOURCE_ROOTS": ""},
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_wheel_installs_one_package(wheel: Path) -> None:
+    with ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if not name.startswith("foldex-")}
+    assert {name.split("/")[0] for name in names} == {"foldex"}
+    assert {name.split("/")[1] for name in names if name.count("/") > 1} == {
+        "api",
+        "worker",
+        "schemas",
+        "foldex_client",
+    }
+    ours = [path for each in ("api", "worker", "schemas") for path in (ROOT / each).rglob("*.*")]
+    kept = {f"foldex/{path.relative_to(ROOT)}" for path in ours if path.suffix in {".py", ".sql", ".scm"}}
+    assert len(kept) > 100
+    assert kept <= names
+
+
+def test_help_and_completion(program: Path, tmp_path: Path) -> None:
+    shown = foldex(program, tmp_path / "home", "--help", cwd=tmp_path)
+    assert (shown.returncode, "foldex search" in shown.stdout) == (0, True), shown.stderr
+    code = foldex(program, tmp_path / "home", "completion", "bash", cwd=tmp_path)
+    assert "_FOLDEX_COMPLETE" in code.stdout
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_search_in_a_new_folder_starts_the_stack_and_answers(program: Path, tmp_path: Path) -> None:
+    home, folder, later = tmp_path / "home", tmp_path / "notes", tmp_path / "later"
+    for each in (folder, later):
+        each.mkdir()
+        (each / "plan.md").write_text("Leases are renewed every two seconds by a thread.\n")
+    shutil.copy(DOCUMENT, folder)
+    try:
+        first = foldex(program, home, "search", "who renews a lease", "--yes", cwd=folder)
+        assert (first.returncode, first.stdout.split(":")[0]) == (0, "plan.md"), first.stdout + first.stderr
+        assert "Starting Foldex in the background" in first.stderr
+        pid = owner(home)
+        assert pid is not None
+        # it leads a session of its own, so the end of a terminal does not reach it
+        assert os.getsid(pid) == pid
+        assert "handbook.docx: indexed" in foldex(program, home, "files", cwd=folder).stdout
+        # a folder that is named later needs no restart and no setting
+        second = foldex(program, home, "index", str(later), cwd=tmp_path)
+        assert (second.returncode, second.stderr) == (0, ""), second.stderr
+        assert owner(home) == pid
+        assert foldex(program, home, "doctor", cwd=tmp_path).returncode == 0
+    finally:
+        stopped = foldex(program, home, "down", cwd=tmp_path)
+    assert stopped.returncode == 0, stopped.stderr
+    assert owner(home) is None
+    assert stack_environment(home) == {}
+    assert foldex(program, home, "down", cwd=tmp_path).returncode == 1
+    assert foldex(program, home, "status", cwd=tmp_path).returncode == 2
+
+
+def test_a_stack_that_cannot_start_says_why(program: Path, tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("no directory")
+    done = foldex(program, tmp_path / "home", "index", ".", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "FOLDEX_HOME" in done.stderr
+    assert "Traceback" not in done.stderr
