@@ -14,8 +14,8 @@ import click
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from api.cli.asking import COMMON_OPTIONS
 from api.cli.commands import main as command_line
+from api.cli.invocation import COMMON_OPTIONS
 from docs.openapi import http_calls
 from schemas.errors import FoldexError
 from schemas.node import Refused

@@ -13,11 +13,13 @@ from pathlib import Path
 from signal import SIGTERM
 from urllib.parse import urlsplit
 
-from api.cli.asking import Failed
+from api.cli.invocation import Failed
 from api.stack.record import ROOT, environment, owner, url_of
 
-#: Seconds until a started stack must answer, and seconds that it may take to stop.
-START_SECONDS, STOP_SECONDS = 180.0, 120.0
+#: Seconds until a started stack must answer.
+START_SECONDS = 180.0
+#: Seconds that a stack may take to stop.
+STOP_SECONDS = 120.0
 #: Seconds between two looks.
 LOOK_SECONDS = 0.2
 #: Lines of the log that a message shows.

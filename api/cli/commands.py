@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from api.cli.sections import Sections
+from api.cli.help_sections import Sections
 from api.cli.verbs import VERBS
 from api.stack.record import environment, installation_home
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from api.cli import show
-from api.cli.asking import FOUND, NOTHING, Asked, Failed, agreed, verb, yes
-from api.cli.making import config_of, start_indexing
+from api.cli import output
+from api.cli.connection import Connection, connect
+from api.cli.folder_tools import config_of, start_indexing
+from api.cli.invocation import FOUND, NOTHING, Failed, Invocation, agreed, verb, yes
 from api.cli.progress import going_on, wait
-from api.cli.reach import Reached, reached
-from api.cli.which_tool import BUCKET, TOOLS, Place, covering, path_of, root_of
+from api.cli.tool_lookup import BUCKET, TOOLS, Place, covering, path_of, root_of
 
 if TYPE_CHECKING:
     from foldex_client.models import Answer, GrepAnswer, Symbol
@@ -32,16 +32,18 @@ glob_option = click.option("--path", "glob", metavar="GLOB", help="Only files th
 @click.option("--config", "settings", multiple=True, metavar="K=V", help="A field of the tool's config; repeatable.")
 @click.option("--watch", is_flag=True, help="Keep the index up to date whenever the folder changes.")
 @click.option("--no-wait", is_flag=True, help="Return at once; indexing goes on.")
-def index(asked: Asked, path: str, name: str | None, settings: tuple[str, ...], watch: bool, no_wait: bool) -> int:
+def index(
+    invocation: Invocation, path: str, name: str | None, settings: tuple[str, ...], watch: bool, no_wait: bool
+) -> int:
     """Index PATH, or bring its index up to date, and wait for it.
 
     PATH is a folder, or s3://bucket/prefix. If no Foldex runs on this machine, it is started and stays.
     """
     config = config_of(settings) | ({"watch": True} if watch else {})
-    with reached(asked, start=True) as service, going_on(path):
+    with connect(invocation, start=True) as service, going_on(path):
         tool = start_indexing(service, path, name, config)
         now = service.foldex.tools.status(tool.tool_id) if no_wait else wait(service, tool)
-        show.print_json(now) if asked.as_json else show.status(tool, now)
+        output.print_json(now) if invocation.as_json else output.status(tool, now)
     return FOUND
 
 
@@ -59,7 +61,7 @@ def index(asked: Asked, path: str, name: str | None, settings: tuple[str, ...], 
 @click.option("-C", "--context", type=click.IntRange(0, MAX_CONTEXT), default=0, help="Lines around each hit.")
 @yes
 def search(
-    asked: Asked,
+    invocation: Invocation,
     query: str,
     path: str,
     mode: str | None,
@@ -73,7 +75,7 @@ def search(
 
     PATH is a folder, a file, or a tool's id or name. A folder that was never indexed is indexed first, if you agree.
     """
-    with reached(asked, start=True) as service:
+    with connect(invocation, start=True) as service:
         found = _place(service, path, is_sure=yes)
         body: dict[str, Any] = {"query": query, "top_k": top_k, "filters": _filters(found, types, glob)}
         body |= {"mode": mode} if mode else {}
@@ -81,12 +83,12 @@ def search(
         answer = _answered(service, found.tool.tool_id, body)
         if answer is None:
             return NOTHING
-        if asked.as_json:
-            show.print_json(answer)
+        if invocation.as_json:
+            output.print_json(answer)
         else:
-            show.notes(answer.notes or [])
+            output.notes(answer.notes or [])
             for hit in answer.results:
-                show.hit(found.tool, hit, context)
+                output.hit(found.tool, hit, context)
         return FOUND if answer.results else NOTHING
 
 
@@ -95,9 +97,9 @@ def _filters(found: Place, types: str | None, glob: str | None) -> dict[str, Any
     return {**({"path": pattern} if pattern else {}), **({"types": types.split(",")} if types else {})}
 
 
-def _answered(service: Reached, tool_id: str, body: dict[str, Any]) -> Answer | None:
+def _answered(service: Connection, tool_id: str, body: dict[str, Any]) -> Answer | None:
     """The answer to a query; None if the filters select no file."""
-    answer = service.quickly("POST", f"{TOOLS}/{tool_id}/query", body)
+    answer = service.call_locally("POST", f"{TOOLS}/{tool_id}/query", body)
     if answer is not None:
         return cast("Answer", answer)
     client = service.foldex
@@ -106,7 +108,7 @@ def _answered(service: Reached, tool_id: str, body: dict[str, Any]) -> Answer | 
     try:
         return client.tools.search(tool_id, **body)
     except FilterMatchesNothing as error:
-        show.note(error.detail)
+        output.note(error.detail)
         return None
 
 
@@ -123,7 +125,7 @@ def _answered(service: Reached, tool_id: str, body: dict[str, Any]) -> Answer | 
 @click.option("-C", "--context", type=click.IntRange(0, 50), default=0, help="Lines around each hit.")
 @yes
 def grep(
-    asked: Asked,
+    invocation: Invocation,
     pattern: str,
     path: str,
     fixed_strings: bool,
@@ -140,7 +142,7 @@ def grep(
 
     PATH is a folder, a file, or a tool's id or name. It finds what is in the index.
     """
-    with reached(asked, start=True) as service:
+    with connect(invocation, start=True) as service:
         found = _place(service, path, is_sure=yes)
         options: dict[str, Any] = {
             "word": word,
@@ -153,19 +155,19 @@ def grep(
         given = {name: value for name, value in options.items() if value is not None}
         body = {"pattern": pattern, "regex": not fixed_strings, "case_sensitive": not ignore_case, **given}
         answer = _matched(service, found.tool.tool_id, body)
-        if asked.as_json:
-            show.print_json(answer)
+        if invocation.as_json:
+            output.print_json(answer)
         else:
-            show.notes(answer.notes or [])
+            output.notes(answer.notes or [])
             for hit in answer.hits:
-                show.match(found.tool, hit)
+                output.match(found.tool, hit)
             if answer.truncated:
-                show.note("There are more hits; narrow the search, or raise --limit.")
+                output.note("There are more hits; narrow the search, or raise --limit.")
         return FOUND if answer.hits else NOTHING
 
 
-def _matched(service: Reached, tool_id: str, body: dict[str, Any]) -> GrepAnswer:
-    answer = service.quickly("POST", f"{TOOLS}/{tool_id}/grep", body)
+def _matched(service: Connection, tool_id: str, body: dict[str, Any]) -> GrepAnswer:
+    answer = service.call_locally("POST", f"{TOOLS}/{tool_id}/grep", body)
     return service.foldex.tools.grep(tool_id, **body) if answer is None else cast("GrepAnswer", answer)
 
 
@@ -179,7 +181,7 @@ def _matched(service: Reached, tool_id: str, body: dict[str, Any]) -> GrepAnswer
 @click.option("--limit", type=click.IntRange(1), default=1000, show_default=True, help="Maximum definitions.")
 @yes
 def symbols(
-    asked: Asked, name: str | None, path: str, prefix: str | None, kind: str | None, limit: int, yes: bool
+    invocation: Invocation, name: str | None, path: str, prefix: str | None, kind: str | None, limit: int, yes: bool
 ) -> int:
     """List the definitions called NAME below PATH, or all of them.
 
@@ -187,30 +189,30 @@ def symbols(
     """
     if name is not None and prefix is not None:
         path, name = name, None
-    with reached(asked, start=True) as service:
+    with connect(invocation, start=True) as service:
         place = _place(service, path, is_sure=yes)
         every = service.foldex.tools.symbols(place.tool.tool_id, name=name, prefix=prefix, kind=kind, page_size=1000)
         found: list[Symbol] = []
         for symbol in every:
             if len(found) == limit:
-                show.note("There are more definitions; narrow the search, or raise --limit.")
+                output.note("There are more definitions; narrow the search, or raise --limit.")
                 break
             if not place.below or symbol.file_path == place.below or symbol.file_path.startswith(f"{place.below}/"):
                 found.append(symbol)
-        if asked.as_json:
-            show.print_items(found)
+        if invocation.as_json:
+            output.print_items(found)
         else:
             for each in found:
-                show.definition(place.tool, each)
+                output.definition(place.tool, each)
         return FOUND if found else NOTHING
 
 
-def _place(service: Reached, path: str, *, is_sure: bool) -> Place:
+def _place(service: Connection, path: str, *, is_sure: bool) -> Place:
     """The tool that a search is about. A folder without one is indexed, if the user agrees. Raises `Failed`."""
     found = covering(service, path)
     if found is not None:
         if found.tool.task in {"pending", "indexing"}:
-            show.note(f"{found.tool.name} is still being indexed; results are those of the files so far.")
+            output.note(f"{found.tool.name} is still being indexed; results are those of the files so far.")
         if found.below and service.is_here and not Path(root_of(found.tool), found.below).exists():
             raise Failed(f"{path} does not exist; name an existing file or folder, or a tool (`foldex tools`).")
         return found

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from api.cli.asking import Failed
-from api.cli.reach import Reached
-from api.cli.show import clean, note
+from api.cli.connection import Connection
+from api.cli.invocation import Failed
+from api.cli.output import clean, note
 
 if TYPE_CHECKING:
     from foldex_client import Status, Tool
@@ -77,16 +77,16 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-def _switched(reached: Reached, tool: Tool, now: Status, bar: Bar) -> Status:
+def _switched(service: Connection, tool: Tool, now: Status, bar: Bar) -> Status:
     """The status once no index is being built for a changed config any more. Raises `Failed` if that failed."""
     is_updating = False
-    while (current := reached.foldex.tools.get(tool.tool_id)).updating is not None:
+    while (current := service.foldex.tools.get(tool.tool_id)).updating is not None:
         is_updating = True
         time.sleep(LOOK_SECONDS)
         bar(now.model_copy(update={"progress": current.updating.progress, "eta_seconds": None}))
     if current.update_error is not None:
         raise Failed(f"{tool.name} keeps its old config: {current.update_error}")
-    return reached.foldex.tools.status(tool.tool_id) if is_updating else now
+    return service.foldex.tools.status(tool.tool_id) if is_updating else now
 
 
 @contextmanager
@@ -100,14 +100,14 @@ def going_on(path: str) -> Iterator[None]:
         raise
 
 
-def wait(reached: Reached, tool: Tool) -> Status:
+def wait(service: Connection, tool: Tool) -> Status:
     """Wait until a tool is indexed. Raises `Failed` if it ends otherwise."""
     from foldex_client import IndexingFailed
 
     bar = Bar(tool.name)
     try:
-        now = reached.foldex.tools.wait(tool.tool_id, on_progress=bar)
-        return _switched(reached, tool, now, bar)
+        now = service.foldex.tools.wait(tool.tool_id, on_progress=bar)
+        return _switched(service, tool, now, bar)
     except IndexingFailed as error:
         raise Failed(f"{tool.name} is not indexed: {error.detail}") from error
     finally:

@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from api.cli.asking import ERROR, FOUND, NOTHING, Asked, verb
+from api.cli.invocation import ERROR, FOUND, NOTHING, Invocation, verb
 from api.stack.record import installation_home
 
 #: Shells for which click writes the code of completion.
@@ -31,22 +31,22 @@ def down() -> None:
 
 
 @verb("foldex doctor", "foldex doctor --server https://foldex.example.org --key $KEY")
-def doctor(asked: Asked) -> int:
+def doctor(invocation: Invocation) -> int:
     """Check service, key, models and folders, and name remedies.
 
     The exit status is 2 if something is wrong.
     """
-    from api.cli import show
-    from api.cli.examine import examine
+    from api.cli import output
+    from api.cli.checks import examine
 
     checks = []
-    for check in examine(asked):
+    for check in examine(invocation):
         checks.append(check)
-        if not asked.as_json:
+        if not invocation.as_json:
             mark = click.style("ok   ", fg="green") if check.is_well else click.style("wrong", fg="red")
-            click.echo(f"{mark}  {check.what}: {show.clean(check.detail)}")
-    if asked.as_json:
-        show.print_json({"items": [{"what": c.what, "ok": c.is_well, "detail": c.detail} for c in checks]})
+            click.echo(f"{mark}  {check.what}: {output.clean(check.detail)}")
+    if invocation.as_json:
+        output.print_json({"items": [{"what": c.what, "ok": c.is_well, "detail": c.detail} for c in checks]})
     return FOUND if all(check.is_well for check in checks) else ERROR
 
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from api.cli import show
-from api.cli.asking import FOUND, NOTHING, Asked, agreed, verb, yes
+from api.cli import output
+from api.cli.connection import Connection, connect
+from api.cli.invocation import FOUND, NOTHING, Invocation, agreed, verb, yes
 from api.cli.progress import wait
-from api.cli.reach import Reached, reached
-from api.cli.which_tool import Place, covering, named, root_of, tools_of
+from api.cli.tool_lookup import Place, covering, named, root_of, tools_of
 
 if TYPE_CHECKING:
     from foldex_client import Status, Tool
@@ -20,36 +20,36 @@ wait_option = click.option("--wait", "is_waiting", is_flag=True, help="Wait unti
 
 
 @verb("foldex tools", "foldex tools --json")
-def tools(asked: Asked) -> int:
+def tools(invocation: Invocation) -> int:
     """List the tools: id, state, name and folder."""
-    with reached(asked) as service:
+    with connect(invocation) as service:
         found = tools_of(service)
-    if asked.as_json:
-        show.print_items(found)
-    for tool in () if asked.as_json else found:
-        show.tool_line(tool)
+    if invocation.as_json:
+        output.print_items(found)
+    for tool in () if invocation.as_json else found:
+        output.tool_line(tool)
     return FOUND if found else NOTHING
 
 
 @verb("foldex status", "foldex status ~/notes --watch", "foldex status handbook --json")
 @click.argument("tool", required=False, metavar="[TOOL]")
 @click.option("--watch", is_flag=True, help="Wait until indexing has ended, and show its progress.")
-def status(asked: Asked, tool: str | None, watch: bool) -> int:
+def status(invocation: Invocation, tool: str | None, watch: bool) -> int:
     """Show how far indexing is: of TOOL, or of every tool.
 
     TOOL is an id, a name or a path.
     """
-    with reached(asked) as service:
+    with connect(invocation) as service:
         found = tools_of(service) if tool is None else [_covering(service, tool)]
         states = [wait(service, each) if watch else service.foldex.tools.status(each.tool_id) for each in found]
-    if asked.as_json:
-        show.print_json(states[0]) if tool is not None else show.print_items(states)
-    for each, state in () if asked.as_json else zip(found, states, strict=True):
-        show.status(each, state)
+    if invocation.as_json:
+        output.print_json(states[0]) if tool is not None else output.print_items(states)
+    for each, state in () if invocation.as_json else zip(found, states, strict=True):
+        output.status(each, state)
     return FOUND if found else NOTHING
 
 
-def _covering(service: Reached, word: str) -> Tool:
+def _covering(service: Connection, word: str) -> Tool:
     found = covering(service, word)
     return found.tool if found is not None else named(service, word)
 
@@ -60,29 +60,29 @@ def _covering(service: Reached, word: str) -> Tool:
 @click.option("--skipped", "status", flag_value="skipped", help="Only files that were skipped.")
 @click.option("--status", help="Only files with this status.")
 @click.option("-q", "text", metavar="TEXT", help="Only files with TEXT in their path.")
-def files(asked: Asked, tool: str, status: str | None, text: str | None) -> int:
+def files(invocation: Invocation, tool: str, status: str | None, text: str | None) -> int:
     """List the files of TOOL with their outcome, reason and remedy.
 
     TOOL is an id, a name or a path.
     """
-    with reached(asked) as service:
+    with connect(invocation) as service:
         place = covering(service, tool) or Place(named(service, tool))
         every = service.foldex.tools.files(place.tool.tool_id, status=status, q=text, page_size=1000)
         below = f"{place.below}/" if place.below else ""
         found = [each for each in every if each.file_path.startswith(below) or each.file_path == place.below]
-    if asked.as_json:
-        show.print_items(found)
-    for each in () if asked.as_json else found:
-        show.file(place.tool, each)
+    if invocation.as_json:
+        output.print_items(found)
+    for each in () if invocation.as_json else found:
+        output.file(place.tool, each)
     return FOUND if found else NOTHING
 
 
 @verb("foldex retry handbook", "foldex retry . --wait")
 @tool_argument
 @wait_option
-def retry(asked: Asked, tool: str, is_waiting: bool) -> int:
+def retry(invocation: Invocation, tool: str, is_waiting: bool) -> int:
     """Try failed and unfinished files of TOOL again."""
-    with reached(asked) as service:
+    with connect(invocation) as service:
         found = named(service, tool)
         return _shown(service, found, service.foldex.tools.retry(found.tool_id), is_waiting=is_waiting)
 
@@ -92,9 +92,9 @@ def retry(asked: Asked, tool: str, is_waiting: bool) -> int:
 @click.option("--full", is_flag=True, help="Read every file again; only new text is embedded.")
 @click.option("--allow-removals", is_flag=True, help="Remove vanished files even if they are most of the folder.")
 @wait_option
-def reindex(asked: Asked, tool: str, full: bool, allow_removals: bool, is_waiting: bool) -> int:
+def reindex(invocation: Invocation, tool: str, full: bool, allow_removals: bool, is_waiting: bool) -> int:
     """Index what changed in the folder of TOOL."""
-    with reached(asked) as service:
+    with connect(invocation) as service:
         found = named(service, tool)
         now = service.foldex.tools.reindex(found.tool_id, full=full or None, allow_removals=allow_removals or None)
         return _shown(service, found, now, is_waiting=is_waiting)
@@ -102,29 +102,29 @@ def reindex(asked: Asked, tool: str, full: bool, allow_removals: bool, is_waitin
 
 @verb("foldex cancel handbook")
 @tool_argument
-def cancel(asked: Asked, tool: str) -> int:
+def cancel(invocation: Invocation, tool: str) -> int:
     """Stop indexing TOOL. What is searchable stays searchable."""
-    with reached(asked) as service:
+    with connect(invocation) as service:
         found = named(service, tool)
         return _shown(service, found, service.foldex.tools.cancel(found.tool_id), is_waiting=False)
 
 
-def _shown(service: Reached, tool: Tool, now: Status, *, is_waiting: bool) -> int:
+def _shown(service: Connection, tool: Tool, now: Status, *, is_waiting: bool) -> int:
     if is_waiting:
         now = wait(service, tool)
-    if service.asked.as_json:
-        show.print_json(now)
+    if service.invocation.as_json:
+        output.print_json(now)
     else:
-        show.status(tool, now)
+        output.status(tool, now)
     return FOUND
 
 
 @verb("foldex delete handbook", "foldex delete ~/notes --yes")
 @tool_argument
 @yes
-def delete(asked: Asked, tool: str, yes: bool) -> int:
+def delete(invocation: Invocation, tool: str, yes: bool) -> int:
     """Delete TOOL and its index. The folder itself stays as it is."""
-    with reached(asked) as service:
+    with connect(invocation) as service:
         found = named(service, tool)
         where = root_of(found) or found.name
         agreed(
@@ -137,8 +137,8 @@ def delete(asked: Asked, tool: str, yes: bool) -> int:
             from worker.machine.named_folders import forget_folder, named_folders_file
 
             forget_folder(named_folders_file(service.home), where)
-    if asked.as_json:
-        show.print_json({"tool_id": found.tool_id, "status": "deleting"})
+    if invocation.as_json:
+        output.print_json({"tool_id": found.tool_id, "status": "deleting"})
     else:
         click.echo(f"Deleted {found.name}.")
     return FOUND

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from api.cli import reach
+from api.cli import connection
 from api.cli.commands import main
-from api.cli.reach import Reached
+from api.cli.connection import Connection
 from tests.service import NewService, Service, another_api, eventually, with_one_worker
 from worker.settings import LOCAL_MODEL
 
@@ -132,7 +132,7 @@ def test_without_a_quick_answer_the_client_library_gives_the_same(
         ]
 
     quick = answers()
-    monkeypatch.setattr(Reached, "quickly", lambda *_: None)
+    monkeypatch.setattr(Connection, "call_locally", lambda *_: None)
     assert answers() == quick
 
 
@@ -226,7 +226,7 @@ def test_bad_input_of_every_verb(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # a service that is not there is asked once
-    monkeypatch.setattr(reach, "RETRIES", 0)
+    monkeypatch.setattr(connection, "RETRIES", 0)
     assert "--key" in refused(foldex(guarded, *verb, "--key", "wrong", cwd=docs))
     assert "--key" in refused(foldex(running, *verb, "--key", "", cwd=docs))
     assert "--server" in refused(foldex(running, *verb, "--server", "http://127.0.0.1:1", cwd=docs))

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlencode
 
-from api.cli.asking import Failed
-from api.cli.reach import Reached
+from api.cli.connection import Connection
+from api.cli.invocation import Failed
 
 if TYPE_CHECKING:
     from foldex_client import Tool
@@ -43,21 +43,21 @@ class Place:
         return f"{literal}/{glob.lstrip('/')}" if "/" in glob else f"{literal}/**/{glob}"
 
 
-def tools_of(reached: Reached) -> list[Tool]:
+def tools_of(service: Connection) -> list[Tool]:
     """Every tool that the caller may see, oldest first."""
-    project = reached.asked.project
+    project = service.invocation.project
     query = urlencode({"limit": PAGE, **({"project_id": project} if project else {})})
-    page = reached.quickly("GET", f"{TOOLS}?{query}")
+    page = service.call_locally("GET", f"{TOOLS}?{query}")
     if page is not None and page.next_cursor is None:
         return cast("list[Tool]", page["items"])
-    return list(reached.foldex.tools.list(project, page_size=PAGE))
+    return list(service.foldex.tools.list(project, page_size=PAGE))
 
 
-def named(reached: Reached, word: str) -> Tool:
+def named(service: Connection, word: str) -> Tool:
     """The tool that a word names: its id, its name, or the path of its folder. Raises `Failed`."""
     if _is_id(word):
-        return reached.foldex.tools.get(word)
-    tools = tools_of(reached)
+        return service.foldex.tools.get(word)
+    tools = tools_of(service)
     found = [tool for tool in tools if _is_name(word) and tool.name == word]
     path = path_of(word)
     found += [tool for tool in tools if tool not in found and root_of(tool) in {path, word}]
@@ -66,11 +66,11 @@ def named(reached: Reached, word: str) -> Tool:
     return _only(found, word)
 
 
-def covering(reached: Reached, word: str) -> Place | None:
+def covering(service: Connection, word: str) -> Place | None:
     """The tool that a word names, or else the one with the nearest folder above the path; None if there is none."""
     if _is_id(word):
-        return Place(reached.foldex.tools.get(word))
-    tools = tools_of(reached)
+        return Place(service.foldex.tools.get(word))
+    tools = tools_of(service)
     path = path_of(word)
     around = [tool for tool in tools if _is_above(root_of(tool), path)]
     nearest = max(around, key=lambda tool: (len(root_of(tool)), tool.task == "ready", tool.created_at), default=None)

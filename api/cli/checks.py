@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from api.cli.asking import Asked, Failed
-from api.cli.reach import Reached, reached, sentence
-from api.cli.show import counts
-from api.cli.which_tool import BUCKET, root_of, tools_of
+from api.cli.connection import Connection, connect, sentence
+from api.cli.invocation import Failed, Invocation
+from api.cli.output import counts
+from api.cli.tool_lookup import BUCKET, root_of, tools_of
 from api.stack.record import environment
 
 if TYPE_CHECKING:
@@ -26,24 +26,24 @@ class Check:
     detail: str
 
 
-def examine(asked: Asked) -> Iterator[Check]:
+def examine(invocation: Invocation) -> Iterator[Check]:
     """Check one thing after the other. What depends on something broken is not checked."""
     try:
-        with reached(asked) as service:
+        with connect(invocation) as service:
             service.foldex.health()
             yield Check("service", True, f"answers at {service.url}")
             yield _database(service)
             if service.home is not None:
                 yield _broker(service.home)
             tools = tools_of(service)
-            yield Check("key", True, "accepted" if asked.key else "none is needed")
+            yield Check("key", True, "accepted" if invocation.key else "none is needed")
             yield from _models(service, tools)
             yield from _folders(service, tools)
     except Failed as error:
         yield Check("service", False, error.message)
 
 
-def _database(service: Reached) -> Check:
+def _database(service: Connection) -> Check:
     from foldex_client import FoldexError
 
     try:
@@ -65,7 +65,7 @@ def _broker(home: Path) -> Check:
     return Check("redis", True, "answers")
 
 
-def _models(service: Reached, tools: list[Tool]) -> Iterator[Check]:
+def _models(service: Connection, tools: list[Tool]) -> Iterator[Check]:
     """Ask one tool of each model a question, for which the model must embed it."""
     from foldex_client import FoldexError
 
@@ -79,7 +79,7 @@ def _models(service: Reached, tools: list[Tool]) -> Iterator[Check]:
             yield Check(f"model {model}", True, "answers")
 
 
-def _folders(service: Reached, tools: list[Tool]) -> Iterator[Check]:
+def _folders(service: Connection, tools: list[Tool]) -> Iterator[Check]:
     for tool in tools:
         now, root = service.foldex.tools.status(tool.tool_id), root_of(tool)
         what = f"folder {root or tool.name}"

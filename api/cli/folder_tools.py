@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from api.cli.asking import Failed
-from api.cli.reach import DEFAULT_PROJECT, Reached
-from api.cli.which_tool import BUCKET, path_of, root_of, tools_of
+from api.cli.connection import DEFAULT_PROJECT, Connection
+from api.cli.invocation import Failed
+from api.cli.tool_lookup import BUCKET, path_of, root_of, tools_of
 
 if TYPE_CHECKING:
     from foldex_client import Tool
@@ -40,42 +40,42 @@ def _value(text: str) -> Any:
         return text
 
 
-def start_indexing(reached: Reached, path: str, name: str | None, config: dict[str, Any]) -> Tool:
+def start_indexing(service: Connection, path: str, name: str | None, config: dict[str, Any]) -> Tool:
     """The tool over a folder or bucket, which is being indexed from now on. Raises `Failed`."""
     place = path_of(path)
-    if reached.is_here and not place.startswith(BUCKET):
+    if service.is_here and not place.startswith(BUCKET):
         _check_folder(place, path)
-    if reached.home is not None and not place.startswith(BUCKET):
-        _allow(reached.home, place)
-    tools = tools_of(reached)
+    if service.home is not None and not place.startswith(BUCKET):
+        _allow(service.home, place)
+    tools = tools_of(service)
     mine = [tool for tool in tools if root_of(tool) == place]
     if not mine:
-        return _create(reached, place, name, config, project_of(reached, tools))
+        return _create(service, place, name, config, project_of(service, tools))
     tool = mine[-1]
     if name or config:
-        tool = reached.foldex.tools.update(tool.tool_id, name=name, config=config or None)
+        tool = service.foldex.tools.update(tool.tool_id, name=name, config=config or None)
     # a config that needs another index has started to build it
     if tool.updating is None:
-        reached.foldex.tools.reindex(tool.tool_id)
+        service.foldex.tools.reindex(tool.tool_id)
     return tool
 
 
-def project_of(reached: Reached, tools: list[Tool]) -> str:
+def project_of(service: Connection, tools: list[Tool]) -> str:
     """The project of new tools: the one that was named, else with a key that of the tools it sees."""
-    if reached.asked.project:
-        return reached.asked.project
-    if reached.asked.key is None:
+    if service.invocation.project:
+        return service.invocation.project
+    if service.invocation.key is None:
         return DEFAULT_PROJECT
     if not tools:
         raise Failed("The project of the key is not known yet; name it with --project or FOLDEX_PROJECT.")
     return tools[0].project_id
 
 
-def _create(reached: Reached, place: str, name: str | None, config: dict[str, Any], project: str) -> Tool:
+def _create(service: Connection, place: str, name: str | None, config: dict[str, Any], project: str) -> Tool:
     if place.startswith(BUCKET):
         bucket, _, prefix = place.removeprefix(BUCKET).partition("/")
-        return reached.foldex.tools.create(project, bucket=bucket, prefix=prefix, name=name, config=config, wait=False)
-    return reached.foldex.tools.create(project, path=place, name=name, config=config, wait=False)
+        return service.foldex.tools.create(project, bucket=bucket, prefix=prefix, name=name, config=config, wait=False)
+    return service.foldex.tools.create(project, path=place, name=name, config=config, wait=False)
 
 
 def _check_folder(place: str, word: str) -> None:

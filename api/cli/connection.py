@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 
 import click
 
-from api.cli.asking import Asked, Failed
+from api.cli.invocation import Failed, Invocation
 from api.stack.record import environment, installation_home, url_of
 
 if TYPE_CHECKING:
-    from api.cli.quick import Quick, Record
+    from api.cli.local_calls import LocalCalls, Record
     from foldex_client import Foldex, FoldexError
 
 #: The project of new tools if neither an option nor another tool names one.
@@ -27,12 +27,12 @@ RETRIES = 3
 
 
 @dataclass
-class Reached:
+class Connection:
     """A service that can be called. `home` is set if it is the embedded stack of that directory."""
 
     url: str
     home: Path | None
-    asked: Asked
+    invocation: Invocation
 
     @cached_property
     def foldex(self) -> Foldex:
@@ -41,23 +41,23 @@ class Reached:
         from foldex_client import Foldex
 
         try:
-            return Foldex(self.url, self.asked.key, retries=RETRIES, trust_env=not is_loopback(self.url))
+            return Foldex(self.url, self.invocation.key, retries=RETRIES, trust_env=not is_loopback(self.url))
         except ValueError as error:
             raise Failed(str(error).replace("base_url", "--server").replace("api_key", "--key")) from None
 
     @cached_property
-    def _quick(self) -> Quick | None:
-        from api.cli.quick import Quick
+    def _local(self) -> LocalCalls | None:
+        from api.cli.local_calls import LocalCalls
 
-        return Quick(self.url, self.asked.key) if self.is_here else None
+        return LocalCalls(self.url, self.invocation.key) if self.is_here else None
 
-    def quickly(self, method: str, path: str, body: dict[str, Any] | None = None) -> Record | None:
+    def call_locally(self, method: str, path: str, body: dict[str, Any] | None = None) -> Record | None:
         """The answer to one attempt; None if the service is elsewhere, or did not answer with success."""
-        return None if self._quick is None else self._quick.call(method, path, body)
+        return None if self._local is None else self._local.call(method, path, body)
 
     def close(self) -> None:
         """Close all connections."""
-        for opened in self.__dict__.keys() & {"foldex", "_quick"}:
+        for opened in self.__dict__.keys() & {"foldex", "_local"}:
             if self.__dict__[opened] is not None:
                 self.__dict__[opened].close()
 
@@ -68,10 +68,10 @@ class Reached:
 
 
 @contextmanager
-def reached(asked: Asked, *, start: bool = False) -> Iterator[Reached]:
+def connect(invocation: Invocation, *, start: bool = False) -> Iterator[Connection]:
     """A client of the service. With `start`, a stack that does not run is started. Raises `Failed`."""
-    url, home = _address(asked, start=start)
-    service = Reached(url, home, asked)
+    url, home = _address(invocation, start=start)
+    service = Connection(url, home, invocation)
     try:
         yield service
     except Exception as error:
@@ -84,15 +84,15 @@ def reached(asked: Asked, *, start: bool = False) -> Iterator[Reached]:
         service.close()
 
 
-def _address(asked: Asked, *, start: bool) -> tuple[str, Path | None]:
+def _address(invocation: Invocation, *, start: bool) -> tuple[str, Path | None]:
     home = installation_home()
     try:
         stack = environment(home)
     except OSError as error:
         raise Failed(f"{home} cannot be read ({error.strerror}): run as its owner, or set FOLDEX_HOME.") from error
-    if asked.server is not None:
-        url = asked.server.rstrip("/")
-        return asked.server, home if stack and url == url_of(stack) else None
+    if invocation.server is not None:
+        url = invocation.server.rstrip("/")
+        return invocation.server, home if stack and url == url_of(stack) else None
     if stack:
         return url_of(stack), home
     if not start:

@@ -13,7 +13,9 @@ import click
 P = ParamSpec("P")
 
 #: Exit statuses, as those of grep.
-FOUND, NOTHING, ERROR = 0, 1, 2
+FOUND = 0
+NOTHING = 1
+ERROR = 2
 #: The status of a program that Ctrl-C ended.
 INTERRUPTED = 130
 
@@ -25,7 +27,7 @@ class Failed(click.ClickException):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Invocation:
     """The options that every verb has."""
 
     server: str | None
@@ -34,7 +36,7 @@ class Asked:
     as_json: bool
 
 
-Verb = Callable[Concatenate[Asked, P], int]
+Verb = Callable[Concatenate[Invocation, P], int]
 
 
 def verb(*examples: str) -> Callable[[Verb[P]], click.Command]:
@@ -44,7 +46,7 @@ def verb(*examples: str) -> Callable[[Verb[P]], click.Command]:
         @wraps(function)
         def run(server: str | None, key: str | None, project: str | None, as_json: bool, **given: Any) -> None:
             try:
-                status = cast("Any", function)(Asked(server, key, project, as_json), **given)
+                status = cast("Any", function)(Invocation(server, key, project, as_json), **given)
             except KeyboardInterrupt:
                 click.echo("Interrupted.", err=True)
                 status = INTERRUPTED

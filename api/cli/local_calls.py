@@ -25,7 +25,7 @@ class Record(dict[str, Any]):
         return self.get(name)
 
 
-class Quick:
+class LocalCalls:
     """Calls to the service at `url`, with a connection that stays open."""
 
     def __init__(self, url: str, key: str | None) -> None:
