@@ -334,7 +334,7 @@ def test_a_helper_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPat
     sandbox.stop()
     with monkeypatch.context() as patched:
         patched.setattr(sandbox, "BUSY", 0)
-        patched.setattr(sandbox, "_PATIENCE", 0.5)
+        patched.setattr(sandbox, "_PIPE_SECONDS", 0.5)
         failure = refused("a.xlsx", endless_sheet(), Limits(seconds=30))
     assert (failure.reason, "does not finish" in failure.message) == (Reason.CRASHED, True)
     assert helpers() == []

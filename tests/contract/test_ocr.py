@@ -182,7 +182,7 @@ esac
 def _forget() -> None:
     """What the helper and this process know about the programs of this machine."""
     unsupported.programs.cache_clear()
-    image._data.cache_clear()
+    image._languages_and_layout.cache_clear()
     sandbox.stop()
 
 

@@ -109,9 +109,9 @@ HOSTILE: list[tuple[str, Callable[[str], object], str]] = [
     ("rows below dashes", lambda text: list(markdown.blocks(text, 0, len(text))), "a|b\n-|-\n" + "a|\n" * (LONG // 3)),
     ("a long cell", lambda text: list(markdown.blocks(text, 0, len(text))), "a" * LONG + "|"),
     ("many cells", lambda text: list(markdown.blocks(text, 0, len(text))), "a|" * (LONG // 2) + "\n"),
-    ("blanks behind an end", lambda text: errors._LEFT_OUT["c"].search(text.encode()), "#endif" + " " * LONG + "\nx"),
-    ("lines behind an end", lambda text: errors._LEFT_OUT["c"].search(text.encode()), "#endif\n" * (LONG // 7) + "x"),
-    ("blanks behind a brace", lambda text: errors._closing(text.encode(), 0, len(text), b""), f"\n}}{' ' * LONG}\n.x"),
+    ("blanks behind an end", lambda text: errors._EXCLUDED["c"].search(text.encode()), "#endif" + " " * LONG + "\nx"),
+    ("lines behind an end", lambda text: errors._EXCLUDED["c"].search(text.encode()), "#endif\n" * (LONG // 7) + "x"),
+    ("blanks after brace", lambda text: errors._tail_start(text.encode(), 0, len(text), b""), f"\n}}{' ' * LONG}\n.x"),
     ("words in a query", definition_query.names_in_query, "a" * LONG),
 ]  # fmt: skip # a text a line
 

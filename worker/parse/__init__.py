@@ -16,9 +16,9 @@ from worker.parse.sandbox.read import read
 __all__ = ["Limits", "by_a_tool", "longest", "parse", "refusal", "version"]
 
 #: Outcomes of data that is not text when read strictly.
-_NO_TEXT = {Reason.BINARY, Reason.NOT_UTF8}
+_NOT_TEXT = {Reason.BINARY, Reason.NOT_UTF8}
 #: Replaces a NUL byte by one character, so that the number of characters stays the same.
-_REPLACED = "\ufffd".encode()
+_REPLACEMENT = "\ufffd".encode()
 
 
 def parse(file: Detected, data: bytes, limits: Limits, *, binaries: bool = False) -> Document:
@@ -35,10 +35,10 @@ def parse(file: Detected, data: bytes, limits: Limits, *, binaries: bool = False
     try:
         return _parsed(file, data, limits)
     except FileError as failure:
-        if not binaries or failure.reason not in _NO_TEXT:
+        if not binaries or failure.reason not in _NOT_TEXT:
             raise
         if b"\0" in data and _is_utf8(data):
-            text = data.replace(b"\0", _REPLACED)
+            text = data.replace(b"\0", _REPLACEMENT)
             return _parsed(detect(file.name, text), text, limits)
         raise (file.refusal or failure) from None
 

@@ -27,10 +27,10 @@ class Limits:
     memory_bytes: int = 1 << 30
     ocr_languages: str = "eng"
 
-    def check_pages(self, count: int, what: str = "pages") -> None:
+    def check_pages(self, count: int, unit: str = "pages") -> None:
         """Raise `FileError` (`too_large`) if there are more pages (slides, sheets, images) than allowed."""
         if count > self.max_pages:
-            raise too_large(f"The file has {count:,} {what}, more than MAX_PAGES ({self.max_pages:,})")
+            raise too_large(f"The file has {count:,} {unit}, more than MAX_PAGES ({self.max_pages:,})")
 
     def check_characters(self, count: int) -> None:
         """Raise `FileError` (`too_large`) if the text is longer than allowed."""
@@ -38,6 +38,6 @@ class Limits:
             raise too_large(f"The file's text is longer than MAX_CHARACTERS ({self.max_characters:,})")
 
 
-def too_large(what: str, remedy: str = "split it") -> FileError:
-    """The error for a file that exceeds the limit named in `what`."""
-    return FileError(Reason.TOO_LARGE, f"{what}; {remedy} or raise that setting.")
+def too_large(excess: str, remedy: str = "split it") -> FileError:
+    """The error for a file that exceeds the limit named in `excess`."""
+    return FileError(Reason.TOO_LARGE, f"{excess}; {remedy} or raise that setting.")

@@ -22,12 +22,12 @@ MAX_BYTES = 4_000_000
 
 #: Processor time that a tree may take: in seconds for any text, and more for each byte. Real code takes less than a
 #: third of it, in any language.
-_SECONDS = 0.5
+_BASE_SECONDS = 0.5
 _SECONDS_PER_BYTE = 1e-6
 
 #: Tells a C++ header from a C one, as both are called `.h`. Most C code contains none of the words.
 _CPP_WORDS = ("class ", "namespace", "template", "public:")
-_CPP = re.compile(
+_CPP_CONSTRUCT = re.compile(
     r"^[ \t]*(?:(?:inline[ ]+)?namespace\b[^;(]*\{|template[ ]*<|(?:public|private|protected)[ ]*:[ \t]*$"
     r"|class[ ]+\w[\w ]*(?:[:;{]|$))",
     re.MULTILINE,
@@ -39,26 +39,26 @@ def read(text: str, language: str | None, limits: Limits) -> Document:
 
     Otherwise it is cut at lines: also if the text is too long, mostly errors, or too much for its parser.
     """
-    if language == "c" and any(word in text for word in _CPP_WORDS) and _CPP.search(text):
+    if language == "c" and any(word in text for word in _CPP_WORDS) and _CPP_CONSTRUCT.search(text):
         language = "cpp"
     plain = Document(text, "code", language)
     data = text.encode(errors="replace")
     if language is None or len(data) > MAX_BYTES or not is_known(language):
         return plain
-    seconds = min(limits.seconds, _SECONDS + _SECONDS_PER_BYTE * len(data))
+    seconds = min(limits.seconds, _BASE_SECONDS + _SECONDS_PER_BYTE * len(data))
     syntax_columns = sandbox.syntax(data, language, replace(limits, seconds=seconds))
     with without_garbage_collection():
         return plain if syntax_columns is None else _structured(plain, syntax_columns)
 
 
 def _structured(plain: Document, syntax_columns: Syntax) -> Document:
-    names, kinds, scopes, *places = syntax_columns["definitions"]
+    names, kinds, scopes, *positions = syntax_columns["definitions"]
     scopes = list(map(tuple, scopes))
-    definitions = _named_tuples(Definition, names, kinds, scopes, *places)
+    definitions = _named_tuples(Definition, names, kinds, scopes, *positions)
     paths = [*((*scope, name) for scope, name in zip(scopes, names, strict=True)), ()]
-    used, as_, within, lines = syntax_columns["references"]
+    used, use_kinds, within, lines = syntax_columns["references"]
     # index -1 selects the last, empty path
-    references = _named_tuples(Reference, used, as_, map(paths.__getitem__, within), lines)
+    references = _named_tuples(Reference, used, use_kinds, map(paths.__getitem__, within), lines)
     return replace(plain, markup="code", definitions=definitions, references=references)
 
 

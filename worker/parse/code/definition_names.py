@@ -16,7 +16,7 @@ _FIELDS = ("name", "declarator", "property", "left", "key", "type")
 _FIELD_OF = {"impl_item": "type", "type_definition": "declarator"}
 
 #: Nodes that are a name followed by something else: generic types, a scoped name, a reference's declarator.
-_WITH_MORE = frozenset({"type", "reference_declarator", "const_element", "parenthesized_declarator"})
+_NAME_IS_FIRST_CHILD = frozenset({"type", "reference_declarator", "const_element", "parenthesized_declarator"})
 
 #: Fields that may hold a body, and fields of a value that may have one.
 _BODIES = ("body", "accessors")
@@ -26,7 +26,7 @@ _VALUES = ("value", "right", "type")
 _RECEIVER = re.compile(r"(\w+)\s*(?:\[[^\]]*\])?\s*\)$")
 
 #: Maximum fields followed to a name. Declarators in made-up code may nest without end.
-_MOST_STEPS = 32
+_MAX_STEPS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,9 @@ class Fields:
 def fields_of(language: Language) -> Fields:
     """The numbers of the fields in a language."""
     kinds = {number: language.node_kind_for_id(number) for number in range(language.node_kind_count)}
-    first = {number: () for number, kind in kinds.items() if kind in _WITH_MORE}
+    first = {number: () for number, kind in kinds.items() if kind in _NAME_IS_FIRST_CHILD}
     others = {number: _numbers(language, _FIELD_OF[kind]) for number, kind in kinds.items() if kind in _FIELD_OF}
-    known = (_numbers(language, *names) for names in (_FIELDS, _BODIES, _VALUES))
-    names, bodies, values = known
+    names, bodies, values = (_numbers(language, *fields) for fields in (_FIELDS, _BODIES, _VALUES))
     receiver, scope = (language.field_id_for_name(name) for name in ("receiver", "scope"))
     return Fields(names, first | others, bodies, values, receiver, scope)
 
@@ -66,14 +65,14 @@ def name_of(node: Node, fields: Fields) -> tuple[Node | None, tuple[str, ...]]:
     # most names are a single word
     if step is None or not (step.named_child_count or fields.receiver):
         return step, ()
-    around = _receiver(node, fields)
-    for _ in range(_MOST_STEPS):
-        further = _step(step, fields) if step.named_child_count else None
-        if further is None:
+    scope = _receiver(node, fields)
+    for _ in range(_MAX_STEPS):
+        next_step = _step(step, fields) if step.named_child_count else None
+        if next_step is None:
             break
-        around += _scope(step, fields)
-        step = further
-    return step, tuple(around)
+        scope += _scope(step, fields)
+        step = next_step
+    return step, tuple(scope)
 
 
 def body_of(node: Node, fields: Fields) -> int | None:
@@ -104,8 +103,8 @@ def _step(node: Node, fields: Fields) -> Node | None:
 
 def _receiver(node: Node, fields: Fields) -> list[str]:
     receiver = None if fields.receiver is None else node.child_by_field_id(fields.receiver)
-    found = None if receiver is None else _RECEIVER.search(_text(receiver))
-    return [found[1]] if found else []
+    match = None if receiver is None else _RECEIVER.search(_text(receiver))
+    return [match[1]] if match else []
 
 
 def _scope(node: Node, fields: Fields) -> list[str]:

@@ -23,47 +23,47 @@ if TYPE_CHECKING:
 
 #: What begins a part, after a blank line or the end of a block and the indentation of its level. Any text does, except
 #: a closing bracket or the next branch of a statement. In Python only a definition does, as docstrings have paragraphs.
-_BEGINS = {"python": rb"(?:async[ ]|class[ ]|def[ ]|@)"}
-_ANYTHING = rb"(?!(?:else|catch|finally|while)\b|#[ \t]*(?:if|e[ln]|pragma))[^\s)\]};,]"
+_DEFINITION_STARTS = {"python": rb"(?:async[ ]|class[ ]|def[ ]|@)"}
+_ANY_START = rb"(?!(?:else|catch|finally|while)\b|#[ \t]*(?:if|e[ln]|pragma))[^\s)\]};,]"
 
 #: The end of a block after the indentation of its level, and what opens a block before its first line.
-_ENDS = rb"[)\]}][()\]};, \t]*(?://[^\n]*)?\r?\n"
-_OPENS = rb"\{[ \t]*(?:(?://|/\*)[^\n]*)?\r?\n(?:[ \t]*\r?\n)*"
+_BLOCK_END = rb"[)\]}][()\]};, \t]*(?://[^\n]*)?\r?\n"
+_BLOCK_START = rb"\{[ \t]*(?:(?://|/\*)[^\n]*)?\r?\n(?:[ \t]*\r?\n)*"
 
 #: Languages whose blocks do not end in a bracket.
 _WITHOUT_BRACES = frozenset({"python", "ruby"})
 
-#: Lines that belong to no part, as what they open is closed far away. A namespace counts if `_is_apart` agrees.
-_APART = rb"""^(?P<namespace>(?:(?:inline[ ]+)?namespace\b|extern[ ]+"C")[^\n;{]*\n?\{[ \t]*\r?\n)|^\}+;?[ \t]*(?://|/\*)[^\n]*$"""
+#: Lines that belong to no part, as what they open is closed far away. A namespace counts if `_is_excluded` agrees.
+_NAMESPACE_EDGE = rb"""^(?P<namespace>(?:(?:inline[ ]+)?namespace\b|extern[ ]+"C")[^\n;{]*\n?\{[ \t]*\r?\n)|^\}+;?[ \t]*(?://|/\*)[^\n]*$"""
 #: The start of the next line without indentation.
 _NOT_INDENTED = re.compile(rb"^\S", re.MULTILINE)
 #: The tag that starts the code of a PHP file; without it the rest is not code.
-_BEGINNING = rb"\A(?:#![^\n]*\n)?<\?php\s"
+_CODE_START = rb"\A(?:#![^\n]*\n)?<\?php\s"
 #: The include guard around a whole header, and its end.
-_GUARD = rb"^#ifndef[ ]\w+\r?\n#[ \t]*define[^\n]*\n|^#endif[^\n]*(?:\n\s*)?\Z"
-_LEFT_OUT = {
-    "c": re.compile(_APART + b"|" + _GUARD, re.MULTILINE),
-    "cpp": re.compile(_APART + b"|" + _GUARD, re.MULTILINE),
-    "php": re.compile(_APART + b"|" + _BEGINNING, re.MULTILINE),
+_INCLUDE_GUARD = rb"^#ifndef[ ]\w+\r?\n#[ \t]*define[^\n]*\n|^#endif[^\n]*(?:\n\s*)?\Z"
+_EXCLUDED = {
+    "c": re.compile(_NAMESPACE_EDGE + b"|" + _INCLUDE_GUARD, re.MULTILINE),
+    "cpp": re.compile(_NAMESPACE_EDGE + b"|" + _INCLUDE_GUARD, re.MULTILINE),
+    "php": re.compile(_NAMESPACE_EDGE + b"|" + _CODE_START, re.MULTILINE),
 }
 
 #: Broken parts of more bytes than this are searched for smaller parts, this many levels deep.
-_LARGE = 1_000
-_MOST_STEPS = 6
+_LARGE_PART_BYTES = 1_000
+_MAX_DEPTH = 6
 
 #: Maximum share of a text that may be broken, and maximum number of broken parts. Beyond these, the cause is a
 #: different one.
-_MOST_OF_TEXT = 0.5
-_MOST_PARTS = 3
+_MAX_BROKEN_SHARE = 0.5
+_MAX_BROKEN_PARTS = 3
 
 #: Maximum parts that may belong together.
-_MOST_TOGETHER = 3
+_MAX_JOINED_PARTS = 3
 
 #: Maximum bytes of a text that is examined: parsing each broken part takes time for all the text above it.
-_LONGEST = 1_000_000
+_MAX_TEXT_BYTES = 1_000_000
 
 #: The wrapper in which members are parsed, by language, and the heads whose contents are members.
-_AROUND = {
+_MEMBER_WRAPPERS = {
     "cpp": (b"class A {", b"};"),
     "csharp": (b"class A {", b"}"),
     "java": (b"class A {", b"}"),
@@ -75,11 +75,11 @@ _AROUND = {
     "typescript": (b"class A {", b"}"),
 }
 _WITH_MEMBERS = re.compile(rb"\b(?:class|enum|impl|interface|record|struct|trait|union)\b")
-_BEFORE = {"php": b"<?php "}
+_PREFIXES = {"php": b"<?php "}
 
 Span = tuple[int, int]
-Around = tuple[bytes, bytes]
-Part = tuple[int, int, Around]
+Wrapper = tuple[bytes, bytes]
+Part = tuple[int, int, Wrapper]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +99,16 @@ def broken(data: bytes, language: str, parser: Parser, tree: Tree) -> list[tuple
 
     `tree` is that of the whole text.
     """
-    if len(data) > _LONGEST:
+    if len(data) > _MAX_TEXT_BYTES:
         return []
-    found: list[Part] = []
+    parts: list[Part] = []
     size = 0
-    for part in _broken(_Source(data, language, parser, *_runs(data, tree))):
-        found.append(part)
+    for part in _broken_parts(_Source(data, language, parser, *_runs(data, tree))):
+        parts.append(part)
         size += part[1] - part[0]
-        if len(found) > _MOST_PARTS or size > _MOST_OF_TEXT * len(data):
+        if len(parts) > _MAX_BROKEN_PARTS or size > _MAX_BROKEN_SHARE * len(data):
             return []
-    return [(start, end, _tree(data, start, end, parser, around)) for start, end, around in found]
+    return [(start, end, _tree(data, start, end, parser, wrapper)) for start, end, wrapper in parts]
 
 
 def without(data: bytes, spans: list[Span]) -> bytes:
@@ -142,130 +142,132 @@ def _runs(data: bytes, tree: Tree) -> tuple[dict[int, int], dict[int, int]]:
     return starts, ends
 
 
-def _broken(source: _Source) -> Iterator[Part]:
-    border = _border(source.language, b"")
-    parts = _parts(source.data, border, 0, len(source.data), _LEFT_OUT.get(source.language))
-    return _innermost(source, list(parts), _plain(source.language), _MOST_STEPS)
+def _broken_parts(source: _Source) -> Iterator[Part]:
+    border = _border_pattern(source.language, b"")
+    parts = _parts(source.data, border, 0, len(source.data), _EXCLUDED.get(source.language))
+    return _innermost_parts(source, list(parts), _plain_wrapper(source.language), _MAX_DEPTH)
 
 
-def _innermost(source: _Source, parts: list[Span], around: Around, steps: int) -> Iterator[Part]:
+def _innermost_parts(source: _Source, parts: list[Span], wrapper: Wrapper, depth: int) -> Iterator[Part]:
     """The broken parts among `parts`. A long one is replaced by the broken parts inside it, if they are few."""
-    outer = list(islice(_unsound(source, parts, around), _MOST_PARTS + 1))
+    outer = list(islice(_parts_with_errors(source, parts, wrapper), _MAX_BROKEN_PARTS + 1))
     for start, end in outer:
         # if there are already too many, what is inside them does not matter
-        is_long = steps > 0 and end - start > _LARGE and len(outer) <= _MOST_PARTS
-        inner = list(islice(_inner(source, start, end, steps - 1), _MOST_PARTS + 1)) if is_long else []
-        if inner and len(inner) <= _MOST_PARTS:
+        is_long = depth > 0 and end - start > _LARGE_PART_BYTES and len(outer) <= _MAX_BROKEN_PARTS
+        inner = list(islice(_inner_parts(source, start, end, depth - 1), _MAX_BROKEN_PARTS + 1)) if is_long else []
+        if inner and len(inner) <= _MAX_BROKEN_PARTS:
             yield from inner
         else:
-            yield start, end, around
+            yield start, end, wrapper
 
 
-def _inner(source: _Source, start: int, end: int, steps: int) -> Iterator[Part]:
+def _inner_parts(source: _Source, start: int, end: int, depth: int) -> Iterator[Part]:
     """The broken parts one level inside a part: methods of a class, statements of a function."""
     data, language = source.data, source.language
-    own = data[start : end - len(data[start:end].lstrip(b" \t"))]
+    outer_indent = data[start : end - len(data[start:end].lstrip(b" \t"))]
     # excludes the lines of a comment
-    indents = re.findall(rb"\n(%s[ \t]+)[^\s*]" % re.escape(own), data[start:end])
+    indents = re.findall(rb"\n(%s[ \t]+)[^\s*]" % re.escape(outer_indent), data[start:end])
     if not indents:
         return
     indent = min(indents, key=len)
-    last = _closing(data, start, end, re.escape(own))
+    last = _tail_start(data, start, end, re.escape(outer_indent))
     opening = None
     if language not in _WITHOUT_BRACES:
-        opening = re.compile(rb"%s(?=%s%s)" % (_OPENS, re.escape(indent), _ANYTHING)).search(data, start, last)
+        opening = re.compile(rb"%s(?=%s%s)" % (_BLOCK_START, re.escape(indent), _ANY_START)).search(data, start, last)
     # without an opening, the first part is the head that encloses the others
-    parts = list(_parts(data, _border(language, indent), opening.end() if opening else start, last))
+    parts = list(_parts(data, _border_pattern(language, indent), opening.end() if opening else start, last))
     head = data[start : opening.end()] if opening else data[slice(*parts.pop(0))]
-    has_members = language in _AROUND and _WITH_MEMBERS.search(head)
-    yield from _innermost(source, parts, _AROUND[language] if has_members else _plain(language), steps)
+    has_members = language in _MEMBER_WRAPPERS and _WITH_MEMBERS.search(head)
+    wrapper = _MEMBER_WRAPPERS[language] if has_members else _plain_wrapper(language)
+    yield from _innermost_parts(source, parts, wrapper, depth)
 
 
-def _closing(data: bytes, start: int, end: int, own: bytes) -> int:
+def _tail_start(data: bytes, start: int, end: int, outer_indent: bytes) -> int:
     """Where the closing lines of a part, and of what encloses it, begin."""
-    closing = re.compile(rb"\n%s[)\]}\w][^\n]*(?:\n\s*)?\Z" % own).search(data, start, end)
-    closes = re.compile(rb"\n%s[)\]}]" % own)
+    closing = re.compile(rb"\n%s[)\]}\w][^\n]*(?:\n\s*)?\Z" % outer_indent).search(data, start, end)
+    closes = re.compile(rb"\n%s[)\]}]" % outer_indent)
     last = closing.start() if closing else end
     while (line := data.rfind(b"\n", start, last)) >= 0 and closes.match(data, line, last):
         last = line
     return last
 
 
-def _plain(language: str) -> Around:
-    return _BEFORE.get(language, b""), b""
+def _plain_wrapper(language: str) -> Wrapper:
+    return _PREFIXES.get(language, b""), b""
 
 
-def _border(language: str, indent: bytes) -> re.Pattern[bytes]:
-    begins, level = _BEGINS.get(language, _ANYTHING), re.escape(indent)
-    behind = rb"[ \t]*\r?\n" if language in _WITHOUT_BRACES else rb"(?:[ \t]*\r?\n|%s%s)" % (level, _ENDS)
+def _border_pattern(language: str, indent: bytes) -> re.Pattern[bytes]:
+    begins, level = _DEFINITION_STARTS.get(language, _ANY_START), re.escape(indent)
+    before = rb"[ \t]*\r?\n" if language in _WITHOUT_BRACES else rb"(?:[ \t]*\r?\n|%s%s)" % (level, _BLOCK_END)
     # the pattern starts with the line break above, which is fast to find; the text's start is always a border
-    return re.compile(rb"\n%s(?=%s%s)" % (behind, level, begins))
+    return re.compile(rb"\n%s(?=%s%s)" % (before, level, begins))
 
 
 def _parts(
-    data: bytes, border: re.Pattern[bytes], start: int, end: int, apart: re.Pattern[bytes] | None = None
+    data: bytes, border: re.Pattern[bytes], start: int, end: int, excluded: re.Pattern[bytes] | None = None
 ) -> Iterator[Span]:
-    left_out = {found.span() for found in apart.finditer(data, start, end) if _is_apart(found)} if apart else set()
-    borders = {end, *(found.end() for found in border.finditer(data, max(start - 1, 0), end)), *chain(*left_out)}
-    at = start
-    for place in sorted(borders):
-        if place > at and (at, place) not in left_out:
-            yield at, place
-        at = place
+    matches = excluded.finditer(data, start, end) if excluded else ()
+    excluded_spans = {match.span() for match in matches if _is_excluded(match)}
+    borders = {end, *(match.end() for match in border.finditer(data, max(start - 1, 0), end)), *chain(*excluded_spans)}
+    start_of_part = start
+    for border_offset in sorted(borders):
+        if border_offset > start_of_part and (start_of_part, border_offset) not in excluded_spans:
+            yield start_of_part, border_offset
+        start_of_part = border_offset
 
 
-def _is_apart(found: re.Match[bytes]) -> bool:
-    """Whether a match of `_LEFT_OUT` belongs to no part.
+def _is_excluded(match: re.Match[bytes]) -> bool:
+    """Whether a match of `_EXCLUDED` belongs to no part.
 
     A namespace whose contents are all indented is a part itself. One with other lines, such as `#define`, would be cut
     at them, and its head alone would count as broken.
     """
-    if found.lastgroup != "namespace":
+    if match.lastgroup != "namespace":
         return True
-    line = _NOT_INDENTED.search(found.string, found.end())
+    line = _NOT_INDENTED.search(match.string, match.end())
     return line is not None and line[0] != b"}"
 
 
-def _unsound(source: _Source, parts: list[Span], around: Around) -> Iterator[Span]:
+def _parts_with_errors(source: _Source, parts: list[Span], wrapper: Wrapper) -> Iterator[Span]:
     """The parts with errors, except those that are sound together, as when a comment with blank lines spans them.
 
     They are in order, unless there are too many.
     """
     # with many broken parts, trying short ones first detects that with the least parsing
-    short_first = sorted(_alone(source, parts), key=lambda part: part[1] - part[0])
-    broken = islice((part for part in short_first if _has_error(source, *part, around)), _MOST_PARTS + 1)
-    if len(too_many := list(broken)) > _MOST_PARTS:
+    short_first = sorted(_single_candidates(source, parts), key=lambda part: part[1] - part[0])
+    broken = islice((part for part in short_first if _has_error(source, *part, wrapper)), _MAX_BROKEN_PARTS + 1)
+    if len(too_many := list(broken)) > _MAX_BROKEN_PARTS:
         yield from too_many
         return
     index = 0
     while index < len(parts):
-        together = _together(source, parts[index : index + _MOST_TOGETHER], around)
-        if not together:
+        count = _joined_count(source, parts[index : index + _MAX_JOINED_PARTS], wrapper)
+        if not count:
             yield parts[index]
-        index += together or 1
+        index += count or 1
 
 
-def _alone(source: _Source, parts: list[Span]) -> Iterator[Span]:
+def _single_candidates(source: _Source, parts: list[Span]) -> Iterator[Span]:
     """The parts that may be broken and are not joined with others."""
-    behind = 0
+    next_index = 0
     for index, (start, end) in enumerate(parts):
         if _is_run(source, start, end):
             continue
         if _is_open(source.data[start:end]):
-            behind = index + _MOST_TOGETHER
-        elif index >= behind:
+            next_index = index + _MAX_JOINED_PARTS
+        elif index >= next_index:
             yield start, end
 
 
-def _together(source: _Source, parts: list[Span], around: Around) -> int:
+def _joined_count(source: _Source, parts: list[Span], wrapper: Wrapper) -> int:
     """How many of the parts, from the first on, are sound together; 0 for none."""
     start, end = parts[0]
-    if _is_run(source, start, end) or not _has_error(source, start, end, around):
+    if _is_run(source, start, end) or not _has_error(source, start, end, wrapper):
         return 1
-    further = parts[1:] if _is_open(source.data[start:end]) else []
-    for number, (_, last) in enumerate(further, 2):
+    following = parts[1:] if _is_open(source.data[start:end]) else []
+    for number, (_, last) in enumerate(following, 2):
         # a span that still ends open is certainly broken
-        if not _is_open(source.data[start:last]) and not _has_error(source, start, last, around):
+        if not _is_open(source.data[start:last]) and not _has_error(source, start, last, wrapper):
             return number
     return 0
 
@@ -285,26 +287,26 @@ def _is_open(part: bytes) -> bool:
     return part.count(b"\n#if") + part.startswith(b"#if") > part.count(b"\n#endif")
 
 
-def _has_error(source: _Source, start: int, end: int, around: Around) -> bool:
-    known = source.broken.get((start, end, around))
-    if known is None:
+def _has_error(source: _Source, start: int, end: int, wrapper: Wrapper) -> bool:
+    has_error = source.broken.get((start, end, wrapper))
+    if has_error is None:
         part = source.data[start:end]
-        before, after = _around(part, around)
-        known = source.parser.parse(before + part + after).root_node.has_error
-        source.broken[start, end, around] = known
-    return known
+        before, after = _wrapper_of(part, wrapper)
+        has_error = source.parser.parse(before + part + after).root_node.has_error
+        source.broken[start, end, wrapper] = has_error
+    return has_error
 
 
-def _tree(data: bytes, start: int, end: int, parser: Parser, around: Around) -> Tree:
+def _tree(data: bytes, start: int, end: int, parser: Parser, wrapper: Wrapper) -> Tree:
     """Parse a part, in its wrapper, so that its bytes keep their positions in the text."""
     part = data[start:end]
-    before, after = _around(part, around)
+    before, after = _wrapper_of(part, wrapper)
     if start < len(before):
         # no space for the wrapper in front of the part
         before, after = b"", b""
     return parser.parse(before.rjust(start) + part + after)
 
 
-def _around(part: bytes, around: Around) -> Around:
+def _wrapper_of(part: bytes, wrapper: Wrapper) -> Wrapper:
     """The wrapper that a part is parsed in; none if the part starts with its own `<?`."""
-    return (b"", b"") if part.startswith(b"<?") else around
+    return (b"", b"") if part.startswith(b"<?") else wrapper

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 _MAX_DEPTH = 32
 
 #: Maximum characters in a name. Longer names were written by a program.
-_MAX_NAME = 200
+_MAX_NAME_CHARS = 200
 
-_MAX_SIGNATURE = 300
+_MAX_SIGNATURE_CHARS = 300
 
 #: Maximum references of one file; any further ones are left out.
 _MAX_REFERENCES = 50_000
@@ -42,18 +42,18 @@ _MACROS = {"c": (frozenset({";", "#endif", "identifier", "type_identifier"}), 16
 _NO_MACROS: tuple[frozenset[str], float] = (frozenset(), math.inf)
 
 #: Maximum share of a text that may be errors outside sound definitions.
-_MAX_ERRORS = 0.7
+_MAX_ERROR_SHARE = 0.7
 
 #: Depth of the tree below which nothing is searched. tree-sitter's queries cannot handle depths beyond 32,767.
 _MAX_TREE_DEPTH = 1000
 
 #: Bytes of an error below which it affects only what contains it.
-_SMALL_ERROR = 200
+_SMALL_ERROR_BYTES = 200
 
-_NONE: frozenset[str] = frozenset()
+_NO_NAMES: frozenset[str] = frozenset()
 
 #: A sentinel definition that starts and ends after every text, and has no parent.
-_LAST = np.array([(2**62, 2**62, 2**62, -1)], dtype=np.int64)
+_SENTINEL = np.array([(2**62, 2**62, 2**62, -1)], dtype=np.int64)
 
 _LINE_BREAK = ord("\n")
 
@@ -61,10 +61,10 @@ _LINE_BREAK = ord("\n")
 _MAX_ERROR_CHILDREN = 3000
 
 #: Captures that are definitions. Of two over the same text the first one counts.
-_KINDS: tuple[str, ...] = get_args(Kind)
+_DEFINITION_KINDS: tuple[str, ...] = get_args(Kind)
 
 #: Captures (`use.…`) that are references. Of two over the same name the first counts, as it is more specific.
-_USES: tuple[str, ...] = get_args(UseKind)
+_USE_KINDS: tuple[str, ...] = get_args(UseKind)
 
 #: A function directly inside one of these is a method.
 _WITH_METHODS = frozenset({"class", "interface", "struct", "enum", "trait", "impl"})
@@ -92,7 +92,8 @@ Columns = Sequence[Sequence[Any]]
 class _FoundDefinition:
     """A definition in byte offsets. Its signature starts at `head`, after decorators.
 
-    `parent` is an index, or -1. `path` is its scope and its own name.
+    `stated_scope` are the types that its own name states (`Foo::bar`). `parent` is an index, or -1. `path` is its scope
+    and its own name.
     """
 
     start: int
@@ -101,7 +102,7 @@ class _FoundDefinition:
     body: int
     kind: str
     name: str
-    around: tuple[str, ...]
+    stated_scope: tuple[str, ...]
     scope: tuple[str, ...] = ()
     path: tuple[str, ...] = ()
     parent: int = -1
@@ -119,41 +120,44 @@ class Syntax(TypedDict):
 
 def syntax(data: bytes, language: str) -> Syntax | None:
     """Definitions and references in UTF-8 source code; None if there is no grammar or the text is mostly errors."""
-    known = grammar(language)
+    language_grammar = grammar(language)
     # with thousands of nodes, garbage collections would take as long as the rest
     with without_garbage_collection():
-        return None if known is None else _syntax(data, language, known)
+        return None if language_grammar is None else _syntax(data, language, language_grammar)
 
 
-def _syntax(data: bytes, language: str, known: Grammar) -> Syntax | None:
+def _syntax(data: bytes, language: str, language_grammar: Grammar) -> Syntax | None:
     text = _by_bytes(data)
-    analysis = _analysis(data, text, language, known)
+    analysis = _analysis(data, text, language, language_grammar)
     if analysis is None:
         return None
-    found, names, captures = analysis
+    definitions, names, captures = analysis
     breaks = (np.frombuffer(data, dtype=np.uint8) == _LINE_BREAK).nonzero()[0]
     # numpy takes several times as long to build this from tuples
-    columns = chain.from_iterable(map(attrgetter(column), found) for column in ("start", "body", "end", "parent"))
-    table = np.fromiter(columns, dtype=np.int64, count=4 * len(found)).reshape(4, -1).T
+    columns = chain.from_iterable(map(attrgetter(column), definitions) for column in ("start", "body", "end", "parent"))
+    table = np.fromiter(columns, dtype=np.int64, count=4 * len(definitions)).reshape(4, -1).T
     uses = _uses(text, captures, names, frozenset(_BUILTIN.get(language, "").split()))
-    return {"definitions": _placed(data, text, breaks, found, table), "references": _referred(breaks, table, uses)}
+    return {
+        "definitions": _definition_columns(data, text, breaks, definitions, table),
+        "references": _reference_columns(breaks, table, uses),
+    }
 
 
-def _analysis(data: bytes, text: str, language: str, known: Grammar) -> _Analysis | None:
+def _analysis(data: bytes, text: str, language: str, language_grammar: Grammar) -> _Analysis | None:
     """Definitions, starts of their names, and captures; None if the text is mostly errors.
 
     A broken text gives those of its sound parts and of each broken part.
     """
-    tree = known.parser.parse(data)
-    whole = _sound([(0, len(data), tree)], text, known)
+    tree = language_grammar.parser.parse(data)
+    whole = _merged([(0, len(data), tree)], text, language_grammar)
     if not tree.root_node.has_error or (whole and not _is_harmed(tree, language)):
         return whole
-    parts = error_recovery.broken(data, language, known.parser, tree)
+    parts = error_recovery.broken(data, language, language_grammar.parser, tree)
     if not parts:
         return whole
     spans = [(start, end) for start, end, _ in parts]
-    rest = known.parser.parse(error_recovery.without(data, spans))
-    mended = _sound([(0, len(data), rest), *parts], text, known)
+    rest = language_grammar.parser.parse(error_recovery.without(data, spans))
+    mended = _merged([(0, len(data), rest), *parts], text, language_grammar)
     sound = not rest.root_node.has_error
     if mended and (not whole or _is_better(mended[0], whole[0], spans, sound=sound)):
         return mended
@@ -162,14 +166,14 @@ def _analysis(data: bytes, text: str, language: str, known: Grammar) -> _Analysi
 
 def _is_harmed(tree: Tree, language: str) -> bool:
     """Whether an error is so long, or so typical of a lost brace, that it affects more than its own place."""
-    harmless, most = _MACROS.get(language, _NO_MACROS)
+    harmless, max_errors = _MACROS.get(language, _NO_MACROS)
     cursor = tree.walk()
     errors, end, is_harmed = 0, -1, False
-    while (node := cursor.node) is not None and errors <= most:
+    while (node := cursor.node) is not None and errors <= max_errors:
         if node.start_byte >= end and cursor.depth and (node.is_error or node.is_missing):
             # errors inside another error are caused by it
             errors, end = errors + 1, node.end_byte
-        is_long = node.is_error and node.end_byte - node.start_byte > _SMALL_ERROR
+        is_long = node.is_error and node.end_byte - node.start_byte > _SMALL_ERROR_BYTES
         is_harmed = is_harmed or is_long or (node.is_missing and node.type not in harmless)
         if is_harmed and not harmless:
             return True
@@ -189,12 +193,14 @@ def _is_better(
     A loss occurs, for example, if a namespace loses its braces. If the rest is `sound`, lost definitions do not count:
     an error had caused them.
     """
-    known = {(definition.start, definition.end, definition.path) for definition in whole}
+    known_definitions = {(definition.start, definition.end, definition.path) for definition in whole}
     new = [
-        definition.start for definition in mended if (definition.start, definition.end, definition.path) not in known
+        definition
+        for definition in mended
+        if (definition.start, definition.end, definition.path) not in known_definitions
     ]
-    elsewhere = any(all(not start <= place < end for start, end in broken) for place in new)
-    return elsewhere and (sound or len(mended) >= len(whole))
+    is_elsewhere = any(all(not start <= definition.start < end for start, end in broken) for definition in new)
+    return is_elsewhere and (sound or len(mended) >= len(whole))
 
 
 def _by_bytes(data: bytes) -> str:
@@ -207,7 +213,7 @@ def _decoded(part: str) -> str:
     return part if part.isascii() else part.encode("latin-1").decode(errors="ignore")
 
 
-def _sound(trees: list[tuple[int, int, Tree]], text: str, known: Grammar) -> _Analysis | None:
+def _merged(trees: list[tuple[int, int, Tree]], text: str, language_grammar: Grammar) -> _Analysis | None:
     """Merge the trees of one text, each valid for a byte range. None if the result is mostly errors."""
     errors: list[Span] = []
     captures: Captures = {}
@@ -216,25 +222,25 @@ def _sound(trees: list[tuple[int, int, Tree]], text: str, known: Grammar) -> _An
         if of_tree is None:
             return None
         errors += of_tree
-        for name, nodes in _captures(tree, known).items():
-            kept = (
+        for name, nodes in _captures(tree, language_grammar).items():
+            selected = (
                 [node for node in nodes if start <= node.start_byte and node.end_byte <= end]
                 if len(trees) > 1
                 else nodes
             )
-            captures.setdefault(name, []).extend(kept)
+            captures.setdefault(name, []).extend(selected)
     names: set[int] = set()
-    found = _nested(_definitions(text, captures, known.fields, names))
-    if _unsound(errors, found) > _MAX_ERRORS * len(text) or (errors and not found):
+    definitions = _nested(_definitions(text, captures, language_grammar.fields, names))
+    if _error_bytes(errors, definitions) > _MAX_ERROR_SHARE * len(text) or (errors and not definitions):
         return None
-    return found, names, captures
+    return definitions, names, captures
 
 
-def _captures(tree: Tree, known: Grammar) -> Captures:
-    captures = _matched(tree, known.query, _MAX_TREE_DEPTH)
+def _captures(tree: Tree, language_grammar: Grammar) -> Captures:
+    captures = _matched(tree, language_grammar.query, _MAX_TREE_DEPTH)
     # if the root is an error, nothing is known to be at the top level
-    if known.top is not None and not tree.root_node.is_error:
-        for name, nodes in _matched(tree, known.top, 1).items():
+    if language_grammar.top is not None and not tree.root_node.is_error:
+        for name, nodes in _matched(tree, language_grammar.top, 1).items():
             captures.setdefault(name, []).extend(nodes)
     return captures
 
@@ -245,8 +251,8 @@ def _matched(tree: Tree, query: Query, depth: int) -> Captures:
 
     cursor = QueryCursor(query)
     cursor.set_max_start_depth(depth)
-    found: Captures = cursor.captures(tree.root_node)
-    return found
+    captures: Captures = cursor.captures(tree.root_node)
+    return captures
 
 
 def _errors(tree: Tree) -> list[Span] | None:
@@ -275,22 +281,22 @@ def _definitions(text: str, captures: Captures, fields: Fields, names: set[int])
     """Definitions ordered by start, outer ones first. Adds the starts of their names to `names`."""
     outer = {_range(inner): node for node in captures.get("outer", ()) if (inner := _last(node)) is not None}
     by_span: dict[Span, _FoundDefinition] = {}
-    for kind in _KINDS:
+    for kind in _DEFINITION_KINDS:
         for node in captures.get(kind, ()):
             span = _range(node)
-            named, around = name_of(node, fields) if span not in by_span else (None, ())
+            named, scope_names = name_of(node, fields) if span not in by_span else (None, ())
             if named is None:
                 continue
             name_start, name_end = _range(named)
             name = _name(_decoded(text[name_start:name_end]))
-            if not name or len(name) > _MAX_NAME:
+            if not name or len(name) > _MAX_NAME_CHARS:
                 continue
             names.add(name_start)
-            start, head, end = _widened(outer, span)
+            start, head, end = _with_wrappers(outer, span)
             body = body_of(node, fields)
             if body is None:
                 body = _line_end(text, *span)
-            by_span[span] = _FoundDefinition(start, end, head, min(body, end), kind, name, around)
+            by_span[span] = _FoundDefinition(start, end, head, min(body, end), kind, name, scope_names)
     return sorted(sorted(by_span.values(), key=attrgetter("end"), reverse=True), key=attrgetter("start"))
 
 
@@ -301,8 +307,8 @@ def _name(text: str) -> str:
 
 def _line_end(text: str, start: int, end: int) -> int:
     """The end of the span's first line."""
-    found = text.find("\n", start, end)
-    return end if found < 0 else found
+    newline = text.find("\n", start, end)
+    return end if newline < 0 else newline
 
 
 def _last(node: Node) -> Node | None:
@@ -310,53 +316,53 @@ def _last(node: Node) -> Node | None:
     return node.named_child(count - 1) if count else None
 
 
-def _widened(outer: dict[Span, Node], span: Span) -> tuple[int, int, int]:
+def _with_wrappers(outer: dict[Span, Node], span: Span) -> tuple[int, int, int]:
     """Start, signature start and end of a definition, including wrappers that enclose nothing else."""
     start, end = span
     head = start
-    while (around := outer.get((start, end))) is not None and _range(around) != (start, end):
-        start, end = _range(around)
-        head = head if around.type == "decorated_definition" else start
+    while (wrapper := outer.get((start, end))) is not None and _range(wrapper) != (start, end):
+        start, end = _range(wrapper)
+        head = head if wrapper.type == "decorated_definition" else start
     return start, head, end
 
 
 def _nested(definitions: list[_FoundDefinition]) -> list[_FoundDefinition]:
     """The definitions with their scopes, without those that only repeat a name or are nested too deep."""
-    kept: list[_FoundDefinition] = []
+    nested: list[_FoundDefinition] = []
     open_: list[int] = []
     for definition in definitions:
-        while open_ and kept[open_[-1]].end <= definition.start:
+        while open_ and nested[open_[-1]].end <= definition.start:
             open_.pop()
-        above = kept[open_[-1]] if open_ else None
+        parent = nested[open_[-1]] if open_ else None
         if (
-            above
-            and above.name == definition.name
-            and {above.kind, definition.kind} <= _TYPES
-            and not definition.around
+            parent
+            and parent.name == definition.name
+            and {parent.kind, definition.kind} <= _TYPES
+            and not definition.stated_scope
         ):
             continue
-        definition.scope = (*(above.path if above else ()), *definition.around)
+        definition.scope = (*(parent.path if parent else ()), *definition.stated_scope)
         if len(definition.scope) > _MAX_DEPTH:
             continue
         definition.path = (*definition.scope, definition.name)
-        definition.kind = _kind(definition, above)
+        definition.kind = _kind(definition, parent)
         definition.parent = open_[-1] if open_ else -1
-        open_.append(len(kept))
-        kept.append(definition)
-    return kept
+        open_.append(len(nested))
+        nested.append(definition)
+    return nested
 
 
-def _kind(definition: _FoundDefinition, above: _FoundDefinition | None) -> str:
+def _kind(definition: _FoundDefinition, parent: _FoundDefinition | None) -> str:
     """The final kind: functions of a class become methods, free methods functions, upper-case variables constants."""
     kind = definition.kind
     if kind == "function":
-        return "method" if definition.around or (above and above.kind in _WITH_METHODS) else kind
+        return "method" if definition.stated_scope or (parent and parent.kind in _WITH_METHODS) else kind
     if kind == "method":
         return kind if definition.scope else "function"
     return "constant" if kind == "variable" and definition.name.isupper() else kind
 
 
-def _unsound(errors: list[Span], definitions: list[_FoundDefinition]) -> int:
+def _error_bytes(errors: list[Span], definitions: list[_FoundDefinition]) -> int:
     """Bytes of errors, less the outermost definitions inside them."""
     sound = [(definition.start, definition.end) for definition in definitions if definition.parent < 0]
     starts = [start for start, _ in sound]
@@ -367,16 +373,23 @@ def _unsound(errors: list[Span], definitions: list[_FoundDefinition]) -> int:
     return total
 
 
-def _placed(data: bytes, text: str, breaks: Offsets, definitions: list[_FoundDefinition], table: Offsets) -> Columns:
+def _definition_columns(
+    data: bytes, text: str, breaks: Offsets, definitions: list[_FoundDefinition], table: Offsets
+) -> Columns:
     """The definitions in characters and lines. `table` has their start, body and end in bytes."""
-    places = table[:, :3] if data.isascii() else _characters(data, table[:, :3])
+    offsets = table[:, :3] if data.isascii() else _characters(data, table[:, :3])
     lines = breaks.searchsorted(table[:, ::2] - (0, 1)) + 1
     named = (
         [definition.name for definition in definitions],
         [definition.kind for definition in definitions],
         [definition.scope for definition in definitions],
     )
-    return (*named, *places.T.tolist(), *lines.T.tolist(), [_signature(text, definition) for definition in definitions])
+    return (
+        *named,
+        *offsets.T.tolist(),
+        *lines.T.tolist(),
+        [_signature(text, definition) for definition in definitions],
+    )
 
 
 def _characters(data: bytes, table: Offsets) -> Offsets:
@@ -389,18 +402,18 @@ def _characters(data: bytes, table: Offsets) -> Offsets:
 
 def _signature(text: str, definition: _FoundDefinition) -> str:
     """The head on one line, without what opens the body."""
-    head = _decoded(text[definition.head : min(definition.body, definition.head + 4 * _MAX_SIGNATURE)])
-    return " ".join(head.split())[:_MAX_SIGNATURE].removesuffix("{").removesuffix("=>").rstrip(" :")
+    head = _decoded(text[definition.head : min(definition.body, definition.head + 4 * _MAX_SIGNATURE_CHARS)])
+    return " ".join(head.split())[:_MAX_SIGNATURE_CHARS].removesuffix("{").removesuffix("=>").rstrip(" :")
 
 
 def _uses(text: str, captures: Captures, names: set[int], builtin: frozenset[str]) -> list[tuple[int, str, str]]:
     """Start (byte), name and kind of each reference, in order."""
     uses: dict[int, tuple[int, str, str] | None] = dict.fromkeys(names)
-    for kind in _USES:
-        skipped = builtin if kind == "type" else _NONE
+    for kind in _USE_KINDS:
+        skipped = builtin if kind == "type" else _NO_NAMES
         # captures are unordered, and of those that start at the same byte only one is kept
         for start, end in sorted(map(_range, captures.get(f"use.{kind}", ()))):
-            if start in uses or end - start > _MAX_NAME:
+            if start in uses or end - start > _MAX_NAME_CHARS:
                 continue
             name = text[start:end]
             if not name.isascii():
@@ -410,7 +423,7 @@ def _uses(text: str, captures: Captures, names: set[int], builtin: frozenset[str
     return sorted(filter(None, uses.values()))[:_MAX_REFERENCES]
 
 
-def _referred(breaks: Offsets, table: Offsets, uses: list[tuple[int, str, str]]) -> Columns:
+def _reference_columns(breaks: Offsets, table: Offsets, uses: list[tuple[int, str, str]]) -> Columns:
     """The references, each at most once per line."""
     if not uses:
         return ((), (), (), ())
@@ -418,15 +431,15 @@ def _referred(breaks: Offsets, table: Offsets, uses: list[tuple[int, str, str]])
     offsets = np.array(starts, dtype=np.int64)
     lines = (breaks.searchsorted(offsets) + 1).tolist()
     return tuple(
-        zip(*dict.fromkeys(zip(names, kinds, _within(table, offsets).tolist(), lines, strict=True)), strict=True)
+        zip(*dict.fromkeys(zip(names, kinds, _innermost(table, offsets).tolist(), lines, strict=True)), strict=True)
     )
 
 
-def _within(table: Offsets, at: Offsets) -> Offsets:
-    """Index of the innermost definition around each of the bytes `at`, or -1. `table` has start, end and parent."""
+def _innermost(table: Offsets, offsets: Offsets) -> Offsets:
+    """Index of the innermost definition around each byte offset, or -1. `table` has start, end and parent."""
     # index -1 selects the sentinel, whose end is after every byte
-    starts, _, ends, parents = np.concatenate([table, _LAST]).T
-    within: Offsets = starts.searchsorted(at, side="right") - 1
-    while (behind := (ends[within] <= at).nonzero()[0]).size:
-        within[behind] = parents[within[behind]]
+    starts, _, ends, parents = np.concatenate([table, _SENTINEL]).T
+    within: Offsets = starts.searchsorted(offsets, side="right") - 1
+    while (past_end := (ends[within] <= offsets).nonzero()[0]).size:
+        within[past_end] = parents[within[past_end]]
     return within

@@ -19,18 +19,18 @@ from worker.parse.text.encodings import decode, decoded
 from worker.parse.text.markdown_blocks import paragraph
 from worker.parse.web import html
 
-_HEAD = ("Subject", "From", "To", "Cc", "Date")
+_SHOWN_HEADERS = ("Subject", "From", "To", "Cc", "Date")
 
 #: Maximum characters in one header line: lists of hundreds of recipients say little.
-_LONGEST_HEADER = 1000
+_MAX_HEADER_CHARS = 1000
 #: Maximum attachment names that are listed.
-_MOST_ATTACHMENTS = 100
+_MAX_ATTACHMENTS = 100
 
 
 #: Pairs of markup and text, in the order shown.
 _Shown = list[tuple[str, str]]
 #: Text types that are not read.
-_NO_TEXT = {"text/css", "text/javascript"}
+_UNREAD_TYPES = {"text/css", "text/javascript"}
 
 
 class _Readable(Compat32):
@@ -52,44 +52,44 @@ def read(data: bytes, _limits: Limits) -> Document:
     head = "\n".join([*_head(message), *_attachments(message)])
     shown = _shown(message)
     markup = "markdown" if any(markup == "markdown" for markup, _ in shown) else "lines"
-    body = "\n\n".join(text if markup in ("lines", own) else paragraph(text) for own, text in shown)
+    body = "\n\n".join(text if markup in ("lines", own_markup) else paragraph(text) for own_markup, text in shown)
     return Document(f"{head}\n\n{body}".strip(), "email", None, _header(message, "Subject") or None, markup=markup)
 
 
 def _shown(part: Message) -> _Shown:
     """The texts of a part, in order. Of alternatives: the first plain text, else the last HTML, which is the best."""
-    inner = [shown for each in _inner(part) if (shown := _shown(each))]
+    inner = [shown for each in _inner_parts(part) if (shown := _shown(each))]
     if inner and part.get_content_type() == "multipart/alternative":
         # a calendar alternative may repeat the content
         kinds = {shown[0][0]: shown for shown in inner if shown[0][0] != "lines"}
         return next((shown for shown in inner if shown[0][0] == "lines"), kinds.get("markdown", inner[-1]))
     if part.get_content_type() == "message/rfc822":
         # a forwarded or returned message: its sender and subject appear nowhere else
-        inner = [[("lines", "\n".join(_head(each))) for each in _inner(part) if any(_head(each))], *inner]
-    return [*chain.from_iterable(inner), *_own(part)]
+        inner = [[("lines", "\n".join(_head(each))) for each in _inner_parts(part) if any(_head(each))], *inner]
+    return [*chain.from_iterable(inner), *_own_text(part)]
 
 
-def _own(part: Message) -> _Shown:
+def _own_text(part: Message) -> _Shown:
     kind = "" if part.is_multipart() or _is_attached(part) else part.get_content_type()
     if kind == "text/plain":
-        found = "lines", _text(part).strip()
+        shown = "lines", _text(part).strip()
     elif kind == "text/html":
-        found = "markdown", html.to_markdown(_text(part))[0]
-    elif kind.startswith("text/") and kind not in _NO_TEXT:
-        found = "markdown" if kind == "text/markdown" else "other", _text(part).strip()
+        shown = "markdown", html.to_markdown(_text(part))[0]
+    elif kind.startswith("text/") and kind not in _UNREAD_TYPES:
+        shown = "markdown" if kind == "text/markdown" else "other", _text(part).strip()
     else:
         return []
-    return [found] if found[1] else []
+    return [shown] if shown[1] else []
 
 
-def _inner(part: Message) -> list[Message]:
+def _inner_parts(part: Message) -> list[Message]:
     """The parts of a part. Attached messages are not opened."""
     inner = part.get_payload() if part.is_multipart() and not _is_attached(part) else []
     return [each for each in inner if isinstance(each, Message)]
 
 
 def _head(message: Message) -> Iterator[str]:
-    for name in _HEAD:
+    for name in _SHOWN_HEADERS:
         value = _header(message, name)
         if value:
             yield f"{name}: {value}"
@@ -105,7 +105,7 @@ def _unfolded(raw: str) -> str:
         parts = decode_header(raw)
     except HeaderParseError:
         parts = [(raw, None)]
-    return " ".join("".join(_word(part, charset) for part, charset in parts).split())[:_LONGEST_HEADER]
+    return " ".join("".join(_word(part, charset) for part, charset in parts).split())[:_MAX_HEADER_CHARS]
 
 
 def _word(part: str | bytes, charset: str | None) -> str:
@@ -131,8 +131,8 @@ def _guessed(text: bytes) -> str:
 def _attachments(message: Message) -> Iterator[str]:
     names = [_name(part) for part in _attached(message)]
     if names:
-        more = f" and {len(names) - _MOST_ATTACHMENTS} more" if len(names) > _MOST_ATTACHMENTS else ""
-        yield f"Attachments: {', '.join(names[:_MOST_ATTACHMENTS])}{more}"
+        remainder = f" and {len(names) - _MAX_ATTACHMENTS} more" if len(names) > _MAX_ATTACHMENTS else ""
+        yield f"Attachments: {', '.join(names[:_MAX_ATTACHMENTS])}{remainder}"
 
 
 def _name(part: Message) -> str:
@@ -145,7 +145,7 @@ def _name(part: Message) -> str:
 def _attached(part: Message) -> Iterator[Message]:
     if _is_attached(part):
         yield part
-    for each in _inner(part):
+    for each in _inner_parts(part):
         yield from _attached(each)
 
 

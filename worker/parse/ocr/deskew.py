@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 #: Pixels along the longer side of the copy that is measured.
-_SIDE = 500
-#: Degrees tried in either direction, and the least tilt that is corrected: Tesseract reads smaller ones as they are.
-_MOST, _LEAST = 20, 2
+_SAMPLE_SIDE_PIXELS = 500
+#: Degrees tried in either direction.
+_MAX_TILT_DEGREES = 20
+#: The least tilt that is corrected. Tesseract reads text with a smaller one as it is.
+_MIN_TILT_DEGREES = 2
 #: Factor by which turning must increase the line contrast. With a lower one, photos would be read twice.
-_MARKED = 1.2
+_MIN_CONTRAST_GAIN = 1.2
 
 
 def skew(grey: Any) -> float:
@@ -17,15 +19,15 @@ def skew(grey: Any) -> float:
     from PIL import Image, ImageOps
 
     small = grey.copy()
-    small.thumbnail((_SIDE, _SIDE), Image.Resampling.BOX)
+    small.thumbnail((_SAMPLE_SIDE_PIXELS, _SAMPLE_SIDE_PIXELS), Image.Resampling.BOX)
     small = ImageOps.autocontrast(small)
 
-    def marked(angle: float) -> float:
-        return _ripple(turned(small, angle))
+    def contrast(angle: float) -> float:
+        return _line_contrast(turned(small, angle))
 
-    coarse = max(range(-_MOST, _MOST + 1), key=marked)
-    angle = max((coarse + quarters / 4 for quarters in range(-3, 4)), key=marked)
-    return angle if abs(angle) >= _LEAST and marked(angle) > _MARKED * marked(0) else 0
+    coarse = max(range(-_MAX_TILT_DEGREES, _MAX_TILT_DEGREES + 1), key=contrast)
+    angle = max((coarse + quarters / 4 for quarters in range(-3, 4)), key=contrast)
+    return angle if abs(angle) >= _MIN_TILT_DEGREES and contrast(angle) > _MIN_CONTRAST_GAIN * contrast(0) else 0
 
 
 def turned(grey: Any, angle: float, *, expand: bool = False) -> Any:
@@ -36,7 +38,7 @@ def turned(grey: Any, angle: float, *, expand: bool = False) -> Any:
     return grey.rotate(angle, Image.Resampling.BICUBIC, expand=expand, fillcolor=ground)
 
 
-def _ripple(grey: Any) -> float:
+def _line_contrast(grey: Any) -> float:
     """How much neighbouring rows differ, or columns if the text runs vertically."""
     from PIL import Image, ImageChops, ImageStat
 

@@ -20,18 +20,20 @@ from worker.parse.text.markdown_blocks import laid_out
 #: Pictures are refused by their declared size, before decoding: a pixel takes one byte, and more while converting.
 _MAX_PIXELS = 60_000_000
 #: Tesseract's limit for the longer side of a picture.
-_MAX_SIDE = 32_767
+_MAX_SIDE_PIXELS = 32_767
 #: A smaller picture is most likely a screenshot, whose letters are half as high as those of a scan.
 _SMALL_PIXELS = 1_000_000
-_ENLARGED = 2
+_ENLARGEMENT = 2
 #: Formats whose frames are pages. In other formats frames are animation, and only the first is read.
-_PAGED = ("TIFF",)
+_PAGED_FORMATS = ("TIFF",)
 #: Half of the range of a shade or an opacity.
 _MIDDLE = 128
-#: Tesseract's page segmentation modes: automatic, and automatic with orientation detection, which needs its own data.
-_AS_IT_STANDS, _UPRIGHT = "--psm 3", "--psm 1"
+#: Tesseract's automatic page segmentation.
+_AUTOMATIC_LAYOUT = "--psm 3"
+#: The same with orientation detection, which needs data of its own.
+_ORIENTED_LAYOUT = "--psm 1"
 #: The straightened picture is used if it yields at least this share of the letters: fewer of them are wrong there.
-_MOST_OF_IT = 0.8
+_MIN_LETTER_SHARE = 0.8
 #: Message for pictures without text.
 NOTHING = "Tesseract finds no text in the image; if it shows text, save it larger, upright and with more contrast."
 
@@ -44,7 +46,7 @@ def read(data: bytes, limits: Limits) -> Document:
 
     Image.MAX_IMAGE_PIXELS = None  # `_check_size` sets the limit
     with Image.open(BytesIO(data)) as image:
-        frames = getattr(image, "n_frames", 1) if image.format in _PAGED else 1
+        frames = getattr(image, "n_frames", 1) if image.format in _PAGED_FORMATS else 1
         limits.check_pages(frames)
         _check_size(image)
         if not unsupported.programs(("tesseract",)):
@@ -71,9 +73,9 @@ def _frames(image: Any, count: int, limits: Limits) -> Iterator[str]:
 
 def _check_size(image: Any) -> None:
     width, height = image.size
-    if width * height > _MAX_PIXELS or max(width, height) > _MAX_SIDE:
-        most = f"{_MAX_PIXELS:,} in total or {_MAX_SIDE:,} per side"
-        message = f"The image has {width:,} by {height:,} pixels, more than {most}; scale it down or split it."
+    if width * height > _MAX_PIXELS or max(width, height) > _MAX_SIDE_PIXELS:
+        limit = f"{_MAX_PIXELS:,} in total or {_MAX_SIDE_PIXELS:,} per side"
+        message = f"The image has {width:,} by {height:,} pixels, more than {limit}; scale it down or split it."
         raise FileError(Reason.TOO_LARGE, message)
 
 
@@ -83,9 +85,9 @@ def _prepared(image: Any) -> Any:
 
     upright = ImageOps.exif_transpose(image)
     grey = _opaque(upright) if upright.has_transparency_data else upright.convert("L")
-    if grey.width * grey.height > _SMALL_PIXELS or _ENLARGED * max(grey.size) > _MAX_SIDE:
+    if grey.width * grey.height > _SMALL_PIXELS or _ENLARGEMENT * max(grey.size) > _MAX_SIDE_PIXELS:
         return grey
-    return grey.resize((grey.width * _ENLARGED, grey.height * _ENLARGED), Image.Resampling.LANCZOS)
+    return grey.resize((grey.width * _ENLARGEMENT, grey.height * _ENLARGEMENT), Image.Resampling.LANCZOS)
 
 
 def _opaque(image: Any) -> Any:
@@ -93,12 +95,12 @@ def _opaque(image: Any) -> Any:
     from PIL import Image, ImageStat
 
     grey, drawn = image.convert("LA").split()
-    seen = drawn.point(lambda alpha: 255 * (alpha >= _MIDDLE))
-    least, most = seen.getextrema()
-    is_light = least < most and ImageStat.Stat(grey, seen).mean[0] > _MIDDLE
-    ground = Image.new("L", image.size, 0 if is_light else 255)
-    ground.paste(grey, mask=drawn)
-    return ground
+    visible = drawn.point(lambda alpha: 255 * (alpha >= _MIDDLE))
+    lowest, highest = visible.getextrema()
+    is_light = lowest < highest and ImageStat.Stat(grey, visible).mean[0] > _MIDDLE
+    background = Image.new("L", image.size, 0 if is_light else 255)
+    background.paste(grey, mask=drawn)
+    return background
 
 
 def recognise(image: Any, until: float, limits: Limits) -> str:
@@ -111,17 +113,17 @@ def recognise(image: Any, until: float, limits: Limits) -> str:
     if not angle:
         return text
     straight = _recognised(turned(image, angle, expand=True), until, limits)
-    return straight if _letters(straight) >= _letters(text) * _MOST_OF_IT else text
+    return straight if _letter_count(straight) >= _letter_count(text) * _MIN_LETTER_SHARE else text
 
 
-def _letters(text: str) -> int:
+def _letter_count(text: str) -> int:
     return sum(map(str.isalnum, text))
 
 
 def _recognised(image: Any, until: float, limits: Limits) -> str:
     import pytesseract
 
-    language, layout = _data(limits.ocr_languages)
+    language, layout = _languages_and_layout(limits.ocr_languages)
     late = too_large(f"Reading the images takes longer than PARSE_SECONDS ({limits.seconds:g} s)")
     seconds = until - spent()
     if seconds <= 0:
@@ -139,16 +141,16 @@ def _recognised(image: Any, until: float, limits: Limits) -> str:
 
 
 @cache
-def _data(wanted: str) -> tuple[str, str]:
+def _languages_and_layout(languages: str) -> tuple[str, str]:
     """The languages, and the best layout that Tesseract has data for. Raises `FileError` (`needs_ocr`)."""
     import pytesseract
 
-    there = set(pytesseract.get_languages())
-    missing = sorted(set(wanted.split("+")) - there)
+    installed = set(pytesseract.get_languages())
+    missing = sorted(set(languages.split("+")) - installed)
     if missing:
         message = (
             f"Tesseract has no data for {', '.join(missing)} (OCR_LANGUAGES); install it on the workers, restart them "
             'and reindex with {"full": true}.'
         )
         raise FileError(Reason.NEEDS_OCR, message)
-    return wanted, _UPRIGHT if "osd" in there else _AS_IT_STANDS
+    return languages, _ORIENTED_LAYOUT if "osd" in installed else _AUTOMATIC_LAYOUT

@@ -9,20 +9,26 @@ from itertools import islice
 import pypdfium2
 from pypdfium2 import raw
 
-#: Maximum levels of nested forms searched, and maximum objects examined on a page: some pages have millions.
-_DEPTH, _MOST = 3, 20_000
-#: Maximum characters in a stamp on a scan, and the smallest share of its page that pictures cover.
-_STAMP, _COVERED = 200, 0.5
+#: Maximum levels of nested forms searched.
+_MAX_FORM_DEPTH = 3
+#: Maximum objects examined on a page. Some pages have millions.
+_MAX_PAGE_OBJECTS = 20_000
+#: Maximum characters in a stamp on a scan.
+_MAX_STAMP_CHARS = 200
+#: Minimum share of a scan that its pictures cover.
+_MIN_COVERED_SHARE = 0.5
 _NUMBER = re.compile(r"\d+")
 
 
 def is_scan(page: pypdfium2.PdfPage, text: str) -> bool:
     """Whether only a page's pictures hold its content. Invisible text means that it went through OCR already."""
-    if len(text) > _STAMP:
+    if len(text) > _MAX_STAMP_CHARS:
         return False
     if not text:
         return next(_objects(page, raw.FPDF_PAGEOBJ_IMAGE), None) is not None
-    return _covered(page) >= _COVERED and not any(map(_is_invisible, _objects(page, raw.FPDF_PAGEOBJ_TEXT)))
+    return _covered_share(page) >= _MIN_COVERED_SHARE and not any(
+        map(_is_invisible, _objects(page, raw.FPDF_PAGEOBJ_TEXT))
+    )
 
 
 def bare(page: pypdfium2.PdfPage) -> pypdfium2.PdfPage:
@@ -38,14 +44,18 @@ def are_stamps(texts: Collection[str]) -> bool:
 
 
 def _objects(page: pypdfium2.PdfPage, kind: int) -> Iterator[pypdfium2.PdfObject]:
-    return (one for one in islice(page.get_objects(max_depth=_DEPTH), _MOST) if one.type == kind)
+    return (
+        page_object
+        for page_object in islice(page.get_objects(max_depth=_MAX_FORM_DEPTH), _MAX_PAGE_OBJECTS)
+        if page_object.type == kind
+    )
 
 
 def _is_invisible(text: pypdfium2.PdfObject) -> bool:
     return bool(raw.FPDFTextObj_GetTextRenderMode(text) == raw.FPDF_TEXTRENDERMODE_INVISIBLE)
 
 
-def _covered(page: pypdfium2.PdfPage) -> float:
+def _covered_share(page: pypdfium2.PdfPage) -> float:
     """The share of a page that its pictures cover; more than 1 if they overlap."""
     width, height = page.get_size()
     return sum(map(_area, _objects(page, raw.FPDF_PAGEOBJ_IMAGE)), 0.0) / max(1.0, float(width * height))

@@ -11,9 +11,13 @@ import olefile
 _STREAM = "WordDocument"
 #: Control characters for pictures, shapes, comment and note marks, and column breaks.
 _SIGNS = rb"[\x01\x03-\x06\x08\x0e-\x12\x16-\x1d]"
-_WIDE, _NARROW = re.compile(_SIGNS + rb"\0", re.DOTALL), re.compile(_SIGNS)
-#: Their replacements: a character that catdoc skips, and a line break for a column break.
-_NOTHING, _COLUMN, _LINE = 0x02, 0x0E, 0x0B
+_TWO_BYTE_SIGNS = re.compile(_SIGNS + rb"\0", re.DOTALL)
+_ONE_BYTE_SIGNS = re.compile(_SIGNS)
+#: A character that catdoc skips. It replaces all of them but column breaks.
+_SKIPPED = 0x02
+_COLUMN_BREAK = 0x0E
+#: Replaces a column break.
+_LINE_BREAK = 0x0B
 #: Where the stream's header holds the byte offsets of the text's start and end.
 _TEXT = struct.Struct("<24xII")
 
@@ -25,8 +29,8 @@ def without_signs(data: bytes) -> bytes:
         with olefile.OleFileIO(copy, write_mode=True) as document:
             stream = bytearray(document.openstream(_STREAM).read())
             begin, end = _TEXT.unpack_from(stream)
-            for at in _signs(bytes(stream[begin:end])):
-                stream[begin + at] = _LINE if stream[begin + at] == _COLUMN else _NOTHING
+            for offset in _signs(bytes(stream[begin:end])):
+                stream[begin + offset] = _LINE_BREAK if stream[begin + offset] == _COLUMN_BREAK else _SKIPPED
             document.write_stream(_STREAM, bytes(stream))
     except (OSError, ValueError, LookupError, TypeError, struct.error):
         # another format, or damaged: the converter reports it
@@ -37,5 +41,5 @@ def without_signs(data: bytes) -> bytes:
 def _signs(text: bytes) -> list[int]:
     """Offsets of the control characters, in a text of two bytes per character (it contains NUL bytes) or of one."""
     if b"\0" in text:
-        return [found.start() for found in _WIDE.finditer(text) if found.start() % 2 == 0]
-    return [found.start() for found in _NARROW.finditer(text)]
+        return [match.start() for match in _TWO_BYTE_SIGNS.finditer(text) if match.start() % 2 == 0]
+    return [match.start() for match in _ONE_BYTE_SIGNS.finditer(text)]

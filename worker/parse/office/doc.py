@@ -23,13 +23,13 @@ from worker.parse.office.compound import without_signs
 
 MISSING = "Reading a .doc document needs catdoc, antiword or LibreOffice; install one, or save it as .docx."
 #: The office suite reserves far more address space than it uses.
-_OFFICE_SPACE = 4
+_OFFICE_MEMORY_FACTOR = 4
 #: Attempts per converter: antiword sometimes crashes with a segmentation fault, and reads the same file later.
 _ATTEMPTS = 8
 #: Maximum bytes per character.
-_CHARACTER = 4
+_MAX_BYTES_PER_CHARACTER = 4
 #: Minimum for a converter's file size limit, in bytes: the office suite also writes its own settings.
-_LEAST_OUTPUT = 64 << 20
+_MIN_OUTPUT_BYTES = 64 << 20
 
 
 def read(data: bytes, limits: Limits) -> Document:
@@ -56,9 +56,9 @@ def _text_by(program: str, data: bytes, path: Path, limits: Limits) -> str | Non
 def _converted(program: str, path: Path, limits: Limits) -> str | None:
     """The text; None if the program fails."""
     output = path.with_suffix(".txt")
-    until = time.monotonic() + limits.seconds
+    deadline = time.monotonic() + limits.seconds
     for _ in range(_ATTEMPTS):
-        code = _run(program, path, output, limits, until)
+        code = _exit_code(program, path, output, limits, deadline)
         if code >= 0:
             return None if code or not output.exists() else _text(output, limits)
         if code == -signal.SIGXFSZ:
@@ -66,7 +66,7 @@ def _converted(program: str, path: Path, limits: Limits) -> str | None:
     return None
 
 
-def _run(program: str, path: Path, output: Path, limits: Limits, until: float) -> int:
+def _exit_code(program: str, path: Path, output: Path, limits: Limits, deadline: float) -> int:
     """The program's exit code, or minus the signal that ended it."""
     command = _COMMANDS.get(program, _OFFICE)
     with output.open("wb") as stream:
@@ -78,17 +78,17 @@ def _run(program: str, path: Path, output: Path, limits: Limits, until: float) -
             stderr=subprocess.DEVNULL,
             # killed alone, the office suite's launcher leaves a child behind
             process_group=0,
-            preexec_fn=lambda: _bound(limits, is_office=command is _OFFICE),  # noqa: PLW1509 - this process has one thread
+            preexec_fn=lambda: _limit_resources(limits, is_office=command is _OFFICE),  # noqa: PLW1509 - this process has one thread
         )
-        with _ended(process):
+        with _kill_at_end(process):
             try:
-                return process.wait(max(0.01, until - time.monotonic()))
+                return process.wait(max(0.01, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 raise too_large(f"Converting the file takes longer than PARSE_SECONDS ({limits.seconds:g} s)") from None
 
 
 @contextmanager
-def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
+def _kill_at_end(process: subprocess.Popen[bytes]) -> Iterator[None]:
     """Kill a process and its group when the block ends, or when this process is killed.
 
     In the latter case the input of a guard process ends. The guard is in another group, and its input is the only
@@ -107,17 +107,17 @@ def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def _text(output: Path, limits: Limits) -> str:
-    limits.check_characters(output.stat().st_size // _CHARACTER)
+    limits.check_characters(output.stat().st_size // _MAX_BYTES_PER_CHARACTER)
     return _FIELD.sub("", output.read_bytes().decode("utf-8-sig", "replace"))
 
 
-def _bound(limits: Limits, *, is_office: bool) -> None:
+def _limit_resources(limits: Limits, *, is_office: bool) -> None:
     _, allowed = resource.getrlimit(resource.RLIMIT_FSIZE)
-    most = max(_LEAST_OUTPUT, _CHARACTER * limits.max_characters)
-    most = most if allowed == resource.RLIM_INFINITY else min(most, allowed)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    max_bytes = max(_MIN_OUTPUT_BYTES, _MAX_BYTES_PER_CHARACTER * limits.max_characters)
+    max_bytes = max_bytes if allowed == resource.RLIM_INFINITY else min(max_bytes, allowed)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (max_bytes, max_bytes))
     if is_office:
-        resource.setrlimit(resource.RLIMIT_AS, (_OFFICE_SPACE * limits.memory_bytes, resource.RLIM_INFINITY))
+        resource.setrlimit(resource.RLIMIT_AS, (_OFFICE_MEMORY_FACTOR * limits.memory_bytes, resource.RLIM_INFINITY))
 
 
 #: Field instructions, which catdoc writes in front of the field's visible text.

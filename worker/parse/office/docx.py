@@ -28,22 +28,32 @@ _CODE = re.compile(r"(?:source )?code(?: ?block)?|html preformatted|preformatted
 _LIST = re.compile(r"list\b(?:.*? (\d)$)?", re.IGNORECASE)
 #: Parts that hold text outside the body.
 _NOTES = ("/footnotes", "/endnotes")
-_EDGES = ("header", "footer")
+_HEADER_FOOTER = ("header", "footer")
 #: Notes that are only the separator line above the notes.
 _SEPARATORS = ("separator", "continuationSeparator", "continuationNotice")
 
-_P, _TBL, _TR, _TC = qn("w:p"), qn("w:tbl"), qn("w:tr"), qn("w:tc")
-_T, _TAB, _BR, _CR = qn("w:t"), qn("w:tab"), qn("w:br"), qn("w:cr")
-_HYPHEN, _PROPERTIES, _VALUE = qn("w:noBreakHyphen"), qn("w:pPr"), qn("w:val")
+_P = qn("w:p")
+_TBL = qn("w:tbl")
+_TR = qn("w:tr")
+_TC = qn("w:tc")
+_T = qn("w:t")
+_TAB = qn("w:tab")
+_BR = qn("w:br")
+_CR = qn("w:cr")
+_HYPHEN = qn("w:noBreakHyphen")
+_PROPERTIES = qn("w:pPr")
+_VALUE = qn("w:val")
 _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
-_FORMULA, _FORMULAS = f"{_MATH}oMath", f"{_MATH}oMathPara"
+_FORMULA = f"{_MATH}oMath"
+_FORMULAS = f"{_MATH}oMathPara"
 _BLOCKS = (_P, _TBL, _FORMULAS)
 #: Maximum columns of a table in Word.
 _MAX_COLUMNS = 63
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
 #: Properties, fallbacks of drawn content, and text that tracked changes moved away or deleted.
 _LEFT_OUT = (_PROPERTIES, _FALLBACK, qn("w:moveFrom"), qn("w:del"))
-_COMMENTED, _ID = qn("w:commentReference"), qn("w:id")
+_COMMENT_REFERENCE = qn("w:commentReference")
+_ID = qn("w:id")
 Styles = dict[str, Any]
 
 #: Elements that wrap blocks, rows and cells.
@@ -63,15 +73,15 @@ def read(data: bytes, limits: Limits) -> Document:
 
 def _blocks(document: Any, styles: Styles, limits: Limits) -> Iterator[str]:
     body, part = document.element.body, document.part
-    beside = _beside(part)
+    annotations = _annotations(part)
     for block in _within(body, _BLOCKS):
         yield _block(block, styles, limits)
-        if beside:
-            yield from _belonging(block, beside, limits)
+        if annotations:
+            yield from _annotations_of(block, annotations, limits)
     for note in chain.from_iterable(_parts(part, *_NOTES)):
         if note.get(qn("w:type")) not in _SEPARATORS:
             yield from _content(note, styles, limits)
-    for kind in _EDGES:
+    for kind in _HEADER_FOOTER:
         yield from edges(kind, map(_text, _parts(part, f"/{kind}")))
 
 
@@ -86,25 +96,27 @@ def _parts(part: Any, *kinds: str) -> Iterator[Any]:
 _DRAWN = ((drawing.CHART, "/chart"), (drawing.CHART_EX, "/chartEx"), (drawing.DIAGRAM, "/diagramData"))
 
 
-def _beside(part: Any) -> dict[tuple[str, str | None], Any]:
+def _annotations(part: Any) -> dict[tuple[str, str | None], Any]:
     """Comments, charts and diagrams, by the tag and the id that refer to them."""
     comments = chain.from_iterable(_parts(part, "/comments"))
-    found: dict[tuple[str, str | None], Any] = {(_COMMENTED, one.get(_ID)): one for one in comments}
+    annotations: dict[tuple[str, str | None], Any] = {
+        (_COMMENT_REFERENCE, element.get(_ID)): element for element in comments
+    }
     for name, relation in part.rels.items():
         for tag, kind in _DRAWN:
             if not relation.is_external and relation.reltype.endswith(kind):
-                found[tag, name] = relation.target_part.blob
-    return found
+                annotations[tag, name] = relation.target_part.blob
+    return annotations
 
 
-def _belonging(block: Any, beside: dict[tuple[str, str | None], Any], limits: Limits) -> Iterator[str]:
+def _annotations_of(block: Any, annotations: dict[tuple[str, str | None], Any], limits: Limits) -> Iterator[str]:
     """What a block refers to, each once: a drawing with a fallback is referred to twice."""
-    for mark in block.iter(_COMMENTED, *drawing.REFERENCES):
-        found = beside.pop((mark.tag, mark.get(drawing.REFERENCES.get(mark.tag, _ID))), None)
-        if mark.tag != _COMMENTED and found:
-            yield from drawing.read(mark.tag, found, limits)
-        elif found is not None:
-            yield comment(found.get(qn("w:author"), ""), _text(found))
+    for reference in block.iter(_COMMENT_REFERENCE, *drawing.REFERENCES):
+        target = annotations.pop((reference.tag, reference.get(drawing.REFERENCES.get(reference.tag, _ID))), None)
+        if reference.tag != _COMMENT_REFERENCE and target:
+            yield from drawing.read(reference.tag, target, limits)
+        elif target is not None:
+            yield comment(target.get(qn("w:author"), ""), _text(target))
 
 
 def _styles(document: Any) -> Styles:
@@ -112,13 +124,13 @@ def _styles(document: Any) -> Styles:
     return {style.get(qn("w:styleId")): style for style in document.styles.element.iterchildren(qn("w:style"))}
 
 
-def _kind(style: Any) -> tuple[str, int]:
+def _style_kind(style: Any) -> tuple[str, int]:
     """("heading", level), ("list", depth), ("code", 0) or ("text", 0). Built-in names are English in every language."""
     named = style.find(qn("w:name")) if style is not None else None
     name = named.get(_VALUE, "") if named is not None else ""
-    found = _HEADING.match(name)
-    if found or name == "Title":
-        return "heading", int(found[1]) if found else 1
+    match = _HEADING.match(name)
+    if match or name == "Title":
+        return "heading", int(match[1]) if match else 1
     outline = style.find(f"{_PROPERTIES}/{qn('w:outlineLvl')}") if style is not None else None
     if outline is not None and outline.get(_VALUE, "9") < "6":
         return "heading", int(outline.get(_VALUE)) + 1
@@ -153,7 +165,7 @@ def _paragraph(element: Any, styles: Styles) -> str:
     if properties is None:
         return paragraph(text)
     style = properties.find(qn("w:pStyle"))
-    kind, level = _kind(styles.get(style.get(_VALUE)) if style is not None else None)
+    kind, level = _style_kind(styles.get(style.get(_VALUE)) if style is not None else None)
     outline = properties.find(qn("w:outlineLvl"))
     if kind == "text" and outline is not None and outline.get(_VALUE, "9") < "6":
         kind, level = "heading", int(outline.get(_VALUE)) + 1
@@ -199,6 +211,6 @@ def _cells(row: Any) -> list[str]:
     return texts
 
 
-def _columns(element: Any, usual: int) -> int:
+def _columns(element: Any, default: int) -> int:
     value = element.get(_VALUE, "") if element is not None else ""
-    return min(int(value), _MAX_COLUMNS) if value.isascii() and value.isdigit() else usual
+    return min(int(value), _MAX_COLUMNS) if value.isascii() and value.isdigit() else default

@@ -21,7 +21,9 @@ _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
 
 #: Elements that refer to a chart by `r:id` or to a diagram by `r:dm`, and the attributes.
-CHART, CHART_EX, DIAGRAM = f"{_CHART}chart", f"{_CHART_EX}chart", f"{_DIAGRAM}relIds"
+CHART = f"{_CHART}chart"
+CHART_EX = f"{_CHART_EX}chart"
+DIAGRAM = f"{_DIAGRAM}relIds"
 _RELATIONS = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 REFERENCES = {CHART: f"{_RELATIONS}id", CHART_EX: f"{_RELATIONS}id", DIAGRAM: f"{_RELATIONS}dm"}
 
@@ -47,7 +49,7 @@ def chart(part: bytes, limits: Limits, *, values: bool = True) -> Iterator[str]:
         return
     titles = [written(title) for title in root.iter(f"{_CHART}title")]
     series = list(root.iter(f"{_CHART}ser"))
-    names = [" ".join(_points(one, "tx").values()) for one in series]
+    names = [" ".join(_points(entry, "tx").values()) for entry in series]
     yield named("Chart", "; ".join(filter(None, titles)))
     if values and 0 < sum(1 for _ in root.iter(f"{_CHART}pt")) <= _MAX_POINTS:
         yield table(_rows(series, names), limits)
@@ -70,8 +72,8 @@ def _rows_ex(data: Element) -> Iterator[list[str]]:
     levels = [*data.iterfind(f"{_CHART_EX}strDim/{_CHART_EX}lvl")][::-1]
     levels += data.iterfind(f"{_CHART_EX}numDim/{_CHART_EX}lvl")
     columns = [{_number(point.get("idx")): _shown((point.text or "").strip()) for point in level} for level in levels]
-    for at in sorted(set(chain.from_iterable(columns))):
-        yield [column.get(at, "") for column in columns]
+    for index in sorted(set(chain.from_iterable(columns))):
+        yield [column.get(index, "") for column in columns]
 
 
 def formula(element: Element) -> str:
@@ -92,17 +94,17 @@ def diagram(part: bytes) -> Iterator[str]:
         if link.get("type", "parOf") == "parOf":
             below.setdefault(link.get("srcId"), []).append((_number(link.get("srcOrd")), link.get("destId")))
     roots = [name for name, point in points.items() if point.get("type") == "doc"]
-    open_ = [(name, 0) for name in reversed(roots)]
-    while open_:
-        name, depth = open_.pop()
+    pending = [(name, 0) for name in reversed(roots)]
+    while pending:
+        name, depth = pending.pop()
         # each once, as a damaged diagram may contain cycles
         point = points.pop(name, None)
         if point is None or depth > _MAX_DEPTH:
             continue
         if point.get("type") in _CONTENT:
             yield item(depth - 1, written(point))
-        further = sorted(below.get(name, ()), key=lambda link: link[0], reverse=True)
-        open_ += [(child, depth + 1) for _, child in further]
+        children = sorted(below.get(name, ()), key=lambda link: link[0], reverse=True)
+        pending += [(child, depth + 1) for _, child in children]
 
 
 def written(element: Element) -> str:
@@ -112,23 +114,23 @@ def written(element: Element) -> str:
 
 def _rows(series: list[Element], names: list[str]) -> Iterator[list[str]]:
     """A row for each category or x value, a column for each series."""
-    categories = [_points(one, "cat", "xVal") for one in series]
-    values = [_points(one, "val", "yVal") for one in series]
+    categories = [_points(entry, "cat", "xVal") for entry in series]
+    values = [_points(entry, "val", "yVal") for entry in series]
     yield ["", *names]
-    first: dict[int, str] = {}
-    for one in categories:
-        first = {**one, **first}
-    for at in sorted({*first, *chain.from_iterable(values)}):
-        yield [first.get(at, ""), *(column.get(at, "") for column in values)]
+    category_texts: dict[int, str] = {}
+    for entry in categories:
+        category_texts = {**entry, **category_texts}
+    for index in sorted({*category_texts, *chain.from_iterable(values)}):
+        yield [category_texts.get(index, ""), *(column.get(index, "") for column in values)]
 
 
 def _points(series: Element, *tags: str) -> dict[int, str]:
     """Texts of a series by point number. Those of several levels are joined, the outermost first."""
-    found: dict[int, str] = {}
+    texts: dict[int, str] = {}
     for point in chain.from_iterable(_named(series, tag) for tag in tags):
-        at, value = _number(point.get("idx")), _shown(point.findtext(f"{_CHART}v", "").strip())
-        found[at] = f"{value} {found[at]}" if at in found else value
-    return found
+        index, value = _number(point.get("idx")), _shown(point.findtext(f"{_CHART}v", "").strip())
+        texts[index] = f"{value} {texts[index]}" if index in texts else value
+    return texts
 
 
 def _named(series: Element, tag: str) -> Iterable[Element]:

@@ -35,29 +35,40 @@ from worker.parse.text.markdown_blocks import (
 )
 
 _OASIS = "{urn:oasis:names:tc:opendocument:xmlns:"
-_OFFICE, _TEXT, _TABLE = (f"{_OASIS}{name}:1.0}}" for name in ("office", "text", "table"))
-_STYLE, _CHART = (f"{_OASIS}{name}:1.0}}" for name in ("style", "chart"))
-_DRAW, _PRESENTATION = f"{_OASIS}drawing:1.0}}", f"{_OASIS}presentation:1.0}}"
+_OFFICE = f"{_OASIS}office:1.0}}"
+_TEXT = f"{_OASIS}text:1.0}}"
+_TABLE = f"{_OASIS}table:1.0}}"
+_STYLE = f"{_OASIS}style:1.0}}"
+_CHART = f"{_OASIS}chart:1.0}}"
+_DRAW = f"{_OASIS}drawing:1.0}}"
+_PRESENTATION = f"{_OASIS}presentation:1.0}}"
 _MANIFEST = f"{_OASIS}manifest:1.0}}"
-_DUBLIN = "{http://purl.org/dc/elements/1.1/}"
+_DUBLIN_CORE = "{http://purl.org/dc/elements/1.1/}"
 _HREF = "{http://www.w3.org/1999/xlink}href"
 
-_REMARK, _DIAGRAM = f"{_OFFICE}annotation", f"{_CHART}chart"
+_ANNOTATION = f"{_OFFICE}annotation"
+_DIAGRAM = f"{_CHART}chart"
 #: Not part of the text: comments and charts, which are handled separately, deleted text, form fields, and a name that
 #: every sheet inserts.
-_LEFT_OUT = {_REMARK, _DIAGRAM, f"{_OFFICE}forms"}
+_LEFT_OUT = {_ANNOTATION, _DIAGRAM, f"{_OFFICE}forms"}
 _LEFT_OUT |= {f"{_TEXT}{name}" for name in ("tracked-changes", "sequence-decls", "sheet-name")}
 _MARKS = {f"{_TEXT}tab": "\t", f"{_TEXT}line-break": "\n", f"{_DRAW}text-box": "\n"}
-_H, _P, _LIST, _GRID = f"{_TEXT}h", f"{_TEXT}p", f"{_TEXT}list", f"{_TABLE}table"
-_EDGES = {f"{_STYLE}{kind}{pages}": kind for kind in ("header", "footer") for pages in ("", "-left", "-first")}
+_H = f"{_TEXT}h"
+_P = f"{_TEXT}p"
+_LIST = f"{_TEXT}list"
+_TABLE_ELEMENT = f"{_TABLE}table"
+_HEADER_FOOTER = {f"{_STYLE}{kind}{pages}": kind for kind in ("header", "footer") for pages in ("", "-left", "-first")}
 #: Marks a table that belongs to a spreadsheet.
 _OF_SHEETS = f"{_TABLE}of-sheets"
 #: Marks a paragraph of code, and the names of code styles.
 _IS_CODE = f"{_TEXT}is-code"
 _CODE = re.compile(r"Preformatted(?:_20_Text)?|Source_20_Code|Code", re.IGNORECASE)
-_NAME, _PARENT = f"{_STYLE}name", f"{_STYLE}parent-style-name"
+_NAME = f"{_STYLE}name"
+_PARENT = f"{_STYLE}parent-style-name"
 _MATH = "{http://www.w3.org/1998/Math/MathML}"
-_ROW, _CELL, _COVERED = f"{_TABLE}table-row", f"{_TABLE}table-cell", f"{_TABLE}covered-table-cell"
+_ROW = f"{_TABLE}table-row"
+_CELL = f"{_TABLE}table-cell"
+_COVERED = f"{_TABLE}covered-table-cell"
 #: Maximum copies of equal adjacent cells or rows, which are stored once with a count: a hostile file may choose any.
 _MAX_REPEATED = 1000
 _MAX_SPACES = 100
@@ -74,7 +85,7 @@ def read(data: bytes, limits: Limits) -> Document:
         if "META-INF/manifest.xml" in names:
             _refuse_encrypted(archive.read("META-INF/manifest.xml"))
         root = fromstring(member(archive, "content.xml"))
-        _graft(root, archive, names)
+        _insert_objects(root, archive, names)
         styles = fromstring(archive.read("styles.xml")) if "styles.xml" in names else None
         meta = fromstring(archive.read("meta.xml")) if "meta.xml" in names else None
     _mark_code(root)
@@ -82,13 +93,13 @@ def read(data: bytes, limits: Limits) -> Document:
     kind = next(iter(body), None) if body is not None else None
     if kind is None:
         raise FileError(Reason.NO_TEXT)
-    title = ((meta.findtext(f".//{_DUBLIN}title") if meta is not None else "") or "").strip() or None
+    title = ((meta.findtext(f".//{_DUBLIN_CORE}title") if meta is not None else "") or "").strip() or None
     if kind.tag == f"{_OFFICE}presentation":
         slides = kind.findall(f"{_DRAW}page")
         limits.check_pages(len(slides), "slides")
         text, pages = laid_out((joined(_slide(s, n, limits), limits) for n, s in enumerate(slides, 1)), limits)
         return Document(text, "odt", title=title or title_of(text), markup="markdown", pages=pages)
-    sheets = kind.findall(_GRID) if kind.tag == f"{_OFFICE}spreadsheet" else []
+    sheets = kind.findall(_TABLE_ELEMENT) if kind.tag == f"{_OFFICE}spreadsheet" else []
     for sheet in sheets:
         sheet.set(_OF_SHEETS, "true")
     text = joined(chain(_blocks(kind, limits), _edges(styles)), limits)
@@ -98,10 +109,10 @@ def read(data: bytes, limits: Limits) -> Document:
 def _mark_code(root: Element) -> None:
     """Mark the paragraphs that are code, judged by their style or its parent style."""
     styles = {style.get(_NAME): style.get(_PARENT, "") for style in root.iter(f"{_STYLE}style")}
-    for one in root.iter(_P):
-        name = one.get(f"{_TEXT}style-name", "")
+    for element in root.iter(_P):
+        name = element.get(f"{_TEXT}style-name", "")
         if _CODE.fullmatch(name) or _CODE.fullmatch(styles.get(name, "")):
-            one.set(_IS_CODE, "true")
+            element.set(_IS_CODE, "true")
 
 
 def _refuse_encrypted(manifest: bytes) -> None:
@@ -109,7 +120,7 @@ def _refuse_encrypted(manifest: bytes) -> None:
         raise FileError(Reason.ENCRYPTED)
 
 
-def _graft(root: Element, archive: ZipFile, names: set[str]) -> None:
+def _insert_objects(root: Element, archive: ZipFile, names: set[str]) -> None:
     """Insert charts and formulas, which are separate members, where they are shown; each once."""
     for frame in root.iter(f"{_DRAW}object"):
         name = posixpath.normpath(f"{frame.get(_HREF, '')}/content.xml")
@@ -131,19 +142,19 @@ def _edges(styles: Element | None) -> Iterator[str]:
     """The headers and footers of pages."""
     texts: dict[str, list[str]] = {"header": [], "footer": []}
     for element in styles.iter() if styles is not None else ():
-        if element.tag in _EDGES and element.get(f"{_STYLE}display") != "false":
-            texts[_EDGES[element.tag]].append(_text(element))
-    for kind, found in texts.items():
-        yield from edges(kind, found)
+        if element.tag in _HEADER_FOOTER and element.get(f"{_STYLE}display") != "false":
+            texts[_HEADER_FOOTER[element.tag]].append(_text(element))
+    for kind, lines in texts.items():
+        yield from edges(kind, lines)
 
 
 def _blocks(parent: Iterable[Element], limits: Limits) -> Iterator[str]:
     """Blocks in document order, also from inside grouping elements."""
     for element in parent:
-        if element.tag in (_H, _P, _LIST, _GRID):
+        if element.tag in (_H, _P, _LIST, _TABLE_ELEMENT):
             yield from _block(element, limits)
-            yield from _beside(element, limits)
-        elif element.tag == _REMARK:
+            yield from _annotations(element, limits)
+        elif element.tag == _ANNOTATION:
             yield _comment(element)
         elif element.tag == _DIAGRAM:
             yield from _chart(element, limits)
@@ -162,34 +173,34 @@ def _block(element: Element, limits: Limits) -> Iterator[str]:
         yield from _sheet(element, limits)
 
 
-def _beside(element: Element, limits: Limits) -> Iterator[str]:
+def _annotations(element: Element, limits: Limits) -> Iterator[str]:
     """Comments and charts within a block. A sheet's charts are given without values, which its cells already hold."""
-    is_sheet = element.tag == _GRID and _is_sheet(element)
+    is_sheet = element.tag == _TABLE_ELEMENT and _is_sheet(element)
     if is_sheet:
-        yield from _remarks(element)
+        yield from _cell_comments(element)
     else:
-        yield from map(_comment, element.iter(_REMARK))
+        yield from map(_comment, element.iter(_ANNOTATION))
     for chart in element.iter(_DIAGRAM):
         yield from _chart(chart, limits, values=not is_sheet)
 
 
-def _comment(element: Element, at: str = "") -> str:
-    return comment(element.findtext(f"{_DUBLIN}creator", ""), " ".join(map(_text, element.iter(_P))), at)
+def _comment(element: Element, cell: str = "") -> str:
+    return comment(element.findtext(f"{_DUBLIN_CORE}creator", ""), " ".join(map(_text, element.iter(_P))), cell)
 
 
-def _remarks(sheet: Element) -> Iterator[str]:
+def _cell_comments(sheet: Element) -> Iterator[str]:
     """Comments, with the cells they are attached to."""
     down = 1
     for row in _row_elements(sheet):
         across = 1
         for cell in row:
-            for remark in cell.findall(_REMARK):
-                yield _comment(remark, f"{_letters(across)}{down}")
+            for annotation in cell.findall(_ANNOTATION):
+                yield _comment(annotation, f"{_column_name(across)}{down}")
             across += _number(cell, f"{_TABLE}number-columns-repeated", _MAX_CELLS)
         down += _number(row, f"{_TABLE}number-rows-repeated", _MAX_CELLS)
 
 
-def _letters(column: int) -> str:
+def _column_name(column: int) -> str:
     """The name of a column, counted from 1: A to Z, then AA."""
     name = ""
     while column:
@@ -201,7 +212,7 @@ def _letters(column: int) -> str:
 def _chart(element: Element, limits: Limits, *, values: bool = True) -> Iterator[str]:
     titles = [_text(title).strip() for title in element.iter(f"{_CHART}title")]
     yield named("Chart", "; ".join(filter(None, titles)))
-    grid = element.find(_GRID)
+    grid = element.find(_TABLE_ELEMENT)
     if values and grid is not None and sum(1 for _ in grid.iter(_ROW)) <= _MAX_POINTS:
         yield table(_rows(grid), limits)
 
@@ -211,12 +222,12 @@ def _slide(page: Element, number: int, limits: Limits) -> Iterator[str]:
     name = " ".join(_text(frame) for frame in titles)
     content = [b for b in _blocks([frame for frame in page if frame not in titles], limits) if b]
     notes = page.find(f"{_PRESENTATION}notes")
-    said = joined(_blocks(notes, limits), limits) if notes is not None else ""
-    if name.strip() or content or said:
+    speaker_notes = joined(_blocks(notes, limits), limits) if notes is not None else ""
+    if name.strip() or content or speaker_notes:
         yield heading(1, name) or heading(1, f"Slide {number}")
     yield from content
-    if said:
-        yield f"Notes: {said}"
+    if speaker_notes:
+        yield f"Notes: {speaker_notes}"
 
 
 def _items(element: Element, depth: int) -> Iterator[str]:
@@ -280,6 +291,6 @@ def _text(element: Element) -> str:
     return f" ({''.join(parts).strip()})" if element.tag == f"{_TEXT}note" else "".join(parts)
 
 
-def _number(element: Element, attribute: str, most: int) -> int:
+def _number(element: Element, attribute: str, maximum: int) -> int:
     value = element.get(attribute, "1")
-    return min(int(value), most) if value.isascii() and value.isdigit() else 1
+    return min(int(value), maximum) if value.isascii() and value.isdigit() else 1

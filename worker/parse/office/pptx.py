@@ -60,28 +60,28 @@ def _comments(slide: Any, people: dict[str, str]) -> Iterator[str]:
 
 
 def _slide(slide: Any, number: int, people: dict[str, str], limits: Limits) -> Iterator[str]:
-    _choose(slide.shapes.element)
+    _unwrap_alternatives(slide.shapes.element)
     title = slide.shapes.title
     content = [block for block in _shapes(slide.shapes, title, limits) if block]
     frame = slide.notes_slide.notes_text_frame if slide.has_notes_slide else None
     notes = paragraph(frame.text) if frame is not None else ""
     name = title.text_frame.text if title is not None else ""
-    beside = [f"Notes: {notes}"] if notes else []
-    beside += _comments(slide, people)
-    if name.strip() or content or beside:
+    annotations = [f"Notes: {notes}"] if notes else []
+    annotations += _comments(slide, people)
+    if name.strip() or content or annotations:
         yield heading(1, name) or heading(1, f"Slide {number}")
     yield from content
-    yield from beside
+    yield from annotations
 
 
-def _choose(tree: Any) -> None:
+def _unwrap_alternatives(tree: Any) -> None:
     """Unwrap the first of several alternative drawings, such as text with formulas, so that the library finds it."""
     for group in [tree, *tree.iter(qn("p:grpSp"))]:
-        for several in group.findall(f"{_COMPATIBLE}AlternateContent"):
-            at = group.index(several)
-            group[at : at + 1] = [shape for choice in several[:1] for shape in choice]
-    for found in list(tree.iter(_FORMULA)):
-        found.getparent().replace(found, _run(drawing.formula(found)))
+        for alternatives in group.findall(f"{_COMPATIBLE}AlternateContent"):
+            index = group.index(alternatives)
+            group[index : index + 1] = [shape for choice in alternatives[:1] for shape in choice]
+    for formula in list(tree.iter(_FORMULA)):
+        formula.getparent().replace(formula, _run(drawing.formula(formula)))
 
 
 def _run(text: str) -> Any:
@@ -101,23 +101,23 @@ def _shapes(shapes: Iterable[Any], title: Any, limits: Limits) -> Iterator[str]:
         elif shape.has_text_frame and not _is_number(shape):
             yield from _lines(shape.text_frame)
         else:
-            yield from _drawn(shape, limits)
+            yield from _drawings(shape, limits)
 
 
 def _is_number(shape: Any) -> bool:
-    return any(place.get("type") == "sldNum" for place in shape.element.iter(qn("p:ph")))
+    return any(placeholder.get("type") == "sldNum" for placeholder in shape.element.iter(qn("p:ph")))
 
 
-def _drawn(shape: Any, limits: Limits) -> Iterator[str]:
+def _drawings(shape: Any, limits: Limits) -> Iterator[str]:
     """The text of a chart or a diagram."""
-    for mark in shape.element.iter(*drawing.REFERENCES):
-        relation = shape.part.rels.get(mark.get(drawing.REFERENCES[mark.tag]))
+    for reference in shape.element.iter(*drawing.REFERENCES):
+        relation = shape.part.rels.get(reference.get(drawing.REFERENCES[reference.tag]))
         if relation is not None and not relation.is_external:
-            yield from drawing.read(mark.tag, relation.target_part.blob, limits)
+            yield from drawing.read(reference.tag, relation.target_part.blob, limits)
 
 
 def _lines(frame: Any) -> Iterator[str]:
     """Yield several paragraphs of one shape as a list, as slides show them."""
     paragraphs = [p for p in frame.paragraphs if p.text.strip()]
-    for one in paragraphs:
-        yield item(one.level, one.text) if len(paragraphs) > 1 else paragraph(one.text)
+    for each in paragraphs:
+        yield item(each.level, each.text) if len(paragraphs) > 1 else paragraph(each.text)

@@ -17,17 +17,18 @@ from worker.parse.text.markdown_blocks import edges, heading, paragraph
 
 _TITLE = re.compile(r"\{\\title\s+([^{}\\]{1,500})\}")
 _CODE_PAGE = re.compile(r"\\ansicpg(\d{1,5})")
-#: Code pages whose numbers Python does not know, and the control words of documents without a code page.
-_PAGES = {"10000": "mac_roman", "10001": "shift_jis", "10006": "mac_greek", "10007": "mac_cyrillic"}
-_PAGES |= {"10029": "mac_latin2", "10079": "mac_iceland", "10081": "mac_turkish"}
-_CHARACTERS = re.compile(r"\{\\rtf\d?\s*\\(mac|pca?)(?![a-z])")
-_OF_CHARACTERS = {"mac": "mac_roman", "pc": "cp437", "pca": "cp850"}
+#: Code pages whose numbers Python does not know.
+_ENCODING_OF_CODE_PAGE = {"10000": "mac_roman", "10001": "shift_jis", "10006": "mac_greek", "10007": "mac_cyrillic"}
+_ENCODING_OF_CODE_PAGE |= {"10029": "mac_latin2", "10079": "mac_iceland", "10081": "mac_turkish"}
+#: The control word for the character set of a document without a code page.
+_CHARACTER_SET = re.compile(r"\{\\rtf\d?\s*\\(mac|pca?)(?![a-z])")
+_ENCODING_OF_CHARACTER_SET = {"mac": "mac_roman", "pc": "cp437", "pca": "cp850"}
 #: Maximum characters in a group: a footnote with its formatting, the list of fonts, or a shape.
-_LONGEST_GROUP = 100_000
+_MAX_GROUP_CHARS = 100_000
 #: A control word that separates words, unknown to the library.
 _BREAKS = {"column": "\n"}
 #: Encodings of Macintosh fonts, by charset number: for some of them the library's names are unknown to Python.
-_OF_FONTS = {
+_ENCODING_OF_CHARSET = {
     78: "shift_jis",
     79: "big5",
     80: "euc_kr",
@@ -36,19 +37,21 @@ _OF_FONTS = {
     86: "mac_romanian",
     87: "mac_cyrillic",
 }
-_OF_FONTS |= {88: "cp874", 89: "mac_latin2"}
+_ENCODING_OF_CHARSET |= {88: "cp874", 89: "mac_latin2"}
 _FONTS = re.compile(r"\{\s*\\fonttbl(?![a-z])")
 _FONT = re.compile(r"\\f(\d+)([^;]*);")
 _CHARSET = re.compile(r"\\fcharset(\d+)")
 #: Charset number for a font that names none: the document's own.
-_DEFAULT = "1"
+_DEFAULT_CHARSET = "1"
 _NOTE = re.compile(r"\{\s*(?:\\\*\s*)?\\footnote(?![a-z])")
 #: A shape or a group of shapes, and the text in one.
 _SHAPE = re.compile(r"\{\s*\\shp(?:grp)?(?![a-z])")
 _BOX = re.compile(r"\{\s*\\shptxt(?![a-z])")
-#: Headers and footers, one group each for left, right and first pages; markers for where one and its text begin.
+#: Headers and footers, one group each for left, right and first pages.
 _EDGE = re.compile(r"\{\s*\\(header|footer)[lrf]?(?![a-z])")
-_EDGES, _SAYS = "\x03", "\x04"
+#: Markers for where a header or footer begins, and where its text begins.
+_EDGE_START = "\x03"
+_EDGE_TEXT = "\x04"
 #: Text proposed for deletion. The limit on the words in front of it also limits the memory that `re` takes.
 _DELETED = re.compile(r"\{(?:\\(?!deleted)[a-z]+-?\d* ?){0,1000}\\deleted(?![a-z0-9])")
 #: A paragraph's outline level, which precedes its text, and the marker for it there.
@@ -57,7 +60,7 @@ _HEADING = re.compile("\x01([0-8])\x02")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _WESTERN = "cp1252"
 #: Line breaks may appear anywhere without meaning, even between the bytes of a character.
-_WITHIN_BYTES = re.compile(r"(?<=\\'[0-9a-fA-F]{2})[\r\n]+(?=\\')")
+_BREAK_BETWEEN_BYTES = re.compile(r"(?<=\\'[0-9a-fA-F]{2})[\r\n]+(?=\\')")
 #: Pictures and embedded objects, in hexadecimal digits: most of a file's bytes and none of its text.
 _BINARY = re.compile(rb"[0-9a-fA-F\s]{1000,}")
 
@@ -66,32 +69,33 @@ def read(data: bytes, _limits: Limits) -> Document:
     """The document of a rich text; `FileError` (`parse_failed`) if it is not one. Offsets count in the plain text."""
     from striprtf.striprtf import charset_map, rtf_to_text, specialchars
 
-    charset_map.update(_OF_FONTS)
+    charset_map.update(_ENCODING_OF_CHARSET)
     specialchars.update(_BREAKS)
     if not data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{\\rtf"):
         raise FileError(Reason.PARSE_FAILED, "The file is not valid RTF; save it as .rtf again, or rename it to .txt.")
-    source, encoding = _without_code_page(_WITHIN_BYTES.sub("", _BINARY.sub(b"", data).decode("latin-1")))
+    source, encoding = _without_code_page(_BREAK_BETWEEN_BYTES.sub("", _BINARY.sub(b"", data).decode("latin-1")))
     source = _with_edges_last(_with_boxes(_without_deleted(_with_charsets(source))))
     source = _OUTLINE.sub("\\g<0> \x01\\1\x02", _with_notes(source))
     text: str = rtf_to_text(source, encoding=encoding, errors=_ERRORS if encoding == "utf-8" else "replace")
-    named = _TITLE.search(source, 0, 65_536)
-    title = named[1].strip() if named else None
+    title_match = _TITLE.search(source, 0, 65_536)
+    title = title_match[1].strip() if title_match else None
     # characters beyond 16 bits are written as surrogate pairs
     text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    text, *printed = text.split(_EDGES)
-    text = "\n\n".join(filter(None, [text.strip("\n"), *_edges(printed)]))
+    text, *edge_texts = text.split(_EDGE_START)
+    text = "\n\n".join(filter(None, [text.strip("\n"), *_edges(edge_texts)]))
     if _HEADING.search(text):
-        return Document("\n".join(map(_marked, text.split("\n"))).strip("\n"), "rtf", title=title, markup="markdown")
+        text = "\n".join(map(_as_markdown, text.split("\n"))).strip("\n")
+        return Document(text, "rtf", title=title, markup="markdown")
     return Document(text, "rtf", title=title)
 
 
-def _edges(printed: Sequence[str]) -> Iterator[str]:
-    said = [_HEADING.sub("", text).partition(_SAYS) for text in printed]
+def _edges(edge_texts: Sequence[str]) -> Iterator[str]:
+    parts = [_HEADING.sub("", text).partition(_EDGE_TEXT) for text in edge_texts]
     for kind in ("header", "footer"):
-        yield from edges(kind, (text for of, _, text in said if of == kind))
+        yield from edges(kind, (text for edge, _, text in parts if edge == kind))
 
 
-def _marked(line: str) -> str:
+def _as_markdown(line: str) -> str:
     """Convert a line to Markdown."""
     level, plain = _HEADING.search(line), _HEADING.sub("", line)
     return f"\n{heading(int(level[1]) + 1, plain)}\n" if level and plain.strip() else paragraph(plain)
@@ -103,9 +107,11 @@ def _with_charsets(source: str) -> str:
     end = _end_of_group(source, fonts.end()) if fonts else None
     if fonts is None or end is None:
         return source
-    found = ((font[1], _CHARSET.search(font[2])) for font in _FONT.finditer(source, fonts.end(), end))
-    named = "".join(f"{{\\f{number}\\fcharset{said[1] if said else _DEFAULT} -;}}" for number, said in found)
-    return f"{source[: fonts.end()]}{named}{source[end:]}"
+    charsets = ((font[1], _CHARSET.search(font[2])) for font in _FONT.finditer(source, fonts.end(), end))
+    definitions = "".join(
+        f"{{\\f{number}\\fcharset{charset[1] if charset else _DEFAULT_CHARSET} -;}}" for number, charset in charsets
+    )
+    return f"{source[: fonts.end()]}{definitions}{source[end:]}"
 
 
 def _with_notes(source: str) -> str:
@@ -126,33 +132,33 @@ def _without_deleted(source: str) -> str:
 
 def _with_edges_last(source: str) -> str:
     """Repeat headers and footers after the text: the library leaves them out where they are."""
-    said = [f"{{{_EDGES}{edge[1]}{_SAYS} {text}}}" for edge, text, _ in _groups(source, _EDGE)]
+    repeated = [f"{{{_EDGE_START}{edge[1]}{_EDGE_TEXT} {text}}}" for edge, text, _ in _groups(source, _EDGE)]
     last = source.rfind("}")
-    return f"{source[:last]}{''.join(said)}{source[last:]}" if said else source
+    return f"{source[:last]}{''.join(repeated)}{source[last:]}" if repeated else source
 
 
-def _replaced(source: str, opening: re.Pattern[str], by: Callable[[str], str]) -> str:
-    """Replace each outermost group that starts with `opening` by the result of `by` on its content."""
+def _replaced(source: str, opening: re.Pattern[str], replacement: Callable[[str], str]) -> str:
+    """Replace each outermost group that starts with `opening` by the result of `replacement` on its content."""
     parts, done = [], 0
-    for found, inside, end in _groups(source, opening):
-        if found.start() >= done:
-            parts += [source[done : found.start()], by(inside)]
+    for match, inside, end in _groups(source, opening):
+        if match.start() >= done:
+            parts += [source[done : match.start()], replacement(inside)]
             done = end
     return "".join([*parts, source[done:]])
 
 
 def _groups(source: str, opening: re.Pattern[str]) -> Iterator[tuple[re.Match[str], str, int]]:
     """The opening match, content and end of each group. A group that is never closed is skipped."""
-    for found in opening.finditer(source):
-        end = _end_of_group(source, found.end())
+    for match in opening.finditer(source):
+        end = _end_of_group(source, match.end())
         if end is not None:
-            yield found, source[found.end() : end], end + 1
+            yield match, source[match.end() : end], end + 1
 
 
-def _end_of_group(source: str, at: int) -> int | None:
-    """The position of the brace that closes the group around `at`; None if it is missing or too far away."""
+def _end_of_group(source: str, start: int) -> int | None:
+    """The position of the brace that closes the group around `start`; None if it is missing or too far away."""
     depth = 1
-    for brace in _BRACE.finditer(source, at, at + _LONGEST_GROUP):
+    for brace in _BRACE.finditer(source, start, start + _MAX_GROUP_CHARS):
         depth += {"{": 1, "}": -1}.get(brace[0], 0)
         if not depth:
             return brace.start()
@@ -161,17 +167,17 @@ def _end_of_group(source: str, at: int) -> int | None:
 
 def _without_code_page(source: str) -> tuple[str, str]:
     """The source without its code page, and its encoding. The library takes unknown code pages for UTF-8."""
-    found = _CODE_PAGE.search(source, 0, 4096)
-    if found is None:
-        said = _CHARACTERS.match(source)
-        return source, _OF_CHARACTERS[said[1]] if said else _WESTERN
+    code_page = _CODE_PAGE.search(source, 0, 4096)
+    if code_page is None:
+        character_set = _CHARACTER_SET.match(source)
+        return source, _ENCODING_OF_CHARACTER_SET[character_set[1]] if character_set else _WESTERN
     # another control word in its place keeps its neighbours apart
-    return rf"{source[: found.start()]}\ansi{source[found.end() :]}", _encoding(found[1])
+    return rf"{source[: code_page.start()]}\ansi{source[code_page.end() :]}", _encoding(code_page[1])
 
 
 def _encoding(page: str) -> str:
     try:
-        return _PAGES.get(page) or codecs.lookup(f"cp{page}").name
+        return _ENCODING_OF_CODE_PAGE.get(page) or codecs.lookup(f"cp{page}").name
     except LookupError:
         return _WESTERN
 

@@ -30,7 +30,7 @@ _SHEETS = "{http://schemas.openxmlformats.org/drawingml/2006/spreadsheetDrawing}
 _ID = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 #: Headers and footers of a sheet's pages, which are within this many bytes of its member's end.
 _EDGE = re.compile(r"<(?:\w+:)?(?:odd|even|first)(Header|Footer)(?: [^<>]*)?>([^<]*)<")
-_NEAR_END = 1 << 16
+_TAIL_BYTES = 1 << 16
 #: Codes in them: the start of a section of the line, an escaped ampersand, and formatting or fields.
 _CODE = re.compile(r'&(?:([LCR])|(&)|"[^"]*"|K(?:[0-9A-Fa-f]{6}|\d\d[+-]\d{3})|\d+|.?)', re.DOTALL)
 _THREADS = "{http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomments}"
@@ -42,9 +42,9 @@ def read(data: bytes, limits: Limits) -> Document:
         book = _loaded(data)
         try:
             limits.check_pages(len(book.worksheets), "sheets")
-            places, people = _places(archive)
-            sheets = _sheets(book, archive, places, people, limits)
-            text = joined(chain(sheets, _edges(archive, places.values())), limits)
+            members, people = _members_and_people(archive)
+            sheets = _sheets(book, archive, members, people, limits)
+            text = joined(chain(sheets, _edges(archive, members.values())), limits)
             title = (book.properties.title or "").strip()
         finally:
             book.close()
@@ -60,18 +60,18 @@ def _loaded(data: bytes) -> Any:
 
 
 def _sheets(
-    book: Any, archive: ZipFile, places: dict[str, str], people: dict[str, str], limits: Limits
+    book: Any, archive: ZipFile, members: dict[str, str], people: dict[str, str], limits: Limits
 ) -> Iterator[str]:
     sheets = {sheet.title: sheet for sheet in book.worksheets}
     # sheets with only a chart are missing from `book`
-    for title in [*places, *(title for title in sheets if title not in places)]:
+    for title in [*members, *(title for title in sheets if title not in members)]:
         content = _content(sheets.get(title), limits)
-        place = places.get(title)
-        beside = [block for block in _beside(archive, place, people, limits) if block] if place else []
-        if content or beside:
+        member = members.get(title)
+        annotations = [block for block in _annotations(archive, member, people, limits) if block] if member else []
+        if content or annotations:
             yield heading(1, title)
             yield from content
-            yield from beside
+            yield from annotations
 
 
 def _content(sheet: Any, limits: Limits) -> list[str]:
@@ -82,7 +82,7 @@ def _content(sheet: Any, limits: Limits) -> list[str]:
     return list(tables(_rows(sheet), limits))
 
 
-def _places(archive: ZipFile) -> tuple[dict[str, str], dict[str, str]]:
+def _members_and_people(archive: ZipFile) -> tuple[dict[str, str], dict[str, str]]:
     """Members of the sheets by title, and names of comment authors by id."""
     book = next((name for _, kind, name in related(archive, "") if kind == "officeDocument"), None)
     if book is None:
@@ -90,21 +90,21 @@ def _places(archive: ZipFile) -> tuple[dict[str, str], dict[str, str]]:
     members = {key: name for key, _, name in related(archive, book)}
     sheets = fromstring(archive.read(book)).iter(f"{_MAIN}sheet")
     lists = [fromstring(archive.read(name)) for _, kind, name in related(archive, book) if kind == "person"]
-    people = {one.get("id", ""): one.get("displayName", "") for each in lists for one in each}
+    people = {person.get("id", ""): person.get("displayName", "") for authors in lists for person in authors}
     return {s.get("name", ""): members[s.get(_ID, "")] for s in sheets if s.get(_ID, "") in members}, people
 
 
-def _beside(archive: ZipFile, sheet: str, people: dict[str, str], limits: Limits) -> Iterator[str]:
+def _annotations(archive: ZipFile, sheet: str, people: dict[str, str], limits: Limits) -> Iterator[str]:
     """Blocks of the sheet's related members: comments on cells, then text boxes, then charts."""
     parts = {kind: name for _, kind, name in related(archive, sheet)}
     threads = fromstring(archive.read(parts["threadedComment"])) if "threadedComment" in parts else ()
     # for programs without threads, the first comment of each thread is repeated as a plain one
-    threaded = {one.get("ref") for one in threads}
+    threaded = {thread.get("ref") for thread in threads}
     if "comments" in parts:
         yield from _comments(fromstring(archive.read(parts["comments"])), threaded)
-    for one in threads:
-        text = one.findtext(f"{_THREADS}text", "")
-        yield comment(people.get(one.get("personId", ""), ""), text, one.get("ref", ""))
+    for thread in threads:
+        text = thread.findtext(f"{_THREADS}text", "")
+        yield comment(people.get(thread.get("personId", ""), ""), text, thread.get("ref", ""))
     if "drawing" in parts:
         for box in fromstring(archive.read(parts["drawing"])).iter(f"{_SHEETS}txBody"):
             yield paragraph(drawing.written(box))
@@ -116,30 +116,30 @@ def _beside(archive: ZipFile, sheet: str, people: dict[str, str], limits: Limits
 
 def _comments(root: Element, left_out: Container[str | None]) -> Iterator[str]:
     authors = [author.text or "" for author in root.iter(f"{_MAIN}author")]
-    for one in root.iter(f"{_MAIN}comment"):
-        by, at = one.get("authorId", ""), one.get("ref", "")
-        author = authors[int(by)] if by.isdecimal() and int(by) < len(authors) else ""
+    for element in root.iter(f"{_MAIN}comment"):
+        author_id, cell = element.get("authorId", ""), element.get("ref", "")
+        author = authors[int(author_id)] if author_id.isdecimal() and int(author_id) < len(authors) else ""
         # phonetic guides for Chinese characters are not text of their own
-        runs = [*one.iterfind(f"{_MAIN}text/{_MAIN}t"), *one.iterfind(f"{_MAIN}text/{_MAIN}r/{_MAIN}t")]
-        if at not in left_out:
-            yield comment(author, "".join(run.text or "" for run in runs).removeprefix(f"{author}:"), at)
+        runs = [*element.iterfind(f"{_MAIN}text/{_MAIN}t"), *element.iterfind(f"{_MAIN}text/{_MAIN}r/{_MAIN}t")]
+        if cell not in left_out:
+            yield comment(author, "".join(run.text or "" for run in runs).removeprefix(f"{author}:"), cell)
 
 
 def _edges(archive: ZipFile, sheets: Iterable[str]) -> Iterator[str]:
     texts: dict[str, list[str]] = {"header": [], "footer": []}
     for sheet in sheets:
-        for kind, line in _EDGE.findall(_end_of(archive, sheet)):
+        for kind, line in _EDGE.findall(_tail(archive, sheet)):
             plain = _CODE.sub(lambda code: " " if code[1] else code[2] or "", html.unescape(line))
             texts[kind.lower()].append(plain)
-    for kind, found in texts.items():
-        yield from edges(kind, found)
+    for kind, lines in texts.items():
+        yield from edges(kind, lines)
 
 
-def _end_of(archive: ZipFile, member: str) -> str:
+def _tail(archive: ZipFile, member: str) -> str:
     end = b""
     with archive.open(member) as stream:
-        while piece := stream.read(1 << 20):
-            end = (end + piece)[-_NEAR_END:]
+        while chunk := stream.read(1 << 20):
+            end = (end + chunk)[-_TAIL_BYTES:]
     return end.decode(errors="replace")
 
 

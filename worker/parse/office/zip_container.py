@@ -20,9 +20,9 @@ from worker.parse.limits import Limits, too_large
 _ENTRY = b"PK\1\2"
 _MAX_MEMBERS = 20_000
 #: A container may inflate to more than this only if that is at most `_MAX_RATIO` times its own size.
-_UNSUSPECTED = 64 << 20
+_ALWAYS_ALLOWED_BYTES = 64 << 20
 _MAX_RATIO = 200
-_PIECE = 1 << 16
+_CHUNK_BYTES = 1 << 16
 _IS_ENCRYPTED = 0x1
 #: Office Open XML has no such declarations. Entities that refer to each other would expand without end.
 _DECLARATIONS = (b"<!DOCTYPE", b"<!ENTITY")
@@ -50,13 +50,13 @@ def opened(data: bytes, limits: Limits, *, declarations: bool = True) -> ZipFile
     members = archive.infolist()
     if any(member.flag_bits & _IS_ENCRYPTED for member in members):
         raise FileError(Reason.ENCRYPTED)
-    usual = max(_UNSUSPECTED, _MAX_RATIO * len(data))
-    bomb = _bomb(usual) if usual < limits.memory_bytes else _over_memory(limits)
-    left = min(usual, limits.memory_bytes)
-    if sum(member.file_size for member in members) > left:
-        raise bomb
+    plausible_bytes = max(_ALWAYS_ALLOWED_BYTES, _MAX_RATIO * len(data))
+    excess = _bomb_error(plausible_bytes) if plausible_bytes < limits.memory_bytes else _memory_error(limits)
+    budget = min(plausible_bytes, limits.memory_bytes)
+    if sum(member.file_size for member in members) > budget:
+        raise excess
     for member in members:
-        left -= _inflated(archive, member, left, bomb, declarations=declarations)
+        budget -= _inflated(archive, member, budget, excess, declarations=declarations)
     return archive
 
 
@@ -71,9 +71,9 @@ def member(archive: ZipFile, name: str) -> bytes:
 def related(archive: ZipFile, name: str) -> Iterator[tuple[str, str, str]]:
     """Id, kind and name of each member that the member `name` of an Office Open XML container refers to."""
     folder, _, last = name.rpartition("/")
-    place = f"{folder}/_rels/{last}.rels".lstrip("/")
+    relations_path = f"{folder}/_rels/{last}.rels".lstrip("/")
     members = set(archive.namelist())
-    for relation in fromstring(archive.read(place)) if place in members else ():
+    for relation in fromstring(archive.read(relations_path)) if relations_path in members else ():
         target = posixpath.normpath(posixpath.join("/", folder, relation.get("Target", ""))).lstrip("/")
         if relation.get("TargetMode") != "External" and target in members:
             yield relation.get("Id", ""), relation.get("Type", "").rpartition("/")[2], target
@@ -102,35 +102,35 @@ def _check_members(data: bytes) -> None:
         raise FileError(Reason.TOO_LARGE, message)
 
 
-def _inflated(archive: ZipFile, info: ZipInfo, left: int, bomb: FileError, *, declarations: bool) -> int:
+def _inflated(archive: ZipFile, info: ZipInfo, budget: int, excess: FileError, *, declarations: bool) -> int:
     """Inflated bytes of a member, counted piece by piece: its declared size may be wrong."""
     size, tail = 0, b""
-    checked = not declarations and info.filename.endswith((".xml", ".rels"))
+    is_checked = not declarations and info.filename.endswith((".xml", ".rels"))
     try:
         with archive.open(info) as stream:
-            while piece := stream.read(_PIECE):
-                if checked:
-                    tail = _checked(info, tail + piece)
-                size += len(piece)
-                if size > left:
-                    raise bomb
+            while chunk := stream.read(_CHUNK_BYTES):
+                if is_checked:
+                    tail = _tail_without_declarations(info, tail + chunk)
+                size += len(chunk)
+                if size > budget:
+                    raise excess
     except (zlib.error, EOFError) as error:
         raise BadZipFile(f"{info.filename} cannot be decompressed") from error
     return size
 
 
-def _checked(info: ZipInfo, piece: bytes) -> bytes:
+def _tail_without_declarations(info: ZipInfo, chunk: bytes) -> bytes:
     """The end of the piece, where a declaration may start. Raises `FileError` if the piece contains one."""
-    if any(mark in piece for mark in _DECLARATIONS):
+    if any(mark in chunk for mark in _DECLARATIONS):
         message = f"{info.filename} declares XML entities, which Office documents never need; save it again."
         raise FileError(Reason.PARSE_FAILED, message)
-    return piece[1 - max(map(len, _DECLARATIONS)) :]
+    return chunk[1 - max(map(len, _DECLARATIONS)) :]
 
 
-def _bomb(most: int) -> FileError:
-    message = f"The file would decompress to more than {most >> 20:,} MB; save it again, or split it."
+def _bomb_error(max_bytes: int) -> FileError:
+    message = f"The file would decompress to more than {max_bytes >> 20:,} MB; save it again, or split it."
     return FileError(Reason.TOO_LARGE, message)
 
 
-def _over_memory(limits: Limits) -> FileError:
+def _memory_error(limits: Limits) -> FileError:
     return too_large(f"The file would decompress to more than PARSE_MEMORY_MB ({limits.memory_bytes >> 20:,} MB)")

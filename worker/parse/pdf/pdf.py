@@ -22,7 +22,7 @@ from worker.parse.pdf import outline, page_annotations
 from worker.parse.text.markdown_blocks import laid_out
 
 #: Dots per inch at which pages are rendered for Tesseract, and maximum pixels of a page.
-_DPI = 200
+_RENDER_DPI = 200
 _MAX_PIXELS = 25_000_000
 #: PDFium's markers for a hyphen at a line's end, and hyphens that it does not mark.
 _HYPHEN = re.compile(r"[\x02\ufffe]\n?|(?<=\w)[\xad\u2010]\n(?=\w)")
@@ -57,8 +57,8 @@ def _texts(pdf: pypdfium2.PdfDocument, limits: Limits) -> Iterator[str]:
 
     If no page has text, raises after the last page: `needs_ocr` or `no_text` if a page has a picture, else the damage.
     """
-    until = spent() + limits.seconds
-    found, written, scanned, damage, hindrance = False, False, [], None, None
+    deadline = spent() + limits.seconds
+    has_text, has_printed_text, scanned, damage, hindrance = False, False, [], None, None
     for number in range(len(pdf)):
         try:
             page = pdf[number]
@@ -73,27 +73,27 @@ def _texts(pdf: pypdfium2.PdfDocument, limits: Limits) -> Iterator[str]:
         shown = ""
         if is_scan:
             scanned.append(text)
-            shown, missed = _shown(page, text, until, limits)
+            shown, missed = _shown(page, text, deadline, limits)
             hindrance = hindrance or missed
-        written = written or bool(text and not is_scan)
+        has_printed_text = has_printed_text or bool(text and not is_scan)
         text = "\n\n".join(filter(None, (text, shown, comments)))
-        found = found or bool(text)
+        has_text = has_text or bool(text)
         yield text
         page.close()
-    if hindrance and (not found or (scans.are_stamps(scanned) and not written)):
+    if hindrance and (not has_text or (scans.are_stamps(scanned) and not has_printed_text)):
         raise hindrance
-    if scanned and not found:
+    if scanned and not has_text:
         raise FileError(Reason.NO_TEXT, NOTHING)
-    if damage and not found:
+    if damage and not has_text:
         raise damage
 
 
-def _shown(page: pypdfium2.PdfPage, text: str, until: float, limits: Limits) -> tuple[str, FileError | None]:
+def _shown(page: pypdfium2.PdfPage, text: str, deadline: float, limits: Limits) -> tuple[str, FileError | None]:
     """The OCR text of a page's pictures, or why there is none. Raises on failure only if the page has no other text."""
     if not unsupported.programs(("tesseract",)):
         return "", FileError(Reason.NEEDS_OCR)
     try:
-        return _recognised(scans.bare(page), until, limits), None
+        return _recognised(scans.bare(page), deadline, limits), None
     except FileError as error:
         if not text:
             raise
@@ -107,7 +107,7 @@ def _text(page: pypdfium2.PdfPage) -> str:
     return _HYPHEN.sub("", text).strip()
 
 
-def _recognised(page: pypdfium2.PdfPage, until: float, limits: Limits) -> str:
+def _recognised(page: pypdfium2.PdfPage, deadline: float, limits: Limits) -> str:
     width, height = page.get_size()
-    scale = min(_DPI / 72, (_MAX_PIXELS / max(1.0, width * height)) ** 0.5)
-    return recognise(page.render(scale=scale, grayscale=True).to_pil(), until, limits)
+    scale = min(_RENDER_DPI / 72, (_MAX_PIXELS / max(1.0, width * height)) ** 0.5)
+    return recognise(page.render(scale=scale, grayscale=True).to_pil(), deadline, limits)

@@ -37,9 +37,9 @@ REQUEST = struct.Struct(">IQ")
 ANSWER = struct.Struct(">QQ")
 _PR_SET_PDEATHSIG = 1
 #: Seconds of processor time allowed between two files.
-_BETWEEN = 60.0
+_IDLE_CPU_SECONDS = 60.0
 #: A failure is attributed to lack of memory if more than this share of the address space was used.
-_NEARLY = 0.7
+_OUT_OF_MEMORY_SHARE = 0.7
 
 
 def main(parent: int, memory_bytes: int) -> None:
@@ -58,8 +58,8 @@ def main(parent: int, memory_bytes: int) -> None:
         last = False
         while not last and (lengths := requests.read(REQUEST.size)):
             answer = _answer(requests, memory_bytes, *REQUEST.unpack(lengths))
-            last = answer["last"] = "memory" in answer or _is_swollen(memory_bytes)
-            _allow(_BETWEEN)
+            last = answer["last"] = "memory" in answer or _uses_much_memory(memory_bytes)
+            _limit_cpu_seconds(_IDLE_CPU_SECONDS)
             _send(answers, answer)
 
 
@@ -70,11 +70,11 @@ def _answer(requests: BinaryIO, memory_bytes: int, head_bytes: int, data_bytes: 
         limits = Limits(**head["limits"])
         if "language" in head:
             return {"syntax": _syntax(requests.read(data_bytes), head["language"], limits.seconds)}
-        _allow(limits.seconds)
+        _limit_cpu_seconds(limits.seconds)
         format_ = PACKAGE if head["type"] == PACKAGE.type else BY_TYPE[head["type"]]
         return {"document": read(format_, requests.read(data_bytes), limits)}
     except FileError as failure:
-        if failure.reason is Reason.PARSE_FAILED and _status("VmPeak") > memory_bytes * _NEARLY:
+        if failure.reason is Reason.PARSE_FAILED and _status("VmPeak") > memory_bytes * _OUT_OF_MEMORY_SHARE:
             # libraries seldom report a failed allocation as such
             return {"memory": True}
         return {"reason": failure.reason, "message": failure.message}
@@ -113,14 +113,14 @@ def _send(answers: BinaryIO, answer: dict[str, Any]) -> None:
     answers.flush()
 
 
-def _allow(seconds: float) -> None:
+def _limit_cpu_seconds(seconds: float) -> None:
     """Let the system end this process after `seconds` more of processor time."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     until = math.ceil(usage.ru_utime + usage.ru_stime + seconds)
     resource.setrlimit(resource.RLIMIT_CPU, (until, resource.RLIM_INFINITY))
 
 
-def _is_swollen(memory_bytes: int) -> bool:
+def _uses_much_memory(memory_bytes: int) -> bool:
     """Whether this process has held more than half of its memory."""
     # `ru_maxrss` includes the parent's memory, so it is never too low, and it is cheap to read
     counted = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10

@@ -38,17 +38,19 @@ if TYPE_CHECKING:
     from worker.parse.code.syntax import Syntax
 
 ATTEMPTS = 3
-#: Seconds for what takes no processor time: starting and pipes.
-_PATIENCE = 5.0
-#: Maximum bytes of an answer beside its text, and maximum bytes per character of that text.
-_BESIDE_TEXT = 64 << 20
-_CHARACTER = 4
-_PIECE = 1 << 20
+#: Wall-clock seconds allowed for starting the helper and for its pipes, which take no processor time.
+_PIPE_SECONDS = 5.0
+#: Maximum bytes of an answer's JSON, which excludes the text.
+_MAX_HEAD_BYTES = 64 << 20
+#: Maximum bytes of a character in UTF-8.
+_MAX_BYTES_PER_CHARACTER = 4
+#: Maximum bytes of one read or write of a pipe.
+_PIPE_CHUNK_BYTES = 1 << 20
 #: Exit codes of a helper that the system ended because its processor time was up.
-_OUT_OF_TIME = (-signal.SIGXCPU, -signal.SIGPROF)
+_TIMEOUT_EXIT_CODES = (-signal.SIGXCPU, -signal.SIGPROF)
 _ROOT = Path(__file__).resolve().parents[3]
 #: Environment variables passed on. The file's reader must not see the others, which include keys.
-_KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "TESSDATA_PREFIX")
+_PASSED_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "TESSDATA_PREFIX")
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OMP_THREAD_LIMIT", "OPENBLAS_NUM_THREADS"), "1")
 
 
@@ -96,14 +98,14 @@ def syntax(data: bytes, language: str, limits: Limits) -> Syntax | None:
     with _lock, suppress(FileError):
         # retry once: the helper may have died because of an earlier file
         answer = _attempt(request, limits) or _attempt(request, limits)
-        found: Syntax | None = answer.get("syntax") if answer else None
-        return found
+        columns: Syntax | None = answer.get("syntax") if answer else None
+        return columns
     return None
 
 
 def longest(limits: Limits) -> float:
     """Maximum wall-clock seconds until `read` gives up, over all attempts."""
-    return ATTEMPTS * _patience(limits) + _PATIENCE
+    return ATTEMPTS * _attempt_seconds(limits) + _PIPE_SECONDS
 
 
 def prepare() -> str:
@@ -146,7 +148,7 @@ def _request(head: dict[str, Any], data: bytes) -> tuple[bytes, ...]:
     packed = orjson.dumps(head)
     packed = REQUEST.pack(len(packed), len(data)) + packed
     # one write for small requests, no copy of large data
-    return (packed + data,) if len(data) < _PIECE else (packed, data)
+    return (packed + data,) if len(data) < _PIPE_CHUNK_BYTES else (packed, data)
 
 
 def _attempt(request: tuple[bytes, ...], limits: Limits) -> dict[str, Any] | None:
@@ -163,7 +165,7 @@ def _attempt(request: tuple[bytes, ...], limits: Limits) -> dict[str, Any] | Non
         raise FileError(Reason.CRASHED, "Reading the file does not finish; exclude it or convert it.") from None
     except _DiedError:
         code, peak = _end()
-        if code in _OUT_OF_TIME:
+        if code in _TIMEOUT_EXIT_CODES:
             raise too_large(f"Reading the file takes longer than PARSE_SECONDS ({limits.seconds:g} s)") from None
         answer = {"memory": True} if peak > max(helper.inherited, limits.memory_bytes // 2) else None
     except BaseException:
@@ -188,9 +190,9 @@ def _document(answer: dict[str, Any]) -> Document:
     return Document(**{**fields, **lists})
 
 
-def _patience(limits: Limits) -> float:
+def _attempt_seconds(limits: Limits) -> float:
     """Wall-clock seconds for one attempt. A busy helper reaches its processor time limit first."""
-    return BUSY * limits.seconds + _PATIENCE
+    return BUSY * limits.seconds + _PIPE_SECONDS
 
 
 def _ready(limits: Limits) -> _Helper:
@@ -204,7 +206,7 @@ def _ready(limits: Limits) -> _Helper:
 
 
 def _start(memory_bytes: int) -> _Helper:
-    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    environment = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
     directory = tempfile.mkdtemp(prefix="foldex-parse-")
     process = subprocess.Popen(
         [sys.executable, "-m", "worker.parse.sandbox.child", str(os.getpid()), str(memory_bytes)],
@@ -212,7 +214,7 @@ def _start(memory_bytes: int) -> _Helper:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         cwd=_ROOT,
-        env={**kept, **_ONE_THREAD, "TMPDIR": directory},
+        env={**environment, **_ONE_THREAD, "TMPDIR": directory},
         bufsize=0,
         # its own children end with it
         start_new_session=True,
@@ -256,12 +258,12 @@ def _peak_of(usage: resource.struct_rusage) -> int:
 
 
 def _exchange(helper: _Helper, request: tuple[bytes, ...], limits: Limits) -> dict[str, Any]:
-    deadline = time.monotonic() + _patience(limits)
+    deadline = time.monotonic() + _attempt_seconds(limits)
     for part in request:
         _write(_open(helper.process.stdin).fileno(), part, deadline)
     source = _open(helper.process.stdout).fileno()
     head, text = ANSWER.unpack(_read(source, ANSWER.size, deadline))
-    if head > _BESIDE_TEXT or text > _CHARACTER * limits.max_characters:
+    if head > _MAX_HEAD_BYTES or text > _MAX_BYTES_PER_CHARACTER * limits.max_characters:
         raise _DiedError
     answer: dict[str, Any] = orjson.loads(_read(source, head, deadline))
     if "document" in answer:
@@ -270,11 +272,11 @@ def _exchange(helper: _Helper, request: tuple[bytes, ...], limits: Limits) -> di
 
 
 def _write(handle: int, data: bytes, deadline: float) -> None:
-    rest = memoryview(data)
-    while rest:
+    unsent = memoryview(data)
+    while unsent:
         _wait(handle, select.POLLOUT, deadline)
         try:
-            rest = rest[os.write(handle, rest[:_PIECE]) :]
+            unsent = unsent[os.write(handle, unsent[:_PIPE_CHUNK_BYTES]) :]
         except BlockingIOError:
             continue
         except BrokenPipeError:
@@ -283,13 +285,13 @@ def _write(handle: int, data: bytes, deadline: float) -> None:
 
 def _read(handle: int, length: int, deadline: float) -> bytearray:
     data = bytearray(length)
-    rest = memoryview(data)
-    while rest:
+    unfilled = memoryview(data)
+    while unfilled:
         _wait(handle, select.POLLIN, deadline)
-        count = os.readv(handle, [rest[:_PIECE]])
+        count = os.readv(handle, [unfilled[:_PIPE_CHUNK_BYTES]])
         if not count:
             raise _DiedError
-        rest = rest[count:]
+        unfilled = unfilled[count:]
     return data
 
 

@@ -14,12 +14,12 @@ from worker.parse.limits import Limits
 from worker.parse.text.encodings import decode
 
 #: NUL, and lone surrogates, which are not characters.
-_REFUSED = re.compile("[\0\ud800-\udfff]")
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 #: Maximum bytes of a character that are not UTF-8 continuation bytes. UTF-16 and UTF-32 with a mark have more.
-_STARTS = 2
-_CONTINUED = bytes(range(0x80, 0xC0))
-_WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
-_PIECE = 1 << 20
+_MAX_LEAD_BYTES = 2
+_CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
+_WIDE_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
+_CHUNK_BYTES = 1 << 20
 
 
 def read(format_: Format, data: bytes, limits: Limits, language: str | None = None) -> Document:
@@ -45,11 +45,11 @@ def read(format_: Format, data: bytes, limits: Limits, language: str | None = No
 
 def _check_length(data: bytes, limits: Limits) -> None:
     """Refuse a file that is certainly too long before decoding, which may take four times its bytes."""
-    most = _STARTS * limits.max_characters
-    if len(data) > most and not data.startswith(_WIDE):
-        pieces = (data[start : start + _PIECE] for start in range(0, len(data), _PIECE))
-        if sum(len(piece.translate(None, _CONTINUED)) for piece in pieces) > most:
-            limits.check_characters(most)
+    max_lead_bytes = _MAX_LEAD_BYTES * limits.max_characters
+    if len(data) > max_lead_bytes and not data.startswith(_WIDE_BOMS):
+        chunks = (data[start : start + _CHUNK_BYTES] for start in range(0, len(data), _CHUNK_BYTES))
+        if sum(len(chunk.translate(None, _CONTINUATION_BYTES)) for chunk in chunks) > max_lead_bytes:
+            limits.check_characters(max_lead_bytes)
 
 
 def _cleaned(document: Document) -> Document:
@@ -63,7 +63,7 @@ def _cleaned(document: Document) -> Document:
 
 
 def _clean(text: str) -> str:
-    return _REFUSED.sub("\ufffd", text) if "\0" in text or not _is_encodable(text) else text
+    return _UNSTORABLE.sub("\ufffd", text) if "\0" in text or not _is_encodable(text) else text
 
 
 def _is_encodable(text: str) -> bool:

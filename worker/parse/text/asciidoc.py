@@ -26,9 +26,9 @@ def read(data: bytes, _limits: Limits) -> Document:
 def headings(text: str) -> Iterator[Heading]:
     """Headings in order, outside literal blocks and comments."""
     fence = ""
-    for found in _MARKS.finditer(text):
-        if found["fence"]:
-            fence = "" if found["fence"] == fence else fence or found["fence"]
+    for match in _MARKS.finditer(text):
+        if match["fence"]:
+            fence = "" if match["fence"] == fence else fence or match["fence"]
         elif not fence:
-            title = found["title"].strip().removesuffix(f" {found['level']}").rstrip()
-            yield Heading(found.start(), found.end(), len(found["level"]), title)
+            title = match["title"].strip().removesuffix(f" {match['level']}").rstrip()
+            yield Heading(match.start(), match.end(), len(match["level"]), title)

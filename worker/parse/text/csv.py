@@ -12,16 +12,17 @@ from schemas.document import Document
 from worker.parse.limits import Limits
 from worker.parse.text.encodings import decode
 
-#: Characters searched for the header, and maximum characters of a header and of a name.
-_LOOKED_AT = 65_536
-_LONGEST_HEADER = 4096
-_LONGEST_NAME = 300
+#: Characters searched for the header.
+_HEADER_SEARCH_CHARS = 65_536
+#: Maximum characters of a header, and of a name in it.
+_MAX_HEADER_CHARS = 4096
+_MAX_NAME_CHARS = 300
 
 #: Number of lines that the delimiter is detected from.
-_LINES = 20
+_SAMPLE_LINES = 20
 _DELIMITERS = ",\t;|"
 #: A delimiter declaration that spreadsheet programs write above a table.
-_SAID = re.compile(r"sep=(?P<delimiter>[^\w\s]|\t)\r?\n", re.IGNORECASE)
+_DECLARATION = re.compile(r"sep=(?P<delimiter>[^\w\s]|\t)\r?\n", re.IGNORECASE)
 _YEAR = re.compile(r"(?:1[89]|20)\d\d")
 _NUMBER = re.compile(r"[-+]?[\d.,]*\d%?")
 #: A quoted field; an unclosed quote does not count.
@@ -31,7 +32,7 @@ _QUOTED = re.compile(r'"[^"]*(?:""[^"]*)*"(?!")')
 def read(data: bytes, _limits: Limits) -> Document:
     """The document of a table. Rows of uneven length are accepted. Raises what `encodings.decode` does."""
     text = decode(data)
-    return Document(text, "csv", markup="table", header=_header(text[:_LOOKED_AT]))
+    return Document(text, "csv", markup="table", header=_header(text[:_HEADER_SEARCH_CHARS]))
 
 
 def _header(start: str) -> str:
@@ -39,22 +40,22 @@ def _header(start: str) -> str:
 
     Columns without a name are common: row numbers in front, and empty columns at the end. Names may be years.
     """
-    said = _SAID.match(start)
-    delimiter = said["delimiter"] if said else _delimiter(start)
-    cells = _first(start[said.end() if said else 0 :], delimiter)
+    declaration = _DECLARATION.match(start)
+    delimiter = declaration["delimiter"] if declaration else _delimiter(start)
+    cells = _first_record(start[declaration.end() if declaration else 0 :], delimiter)
     names = [cell for cell in cells if cell]
     years = [name for name in names if _YEAR.fullmatch(name)]
     words = [name for name in names if name not in years] if _are_years(years) else names
-    if 2 * len(names) < len(cells) or is_data(words, _LONGEST_NAME):
+    if 2 * len(names) < len(cells) or is_data(words, _MAX_NAME_CHARS):
         return ""
-    return ", ".join(names)[:_LONGEST_HEADER].removeprefix("#").lstrip()
+    return ", ".join(names)[:_MAX_HEADER_CHARS].removeprefix("#").lstrip()
 
 
-def _first(start: str, delimiter: str) -> list[str]:
+def _first_record(start: str, delimiter: str) -> list[str]:
     """The cells of the first record that is not a title or a remark above the table."""
     records = []
     with suppress(csv.Error):
-        for record in islice(csv.reader(start.splitlines(keepends=True), delimiter=delimiter), _LINES):
+        for record in islice(csv.reader(start.splitlines(keepends=True), delimiter=delimiter), _SAMPLE_LINES):
             cells = [" ".join(cell.split()) for cell in record]
             while cells and not cells[-1]:
                 cells.pop()
@@ -80,7 +81,8 @@ def is_data(cells: Sequence[str], longest: int) -> bool:
 
 def _delimiter(start: str) -> str:
     """The delimiter that divides most of the first lines most evenly. Quoted text does not count."""
-    lines = [line for line in _QUOTED.sub("", start).splitlines() if line.strip() and not line.startswith("#")][:_LINES]
+    lines = [line for line in _QUOTED.sub("", start).splitlines() if line.strip() and not line.startswith("#")]
+    lines = lines[:_SAMPLE_LINES]
     counts = {delimiter: [line.count(delimiter) for line in lines] for delimiter in _DELIMITERS}
 
     def quality(delimiter: str) -> tuple[int, int]:

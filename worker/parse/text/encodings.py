@@ -16,7 +16,7 @@ from worker.formats.magic import signature_of
 from worker.parse.limits import Limits
 
 #: Byte order marks, longer ones first: the one of UTF-32 begins with that of UTF-16.
-_MARKS = {
+_ENCODING_OF_BOM = {
     codecs.BOM_UTF32_LE: "utf-32-le",
     codecs.BOM_UTF32_BE: "utf-32-be",
     codecs.BOM_UTF16_LE: "utf-16-le",
@@ -26,10 +26,10 @@ _MARKS = {
 #: The byte order mark in UTF-7, whose last letter also depends on what follows.
 _UTF7 = (b"+/v8", b"+/v9", b"+/v+", b"+/v/")
 #: Bytes examined to detect the encoding of text that is not UTF-8.
-_SAMPLE = 16_384
+_SAMPLE_BYTES = 16_384
 #: Bytes examined of a line on either side of a non-ASCII byte.
-_AROUND = 1000
-_HIGH = re.compile(rb"[\x80-\xff]")
+_LINE_RADIUS_BYTES = 1000
+_NON_ASCII = re.compile(rb"[\x80-\xff]")
 
 #: An encoding declared in a file: XML, HTML, CSS, Python, Emacs and Vim each have their own syntax.
 _DECLARED = re.compile(rb"(?:charset|(?:en)?coding)\s*[=:]?\s*[\"']?([A-Za-z][\w.:-]{2,20})")
@@ -40,14 +40,14 @@ _ENCODINGS = re.compile(
 )
 
 #: Encodings that are guessed. In others (EBCDIC, UTF-7, …) nearly any bytes could be text.
-_GUESSED = (
+_GUESSABLE_ENCODINGS = (
     *("cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp1258", "cp874"),
     *("iso8859-1", "iso8859-2", "iso8859-5", "iso8859-7", "iso8859-9", "iso8859-15"),
     *("koi8-r", "koi8-u", "cp866", "cp437", "cp850", "cp852", "mac-roman", "mac-cyrillic"),
     *("cp932", "shift_jis_2004", "euc_jis_2004", "gb18030", "big5hkscs", "cp949", "euc_kr"),
 )
 #: Encodings that programs write under the name of a smaller one, as browsers assume.
-_WRITTEN = {
+_WIDER_ENCODING = {
     "iso8859-1": "cp1252",
     "iso8859-9": "cp1254",
     "tis-620": "cp874",
@@ -57,23 +57,27 @@ _WRITTEN = {
     "euc_kr": "cp949",
 }
 
-#: Maximum blocks of 256 characters in alphabetic text, the blocks of Chinese, Japanese and Korean, and the bytes of
-#: ASCII text with NUL.
-_FEW_BLOCKS = 8
+#: Maximum blocks of 256 characters in alphabetic text.
+_MAX_ALPHABET_BLOCKS = 8
+#: The blocks of Chinese, Japanese and Korean.
 _EASTERN = frozenset({0x30, 0xFF, *range(0x4E, 0xA0), *range(0xAC, 0xD8)})
+#: The bytes of ASCII text with NUL.
 _ASCII = frozenset(b"\0\t\n\r" + bytes(range(0x20, 0x7F)))
-#: Shorter samples could be any bytes. So could characters beyond the first 65,536, most of them no longer in use.
-_TELLING = 8
+#: Shorter samples could be any bytes.
+_MIN_SAMPLE_CHARS = 8
+#: Characters beyond the first 65,536. Most are no longer in use, so they suggest a wrong encoding.
 _RARE = re.compile("[\U00010000-\U0010ffff]")
 #: Categories that are not text: controls, surrogates, unassigned and private characters.
-_NO_TEXT = frozenset({"Cc", "Cn", "Co", "Cs"})
+_NON_TEXT_CATEGORIES = frozenset({"Cc", "Cn", "Co", "Cs"})
 
-#: Maximum share of foreign characters in implausible positions, and how many characters are examined.
-_ODD_SHARE = 0.2
-_LOOKED_AT = 2000
-#: The detector's highest confidence in random bytes, and the number of foreign characters from which it counts. Text
-#: has more than twice that confidence. Box-drawing lines are not counted.
-_RANDOM, _ENOUGH = 0.05, 20
+#: Maximum share of foreign characters in implausible positions.
+_MAX_ODD_SHARE = 0.2
+#: Maximum foreign characters examined.
+_MAX_FOREIGN_CHARS = 2000
+#: The detector's highest confidence in random bytes. Text has more than twice that confidence.
+_RANDOM_CONFIDENCE = 0.05
+#: Foreign characters beyond which the confidence decides. Box-drawing lines do not count.
+_MIN_FOREIGN_CHARS = 20
 _LINES = re.compile("[\u2500-\u257f]")
 _FOREIGN = re.compile(r"[^\0-\x7f]")
 _LATIN = re.compile("[\u0080-\u024f\u1e00-\u1eff]")
@@ -85,7 +89,7 @@ _PLAIN = bytes(range(128))
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\v\x1b\x08")) + b"\x7f"
 
 #: Maximum broken characters, per hundred non-ASCII ones, in a text that is still read as UTF-8.
-_BROKEN_PERCENT = 10
+_MAX_BROKEN_PERCENT = 10
 
 
 def read(data: bytes, _limits: Limits) -> Document:
@@ -101,9 +105,9 @@ def decode(data: bytes) -> str:
     encoding fits, `no_text`.
     """
     _refuse_signatures(data)
-    text = _marked(data)
+    text = _by_bom(data)
     if text is None:
-        text = _unmarked(data)
+        text = _without_bom(data)
     offset = text.find("\0")
     if offset >= 0:
         message = (
@@ -123,12 +127,12 @@ def _refuse_signatures(data: bytes) -> None:
         raise FileError(Reason.BINARY, message)
 
 
-def _marked(data: bytes) -> str | None:
+def _by_bom(data: bytes) -> str | None:
     """The text by its byte order mark; None if it has none, or if what follows contradicts the mark."""
     if data.startswith(_UTF7):
         with suppress(UnicodeDecodeError):
             return data.decode("utf-7").removeprefix("\ufeff")
-    for mark, encoding in _MARKS.items():
+    for mark, encoding in _ENCODING_OF_BOM.items():
         if data.startswith(mark):
             text = data[len(mark) :].decode(encoding, "replace")
             if text.count("\ufffd") * 100 <= len(text):
@@ -136,12 +140,12 @@ def _marked(data: bytes) -> str | None:
     return None
 
 
-def _unmarked(data: bytes) -> str:
+def _without_bom(data: bytes) -> str:
     body = data.removeprefix(codecs.BOM_UTF8)
     try:
         text = body.decode()
     except UnicodeDecodeError as error:
-        return _nearly_utf8(body) or _in_another(body, error.start + len(data) - len(body))
+        return _nearly_utf8(body) or _in_other_encoding(body, error.start + len(data) - len(body))
     if "\x1b$" in text:
         return _decoded(body, "iso2022_jp") or text
     return text if "\0" not in text else _wide(body) or text
@@ -152,7 +156,7 @@ def _nearly_utf8(body: bytes) -> str | None:
     text = body.decode("utf-8", "replace")
     foreign = len(text) - len(text.encode("ascii", "ignore"))
     broken = text.count("\ufffd") - body.count("\ufffd".encode())
-    if broken * 100 <= foreign * _BROKEN_PERCENT:
+    if broken * 100 <= foreign * _MAX_BROKEN_PERCENT:
         return text
     try:
         both = body.decode("utf-8", "surrogatepass")
@@ -161,7 +165,7 @@ def _nearly_utf8(body: bytes) -> str | None:
     return both.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def _in_another(body: bytes, offset: int) -> str:
+def _in_other_encoding(body: bytes, offset: int) -> str:
     """The text in its declared or else likeliest encoding; `offset` is the first byte that is not UTF-8."""
     if b"\0" in body:
         return _wide(body) or "\0"
@@ -182,11 +186,11 @@ def _wide(body: bytes) -> str | None:
     """
     for encoding in ("utf-32-le", "utf-32-be") if len(body) % 4 == 0 else ():
         text = _decoded(body, encoding)
-        if text and _tells(text[:_SAMPLE]):
+        if text and _is_conclusive(text[:_SAMPLE_BYTES]):
             return text
     if len(body) % 2:
         return None
-    sample = body[:_SAMPLE]
+    sample = body[:_SAMPLE_BYTES]
     sides = ((sample[::2], sample[1::2], "utf-16-be"), (sample[1::2], sample[::2], "utf-16-le"))
     for pages, others, encoding in sides:
         if pages.count(0) * 4 > len(sample) and not others.count(0):
@@ -204,18 +208,18 @@ def _is_script(pages: bytes, sample: str) -> bool:
     ASCII with a NUL would pass for Chinese, but Chinese also has bytes outside ASCII.
     """
     used = set(pages)
-    of_letters = len(used) <= _FEW_BLOCKS or sum(block in _EASTERN for block in pages) * 2 > len(pages)
-    return of_letters and not used <= _ASCII and pages.count(b" ") * 10 <= len(pages) and _tells(sample)
+    of_letters = len(used) <= _MAX_ALPHABET_BLOCKS or sum(block in _EASTERN for block in pages) * 2 > len(pages)
+    return of_letters and not used <= _ASCII and pages.count(b" ") * 10 <= len(pages) and _is_conclusive(sample)
 
 
-def _tells(sample: str) -> bool:
+def _is_conclusive(sample: str) -> bool:
     """Whether the characters are so many, clean and common that hardly any other bytes produce them."""
-    return len(sample) >= _TELLING and _is_clean(sample) and len(_RARE.findall(sample)) * 10 <= len(sample)
+    return len(sample) >= _MIN_SAMPLE_CHARS and _is_clean(sample) and len(_RARE.findall(sample)) * 10 <= len(sample)
 
 
 def _is_clean(sample: str) -> bool:
     """Whether hardly any of the characters is a control character or unassigned."""
-    return sum(category(c) in _NO_TEXT and c not in "\t\r\n" for c in sample) * 100 <= len(sample)
+    return sum(category(c) in _NON_TEXT_CATEGORIES and c not in "\t\r\n" for c in sample) * 100 <= len(sample)
 
 
 def decoded(body: bytes, encoding: str) -> str | None:
@@ -224,7 +228,7 @@ def decoded(body: bytes, encoding: str) -> str | None:
         name = codecs.lookup(encoding).name
     except LookupError:
         return None
-    return (_decoded(body, _WRITTEN[name]) if name in _WRITTEN else None) or _decoded(body, name)
+    return (_decoded(body, _WIDER_ENCODING[name]) if name in _WIDER_ENCODING else None) or _decoded(body, name)
 
 
 def _decoded(body: bytes, name: str) -> str | None:
@@ -241,8 +245,8 @@ def _guesses(body: bytes) -> Iterator[str]:
     sample = _sample(body)
     if len(sample.translate(None, _CONTROLS)) < len(sample) * 0.99:
         return
-    found = detect_all(sample, ignore_threshold=True, include_encodings=_GUESSED)
-    likely = {one["encoding"]: one["confidence"] for one in found if one["encoding"]}
+    detections = detect_all(sample, ignore_threshold=True, include_encodings=_GUESSABLE_ENCODINGS)
+    likely = {detection["encoding"]: detection["confidence"] for detection in detections if detection["encoding"]}
     western = next((name for name in ("Windows-1252", "ISO-8859-1") if name in likely), None)
     # with few distinct foreign bytes the detector is unreliable, and the most common encoding wins
     certainty = 1 - 1 / len(set(sample.translate(None, _PLAIN)) or {0}) ** 3
@@ -255,11 +259,17 @@ def _guesses(body: bytes) -> Iterator[str]:
 def _is_likely(sample: bytes, encoding: str, confidence: float) -> bool:
     """Whether foreign letters are combined and placed as in a language, rather than as symbols within words."""
     text = sample.decode(encoding, "replace")
-    foreign = [found.start() for found in islice(_FOREIGN.finditer(text), _LOOKED_AT)]
-    if confidence < _RANDOM and sum(not _LINES.match(text[at]) for at in foreign) > _ENOUGH:
+    foreign = [match.start() for match in islice(_FOREIGN.finditer(text), _MAX_FOREIGN_CHARS)]
+    if (
+        confidence < _RANDOM_CONFIDENCE
+        and sum(not _LINES.match(text[position]) for position in foreign) > _MIN_FOREIGN_CHARS
+    ):
         return False
-    odd = sum(_is_odd(text[at - 1 : at], text[at], text[at + 1 : at + 2]) for at in foreign)
-    return odd <= len(foreign) * _ODD_SHARE
+    odd = sum(
+        _is_odd(text[position - 1 : position], text[position], text[position + 1 : position + 2])
+        for position in foreign
+    )
+    return odd <= len(foreign) * _MAX_ODD_SHARE
 
 
 def _is_odd(before: str, character: str, after: str) -> bool:
@@ -268,7 +278,7 @@ def _is_odd(before: str, character: str, after: str) -> bool:
     if character.isalpha():
         joins = any(c.isascii() and c.isalpha() for c in (before, after))
         return (character.isupper() and before.islower()) or (joins and not _LATIN.match(character))
-    if category(character) in _NO_TEXT:
+    if category(character) in _NON_TEXT_CATEGORIES:
         return True
     return before.isalpha() and after.isalpha() and not _WITHIN_WORDS.match(character) and category(character)[0] != "M"
 
@@ -280,14 +290,14 @@ def _is_plausible(sample: bytes) -> bool:
 
 def _sample(body: bytes) -> bytes:
     """Lines with non-ASCII bytes, up to the sample size."""
-    if len(body) <= _SAMPLE:
+    if len(body) <= _SAMPLE_BYTES:
         return body
-    found: list[bytes] = []
+    lines: list[bytes] = []
     size, end = 0, 0
-    while size <= _SAMPLE and (hit := _HIGH.search(body, end)):
-        start = max(end, hit.start() - _AROUND, body.rfind(b"\n", end, hit.start()) + 1)
-        line_end = body.find(b"\n", hit.end(), hit.end() + _AROUND)
-        end = line_end + 1 or hit.end() + _AROUND
-        found.append(body[start:end])
-        size += len(found[-1])
-    return b"".join(found)
+    while size <= _SAMPLE_BYTES and (match := _NON_ASCII.search(body, end)):
+        start = max(end, match.start() - _LINE_RADIUS_BYTES, body.rfind(b"\n", end, match.start()) + 1)
+        line_end = body.find(b"\n", match.end(), match.end() + _LINE_RADIUS_BYTES)
+        end = line_end + 1 or match.end() + _LINE_RADIUS_BYTES
+        lines.append(body[start:end])
+        size += len(lines[-1])
+    return b"".join(lines)

@@ -70,10 +70,10 @@ def _refuse(constant: str) -> None:
 
 def _place_of_constant(text: str) -> tuple[int, int]:
     """Line and column, from 1, of the first invalid constant outside a string."""
-    at = next((found.start(1) for found in _CONSTANT.finditer(text) if found[1]), 0)
-    return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+    offset = next((match.start(1) for match in _CONSTANT.finditer(text) if match[1]), 0)
+    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
-def _failure(line: int, column: int, what: str) -> FileError:
-    message = f"Not well-formed JSON at line {line}, column {column}: {what}; repair it, or rename it to .txt."
+def _failure(line: int, column: int, problem: str) -> FileError:
+    message = f"Not well-formed JSON at line {line}, column {column}: {problem}; repair it, or rename it to .txt."
     return FileError(Reason.PARSE_FAILED, message)

@@ -25,16 +25,17 @@ _FRONT_MATTER = re.compile(
     r"[ \t]*\r?(?:\n|\Z)"
 )
 #: Maximum characters in a title.
-_LONGEST_TITLE = 500
+_MAX_TITLE_CHARS = 500
 #: Maximum characters in front matter.
-_FRONT_WITHIN = 65_536
+_MAX_FRONT_MATTER_CHARS = 65_536
 _TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(\S[^\r\n]{0,500})", re.MULTILINE)
 #: The YAML indicator that text follows on the lines below.
 _BLOCK = re.compile(r"[|>][-+\d]{0,2}")
 _BACKTICKS = re.compile(r"^[ ]*(`{3,})", re.MULTILINE)
-#: Marks of a fence, anywhere in a line, and the maximum columns that it may be indented.
+#: Marks of a fence, anywhere in a line.
 _FENCE = re.compile(r"(?P<fence>[`~](?:(?<=`)``+(?=[^`\n]*$)|(?<=~)~~+))(?P<info>[^\n]*)", re.MULTILINE)
-_DEEPEST_FENCE = 3
+#: Maximum columns that a fence may be indented.
+_MAX_FENCE_INDENT = 3
 #: The row of dashes in a table, below the column names.
 _DASHES = r"[ ]{0,3}(?=[^|\n]*\|)[|:-][-:| \t]*\r?(?:\n|\Z)"
 #: Start of a table: the first of at least two rows with a leading pipe, or column names above a row of dashes.
@@ -46,8 +47,10 @@ _PIPED_ROWS = re.compile(r"(?:[ ]{0,3}\|[^\n]*(?:\n|\Z)){1,1000}")
 _ROWS = re.compile(r"(?:[^|\n]*\|[^\n]*(?:\n|\Z)){1,1000}")
 _COLUMNS = re.compile(rf"(?P<cells>[^|\n]*\|[^\n]*)\n{_DASHES}")
 _PIPE = re.compile(r"(?<!\\)\|")
-#: Maximum characters in the rows of names and dashes together, and in a name. Longer ones are page layout.
-_COLUMNS_WITHIN, _LONGEST_NAME = 8192, 80
+#: Maximum characters in the rows of names and dashes together. Longer ones are page layout.
+_MAX_HEADER_CHARS = 8192
+#: Maximum characters in a column name.
+_MAX_NAME_CHARS = 80
 #: What a setext heading cannot start with: a list, quote, table, heading, rule or indented code.
 _NO_PARAGRAPH = re.compile(r"[ ]{4}|\t|\s*(?:[-*+>|#=<]|\d+[.)]\s|`{3}|~{3})")
 
@@ -69,18 +72,18 @@ def read(data: bytes, _limits: Limits) -> Document:
 
 def title_of(text: str) -> str | None:
     """The one-line title in the front matter, else the first heading with text."""
-    front = _FRONT_MATTER.match(text, 0, _FRONT_WITHIN)
-    given = _TITLE.search(text, 0, front.end()) if front else None
-    title = given[1].strip().strip("\"'") if given else ""
+    front = _FRONT_MATTER.match(text, 0, _MAX_FRONT_MATTER_CHARS)
+    declared = _TITLE.search(text, 0, front.end()) if front else None
+    title = declared[1].strip().strip("\"'") if declared else ""
     if title and not _BLOCK.fullmatch(title):
         return title
     return first_title(headings(text))
 
 
-def first_title(found: Iterator[Heading]) -> str | None:
+def first_title(all_headings: Iterator[Heading]) -> str | None:
     """The first heading that has text."""
-    first = next((heading.title for heading in found if heading.title), None)
-    return first and first[:_LONGEST_TITLE]
+    first = next((heading.title for heading in all_headings if heading.title), None)
+    return first and first[:_MAX_TITLE_CHARS]
 
 
 def fenced(code: str, language: str = "") -> str:
@@ -92,7 +95,7 @@ def fenced(code: str, language: str = "") -> str:
 
 def headings(text: str) -> Iterator[Heading]:
     """ATX and setext headings in order, outside front matter and fenced code."""
-    front = _FRONT_MATTER.match(text, 0, _FRONT_WITHIN)
+    front = _FRONT_MATTER.match(text, 0, _MAX_FRONT_MATTER_CHARS)
     fence = ""
     # with a line break prepended, a match starts where its line starts in `text`, and ends one character later
     for mark in _MARKS.finditer(f"\n{text}", front.end() if front else 0):
@@ -106,39 +109,39 @@ def headings(text: str) -> Iterator[Heading]:
 
 def blocks(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Start and end of the front matter, the fenced code blocks and the tables in a section, in order."""
-    front = _FRONT_MATTER.match(text, 0, _FRONT_WITHIN) if start == 0 else None
+    front = _FRONT_MATTER.match(text, 0, _MAX_FRONT_MATTER_CHARS) if start == 0 else None
     if front:
         yield front.span()
-    at = front.end() if front else start
-    if text.find("|", at, end) < 0:
-        yield from _fences(text, at, end)
+    position = front.end() if front else start
+    if text.find("|", position, end) < 0:
+        yield from _fences(text, position, end)
         return
-    for first, last in _fences(text, at, end):
-        yield from _tables(text, at, first)
+    for first, last in _fences(text, position, end):
+        yield from _tables(text, position, first)
         yield first, last
-        at = last
-    yield from _tables(text, at, end)
+        position = last
+    yield from _tables(text, position, end)
 
 
 def columns(text: str, start: int, end: int) -> str:
     """The column names, separated by commas; "" if the block is not a table, or its first row is data."""
-    found = _COLUMNS.match(text, start, min(end, start + _COLUMNS_WITHIN))
-    cells = _PIPE.split(found["cells"]) if found else []
+    match = _COLUMNS.match(text, start, min(end, start + _MAX_HEADER_CHARS))
+    cells = _PIPE.split(match["cells"]) if match else []
     names = [" ".join(cell.replace("\\|", "|").split()) for cell in cells if cell.strip()]
-    return "" if is_data(names, _LONGEST_NAME) or len(names) == 1 else ", ".join(names)
+    return "" if is_data(names, _MAX_NAME_CHARS) or len(names) == 1 else ", ".join(names)
 
 
-def _tables(text: str, at: int, end: int) -> Iterator[tuple[int, int]]:
-    while found := _TABLE.search(text, at, end):
-        at = end_of_run(_PIPED_ROWS if found["piped"] else _ROWS, text, found.end(), end)
-        yield found.start(), at
+def _tables(text: str, position: int, end: int) -> Iterator[tuple[int, int]]:
+    while match := _TABLE.search(text, position, end):
+        position = end_of_run(_PIPED_ROWS if match["piped"] else _ROWS, text, match.end(), end)
+        yield match.start(), position
 
 
 def _fences(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     fence, begin = "", start
     for mark in _FENCE.finditer(text, start, end):
         line = text.rfind("\n", 0, mark.start()) + 1
-        if text[line : mark.start()].strip(" ") or mark.start() - line > _DEEPEST_FENCE:
+        if text[line : mark.start()].strip(" ") or mark.start() - line > _MAX_FENCE_INDENT:
             continue
         before, fence = fence, _after_fence(fence, mark)
         if not before:

@@ -12,9 +12,10 @@ from worker.parse.text.markdown import fenced
 
 #: What would start a heading or a fence, and so is escaped in a paragraph.
 _MARK = re.compile(r"(?=#{1,6}(?:\s|$)|`{3}|~{3})")
-#: The first and last line of a code block that contains no fence.
-_CODE, _END_OF_CODE = "```\n", "\n```"
-_BLANKS = re.compile(r"\s+")
+#: The first line, and below it the last line, of a code block that contains no fence.
+_CODE = "```\n"
+_END_OF_CODE = "\n```"
+_WHITE_SPACE = re.compile(r"\s+")
 _WORD = re.compile(r"[^\W\d_]+")
 #: Words in page headers and footers that only number pages, besides Roman numerals.
 _COUNTING_WORDS = (
@@ -22,7 +23,7 @@ _COUNTING_WORDS = (
     "第 页 頁 页共 頁共 共 ページ 쪽 페이지"
 )
 #: A run of at least this many empty cells is written as one: nobody counts that many columns.
-_EMPTY = 64
+_MIN_EMPTY_RUN = 64
 _COUNTING = frozenset(_COUNTING_WORDS.split())
 _ROMAN = re.compile(r"[ivxlc]+")
 #: Numbers, amounts, dates, times and the like, as cells show them.
@@ -61,10 +62,10 @@ def named(name: str, text: str) -> str:
     return f"{name}: {line}" if line else ""
 
 
-def comment(author: str, text: str, at: str = "") -> str:
-    """A reader's comment, on the cell `at` if given."""
-    by = _line(author)
-    return named(f"Comment{at and f' on {at}'}{by and f' by {by}'}", text)
+def comment(author: str, text: str, cell: str = "") -> str:
+    """A reader's comment, and the `cell` that it is on, if given."""
+    name = _line(author)
+    return named(f"Comment{cell and f' on {cell}'}{name and f' by {name}'}", text)
 
 
 def edges(kind: str, texts: Iterable[str]) -> Iterator[str]:
@@ -92,8 +93,8 @@ def tables(rows: Iterable[Sequence[str]], limits: Limits) -> Iterator[str]:
     """
     lines: list[str] = []
     size, below_gap = 0, False
-    for cells, below, further in _with_next(map(_cells, rows)):
-        if lines and below_gap and _begins(cells, below, further):
+    for cells, below, second_below in _with_next(map(_cells, rows)):
+        if lines and below_gap and _starts_table(cells, below, second_below):
             yield "\n".join(lines)
             lines = []
         below_gap = not cells
@@ -114,12 +115,12 @@ def _lines(cells: Sequence[str], *, is_first: bool) -> list[str]:
 
 def _with_next(rows: Iterable[Row]) -> Iterator[tuple[Row, Row | None, Row | None]]:
     """Each row with the next two."""
-    one, below, further = tee(rows, 3)
-    return zip_longest(one, islice(below, 1, None), islice(further, 2, None))
+    first, below, second_below = tee(rows, 3)
+    return zip_longest(first, islice(below, 1, None), islice(second_below, 2, None))
 
 
-def _begins(cells: Sequence[str], below: Sequence[str] | None, further: Sequence[str] | None) -> bool:
-    return _is_header(cells, below) or (_is_title(cells, below) and _is_header(below, further))
+def _starts_table(cells: Sequence[str], below: Sequence[str] | None, second_below: Sequence[str] | None) -> bool:
+    return _is_header(cells, below) or (_is_title(cells, below) and _is_header(below, second_below))
 
 
 def _is_header(cells: Sequence[str] | None, below: Sequence[str] | None) -> bool:
@@ -143,19 +144,19 @@ def joined(blocks: Iterable[str], limits: Limits) -> str:
     """The non-empty blocks as one document, with list items kept together. Raises `too_large` beyond the limit."""
     parts: list[str] = []
     size = 0
-    before = ""
+    previous = ""
     for block in blocks:
         if not block.strip():
             continue
-        gap = "" if not parts else "\n" if _is_item(before) and _is_item(block) else "\n\n"
-        if before.endswith(_END_OF_CODE) and block.startswith(_CODE):
+        gap = "" if not parts else "\n" if _is_item(previous) and _is_item(block) else "\n\n"
+        if previous.endswith(_END_OF_CODE) and block.startswith(_CODE):
             parts[-1] = parts[-1].removesuffix(_END_OF_CODE)
             parts += ("\n", block.removeprefix(_CODE))
         else:
             parts += (gap, block)
         size += len(gap) + len(block)
         limits.check_characters(size)
-        before = block
+        previous = block
     return "".join(parts)
 
 
@@ -183,14 +184,14 @@ def _cells(row: Sequence[str]) -> list[str]:
     cells = [_line(cell).replace("|", "\\|") for cell in row]
     while cells and not cells[-1]:
         cells.pop()
-    return cells if len(cells) <= _EMPTY else list(_closer(cells))
+    return cells if len(cells) <= _MIN_EMPTY_RUN else list(_with_short_gaps(cells))
 
 
-def _closer(cells: list[str]) -> Iterator[str]:
+def _with_short_gaps(cells: list[str]) -> Iterator[str]:
     for text, same in groupby(cells):
         number = sum(1 for _ in same)
-        yield from [text] * (1 if not text and number >= _EMPTY else number)
+        yield from [text] * (1 if not text and number >= _MIN_EMPTY_RUN else number)
 
 
 def _line(text: str) -> str:
-    return _BLANKS.sub(" ", text).strip()
+    return _WHITE_SPACE.sub(" ", text).strip()

@@ -16,10 +16,10 @@ from worker.parse.text.markdown import fenced, title_of
 from worker.parse.text.markdown_blocks import heading
 
 #: Characters kept of a cell's outputs: the rest is data rather than text.
-_OUTPUT = 2000
+_MAX_OUTPUT_CHARS = 2000
 
 #: Maximum digits of a number that is read.
-_DIGITS = 3
+_MAX_DIGITS = 3
 
 #: Terminal escape sequences for colours and cursor movements.
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
@@ -40,8 +40,8 @@ def _loaded(text: str) -> dict[str, Any]:
     try:
         content = json.loads(text, parse_int=_small, parse_float=len)
     except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        raise _failure(f"is not well-formed JSON at {place}: {error.msg}") from None
+        position = f"line {error.lineno}, column {error.colno}"
+        raise _failure(f"is not well-formed JSON at {position}: {error.msg}") from None
     except RecursionError:
         raise _failure("is nested too deep") from None
     if not isinstance(content, dict) or not isinstance(content.get("cells", content.get("worksheets")), list):
@@ -51,11 +51,11 @@ def _loaded(text: str) -> dict[str, Any]:
 
 def _small(digits: str) -> int:
     """A number that may be a heading level. Long ones are slow to convert and never needed."""
-    return int(digits) if len(digits) <= _DIGITS else 0
+    return int(digits) if len(digits) <= _MAX_DIGITS else 0
 
 
-def _failure(what: str) -> FileError:
-    return FileError(Reason.PARSE_FAILED, f"The notebook {what}; save it again with Jupyter, or rename it to .txt.")
+def _failure(problem: str) -> FileError:
+    return FileError(Reason.PARSE_FAILED, f"The notebook {problem}; save it again with Jupyter, or rename it to .txt.")
 
 
 def _language(content: dict[str, Any]) -> str:
@@ -89,7 +89,7 @@ def _blocks(cell: dict[str, Any], language: str) -> Iterator[str]:
 def _outputs(outputs: list[Any]) -> str:
     """The text of a cell's outputs, cut off if it is long."""
     parts: list[str] = []
-    room = _OUTPUT
+    room = _MAX_OUTPUT_CHARS
     for output in map(_mapping, outputs):
         part = _ESCAPES.sub("", _output(output)[: room * 2]).strip("\n")
         if part.strip():

@@ -16,7 +16,7 @@ _HEADING = re.compile(
 )
 _TITLE = re.compile(r"^#\+title:[ \t]*(\S[^\r\n]{0,500})", re.MULTILINE | re.IGNORECASE)
 #: Characters searched for a title.
-_TITLE_WITHIN = 10_000
+_TITLE_SEARCH_CHARS = 10_000
 
 
 def read(data: bytes, _limits: Limits) -> Document:
@@ -25,12 +25,12 @@ def read(data: bytes, _limits: Limits) -> Document:
     Raises what `encodings.decode` does.
     """
     text = decode(data)
-    said = _TITLE.search(text, 0, _TITLE_WITHIN)
-    title = said[1].strip() if said else first_title(headings(text))
+    declared = _TITLE.search(text, 0, _TITLE_SEARCH_CHARS)
+    title = declared[1].strip() if declared else first_title(headings(text))
     return Document(text, "org", None, title, markup="markdown")
 
 
 def headings(text: str) -> Iterator[Heading]:
     """Headings in order, without their TODO keywords and tags."""
-    for found in _HEADING.finditer(text):
-        yield Heading(found.start(), found.end(), len(found["level"]), found["title"])
+    for match in _HEADING.finditer(text):
+        yield Heading(match.start(), match.end(), len(match["level"]), match["title"])

@@ -29,10 +29,10 @@ def read(data: bytes, _limits: Limits) -> Document:
 def headings(text: str) -> Iterator[Heading]:
     """Headings in order. Each style of underline is a level, and those that appear first are the highest."""
     levels: dict[tuple[str, bool], int] = {}
-    for found in _HEADING.finditer(text):
-        title, over, under = found["title"].rstrip(), found["over"], found["under"]
+    for match in _HEADING.finditer(text):
+        title, over, under = match["title"].rstrip(), match["over"], match["under"]
         # an underline shorter than its title is text, and a title needs a letter or digit
         if len(under) < len(title) or (over and over != under) or not _LETTER.search(title):
             continue
         level = levels.setdefault((under[0], bool(over)), len(levels) + 1)
-        yield Heading(found.start(), found.end(), level, title)
+        yield Heading(match.start(), match.end(), level, title)

@@ -16,7 +16,7 @@ _BRACES = r"\{(?P<title>(?:[^{}\n]|\{[^{}\n]*\}|\n(?!\s*\n)){1,500})\}"
 _HEADING = re.compile(rf"^[ \t]*\\(?P<level>{'|'.join(_LEVELS)})\*?(?:\[[^\]\n]*\])?\s?{_BRACES}", re.MULTILINE)
 _TITLE = re.compile(rf"^[ \t]*\\title(?:\[[^\]\n]*\])?{_BRACES}", re.MULTILINE)
 #: Characters searched for a title.
-_TITLE_WITHIN = 100_000
+_TITLE_SEARCH_CHARS = 100_000
 _SILENT = re.compile(r"\\(?:label|thanks|footnote|index)\{[^{}]*\}")
 _COMMAND = re.compile(r"\\[a-zA-Z]+\*?[ \t]*|[{}~]")
 
@@ -27,15 +27,15 @@ def read(data: bytes, _limits: Limits) -> Document:
     Raises what `encodings.decode` does.
     """
     text = decode(data)
-    said = _TITLE.search(text, 0, _TITLE_WITHIN)
-    title = _plain(said["title"]) if said else first_title(headings(text))
+    declared = _TITLE.search(text, 0, _TITLE_SEARCH_CHARS)
+    title = _plain(declared["title"]) if declared else first_title(headings(text))
     return Document(text, "tex", None, title or None, markup="markdown")
 
 
 def headings(text: str) -> Iterator[Heading]:
     """Headings in order, without commands."""
-    for found in _HEADING.finditer(text):
-        yield Heading(found.start(), found.end(), _LEVELS.index(found["level"]) + 1, _plain(found["title"]))
+    for match in _HEADING.finditer(text):
+        yield Heading(match.start(), match.end(), _LEVELS.index(match["level"]) + 1, _plain(match["title"]))
 
 
 def _plain(title: str) -> str:

@@ -18,11 +18,11 @@ from worker.parse.limits import Limits
 from worker.parse.text.encodings import decode
 
 #: Characters searched for the document's title.
-_TITLE_WITHIN = 10_000
+_TITLE_SEARCH_CHARS = 10_000
 _TITLE = re.compile(r"<(?:\w+:)?title(?:\s[^<>]*)?>\s*([^<>]{1,500}?)\s*</(?:\w+:)?title>")
 
 #: Maximum characters in an entity's value. Declared abbreviations are shorter, and cannot be made to expand.
-_LONGEST_ENTITY = 1000
+_MAX_ENTITY_CHARS = 1000
 
 
 class _Root(Exception):
@@ -39,7 +39,7 @@ class _Parser(DefusedXMLParser):  # type: ignore[misc] # defusedxml has no types
         self, name: str, is_parameter_entity: bool, value: str | None, base: str, sysid: str, pubid: str, notation: str
     ) -> None:
         """Refuse external entities, and those that could expand: values with other entities, or long ones."""
-        if value is None or is_parameter_entity or len(value) > _LONGEST_ENTITY or "&" in value or "%" in value:
+        if value is None or is_parameter_entity or len(value) > _MAX_ENTITY_CHARS or "&" in value or "%" in value:
             raise EntitiesForbidden(name, value, base, sysid, pubid, notation)
 
 
@@ -52,7 +52,7 @@ def read(data: bytes, _limits: Limits) -> Document:
     text = decode(data)
     if "<!ENTITY" in text:
         _refuse_harmful(text)
-    title = _TITLE.search(text, 0, _TITLE_WITHIN)
+    title = _TITLE.search(text, 0, _TITLE_SEARCH_CHARS)
     return Document(text, "xml", "xml", unescape(title[1]) if title else None)
 
 

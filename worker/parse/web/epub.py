@@ -30,8 +30,8 @@ def read(data: bytes, limits: Limits) -> Document:
     """The chapters as Markdown. Raises `FileError`: `encrypted` for a book with DRM, else as `zip_container.opened`."""
     with opened(data, limits) as archive:
         container = fromstring(member(archive, "META-INF/container.xml"))
-        place = container.find(f".//{_CONTAINER}rootfile")
-        path = place.get("full-path", "") if place is not None else ""
+        rootfile = container.find(f".//{_CONTAINER}rootfile")
+        path = rootfile.get("full-path", "") if rootfile is not None else ""
         # paths should be percent-encoded, but in many books they are not
         path = path if path in archive.namelist() else unquote(path)
         package = fromstring(member(archive, path))

@@ -25,12 +25,12 @@ _DROPPED = (
 )
 #: Tables declared to be layout, and cell contents that mark any other table as layout.
 _LAYOUT = 'table[role="presentation"], table[role="none"]'
-_LAID_OUT = "table table, td h1, td h2, td h3, td h4, td h5, td h6, td pre"
+_LAYOUT_CONTENT = "table table, td h1, td h2, td h3, td h4, td h5, td h6, td pre"
 #: Possible word breaks that are not used. Scripts without blanks have zero-width spaces between words.
 _BREAKS = re.compile("\xad|(?<=[!-\u024f])\u200b(?=[!-\u024f])")
 _WIDE = ", ".join(f"{cell}[{side}span]" for cell in ("td", "th") for side in ("col", "row"))
 #: Maximum columns or rows that a cell spans.
-_WIDEST = 64
+_MAX_SPAN = 64
 _MAIN = "main, [role=main]"
 
 _HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
@@ -44,9 +44,9 @@ _INLINE = frozenset(_INLINE_TAGS.split())
 _TIGHT = frozenset(("li", "dt", "dd", "tr", "thead", "tbody", "tfoot"))
 
 #: Numbers with this many digits or more are ignored.
-_DIGITS = 6
+_MAX_DIGITS = 6
 #: Levels of nested lists that are indented: indents of thousands of levels would outgrow the text.
-_DEEPEST = 8
+_MAX_LIST_LEVELS = 8
 
 #: Line beginnings that would start a heading or a fence if not escaped.
 _MARKS = re.compile(r"#{1,6}(?:\s|$)|`{3}|~{3}|(?:=+|-+)\s*$|\+{3}$")
@@ -60,7 +60,7 @@ _NOT_NESTED = frozenset(
 )
 _TAG = re.compile(r"<(/?)([A-Za-z][^\s/<>]*)(?:[\s/][^<>]*)?>")
 #: Maximum depth of nested elements. The parser's time grows with the square of the depth: 0.5 s at this depth.
-_DEEPEST_ELEMENT = 20_000
+_MAX_ELEMENT_DEPTH = 20_000
 _CLOSED = re.compile(rf"<(?!(?:{_VOID})\b)([A-Za-z][\w:-]*)((?:\s[^<>]*)?)/>")
 
 
@@ -89,19 +89,21 @@ def to_markdown(markup: str) -> tuple[str, str | None]:
 
 
 def _check_depth(markup: str) -> None:
-    if markup.count("<") <= _DEEPEST_ELEMENT:
+    if markup.count("<") <= _MAX_ELEMENT_DEPTH:
         return
     depth = 0
     for tag in _TAG.finditer(markup):
         if tag[2].lower() in _NOT_NESTED or markup[tag.end() - 2] == "/":
             continue
         depth = max(0, depth - 1) if tag[1] else depth + 1
-        if depth > _DEEPEST_ELEMENT:
-            message = f"More than {_DEEPEST_ELEMENT:,} elements are nested in each other; flatten or convert the page."
+        if depth > _MAX_ELEMENT_DEPTH:
+            message = (
+                f"More than {_MAX_ELEMENT_DEPTH:,} elements are nested in each other; flatten or convert the page."
+            )
             raise FileError(Reason.PARSE_FAILED, message)
 
 
-class _Told(NamedTuple):
+class _NodeIds(NamedTuple):
     """Ids of dropped nodes and of layout tables; the columns and rows of cells that span several."""
 
     dropped: set[int]
@@ -114,10 +116,10 @@ def _rendered(tree: Any) -> str:
     body = tree.body or tree.root
     if body is None:
         return ""
-    told = _Told({node.mem_id for node in tree.css(_DROPPED)}, _layout(tree), _wide(tree))
-    text = "\n\n".join(filter(None, (_markdown(part, told) for part in _outermost(tree.css(_MAIN)))))
-    text = text or _markdown(body, told)
-    text = text or _markdown(body, told._replace(dropped={node.mem_id for node in tree.css(_NO_TEXT)}))
+    ids = _NodeIds({node.mem_id for node in tree.css(_DROPPED)}, _layout(tree), _wide(tree))
+    text = "\n\n".join(filter(None, (_markdown(part, ids) for part in _outermost(tree.css(_MAIN)))))
+    text = text or _markdown(body, ids)
+    text = text or _markdown(body, ids._replace(dropped={node.mem_id for node in tree.css(_NO_TEXT)}))
     return _BREAKS.sub("", text)
 
 
@@ -128,12 +130,12 @@ def _outermost(nodes: list[Any]) -> list[Any]:
 
 def _layout(tree: Any) -> set[int]:
     """The layout tables, whose rows are not records."""
-    found = {table.mem_id for table in tree.css(_LAYOUT)}
-    for node in tree.css(_LAID_OUT):
+    tables = {table.mem_id for table in tree.css(_LAYOUT)}
+    for node in tree.css(_LAYOUT_CONTENT):
         # a record may contain one line of code
         if (node.tag != "pre" or "\n" in node.text().strip()) and (table := _table_around(node)):
-            found.add(table)
-    return found
+            tables.add(table)
+    return tables
 
 
 def _wide(tree: Any) -> dict[int, tuple[int, int]]:
@@ -153,19 +155,19 @@ def _table_around(table: Any) -> int | None:
     return None
 
 
-def _markdown(root: Any, told: _Told) -> str:
+def _markdown(root: Any, ids: _NodeIds) -> str:
     """Walk the tree without recursion, as pages may be nested to any depth."""
     page = _Page()
-    waiting: list[Any] = [root]
-    while waiting:
-        node = waiting.pop()
+    pending: list[Any] = [root]
+    while pending:
+        node = pending.pop()
         if isinstance(node, str):
             page.close(node)
             continue
         tag = node.tag
         if tag == "-text":
             page.write(node.text_content or "")
-        elif tag is None or tag.startswith("-") or node.mem_id in told.dropped:
+        elif tag is None or tag.startswith("-") or node.mem_id in ids.dropped:
             continue
         elif tag == "pre":
             page.code(node)
@@ -174,12 +176,12 @@ def _markdown(root: Any, told: _Told) -> str:
         elif tag == "math":
             page.write(_formula(node))
         else:
-            name = "div" if tag in ("table", "tr", "td", "th") and _is_layout(node, told.layout) else tag
-            if told.wide and name in ("td", "th"):
-                page.spans = told.wide.get(node.mem_id, (1, 1))
+            name = "div" if tag in ("table", "tr", "td", "th") and _is_layout(node, ids.layout) else tag
+            if ids.wide and name in ("td", "th"):
+                page.spans = ids.wide.get(node.mem_id, (1, 1))
             page.open(name)
-            waiting.append(name)
-            waiting += reversed(list(node.iter(include_text=True)))
+            pending.append(name)
+            pending += reversed(list(node.iter(include_text=True)))
     page.close("body")
     return "".join(page.parts).strip()
 
@@ -192,7 +194,7 @@ def _formula(node: Any) -> str:
 
 def _span(cell: Any, attribute: str) -> int:
     value = cell.attributes.get(attribute) or ""
-    return max(1, min(int(value), _WIDEST)) if value.isascii() and value.isdigit() and len(value) < _DIGITS else 1
+    return max(1, min(int(value), _MAX_SPAN)) if value.isascii() and value.isdigit() and len(value) < _MAX_DIGITS else 1
 
 
 def _is_layout(node: Any, layout: set[int]) -> bool:
@@ -298,7 +300,7 @@ class _Page:
         """Emit the collected cells, with the separator line of a Markdown table after the first row."""
         cells, self.cells = self.cells, None
         if self.below:
-            self.below = {column: left - 1 for column, left in self.below.items() if left > 1}
+            self.below = {column: rows_left - 1 for column, rows_left in self.below.items() if rows_left > 1}
         if not cells or not any(cells):
             return
         self.emit(f"| {' | '.join(cells)} |", 1)
@@ -325,7 +327,7 @@ class _Page:
 
     def emit(self, text: str, gap: int) -> None:
         """Add a block after at least `gap` line breaks, indented to its list level."""
-        indent = "  " * min(len(self.lists), _DEEPEST)
+        indent = "  " * min(len(self.lists), _MAX_LIST_LEVELS)
         lead, self.marker = self.marker or indent, ""
         if self.parts:
             self.parts.append("\n" * max(gap, self.gap))
@@ -333,7 +335,7 @@ class _Page:
         self.gap = 0
 
     def _next_marker(self) -> str:
-        indent = "  " * (min(len(self.lists), _DEEPEST) - 1)
+        indent = "  " * (min(len(self.lists), _MAX_LIST_LEVELS) - 1)
         count = self.lists[-1] if self.lists else None
         if count is None:
             return f"{indent}- "
