@@ -485,7 +485,7 @@ class Node(Model):
     version: int
     created_at: datetime
     updated_at: datetime
-    url: str | None
+    url: str | None = None
     content: Any = None
 
 
