@@ -28,7 +28,8 @@ from schemas.search import Answer, Query
 router = APIRouter(prefix="/api/tools/search", tags=["search"])
 
 
-_ERRORS = raises(
+#: What a search of any kind may fail for.
+SEARCH_ERRORS = (
     FilterMatchesNothing,
     RerankNotConfigured,
     EmbeddingRefused,
@@ -41,7 +42,7 @@ _ERRORS = raises(
 )
 
 
-@router.post("/{tool_id}/query", response_model=Answer, openapi_extra=_ERRORS)
+@router.post("/{tool_id}/query", response_model=Answer, openapi_extra=raises(*SEARCH_ERRORS))
 def query_tool(
     body: Query, tool_id: ToolId, index: CachedIndexDep, resources: ResourcesDep, disconnect: DisconnectDep
 ) -> Response:
