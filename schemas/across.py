@@ -59,9 +59,9 @@ class Across(SearchRequest):
         default=None,
         min_length=1,
         max_length=MAX_PATHS,
-        description="Absolute paths of local files and folders, `s3://bucket/prefix`, or nodes by their ids "
-        "(file_id_path) or names. Each path is searched in the most specific index that covers it. A folder "
-        "above several indexes is searched in each of them. A path that no index covers is read directly.",
+        description="Instead of `tool_ids`: absolute paths of local files and folders, `s3://bucket/prefix`, or nodes "
+        "by their ids (file_id_path) or names. Each path is searched in the most specific index that covers it. A "
+        "folder above several indexes is searched in each of them. A path that no index covers is read directly.",
     )
 
     index_missing: bool = Field(

@@ -37,20 +37,28 @@ class Grep(BaseModel):
         description=f"A match may span several lines, up to {MAX_SPAN >> 10} KiB. The hit is the line where it begins.",
     )
     path: str | None = Field(
-        default=None, min_length=1, max_length=4096, description="A file, or a folder to search below."
+        default=None,
+        min_length=1,
+        max_length=4096,
+        description="A file, or a folder to search below; null: the whole folder.",
     )
     glob: str | None = Field(
         default=None,
         min_length=1,
         max_length=1024,
-        description="A pattern as in .gitignore. With `!`: all other files.",
+        description="A pattern as in .gitignore. With `!`: all other files. Null: every file.",
     )
     types: Names | None = Field(
-        default=None, min_length=1, max_length=100, description="File types as for ripgrep's -t, such as python or md."
+        default=None,
+        min_length=1,
+        max_length=100,
+        description="File types as for ripgrep's -t, such as python or md; null: every type.",
     )
     before: int = Field(default=0, ge=0, le=50, description="Lines of context before each hit.")
     after: int = Field(default=0, ge=0, le=50, description="Lines of context after each hit.")
-    max_per_file: int | None = Field(default=None, ge=1, le=10_000, description="Maximum number of hits per file.")
+    max_per_file: int | None = Field(
+        default=None, ge=1, le=10_000, description="Maximum number of hits per file; null: no limit."
+    )
     head_limit: int = Field(default=100, ge=1, le=10_000, description="Maximum number of hits in total.")
 
 

@@ -44,7 +44,9 @@ class NewNode(BaseModel):
         description='"folder", "json", "markdown", "text", …, or "file" to derive it from the name.',
     )
     content: Any = Field(default=None, description="A JSON value for type json, text for every other file.")
-    url: Url | None = Field(default=None, description="Where a browser opens the node; hits of its text have it.")
+    url: Url | None = Field(
+        default=None, description="Where a browser opens the node; hits of its text have it. Null: nowhere."
+    )
 
 
 class NodePatch(BaseModel):
@@ -55,7 +57,7 @@ class NodePatch(BaseModel):
     parent_id: str | None = Field(
         default=None, max_length=200, description="Id of the new enclosing folder; null: the project's root."
     )
-    name: str | None = Field(default=None, min_length=1, max_length=1024, description="New name.")
+    name: str | None = Field(default=None, min_length=1, max_length=1024, description="New name; null: unchanged.")
     content: Any = Field(default=None, description="New content: a JSON value for a json node, text for other files.")
     url: Url | None = Field(default=None, description="Where a browser opens the node; null: nowhere.")
 

@@ -45,7 +45,7 @@ ContentHash = Annotated[
         examples=["sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"],
     ),
 ]
-Level = Annotated[int, Field(description="0 for chunks of files.", examples=[0])]
+Level = Annotated[int, Field(description="0 for chunks of files; null: every level.", examples=[0])]
 IsEmbedded = Annotated[
     bool, Field(description="Whether the chunk has a vector, so that it is found by meaning.", examples=[True])
 ]
@@ -106,32 +106,42 @@ class Filters(BaseModel):
         default=None,
         min_length=1,
         max_length=4096,
-        description="Glob over file_path. `**` crosses folders. With `!`: all other files.",
+        description="Glob over file_path. `**` crosses folders. With `!`: all other files. Null: every path.",
     )
-    file_ids: Names | None = Field(default=None, min_length=1, description="file_id or file_node_id values.")
+    file_ids: Names | None = Field(
+        default=None, min_length=1, description="file_id or file_node_id values; null: every file."
+    )
     types: LowercaseNames | None = Field(
         default=None,
         min_length=1,
-        description="file_type values (code, pdf), languages (python), extensions (py, .py).",
+        description="file_type values (code, pdf), languages (python), extensions (py, .py); null: every type.",
     )
-    languages: LowercaseNames | None = Field(default=None, min_length=1, description="Languages of code.")
-    symbols: Names | None = Field(default=None, min_length=1, description="Names of definitions.")
-    node_types: Names | None = Field(default=None, min_length=1, description="Kinds of definitions.")
+    languages: LowercaseNames | None = Field(
+        default=None, min_length=1, description="Languages of code; null: every one."
+    )
+    symbols: Names | None = Field(default=None, min_length=1, description="Names of definitions; null: every chunk.")
+    node_types: Names | None = Field(default=None, min_length=1, description="Kinds of definitions; null: every chunk.")
     scope: str | None = Field(
-        default=None, min_length=1, max_length=4096, description="Enclosing definitions, such as `outer/inner`."
+        default=None,
+        min_length=1,
+        max_length=4096,
+        description="Enclosing definitions, such as `outer/inner`; null: everywhere.",
     )
     json_pointer: str | None = Field(
-        default=None, min_length=1, max_length=10_000, description="A JSON pointer; includes everything below it."
+        default=None,
+        min_length=1,
+        max_length=10_000,
+        description="A JSON pointer; includes everything below it. Null: everywhere.",
     )
-    level: int | None = Field(default=None, ge=0, le=1000, description="0 for chunks of files.")
+    level: int | None = Field(default=None, ge=0, le=1000, description="0 for chunks of files; null: every level.")
     modified_after: Time | None = Field(
         default=None,
-        description="Files that were last changed at this time or later: ISO 8601 with a time zone.",
+        description="Files that were last changed at this time or later: ISO 8601 with a time zone. Null: any time.",
         examples=["2026-11-01T00:00:00Z"],
     )
     modified_before: Time | None = Field(
         default=None,
-        description="Files that were last changed before this time: ISO 8601 with a time zone.",
+        description="Files that were last changed before this time: ISO 8601 with a time zone. Null: any time.",
         examples=["2026-12-01T00:00:00+01:00"],
     )
 
@@ -141,9 +151,14 @@ class Context(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    path: str | None = Field(default=None, min_length=1, max_length=4096, description="A file_path, or a folder.")
+    path: str | None = Field(
+        default=None, min_length=1, max_length=4096, description="A file_path, or a folder; null: unknown."
+    )
     symbol: str | None = Field(
-        default=None, min_length=1, max_length=1024, description="The definition that the caller is working on."
+        default=None,
+        min_length=1,
+        max_length=1024,
+        description="The definition that the caller is working on; null: unknown.",
     )
 
 
@@ -181,7 +196,8 @@ class SearchRequest(BaseModel):
         default=None,
         ge=0,
         le=1,
-        description="Minimum `score` of a hit. Over several tools: its score in its own tool, before they are merged.",
+        description="Minimum `score` of a hit; null: none. Over several tools: its score in its own tool, before they "
+        "are merged.",
         examples=[0.3],
     )
     explain: bool = Field(default=False, description="Show the components of each score.")

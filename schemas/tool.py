@@ -40,9 +40,14 @@ class ToolConfig(BaseModel):
     dimensions: int | None = Field(
         default=None, ge=1, le=10_752, description="Dimensions of the vectors; null: the model's default."
     )
-    chunk_size: int | None = Field(default=None, ge=16, le=100_000, description="Maximum tokens per chunk.")
+    chunk_size: int | None = Field(
+        default=None, ge=16, le=100_000, description="Maximum tokens per chunk; null: CHUNK_SIZE_TOKENS."
+    )
     chunk_overlap: int | None = Field(
-        default=None, ge=0, le=50_000, description="Tokens that neighbouring chunks share."
+        default=None,
+        ge=0,
+        le=50_000,
+        description="Tokens that neighbouring chunks share, at most half of `chunk_size`; null: CHUNK_OVERLAP_TOKENS.",
     )
     include: list[str] = Field(
         default_factory=list,
@@ -65,7 +70,7 @@ class ToolConfig(BaseModel):
         examples=[["generated"]],
     )
     min_token_count: int = Field(
-        default=0, ge=0, description="Files with fewer tokens (cl100k_base) are found by keywords only."
+        default=0, ge=0, description="Files with fewer tokens (cl100k_base) are found by keywords only; 0: no minimum."
     )
     max_token_count: int | None = Field(
         default=None, ge=0, description="Files with more tokens are found by keywords only; null: no maximum."
@@ -75,11 +80,14 @@ class ToolConfig(BaseModel):
     )
     watch: bool = Field(default=False, description="Start a run when the folder changes; not for S3.")
     every: Annotated[int | None, BeforeValidator(_seconds)] = Field(
-        default=None, ge=10, le=31_622_400, description='Seconds between two runs, or "30s", "15m", "6h", "1d".'
+        default=None,
+        ge=10,
+        le=31_622_400,
+        description='Seconds between two runs, or "30s", "15m", "6h", "1d"; null: only on request.',
     )
     url_template: UrlTemplate | None = Field(
         default=None,
-        description="Address of a hit on the web, for files whose node has no `url`. It may hold "
+        description="Address of a hit on the web, for files whose node has no `url`; null: none. It may hold "
         + ", ".join(f"`{{{name}}}`" for name in PLACEHOLDERS)
         + ".",
     )
@@ -106,9 +114,11 @@ class NewTool(BaseModel):
         default=None, min_length=1, max_length=200, description="Node to index. Send either `node_id` or `source`."
     )
     json_pointer: str | None = Field(
-        default=None, max_length=10_000, description="Index only this part of the JSON node `node_id`."
+        default=None, max_length=10_000, description="Index only this part of the JSON node `node_id`; null: all of it."
     )
-    source: AnySource | None = Field(default=None, description="Folder or bucket to index.")
+    source: AnySource | None = Field(
+        default=None, description="Folder or bucket to index. Send either `node_id` or `source`."
+    )
     name: str | None = Field(
         default=None, min_length=1, max_length=200, description="Name of the tool; null: the name of the folder."
     )
@@ -137,8 +147,8 @@ class ToolPatch(BaseModel):
         },
     )
 
-    name: str | None = Field(default=None, min_length=1, max_length=200, description="New name.")
-    config: ToolConfig | None = Field(default=None, description="Fields of the config to change.")
+    name: str | None = Field(default=None, min_length=1, max_length=200, description="New name; null: unchanged.")
+    config: ToolConfig | None = Field(default=None, description="Fields of the config to change; null: none.")
 
 
 class Reindex(BaseModel):

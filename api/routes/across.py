@@ -11,43 +11,17 @@ from api.http.dependencies import CachedCallerDep, ResourcesDep
 from api.http.described_errors import raises
 from api.http.disconnect import DisconnectDep
 from api.http.responses import written
+from api.routes.queries import SEARCH_ERRORS
 from api.routes.whole_tools import whole_tool
 from api.search.across.answer import search_across
 from schemas.across import Across, AcrossAnswer
-from schemas.errors import (
-    EmbeddingRefused,
-    EmbeddingUnauthorized,
-    EmbeddingUnavailable,
-    FilterMatchesNothing,
-    NotFound,
-    RerankNotConfigured,
-    SearchBusy,
-    SearchSlow,
-    StoreRefused,
-    StoreUnauthorized,
-    StoreUnavailable,
-)
+from schemas.errors import NotFound, SearchSlow
 from schemas.tool import ToolConfig
 
 router = APIRouter(prefix="/api/search", tags=["search"])
 
 
-_ERRORS = raises(
-    NotFound,
-    FilterMatchesNothing,
-    RerankNotConfigured,
-    EmbeddingRefused,
-    EmbeddingUnauthorized,
-    EmbeddingUnavailable,
-    StoreRefused,
-    StoreUnauthorized,
-    StoreUnavailable,
-    SearchBusy,
-    SearchSlow,
-)
-
-
-@router.post("", response_model=AcrossAnswer, openapi_extra=_ERRORS)
+@router.post("", response_model=AcrossAnswer, openapi_extra=raises(NotFound, SearchSlow, *SEARCH_ERRORS))
 def search_project(
     body: Across, caller: CachedCallerDep, resources: ResourcesDep, disconnect: DisconnectDep
 ) -> Response:

@@ -30,7 +30,8 @@ from schemas.search import Answer, Query, Step
 router = APIRouter(prefix="/api/tools/search", tags=["search"])
 
 
-_ERRORS = raises(
+#: What a search of any kind may fail for.
+SEARCH_ERRORS = (
     FilterMatchesNothing,
     RerankNotConfigured,
     EmbeddingRefused,
@@ -43,7 +44,12 @@ _ERRORS = raises(
 )
 
 
-@router.post("/{tool_id}/query", response_model=Answer, responses=event_stream.RESPONSES, openapi_extra=_ERRORS)
+@router.post(
+    "/{tool_id}/query",
+    response_model=Answer,
+    responses=event_stream.RESPONSES,
+    openapi_extra=raises(*SEARCH_ERRORS),
+)
 def query_tool(
     request: Request,
     body: Query,

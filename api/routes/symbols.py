@@ -21,9 +21,9 @@ router = APIRouter(prefix="/api/tools/search/{tool_id}", tags=["symbols"])
 
 Scope = Annotated[
     str | None,
-    Query(min_length=1, max_length=8192, description="Scope of the definition, such as `outer/inner`."),
+    Query(min_length=1, max_length=8192, description="Only definitions in this scope, such as `outer/inner`."),
 ]
-FileId = Annotated[UUID | None, Query(description="File of the definition.")]
+FileId = Annotated[UUID | None, Query(description="Only definitions in this file.")]
 _CALLED = Query(
     min_length=1, max_length=8192, description="A name or a qualified name: `Foo.run`, `Foo::run`, `Foo/run`."
 )
@@ -36,7 +36,7 @@ def list_symbols(
     index: IndexDep,
     resources: ResourcesDep,
     name: Annotated[str | None, _CALLED] = None,
-    prefix: Annotated[str | None, Query(min_length=1, max_length=1024, description="Beginning of the name.")] = None,
+    prefix: Annotated[str | None, Query(min_length=1, max_length=1024, description="Only names that begin so.")] = None,
     kind: Annotated[Kind | None, Query(description="Only definitions of this kind.")] = None,
     cursor: Cursor = None,
     limit: Limit = 100,
@@ -57,7 +57,7 @@ def list_symbols(
 def list_references(
     index: IndexDep,
     resources: ResourcesDep,
-    name: Annotated[str | None, Query(min_length=1, max_length=1024, description="The used name.")] = None,
+    name: Annotated[str | None, Query(min_length=1, max_length=1024, description="Only uses of this name.")] = None,
     kind: Annotated[UseKind | None, Query(description="Only uses of this kind.")] = None,
     file_id: Annotated[UUID | None, Query(description="Only uses in this file.")] = None,
     scope: Annotated[

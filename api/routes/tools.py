@@ -160,7 +160,10 @@ def list_files(
     tool: ToolDep,
     resources: ResourcesDep,
     status: Annotated[FileStatus | None, Query(description="Only files with this status.")] = None,
-    q: Annotated[str | None, Query(max_length=1024, description="Text that the path contains.")] = None,
+    q: Annotated[
+        str | None,
+        Query(max_length=1024, description="Only files whose path contains this text, in either case."),
+    ] = None,
     cursor: Cursor = None,
     limit: Limit = 100,
 ) -> Listing[File]:
@@ -180,9 +183,15 @@ def get_file(
     index: IndexDep,
     file_id: FileId,
     resources: ResourcesDep,
-    start_line: Annotated[int | None, Query(ge=1, description="First line, counted from 1.")] = None,
-    end_line: Annotated[int | None, Query(ge=1, description="Last line, inclusive.")] = None,
-    pointer: Annotated[str | None, Query(description="JSON pointer to the value to return.")] = None,
+    start_line: Annotated[
+        int | None, Query(ge=1, description="First line, counted from 1; default: the first of the file.")
+    ] = None,
+    end_line: Annotated[
+        int | None, Query(ge=1, description="Last line, inclusive; default: the last of the file.")
+    ] = None,
+    pointer: Annotated[
+        str | None, Query(description="JSON pointer to the value to return; default: the whole text.")
+    ] = None,
 ) -> FileText:
     """Get the indexed text of a file: all of it, some lines (inclusive), or the value at a JSON pointer."""
     file = files.get(resources.pool, index.id, file_id)

@@ -85,7 +85,9 @@ async def upload_files(
     request: Request,
     caller: CallerDep,
     resources: ResourcesDep,
-    parent_id: Annotated[str | None, Query(max_length=200, description="Same as the form field parent_id.")] = None,
+    parent_id: Annotated[
+        str | None, Query(max_length=200, description="Same as the form field parent_id; default: the project's root.")
+    ] = None,
     index: Annotated[bool, Query(description="Same as the form field index.")] = False,
 ) -> Upload:
     """Store files below a folder. A file that exists gets new content. Refusing one file does not affect the others.

@@ -31,6 +31,8 @@ def operations() -> dict[str, Schema]:
 
 OPERATIONS = sorted(operations())
 SCHEMAS = sorted(description()["components"]["schemas"])
+#: Models of requests, and of their parts.
+BODIES = ["Across", "Context", "Filters", "Grep", "NewNode", "NewTool", "NodePatch", "Query", "ToolConfig", "ToolPatch"]
 
 
 def invalid(value: Any, schema: Schema) -> list[str]:
@@ -78,6 +80,14 @@ def test_every_object_and_field_has_a_description(name: str) -> None:
     schema = description()["components"]["schemas"][name]
     assert schema.get("description"), name
     assert [field for field, each in schema.get("properties", {}).items() if not each.get("description")] == []
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_descriptions_of_optional_fields_tell_what_null_means(name: str) -> None:
+    for field, each in description()["components"]["schemas"][name]["properties"].items():
+        if {"type": "null"} in each.get("anyOf", []):
+            said = each["description"].lower()
+            assert re.search(r"null|default|omit|instead|either", said), field
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
@@ -143,6 +153,7 @@ def test_codes_of_some_operations() -> None:
     assert {"embedding_unavailable", "search_busy"} <= named["query_tool"] & named["search_project"]
     assert {"folder_gone", "model_not_allowed"} <= named["create_tool"] & named["patch_tool"]
     assert "conflict" not in named["get_tool"]
+    assert named["healthz"] == named["metrics"] == {"internal"}
 
 
 def test_every_code_that_a_caller_can_meet_is_stated_and_no_other() -> None:
