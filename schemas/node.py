@@ -44,7 +44,9 @@ class NewNode(BaseModel):
         description='"folder", "json", "markdown", "text", …, or "file" to derive it from the name.',
     )
     content: Any = Field(default=None, description="A JSON value for type json, text for every other file.")
-    url: Url | None = Field(default=None, description="Where a browser opens the node; hits of its text have it.")
+    url: Url | None = Field(
+        default=None, description="Where a browser opens the node; hits of its text have it. Null: nowhere."
+    )
 
 
 class NodePatch(BaseModel):

@@ -136,12 +136,12 @@ class Filters(BaseModel):
     level: int | None = Field(default=None, ge=0, le=1000, description="0 for chunks of files; null: every level.")
     modified_after: Time | None = Field(
         default=None,
-        description="Files that were last changed at this time or later: ISO 8601 with a time zone; null: any time.",
+        description="Files that were last changed at this time or later: ISO 8601 with a time zone. Null: any time.",
         examples=["2026-11-01T00:00:00Z"],
     )
     modified_before: Time | None = Field(
         default=None,
-        description="Files that were last changed before this time: ISO 8601 with a time zone; null: any time.",
+        description="Files that were last changed before this time: ISO 8601 with a time zone. Null: any time.",
         examples=["2026-12-01T00:00:00+01:00"],
     )
 
@@ -196,7 +196,8 @@ class SearchRequest(BaseModel):
         default=None,
         ge=0,
         le=1,
-        description="Minimum `score` of a hit. Over several tools: its score in its own tool, before they are merged.",
+        description="Minimum `score` of a hit; null: none. Over several tools: its score in its own tool, before they "
+        "are merged.",
         examples=[0.3],
     )
     explain: bool = Field(default=False, description="Show the components of each score.")

@@ -87,7 +87,7 @@ class ToolConfig(BaseModel):
     )
     url_template: UrlTemplate | None = Field(
         default=None,
-        description="Address of a hit on the web, for files whose node has no `url`. It may hold "
+        description="Address of a hit on the web, for files whose node has no `url`; null: none. It may hold "
         + ", ".join(f"`{{{name}}}`" for name in PLACEHOLDERS)
         + ".",
     )
