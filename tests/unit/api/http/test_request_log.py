@@ -8,6 +8,7 @@ import socket
 from collections.abc import AsyncIterator, Iterator, MutableMapping
 from threading import Thread
 from typing import Any
+from unittest.mock import patch
 from uuid import uuid4
 
 import pytest
@@ -131,6 +132,14 @@ def test_the_project_is_named(client: TestClient, lines: Lines) -> None:
     client.get("/api/projects/acme/nodes/some-node")
     client.get(TOOLS, params={"project_id": "x" * 500})
     assert [line["project"] for line in of_requests(lines)] == ["acme", "x" * 100]
+
+
+def test_the_project_of_a_key_is_named(lines: Lines) -> None:
+    app = create_app(Settings(database_url=NOWHERE, auth="on"))
+    with patch.object(app.state.lookup_caches.projects, "cached", lambda _: "acme"):
+        client = TestClient(app, raise_server_exceptions=False)
+        client.get(TOOLS, params={"project_id": "other"}, headers={"Authorization": "Bearer key"})
+    assert [line["project"] for line in of_requests(lines)] == ["acme"]
 
 
 def test_the_first_project_counts() -> None:
