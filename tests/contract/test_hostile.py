@@ -35,7 +35,7 @@ from tests.contract.samples import (
 from tests.parsing import parse
 from worker.formats import unsupported
 from worker.formats.detect import detect
-from worker.parse import Limits, longest, version
+from worker.parse import Limits, max_seconds, version
 from worker.parse.sandbox import client as sandbox
 from worker.sources.local import LocalFolder
 
@@ -399,9 +399,9 @@ def test_a_fork_has_a_helper_of_its_own() -> None:
 
 
 def test_only_isolated_files_may_take_longer() -> None:
-    assert longest(detect("a.txt", b"text"), 4, LIMITS) is None
+    assert max_seconds(detect("a.txt", b"text"), 4, LIMITS) is None
     pdf = of("pdf/tides.pdf")
-    assert (longest(detect("a.txt", pdf), len(pdf), LIMITS) or 0) > 3 * LIMITS.seconds
+    assert (max_seconds(detect("a.txt", pdf), len(pdf), LIMITS) or 0) > 3 * LIMITS.seconds
 
 
 # images of text

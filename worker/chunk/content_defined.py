@@ -38,19 +38,19 @@ _BLOCK = 1 << 18
 class Places:
     """Offsets where a text may be cut, ascending from its start to its end, and their keys."""
 
-    at: Offsets
+    offsets: Offsets
     keys: Keys
 
 
 def divide(measure: Measure, places: Places, firsts: Offsets, lasts: Offsets) -> list[Span]:
     """Spans that fit and together cover the sections: non-empty, ascending pairs of place indexes."""
-    units = measure.units(places.at)
+    units = measure.units(places.offsets)
     cuts = _cuts(places.keys, units, firsts, lasts, int(measure.limit * RADIUS))
     begins = np.sort(np.concatenate([firsts, cuts]))
     ends = np.minimum(np.concatenate([begins[1:], lasts[-1:]]), lasts[firsts.searchsorted(begins, side="right") - 1])
-    sure = measure.surely_fit(places.at[begins], places.at[ends]).tolist()
+    sure = measure.surely_fit(places.offsets[begins], places.offsets[ends]).tolist()
     spans: list[Span] = []
-    edges = zip(places.at[begins].tolist(), places.at[ends].tolist(), strict=True)
+    edges = zip(places.offsets[begins].tolist(), places.offsets[ends].tolist(), strict=True)
     for fits, span, stretch in zip(sure, edges, zip(begins.tolist(), ends.tolist(), strict=True), strict=True):
         spans += [span] if fits else _halve(measure, places, units, stretch)
     return spans
@@ -114,7 +114,7 @@ def _halve(measure: Measure, places: Places, units: Offsets, stretch: Span) -> l
     stretches = [stretch]
     while stretches:
         low, high = stretches.pop()
-        start, end = int(places.at[low]), int(places.at[high])
+        start, end = int(places.offsets[low]), int(places.offsets[high])
         if measure.fits(start, end):
             spans.append((start, end))
         elif high - low > 1:

@@ -52,7 +52,7 @@ class Structure:
     """
 
     text: str
-    at: Offsets
+    positions: Offsets
     kinds: Bytes
     closers: Offsets
     order: Offsets
@@ -62,11 +62,11 @@ class Structure:
     @property
     def root(self) -> int | None:
         """Number of the outermost container; None if the text is a scalar."""
-        return 0 if self.at.size else None
+        return 0 if self.positions.size else None
 
     def span(self, container: int) -> tuple[int, int]:
         """Character span of a container, including both brackets."""
-        return int(self.at[container]), int(self.at[self._closer(container)]) + 1
+        return int(self.positions[container]), int(self.positions[self._closer(container)]) + 1
 
     def is_object(self, container: int) -> bool:
         """Whether the container is an object rather than an array."""
@@ -78,13 +78,13 @@ class Structure:
         kinds = self.kinds[container : closer + 1]
         borders = container + np.flatnonzero(kinds != _COLON)
         values = container + np.flatnonzero(kinds == _COLON) if self.is_object(container) else borders[:-1]
-        if closer == container + 1 and not self.text[self.at[container] + 1 : self.at[closer]].strip():
+        if closer == container + 1 and not self.text[self.positions[container] + 1 : self.positions[closer]].strip():
             borders = values = borders[:0]
         following = self.rank[self.order[values] + 1]
         return Members(
-            starts=self.at[borders[:-1]] + 1,
-            ends=self.at[borders[1:]],
-            values=self.at[values] + 1,
+            starts=self.positions[borders[:-1]] + 1,
+            ends=self.positions[borders[1:]],
+            values=self.positions[values] + 1,
             containers=np.where(_IS_OPENER[self.kinds[following]], following, -1),
         )
 

@@ -52,32 +52,32 @@ def cut_all(measure: Measure, sections: Sequence[Span], blocks: Sequence[Span] |
     starts, ends = (np.array(side, dtype=np.int64) for side in zip(*sections, strict=True))
     places = _bordered(_places(measure, int(starts[0]), int(ends[-1])), starts, ends)
     if len(blocks):
-        places.keys[_inside(places.at, blocks)] = NEVER
-    firsts, lasts = places.at.searchsorted(starts), places.at.searchsorted(ends)
+        places.keys[_inside(places.offsets, blocks)] = NEVER
+    firsts, lasts = places.offsets.searchsorted(starts), places.offsets.searchsorted(ends)
     return _overlapped(measure, places, divide(measure, places, firsts, lasts), starts)
 
 
 def _bordered(places: Places, starts: Offsets, ends: Offsets) -> Places:
     """The places, with the starts and ends of sections added."""
     borders = np.concatenate([starts, ends[~_among(ends, starts)]])
-    new = borders[~_among(borders, places.at)]
-    offsets, keys = np.concatenate([places.at, new]), np.concatenate([places.keys, np.full(len(new), NEVER)])
+    new = borders[~_among(borders, places.offsets)]
+    offsets, keys = np.concatenate([places.offsets, new]), np.concatenate([places.keys, np.full(len(new), NEVER)])
     order = offsets.argsort(kind="stable")
     return Places(offsets[order], keys[order])
 
 
-def _among(at: Offsets, ascending: Offsets) -> NDArray[np.bool_]:
-    """Which of `at` occur in `ascending`. For few values, numpy's `isin` takes many times as long."""
-    index = ascending.searchsorted(at)
-    among: NDArray[np.bool_] = ascending[np.minimum(index, len(ascending) - 1)] == at
+def _among(values: Offsets, ascending: Offsets) -> NDArray[np.bool_]:
+    """Which of `values` occur in `ascending`. For few values, numpy's `isin` takes many times as long."""
+    index = ascending.searchsorted(values)
+    among: NDArray[np.bool_] = ascending[np.minimum(index, len(ascending) - 1)] == values
     return among
 
 
-def _inside(at: Offsets, blocks: Sequence[Span] | Offsets) -> NDArray[np.bool_]:
+def _inside(offsets: Offsets, blocks: Sequence[Span] | Offsets) -> NDArray[np.bool_]:
     """Which places are after the start of a block and before its end."""
     starts, ends = np.asarray(blocks, dtype=np.int64).T
-    block = starts.searchsorted(at) - 1
-    inside: NDArray[np.bool_] = (block >= 0) & (at < ends[block])
+    block = starts.searchsorted(offsets) - 1
+    inside: NDArray[np.bool_] = (block >= 0) & (offsets < ends[block])
     return inside
 
 
@@ -109,7 +109,7 @@ def _places(measure: Measure, start: int, end: int) -> Places:
         parts += [Places(offsets[done : i + 1], keys[done : i + 1]), *_within(measure, int(offsets[i]), int(ends[i]))]
         done = i + 1
     parts.append(Places(offsets[done:], keys[done:]))
-    return Places(np.concatenate([part.at for part in parts]), np.concatenate([part.keys for part in parts]))
+    return Places(np.concatenate([part.offsets for part in parts]), np.concatenate([part.keys for part in parts]))
 
 
 def _keys(data: bytes, firsts: Offsets) -> Keys:
@@ -191,7 +191,7 @@ def _overlapped(measure: Measure, places: Places, spans: list[Span], firsts: Off
     starts, ends = (np.array(side, dtype=np.int64) for side in zip(*spans, strict=True))
     bounds = np.where(_among(starts, firsts), starts, np.concatenate([starts[:1], starts[:-1] + 1]))
     earliest = np.maximum(_earliest(measure, starts, ends), bounds)
-    allowed = np.concatenate([places.at[places.keys < np.uint64(_WITHIN << CLASS_SHIFT)], [len(measure.text)]])
+    allowed = np.concatenate([places.offsets[places.keys < np.uint64(_WITHIN << CLASS_SHIFT)], [len(measure.text)]])
     moved = allowed[allowed.searchsorted(earliest)]
     return list(zip(np.minimum(moved, starts).tolist(), ends.tolist(), strict=True))
 

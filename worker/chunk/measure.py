@@ -69,13 +69,13 @@ class Measure:
         """The limit in the unit that cuts are spaced in."""
         return self.max_chars if self.by_chars else self.max_tokens
 
-    def units(self, at: Offsets) -> Offsets:
-        """Distances of the offsets `at` from the text's start, in the unit that cuts are spaced in."""
-        return at if self.by_chars else self.tokens(at)
+    def units(self, offsets: Offsets) -> Offsets:
+        """Distances of the offsets `offsets` from the text's start, in the unit that cuts are spaced in."""
+        return offsets if self.by_chars else self.tokens(offsets)
 
-    def tokens(self, at: Offsets) -> Offsets:
-        """Number of tokens that start before each of the offsets `at`."""
-        return self.starts.searchsorted(at)
+    def tokens(self, offsets: Offsets) -> Offsets:
+        """Number of tokens that start before each of the offsets `offsets`."""
+        return self.starts.searchsorted(offsets)
 
     def count(self, start: int, end: int) -> int:
         """Number of tokens that start within the span."""

@@ -73,12 +73,12 @@ def of(name: str) -> tuple[Format, str | None]:
     return (BY_TYPE["code"], language) if language else (BY_EXTENSION.get(extension, BY_TYPE["text"]), None)
 
 
-def is_of(types: AbstractSet[str], path: str, word: str | None) -> bool:
+def has_type(types: AbstractSet[str], path: str, stated: str | None) -> bool:
     """Whether `config.types` accepts a file, by its extension or by its type.
 
-    The type is the source's `word` for it, else the one its name suggests. Without types every file is accepted.
+    The type is the source's `stated` for it, else the one its name suggests. Without types every file is accepted.
     """
-    return not types or not types.isdisjoint({split(path)[1], word or of(path)[0].type})
+    return not types or not types.isdisjoint({split(path)[1], stated or of(path)[0].type})
 
 
 def stated_type(name: str) -> str:

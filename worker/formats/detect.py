@@ -17,10 +17,10 @@ _WORD_STREAM = "WordDocument".encode("utf-16-le")
 _ENCRYPTED_STREAM = "EncryptedPackage".encode("utf-16-le")
 
 #: Bytes searched for the beginning of a markup language.
-_START = 256
+_BEGINNING_WITHIN_BYTES = 256
 _BEGINNINGS = {beginning: format_ for format_ in FORMATS for beginning in format_.beginnings}
 #: Formats whose name says more than such a beginning: they may quote or contain markup.
-_NAMED = {"markdown", "code", "email"}
+_TRUSTED_NAMES = {"markdown", "code", "email"}
 
 _MEMBERS = {format_.member.encode(): format_.mime for format_ in FORMATS if format_.member}
 _MEMBERS[b"META-INF/MANIFEST.MF"] = "application/java-archive"
@@ -28,11 +28,11 @@ _MIME_OF_LANGUAGE = {"javascript": "text/javascript", "css": "text/css", "html":
 
 _BOMS = (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf", b"\0\0\xfe\xff")
 #: Bytes searched for a NUL, as in git.
-_SAMPLE = 8000
+_NUL_WITHIN_BYTES = 8000
 #: Maximum characters in a MIME type.
-_LONGEST_MIME = 100
+_MAX_MIME_CHARS = 100
 #: Bytes at the end of a ZIP file that are searched for member names: its central directory is there.
-_TAIL = 1 << 20
+_TAIL_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def detect(name: str, data: bytes) -> Detected:
     """Detect what a file is. A path does as well as a name."""
     named, language = by_name.of(name)
     signature = signature_of(data)
-    start = data[:_START].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    start = data[:_BEGINNING_WITHIN_BYTES].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     mime, is_binary = _mime(named, language, signature, start, data)
     format_, failure = named, None
     try:
@@ -97,12 +97,12 @@ def _text_format(named: Format, start: bytes, data: bytes) -> Format:
     """The format of a file that is not what its name says: usually some kind of text."""
     if named.type == "pdf" and b"%PDF-" in data[:_PDF_HEADER_WITHIN]:
         return named
-    begun = _begun(start)
+    markup = _markup_format(start)
     # a signature is only at the very start
-    return begun if begun and not begun.signatures else BY_TYPE["text"]
+    return markup if markup and not markup.signatures else BY_TYPE["text"]
 
 
-def _begun(start: bytes) -> Format | None:
+def _markup_format(start: bytes) -> Format | None:
     return next((format_ for beginning, format_ in _BEGINNINGS.items() if start.startswith(beginning)), None)
 
 
@@ -117,7 +117,7 @@ def _mime(
     if signature and signature.mime:
         return signature.mime, True
     # UTF-16 without a byte order mark is text, but cannot be told cheaply from other data with zero bytes
-    if b"\0" in data[:_SAMPLE] and not data.startswith(_BOMS):
+    if b"\0" in data[:_NUL_WITHIN_BYTES] and not data.startswith(_BOMS):
         return "application/octet-stream", True
     return _text_mime(named, language, start, data), False
 
@@ -125,18 +125,18 @@ def _mime(
 def _zip_mime(data: bytes) -> str:
     # OpenDocument and EPUB state their type in an uncompressed first member of that name
     size = int.from_bytes(data[22:26], "little")
-    if data[30:38] == b"mimetype" and size <= _LONGEST_MIME:
+    if data[30:38] == b"mimetype" and size <= _MAX_MIME_CHARS:
         stated = data[38 : 38 + size]
         if stated.isascii() and stated.count(b"/") == 1:
             return stated.decode().strip()
-    tail = data[-_TAIL:]
+    tail = data[-_TAIL_BYTES:]
     return next((mime for member, mime in _MEMBERS.items() if member in tail), "application/zip")
 
 
 def _text_mime(named: Format, language: str | None, start: bytes, data: bytes) -> str:
-    begun = _begun(start)
-    format_ = begun if begun and named.type not in _NAMED else named
-    if format_.type == "xml" and b"<svg" in data[:_SAMPLE]:
+    markup = _markup_format(start)
+    format_ = markup if markup and named.type not in _TRUSTED_NAMES else named
+    if format_.type == "xml" and b"<svg" in data[:_NUL_WITHIN_BYTES]:
         return "image/svg+xml"
     if language:
         return _MIME_OF_LANGUAGE.get(language, f"text/x-{language}")

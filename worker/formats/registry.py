@@ -72,7 +72,7 @@ def imported(reference: str) -> Any:
 
 FORMATS = (
     Format("text", "txt", "worker.parse.text.encodings:read", version=3, as_written=True),
-    Format("code", "", "worker.parse.source_code:read", version=5, as_written=True),
+    Format("code", "", "worker.parse.source_code:read", version=6, as_written=True),
     Format(
         "markdown",
         "md markdown mdown mkd mdx",

@@ -24,7 +24,7 @@ _NOTICE = re.compile(
 )
 
 
-def by_a_tool(file: Detected, data: bytes) -> Reason | None:
+def generated_reason(file: Detected, data: bytes) -> Reason | None:
     """`minified` or `generated` for code that a tool wrote, judged by its line lengths or by a notice at its top."""
     if file.language is None:
         # documents may mention such notices, and data is indexed as it is

@@ -66,14 +66,14 @@ log = structlog.get_logger()
 
 
 class Patterns:
-    """.gitignore lines relative to one directory, each with the rule it stands for; `place` is their file.
+    """.gitignore lines relative to one directory, each with the rule it stands for; `path` is their file.
 
     `cost` measures the memory and time they take, in units of a plain name.
     """
 
-    def __init__(self, lines: Iterable[str] = (), rule: str = "", place: str = "") -> None:
+    def __init__(self, lines: Iterable[str] = (), rule: str = "", path: str = "") -> None:
         self.cost = 0
-        self._place = place
+        self._path = path
         self._rules: list[str | None] = []
         # indexed by `is_dir`: number of the last line for each name, path and name ending
         self._names: tuple[dict[str, int], dict[str, int]] = ({}, {})
@@ -139,7 +139,7 @@ class Patterns:
                 wildcards.append((line, only_dirs, is_path, _segments(_bytes(pattern), is_path=is_path)))
             except GitIgnorePatternError:
                 # git also ignores patterns that it cannot parse
-                log.warning("a pattern is ignored because it matches nothing", pattern=pattern, path=self._place)
+                log.warning("a pattern is ignored because it matches nothing", pattern=pattern, path=self._path)
         return wildcards
 
 

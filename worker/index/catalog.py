@@ -10,7 +10,7 @@ from typing import NamedTuple
 from schemas.document import Entry, Page
 from schemas.status import Reason
 from worker import parse
-from worker.formats.by_name import is_of, with_stated_type
+from worker.formats.by_name import has_type, with_stated_type
 from worker.index.lease import Lease
 from worker.sources import Source
 from worker.state.index import files, tasks
@@ -63,7 +63,7 @@ def list_pages(listing: ListingRun) -> Iterator[Recorded]:
 
 def _record(listing: ListingRun, page: Page, *, first: bool) -> None:
     types = listing.index.types
-    kept = [entry for entry in page.entries if is_of(types, entry.path, entry.type)]
+    kept = [entry for entry in page.entries if has_type(types, entry.path, entry.type)]
     others = Counter(types=len(page.entries) - len(kept))
     files.record_page(
         listing.pool,

@@ -149,10 +149,10 @@ class _Reading:
     def _parse(self, file: Detected, data: bytes) -> Document:
         run, keep = self._run, self._run.index.settings.keep
         self._facts = replace(self._facts, language=file.language)
-        reason = parse.by_a_tool(file, data)
+        reason = parse.generated_reason(file, data)
         if reason and reason.value not in keep:
             raise FileError(reason)
-        run.lease.parsing(run.limits.seconds, parse.longest(file, len(data), run.limits))
+        run.lease.parsing(run.limits.seconds, parse.max_seconds(file, len(data), run.limits))
         document = parse.parse(file, data, run.limits, binaries="binaries" in keep)
         self._facts = replace(self._facts, type=document.type, language=document.language or self._facts.language)
         return document

@@ -7,13 +7,13 @@ from schemas.errors import FileError
 from schemas.status import Reason
 from worker.formats import by_name, unsupported
 from worker.formats.detect import Detected, detect, refusal
-from worker.ignore.generated import by_a_tool
+from worker.ignore.generated import generated_reason
 from worker.parse.code.grammar import is_known
 from worker.parse.limits import Limits
 from worker.parse.sandbox import client as sandbox
 from worker.parse.sandbox.read import read
 
-__all__ = ["Limits", "by_a_tool", "longest", "parse", "refusal", "version"]
+__all__ = ["Limits", "generated_reason", "max_seconds", "parse", "refusal", "version"]
 
 #: Outcomes of data that is not text when read strictly.
 _NOT_TEXT = {Reason.BINARY, Reason.NOT_UTF8}
@@ -59,9 +59,9 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-def longest(file: Detected, size: int, limits: Limits) -> float | None:
+def max_seconds(file: Detected, size: int, limits: Limits) -> float | None:
     """Maximum seconds that reading an isolated file of `size` bytes can take; None if there is no limit."""
-    return sandbox.longest(limits) if not file.failure and file.format.is_isolated(size) else None
+    return sandbox.max_seconds(limits) if not file.failure and file.format.is_isolated(size) else None
 
 
 def version(name: str) -> str:

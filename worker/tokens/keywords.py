@@ -55,7 +55,7 @@ def code_words(text: str) -> str:
     return " ".join(map(_tokens, _words(text)))
 
 
-def asked_words(query: str) -> list[str]:
+def query_words(query: str) -> list[str]:
     """The distinct tokens to search for: as in `code_words`, but digits stay with the letters around them.
 
     A search for `kiwi17` therefore finds that, and not every `kiwi` and every `17`.

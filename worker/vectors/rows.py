@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.errors import StoreRefused
-from worker.tokens.keywords import asked_words
+from worker.tokens.keywords import query_words
 from worker.vectors import STRING_ATTRIBUTES, Leg, Patch, RankedRow, Row, Value, cut_filterable
 
 #: Maximum UTF-8 bytes of a full-text query, the same in all stores. Turbopuffer documents 8,192 without a unit; bytes
@@ -90,7 +90,7 @@ def words(leg: Leg) -> str:
 
 @lru_cache(64)  # called again when the leg is sent, and by legs that differ only in their filters
 def _words(keywords: str, field: str) -> str:
-    cleaned = clean(keywords) if field == "text" else " ".join(asked_words(keywords))
+    cleaned = clean(keywords) if field == "text" else " ".join(query_words(keywords))
     return cleaned.encode()[:MAX_KEYWORD_BYTES].decode(errors="ignore")
 
 

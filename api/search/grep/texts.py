@@ -17,7 +17,7 @@ from schemas.document import Entry
 from schemas.errors import FileError, NotFound, SourceError
 from schemas.search import Note
 from schemas.status import FileStatus
-from worker.formats.by_name import is_of
+from worker.formats.by_name import has_type
 from worker.formats.registry import AS_WRITTEN
 from worker.sources import Source, pages
 from worker.sources.local import LocalFolder
@@ -107,7 +107,7 @@ def _on_disk(search: TextSearch, source: LocalFolder, program: str) -> Iterator[
             path = printable(key)
             row = rows.get(file_id(search.index.id, key))
             has_stored_text = row is not None and row.has_text and row.type not in AS_WRITTEN
-            if not has_stored_text and (row is not None or is_of(search.index.types, path, None)):
+            if not has_stored_text and (row is not None or has_type(search.index.types, path, None)):
                 yield from _read(search, source, Entry(key, path, f"/{path}", None, 0, ""), row)
 
 
@@ -124,7 +124,9 @@ def _unindexed(search: TextSearch, source: Source) -> Iterator[Reading]:
     for entry, row in _unfinished(search) if is_listed else _listed(search, source):
         if row is not None and row.has_text:
             outdated += _is_outdated(entry, row)
-        elif entry.size <= search.max_bytes and (row is not None or is_of(search.index.types, entry.path, entry.type)):
+        elif entry.size <= search.max_bytes and (
+            row is not None or has_type(search.index.types, entry.path, entry.type)
+        ):
             yield from _read(search, source, entry, row)
     if outdated:
         detail = f"Files that changed since they were indexed, and were searched in their old version: {outdated}."

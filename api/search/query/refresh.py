@@ -13,7 +13,7 @@ from api.http.disconnect import Disconnect
 from schemas.errors import SourceError
 from schemas.search import Note, Refresh
 from worker import app as queue
-from worker.formats.by_name import is_of
+from worker.formats.by_name import has_type
 from worker.resources import Resources
 from worker.sources import pages
 from worker.state.index import tasks, tool_actions
@@ -76,7 +76,7 @@ def compare(resources: Resources, index: Index, disconnect: Disconnect) -> Stale
     unseen = open_ = with_row = 0
     unlisted: list[bytes] = []
     for page in pages(source, disconnect.check):
-        is_indexed = [is_of(index.types, entry.path, entry.type) for entry in page.entries]
+        is_indexed = [has_type(index.types, entry.path, entry.type) for entry in page.entries]
         counts = freshness.compare(pool, index.id, page.entries, is_indexed)
         unseen, open_, with_row = unseen + counts.unseen, open_ + counts.open, with_row + counts.known
         unlisted += page.unlisted

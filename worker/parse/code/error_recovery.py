@@ -111,7 +111,7 @@ def broken(data: bytes, language: str, parser: Parser, tree: Tree) -> list[tuple
     return [(start, end, _tree(data, start, end, parser, wrapper)) for start, end, wrapper in parts]
 
 
-def without(data: bytes, spans: list[Span]) -> bytes:
+def blanked(data: bytes, spans: list[Span]) -> bytes:
     """The text with spans replaced by blanks; line breaks are kept."""
     mended = bytearray(data)
     for start, end in spans:

@@ -156,7 +156,7 @@ def _analysis(data: bytes, text: str, language: str, language_grammar: Grammar) 
     if not parts:
         return whole
     spans = [(start, end) for start, end, _ in parts]
-    rest = language_grammar.parser.parse(error_recovery.without(data, spans))
+    rest = language_grammar.parser.parse(error_recovery.blanked(data, spans))
     mended = _merged([(0, len(data), rest), *parts], text, language_grammar)
     sound = not rest.root_node.has_error
     if mended and (not whole or _is_better(mended[0], whole[0], spans, sound=sound)):

@@ -57,18 +57,18 @@ def read(data: bytes, limits: Limits) -> Document:
     return Document(text, "image", pages=pages if frames > 1 else ())
 
 
-def spent() -> float:
+def child_cpu_seconds() -> float:
     """Processor time in seconds of all child processes that have ended."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
 def _frames(image: Any, count: int, limits: Limits) -> Iterator[str]:
-    until = spent() + limits.seconds
+    cpu_deadline = child_cpu_seconds() + limits.seconds
     for number in range(count):
         image.seek(number)
         _check_size(image)
-        yield recognise(_prepared(image), until, limits)
+        yield recognise(_prepared(image), cpu_deadline, limits)
 
 
 def _check_size(image: Any) -> None:
@@ -103,16 +103,17 @@ def _opaque(image: Any) -> Any:
     return background
 
 
-def recognise(image: Any, until: float, limits: Limits) -> str:
+def recognise(image: Any, cpu_deadline: float, limits: Limits) -> str:
     """The text that Tesseract reads in a picture, in any orientation. A tilted picture is read straightened as well.
 
-    Raises `FileError`: `too_large` if `spent` reaches `until` first, `needs_ocr` if Tesseract lacks language data.
+    Raises `FileError`: `too_large` if `child_cpu_seconds` reaches `cpu_deadline` first, `needs_ocr` if Tesseract lacks
+    language data.
     """
-    text = _recognised(image, until, limits)
+    text = _recognised(image, cpu_deadline, limits)
     angle = skew(image)
     if not angle:
         return text
-    straight = _recognised(turned(image, angle, expand=True), until, limits)
+    straight = _recognised(turned(image, angle, expand=True), cpu_deadline, limits)
     return straight if _letter_count(straight) >= _letter_count(text) * _MIN_LETTER_SHARE else text
 
 
@@ -120,12 +121,12 @@ def _letter_count(text: str) -> int:
     return sum(map(str.isalnum, text))
 
 
-def _recognised(image: Any, until: float, limits: Limits) -> str:
+def _recognised(image: Any, cpu_deadline: float, limits: Limits) -> str:
     import pytesseract
 
     language, layout = _languages_and_layout(limits.ocr_languages)
     late = too_large(f"Reading the images takes longer than PARSE_SECONDS ({limits.seconds:g} s)")
-    seconds = until - spent()
+    seconds = cpu_deadline - child_cpu_seconds()
     if seconds <= 0:
         raise late
     try:

@@ -31,7 +31,7 @@ def is_scan(page: pypdfium2.PdfPage, text: str) -> bool:
     )
 
 
-def bare(page: pypdfium2.PdfPage) -> pypdfium2.PdfPage:
+def without_text(page: pypdfium2.PdfPage) -> pypdfium2.PdfPage:
     """Remove the text objects of the page and return it."""
     for text in list(_objects(page, raw.FPDF_PAGEOBJ_TEXT)):
         page.remove_obj(text)

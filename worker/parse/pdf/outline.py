@@ -35,7 +35,7 @@ def entries(pdf: pypdfium2.PdfDocument) -> dict[int, Entries]:
     return entries_of_page
 
 
-def marked(text: str, page_entries: Entries) -> str:
+def with_headings(text: str, page_entries: Entries) -> str:
     """The page's text as Markdown, with the lines that match outline entries as headings."""
     lines = text.split("\n")
     first, others = list(map(_bare, lines)), [_signless(line) for line in lines]

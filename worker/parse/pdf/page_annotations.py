@@ -20,7 +20,7 @@ _TEXT_FIELD_TYPES = ("Tx", "Ch")
 _MAX_ANNOTATIONS = 1000
 
 
-def drawn(pdf: pypdfium2.PdfDocument, number: int, page: pypdfium2.PdfPage) -> pypdfium2.PdfPage:
+def flattened(pdf: pypdfium2.PdfDocument, number: int, page: pypdfium2.PdfPage) -> pypdfium2.PdfPage:
     """Merge form values and similar annotations into the page's text; return the page."""
     if not any(raw.FPDFAnnot_GetSubtype(annotation) in _WITH_APPEARANCE for annotation in _annotations(page)):
         return page
@@ -30,8 +30,8 @@ def drawn(pdf: pypdfium2.PdfDocument, number: int, page: pypdfium2.PdfPage) -> p
     return pdf[number]
 
 
-def beside(page: pypdfium2.PdfPage) -> list[str]:
-    """Comments, and values that are not drawn. Call this before `drawn`, which removes them."""
+def comments_and_values(page: pypdfium2.PdfPage) -> list[str]:
+    """Comments, and values that are not drawn. Call this before `flattened`, which removes them."""
     return [line for annotation in _annotations(page) if (line := _line(annotation))]
 
 

@@ -17,7 +17,7 @@ from schemas.status import Reason
 from worker.formats import unsupported
 from worker.parse.limits import Limits
 from worker.parse.ocr import scans
-from worker.parse.ocr.image import NOTHING, recognise, spent
+from worker.parse.ocr.image import NOTHING, child_cpu_seconds, recognise
 from worker.parse.pdf import outline, page_annotations
 from worker.parse.text.markdown_blocks import laid_out
 
@@ -38,7 +38,7 @@ def read(data: bytes, limits: Limits) -> Document:
         begin = outline.entries(pdf)
         texts = _texts(pdf, limits)
         if begin:
-            texts = (outline.marked(text, begin.get(number, [])) for number, text in enumerate(texts))
+            texts = (outline.with_headings(text, begin.get(number, [])) for number, text in enumerate(texts))
         text, pages = laid_out(texts, limits)
     return Document(text, "pdf", title=title, markup="markdown" if begin else "lines", pages=pages)
 
@@ -57,13 +57,13 @@ def _texts(pdf: pypdfium2.PdfDocument, limits: Limits) -> Iterator[str]:
 
     If no page has text, raises after the last page: `needs_ocr` or `no_text` if a page has a picture, else the damage.
     """
-    deadline = spent() + limits.seconds
+    cpu_deadline = child_cpu_seconds() + limits.seconds
     has_text, has_printed_text, scanned, damage, hindrance = False, False, [], None, None
     for number in range(len(pdf)):
         try:
             page = pdf[number]
-            comments = "\n".join(page_annotations.beside(page))
-            page = page_annotations.drawn(pdf, number, page)
+            comments = "\n".join(page_annotations.comments_and_values(page))
+            page = page_annotations.flattened(pdf, number, page)
             text = _text(page)
             is_scan = scans.is_scan(page, text)
         except pypdfium2.PdfiumError as error:
@@ -73,7 +73,7 @@ def _texts(pdf: pypdfium2.PdfDocument, limits: Limits) -> Iterator[str]:
         shown = ""
         if is_scan:
             scanned.append(text)
-            shown, missed = _shown(page, text, deadline, limits)
+            shown, missed = _shown(page, text, cpu_deadline, limits)
             hindrance = hindrance or missed
         has_printed_text = has_printed_text or bool(text and not is_scan)
         text = "\n\n".join(filter(None, (text, shown, comments)))
@@ -88,12 +88,12 @@ def _texts(pdf: pypdfium2.PdfDocument, limits: Limits) -> Iterator[str]:
         raise damage
 
 
-def _shown(page: pypdfium2.PdfPage, text: str, deadline: float, limits: Limits) -> tuple[str, FileError | None]:
+def _shown(page: pypdfium2.PdfPage, text: str, cpu_deadline: float, limits: Limits) -> tuple[str, FileError | None]:
     """The OCR text of a page's pictures, or why there is none. Raises on failure only if the page has no other text."""
     if not unsupported.programs(("tesseract",)):
         return "", FileError(Reason.NEEDS_OCR)
     try:
-        return _recognised(scans.bare(page), deadline, limits), None
+        return _recognised(scans.without_text(page), cpu_deadline, limits), None
     except FileError as error:
         if not text:
             raise
@@ -107,7 +107,7 @@ def _text(page: pypdfium2.PdfPage) -> str:
     return _HYPHEN.sub("", text).strip()
 
 
-def _recognised(page: pypdfium2.PdfPage, deadline: float, limits: Limits) -> str:
+def _recognised(page: pypdfium2.PdfPage, cpu_deadline: float, limits: Limits) -> str:
     width, height = page.get_size()
     scale = min(_RENDER_DPI / 72, (_MAX_PIXELS / max(1.0, width * height)) ** 0.5)
-    return recognise(page.render(scale=scale, grayscale=True).to_pil(), deadline, limits)
+    return recognise(page.render(scale=scale, grayscale=True).to_pil(), cpu_deadline, limits)

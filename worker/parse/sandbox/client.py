@@ -103,7 +103,7 @@ def syntax(data: bytes, language: str, limits: Limits) -> Syntax | None:
     return None
 
 
-def longest(limits: Limits) -> float:
+def max_seconds(limits: Limits) -> float:
     """Maximum wall-clock seconds until `read` gives up, over all attempts."""
     return ATTEMPTS * _attempt_seconds(limits) + _PIPE_SECONDS
 

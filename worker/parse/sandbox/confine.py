@@ -124,10 +124,10 @@ def _set_capabilities(libc: ctypes.CDLL, sets: tuple[int, int, int]) -> bool:
     return bool(libc.capset(header, data) == 0)
 
 
-def _keep_capabilities(libc: ctypes.CDLL, kept: int) -> bool:
-    """Drop all capabilities but `kept`; without them, root has no power over processes that have them."""
+def _keep_capabilities(libc: ctypes.CDLL, capabilities: int) -> bool:
+    """Drop all capabilities but `capabilities`; without them, root has no power over processes that have them."""
     effective, permitted, inherited = _capabilities(libc)
-    return _set_capabilities(libc, (effective & kept, permitted & kept, inherited & kept))
+    return _set_capabilities(libc, (effective & capabilities, permitted & capabilities, inherited & capabilities))
 
 
 def _leave_network(libc: ctypes.CDLL, *, can_map: bool) -> bool:

@@ -20,7 +20,7 @@ from psycopg.sql import Identifier
 
 from schemas.errors import StoreUnavailable
 from worker.state.postgres import Pool, load
-from worker.tokens.keywords import asked_words, code_words
+from worker.tokens.keywords import code_words, query_words
 
 Field = Literal["text", "code"]
 
@@ -92,7 +92,7 @@ def search(pool: Pool, values: Mapping[str, Any], field: Field) -> list[tuple[st
 
 def _lexemes(connection: Connection[Any], query: str, field: Field) -> list[str]:
     if field == "code":
-        return sorted(asked_words(query), key=lambda token: (-len(token), token))[:MAX_LEXEMES]
+        return sorted(query_words(query), key=lambda token: (-len(token), token))[:MAX_LEXEMES]
     # Postgres text accepts neither NUL nor lone surrogates
     words = query.replace("\0", " ").encode(errors="replace").decode()
     return [lexeme for (lexeme,) in connection.execute(_SQL["lexemes"], {"query": words, "limit": MAX_LEXEMES})]

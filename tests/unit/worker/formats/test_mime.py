@@ -10,7 +10,7 @@ import pytest
 
 from schemas.status import Reason
 from worker.formats.detect import detect
-from worker.ignore.generated import by_a_tool
+from worker.ignore.generated import generated_reason
 
 OFFICE = "application/vnd.openxmlformats-officedocument"
 
@@ -97,4 +97,4 @@ def test_content_is_believed_before_the_name(name: str, data: bytes, mime: str, 
     ],
 )
 def test_who_wrote_code_is_told_by_its_lines_and_its_head(name: str, text: str, reason: Reason | None) -> None:
-    assert by_a_tool(detect(name, text.encode()), text.encode()) is reason
+    assert generated_reason(detect(name, text.encode()), text.encode()) is reason

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.tokens.keywords import MAX_TOKEN, asked_words, code_words, keywords_of
+from worker.tokens.keywords import MAX_TOKEN, code_words, keywords_of, query_words
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_tokens_are_short_and_hold_nothing_but_words(text: str) -> None:
     ],
 )
 def test_a_query_keeps_digits_with_their_letters(query: str, tokens: str) -> None:
-    assert asked_words(query) == tokens.split()
+    assert query_words(query) == tokens.split()
 
 
 def test_the_path_is_part_of_both_fields() -> None:

@@ -82,7 +82,7 @@ def test_an_outline_that_goes_in_circles_ends() -> None:
 
 def test_a_page_of_many_lines_and_titles_takes_no_time() -> None:
     begin = [(1, "word" * 50 + str(number)) for number in range(100)]
-    assert outline.marked("\n".join(["word " * 50] * 5000), begin).count("#") == 0
+    assert outline.with_headings("\n".join(["word " * 50] * 5000), begin).count("#") == 0
 
 
 def form(look: str) -> str:
