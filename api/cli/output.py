@@ -14,7 +14,7 @@ from api.cli.tool_lookup import BUCKET, root_of
 
 if TYPE_CHECKING:
     from foldex_client import Hit, Status, Tool
-    from foldex_client.models import File, GrepHit, Model, Note, Symbol
+    from foldex_client.models import File, GrepHit, Model, ModelInfo, Note, Symbol
 
 #: Lines of a hit's text that are shown.
 SHOWN_LINES = 6
@@ -126,6 +126,20 @@ def tool_line(tool: Tool) -> None:
     state = click.style(f"{tool.task:<9}", fg=COLOURS.get(tool.task, "yellow"))
     where = root_of(tool) or f"node {tool.node_id}"
     click.echo(f"{tool.tool_id}  {state}  {clean(tool.name)}  {clean(where)}")
+
+
+def model(found: ModelInfo) -> None:
+    """Print a model with what is known about it."""
+    parts = [found.model, f"{found.kind}{' (default)' if found.default else ''}"]
+    if found.dimensions is not None:
+        parts.append(f"{found.dimensions} dimensions")
+    if found.max_input_tokens is not None:
+        parts.append(f"{found.max_input_tokens} tokens a text")
+    if found.input_price is not None:
+        parts.append(f"${found.input_price:g} per million tokens")
+    if found.check is not None:
+        parts.append("answers" if found.check.ok else f"does not answer: {found.check.detail or found.check.code}")
+    click.echo(clean("  ".join(parts)))
 
 
 def status(tool: Tool, now: Status) -> None:

@@ -31,6 +31,19 @@ def tools(invocation: Invocation) -> int:
     return FOUND if found else NOTHING
 
 
+@verb("foldex models", "foldex models --check")
+@click.option("--check", is_flag=True, help="Ask each whether it answers now.")
+def models(invocation: Invocation, check: bool) -> int:
+    """List the models that are configured or allowed."""
+    with connect(invocation) as service:
+        found = service.foldex.models(check=check or None)
+    if invocation.as_json:
+        output.print_json(found)
+    for model in () if invocation.as_json else found.items:
+        output.model(model)
+    return FOUND if found.items else NOTHING
+
+
 @verb("foldex status", "foldex status ~/notes --watch", "foldex status handbook --json")
 @click.argument("tool", required=False, metavar="[TOOL]")
 @click.option("--watch", is_flag=True, help="Wait until indexing has ended, and show its progress.")

@@ -4,6 +4,22 @@ from __future__ import annotations
 
 from api.cli.find_verbs import grep, index, search, symbols
 from api.cli.stack_verbs import completion, doctor, down
-from api.cli.tool_verbs import cancel, delete, files, reindex, retry, status, tools
+from api.cli.tool_verbs import cancel, delete, files, models, reindex, retry, status, tools
 
-VERBS = (index, search, grep, symbols, status, files, tools, reindex, retry, cancel, delete, doctor, down, completion)
+VERBS = (
+    index,
+    search,
+    grep,
+    symbols,
+    status,
+    files,
+    tools,
+    reindex,
+    retry,
+    cancel,
+    delete,
+    models,
+    doctor,
+    down,
+    completion,
+)

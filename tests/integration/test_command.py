@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
-from signal import SIGINT
+from signal import SIGCONT, SIGINT, SIGSTOP
 from typing import Any
 
 import pytest
@@ -205,7 +205,7 @@ def test_a_folder_without_a_tool_is_indexed_only_with_a_yes(running: Service, ro
 
 
 VERBS = (
-    ("index", "."), ("search", "x"), ("grep", "x"), ("symbols", "x"), ("status",), ("files",), ("tools",),
+    ("index", "."), ("search", "x"), ("grep", "x"), ("symbols", "x"), ("status",), ("files",), ("tools",), ("models",),
     ("retry", "docs"), ("reindex", "docs"), ("cancel", "docs"), ("delete", "docs", "--yes"),
 )  # fmt: skip # a line each says nothing
 
@@ -261,11 +261,16 @@ def test_without_a_stack_nothing_but_indexing_and_searching_starts_one(running: 
 def test_interrupting_a_wait_leaves_the_indexing_alone(running: Service, root: Path) -> None:
     folder = root / "long"
     folder.mkdir()
-    for number in range(15):
-        (folder / f"{number}.md").write_text("".join(f"# {number} {line}\n\nwords {line}\n\n" for line in range(40)))
-    command = [sys.executable, "-m", "foldex", "index", str(folder)]
+    (folder / "a.md").write_text("Words.\n")
+    worker = running.processes["worker-fast"]
+    # so that nothing is indexed before the signal
+    worker.signal(SIGSTOP)
     process = subprocess.Popen(
-        command, env=environment(running), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "foldex", "index", str(folder)],
+        env=environment(running),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     try:
         eventually(lambda: str(folder) in foldex(running, "tools").stdout, 30)
@@ -273,10 +278,20 @@ def test_interrupting_a_wait_leaves_the_indexing_alone(running: Service, root: P
         printed, told = process.communicate(timeout=30)
     finally:
         process.kill()
+        worker.signal(SIGCONT)
     assert (process.returncode, printed) == (130, ""), told
     assert "Indexing goes on" in told
     assert "Traceback" not in told
     assert foldex(running, "status", str(folder), "--watch").returncode == 0
+
+
+def test_models(running: Service) -> None:
+    done = foldex(running, "models", "--check")
+    assert done.returncode == 0
+    assert f"{LOCAL_MODEL}  embedding (default)  384 dimensions" in done.stdout
+    assert "answers" in done.stdout
+    listed = json.loads(foldex(running, "models", "--json").stdout)["items"]
+    assert [model["model"] for model in listed if model["default"]] == [LOCAL_MODEL]
 
 
 def test_doctor_names_what_is_wrong(running: Service, docs: Path, root: Path) -> None:
