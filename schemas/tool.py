@@ -268,7 +268,10 @@ class Status(BaseModel):
     eta_seconds: float | None = Field(description="Estimated seconds until the end; null if unknown.", examples=[41.5])
     listing: bool = Field(description="Whether the folder is still being listed.")
     rerun: bool = Field(description="Whether another task follows this one.")
-    warning: str | None = Field(description="What the task waits for, or what needs a decision.", examples=[None])
+    warning: str | None = Field(
+        description="What the task waits for, what needs a decision, or what in `config` matches nothing.",
+        examples=[None],
+    )
     error: str | None = Field(description="Why the task failed; null unless `status` is error.", examples=[None])
     error_code: str | None = Field(description="Stable code of the error.", examples=[None])
     created_at: fields.CreatedAt

@@ -270,7 +270,8 @@ def shown_file(row: dict[str, Any]) -> File:
 
 def shown_status(tool_id: UUID, row: dict[str, Any]) -> Status:
     """Convert a task's row to its API form for one tool."""
-    return Status(**{**row, "task_id": row["id"], "tool_id": tool_id, "eta_seconds": _eta(row)})
+    warning = " ".join(filter(None, (row["listing_warning"], row["warning"]))) or None
+    return Status(**{**row, "task_id": row["id"], "tool_id": tool_id, "eta_seconds": _eta(row), "warning": warning})
 
 
 def _eta(row: dict[str, Any]) -> float | None:

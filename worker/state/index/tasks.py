@@ -46,6 +46,8 @@ class Plan:
     list_cursor: str | None
     epoch: int | None
     allow_removals: bool
+    #: Entries of the config that earlier slices found to match something; None if a slice did not note them.
+    matched: list[str] | None
     #: Workers that died of the listing since its last progress, and the last unexpected exception.
     deaths: int
     fault: str | None

@@ -2,12 +2,12 @@
 -- Counts that describe the index are copied from the previous task. clock_timestamp() instead of now(),
 -- because time passes while a transaction waits for its locks.
 INSERT INTO search_index_task (id, tool_id, index_id, folder_node_id, kind, "full", allow_removals, created_at,
-    total_files, indexed_files, skipped_files, failed_files, total_chunks, ignored)
+    total_files, indexed_files, skipped_files, failed_files, total_chunks, ignored, listing_warning)
 SELECT %(id)s, %(tool_id)s, %(index_id)s, %(folder_node_id)s, %(kind)s, %(full)s, %(allow_removals)s,
     -- keeps the newest task recognizable even if the clock was set back
     greatest(clock_timestamp(), l.created_at + interval '1 microsecond'),
     coalesce(l.total_files, 0), coalesce(l.indexed_files, 0), coalesce(l.skipped_files, 0), coalesce(l.failed_files, 0),
-    coalesce(l.total_chunks, 0), coalesce(l.ignored, '{}')
+    coalesce(l.total_chunks, 0), coalesce(l.ignored, '{}'), l.listing_warning
 FROM (SELECT) AS new LEFT JOIN LATERAL (
     SELECT * FROM search_index_task WHERE index_id = %(index_id)s ORDER BY created_at DESC, id DESC LIMIT 1) l ON true
 ON CONFLICT (index_id) WHERE status IN :open DO NOTHING
@@ -73,7 +73,7 @@ SET plan_owner = %(owner)s, plan_until = now() + %(lease)s, status = 'indexing',
 WHERE id = %(task_id)s AND status IN :open AND listing
   AND (plan_until IS NULL OR plan_until < now()
        AND now() NOT BETWEEN pg_postmaster_start_time() AND pg_postmaster_start_time() + interval '10 s')
-RETURNING id, index_id, tool_id, list_cursor, epoch, allow_removals,
+RETURNING id, index_id, tool_id, list_cursor, epoch, allow_removals, matched,
           cardinality(plan_dead) AS deaths, fault
 
 -- name: raise_epoch
@@ -86,6 +86,8 @@ UPDATE search_index_task SET epoch = raised.epoch FROM raised WHERE id = %(task_
 -- Saves the ignored counts together with their page: a repeated slice counts nothing twice. A new listing starts at 0.
 UPDATE search_index_task t
 SET list_cursor = %(cursor)s, unlisted = t.unlisted || %(unlisted)s::bytea[],
+    -- stays null if an earlier page was not noted
+    matched = CASE WHEN %(first)s THEN %(matched)s::text[] WHEN t.matched IS NOT NULL THEN t.matched || %(matched)s::text[] END,
     listed_pages = n.pages, most_pages = greatest(t.most_pages, n.pages),
     plan_dead = CASE WHEN n.pages > t.most_pages THEN '{}' ELSE t.plan_dead END,
     fault = CASE WHEN n.pages > t.most_pages THEN NULL ELSE t.fault END,
@@ -102,7 +104,8 @@ WHERE t.id = %(task_id)s AND t.plan_owner = %(owner)s AND t.status = 'indexing' 
 
 -- name: end_listing
 UPDATE search_index_task
-SET listing = false, plan_owner = NULL, plan_until = NULL, held_removals = %(held)s, warning = coalesce(%(warning)s, warning)
+SET listing = false, plan_owner = NULL, plan_until = NULL, held_removals = %(held)s, warning = coalesce(%(warning)s, warning),
+    listing_warning = %(listing_warning)s
 WHERE id = %(task_id)s
 
 -- name: release_plan

@@ -24,6 +24,7 @@ from psycopg.types.json import Jsonb
 from schemas.source import AnySource, parsed_source
 from schemas.status import TaskKind
 from schemas.tool import IndexSettings, ToolConfig
+from worker.formats.by_name import plain_type
 from worker.state.index import index_switch, namespaces, tasks
 from worker.state.index.chunks import LATE_WRITE
 from worker.state.index.delete_queue import LONGEST_PAUSE
@@ -66,7 +67,7 @@ class Index:
         Empty means all types; a single node is never restricted.
         """
         types = () if self.folder_node_id is None else self.settings.types
-        return frozenset(kind.lower().removeprefix(".") for kind in types)
+        return frozenset(map(plain_type, types))
 
 
 @dataclass(frozen=True, slots=True)
