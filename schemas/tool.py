@@ -70,6 +70,9 @@ class ToolConfig(BaseModel):
     max_token_count: int | None = Field(
         default=None, ge=0, description="Files with more tokens are found by keywords only; null: no maximum."
     )
+    max_cost_tokens: int | None = Field(
+        default=None, ge=0, le=1 << 53, description="Maximum tokens that a run pays for; null: no limit."
+    )
     auto_reindex: bool = Field(
         default=False, description="Start a run after uploads to the folder and edits of its nodes."
     )
@@ -269,7 +272,8 @@ class Status(BaseModel):
     listing: bool = Field(description="Whether the folder is still being listed.")
     rerun: bool = Field(description="Whether another task follows this one.")
     warning: str | None = Field(
-        description="What the task waits for, what needs a decision, or what in `config` matches nothing.",
+        description="What the task waits for, what needs a decision, what in `config` matches nothing, or that the run "
+        "reached `max_cost_tokens`.",
         examples=[None],
     )
     error: str | None = Field(description="Why the task failed; null unless `status` is error.", examples=[None])

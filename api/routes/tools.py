@@ -86,6 +86,10 @@ FileId = Annotated[
 OUTSIDE_BOUNDS = "The file's length is outside the tool's token bounds: it is found by its words only."
 OUTSIDE_BOUNDS_REMEDY = "Change min_token_count or max_token_count of the tool's config to have it embedded."
 
+OVER_COST = (
+    "The run stopped before it passed config.max_cost_tokens ({:,}); raise it, then retry to embed the other files."
+)
+
 
 @router.post("", status_code=202, dependencies=[needs_space], openapi_extra=raises(NotFound, *CONFIG_ERRORS))
 def create_tool(body: NewTool, caller: CallerDep, resources: ResourcesDep) -> Tool:
@@ -270,7 +274,8 @@ def shown_file(row: dict[str, Any]) -> File:
 
 def shown_status(tool_id: UUID, row: dict[str, Any]) -> Status:
     """Convert a task's row to its API form for one tool."""
-    warning = " ".join(filter(None, (row["listing_warning"], row["warning"]))) or None
+    over_cost = OVER_COST.format(row["max_cost_tokens"]) if row["over_cost"] else None
+    warning = " ".join(filter(None, (over_cost, row["listing_warning"], row["warning"]))) or None
     return Status(**{**row, "task_id": row["id"], "tool_id": tool_id, "eta_seconds": _eta(row), "warning": warning})
 
 
