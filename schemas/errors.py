@@ -367,6 +367,15 @@ class SearchBusy(FoldexError):
     example = "Too many answers of over 1,000 hits are in progress; try again, or lower top_k."
 
 
+class EstimateBusy(FoldexError):
+    """Too many estimates are in progress; this request must wait."""
+
+    code = "estimate_busy"
+    status = 503
+    retryable = True
+    example = "Too many estimates are in progress; try again shortly."
+
+
 class LeaseLost(FoldexError):
     """The lease or the epoch has changed; this worker must drop what it still holds."""
 

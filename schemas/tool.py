@@ -115,6 +115,9 @@ class NewTool(BaseModel):
     name: str | None = Field(
         default=None, min_length=1, max_length=200, description="Name of the tool; null: the name of the folder."
     )
+    dry_run: bool = Field(
+        default=False, description="Create nothing; answer 200 with an estimate of the cost.", examples=[False]
+    )
     config: ToolConfig = Field(default_factory=ToolConfig, description="How to index it; default: as the settings say.")
 
     @model_validator(mode="after")

@@ -7,7 +7,8 @@ from functools import partial
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Response
+from fastapi.responses import JSONResponse
 
 from api.http.dependencies import (
     CallerDep,
@@ -24,9 +25,11 @@ from api.http.dependencies import (
     to_cursor,
 )
 from api.http.described_errors import raises
+from api.routes.estimates import estimate_of
 from api.search.text.file_text import file_text
 from schemas.errors import (
     EmbeddingUnavailable,
+    EstimateBusy,
     FolderGone,
     Invalid,
     ModelNotAllowed,
@@ -35,6 +38,7 @@ from schemas.errors import (
     SourceRefused,
     SourceUnavailable,
 )
+from schemas.estimate import Estimate
 from schemas.search import MAX_NAMES
 from schemas.source import AnySource, NodesSource
 from schemas.status import FileStatus, Reason
@@ -91,12 +95,24 @@ OVER_COST = (
 )
 
 
-@router.post("", status_code=202, dependencies=[needs_space], openapi_extra=raises(NotFound, *CONFIG_ERRORS))
-def create_tool(body: NewTool, caller: CallerDep, resources: ResourcesDep) -> Tool:
-    """Create a tool over a folder and start indexing it. Poll its status; it can be queried meanwhile."""
+@router.post(
+    "",
+    status_code=202,
+    response_model=Tool,
+    responses={200: {"model": Estimate, "description": "The estimate of a dry run."}},
+    dependencies=[needs_space],
+    openapi_extra=raises(NotFound, EstimateBusy, *CONFIG_ERRORS),
+)
+def create_tool(body: NewTool, caller: CallerDep, resources: ResourcesDep) -> Tool | Response:
+    """Create a tool over a folder and start indexing it. Poll its status; it can be queried meanwhile.
+
+    With `dry_run` nothing is created or stored: the answer is an estimate of files, tokens and cost.
+    """
     caller.check(body.project_id)
     source = body.source or NodesSource(node_id=body.node_id or "", json_pointer=body.json_pointer)
     new_index, name = wanted_index(body.project_id, source, body.config, resources)
+    if body.dry_run:
+        return JSONResponse(estimate_of(new_index, resources).model_dump(mode="json"))
     tool_id, task_id = tools.create(resources.pool, new_index, name=body.name or name, config=body.config)
     if task_id is not None:
         # in the background: a broker that is down must not delay the answer

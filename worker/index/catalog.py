@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from schemas.document import Entry, Page
-from schemas.status import Reason
 from worker import parse
 from worker.formats.by_name import is_of, with_stated_type
+from worker.formats.listed import reason_of
 from worker.ignore import Rules
 from worker.index.lease import Lease
 from worker.index.unmatched import Matched, NotingRules
@@ -93,12 +93,8 @@ def _record(listing: ListingRun, page: Page, *, first: bool) -> None:
 
 def _listed(index: Index, entry: Entry) -> files.Listed:
     name = with_stated_type(entry.path, entry.type)
-    refused = None if "binaries" in index.settings.keep else parse.refusal(name)
-    reason = entry.reason or (refused.reason if refused else None)
-    if reason is None and entry.size > index.settings.max_file_bytes:
-        reason = Reason.TOO_LARGE
     code_version = f"{parse.version(name)} {keywords.VERSION}"
-    return files.Listed(files.file_id(index.id, entry.key), entry, code_version, reason)
+    return files.Listed(files.file_id(index.id, entry.key), entry, code_version, reason_of(entry, index.settings))
 
 
 def _end(listing: ListingRun) -> None:

@@ -164,6 +164,13 @@ def record_page(
         connection.execute(_SQL["date_page"])
 
 
+def unchanged(pool: Pool, index_id: UUID, listed: Sequence[Entry]) -> set[bytes]:
+    """Return the keys of listed files that the index holds as they are."""
+    values = {"ids": [file_id(index_id, entry.key) for entry in listed], "stamps": [entry.stamp for entry in listed]}
+    with reading(pool) as connection:
+        return {row[0] for row in connection.execute(_SQL["unchanged"], values).fetchall()}
+
+
 def too_many_vanished(pool: Pool, *, task_id: UUID, index_id: UUID) -> bool:
     """Whether so much is missing from a complete listing that the source may be at fault."""
     with pool.connection() as connection:
