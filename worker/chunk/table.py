@@ -17,8 +17,9 @@ from worker.tokens.tokenizers import Offsets
 #: quotes inside are doubled. Any other quote is stray, and affects only the lines around it.
 _FIELD_START = re.compile(r'"(?<![^,;|\t\n]")[^"\n]*')
 _FIELD_END = re.compile(r'"(?=[,;|\t\r\n]|\Z)')
-#: What follows the start on the field's first line, and on the lines below.
+#: The rest of the field's first line.
 _FIRST_LINE_RUN = re.compile(r'(?:""[^"\n]*){1,1000}')
+#: The field's lines below the first.
 _OTHER_LINES_RUN = re.compile(r'(?:\n[^"]*|""[^"]*){1,1000}')
 
 

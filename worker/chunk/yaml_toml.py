@@ -9,7 +9,7 @@ from schemas.document import Document
 from worker.chunk import lines
 from worker.chunk.measure import Measure, Piece
 
-#: A key without a value on its own line, so that what is indented below belongs to it.
+#: A key without a value on its own line. The lines indented below belong to it.
 _KEY = re.compile(
     r"[ ]*(?:- +)*(?P<key>[^\s#\[\]{}:-][^:\n]{0,200}?|\"[^\"\n]{1,200}\"):[ \t]*[|>]?[-+]?[ \t]*(?:#.*)?"
 )

@@ -76,7 +76,8 @@ def of(name: str) -> tuple[Format, str | None]:
 def has_type(types: AbstractSet[str], path: str, stated: str | None) -> bool:
     """Whether `config.types` accepts a file, by its extension or by its type.
 
-    The type is the source's `stated` for it, else the one its name suggests. Without types every file is accepted.
+    The type is the one that the source `stated`, else the one that the name suggests. Without types every file is
+    accepted.
     """
     return not types or not types.isdisjoint(type_names(path, stated))
 

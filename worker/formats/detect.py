@@ -1,4 +1,4 @@
-"""Detects everything about a file that its name and its first look at its content tell, once for all later steps."""
+"""Detects a file's type by its name and content, once for all later steps."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ _TAIL_BYTES = 1 << 20
 class Detected:
     """What a file is, by its name and its content. Content takes precedence.
 
-    `language` is that of code, by the name alone. `is_binary` is set for what is not plain text by its kind, or has a
-    NUL byte. `refusal` is the error for a name that is never read, and `failure` the one for a content that is known
-    but not read.
+    `language` is that of code, by the name alone. `is_binary` is set for files whose kind is not plain text, and for
+    files with a NUL byte. `refusal` is the error for a name that is never read. `failure` is the error for content of a
+    known kind that is not read.
     """
 
     name: str
@@ -94,7 +94,7 @@ def _ole_format(data: bytes) -> Format:
 
 
 def _text_format(named: Format, start: bytes, data: bytes) -> Format:
-    """The format of a file that is not what its name says: usually some kind of text."""
+    """The format of a file whose content contradicts its name: usually some kind of text."""
     if named.type == "pdf" and b"%PDF-" in data[:_PDF_HEADER_WITHIN]:
         return named
     markup = _markup_format(start)

@@ -1,4 +1,4 @@
-"""Tells which files are not read, by name and by content, and which helper programs this machine has."""
+"""Knows which files are not read, by name and by content, and which helper programs this machine has."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ UNSUPPORTED = {
 #: smaller than 65,536 bytes.
 _BRAND = rb"\0\0..ftyp"
 
-#: First bytes of what is not read. Earlier ones are preferred.
+#: First bytes of files that are not read. Earlier rows are preferred.
 SIGNATURES = (
     Signature("avif", _BRAND + rb"avi[fs]", "image/avif"),
     Signature("heic", _BRAND + rb"(?:hei[cxm]|hev[cx])", "image/heic"),

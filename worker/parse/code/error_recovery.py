@@ -21,20 +21,25 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tree_sitter import Parser, Tree
 
-#: What begins a part, after a blank line or the end of a block and the indentation of its level. Any text does, except
-#: a closing bracket or the next branch of a statement. In Python only a definition does, as docstrings have paragraphs.
+#: The text that may begin a part. Before it stands a blank line or the end of a block, then the part's indentation.
+#: Any text may, except a closing bracket or the next branch of a statement. In Python only a definition may, because
+#: docstrings have paragraphs.
 _DEFINITION_STARTS = {"python": rb"(?:async[ ]|class[ ]|def[ ]|@)"}
 _ANY_START = rb"(?!(?:else|catch|finally|while)\b|#[ \t]*(?:if|e[ln]|pragma))[^\s)\]};,]"
 
-#: The end of a block after the indentation of its level, and what opens a block before its first line.
+#: The line that ends a block, after its indentation.
 _BLOCK_END = rb"[)\]}][()\]};, \t]*(?://[^\n]*)?\r?\n"
+#: The brace that opens a block, up to the block's first line.
 _BLOCK_START = rb"\{[ \t]*(?:(?://|/\*)[^\n]*)?\r?\n(?:[ \t]*\r?\n)*"
 
 #: Languages whose blocks do not end in a bracket.
 _WITHOUT_BRACES = frozenset({"python", "ruby"})
 
-#: Lines that belong to no part, as what they open is closed far away. A namespace counts if `_is_excluded` agrees.
-_NAMESPACE_EDGE = rb"""^(?P<namespace>(?:(?:inline[ ]+)?namespace\b|extern[ ]+"C")[^\n;{]*\n?\{[ \t]*\r?\n)|^\}+;?[ \t]*(?://|/\*)[^\n]*$"""
+#: Lines that belong to no part: the block that they open or close is far longer. `_is_excluded` judges namespaces.
+_NAMESPACE_EDGE = (
+    rb"""^(?P<namespace>(?:(?:inline[ ]+)?namespace\b|extern[ ]+"C")[^\n;{]*\n?\{[ \t]*\r?\n)"""
+    rb"""|^\}+;?[ \t]*(?://|/\*)[^\n]*$"""
+)
 #: The start of the next line without indentation.
 _NOT_INDENTED = re.compile(rb"^\S", re.MULTILINE)
 #: The tag that starts the code of a PHP file; without it the rest is not code.
@@ -47,13 +52,14 @@ _EXCLUDED = {
     "php": re.compile(_NAMESPACE_EDGE + b"|" + _CODE_START, re.MULTILINE),
 }
 
-#: Broken parts of more bytes than this are searched for smaller parts, this many levels deep.
+#: Broken parts of more bytes than this are searched for smaller parts.
 _LARGE_PART_BYTES = 1_000
+#: Maximum levels of such searches.
 _MAX_DEPTH = 6
 
-#: Maximum share of a text that may be broken, and maximum number of broken parts. Beyond these, the cause is a
-#: different one.
+#: Maximum share of a text that may be broken. Beyond it, the text has another problem than a stray sign.
 _MAX_BROKEN_SHARE = 0.5
+#: Maximum number of broken parts, for the same reason.
 _MAX_BROKEN_PARTS = 3
 
 #: Maximum parts that may belong together.
@@ -183,7 +189,7 @@ def _inner_parts(source: _Source, start: int, end: int, depth: int) -> Iterator[
 
 
 def _tail_start(data: bytes, start: int, end: int, outer_indent: bytes) -> int:
-    """Where the closing lines of a part, and of what encloses it, begin."""
+    """The start of the lines that close a part and the blocks around it."""
     closing = re.compile(rb"\n%s[)\]}\w][^\n]*(?:\n\s*)?\Z" % outer_indent).search(data, start, end)
     closes = re.compile(rb"\n%s[)\]}]" % outer_indent)
     last = closing.start() if closing else end
@@ -229,9 +235,9 @@ def _is_excluded(match: re.Match[bytes]) -> bool:
 
 
 def _parts_with_errors(source: _Source, parts: list[Span], wrapper: Wrapper) -> Iterator[Span]:
-    """The parts with errors, except those that are sound together, as when a comment with blank lines spans them.
+    """The parts with errors, in order unless there are too many.
 
-    They are in order, unless there are too many.
+    Neighbours that are sound when joined do not count: a comment with blank lines may span them.
     """
     # with many broken parts, trying short ones first detects that with the least parsing
     short_first = sorted(_single_candidates(source, parts), key=lambda part: part[1] - part[0])

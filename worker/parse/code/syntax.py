@@ -209,7 +209,7 @@ def _by_bytes(data: bytes) -> str:
 
 
 def _decoded(part: str) -> str:
-    """The decoded text of a slice of such a text."""
+    """Decode a slice of a text that `_by_bytes` made."""
     return part if part.isascii() else part.encode("latin-1").decode(errors="ignore")
 
 
@@ -327,7 +327,7 @@ def _with_wrappers(outer: dict[Span, Node], span: Span) -> tuple[int, int, int]:
 
 
 def _nested(definitions: list[_FoundDefinition]) -> list[_FoundDefinition]:
-    """The definitions with their scopes, without those that only repeat a name or are nested too deep."""
+    """Add scopes to the definitions, and drop repeated names and definitions that are nested too deep."""
     nested: list[_FoundDefinition] = []
     open_: list[int] = []
     for definition in definitions:
@@ -401,7 +401,7 @@ def _characters(data: bytes, table: Offsets) -> Offsets:
 
 
 def _signature(text: str, definition: _FoundDefinition) -> str:
-    """The head on one line, without what opens the body."""
+    """The signature on one line, without the sign that opens the body."""
     head = _decoded(text[definition.head : min(definition.body, definition.head + 4 * _MAX_SIGNATURE_CHARS)])
     return " ".join(head.split())[:_MAX_SIGNATURE_CHARS].removesuffix("{").removesuffix("=>").rstrip(" :")
 

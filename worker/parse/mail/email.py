@@ -150,7 +150,7 @@ def _attached(part: Message) -> Iterator[Message]:
 
 
 def _is_attached(part: Message) -> bool:
-    """Whether a part is a file of its own. A part that only holds other parts never is, whatever its headers say."""
+    """Whether a part is a file of its own. Never true for a part that only holds other parts."""
     is_file = bool(part.get_filename()) or part.get_content_disposition() == "attachment"
     return is_file and part.get_content_maintype() != "multipart"
 

@@ -1,4 +1,4 @@
-"""Reads what is on a PDF page beside its text: values of form fields, and comments."""
+"""Reads the annotations of a PDF page: values of form fields, and comments."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def max_seconds(limits: Limits) -> float:
 
 
 def prepare() -> str:
-    """Compile what helpers import, as they cannot write it. Returns the confinement measures that are refused."""
+    """Compile what helpers import, as helpers cannot write. Returns the measures that the system refused."""
     if not sys.dont_write_bytecode:
         compileall.compile_dir(Path(__file__).parent, quiet=2)
     command = [sys.executable, "-I", "-S", confine.__file__]

@@ -1,7 +1,7 @@
 """Confines a process that reads files: no network, little of the disk, no power over other processes.
 
-Measures that the system refuses are reported; the others still apply. Run as a program, it prints what is refused here.
-It imports only the standard library, so that it starts at once.
+Measures that the system refuses are reported; the others still apply. Run as a program, it prints the measures refused
+here. It imports only the standard library, so that it starts at once.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def _leave_network(libc: ctypes.CDLL, *, can_map: bool) -> bool:
 
 
 def _restrict_disk(libc: ctypes.CDLL, writable: str, programs: Iterable[str]) -> list[str]:
-    """Restrict this process with Landlock, as far as the kernel's version allows; return what is refused."""
+    """Restrict this process with Landlock, as far as the kernel's version allows; return the refused measures."""
     version = libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _CREATE_RULESET_VERSION)
     if version < 1:
         return ["Landlock"]

@@ -128,7 +128,7 @@ def _refuse_signatures(data: bytes) -> None:
 
 
 def _by_bom(data: bytes) -> str | None:
-    """The text by its byte order mark; None if it has none, or if what follows contradicts the mark."""
+    """The text by its byte order mark; None without a mark, or if the text contradicts it."""
     if data.startswith(_UTF7):
         with suppress(UnicodeDecodeError):
             return data.decode("utf-7").removeprefix("\ufeff")
@@ -223,7 +223,7 @@ def _is_clean(sample: str) -> bool:
 
 
 def decoded(body: bytes, encoding: str) -> str | None:
-    """The text if all of `body` is valid in `encoding`, or in what programs write under its name; else None."""
+    """The text if all of `body` is valid in `encoding`, or in the encoding that programs write under its name."""
     try:
         name = codecs.lookup(encoding).name
     except LookupError:

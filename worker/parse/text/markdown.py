@@ -51,7 +51,7 @@ _PIPE = re.compile(r"(?<!\\)\|")
 _MAX_HEADER_CHARS = 8192
 #: Maximum characters in a column name.
 _MAX_NAME_CHARS = 80
-#: What a setext heading cannot start with: a list, quote, table, heading, rule or indented code.
+#: Text that no setext heading starts with: a list, quote, table, heading, rule or indented code.
 _NO_PARAGRAPH = re.compile(r"[ ]{4}|\t|\s*(?:[-*+>|#=<]|\d+[.)]\s|`{3}|~{3})")
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 from worker.parse.limits import Limits
 from worker.parse.text.markdown import fenced
 
-#: What would start a heading or a fence, and so is escaped in a paragraph.
+#: The start of a heading or a fence. It is escaped in a paragraph.
 _MARK = re.compile(r"(?=#{1,6}(?:\s|$)|`{3}|~{3})")
 #: The first line, and below it the last line, of a code block that contains no fence.
 _CODE = "```\n"
@@ -57,7 +57,7 @@ def code(text: str) -> str:
 
 
 def named(name: str, text: str) -> str:
-    """A line for text outside the main text, prefixed with what it is; "" without text."""
+    """A line for text outside the main text, after the `name` of its kind; "" without text."""
     line = _line(text)
     return f"{name}: {line}" if line else ""
 
