@@ -214,15 +214,17 @@ class EmbeddingError(FoldexError):
 class EmbeddingRefused(EmbeddingError):
     """The provider refuses some of these inputs; a smaller batch may pass.
 
-    `indices` are the positions of the refused texts in the request, if the provider names them.
+    `indices` are the positions of the refused texts in the request, if the provider names them. `reason` is that of
+    their files.
     """
 
     code = "embedding_refused"
     example = "The provider's vectors are not readable; check EMBEDDING_API_BASE."
 
-    def __init__(self, message: str, *, indices: Sequence[int] = ()) -> None:
+    def __init__(self, message: str, *, indices: Sequence[int] = (), reason: Reason = Reason.EMBEDDING_REFUSED) -> None:
         super().__init__(message)
         self.indices = indices
+        self.reason = reason
 
 
 class EmbeddingUnauthorized(EmbeddingError):
@@ -363,6 +365,15 @@ class SearchBusy(FoldexError):
     status = 503
     retryable = True
     example = "Too many answers of over 1,000 hits are in progress; try again, or lower top_k."
+
+
+class EstimateBusy(FoldexError):
+    """Too many estimates are in progress; this request must wait."""
+
+    code = "estimate_busy"
+    status = 503
+    retryable = True
+    example = "Too many estimates are in progress; try again shortly."
 
 
 class LeaseLost(FoldexError):

@@ -53,6 +53,7 @@ class Reason(StrEnum):
     UNREADABLE = "unreadable"
     PARSE_FAILED = "parse_failed"
     EMBEDDING_REFUSED = "embedding_refused"
+    COST_LIMIT = "cost_limit"
     STORE_REFUSED = "store_refused"
     CRASHED = "crashed"
 
@@ -68,7 +69,14 @@ class Reason(StrEnum):
 
 
 _FAILURES = frozenset(
-    {Reason.UNREADABLE, Reason.PARSE_FAILED, Reason.EMBEDDING_REFUSED, Reason.STORE_REFUSED, Reason.CRASHED}
+    {
+        Reason.UNREADABLE,
+        Reason.PARSE_FAILED,
+        Reason.EMBEDDING_REFUSED,
+        Reason.COST_LIMIT,
+        Reason.STORE_REFUSED,
+        Reason.CRASHED,
+    }
 )
 
 _REMEDIES = {
@@ -87,6 +95,7 @@ _REMEDIES = {
     Reason.UNREADABLE: "The file could not be read; check its permissions and that it still exists, then index again.",
     Reason.PARSE_FAILED: "The file is not well-formed; repair it, or rename it to .txt to index it as plain text.",
     Reason.EMBEDDING_REFUSED: "The embedding provider rejected this file's text; exclude it, or change the model.",
+    Reason.COST_LIMIT: "The run reached the tool's config.max_cost_tokens; raise it, then retry.",
     Reason.STORE_REFUSED: "The vector store rejected this file's rows; change or exclude it, then index again.",
     Reason.CRASHED: "Reading this file crashed its process three times; exclude it or convert it.",
 }

@@ -75,6 +75,9 @@ class ToolConfig(BaseModel):
     max_token_count: int | None = Field(
         default=None, ge=0, description="Files with more tokens are found by keywords only; null: no maximum."
     )
+    max_cost_tokens: int | None = Field(
+        default=None, ge=0, le=1 << 53, description="Maximum tokens that a run pays for; null: no limit."
+    )
     auto_reindex: bool = Field(
         default=False, description="Start a run after uploads to the folder and edits of its nodes."
     )
@@ -121,6 +124,9 @@ class NewTool(BaseModel):
     )
     name: str | None = Field(
         default=None, min_length=1, max_length=200, description="Name of the tool; null: the name of the folder."
+    )
+    dry_run: bool = Field(
+        default=False, description="Create nothing; answer 200 with an estimate of the cost.", examples=[False]
     )
     config: ToolConfig = Field(default_factory=ToolConfig, description="How to index it; default: as the settings say.")
 
@@ -278,7 +284,11 @@ class Status(BaseModel):
     eta_seconds: float | None = Field(description="Estimated seconds until the end; null if unknown.", examples=[41.5])
     listing: bool = Field(description="Whether the folder is still being listed.")
     rerun: bool = Field(description="Whether another task follows this one.")
-    warning: str | None = Field(description="What the task waits for, or what needs a decision.", examples=[None])
+    warning: str | None = Field(
+        description="What the task waits for, what needs a decision, what in `config` matches nothing, or that the run "
+        "reached `max_cost_tokens`.",
+        examples=[None],
+    )
     error: str | None = Field(description="Why the task failed; null unless `status` is error.", examples=[None])
     error_code: str | None = Field(description="Stable code of the error.", examples=[None])
     created_at: fields.CreatedAt

@@ -82,9 +82,9 @@ class Resources:
         """A project's access to content."""
         return ContentAccess(project_id, self.settings.values(SourceOptions), lambda: self.pool, lambda: self.objects)
 
-    def source_of(self, index: Index) -> Source:
-        """The content behind an index."""
-        return self.source(index.project_id, index.source, rules_of(index.settings))
+    def source_of(self, index: Index, rules: Rules | None = None) -> Source:
+        """The content behind an index, to which its own rules apply unless others are given."""
+        return self.source(index.project_id, index.source, rules or rules_of(index.settings))
 
     def profile(
         self, model: str | None, dimensions: int | None, *, in_use: str | None = None

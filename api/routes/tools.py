@@ -7,7 +7,8 @@ from functools import partial
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Response
+from fastapi.responses import JSONResponse
 
 from api.http.dependencies import (
     CallerDep,
@@ -24,9 +25,11 @@ from api.http.dependencies import (
     to_cursor,
 )
 from api.http.described_errors import raises
+from api.routes.estimates import estimate_of
 from api.search.text.file_text import file_text
 from schemas.errors import (
     EmbeddingUnavailable,
+    EstimateBusy,
     FolderGone,
     Invalid,
     ModelNotAllowed,
@@ -35,6 +38,7 @@ from schemas.errors import (
     SourceRefused,
     SourceUnavailable,
 )
+from schemas.estimate import Estimate
 from schemas.search import MAX_NAMES
 from schemas.source import AnySource, NodesSource
 from schemas.status import FileStatus, Reason
@@ -86,13 +90,29 @@ FileId = Annotated[
 OUTSIDE_BOUNDS = "The file's length is outside the tool's token bounds: it is found by its words only."
 OUTSIDE_BOUNDS_REMEDY = "Change min_token_count or max_token_count of the tool's config to have it embedded."
 
+OVER_COST = (
+    "The run stopped before it passed config.max_cost_tokens ({:,}); raise it, then retry to embed the other files."
+)
 
-@router.post("", status_code=202, dependencies=[needs_space], openapi_extra=raises(NotFound, *CONFIG_ERRORS))
-def create_tool(body: NewTool, caller: CallerDep, resources: ResourcesDep) -> Tool:
-    """Create a tool over a folder and start indexing it. Poll its status; it can be queried meanwhile."""
+
+@router.post(
+    "",
+    status_code=202,
+    response_model=Tool,
+    responses={200: {"model": Estimate, "description": "The estimate of a dry run."}},
+    dependencies=[needs_space],
+    openapi_extra=raises(NotFound, EstimateBusy, *CONFIG_ERRORS),
+)
+def create_tool(body: NewTool, caller: CallerDep, resources: ResourcesDep) -> Tool | Response:
+    """Create a tool over a folder and start indexing it. Poll its status; it can be queried meanwhile.
+
+    With `dry_run` nothing is created or stored: the answer is an estimate of files, tokens and cost.
+    """
     caller.check(body.project_id)
     source = body.source or NodesSource(node_id=body.node_id or "", json_pointer=body.json_pointer)
     new_index, name = wanted_index(body.project_id, source, body.config, resources)
+    if body.dry_run:
+        return JSONResponse(estimate_of(new_index, resources).model_dump(mode="json"))
     tool_id, task_id = tools.create(resources.pool, new_index, name=body.name or name, config=body.config)
     if task_id is not None:
         # in the background: a broker that is down must not delay the answer
@@ -279,7 +299,9 @@ def shown_file(row: dict[str, Any]) -> File:
 
 def shown_status(tool_id: UUID, row: dict[str, Any]) -> Status:
     """Convert a task's row to its API form for one tool."""
-    return Status(**{**row, "task_id": row["id"], "tool_id": tool_id, "eta_seconds": _eta(row)})
+    over_cost = OVER_COST.format(row["max_cost_tokens"]) if row["over_cost"] else None
+    warning = " ".join(filter(None, (over_cost, row["listing_warning"], row["warning"]))) or None
+    return Status(**{**row, "task_id": row["id"], "tool_id": tool_id, "eta_seconds": _eta(row), "warning": warning})
 
 
 def _eta(row: dict[str, Any]) -> float | None:

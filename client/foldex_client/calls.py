@@ -13,8 +13,10 @@ from uuid import UUID
 
 from pydantic_core import to_jsonable_python
 
+from foldex_client.bodies import UNSET, target
 from foldex_client.both import Calls, Way, call, listing
 from foldex_client.errors import IndexingFailed, WaitTimedOut
+from foldex_client.estimate import Estimate
 from foldex_client.models import (
     AcrossAnswer,
     Answer,
@@ -59,16 +61,6 @@ MAX_POLL_SECONDS = 3.0
 MIN_POLL_SECONDS = 1.0
 
 
-class _Unset:
-    """Stands for a field that is not sent, where None has a meaning of its own."""
-
-    def __repr__(self) -> str:
-        return "UNSET"
-
-
-UNSET: Any = _Unset()
-
-
 class Tools(Calls[Way]):
     """Search tools: create them, watch them index, and ask them."""
 
@@ -93,19 +85,31 @@ class Tools(Calls[Way]):
 
         Returns once everything is indexed, or at once with `wait=False`. See `wait` for the other arguments.
         """
-        if sum(each is not None for each in (path, bucket, node_id, source)) != 1:
-            raise ValueError("Give one of path, bucket, node_id and source.")
-        if path is not None:
-            source = {"kind": "local", "path": os.fspath(path)}
-        elif bucket is not None:
-            source = {"kind": "s3", "bucket": bucket, "prefix": prefix or ""}
-        body = _given(project_id=project_id, node_id=node_id, json_pointer=json_pointer, source=source, name=name)
-        body |= _given(config=config)
+        body = _given(project_id=project_id, json_pointer=json_pointer, name=name, config=config)
+        body |= _given(**target(path, bucket, prefix, node_id, source))
         tool = await self._session.send(Request("POST", _tools(), Tool, body=body, repeatable=False))
         if not wait:
             return tool
         await _ended(self._session, tool, on_progress, timeout)
         return await self._session.send(Request("GET", _tools(tool), Tool))
+
+    @call
+    def estimate(
+        self,
+        project_id: str,
+        *,
+        path: str | os.PathLike[str] | None = None,
+        bucket: str | None = None,
+        prefix: str | None = None,
+        node_id: str | None = None,
+        json_pointer: str | None = None,
+        source: Source | Mapping[str, Any] | None = None,
+        config: Config | None = None,
+    ) -> Request[Estimate]:
+        """What a tool would read, skip and pay. Nothing is created. The folder is named as for `create`."""
+        body = _given(project_id=project_id, json_pointer=json_pointer, config=config, dry_run=True)
+        body |= _given(**target(path, bucket, prefix, node_id, source))
+        return Request("POST", _tools(), Estimate, body=body)
 
     @listing
     def list(self, project_id: str | None = None, *, page_size: int | None = None) -> Request[Page[Tool]]:

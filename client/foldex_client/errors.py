@@ -215,6 +215,10 @@ class SearchBusy(FoldexError, code="search_busy"):
     """Too many large answers are in progress."""
 
 
+class EstimateBusy(FoldexError, code="estimate_busy"):
+    """Too many estimates are in progress."""
+
+
 class Internal(FoldexError, code="internal"):
     """Something failed in Foldex. The log of the API has the details."""
 

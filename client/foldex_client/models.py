@@ -68,6 +68,7 @@ class ToolConfig(Model):
     keep: list[str] = []
     min_token_count: int = 0
     max_token_count: int | None = None
+    max_cost_tokens: int | None = None
     auto_reindex: bool = False
     watch: bool = False
     every: int | str | None = None

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from uuid import uuid4
 
 import pytest
 
 from schemas.document import Content, Page
+from schemas.source import ChunkSettings, EmbedderProfile, NodesSource
+from schemas.tool import IndexSettings
 from tests.contract.folders import Bucket, Disk, Folder, Tree
 from worker.ignore import EVERYTHING, Rules
+from worker.index.unmatched import Matched, NotingRules
 from worker.sources import Source
+from worker.state.index.tools import Index
 
 FILES = {
     ".gitignore": "*.log\n/out/\n!keep.log\n",
@@ -192,3 +197,35 @@ def test_special_files_hold_no_rules(tmp_path_factory: pytest.TempPathFactory) -
     (disk.root / ".cursorignore").symlink_to(".cursorignore")
     (disk.root / ".foldexignore").mkdir()
     assert walked(disk, Rules())[0] == {".gitignore", ".ignore", ".cursorignore", "a.md", "real"}
+
+
+@pytest.mark.parametrize("page_size", [1, 3, 1000])
+def test_unmatched_patterns_are_known_however_the_listing_is_cut(filled: Folder, page_size: int) -> None:
+    config = {
+        "include": ["a.md", "src/", "src/web/node_modules/", "zz/uv.lock", "sorce/"],
+        "exclude": ["/out/", "!x.md", "*.csv", "key.md", "src/*/stays.md", "nothing"],
+        "keep": ["vcs", "caches", "locks", "minified"],
+        "types": ["md", "lock", "tmp", "markdwn"],
+    }
+    given = {"embedder": EmbedderProfile(model="m", dimensions=4), "chunks": ChunkSettings(), "max_file_bytes": 1000}
+    settings = IndexSettings.model_validate(given | config)
+    index = Index(uuid4(), "p", NodesSource(node_id="n"), "h.1", settings, "lancedb", "store", "n", 1)
+    noted: list[str] = []
+    cursor, is_more = None, True
+    while is_more:
+        # as in another process for each page
+        matched = Matched(index, noted)
+        page = folder_page(filled, NotingRules(settings, matched), page_size, cursor)
+        matched.note_types(page.entries)
+        noted += matched.take_new()
+        cursor, is_more = page.cursor, page.cursor is not None
+    assert len(noted) == len(set(noted))
+    assert Matched(index, noted).warning() == (
+        "No listed file or folder matches config.types 'tmp', 'markdwn' (did you mean 'markdown'?) "
+        "or config.include 'src/web/node_modules/', 'sorce/' or config.exclude '!x.md', 'key.md', 'nothing' "
+        "or config.keep 'caches'; correct or remove that."
+    )
+
+
+def folder_page(folder: Folder, rules: Rules, page_size: int, cursor: str | None) -> Page:
+    return folder.source(page_size, rules=rules).list(cursor)

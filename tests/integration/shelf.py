@@ -212,9 +212,11 @@ class Shelf(OfTool):
         tasks.begin_plan(self.pool, self.task, owner)
         listed = [catalog._listed(self.index, self._entry(key)) for key in keys or self.files]
         values = {"task_id": self.task, "index_id": self.index.id, "owner": owner}
-        files.record_page(self.pool, **values, listed=listed, cursor="c", unlisted=(), ignored={}, first=False)
+        files.record_page(
+            self.pool, **values, listed=listed, cursor="c", unlisted=(), ignored={}, matched=(), first=False
+        )
         if last:
-            files.end_listing(self.pool, **values, hold=False, left_out=0, warning=None)
+            files.end_listing(self.pool, **values, hold=False, left_out=0, warning=None, listing_warning=None)
 
     def _entry(self, key: str) -> Entry:
         path, text = self.files[key]

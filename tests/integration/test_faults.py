@@ -144,7 +144,7 @@ def test_a_listing_that_waits_goes_on_for_as_long_as_it_takes(
 
 def record(pool: Pool, task: UUID, owner: UUID, cursor: str | None, *, first: bool = False) -> None:
     page = {"task_id": task, "index_id": index_of(pool, task), "owner": owner}
-    files.record_page(pool, **page, listed=(), cursor=cursor, unlisted=(), ignored={}, first=first)
+    files.record_page(pool, **page, listed=(), cursor=cursor, unlisted=(), ignored={}, matched=(), first=first)
 
 
 def begun(pool: Pool, task: UUID) -> tuple[UUID, int]:

@@ -51,8 +51,8 @@ def new_task(pool: Pool) -> UUID:
     assert plan is not None
     found = [_listed(plan.index_id, number) for number in range(FILES)]
     page = {"task_id": made, "index_id": plan.index_id, "owner": lister}
-    files.record_page(pool, **page, listed=found, cursor=None, unlisted=(), ignored={}, first=True)
-    files.end_listing(pool, **page, hold=False, left_out=0, warning=None)
+    files.record_page(pool, **page, listed=found, cursor=None, unlisted=(), ignored={}, matched=(), first=True)
+    files.end_listing(pool, **page, hold=False, left_out=0, warning=None, listing_warning=None)
     return made
 
 

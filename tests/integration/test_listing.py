@@ -16,15 +16,27 @@ from schemas.errors import LeaseLost, SourceUnavailable
 from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.status import TaskKind
 from schemas.tool import IndexSettings, ToolConfig
-from worker.ignore import rules_of
-from worker.index.catalog import ListingRun, list_pages
+from worker.ignore import Rules
+from worker.index.catalog import ListingRun, list_pages, open_listing
 from worker.index.lease import Lease
+from worker.sources import Source
 from worker.sources.local import LocalFolder
 from worker.state.index import files, tasks, tools
 from worker.state.postgres import Pool, open_pool
 
 SETTINGS = IndexSettings(
-    embedder=EmbedderProfile(model="m", dimensions=4), chunks=ChunkSettings(), types=("md",), max_file_bytes=1000
+    embedder=EmbedderProfile(model="m", dimensions=4),
+    chunks=ChunkSettings(),
+    types=("md", "markdwn"),
+    # the first matches on the first page only, the second on a late one
+    exclude=("!.gitignore", "!c/3.md", "d/"),
+    keep=("editors",),
+    max_file_bytes=1000,
+)
+#: What of these settings matches nothing among these files.
+UNMATCHED = (
+    "No listed file or folder matches config.types 'markdwn' (did you mean 'markdown'?) or config.exclude 'd/' "
+    "or config.keep 'editors'; correct or remove that."
 )
 FILES = {
     ".gitignore": "*.tmp\nout/\n",
@@ -83,8 +95,11 @@ def begun(pool: Pool, task: UUID, folder: Path, *, breaks: set[int] | None = Non
     assert plan is not None
     index = tools.index(pool, plan.index_id)
     assert index is not None
-    source = LocalFolder(str(folder), [folder], rules_of(index.settings), page_size=3)
-    return ListingRun(plan, index, Breaking(source, breaks or set()), pool, lease)
+
+    def opened(rules: Rules) -> Source:
+        return Breaking(LocalFolder(str(folder), [folder], rules, page_size=3), breaks or set())
+
+    return open_listing(plan, index, opened, pool, lease)
 
 
 def list_all(listing: ListingRun) -> None:
@@ -124,6 +139,7 @@ def test_counts_hold_over_slices(pool: Pool, folder: Path, task: UUID, pages: in
         released(pool, listing)
         slices += 1
     assert row(pool, task)["ignored"] == IGNORED
+    assert row(pool, task)["listing_warning"] == UNMATCHED
     assert paths(pool, listing) == {f"{letter}/{number}.md" for letter in "abc" for number in range(4)}
     assert (slices > 5) == (pages == 1)
 
@@ -136,6 +152,7 @@ def test_a_slice_that_broke_off_counts_nothing_twice(pool: Pool, folder: Path, t
         released(pool, listing)
     list_all(begun(pool, task, folder))
     assert row(pool, task)["ignored"] == IGNORED
+    assert row(pool, task)["listing_warning"] == UNMATCHED
 
 
 def test_a_page_of_a_worker_that_lost_its_lease_is_not_counted(pool: Pool, folder: Path, task: UUID) -> None:
@@ -162,12 +179,34 @@ def test_a_listing_begun_anew_counts_from_nothing(pool: Pool, folder: Path, task
             cursor=page.cursor,
             unlisted=(),
             ignored=page.ignored,
+            matched=(),
             first=first,
         )
         cursor, first = page.cursor, False
     released(pool, listing)
     list_all(begun(pool, task, folder))
     assert row(pool, task)["ignored"] == IGNORED
+
+
+def test_a_listing_begun_anew_forgets_what_matched(pool: Pool, folder: Path, task: UUID) -> None:
+    listing = begun(pool, task, folder)
+    *_, _last = list_pages(listing)
+    with pool.connection() as connection:
+        # as if the process died after the last page, before the end of the listing was recorded
+        connection.execute("UPDATE search_index_task SET listing = true WHERE id = %s", (task,))
+    (folder / "c/3.md").unlink()
+    list_all(begun(pool, task, folder))
+    assert row(pool, task)["listing_warning"] == UNMATCHED.replace("'d/'", "'!c/3.md', 'd/'")
+
+
+def test_a_listing_that_the_previous_release_began_gives_no_warning(pool: Pool, folder: Path, task: UUID) -> None:
+    first = begun(pool, task, folder)
+    next(list_pages(first))
+    with pool.connection() as connection:
+        connection.execute("UPDATE search_index_task SET matched = NULL WHERE id = %s", (task,))
+    released(pool, first)
+    list_all(begun(pool, task, folder))
+    assert (row(pool, task)["listing_warning"], row(pool, task)["matched"]) == (None, None)
 
 
 def next_task(pool: Pool, listing: ListingRun) -> UUID:
@@ -191,9 +230,13 @@ def test_the_counts_stay_until_the_next_listing_begins(pool: Pool, folder: Path,
     list_all(listing)
     following = next_task(pool, listing)
     assert row(pool, following)["ignored"] == IGNORED
+    assert row(pool, following)["listing_warning"] == UNMATCHED
     (folder / "a/0.tmp").unlink()
+    (folder / "c/x.markdwn").write_text("")
     list_all(begun(pool, following, folder))
     assert row(pool, following)["ignored"] == {**IGNORED, "ignore_file": 11}
+    without_types = UNMATCHED.replace("config.types 'markdwn' (did you mean 'markdown'?) or ", "")
+    assert row(pool, following)["listing_warning"] == without_types
 
 
 @pytest.mark.parametrize("gone", [False, True])

@@ -78,7 +78,17 @@ def has_type(types: AbstractSet[str], path: str, stated: str | None) -> bool:
 
     The type is the source's `stated` for it, else the one its name suggests. Without types every file is accepted.
     """
-    return not types or not types.isdisjoint({split(path)[1], stated or of(path)[0].type})
+    return not types or not types.isdisjoint(type_names(path, stated))
+
+
+def type_names(path: str, stated: str | None) -> set[str]:
+    """The names by which `config.types` accepts a file: its extension, and its type as in `has_type`."""
+    return {split(path)[1], stated or of(path)[0].type}
+
+
+def plain_type(name: str) -> str:
+    """An entry of `config.types` in the form that is compared."""
+    return name.lower().removeprefix(".")
 
 
 def stated_type(name: str) -> str:

@@ -18,6 +18,7 @@ __all__ = [
     "IGNORE_FILES",
     "MAX_IGNORE_FILE",
     "NOT_OBEYED",
+    "Active",
     "IgnoreFile",
     "Rules",
     "Trail",
@@ -43,7 +44,7 @@ IgnoreFile = tuple[str, bytes | None]
 log = structlog.get_logger()
 
 #: Patterns that apply at some place. Each comes with the depth of the directory that it is relative to.
-_Active = Sequence[tuple[int, Patterns]]
+Active = Sequence[tuple[int, Patterns]]
 
 
 class Rules:
@@ -74,7 +75,7 @@ class Rules:
             if kind not in kept_kinds:
                 self._defaults.add(lines, kind)
 
-    def ignored(self, names: Sequence[str], active: _Active, *, is_dir: bool) -> str | None:
+    def ignored(self, names: Sequence[str], active: Active, *, is_dir: bool) -> str | None:
         """The rule that leaves out the path `names` below the folder, judged on its own; None if no rule does.
 
         `active` are the patterns of the ignore files above it, the folder's own first.
@@ -180,12 +181,11 @@ class Trail(Generic[Part]):
     def _enter(self, way: tuple[Part, ...]) -> None:
         self._way = way
         self._names.append(self._shown(way[-1]))
-        included = self._rules.includes(self._names, self._levels[-1].included, is_dir=True)
         self._reason = self._rules.ignored(self._names, self._active, is_dir=True)
         if self._reason is None:
-            self._open(way, included=included)
+            self._open(way, included=self._rules.includes(self._names, self._levels[-1].included, is_dir=True))
         else:
-            self._levels.append(_Level(included, len(self._active)))
+            self._levels.append(_Level(included=False, active=len(self._active)))
 
     def _open(self, way: tuple[Part, ...], *, included: bool) -> None:
         if self._rules.use_ignore_files:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from schemas.document import Entry, Page
-from schemas.status import Reason
 from worker import parse
 from worker.formats.by_name import has_type, with_stated_type
+from worker.formats.listed import reason_of
+from worker.ignore import Rules
 from worker.index.lease import Lease
+from worker.index.unmatched import Matched, NotingRules
 from worker.sources import Source
 from worker.state.index import files, tasks
 from worker.state.index.tools import Index
@@ -33,6 +35,15 @@ class ListingRun:
     source: Source
     pool: Pool
     lease: Lease
+    matched: Matched
+
+
+def open_listing(
+    plan: tasks.Plan, index: Index, opened: Callable[[Rules], Source], pool: Pool, lease: Lease
+) -> ListingRun:
+    """A slice of planning over the source that is `opened` with rules."""
+    matched = Matched(index, () if plan.list_cursor is None else plan.matched)
+    return ListingRun(plan, index, opened(NotingRules(index.settings, matched)), pool, lease, matched)
 
 
 class Recorded(NamedTuple):
@@ -64,6 +75,7 @@ def list_pages(listing: ListingRun) -> Iterator[Recorded]:
 def _record(listing: ListingRun, page: Page, *, first: bool) -> None:
     types = listing.index.types
     kept = [entry for entry in page.entries if has_type(types, entry.path, entry.type)]
+    listing.matched.note_types(page.entries)
     others = Counter(types=len(page.entries) - len(kept))
     files.record_page(
         listing.pool,
@@ -74,22 +86,20 @@ def _record(listing: ListingRun, page: Page, *, first: bool) -> None:
         cursor=page.cursor,
         unlisted=page.unlisted,
         ignored=+(others + Counter(page.ignored)),
+        matched=listing.matched.take_new(),
         first=first,
     )
 
 
 def _listed(index: Index, entry: Entry) -> files.Listed:
     name = with_stated_type(entry.path, entry.type)
-    refused = None if "binaries" in index.settings.keep else parse.refusal(name)
-    reason = entry.reason or (refused.reason if refused else None)
-    if reason is None and entry.size > index.settings.max_file_bytes:
-        reason = Reason.TOO_LARGE
     code_version = f"{parse.version(name)} {keywords.VERSION}"
-    return files.Listed(files.file_id(index.id, entry.key), entry, code_version, reason)
+    return files.Listed(files.file_id(index.id, entry.key), entry, code_version, reason_of(entry, index.settings))
 
 
 def _end(listing: ListingRun) -> None:
     # Foldex owns the content tree, so what it reports as gone is gone
+    listing_warning = listing.matched.warning()
     hold = not listing.index.source.removals_are_certain and not listing.plan.allow_removals
     files.end_listing(
         listing.pool,
@@ -99,6 +109,7 @@ def _end(listing: ListingRun) -> None:
         hold=hold,
         left_out=_left_out(listing) if hold else 0,
         warning=REMOVALS_HELD,
+        listing_warning=listing_warning,
     )
 
 

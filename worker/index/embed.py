@@ -14,10 +14,12 @@ import psycopg
 from schemas.document import Chunk
 from schemas.errors import EmbeddingRefused, FileError, FoldexError
 from schemas.status import Reason
+from worker.embed import Embedder
 from worker.embed.batching import Terms, embed_all
 from worker.index.file_states import Embedded, File, Paid, failed
 from worker.index.run import Run
 from worker.index.skip_cached import CacheFirstEmbedder
+from worker.index.spending import LimitedEmbedder
 from worker.state.index import embedding_cache
 from worker.state.index.chunks import Placed
 from worker.vectors import Vector
@@ -91,8 +93,9 @@ class _Batch:
     def refuse(self, chunks: Iterable[Placed], refusal: EmbeddingRefused) -> None:
         """Fail the files of a text that the provider refused."""
         for chunk in chunks:
-            message = _with_lines(chunk.chunk, refusal.message)
-            self._refusals[chunk.file_id] = FileError(Reason.EMBEDDING_REFUSED, message)
+            is_text = refusal.reason is Reason.EMBEDDING_REFUSED
+            message = _with_lines(chunk.chunk, refusal.message) if is_text else refusal.message
+            self._refusals[chunk.file_id] = FileError(refusal.reason, message)
 
     def files(self, seconds: float) -> list[Embedded]:
         """The files with their answers, after so many seconds of work on all of them."""
@@ -124,7 +127,10 @@ def _pay(run: Run, batch: _Batch, chunk_groups: Sequence[Sequence[Placed]], *, m
     # a free model's requests are not worth filling
     only_full = more and run.budget is not None
     terms = Terms(run.budget, run.index.project_id, run.lease.check, run.embed_seconds, only_full)
-    embedder = CacheFirstEmbedder(run.embedder, functools.partial(embedding_cache.lookup, run.pool, owner))
+    paid: Embedder = run.embedder
+    if run.spending:
+        paid = LimitedEmbedder(paid, run.spending, dict(zip(texts, tokens, strict=True)))
+    embedder = CacheFirstEmbedder(paid, functools.partial(embedding_cache.lookup, run.pool, owner))
     try:
         for indices, result in embed_all(embedder, texts, tokens, run.concurrency, terms):
             answered = [chunk_groups[index] for index in indices]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from worker.embed import Embedder
 from worker.embed.rate_limit import Budget
 from worker.index.lease import Lease
+from worker.index.spending import Spending
 from worker.parse import Limits
 from worker.sources import Source
 from worker.state.index.tools import Index
@@ -31,6 +32,8 @@ class Run:
     concurrency: int
     limits: Limits
     budget: Budget | None = None
+    #: None if the tool sets no limit.
+    spending: Spending | None = None
     embed_seconds: float = math.inf
 
     @property

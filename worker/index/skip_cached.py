@@ -60,4 +60,4 @@ class CacheFirstEmbedder:
         except EmbeddingRefused as refusal:
             # the caller knows the texts by their positions in its own request
             refused = [indices[position] for position in refusal.indices]
-            raise EmbeddingRefused(refusal.message, indices=refused) from refusal
+            raise EmbeddingRefused(refusal.message, indices=refused, reason=refusal.reason) from refusal

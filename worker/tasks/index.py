@@ -18,6 +18,7 @@ from worker.app import BULK, FAST, SMALL_TASK, app
 from worker.index.lease import Lease, leased
 from worker.index.pipeline import Batch, index_slice
 from worker.index.run import Run
+from worker.index.spending import Spending
 from worker.parse import Limits
 from worker.resources import Resources
 from worker.state.index import files, tasks, tools
@@ -119,6 +120,7 @@ def _run(r: Resources, task: Running, index: Index, lease: Lease, queue: str) ->
         lease=lease,
         concurrency=r.settings.embedding_concurrency,
         budget=r.budget(settings.embedder),
+        spending=None if task.max_cost_tokens is None else Spending(r.pool, task.id, task.over_cost),
         embed_seconds=EMBED_SECONDS[queue],
         limits=Limits(
             max_pages=settings.max_pages,

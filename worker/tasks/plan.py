@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +15,7 @@ from psycopg.errors import ProgramLimitExceeded
 from schemas.errors import FoldexError, PlanCrashed
 from worker import dispatch
 from worker.app import FAST, app, send_plan
-from worker.index.catalog import ListingRun, list_pages
+from worker.index.catalog import list_pages, open_listing
 from worker.index.lease import Lease, leased
 from worker.resources import Resources
 from worker.state.index import tasks, tools
@@ -67,7 +68,7 @@ def _list(r: Resources, plan: Plan, index: Index, lease: Lease) -> bool:
     if plan.list_cursor is None:
         fsck.before_listing(r.pool, r.store(index.vector_store, index.keyword_index), index, plan.id)
     deadline = time.monotonic() + SLICE_SECONDS[FAST]
-    for page in list_pages(ListingRun(plan, index, r.source_of(index), r.pool, lease)):
+    for page in list_pages(open_listing(plan, index, partial(r.source_of, index), r.pool, lease)):
         if page.last:
             return True
         if page.first:

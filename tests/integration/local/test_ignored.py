@@ -148,3 +148,37 @@ def test_an_unknown_kind_is_refused_and_known_ones_part_indexes(running: Service
     assert [indexes.index(index) for index in indexes] == [0, 0, 2, 2, 4]
     running.wait(tools[2])
     assert paths(running, tools[2]) == {"a.md", "uv.lock"}
+
+
+def test_a_config_that_matches_nothing_says_so(running: Service, root: Path) -> None:
+    folder = write(root / "unmatched", {"a.md": "# A\n", "b.txt": "words\n"})
+    tool = running.local_tool(folder, config={"types": ["markdwn"]})
+    status = running.wait(tool)
+    assert (status["status"], status["total_files"]) == ("ready", 0)
+    warning = status["warning"]
+    assert "config.types 'markdwn' (did you mean 'markdown'?);" in warning
+    running.post(f"{TOOLS}/{tool}/reindex", {})
+    assert running.wait(tool)["warning"] == warning
+    write(folder, {"c.markdwn": "# C\n"})
+    running.post(f"{TOOLS}/{tool}/reindex", {})
+    assert running.wait(tool)["warning"] is None
+    fine = running.local_tool(folder, config={"types": ["markdown"], "exclude": ["b.*"], "keep": ["minified"]})
+    assert running.wait(fine)["warning"] is None
+
+
+def test_a_retry_without_a_listing_keeps_the_warning(running: Service, root: Path) -> None:
+    folder = write(root / "unmatched-retry", {"a.md": "# A\n", "b.json": "{"})
+    tool = running.local_tool(folder, config={"include": ["*.md", "*.json", "docs/"]})
+    first = running.wait(tool)
+    assert first["failed_files"] == 1
+    assert "config.include 'docs/';" in first["warning"]
+    running.post(f"{TOOLS}/{tool}/retry", {})
+    again = running.wait(tool)
+    assert (again["kind"], again["warning"]) == ("retry", first["warning"])
+
+
+def test_no_warning_for_a_single_node_to_which_no_rule_applies(running: Service) -> None:
+    single = running.node("single.tmp", "text", "temporary words")
+    config = {"types": ["markdown"], "include": ["*.md"], "exclude": ["docs/"], "keep": ["vcs"]}
+    status = running.wait(running.tool(node_id=single, config=config))
+    assert (status["indexed_files"], status["warning"]) == (1, None)

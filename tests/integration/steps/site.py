@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -17,7 +18,7 @@ from schemas.errors import LeaseLost
 from schemas.source import AnySource, LocalSource
 from schemas.tool import IndexSettings, ToolConfig
 from tests.integration.shelf import OfTool
-from worker.index.catalog import ListingRun, list_pages
+from worker.index.catalog import list_pages, open_listing
 from worker.index.embed import embed
 from worker.index.file_states import Embedded
 from worker.index.lease import Lease
@@ -87,7 +88,7 @@ class Site(OfTool):
         lease = lease_of(owner)
         plan = tasks.begin_plan(self.pool, self.task, lease.owner)
         assert plan is not None
-        listing = ListingRun(plan, self.index, self.resources.source_of(self.index), self.pool, lease)
+        listing = open_listing(plan, self.index, partial(self.resources.source_of, self.index), self.pool, lease)
         assert [page.last for page in list_pages(listing)][-1]
 
     def start(self) -> UUID:

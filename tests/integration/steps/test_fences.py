@@ -109,9 +109,13 @@ def test_a_late_lister_records_no_page_and_no_end(site: Site, event: str) -> Non
     happens(site, event)
     page: dict[str, Any] = {"task_id": task, "index_id": plan.index_id, "owner": lister}
     assert refused(
-        lambda: files.record_page(site.pool, **page, listed=[], cursor="1", unlisted=(), ignored={}, first=True)
+        lambda: files.record_page(
+            site.pool, **page, listed=[], cursor="1", unlisted=(), ignored={}, matched=(), first=True
+        )
     )
-    assert refused(lambda: files.end_listing(site.pool, **page, hold=False, left_out=0, warning=None))
+    assert refused(
+        lambda: files.end_listing(site.pool, **page, hold=False, left_out=0, warning=None, listing_warning=None)
+    )
     # otherwise all files would count as vanished
     assert set(site.outcomes().values()) == {"indexed"}
 

@@ -36,11 +36,18 @@ def listing(resources: Resources) -> tuple[Site, Callable[..., None], Callable[[
     values: dict[str, Any] = {"task_id": task, "index_id": plan.index_id, "owner": owner}
 
     def record(unlisted: list[bytes], ignored: dict[str, int], *, first: bool) -> None:
-        more: dict[str, Any] = {"listed": [], "cursor": "1", "unlisted": unlisted, "ignored": ignored, "first": first}
+        more: dict[str, Any] = {
+            "listed": [],
+            "cursor": "1",
+            "unlisted": unlisted,
+            "ignored": ignored,
+            "matched": [],
+            "first": first,
+        }
         files.record_page(site.pool, **values, **more)
 
     def end(hold: bool) -> int:
-        return files.end_listing(site.pool, **values, hold=hold, left_out=0, warning="held")
+        return files.end_listing(site.pool, **values, hold=hold, left_out=0, warning="held", listing_warning=None)
 
     return site, record, end
 

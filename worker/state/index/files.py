@@ -137,14 +137,15 @@ def record_page(
     cursor: str | None,
     unlisted: Sequence[bytes],
     ignored: Mapping[str, int],
+    matched: Sequence[str],
     first: bool,
 ) -> None:
     """Write a page of the listing and move the plan's cursor. Raises `LeaseLost` if another worker has the plan.
 
-    `ignored` is added to the counts of earlier pages, unless this is the `first` page.
+    `ignored` and `matched` are added to those of earlier pages, unless this is the `first` page.
     """
     values: dict[str, Any] = {"task_id": task_id, "index_id": index_id, "owner": owner, "cursor": cursor}
-    values |= {"unlisted": list(unlisted), "ignored": Jsonb(dict(ignored)), "first": first}
+    values |= {"unlisted": list(unlisted), "ignored": Jsonb(dict(ignored)), "matched": list(matched), "first": first}
     with pool.connection() as connection:
         if not connection.execute(_TASKS["save_cursor"], values).rowcount:
             raise LeaseLost("another worker lists this folder")
@@ -161,6 +162,13 @@ def record_page(
         connection.execute(_SQL["record_seen"], values)
         connection.execute(_SQL["merge_page"], values)
         connection.execute(_SQL["date_page"])
+
+
+def unchanged(pool: Pool, index_id: UUID, listed: Sequence[Entry]) -> set[bytes]:
+    """Return the keys of listed files that the index holds as they are."""
+    values = {"ids": [file_id(index_id, entry.key) for entry in listed], "stamps": [entry.stamp for entry in listed]}
+    with reading(pool) as connection:
+        return {row[0] for row in connection.execute(_SQL["unchanged"], values).fetchall()}
 
 
 def too_many_vanished(pool: Pool, *, task_id: UUID, index_id: UUID) -> bool:
@@ -185,15 +193,23 @@ def _too_many(vanished: int, total: int) -> bool:
 
 
 def end_listing(
-    pool: Pool, *, task_id: UUID, index_id: UUID, owner: UUID, hold: bool, left_out: int, warning: str | None
+    pool: Pool,
+    *,
+    task_id: UUID,
+    index_id: UUID,
+    owner: UUID,
+    hold: bool,
+    left_out: int,
+    warning: str | None,
+    listing_warning: str | None,
 ) -> int:
     """After the last page, mark vanished files for removal, or hold all removals back. Returns the number held.
 
-    `left_out` of the vanished files were left out by a rule, which is no reason to hold. Raises `LeaseLost` if another
-    worker has the plan.
+    `warning` is shown if removals are held, `listing_warning` until the next listing ends. `left_out` of the vanished
+    files were left out by a rule, which is no reason to hold. Raises `LeaseLost` if another worker has the plan.
     """
     values: dict[str, Any] = {"task_id": task_id, "index_id": index_id, "owner": owner, "cursor": None, "unlisted": []}
-    values |= {"ignored": Jsonb({}), "first": False}
+    values |= {"ignored": Jsonb({}), "matched": [], "first": False}
     with pool.connection() as connection:
         if not connection.execute(_TASKS["save_cursor"], values).rowcount:
             raise LeaseLost("another worker lists this folder")
@@ -201,9 +217,8 @@ def end_listing(
         held_removals = vanished - left_out if hold and _too_many(vanished - left_out, total - left_out) else 0
         if vanished and not held_removals:
             connection.execute(_SQL["remove_vanished"], values)
-        connection.execute(
-            _TASKS["end_listing"], {**values, "held": held_removals, "warning": warning if held_removals else None}
-        )
+        values |= {"held": held_removals, "warning": warning if held_removals else None}
+        connection.execute(_TASKS["end_listing"], {**values, "listing_warning": listing_warning})
         return held_removals
 
 

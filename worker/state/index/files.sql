@@ -37,6 +37,11 @@ WHERE (f.path, f.id_path, f.stamp, f.code_version) IS DISTINCT FROM
 UPDATE search_index_file f SET mtime_ms = s.mtime_ms FROM staged_page s
 WHERE f.id = s.id AND f.mtime_ms IS DISTINCT FROM s.mtime_ms
 
+-- name: unchanged
+SELECT f.key FROM unnest(%(ids)s::uuid[], %(stamps)s::text[]) AS l (id, stamp)
+JOIN search_index_file f ON f.id = l.id AND f.stamp = l.stamp
+WHERE f.status IN ('indexed', 'skipped')
+
 -- name: vanished
 SELECT f.key FROM search_index_file f
 WHERE f.index_id = %(index_id)s AND f.status <> 'removed'

@@ -12,7 +12,7 @@ from psycopg import Connection
 from psycopg.rows import class_row, dict_row
 from psycopg.sql import SQL
 
-from schemas.errors import FoldexError
+from schemas.errors import FoldexError, LeaseLost
 from schemas.status import TaskKind, TaskStatus
 from worker.state.index import index_switch
 from worker.state.postgres import Pool, load, reading
@@ -25,6 +25,8 @@ RESEND_AFTER = timedelta(seconds=3)
 STALLED_AFTER = timedelta(minutes=1)
 #: The warning of a task that waits while other tasks occupy all workers.
 BUSY = "Waiting: the workers are busy with other tasks."
+#: Why a changed config, whose index reached the limit, does not take effect.
+OVER_COST = "The new index needs more tokens than config.max_cost_tokens; raise it, and change the config again."
 #: Workers in a row that may die of a listing without progress before the task ends.
 MAX_PLAN_DEATHS = 3
 #: Unexpected exceptions of a task's index slices, without a file that ends in between, before the task ends. More than
@@ -46,6 +48,8 @@ class Plan:
     list_cursor: str | None
     epoch: int | None
     allow_removals: bool
+    #: Entries of the config that earlier slices found to match something; None if a slice did not note them.
+    matched: list[str] | None
     #: Workers that died of the listing since its last progress, and the last unexpected exception.
     deaths: int
     fault: str | None
@@ -62,6 +66,9 @@ class Running:
     listing: bool
     total_files: int
     done_files: int
+    #: The tool's limit, and whether some request would have passed it.
+    max_cost_tokens: int | None
+    over_cost: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +224,24 @@ def note_fault(pool: Pool, task_id: UUID, fault: str) -> None:
         connection.execute(_SQL["note_fault"], {"task_id": task_id, "fault": fault})
 
 
+def spend(pool: Pool, task_id: UUID, tokens: int) -> int:
+    """Count tokens towards a task's limit, unless they are more than it leaves. Returns what it left before.
+
+    Raises `LeaseLost` if the task has ended.
+    """
+    with pool.connection() as connection:
+        row = connection.execute(_SQL["spend"], {"task_id": task_id, "tokens": tokens}).fetchone()
+    if row is None:
+        raise LeaseLost("the task has ended")
+    return int(row[0])
+
+
+def give_back(pool: Pool, task_id: UUID, tokens: int) -> None:
+    """Take back tokens that were counted but not used."""
+    with pool.connection() as connection:
+        connection.execute(_SQL["give_back"], {"task_id": task_id, "tokens": tokens})
+
+
 def count_fault(pool: Pool, task_id: UUID, fault: str, rest: timedelta = LEASE) -> int:
     """Count an unexpected exception of an index slice, at most once per `rest`.
 
@@ -299,11 +324,14 @@ def _closed(connection: Connection[Any], query: SQL, values: dict[str, Any]) -> 
     if task is None:
         return None
     connection.execute(_SQL["clear_listing"], {"task_id": task["id"]})
-    status = TaskStatus(task["status"])
+    status, error = TaskStatus(task["status"]), task["error"]
+    if task["over_cost"]:
+        # nothing switches to an index that the limit left incomplete
+        status, error = TaskStatus.ERROR, OVER_COST
     if task["rerun"] and status is TaskStatus.ERROR:
         # The run that was requested meanwhile may succeed: tools that wait for the index wait for that run.
         return Closed(task["tool_id"], _further(connection, task))
-    index_switch.settle(connection, task["index_id"], status, task["error"])
+    index_switch.settle(connection, task["index_id"], status, error)
     return Closed(task["tool_id"], _further(connection, task) if task["rerun"] else None)
 
 

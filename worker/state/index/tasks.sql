@@ -2,12 +2,17 @@
 -- Counts that describe the index are copied from the previous task. clock_timestamp() instead of now(),
 -- because time passes while a transaction waits for its locks.
 INSERT INTO search_index_task (id, tool_id, index_id, folder_node_id, kind, "full", allow_removals, created_at,
-    total_files, indexed_files, skipped_files, failed_files, total_chunks, ignored)
+    total_files, indexed_files, skipped_files, failed_files, total_chunks, ignored, listing_warning,
+    max_cost_tokens, spent_tokens)
 SELECT %(id)s, %(tool_id)s, %(index_id)s, %(folder_node_id)s, %(kind)s, %(full)s, %(allow_removals)s,
     -- keeps the newest task recognizable even if the clock was set back
     greatest(clock_timestamp(), l.created_at + interval '1 microsecond'),
     coalesce(l.total_files, 0), coalesce(l.indexed_files, 0), coalesce(l.skipped_files, 0), coalesce(l.failed_files, 0),
-    coalesce(l.total_chunks, 0), coalesce(l.ignored, '{}')
+    coalesce(l.total_chunks, 0), coalesce(l.ignored, '{}'), l.listing_warning,
+    (SELECT (CASE WHEN s.next_index_id = %(index_id)s THEN s.next_config ELSE s.config END ->> 'max_cost_tokens')::bigint
+     FROM search_tool s WHERE s.id = %(tool_id)s),
+    -- runs after one that its limit stopped count on, so that none of them pays before the limit is raised
+    CASE WHEN l.over_cost THEN l.spent_tokens ELSE 0 END
 FROM (SELECT) AS new LEFT JOIN LATERAL (
     SELECT * FROM search_index_task WHERE index_id = %(index_id)s ORDER BY created_at DESC, id DESC LIMIT 1) l ON true
 ON CONFLICT (index_id) WHERE status IN :open DO NOTHING
@@ -73,7 +78,7 @@ SET plan_owner = %(owner)s, plan_until = now() + %(lease)s, status = 'indexing',
 WHERE id = %(task_id)s AND status IN :open AND listing
   AND (plan_until IS NULL OR plan_until < now()
        AND now() NOT BETWEEN pg_postmaster_start_time() AND pg_postmaster_start_time() + interval '10 s')
-RETURNING id, index_id, tool_id, list_cursor, epoch, allow_removals,
+RETURNING id, index_id, tool_id, list_cursor, epoch, allow_removals, matched,
           cardinality(plan_dead) AS deaths, fault
 
 -- name: raise_epoch
@@ -86,6 +91,8 @@ UPDATE search_index_task SET epoch = raised.epoch FROM raised WHERE id = %(task_
 -- Saves the ignored counts together with their page: a repeated slice counts nothing twice. A new listing starts at 0.
 UPDATE search_index_task t
 SET list_cursor = %(cursor)s, unlisted = t.unlisted || %(unlisted)s::bytea[],
+    -- stays null if an earlier page was not noted
+    matched = CASE WHEN %(first)s THEN %(matched)s::text[] WHEN t.matched IS NOT NULL THEN t.matched || %(matched)s::text[] END,
     listed_pages = n.pages, most_pages = greatest(t.most_pages, n.pages),
     plan_dead = CASE WHEN n.pages > t.most_pages THEN '{}' ELSE t.plan_dead END,
     fault = CASE WHEN n.pages > t.most_pages THEN NULL ELSE t.fault END,
@@ -102,7 +109,8 @@ WHERE t.id = %(task_id)s AND t.plan_owner = %(owner)s AND t.status = 'indexing' 
 
 -- name: end_listing
 UPDATE search_index_task
-SET listing = false, plan_owner = NULL, plan_until = NULL, held_removals = %(held)s, warning = coalesce(%(warning)s, warning)
+SET listing = false, plan_owner = NULL, plan_until = NULL, held_removals = %(held)s, warning = coalesce(%(warning)s, warning),
+    listing_warning = %(listing_warning)s
 WHERE id = %(task_id)s
 
 -- name: release_plan
@@ -115,6 +123,20 @@ WHERE id = %(task_id)s AND (plan_owner = %(owner)s OR %(owner)s = ANY (plan_dead
 -- name: note_fault
 UPDATE search_index_task SET fault = %(fault)s WHERE id = %(task_id)s AND status = 'indexing'
 
+-- name: spend
+WITH before AS (
+    SELECT id, coalesce(max_cost_tokens - spent_tokens, %(tokens)s) AS left_tokens FROM search_index_task
+    WHERE id = %(task_id)s AND status = 'indexing' FOR NO KEY UPDATE
+)
+UPDATE search_index_task t
+SET spent_tokens = t.spent_tokens + CASE WHEN b.left_tokens >= %(tokens)s THEN %(tokens)s ELSE 0 END,
+    over_cost = t.over_cost OR b.left_tokens < %(tokens)s
+FROM before b WHERE t.id = b.id
+RETURNING b.left_tokens
+
+-- name: give_back
+UPDATE search_index_task SET spent_tokens = greatest(spent_tokens - %(tokens)s, 0) WHERE id = %(task_id)s
+
 -- name: count_fault
 -- slices that fail at the same time count once
 UPDATE search_index_task
@@ -126,7 +148,7 @@ RETURNING faults
 
 -- name: running
 SELECT t.id, t.index_id, t.tool_id, t.epoch, t.listing, t.total_files,
-       t.indexed_files + t.skipped_files + t.failed_files AS done_files
+       t.indexed_files + t.skipped_files + t.failed_files AS done_files, t.max_cost_tokens, t.over_cost
 FROM search_index_task t JOIN search_index i ON i.id = t.index_id
 WHERE t.id = %(task_id)s AND t.status = 'indexing' AND i.epoch = t.epoch AND i.deleted_at IS NULL
 
@@ -192,18 +214,19 @@ WHERE t.id = %(task_id)s AND t.status = 'indexing' AND NOT t.listing
 
 -- name: close
 UPDATE search_index_task t
-SET status = CASE WHEN t.failed_files > 0 AND t.total_chunks = 0 THEN 'error' ELSE 'ready' END,
-    error = CASE WHEN t.failed_files > 0 AND t.total_chunks = 0 THEN (
+SET status = CASE WHEN t.failed_files > 0 AND t.total_chunks = 0 AND NOT t.over_cost THEN 'error' ELSE 'ready' END,
+    error = CASE WHEN t.failed_files > 0 AND t.total_chunks = 0 AND NOT t.over_cost THEN (
         SELECT format('No file could be indexed: %%s failed. %%s: %%s', t.failed_files, f.path, f.message)
         FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'failed' ORDER BY f.path LIMIT 1) END,
-    error_code = CASE WHEN t.failed_files > 0 AND t.total_chunks = 0 THEN 'no_file_indexed' END,
-    progress = CASE WHEN t.failed_files > 0 AND t.total_chunks = 0 THEN t.progress ELSE 1 END,
+    error_code = CASE WHEN t.failed_files > 0 AND t.total_chunks = 0 AND NOT t.over_cost THEN 'no_file_indexed' END,
+    progress = CASE WHEN t.failed_files > 0 AND t.total_chunks = 0 AND NOT t.over_cost THEN t.progress ELSE 1 END,
     -- the task no longer waits
     warning = CASE WHEN t.held_removals > 0 THEN t.warning END,
     finished_at = now()
 WHERE t.id = %(task_id)s AND t.status = 'indexing' AND NOT t.listing
   AND :no_open_file
-RETURNING t.id, t.tool_id, t.index_id, t.folder_node_id, t.status, t.error, t.rerun, t.rerun_full, t.rerun_allow_removals
+RETURNING t.id, t.tool_id, t.index_id, t.folder_node_id, t.status, t.error, t.rerun, t.rerun_full, t.rerun_allow_removals,
+    t.over_cost
 
 -- name: open_task
 SELECT id FROM search_index_task WHERE index_id = %(index_id)s AND status IN :open FOR UPDATE
@@ -238,7 +261,7 @@ SET status = %(status)s, error = %(error)s, error_code = %(error_code)s, finishe
     -- a user who cancels wants no follow-up
     rerun = rerun AND %(status)s <> 'cancelled'
 WHERE id = %(task_id)s
-RETURNING id, tool_id, index_id, folder_node_id, status, error, rerun, rerun_full, rerun_allow_removals
+RETURNING id, tool_id, index_id, folder_node_id, status, error, rerun, rerun_full, rerun_allow_removals, over_cost
 
 -- name: listing_ended
 -- whether the last run listed the whole folder

@@ -24,6 +24,7 @@ from psycopg.types.json import Jsonb
 from schemas.source import AnySource, parsed_source
 from schemas.status import TaskKind
 from schemas.tool import IndexSettings, ToolConfig
+from worker.formats.by_name import plain_type
 from worker.state.index import index_switch, namespaces, tasks
 from worker.state.index.chunks import LATE_WRITE
 from worker.state.index.delete_queue import LONGEST_PAUSE
@@ -65,8 +66,12 @@ class Index:
 
         Empty means all types; a single node is never restricted.
         """
-        types = () if self.folder_node_id is None else self.settings.types
-        return frozenset(kind.lower().removeprefix(".") for kind in types)
+        return restricting_types(self.folder_node_id, self.settings)
+
+
+def restricting_types(folder_node_id: str | None, settings: IndexSettings) -> frozenset[str]:
+    """See `Index.types`."""
+    return frozenset(map(plain_type, () if folder_node_id is None else settings.types))
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +237,14 @@ def find_or_make(connection: Connection[Any], new_index: NewIndex) -> tuple[UUID
         if connection.execute(_SQL["insert_index"], {**values, "namespace": name}).rowcount:
             return index_id, True
     return find_or_make(connection, new_index)  # the same index was created between the query and the insert
+
+
+def find(pool: Pool, new_index: NewIndex) -> UUID | None:
+    """Return the index that a new tool would share, if there is one."""
+    values = {"project_id": new_index.project_id, "identity": new_index.identity}
+    with reading(pool) as connection:
+        row = connection.execute(_SQL["find_index"], values).fetchone()
+        return row[0] if row else None
 
 
 def get(pool: Pool, tool_id: UUID) -> dict[str, Any] | None:

@@ -16,6 +16,9 @@ ON CONFLICT DO NOTHING
 SELECT id FROM search_index WHERE project_id = %(project_id)s AND identity = %(identity)s AND deleted_at IS NULL
 FOR NO KEY UPDATE
 
+-- name: find_index
+SELECT id FROM search_index WHERE project_id = %(project_id)s AND identity = %(identity)s AND deleted_at IS NULL
+
 -- name: insert_tool
 INSERT INTO search_tool (id, project_id, name, index_id, node_id, source, config, next_run_at)
 VALUES (%(id)s, %(project_id)s, %(name)s, %(index_id)s, %(node_id)s, %(source)s, %(config)s,

@@ -1,0 +1,61 @@
+"""Estimates what a tool would cost, without creating it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import BoundedSemaphore
+
+from schemas.document import Entry
+from schemas.errors import EstimateBusy
+from schemas.estimate import Estimate
+from worker.embed.known_models import known
+from worker.embed.models import is_local, limits
+from worker.estimate import Model, estimate
+from worker.ignore import rules_of
+from worker.resources import Resources
+from worker.state.index import files, tools
+from worker.state.index.tools import NewIndex
+
+#: Estimates that a process makes at the same time: each lists a folder, and keeps a thread for up to half a minute.
+MAX_CONCURRENT = 2
+#: Seconds that a further one waits.
+SLOT_SECONDS = 10.0
+
+_free = BoundedSemaphore(MAX_CONCURRENT)
+
+
+def estimate_of(new_index: NewIndex, resources: Resources) -> Estimate:
+    """Estimate the first run over an index, or the next one if it exists. Raises `EstimateBusy` or `SourceError`."""
+    settings, index_id = new_index.settings, tools.find(resources.pool, new_index)
+
+    def unchanged(listed: Sequence[Entry]) -> set[bytes]:
+        return set() if index_id is None else files.unchanged(resources.pool, index_id, listed)
+
+    name = settings.embedder.model
+    model_limits = limits(name)
+    model = Model(
+        name,
+        max_inputs=resources.settings.embedding_batch_size or model_limits.max_inputs,
+        max_request_tokens=model_limits.max_request_tokens,
+        price=0.0 if is_local(name) else known(name).input_price,
+    )
+    with _slot():
+        return estimate(
+            resources.source(new_index.project_id, new_index.source, rules_of(settings)),
+            settings,
+            tools.restricting_types(new_index.folder_node_id, settings),
+            unchanged,
+            tokenizer=resources.tokenizer(settings.embedder),
+            model=model,
+        )
+
+
+@contextmanager
+def _slot() -> Iterator[None]:
+    if not _free.acquire(timeout=SLOT_SECONDS):
+        raise EstimateBusy("Too many estimates are in progress; try again shortly.")
+    try:
+        yield
+    finally:
+        _free.release()

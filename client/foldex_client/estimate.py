@@ -1,0 +1,34 @@
+"""What a tool would cost."""
+
+from __future__ import annotations
+
+from foldex_client.models import Model
+
+
+class Range(Model):
+    """An estimated number. The true one lies between `low` and `high` in 19 of 20 folders."""
+
+    expected: float
+    low: float
+    high: float
+
+
+class Estimate(Model):
+    """What a run would read, skip and pay. `price` and `cost` are US dollars, the price per million tokens."""
+
+    complete: bool
+    total_files: int
+    total_bytes: int
+    unchanged_files: int
+    skipped: dict[str, int]
+    ignored: dict[str, int]
+    uncounted_files: int
+    uncounted_bytes: int
+    sampled_files: int
+    skipped_in_sample: dict[str, int]
+    tokens: Range
+    requests: Range
+    model: str
+    price: float | None
+    cost: Range | None
+    notes: list[str]

@@ -1,0 +1,84 @@
+"""The arithmetic of an estimate, over a source that needs no disk."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from schemas.document import Content, Entry, Page
+from schemas.source import ChunkSettings, EmbedderProfile
+from schemas.tool import IndexSettings
+from worker import estimate as estimates
+from worker.estimate import Model, estimate
+from worker.tokens.tokenizers import cl100k
+
+SETTINGS = IndexSettings(
+    embedder=EmbedderProfile(model="m", dimensions=4), chunks=ChunkSettings(), max_file_bytes=1_000_000
+)
+
+
+class Texts:
+    """A source over texts, in pages of ten."""
+
+    def __init__(self, texts: dict[str, str]) -> None:
+        self._texts = texts
+
+    def check(self) -> None:
+        pass
+
+    def list(self, cursor: str | None) -> Page:
+        start = int(cursor or 0)
+        names = list(self._texts)[start : start + 10]
+        sizes = {name: len(self._texts[name].encode()) for name in names}
+        entries = [Entry(name.encode(), name, f"/{name}", None, sizes[name], "1") for name in names]
+        return Page(entries, str(start + 10) if start + 10 < len(self._texts) else None)
+
+    def leaves_out(self, key: bytes) -> bool:
+        return False
+
+    def read(self, key: bytes, limit: int) -> Content:
+        return Content(self._texts[key.decode()].encode(), "1")
+
+
+def of(texts: dict[str, str], price: float | None = 2.0, **limits: int) -> Any:
+    model = Model("m", **({"max_inputs": 96, "max_request_tokens": 1000} | limits), price=price)
+    return estimate(Texts(texts), SETTINGS, frozenset(), lambda _: set(), tokenizer=cl100k(), model=model)
+
+
+def mixed(seed: int) -> dict[str, str]:
+    random = Random(seed)
+    kinds = ("word " * 50, "{[(;)]}" * 40, "übergrößenträger ")
+    return {f"{n}.txt": random.choice(kinds) * random.randint(1, 40) for n in range(600)}
+
+
+def test_the_range_holds_the_text_of_files_that_were_not_read() -> None:
+    inside = 0
+    for seed in range(20):
+        texts = mixed(seed)
+        true = sum(len(cl100k().starts(text)) for text in texts.values())
+        tokens = of(texts).tokens
+        assert tokens.high - tokens.low < true
+        inside += tokens.low <= true <= tokens.high
+    assert inside >= 19
+
+
+def test_cost_and_requests_follow_the_tokens() -> None:
+    texts = {f"{n}.txt": "word " * 1000 for n in range(10)}
+    answer = of(texts)
+    assert answer.cost.expected == pytest.approx(answer.tokens.expected * 2e-6, abs=1e-6)
+    assert answer.requests.expected == -(-answer.tokens.expected // 1000)
+    assert of(texts, price=None).cost is None
+    # a request of one text each
+    assert of(texts, max_inputs=1, max_request_tokens=1_000_000).requests.low >= 10
+    assert of({}).tokens.high == of({}).requests.high == 0
+
+
+def test_a_listing_that_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {f"{n}.txt": "some words" for n in range(30)}
+    assert of(texts).complete
+    monkeypatch.setattr(estimates, "LIST_SECONDS", 0.0)
+    cut = of(texts)
+    assert not cut.complete
+    assert any("Listing took longer" in note for note in cut.notes)

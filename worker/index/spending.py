@@ -1,0 +1,75 @@
+"""Keeps a run within its tool's `max_cost_tokens`, over all workers: tokens are reserved before a request is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from schemas.errors import EmbeddingRefused, FoldexError
+from schemas.source import EmbedderProfile
+from schemas.status import Reason
+from worker.embed import Embedder, Vectors
+from worker.state.index import tasks
+from worker.state.postgres import Pool
+
+
+@dataclass(slots=True)
+class Spending:
+    """What a slice may spend of its task's limit. `is_over` once some text did not fit."""
+
+    pool: Pool
+    task_id: UUID
+    is_over: bool = False
+
+    def reserve(self, tokens: Sequence[int]) -> list[int]:
+        """Reserve the tokens of all texts, or of none. Returns the positions of those that do not fit."""
+        left = tasks.spend(self.pool, self.task_id, sum(tokens))
+        if sum(tokens) <= left:
+            return []
+        self.is_over = True
+        unfit = []
+        for position, size in enumerate(tokens):
+            if size <= left:
+                left -= size
+            else:
+                unfit.append(position)
+        return unfit
+
+    def give_back(self, tokens: int) -> None:
+        """Return the tokens of a request that was not answered."""
+        tasks.give_back(self.pool, self.task_id, tokens)
+
+
+class LimitedEmbedder:
+    """Wraps `embedder`; texts that would pass the limit are refused, and the caller may send the others again."""
+
+    def __init__(self, embedder: Embedder, spending: Spending, tokens: Mapping[str, int]) -> None:
+        self._embedder, self._spending, self._tokens = embedder, spending, tokens
+
+    @property
+    def profile(self) -> EmbedderProfile:
+        """See `Embedder`."""
+        return self._embedder.profile
+
+    @property
+    def max_inputs(self) -> int:
+        """See `Embedder`."""
+        return self._embedder.max_inputs
+
+    @property
+    def max_request_tokens(self) -> int:
+        """See `Embedder`."""
+        return self._embedder.max_request_tokens
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """See `Embedder`."""
+        tokens = [self._tokens[text] for text in texts]
+        unfit = self._spending.reserve(tokens)
+        if unfit:
+            raise EmbeddingRefused(Reason.COST_LIMIT.remedy, indices=unfit, reason=Reason.COST_LIMIT)
+        try:
+            return self._embedder.embed(texts)
+        except FoldexError:
+            self._spending.give_back(sum(tokens))
+            raise
