@@ -9,7 +9,7 @@ import click
 
 from api.cli import output
 from api.cli.connection import Connection, connect
-from api.cli.folder_tools import config_of, start_indexing
+from api.cli.folder_tools import config_of, estimated, start_indexing
 from api.cli.invocation import FOUND, NOTHING, Failed, Invocation, agreed, verb, yes
 from api.cli.progress import going_on, wait
 from api.cli.tool_lookup import BUCKET, TOOLS, Place, covering, path_of, root_of
@@ -44,6 +44,21 @@ def index(
         tool = start_indexing(service, path, name, config)
         now = service.foldex.tools.status(tool.tool_id) if no_wait else wait(service, tool)
         output.print_json(now) if invocation.as_json else output.status(tool, now)
+    return FOUND
+
+
+@verb("foldex estimate ~/notes", "foldex estimate . --config embedding_model=openai/text-embedding-3-small")
+@click.argument("path")
+@click.option("--config", "settings", multiple=True, metavar="K=V", help="A field of the tool's config; repeatable.")
+def estimate(invocation: Invocation, path: str, settings: tuple[str, ...]) -> int:
+    """Tell what indexing PATH would read, skip and cost. Nothing is indexed.
+
+    PATH is a folder, or s3://bucket/prefix.
+    """
+    config = config_of(settings)
+    with connect(invocation, start=True) as service:
+        found = estimated(service, path, config)
+    output.print_json(found) if invocation.as_json else output.estimate(found)
     return FOUND
 
 

@@ -14,6 +14,7 @@ from api.cli.tool_lookup import BUCKET, path_of, root_of, tools_of
 
 if TYPE_CHECKING:
     from foldex_client import Tool
+    from foldex_client.estimate import Estimate
 
 #: Fields of a config that are lists: their values are separated by commas, or given several times.
 LISTS = frozenset({"include", "exclude", "types", "keep"})
@@ -42,11 +43,7 @@ def _value(text: str) -> Any:
 
 def start_indexing(service: Connection, path: str, name: str | None, config: dict[str, Any]) -> Tool:
     """The tool over a folder or bucket, which is being indexed from now on. Raises `Failed`."""
-    place = path_of(path)
-    if service.is_here and not place.startswith(BUCKET):
-        _check_folder(place, path)
-    if service.home is not None and not place.startswith(BUCKET):
-        _allow(service.home, place)
+    place = _permitted(service, path)
     tools = tools_of(service)
     mine = [tool for tool in tools if root_of(tool) == place]
     if not mine:
@@ -58,6 +55,26 @@ def start_indexing(service: Connection, path: str, name: str | None, config: dic
     if tool.updating is None:
         service.foldex.tools.reindex(tool.tool_id)
     return tool
+
+
+def estimated(service: Connection, path: str, config: dict[str, Any]) -> Estimate:
+    """What a tool over a folder or bucket would read, skip and pay. Raises `Failed`."""
+    place = _permitted(service, path)
+    project = project_of(service, tools_of(service))
+    if place.startswith(BUCKET):
+        bucket, _, prefix = place.removeprefix(BUCKET).partition("/")
+        return service.foldex.tools.estimate(project, bucket=bucket, prefix=prefix, config=config)
+    return service.foldex.tools.estimate(project, path=place, config=config)
+
+
+def _permitted(service: Connection, path: str) -> str:
+    """The real path of a folder, which the embedded stack may read from now on. Raises `Failed`."""
+    place = path_of(path)
+    if service.is_here and not place.startswith(BUCKET):
+        _check_folder(place, path)
+    if service.home is not None and not place.startswith(BUCKET):
+        _allow(service.home, place)
+    return place
 
 
 def project_of(service: Connection, tools: list[Tool]) -> str:

@@ -14,6 +14,7 @@ from api.cli.tool_lookup import BUCKET, root_of
 
 if TYPE_CHECKING:
     from foldex_client import Hit, Status, Tool
+    from foldex_client.estimate import Estimate
     from foldex_client.models import File, GrepHit, Model, ModelInfo, Note, Symbol
 
 #: Lines of a hit's text that are shown.
@@ -126,6 +127,25 @@ def tool_line(tool: Tool) -> None:
     state = click.style(f"{tool.task:<9}", fg=COLOURS.get(tool.task, "yellow"))
     where = root_of(tool) or f"node {tool.node_id}"
     click.echo(f"{tool.tool_id}  {state}  {clean(tool.name)}  {clean(where)}")
+
+
+def estimate(found: Estimate) -> None:
+    """Print what indexing would read, skip and cost."""
+    tokens, requests = found.tokens, found.requests
+    click.echo(f"{amount(found.total_files, 'file')}, {found.total_bytes / 1e6:.1f} MB")
+    click.echo(
+        f"{tokens.expected:.0f} tokens ({tokens.low:.0f} to {tokens.high:.0f}) in {requests.expected:.0f} requests"
+    )
+    cost = (
+        "unknown"
+        if found.cost is None
+        else f"${found.cost.expected:.4f} (${found.cost.low:.4f} to ${found.cost.high:.4f})"
+    )
+    click.echo(f"Cost with {clean(found.model)}: {cost}")
+    for reason, count in {**found.ignored, **found.skipped}.items():
+        click.echo(f"    {count} left out: {clean(reason)}")
+    for text in found.notes:
+        note(text)
 
 
 def model(found: ModelInfo) -> None:

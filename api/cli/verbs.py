@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from api.cli.find_verbs import grep, index, search, symbols
+from api.cli.find_verbs import estimate, grep, index, search, symbols
 from api.cli.stack_verbs import completion, doctor, down
 from api.cli.tool_verbs import cancel, delete, files, models, reindex, retry, status, tools
 
 VERBS = (
     index,
+    estimate,
     search,
     grep,
     symbols,

@@ -294,6 +294,19 @@ def test_interrupting_a_wait_leaves_the_indexing_alone(running: Service, root: P
     assert foldex(running, "status", str(folder), "--watch").returncode == 0
 
 
+def test_an_estimate_indexes_nothing(running: Service, root: Path) -> None:
+    folder = root / "estimated"
+    folder.mkdir()
+    (folder / "a.md").write_text("Some words to count.\n" * 50)
+    done = foldex(running, "estimate", str(folder))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("1 file, 0.0 MB\n")
+    assert f"Cost with {LOCAL_MODEL}: $0.0000" in done.stdout
+    assert json.loads(foldex(running, "estimate", str(folder), "--json").stdout)["tokens"]["expected"] > 100
+    assert str(folder) not in foldex(running, "tools").stdout
+    assert "does not exist" in refused(foldex(running, "estimate", str(root / "vanished")))
+
+
 def test_models(running: Service) -> None:
     done = foldex(running, "models", "--check")
     assert done.returncode == 0
