@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench import folder, formats, fuzz, grep, incremental, keywords, parallel, queries, scale, small
+from tests.bench import command, folder, formats, fuzz, grep, incremental, keywords, parallel, queries, scale, small
 
 BENCHES = {
     "small": small.run,
@@ -20,6 +20,7 @@ BENCHES = {
     "queries": queries.run,
     "scale": scale.run,
     "grep": grep.run,
+    "command": command.run,
 }
 
 

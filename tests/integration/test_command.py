@@ -29,6 +29,15 @@ HANDBOOK = (
 CODE = "def make_token(user):\n    return sign(user)\n\n\ndef check_token(token):\n    return verify(token)\n"
 
 
+#: The command as a terminal starts it: a shell's background jobs, such as this test may be one of, ignore Ctrl-C.
+INTERRUPTIBLE = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from foldex.__main__ import run
+run()
+"""
+
+
 @pytest.fixture(scope="module")
 def running(new_service: NewService, root: Path) -> Iterator[Service]:
     with new_service(with_one_worker, DEFAULT_EMBEDDING_MODEL=LOCAL_MODEL, LOCAL_SOURCE_ROOTS=str(root)) as started:
@@ -265,20 +274,20 @@ def test_interrupting_a_wait_leaves_the_indexing_alone(running: Service, root: P
     worker = running.processes["worker-fast"]
     # so that nothing is indexed before the signal
     worker.signal(SIGSTOP)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "foldex", "index", str(folder)],
+    with subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTIBLE, "index", str(folder)],
         env=environment(running),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    )
-    try:
-        eventually(lambda: str(folder) in foldex(running, "tools").stdout, 30)
-        process.send_signal(SIGINT)
-        printed, told = process.communicate(timeout=30)
-    finally:
-        process.kill()
-        worker.signal(SIGCONT)
+    ) as process:
+        try:
+            eventually(lambda: str(folder) in foldex(running, "tools").stdout, 30)
+            process.send_signal(SIGINT)
+            printed, told = process.communicate(timeout=30)
+        finally:
+            process.kill()
+            worker.signal(SIGCONT)
     assert (process.returncode, printed) == (130, ""), told
     assert "Indexing goes on" in told
     assert "Traceback" not in told

@@ -71,7 +71,7 @@ def test_cost_and_requests_follow_the_tokens() -> None:
     assert answer.requests.expected == -(-answer.tokens.expected // 1000)
     assert of(texts, price=None).cost is None
     # a request of one text each
-    assert of(texts, max_inputs=1).requests.low >= 10
+    assert of(texts, max_inputs=1, max_request_tokens=1_000_000).requests.low >= 10
     assert of({}).tokens.high == of({}).requests.high == 0
 
 
