@@ -27,7 +27,7 @@ def run(site: Site) -> None:
 
 def insert(site: Site, name: str, parent: str) -> None:
     node = {"id": uuid4().hex, "parent_id": parent, "name": name, "type": "folder"}
-    nodes.insert(site.pool, site.project, {**node, "json": None, "object_key": None, "size": 0})
+    nodes.insert(site.pool, site.project, {**node, "json": None, "object_key": None, "size": 0, "url": None})
 
 
 def test_a_look_notes_nodes_that_changed_since_the_last_one(resources: Resources) -> None:

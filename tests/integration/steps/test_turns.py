@@ -289,6 +289,7 @@ def nodes_site(resources: Resources) -> Site:
         "json": None,
         "object_key": None,
         "size": 0,
+        "url": None,
     }
     nodes.insert(resources.pool, project, node)
     site = Site(resources, resources.home, project=project, source=NodesSource(node_id=root))
