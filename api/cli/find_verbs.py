@@ -32,13 +32,22 @@ glob_option = click.option("--path", "glob", metavar="GLOB", help="Only files th
 @click.option("--config", "settings", multiple=True, metavar="K=V", help="A field of the tool's config; repeatable.")
 @click.option("--watch", is_flag=True, help="Keep the index up to date whenever the folder changes.")
 @click.option("--no-wait", is_flag=True, help="Return at once; indexing goes on.")
+@click.option("--dry-run", is_flag=True, help="Index nothing, and tell what it would cost: the same as estimate.")
 def index(
-    invocation: Invocation, path: str, name: str | None, settings: tuple[str, ...], watch: bool, no_wait: bool
+    invocation: Invocation,
+    path: str,
+    name: str | None,
+    settings: tuple[str, ...],
+    watch: bool,
+    no_wait: bool,
+    dry_run: bool,
 ) -> int:
     """Index PATH, or bring its index up to date, and wait for it.
 
     PATH is a folder, or s3://bucket/prefix. If no Foldex runs on this machine, it is started and stays.
     """
+    if dry_run:
+        return _estimate(invocation, path, settings)
     config = config_of(settings) | ({"watch": True} if watch else {})
     with connect(invocation, start=True) as service, going_on(path):
         tool = start_indexing(service, path, name, config)
@@ -55,6 +64,10 @@ def estimate(invocation: Invocation, path: str, settings: tuple[str, ...]) -> in
 
     PATH is a folder, or s3://bucket/prefix.
     """
+    return _estimate(invocation, path, settings)
+
+
+def _estimate(invocation: Invocation, path: str, settings: tuple[str, ...]) -> int:
     config = config_of(settings)
     with connect(invocation, start=True) as service:
         found = estimated(service, path, config)

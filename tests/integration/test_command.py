@@ -302,6 +302,7 @@ def test_an_estimate_indexes_nothing(running: Service, root: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("1 file, 0.0 MB\n")
     assert f"Cost with {LOCAL_MODEL}: $0.0000" in done.stdout
+    assert foldex(running, "index", str(folder), "--dry-run").stdout == done.stdout
     assert json.loads(foldex(running, "estimate", str(folder), "--json").stdout)["tokens"]["expected"] > 100
     assert str(folder) not in foldex(running, "tools").stdout
     assert "does not exist" in refused(foldex(running, "estimate", str(root / "vanished")))
