@@ -94,6 +94,7 @@ def create_app(settings: Settings) -> FastAPI:
     problems.install(app)
     for module in ROUTES:
         app.include_router(module.router)
+    app.include_router(raptor.aliases)
     app.add_middleware(
         Gate, is_open=settings.auth == "off", max_body_bytes=settings.max_body_bytes, caches=app.state.lookup_caches
     )

@@ -93,6 +93,24 @@ class RaptorStatus(BaseModel):
     error_code: str | None = Field(description="Stable code of that error; null without one.", examples=[None])
 
 
+class RaptorEstimate(BaseModel):
+    """What a build of the whole tree would cost, without what is cached."""
+
+    leaves: int = Field(description="Distinct texts of the folder.", examples=[1200])
+    summaries: int = Field(description="Expected summaries.", examples=[298])
+    requests: int = Field(
+        description="Expected requests to the language model; 0 for local/extractive.", examples=[298]
+    )
+    tokens_in: int = Field(description="Expected tokens that are sent.", examples=[640_000])
+    tokens_out: int = Field(description="Expected tokens that are received.", examples=[59_600])
+    usd: float | None = Field(
+        description="Expected US dollars; null if the price is not known offline.", examples=[0.2]
+    )
+    model: str = Field(description="The language model.", examples=["openai/gpt-4o-mini"])
+    method: ClusterMethod = Field(description="The cluster method.", examples=["adjacent"])
+    fits: bool = Field(description="Whether max_leaves and max_tokens allow the build.", examples=[True])
+
+
 class BuildRequest(BaseModel):
     """How to build a tree."""
 

@@ -12,13 +12,17 @@ from api.http.dependencies import Cursor, Limit, ResourcesDep, ToolDep, from_cur
 from api.http.described_errors import raises
 from api.search.tree.built import built_tree
 from schemas.errors import LlmNotConfigured, ModelNotAllowed, NoTree
-from schemas.raptor import BuildRequest, RaptorConfig, RaptorStatus, TreeLevel, TreeNode
+from schemas.raptor import BuildRequest, RaptorConfig, RaptorEstimate, RaptorStatus, TreeLevel, TreeNode
 from schemas.tool import Listing
+from worker.embed import known_models
+from worker.embed.known_models import KnownModel
+from worker.embed.models import is_local
 from worker.resources import Resources
 from worker.state.index import tool_actions
 from worker.state.tree import trees, views
 from worker.state.tree.trees import Tree
-from worker.tree.models import LlmOptions, model_of
+from worker.tree.estimate import cost
+from worker.tree.models import LlmOptions, model_of, provider_of
 
 router = APIRouter(prefix="/api/tools/search", tags=["summary trees"])
 
@@ -30,6 +34,32 @@ MAX_PROGRESS = 0.99
 def get_tree(tool: ToolDep, resources: ResourcesDep) -> RaptorStatus:
     """Get the tree that answers, and the progress of its newest build. Without a tree, every number is 0."""
     return _status(resources, tool)
+
+
+@router.get("/{tool_id}/raptor/estimate", openapi_extra=raises(LlmNotConfigured, ModelNotAllowed))
+def estimate_tree(tool: ToolDep, resources: ResourcesDep) -> RaptorEstimate:
+    """Estimate a build of the whole tree, without asking anyone. What is cached costs nothing again."""
+    config = RaptorConfig.model_validate(tool["config"].get("raptor") or {})
+    options = resources.settings.values(LlmOptions)
+    model = model_of(config, options)
+    leaves, tokens = views.folder(resources.pool, tool["index_id"])
+    expected = cost(config, leaves, tokens)
+    free = is_local(model)
+    known = KnownModel(input_price=0.0, output_price=0.0) if free else known_models.known(model)
+    priced = free or provider_of(model, options).api_base is None
+    spent = 0 if free else expected.tokens_in + expected.tokens_out
+    return RaptorEstimate(
+        leaves=leaves,
+        summaries=expected.summaries,
+        requests=0 if free else expected.summaries,
+        tokens_in=0 if free else expected.tokens_in,
+        tokens_out=0 if free else expected.tokens_out,
+        usd=expected.money(known.input_price, known.output_price) if priced else None,
+        model=model,
+        method=config.cluster_method,
+        fits=(config.cluster_method == "adjacent" or leaves <= config.max_leaves)
+        and (config.max_tokens is None or spent <= config.max_tokens),
+    )
 
 
 @router.post(
@@ -152,3 +182,12 @@ def _progress(tree: Tree) -> float:
     if tree.status == "indexed":
         return 1.0
     return round(min(MAX_PROGRESS, tree.done_summaries / max(1, tree.expected_summaries)), 4)
+
+
+#: The same calls at other paths, where the id of a knowledge base is that of a tool.
+aliases = APIRouter(prefix="/v1/knowledge-bases/{tool_id}/raptor", include_in_schema=False)
+aliases.get("")(get_tree)
+aliases.get("/status")(get_tree)
+aliases.post("", status_code=202, dependencies=[needs_space])(build_tree)
+aliases.post("/build", status_code=202, dependencies=[needs_space])(build_tree)
+aliases.delete("", status_code=202)(delete_tree)

@@ -577,6 +577,20 @@ class RaptorStatus(Model):
     error_code: str | None
 
 
+class RaptorEstimate(Model):
+    """What a build of a tree of summaries would cost. `usd` is None if the price is not known."""
+
+    leaves: int
+    summaries: int
+    requests: int
+    tokens_in: int
+    tokens_out: int
+    usd: float | None
+    model: str
+    method: str
+    fits: bool
+
+
 class TreeNode(Model):
     """A summary, or at level 0 a chunk."""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from foldex_client.both import Calls, Way, call, listing
 from foldex_client.calls import AnyTool, Id
-from foldex_client.models import Page, RaptorStatus, Tool, TreeNode
+from foldex_client.models import Page, RaptorEstimate, RaptorStatus, Tool, TreeNode
 from foldex_client.sending import Request, path_of
 
 
@@ -17,6 +17,11 @@ class Trees(Calls[Way]):
     def status(self, tool: AnyTool) -> Request[RaptorStatus]:
         """The tree that answers, and the progress of its newest build."""
         return Request("GET", _path(tool, "status"), RaptorStatus)
+
+    @call
+    def estimate(self, tool: AnyTool) -> Request[RaptorEstimate]:
+        """What a build of the whole tree would cost."""
+        return Request("GET", _path(tool, "estimate"), RaptorEstimate)
 
     @call
     def build(self, tool: AnyTool, *, full: bool | None = None) -> Request[RaptorStatus]:

@@ -41,9 +41,13 @@ class ChatFake:
         self._server.fake = self
 
     @property
+    def port(self) -> int:
+        return int(self._server.server_address[1])
+
+    @property
     def env(self) -> dict[str, str]:
         """The settings with which a service uses this model."""
-        url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+        url = f"http://127.0.0.1:{self.port}/v1"
         return {"DEFAULT_LLM_MODEL": "openai/writer", "LLM_API_BASE": url, "LLM_API_KEY": "k"}
 
     def __enter__(self) -> Self:

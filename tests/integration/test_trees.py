@@ -257,3 +257,20 @@ def test_a_deleted_tool_takes_its_tree_along(running: Service, root: Path) -> No
     (index,) = [row for (row,) in running.rows("SELECT index_id FROM search_tool WHERE id = %s", tool)]
     checked(running.client.delete(f"{TOOLS}/{tool}"), 202)
     eventually(lambda: running.rows("SELECT 1 FROM summary_tree WHERE index_id = %s", index) == [], 30, running.logs)
+
+
+def test_the_paths_of_knowledge_bases_are_the_same_calls(running: Service, root: Path, orchard: str) -> None:
+    status = tree_status(running, orchard)
+    base = f"/v1/knowledge-bases/{orchard}/raptor"
+    assert running.get(base) == running.get(f"{base}/status") == status
+    tool = running.local_tool(folder(root, "alias", 6))
+    running.wait(tool)
+    base = f"/v1/knowledge-bases/{tool}/raptor"
+    running.post(f"{base}/build", {})
+    running.post(base, {})
+    built(running, tool)
+    checked(running.client.delete(base), 202)
+    assert not running.get(base)["has_index"]
+    with another_api(running, AUTH="on") as guarded:
+        assert guarded.client.get(base).status_code == 401
+        assert guarded.client.delete(base).status_code == 401

@@ -116,6 +116,8 @@ def _cluster(run: TreeRun, level: int, _clock: Clock) -> Next:
         log.info("layer clustered", level=level, items=len(items), clusters=len(planned))
         nodes.plan(connection, build, level, planned)
         trees.note_fits(connection, build, level, found.fit)
+        if level == 1:
+            run.summariser.afford(*nodes.unpaid(connection, build))
         missing = nodes.count_unsummarised(connection, build, level)
         expected = missing + (round(missing * HIGHER_SHARE) if level < build.config.max_layers else 0)
         return _advance(run, connection, "summarise", level, expected)

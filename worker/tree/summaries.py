@@ -31,6 +31,10 @@ class Summariser(Protocol):
         """Equal for two that give equal summaries of equal texts."""
         ...
 
+    def afford(self, clusters: int, tokens: int) -> None:
+        """Raise `TooManyTokens` if summaries of so many clusters, with so many tokens of text, cost too much."""
+        ...
+
     def summarise(self, texts: Sequence[str], check: Check) -> Summary:
         """Summarise the texts of a cluster. `check` raises once the summary is not wanted any more."""
         ...
@@ -41,6 +45,9 @@ class Extractive:
 
     concurrency = 1
     identity = f"{extractive.MODEL} 1"
+
+    def afford(self, clusters: int, tokens: int) -> None:
+        """See `Summariser`."""
 
     def summarise(self, texts: Sequence[str], check: Check) -> Summary:
         """See `Summariser`."""

@@ -75,6 +75,14 @@ class Written:
         """See `Summariser`."""
         return f"{self.chat.provider.model}\n{self.prompt}"
 
+    def afford(self, clusters: int, tokens: int) -> None:
+        """See `Summariser`."""
+        needed = tokens + clusters * (len(cl100k().starts(self.prompt)) + SUMMARY_TOKENS // 2)
+        if self.room is not None and needed > self.room:
+            raise TooManyTokens(
+                f"The first layer alone needs about {needed:,} tokens, and max_tokens allows {self.room:,}; raise it."
+            )
+
     def summarise(self, texts: Sequence[str], check: Check) -> Summary:
         """See `Summariser`. Raises `LlmFailed`, `LlmUnauthorized`, `LlmUnavailable` and `TooManyTokens`."""
         try:
@@ -128,7 +136,7 @@ class Written:
             return
         with self._lock:
             if tokens > self.room:
-                raise TooManyTokens("The build would exceed max_tokens; raise it, or use cluster_method adjacent.")
+                raise TooManyTokens("The build would exceed max_tokens; raise it.")
             self.room -= tokens
 
     def _part_tokens(self) -> int:

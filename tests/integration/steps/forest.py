@@ -29,6 +29,10 @@ class Counting:
     asked: list[list[str]] = field(default_factory=list)
     concurrency: int = 1
     identity: str = "counting"
+    afforded: tuple[int, int] = (0, 0)
+
+    def afford(self, clusters: int, tokens: int) -> None:
+        self.afforded = (clusters, tokens)
 
     def summarise(self, texts: Sequence[str], check: Check) -> Summary:
         self.before()

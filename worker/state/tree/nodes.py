@@ -116,6 +116,13 @@ def count_unsummarised(connection: Connection[Any], build: Build, level: int) ->
     return int(row[0]) if row else 0
 
 
+def unpaid(connection: Connection[Any], build: Build) -> tuple[int, int]:
+    """Count the clusters of the first level that must be paid for, and the tokens of their texts."""
+    values = {"tree_id": build.id, "index_id": build.index_id, "project_id": build.project_id}
+    row = connection.execute(_SQL["unpaid"], values).fetchone()
+    return (row[0], row[1]) if row else (0, 0)
+
+
 def first_leaves(pool: Pool, build: Build, level: int) -> dict[str, list[str]]:
     """Return the leaves below each summary of a level, by its key."""
     with pool.connection() as connection:

@@ -131,6 +131,16 @@ SELECT d.hash, d.text FROM (
 SELECT count(*) FROM tree_node
 WHERE tree_id = %(tree_id)s AND level = %(level)s AND building AND text IS NULL AND skip_reason IS NULL
 
+-- name: unpaid
+-- clusters of the first level that have neither a summary nor a cached one, with the tokens of their texts
+SELECT count(DISTINCT n.id), coalesce(sum(c.tokens), 0)::bigint
+FROM tree_node n CROSS JOIN unnest(n.children) AS u (hash) CROSS JOIN LATERAL (
+    SELECT max(c.tokens_estimate) AS tokens FROM chunk c
+    WHERE c.index_id = %(index_id)s AND hashtextextended(c.content_hash, 0) = hashtextextended(u.hash, 0)
+      AND c.content_hash = u.hash AND c.live) c
+WHERE n.tree_id = %(tree_id)s AND n.level = 1 AND n.building AND n.text IS NULL AND n.skip_reason IS NULL
+  AND NOT EXISTS (SELECT FROM summary_cache s WHERE s.project_id = %(project_id)s AND s.key = n.key)
+
 -- name: first_leaves
 -- the leaves below each summary of a level
 WITH RECURSIVE below AS (

@@ -89,6 +89,13 @@ def shape(pool: Pool, tree: Tree) -> Shape:
     return Shape([(0, leaves), *levels] if leaves else levels, stale if tree.built_at else 0)
 
 
+def folder(pool: Pool, index_id: UUID) -> tuple[int, int]:
+    """Count the texts that a tree over an index would have as leaves, and their tokens."""
+    with reading(pool) as connection:
+        row = connection.execute(_SQL["folder"], {"index_id": index_id}).fetchone()
+    return (row[0], row[1]) if row else (0, 0)
+
+
 def page(
     pool: Pool,
     tree: Tree,

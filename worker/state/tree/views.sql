@@ -4,6 +4,12 @@ SELECT level, count(*) FROM tree_node WHERE tree_id = %(tree_id)s AND live AND t
 -- name: leaf_count
 SELECT count(*) FROM tree_leaf WHERE tree_id = %(tree_id)s AND live
 
+-- name: folder
+-- distinct texts with a vector, and their tokens
+SELECT count(*), coalesce(sum(tokens), 0)::bigint FROM (
+    SELECT max(tokens_estimate) AS tokens FROM chunk
+    WHERE index_id = %(index_id)s AND live AND embedded AND level = 0 GROUP BY content_hash) texts
+
 -- name: stale
 -- texts that are in the folder or in the tree, but not in both
 WITH texts AS (
