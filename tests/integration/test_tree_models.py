@@ -15,6 +15,7 @@ import pytest
 
 from tests.fakes.chat import ChatFake
 from tests.fakes.embeddings import EmbeddingsFake
+from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.service import TOOLS, NewService, Service, checked, eventually
 
 RAPTOR = {"enabled": True, "cluster_method": "adjacent"}
@@ -63,8 +64,8 @@ class Library:
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory, new_service: NewService) -> Iterator[Library]:
     root = tmp_path_factory.mktemp("root")
-    with EmbeddingsFake() as embeddings, ChatFake() as chat:
-        env = {**embeddings.env, **chat.env, "LOCAL_SOURCE_ROOTS": str(root)}
+    with EmbeddingsFake() as embeddings, ChatFake() as chat, FakeTurbopuffer() as store:
+        env = {**embeddings.env, **chat.env, **store.env, "LOCAL_SOURCE_ROOTS": str(root)}
         with new_service(**env) as started:
             yield Library(started, chat, root)
 
@@ -83,6 +84,13 @@ def test_one_request_for_each_summary(library: Library) -> None:
     assert status["model"] == "openai/writer"
     nodes = library.service.get(f"{TOOLS}/{tool}/raptor/nodes")["items"]
     assert all(node["text"].startswith("Summary ") for node in nodes)
+    for tree in ("collapsed", "tree_traversal"):
+        body = {"query": "report number 7", "tree": tree, "top_k": 10}
+        found = library.service.post(f"{TOOLS}/{tool}/query", body, 200)
+        assert len({hit["chunk_id"] for hit in found["results"]}) == 10
+        apart = library.service.post(f"{TOOLS}/{tool}/query", {**body, "top_k": 40, "expand_to_leaves": False}, 200)
+        assert {each["node_id"] for each in apart["summaries"]} <= {node["node_id"] for node in nodes}
+        assert apart["summaries"]
 
 
 def test_an_edit_pays_only_for_its_ancestors(library: Library) -> None:

@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 
+from api.cli import fsck
 from schemas.errors import LeaseLost, TooManyLeaves
 from tests.integration.steps.forest import Counting, Forest
 from tests.integration.steps.site import Killed, Site
@@ -13,7 +14,10 @@ from worker.resources import Resources
 from worker.state.index import tools
 from worker.state.tree import trees
 from worker.tree.build import build_slice
+from worker.upkeep import fsck as plain_fsck
+from worker.upkeep import tree_fsck
 from worker.upkeep.trees import delete_vectors
+from worker.vectors import Row
 
 TOPICS = {
     "apples": "Apples grow on trees in the orchard, and the harvest of apples begins in autumn with many baskets",
@@ -301,3 +305,30 @@ def test_a_changed_config_keeps_the_tree_until_the_next_is_complete(forest: Fore
     assert forest.build() == []
     assert [level for level, _ in forest.levels()] == [0, 1]
     forest.prove()
+
+
+def test_fsck_compares_summaries_too(forest: Forest, resources: Resources) -> None:
+    forest.configure()
+    forest.fill(texts(20))
+    forest.build()
+    index, said = forest.site.index, list[str]()
+    store = resources.store(index.vector_store, index.keyword_index)
+    report = tree_fsck.inspect(resources.pool, store, index)
+    assert report is not None
+    assert (report.live, report.missing, report.stray) == (len(forest.nodes()), [], [])
+    lost, stray = min(forest.stored()), uuid4()
+    vector = store.vectors(index.namespace + tools.TREE, [lost])[lost]
+    dimensions = index.settings.embedder.dimensions
+    store.write(index.namespace + tools.TREE, dimensions, upserts=[Row(stray, vector, {})], deletes=[lost])
+    found = tree_fsck.inspect(resources.pool, store, index)
+    assert found is not None
+    assert (found.missing, found.stray) == ([lost], [stray])
+    assert not fsck._check_tree(resources, index, repair=False, say=said.append)
+    assert fsck._check_tree(resources, index, repair=True, say=said.append)
+    assert "1 without a vector; 1 vectors without a summary" in said[0]
+    assert forest.build() == []
+    again = tree_fsck.inspect(resources.pool, store, index)
+    assert again is not None
+    assert (again.missing, again.stray) == ([], [])
+    # the plain comparison never meets them
+    assert sum(len(unknown) for _, unknown in plain_fsck.differences(resources.pool, store, index)) == 0

@@ -89,6 +89,31 @@ def shape(pool: Pool, tree: Tree) -> Shape:
     return Shape([(0, leaves), *levels] if leaves else levels, stale if tree.built_at else 0)
 
 
+@dataclass(frozen=True, slots=True)
+class AllNodes:
+    """The nodes of all trees over an index: those that answer, and all that may have a vector."""
+
+    live: set[UUID]
+    known: set[UUID]
+
+
+def all_nodes(pool: Pool, index_id: UUID) -> AllNodes | None:
+    """Return the nodes of all trees over an index; None if it has no tree and no vectors of one to delete."""
+    values = {"index_id": index_id}
+    with reading(pool) as connection:
+        (exists,) = connection.execute(_SQL["has_tree"], values).fetchone() or (False,)
+        if not exists:
+            return None
+        rows = connection.execute(_SQL["all_nodes"], values).fetchall()
+    return AllNodes({id_ for id_, is_live in rows if is_live}, {id_ for id_, _ in rows})
+
+
+def rewrite(pool: Pool, index_id: UUID, ids: Sequence[UUID]) -> None:
+    """Note that the store lost these vectors, and start a build that writes them."""
+    with pool.connection() as connection:
+        connection.execute(_SQL["rewrite"], {"index_id": index_id, "ids": list(ids)})
+
+
 def folder(pool: Pool, index_id: UUID) -> tuple[int, int]:
     """Count the texts that a tree over an index would have as leaves, and their tokens."""
     with reading(pool) as connection:

@@ -4,6 +4,23 @@ SELECT level, count(*) FROM tree_node WHERE tree_id = %(tree_id)s AND live AND t
 -- name: leaf_count
 SELECT count(*) FROM tree_leaf WHERE tree_id = %(tree_id)s AND live
 
+-- name: has_tree
+SELECT EXISTS (SELECT FROM summary_tree WHERE index_id = %(index_id)s)
+    OR EXISTS (SELECT FROM tree_tombstone WHERE index_id = %(index_id)s)
+
+-- name: all_nodes
+SELECT n.id, n.live AND n.text IS NOT NULL FROM tree_node n JOIN summary_tree t ON t.id = n.tree_id
+WHERE t.index_id = %(index_id)s
+UNION ALL
+SELECT id, false FROM tree_tombstone WHERE index_id = %(index_id)s
+
+-- name: rewrite
+WITH lost AS (
+    UPDATE tree_node SET stored = false WHERE id = ANY (%(ids)s) RETURNING tree_id
+)
+UPDATE summary_tree t SET is_full = true, :begin_anew
+WHERE t.id IN (SELECT tree_id FROM lost) AND t.status NOT IN :open
+
 -- name: folder
 -- distinct texts with a vector, and their tokens
 SELECT count(*), coalesce(sum(tokens), 0)::bigint FROM (
