@@ -26,6 +26,9 @@ CREATE TABLE summary_tree (
     -- workers that died of the build, and unexpected exceptions, since its last progress
     deaths integer NOT NULL DEFAULT 0,
     faults integer NOT NULL DEFAULT 0,
+    -- clusters in a row that failed for the same reason
+    failures integer NOT NULL DEFAULT 0,
+    failure_reason text,
     expected_summaries integer NOT NULL DEFAULT 0,
     done_summaries integer NOT NULL DEFAULT 0,
     -- clusters that were left out, by reason

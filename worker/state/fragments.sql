@@ -72,7 +72,7 @@ coalesce(NOT t.lease_until BETWEEN now() AND now() + %(lease)s, true)
 -- name: begin_anew
 -- columns of a tree that is to be built
 status = 'pending', stage = 'leaves', level = 0, epoch = t.epoch + 1, owner = NULL, lease_until = NULL, sent_at = NULL,
-    deaths = 0, faults = 0, rerun = false, rerun_full = false, expected_summaries = 0, done_summaries = 0,
+    deaths = 0, faults = 0, failures = 0, failure_reason = NULL, rerun = false, rerun_full = false, expected_summaries = 0, done_summaries = 0,
     tokens_in = 0, tokens_out = 0, requests = 0, warning = NULL, error = NULL, error_code = NULL, started_at = NULL,
     finished_at = NULL
 

@@ -16,7 +16,7 @@ import numpy as np
 import structlog
 
 from schemas.document import text_hash
-from schemas.errors import SliceOver, TooManyLeaves
+from schemas.errors import LlmFailed, SliceOver, TooManyLeaves
 from worker.state.tree import nodes, trees
 from worker.state.tree.nodes import Cluster, Planned
 from worker.tree import clusters, vectors
@@ -29,6 +29,10 @@ PAGE = 200
 #: Estimated summaries of all further layers, as a share of a layer's own.
 HIGHER_SHARE = 0.25
 
+#: Clusters that fail in a row for the same reason before the build ends.
+MAX_FAILURES = 3
+#: Reasons that are no failure of the model: the texts are gone, or hold no words.
+HARMLESS = {"vanished", "no_words"}
 #: Seconds of a slice before other work may end it.
 LEAST_SECONDS = 1.0
 
@@ -266,7 +270,12 @@ def _one(run: TreeRun, level: int, cluster: Cluster) -> None:
         if summary.text is not None and len(found) == len(cluster.children):
             nodes.cache(run.pool, run.build, cluster.key, summary.text)
     hash_ = text_hash(summary.text) if summary.text is not None else None
-    nodes.keep(run.pool, run.build, cluster.id, summary.text, hash_, summary.skip_reason)
+    failures = nodes.keep(run.pool, run.build, cluster.id, summary.text, hash_, summary.skip_reason)
+    if failures >= MAX_FAILURES and summary.skip_reason not in HARMLESS:
+        raise LlmFailed(
+            f"{failures} clusters in a row could not be summarised ({summary.skip_reason}); check the model and "
+            "summary_prompt, then build again."
+        )
 
 
 def _embed(run: TreeRun, level: int, clock: Clock) -> Next:

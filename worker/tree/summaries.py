@@ -53,7 +53,7 @@ class Extractive:
         """See `Summariser`."""
         check()
         text = extractive.summary(texts)
-        return Summary(text) if text else Summary(None, "empty")
+        return Summary(text) if text else Summary(None, "no_words")
 
 
 def key_of(summariser: Summariser, children: Sequence[str]) -> str:

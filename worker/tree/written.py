@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from schemas.errors import LlmFailed, LlmRefused, TooManyTokens
+from schemas.errors import LlmRefused, TooManyTokens
 from worker.embed.litellm import known_input_tokens
 from worker.llm.chat import Chat
 from worker.llm.text_windows import windows
@@ -32,31 +32,8 @@ ATTEMPTS = 2
 MAX_SPLITS = 2
 #: Characters below which a text is not halved.
 LEAST_CHARACTERS = 400
-#: Clusters that fail in a row for the same reason before the build ends.
-MAX_FAILURES = 3
 
 log = structlog.get_logger()
-
-
-@dataclass
-class Failures:
-    """Clusters that failed in a row. Thread-safe."""
-
-    _reason: str = ""
-    _count: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def record(self, model: str, reason: str | None) -> None:
-        """Note how a cluster ended; None is a success. Raises `LlmFailed` after too many of one kind."""
-        with self._lock:
-            self._count = self._count + 1 if reason is not None and reason == self._reason else int(reason is not None)
-            self._reason = reason or ""
-            count = self._count
-        if count >= MAX_FAILURES:
-            raise LlmFailed(
-                f"{model} failed on {count} clusters in a row ({reason}); check the model and summary_prompt, "
-                "then build again."
-            )
 
 
 @dataclass
@@ -67,7 +44,6 @@ class Written:
     prompt: str
     concurrency: int
     room: int | None
-    failures: Failures = field(default_factory=Failures)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -84,14 +60,12 @@ class Written:
             )
 
     def summarise(self, texts: Sequence[str], check: Check) -> Summary:
-        """See `Summariser`. Raises `LlmFailed`, `LlmUnauthorized`, `LlmUnavailable` and `TooManyTokens`."""
+        """See `Summariser`. Raises `LlmUnauthorized`, `LlmUnavailable` and `TooManyTokens`."""
         try:
             text = self._summary(texts, check, MAX_SPLITS)
         except LlmRefused as error:
             log.warning("a cluster has no summary", reason=error.reason, cause=error.message)
-            self.failures.record(self.chat.provider.model, error.reason)
             return Summary(None, error.reason)
-        self.failures.record(self.chat.provider.model, None)
         return Summary(text)
 
     def _summary(self, texts: Sequence[str], check: Check, splits: int) -> str:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
+from contextlib import suppress
 from uuid import uuid4
 
 import pytest
 
 from api.cli import fsck
-from schemas.errors import LeaseLost, TooManyLeaves
+from schemas.errors import LeaseLost, LlmFailed, TooManyLeaves
 from tests.integration.steps.forest import Counting, Forest
 from tests.integration.steps.site import Killed, Site
 from worker.resources import Resources
 from worker.state.index import tools
 from worker.state.tree import trees
 from worker.tree.build import build_slice
+from worker.tree.summaries import Check, Summary
 from worker.upkeep import fsck as plain_fsck
 from worker.upkeep import tree_fsck
 from worker.upkeep.trees import delete_vectors
@@ -332,3 +336,109 @@ def test_fsck_compares_summaries_too(forest: Forest, resources: Resources) -> No
     assert (again.missing, again.stray) == ([], [])
     # the plain comparison never meets them
     assert sum(len(unknown) for _, unknown in plain_fsck.differences(resources.pool, store, index)) == 0
+
+
+def test_a_tree_that_is_deleted_during_its_build_leaves_nothing(forest: Forest, resources: Resources) -> None:
+    forest.configure()
+    forest.fill(texts(30))
+    left = [3]
+
+    def delete_later() -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            forest.configure(enabled=False)
+
+    with pytest.raises(LeaseLost):
+        build_slice(forest.run(forest.begin(), Counting(delete_later)), 600)
+    delete_vectors(resources)
+    assert forest.stored() == set()
+    assert forest.site.do("SELECT 1 FROM summary_cache WHERE project_id = %s", forest.site.project) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("method", ["adjacent", "kmeans"])
+def test_random_edits(forest: Forest, method: str, seed: int) -> None:
+    """After each round the tree is whole. With `adjacent` it is the one that a new tool would get."""
+    chance = random.Random(seed)
+    forest.configure(cluster_method=method)
+    files = dict(enumerate(texts(24)))
+    forest.fill(list(files.values()))
+    forest.build()
+    for _ in range(4):
+        for number in chance.sample(sorted(files), chance.randint(0, 4)):
+            if chance.random() < 0.4:
+                del files[number]
+                (forest.site.folder / f"{number}.md").unlink()
+            else:
+                files[number] = f"{chance.choice(list(TOPICS.values()))}. Edition {chance.random()}."
+                forest.write(number, files[number])
+        for _ in range(chance.randint(0, 3)):
+            number = max(files) + 1
+            files[number] = f"{chance.choice(list(TOPICS.values()))}. A new text {chance.random()}."
+            forest.write(number, files[number])
+        forest.index()
+        if chance.random() < 0.3:
+            before = forest.nodes()
+            with suppress(LeaseLost):
+                build_slice(forest.run(forest.begin(), Counting(lambda: cancel_once(forest))), 600)
+            assert forest.tree.status == "indexed" or forest.nodes() == before
+            trees.request(forest.site.pool, forest.tree.id, full=False)
+        forest.build()
+        whole(forest, len(files))
+    if method == "adjacent":
+        grown = {key for key, _ in forest.nodes()}
+        trees.request(forest.site.pool, forest.tree.id, full=True)
+        assert forest.build() == []
+        assert {key for key, _ in forest.nodes()} == grown
+
+
+def whole(forest: Forest, leaves: int) -> None:
+    """Assert that each node has its children, and that each but the highest has a parent."""
+    forest.prove()
+    assert forest.stale() == 0
+    assert dict(forest.levels()).get(0, 0) == leaves
+    rows = forest.site.do("SELECT level, key, children FROM tree_node WHERE tree_id = %s AND live", forest.tree.id)
+    hashes = {h for (h,) in forest.site.do("SELECT hash FROM tree_leaf WHERE tree_id = %s AND live", forest.tree.id)}
+    assert len(hashes) == leaves
+    levels: dict[int, set[str]] = {0: hashes}
+    for level, key, _ in rows:
+        levels.setdefault(level, set()).add(key)
+    for level in range(1, len(levels)):
+        children = {child for found, _, of_node in rows if found == level for child in of_node}
+        assert children == levels[level - 1]
+    waiting = "SELECT 1 FROM tree_node WHERE tree_id = %s AND NOT live"
+    assert forest.site.do(waiting, forest.tree.id) == []
+
+
+class Failing(Counting):
+    """Fails for the reasons of `reasons` one after another; None is a summary."""
+
+    def summarise(self, texts: Sequence[str], check: Check) -> Summary:
+        found = super().summarise(texts, check)
+        reason = REASONS[(len(self.asked) - 1) % len(REASONS)]
+        return Summary(None, reason) if reason else found
+
+
+REASONS: list[str | None] = ["empty", "empty", "refused", "empty", "empty", None]
+
+
+def test_clusters_that_fail_are_left_out_and_counted(forest: Forest) -> None:
+    forest.configure()
+    forest.fill(texts(60))
+    assert build_slice(forest.run(forest.begin(), Failing()), 600)
+    skipped = forest.tree.skipped
+    assert set(skipped) == {"empty", "refused"}
+    assert skipped["empty"] > skipped["refused"]
+    forest.prove()
+
+
+def test_three_failures_of_one_kind_in_a_row_end_the_build(forest: Forest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.REASONS", ["empty"])
+    forest.configure()
+    forest.fill(texts(60))
+    build, failing = forest.begin(), Failing()
+    with pytest.raises(LlmFailed, match="empty"):
+        build_slice(forest.run(build, failing), 600)
+    assert len(failing.asked) == 3
+    trees.fail(forest.site.pool, build.id, LlmFailed("3 clusters in a row"))
+    assert forest.tree.error_code == "llm_failed"

@@ -157,13 +157,17 @@ def cache(pool: Pool, build: Build, key: str, text: str) -> None:
         connection.execute(_SQL["cache"], values)
 
 
-def keep(pool: Pool, build: Build, id_: UUID, text: str | None, text_hash: str | None, reason: str | None) -> None:
-    """Write the summary of a cluster, or why it has none. Raises `LeaseLost`."""
-    values = {"tree_id": build.id, "id": id_, "text": text, "text_hash": text_hash, "skip_reason": reason, "done": 1}
+def keep(pool: Pool, build: Build, id_: UUID, text: str | None, text_hash: str | None, reason: str | None) -> int:
+    """Write the summary of a cluster, or why it has none. Returns how many failed in a row for this reason.
+
+    Raises `LeaseLost`.
+    """
+    values = {"tree_id": build.id, "id": id_, "text": text, "text_hash": text_hash, "skip_reason": reason}
     with pool.connection() as connection:
         trees.hold(connection, build)
         connection.execute(_SQL["keep_text"], values)
-        connection.execute(_TREES["count_done"], values)
+        row = connection.execute(_TREES["count_done"], values).fetchone()
+        return int(row[0]) if row else 0
 
 
 def unstored(pool: Pool, build: Build, level: int, limit: int) -> list[Text]:

@@ -111,8 +111,10 @@ WHERE id = %(tree_id)s
 
 -- name: count_done
 UPDATE summary_tree
-SET done_summaries = done_summaries + %(done)s, deaths = 0, faults = 0, warning = NULL
-WHERE id = %(tree_id)s
+SET done_summaries = done_summaries + 1, deaths = 0, faults = 0, warning = NULL, failure_reason = %(skip_reason)s,
+    failures = CASE WHEN %(skip_reason)s::text IS NULL THEN 0 WHEN failure_reason = %(skip_reason)s THEN failures + 1
+                    ELSE 1 END
+WHERE id = %(tree_id)s RETURNING failures
 
 -- name: warn
 UPDATE summary_tree SET warning = %(warning)s WHERE id = %(tree_id)s AND status IN :open

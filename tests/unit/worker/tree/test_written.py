@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import LlmFailed, LlmUnauthorized, LlmUnavailable, TooManyTokens
+from schemas.errors import LlmUnauthorized, LlmUnavailable, TooManyTokens
 from tests.fakes.chat import ChatFake
 from worker.embed.rate_limit import no_check
 from worker.llm.chat import Chat
@@ -78,17 +78,6 @@ def test_texts_beside_a_refused_one_are_asked_for_apart(fake: ChatFake) -> None:
     fake.fail_next(400, 2)
     assert model.summarise(["one line of text\n" * 60], no_check).text
     assert fake.requests == 5
-
-
-def test_three_failures_of_one_kind_in_a_row_end_the_build(fake: ChatFake) -> None:
-    model, _ = writer(fake)
-    assert model.summarise(["SAY-NOTHING"], no_check).skip_reason == "empty"
-    assert model.summarise(["SAY-NOTHING"], no_check).skip_reason == "empty"
-    assert model.summarise(["fine"], no_check).text
-    for text in ("SAY-NOTHING", "REFUSE-ME", "SAY-NOTHING", "SAY-NOTHING"):
-        model.summarise([text], no_check)
-    with pytest.raises(LlmFailed, match="empty"):
-        model.summarise(["SAY-NOTHING"], no_check)
 
 
 def test_errors_of_the_provider(fake: ChatFake) -> None:
