@@ -61,7 +61,7 @@ lock: $(READY) ## Resolve the dependencies and rewrite both requirements.lock fi
 	compile() { "$$place/bin/uv" pip compile pyproject.toml --quiet --universal --python-version 3.11 \
 	    --generate-hashes --no-header --exclude-newer "$$week_ago" "$$@"; }; \
 	compile --all-extras --output-file requirements.lock; \
-	compile --extra code --extra ocr --extra lancedb --extra local-model --output-file deploy/requirements.lock
+	compile --extra code --extra ocr --extra lancedb --extra local-model --extra raptor --output-file deploy/requirements.lock
 
 clean: ## Remove the virtual environment and all caches; data in .foldex/ stays
 	rm -rf .venv .site .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache

@@ -26,6 +26,7 @@ from api.routes import (
     nodes,
     projects,
     queries,
+    raptor,
     symbols,
     tool_actions,
     tools,
@@ -57,6 +58,7 @@ ROUTES = (
     symbols,
     chunks,
     across,
+    raptor,
     nodes,
     node_content,
     uploads,
@@ -92,6 +94,7 @@ def create_app(settings: Settings) -> FastAPI:
     problems.install(app)
     for module in ROUTES:
         app.include_router(module.router)
+    app.include_router(raptor.aliases)
     app.add_middleware(
         Gate, is_open=settings.auth == "off", max_body_bytes=settings.max_body_bytes, caches=app.state.lookup_caches
     )

@@ -7,6 +7,7 @@ FoldexError
 │   ├── FilterMatchesNothing
 │   ├── ModelNotAllowed
 │   ├── ModelRefused
+│   ├── NoTree
 │   ├── TooLarge
 │   └── BodyTooSlow
 ├── Conflict
@@ -22,13 +23,24 @@ FoldexError
 ├── RerankError
 │   ├── RerankNotConfigured
 │   └── RerankUnavailable     (the hits keep their order)
+├── LlmError
+│   ├── LlmNotConfigured
+│   ├── LlmRefused            (these texts)
+│   ├── LlmUnauthorized       (this key or model; ends the build)
+│   ├── LlmUnavailable        (temporary)
+│   └── LlmFailed             (several clusters in a row; ends the build)
+├── TreeError             (ends the build of a summary tree; the last complete one stays)
+│   ├── TooManyLeaves
+│   ├── TooManyTokens
+│   └── MissingDependency
 ├── StoreError
 │   ├── StoreRefused          (these rows)
 │   ├── StoreUnauthorized
 │   └── StoreUnavailable
 ├── TaskCrashed           (workers crash or meet unexpected errors, again and again)
 │   ├── PlanCrashed
-│   └── SliceCrashed
+│   ├── SliceCrashed
+│   └── TreeCrashed
 ├── DiskFull              (the disk of FOLDEX_HOME, or of Postgres)
 ├── SearchSlow            (a search of several tools, and none answered in time)
 ├── SearchBusy            (too many large answers are in progress)
@@ -137,6 +149,13 @@ class ModelNotAllowed(Invalid):
         "The embedding model 'openai/text-embedding-3-large' is not allowed; choose one of local/*, or ask "
         "the operator to add it to ALLOWED_MODELS."
     )
+
+
+class NoTree(Invalid):
+    """The tool has no complete summary tree yet."""
+
+    code = "no_tree"
+    example = "This tool has no complete summary tree yet; build one, and wait until it is indexed."
 
 
 class TooLarge(Invalid):
@@ -283,6 +302,87 @@ class RerankUnavailable(RerankError):
     retryable = True
 
 
+class LlmError(FoldexError):
+    """A language model did not do what was asked of it."""
+
+    code = "llm_error"
+    status = 502
+
+
+class LlmNotConfigured(LlmError):
+    """This installation has no language model for summaries."""
+
+    code = "llm_not_configured"
+    status = 422
+    example = (
+        "Summary trees need a language model; set DEFAULT_LLM_MODEL with LLM_API_BASE and LLM_API_KEY, or set "
+        "config.raptor.llm_model to local/extractive, which needs no key."
+    )
+
+
+class LlmRefused(LlmError):
+    """The model does not summarise these texts: it refuses them, or its answer is empty, too long or unreadable.
+
+    `reason` is the word that counts this in a tree's status.
+    """
+
+    code = "llm_refused"
+
+    def __init__(self, message: str, *, reason: str = "refused") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class LlmUnauthorized(LlmError):
+    """The provider refuses the key or does not know the language model: no request can succeed."""
+
+    code = "llm_unauthorized"
+
+
+class LlmUnavailable(LlmError):
+    """Rate limit, time-out, connection error or server error of a language model."""
+
+    code = "llm_unavailable"
+    status = 503
+    retryable = True
+
+    def __init__(self, message: str, *, retry_after: float | None = None, provider_status: int | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        self.provider_status = provider_status
+
+
+class LlmFailed(LlmError):
+    """Several clusters in a row could not be summarised, for the same reason."""
+
+    code = "llm_failed"
+
+
+class TreeError(FoldexError):
+    """A summary tree cannot be built as its config says."""
+
+    code = "tree_error"
+    status = 422
+
+
+class TooManyLeaves(TreeError):
+    """The folder has more texts than the cluster method may take."""
+
+    code = "too_many_leaves"
+
+
+class TooManyTokens(TreeError):
+    """The build would send and receive more tokens than `max_tokens` allows."""
+
+    code = "too_many_tokens"
+
+
+class MissingDependency(TreeError):
+    """The workers lack the libraries of the cluster method."""
+
+    code = "missing_dependency"
+
+
 class StoreError(FoldexError):
     """The vector store did not carry out an operation."""
 
@@ -356,6 +456,12 @@ class SliceCrashed(TaskCrashed):
     """Workers that index files meet unexpected errors, and no file is completed."""
 
     code = "slice_crashed"
+
+
+class TreeCrashed(TaskCrashed):
+    """Workers that build a summary tree die or meet unexpected errors, again and again."""
+
+    code = "tree_crashed"
 
 
 class SearchBusy(FoldexError):

@@ -33,6 +33,7 @@ Time = Annotated[AwareDatetime, BeforeValidator(_as_time)]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=10_000)]
 Mode = Literal["hybrid", "vector", "keyword"]
 Rerank = Literal["none", "boost", "model", "llm"]
+TreeSearch = Literal["off", "collapsed", "tree_traversal"]
 Refresh = Literal["none", "if_stale", "wait"]
 Asked = Annotated[
     str, Field(description="The query; the first one if there are several.", examples=["authentication JWT token"])
@@ -260,6 +261,15 @@ class Query(SearchRequest):
     )
     fields: list[HitField] | None = Field(
         default=None, min_length=1, max_length=MAX_NAMES, description=FIELDS_DESCRIPTION
+    )
+    tree: TreeSearch = Field(
+        default="off",
+        description="Search the tree of summaries by meaning. collapsed: all its levels at once; tree_traversal: "
+        "from the top down.",
+    )
+    beam: int = Field(default=8, ge=1, le=100, description="With tree_traversal: summaries followed per level.")
+    expand_to_leaves: bool = Field(
+        default=True, description="Replace each summary by its chunks; false: list summaries separately."
     )
 
     @property

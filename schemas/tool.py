@@ -9,6 +9,7 @@ from uuid import UUID
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from schemas import fields
+from schemas.raptor import RaptorConfig
 from schemas.source import AnySource, ChunkSettings, EmbedderProfile
 from schemas.status import FileStatus, Reason, TaskKind, TaskStatus
 from schemas.url import PLACEHOLDERS, UrlTemplate
@@ -93,6 +94,9 @@ class ToolConfig(BaseModel):
         description="Address of a hit on the web, for files whose node has no `url`; null: none. It may hold "
         + ", ".join(f"`{{{name}}}`" for name in PLACEHOLDERS)
         + ".",
+    )
+    raptor: Annotated[RaptorConfig, BeforeValidator(lambda value: {} if value is None else value)] = Field(
+        default_factory=RaptorConfig, description="The tree of summaries; null: none."
     )
 
 

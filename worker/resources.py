@@ -34,6 +34,9 @@ from worker.stores import STORES, StoreOptions, default_store
 from worker.tokens.tokenizers import Tokenizer, cl100k
 from worker.vectors import VectorStore
 
+#: Requests for summaries that one process may have in flight: the maximum of a tool's config.
+MAX_SUMMARIES = 32
+
 
 class Resources:
     """The one place that knows settings and implementations; it only constructs."""
@@ -147,6 +150,26 @@ class Resources:
                     processes=s.worker_concurrency + 1,
                 )
             return self._budgets[profile.model]
+
+    def llm_budget(self, model: str) -> Budget | None:
+        """Return the budget that all workers share for summaries by a model, opened once per process."""
+        s = self.settings
+        if is_local(model):
+            return None
+        key = f"llm {model}"
+        with self._lock:
+            if key not in self._budgets:
+                address = sha256((s.llm_api_base or "").encode()).hexdigest()[:16]
+                self._budgets[key] = Budget(
+                    model,
+                    f"{key} {address}",
+                    Rate.per_minute(s.llm_rpm, s.llm_tpm),
+                    redis_url=s.redis_url,
+                    concurrency=MAX_SUMMARIES,
+                    processes=s.worker_concurrency,
+                    variables="LLM_RPM or LLM_TPM",
+                )
+            return self._budgets[key]
 
     def tokenizer(self, profile: EmbedderProfile) -> Tokenizer:
         """The model's own tokenizer if it ships offline, otherwise one that counts at least as many tokens."""

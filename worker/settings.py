@@ -18,6 +18,8 @@ Group = TypeVar("Group")
 
 #: The model of the embedded stack; it needs no account.
 LOCAL_MODEL = "local/all-minilm-l6-v2"
+#: The model of summaries of the embedded stack; it needs no account either.
+LOCAL_LLM = "local/extractive"
 #: Extensions that uploads may not have by default: these files hold no text, or only text that needs extraction first.
 REFUSED_TYPES = (
     "exe dll so dylib msi scr bin class pyc pyo pyd wasm elc beam node o a iso img dmg deb rpm apk ipa "
@@ -237,10 +239,20 @@ class Settings(BaseSettings):
         description="Maximum tokens of query and text together; unset: the value in LiteLLM's table, else 512.",
     )
     default_llm_model: str | None = Field(
-        None, description="Language model, by LiteLLM's name; unset: `rerank: llm` is unavailable."
+        None,
+        description="Language model of `rerank: llm` and of summary trees, by LiteLLM's name; unset: neither is "
+        "available. `local/extractive` makes summaries only.",
     )
     llm_api_base: str | None = Field(None, description="Address of the language model; unset: the provider's own.")
     llm_api_key: str | None = Field(None, description="Key for the language model; unset: the provider's own variable.")
+
+    llm_rpm: int | None = Field(
+        None, ge=1, description="Requests per minute to the language model for summaries; unset: unlimited."
+    )
+    llm_tpm: int | None = Field(
+        None, ge=1, description="Tokens per minute to the language model for summaries; unset: unlimited."
+    )
+    llm_seconds: float = Field(60.0, gt=0, le=600, description="Seconds for one summary by a language model.")
 
     worker_concurrency: int = Field(2, ge=1, description="Processes of the bulk worker.")
 

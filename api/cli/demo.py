@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
+from api.cli import demo_tree
 from api.stack.embedded import stack
 from api.stack.record import ROOT
 from worker.settings import Settings
@@ -58,15 +59,18 @@ def run(settings: Settings, folder: Path | None, queries: Sequence[str]) -> int:
         if status["status"] != "ready":
             console.print(f"[red]{escape(status['error'] or status['status'])}[/red]")
             return 1
-        for query in queries or (REPOSITORY_QUERIES if folder is None else DEFAULT_QUERIES):
+        asked = queries or (REPOSITORY_QUERIES if folder is None else DEFAULT_QUERIES)
+        for query in asked:
             _print_answer(console, client, tool_id, query)
+        console.print()
+        if demo_tree.follow(console, client, tool_id):
+            demo_tree.print_summaries(console, client, tool_id, asked[0])
     return 0
 
 
 def _create_tool(client: httpx.Client, root: Path) -> str:
     body: dict[str, Any] = {"project_id": PROJECT, "source": {"kind": "local", "path": str(root)}, "name": root.name}
-    if root == ROOT:
-        body["config"] = {"exclude": [OWN_PATH]}
+    body["config"] = {"raptor": demo_tree.RAPTOR, **({"exclude": [OWN_PATH]} if root == ROOT else {})}
     return str(_json(client.post(TOOLS, json=body))["tool_id"])
 
 

@@ -9,8 +9,8 @@ from uuid import UUID
 from schemas.errors import LeaseLost, NotFound, StoreError
 from worker.resources import Resources
 from worker.state.index import drift, tools
-from worker.state.index.tools import Index
-from worker.upkeep import fsck
+from worker.state.index.tools import TREE, Index
+from worker.upkeep import fsck, tree_fsck
 from worker.upkeep.fsck import Mended, Report
 
 #: A phrase for each kind of drift.
@@ -39,7 +39,9 @@ def run(resources: Resources, tool_id: UUID | None, *, repair: bool, say: Callab
         is_intact = True
         for index_id in indexes:
             index = tools.index(resources.pool, index_id)
-            is_intact = (index is None or _check(resources, index, repair=repair, say=say)) and is_intact
+            if index is not None:
+                is_intact = _check(resources, index, repair=repair, say=say) and is_intact
+                is_intact = _check_tree(resources, index, repair=repair, say=say) and is_intact
     return is_intact
 
 
@@ -57,6 +59,26 @@ def _check(resources: Resources, index: Index, *, repair: bool, say: Callable[[s
         return False
     except LeaseLost:
         say("  not repaired: a task is working on this index; run this again when it has ended.")
+        return False
+    return True
+
+
+def _check_tree(resources: Resources, index: Index, *, repair: bool, say: Callable[[str], None]) -> bool:
+    """Check the summaries of an index; says nothing about an index without a tree."""
+    try:
+        store = resources.store(index.vector_store, index.keyword_index)
+        report = tree_fsck.inspect(resources.pool, store, index)
+        if report is None:
+            return True
+        counts = {"without a vector": len(report.missing), "vectors without a summary": len(report.stray)}
+        found = [f"{count:,} {phrase}" for phrase, count in counts.items() if count]
+        say(f"{index.namespace}{TREE}: {'; '.join([f'{report.live:,} summaries', *(found or ['no drift'])])}")
+        if not found or not repair:
+            return not found
+        tree_fsck.repair(resources.pool, store, index, report)
+        say("  deleted what has no summary; a build writes the missing vectors")
+    except StoreError as error:
+        say(f"{index.namespace}{TREE}: not compared. {error.message}")
         return False
     return True
 

@@ -37,6 +37,8 @@ MAX_UNSENT_BYTES = 256 << 20
 
 #: Methods that change nothing.
 _SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
+#: Beginnings of the paths that need a key.
+_GUARDED = ("/api/", "/v1/")
 _UPLOAD_PATH = re.compile(r"/api/projects/[^/]+/uploads")
 
 
@@ -84,7 +86,7 @@ class Gate:
 
     async def _admit(self, request: Request) -> None:
         """Raise `NotLoopback`, `CrossSite` or `Unauthorized` unless the request is allowed."""
-        if not request.url.path.startswith("/api/"):
+        if not request.url.path.startswith(_GUARDED):
             return
         if self._is_open:
             check_loopback(request)

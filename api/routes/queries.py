@@ -14,18 +14,21 @@ from api.http.disconnect import DisconnectDep
 from api.http.responses import answer_json
 from api.search.query.answer import search
 from api.search.query.search import unheard
+from api.search.tree.answer import search_tree
 from schemas.errors import (
     EmbeddingRefused,
     EmbeddingUnauthorized,
     EmbeddingUnavailable,
     FilterMatchesNothing,
+    NoTree,
     RerankNotConfigured,
     SearchBusy,
     StoreRefused,
     StoreUnauthorized,
     StoreUnavailable,
 )
-from schemas.search import Answer, Query, Step
+from schemas.search import Query, Step
+from schemas.tree_search import TreeAnswer
 
 router = APIRouter(prefix="/api/tools/search", tags=["search"])
 
@@ -46,9 +49,9 @@ SEARCH_ERRORS = (
 
 @router.post(
     "/{tool_id}/query",
-    response_model=Answer,
+    response_model=TreeAnswer,
     responses=event_stream.RESPONSES,
-    openapi_extra=raises(*SEARCH_ERRORS),
+    openapi_extra=raises(*SEARCH_ERRORS, NoTree),
 )
 def query_tool(
     request: Request,
@@ -65,7 +68,8 @@ def query_tool(
 
     def answer(on_step: Callable[[Step], None]) -> str:
         with large_answers.answer(body.top_k):
-            found = search(resources, UUID(tool_id), index, body, disconnect=disconnect, on_step=on_step)
+            run = search if body.tree == "off" else search_tree
+            found = run(resources, UUID(tool_id), index, body, disconnect=disconnect, on_step=on_step)
             return answer_json(body, found)
 
     if event_stream.wants_events(request):

@@ -22,6 +22,7 @@ from worker import app as queue
 from worker.resources import Resources
 from worker.state.index import tasks, tool_actions, tools
 from worker.state.postgres import Pool
+from worker.state.tree import trees
 
 router = APIRouter(prefix="/api/tools/search", tags=["search tools"])
 
@@ -48,16 +49,25 @@ def patch_tool(body: ToolPatch, tool: ToolDep, resources: ResourcesDep) -> Tool:
     tool_id = tool["tool_id"]
     if body.config is not None:
         # omitted fields keep the values of the previous change, even if its index is not ready yet
-        changed = {**(tool["next_config"] or tool["config"]), **body.config.model_dump(exclude_unset=True)}
+        changed = changed_config(tool["next_config"] or tool["config"], body.config)
         config = ToolConfig.model_validate(changed)
         source, in_use = parsed_source(tool["source"]), tool["config"].get("embedding_model")
         new_index, _ = wanted_index(tool["project_id"], source, config, resources, model_in_use=in_use)
         task_id = tool_actions.change_config(resources.pool, tool_id, config, new_index)
+        trees.reconcile(resources.pool, tool_actions.index_id(resources.pool, tool_id))
         if task_id is not None:
             queue.post(partial(queue.send_plan, task_id, tool_id))
     if body.name is not None:
         tool_actions.rename(resources.pool, tool_id, body.name)
     return shown_tool(existing(tools.get(resources.pool, tool_id)))
+
+
+def changed_config(present: dict[str, Any], changes: ToolConfig) -> dict[str, Any]:
+    """A config with the fields that a request sends; so too within `raptor`, of which null is no part."""
+    sent = changes.model_dump(exclude_unset=True)
+    if sent.get("raptor"):
+        sent["raptor"] = {**present.get("raptor", {}), **sent["raptor"]}
+    return {**present, **sent}
 
 
 @router.post("/{tool_id}/reindex", status_code=202, dependencies=[needs_space])

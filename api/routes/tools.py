@@ -32,6 +32,7 @@ from schemas.errors import (
     EstimateBusy,
     FolderGone,
     Invalid,
+    LlmNotConfigured,
     ModelNotAllowed,
     ModelRefused,
     NotFound,
@@ -61,6 +62,7 @@ from worker.resources import Resources, chunk_settings, keyword_index, store_nam
 from worker.sources.registry import target_of
 from worker.state.index import files, tasks, tools
 from worker.state.index.tools import NewIndex
+from worker.tree.models import LlmOptions, model_of
 
 router = APIRouter(prefix="/api/tools/search", tags=["search tools"])
 
@@ -77,6 +79,7 @@ CONFIG_ERRORS = (
     ModelNotAllowed,
     ModelRefused,
     EmbeddingUnavailable,
+    LlmNotConfigured,
 )
 
 FileId = Annotated[
@@ -229,6 +232,8 @@ def wanted_index(
     settings = resources.settings
     _check_following(source, config)
     _check_bounds(config)
+    if config.raptor.enabled:
+        model_of(config.raptor, settings.values(LlmOptions))
     target = target_of(resources.access(project_id), source)
     Rules(config.include, config.exclude)
     profile, explicit = resources.profile(config.embedding_model, config.dimensions, in_use=model_in_use)

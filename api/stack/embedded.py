@@ -28,7 +28,7 @@ from api.stack.supervisor import Supervisor
 from worker.machine.disk_space import DiskSpace, full_message, means_full
 from worker.machine.named_folders import named_folders_file
 from worker.machine.privacy import close_home
-from worker.settings import LOCAL_MODEL, Settings
+from worker.settings import LOCAL_LLM, LOCAL_MODEL, Settings
 from worker.stores import store_directories
 
 #: Seconds until all processes must be ready. A first start with cold disk caches takes about 20 s.
@@ -220,6 +220,8 @@ def _environment(settings: Settings, home: Path, urls: Urls) -> dict[str, str]:
     }
     if "default_embedding_model" not in configured:
         env["DEFAULT_EMBEDDING_MODEL"] = LOCAL_MODEL
+    if "default_llm_model" not in configured:
+        env["DEFAULT_LLM_MODEL"] = LOCAL_LLM
     return env
 
 

@@ -40,6 +40,7 @@ from foldex_client.models import (
     Symbol,
     Tool,
     ToolConfig,
+    TreeSearch,
     Upload,
     Use,
 )
@@ -218,6 +219,9 @@ class Tools(Calls[Way]):
         refresh: Refresh | None = None,
         include_unembedded: bool | None = None,
         fields: Sequence[str] | None = None,
+        tree: TreeSearch | None = None,
+        beam: int | None = None,
+        expand_to_leaves: bool | None = None,
     ) -> Request[Answer]:
         """Find chunks by meaning and by keywords. Of several queries, what many of them find rises.
 
@@ -226,6 +230,7 @@ class Tools(Calls[Way]):
         body = _asked(query, top_k=top_k, mode=mode, filters=filters, rerank=rerank, context=context)
         body |= _given(group_by_file=group_by_file, before=before, after=after, min_score=min_score, explain=explain)
         body |= _given(trace=trace, refresh=refresh, include_unembedded=include_unembedded, fields=fields)
+        body |= _given(tree=tree, beam=beam, expand_to_leaves=expand_to_leaves)
         return Request("POST", _tools(tool, "query"), Answer, body=body)
 
     @call

@@ -9,6 +9,7 @@ import httpx
 from foldex_client.both import Async, Blocking
 from foldex_client.calls import Client
 from foldex_client.sending import AsyncLink, BlockingLink, Session, headers, origin
+from foldex_client.trees import Trees
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -41,6 +42,7 @@ class Foldex(Client[Blocking]):
         place, sent = origin(base_url), headers(api_key)
         self._http = httpx.Client(headers=sent, trust_env=trust_env, transport=transport)
         super().__init__(Session(BlockingLink(self._http), place, timeout, retries, deadline))
+        self.trees: Trees[Blocking] = Trees(self._session)
 
     def close(self) -> None:
         """Close all connections."""
@@ -70,6 +72,7 @@ class AsyncFoldex(Client[Async]):
         place, sent = origin(base_url), headers(api_key)
         self._http = httpx.AsyncClient(headers=sent, trust_env=trust_env, transport=transport)
         super().__init__(Session(AsyncLink(self._http), place, timeout, retries, deadline))
+        self.trees: Trees[Async] = Trees(self._session)
 
     async def aclose(self) -> None:
         """Close all connections."""

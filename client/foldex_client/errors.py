@@ -123,6 +123,10 @@ class ModelNotAllowed(Invalid, code="model_not_allowed"):
     """The operator does not allow this embedding model."""
 
 
+class NoTree(Invalid, code="no_tree"):
+    """The tool has no complete summary tree yet."""
+
+
 class TooLarge(Invalid, code="too_large"):
     """The request is larger than this installation accepts."""
 
@@ -177,6 +181,14 @@ class RerankError(FoldexError, code="rerank_error"):
 
 class RerankNotConfigured(RerankError, code="rerank_not_configured"):
     """This installation has no model configured for the requested kind of reranking."""
+
+
+class LlmError(FoldexError, code="llm_error"):
+    """A language model did not do what was asked of it."""
+
+
+class LlmNotConfigured(LlmError, code="llm_not_configured"):
+    """This installation has no language model for summaries."""
 
 
 class RerankUnavailable(RerankError, code="rerank_unavailable"):

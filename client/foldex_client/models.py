@@ -15,6 +15,7 @@ Item = TypeVar("Item")
 
 Mode = Literal["hybrid", "vector", "keyword"]
 Rerank = Literal["none", "boost", "model", "llm"]
+TreeSearch = Literal["off", "collapsed", "tree_traversal"]
 Refresh = Literal["none", "if_stale", "wait"]
 
 
@@ -54,6 +55,20 @@ class Page(Model, Generic[Item]):
     next_cursor: str | None = None
 
 
+class RaptorConfig(Model):
+    """How a tree of summaries is built."""
+
+    enabled: bool = False
+    max_layers: int = 3
+    cluster_method: str = "gmm"
+    min_cluster_size: int = 3
+    summary_prompt: str | None = None
+    summary_num_workers: int = 4
+    llm_model: str | None = None
+    max_leaves: int = 20_000
+    max_tokens: int | None = None
+
+
 class ToolConfig(Model):
     """How a tool's folder is indexed. Only the fields that are given are sent."""
 
@@ -71,6 +86,7 @@ class ToolConfig(Model):
     max_cost_tokens: int | None = None
     auto_reindex: bool = False
     watch: bool = False
+    raptor: RaptorConfig | None = None
     every: int | str | None = None
     url_template: str | None = None
 
@@ -307,6 +323,23 @@ class Hit(Model):
     explain: dict[str, float] | None = None
 
 
+class TreeHit(Hit):
+    """A hit, and the summary that led to it: None unless the query set `tree`."""
+
+    raptor_expanded_from: str | None = None
+    raptor_summary_preview: str | None = None
+
+
+class SummaryHit(Model):
+    """A summary that a query found."""
+
+    node_id: str
+    level: int
+    text: str
+    score: float
+    file_paths: list[str]
+
+
 class PlacedHit(Hit):
     """A hit and the tool that found it; None for a file that was read without an index."""
 
@@ -352,7 +385,8 @@ class Answer(Found):
     """The hits of a query, best first."""
 
     trace: list[Step] | None = None
-    results: list[Hit]
+    results: list[TreeHit]
+    summaries: list[SummaryHit] = []
 
 
 class Searched(Model):
@@ -509,3 +543,60 @@ class Upload(Model):
     items: list[Uploaded]
     tool_id: str | None = None
     index_error: Note | None = None
+
+
+class TreeLevel(Model):
+    """One level of a tree of summaries."""
+
+    level: int
+    count: int
+
+
+class RaptorStatus(Model):
+    """The tree of summaries that answers, and its newest build."""
+
+    has_index: bool
+    total_nodes: int
+    leaf_nodes: int
+    summary_nodes: int
+    max_level: int
+    levels: list[int]
+    nodes_by_level: list[TreeLevel]
+    last_build_time: datetime | None
+    indexing_status: str
+    progress: float
+    stale: int
+    skipped: dict[str, int]
+    tokens_in: int
+    tokens_out: int
+    requests: int
+    method: str | None
+    model: str | None
+    warning: str | None
+    error: str | None
+    error_code: str | None
+
+
+class RaptorEstimate(Model):
+    """What a build of a tree of summaries would cost. `usd` is None if the price is not known."""
+
+    leaves: int
+    summaries: int
+    requests: int
+    tokens_in: int
+    tokens_out: int
+    usd: float | None
+    model: str
+    method: str
+    fits: bool
+
+
+class TreeNode(Model):
+    """A summary, or at level 0 a chunk."""
+
+    node_id: str
+    level: int
+    text: str
+    children_ids: list[str]
+    parent_ids: list[str]
+    file_paths: list[str]

@@ -69,5 +69,8 @@ def test_twenty_mixed_files_are_all_told_of(tmp_path: Path) -> None:
     assert Reason.EMPTY.remedy in said
     assert "excluded by rules: 1 dependencies_directories" in said
     assert "node_modules" not in said
+    # the tree is built, and found by the question
+    assert re.search(r"\d+ summaries in \d layers? over \d+ texts", said), printed
+    assert re.search(r"ferry timetable in the tree of summaries \d+ ms \d\.\d\d level \d", said), printed
     # the query is answered from one of them
     assert re.search(r"ferry timetable \d+ ms \d\.\d\d \S+:\d+", said), printed

@@ -261,7 +261,7 @@ def embedding_error(model: str, error: Exception) -> EmbeddingError:
     if status in _REFUSED_STATUSES:
         return EmbeddingRefused(message)
     if status in _UNAVAILABLE_STATUSES or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return EmbeddingUnavailable(message, retry_after=_retry_after(error), provider_status=status)
+        return EmbeddingUnavailable(message, retry_after=retry_after(error), provider_status=status)
     return EmbeddingUnauthorized(f"{message} {_STATUS_REMEDIES.get(status, _KEY_REMEDY)}")
 
 
@@ -272,7 +272,7 @@ def provider_text(error: Exception) -> str:
     return (quoted[1] if quoted else text.partition("Exception - ")[2] or text)[:_MAX_LOGGED_CHARACTERS].strip()
 
 
-def _retry_after(error: Exception) -> float | None:
+def retry_after(error: Exception) -> float | None:
     """Seconds to wait, from a header that holds seconds or a date."""
     value = (getattr(error, "litellm_response_headers", None) or {}).get("retry-after")
     if value is None:

@@ -15,7 +15,7 @@ import structlog
 from redis import RedisError
 
 from schemas.errors import EmbeddingError, EmbeddingUnavailable
-from worker.embed import Vectors, retry
+from worker.embed import retry
 from worker.embed.circuit import FleetLimiter, Limiter, LocalLimiter, Permit, Rate
 
 T = TypeVar("T")
@@ -47,9 +47,14 @@ class Budget:
         concurrency: int,
         processes: int = 1,
         clock: retry.Clock | None = None,
+        variables: str = "EMBEDDING_RPM or EMBEDDING_TPM",
     ) -> None:
-        """`processes` is the number that share the rate, used until Redis reports the real one."""
+        """`processes` is the number that share the rate, used until Redis reports the real one.
+
+        `variables` names the settings of the rate.
+        """
         self._model = model
+        self._variables = variables
         self._clock = clock or retry.Clock()
         self._fleet = FleetLimiter(redis_url, name, rate)
         self._local = LocalLimiter(rate, self._clock.now, processes)
@@ -66,13 +71,13 @@ class Budget:
 
     def call(
         self,
-        send: Callable[[], Vectors],
+        send: Callable[[], T],
         *,
         project: str,
         tokens: int,
         check: Callable[[], None] = no_check,
         patience: float = retry.SLICE_RETRY_SECONDS,
-    ) -> Vectors:
+    ) -> T:
         """Wait for permission, send once, and record the result for the fleet. `check` may raise while waiting.
 
         Raises what `send` raises; an `EmbeddingUnavailable` then says when this process asks again. Sends nothing, and
@@ -86,7 +91,7 @@ class Budget:
             raise
         return self._send(send, request_id)
 
-    def query(self, send: Callable[[], Vectors], *, tokens: int) -> Vectors:
+    def query(self, send: Callable[[], T], *, tokens: int) -> T:
         """Send a request that a user waits for. It is charged but no rate holds it back; only a blocked provider does.
 
         Raises as `call` does.
@@ -105,7 +110,7 @@ class Budget:
         active = permit.active_projects
         if permit.wait or self._with_limiter(lambda limiter: limiter.spend(project, tokens, active)):
             return permit
-        reason = "EMBEDDING_RPM or EMBEDDING_TPM, or this project's share of it, is used up"
+        reason = f"{self._variables}, or this project's share of it, is used up"
         return Permit(retry.POLL_SECONDS, active, reason)
 
     def _request_permit(self, project: str, request_id: str) -> Permit:
@@ -135,10 +140,10 @@ class Budget:
                 )
             self._clock.pause(min(permit.wait, LEASE_CHECK_SECONDS))
 
-    def _send(self, send: Callable[[], Vectors], request_id: str) -> Vectors:
+    def _send(self, send: Callable[[], T], request_id: str) -> T:
         began = self._clock.now()
         try:
-            vectors = send()
+            answer = send()
         except EmbeddingUnavailable as error:
             pause = self._failed(retry.failure_of(self._model, error), request_id, began)
             raise EmbeddingUnavailable(
@@ -151,7 +156,7 @@ class Budget:
         self._pace.succeeded()
         if not self._is_calm():
             self._with_limiter(lambda limiter: limiter.record_end(request_id, answered=True))
-        return vectors
+        return answer
 
     def _failed(self, failure: retry.Failure, request_id: str, began: float) -> float:
         """Record a failure. Returns the seconds until this process asks again."""

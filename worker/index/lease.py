@@ -8,10 +8,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
 import psycopg
 import structlog
+from psycopg import Connection
 
 from schemas.errors import LeaseLost
 from worker.state.index import tasks
@@ -31,6 +33,9 @@ _RENEWAL_OPTION = "synchronous_commit=off"
 _JOIN_SECONDS = 5.0
 
 log = structlog.get_logger()
+
+
+L = TypeVar("L", bound="Lease")
 
 
 class Lease:
@@ -83,7 +88,7 @@ class Lease:
             try:
                 connection = connection or Bounded.open(database_url, BRIEF, _RENEWAL_OPTION)
                 sent_at = time.monotonic()
-                if tasks.beat(connection, task_id, self.owner, parsing=self._parsing_since is not None):
+                if self.beat(connection, task_id):
                     self._renewed = sent_at
                 else:
                     self._lost.set()
@@ -92,6 +97,10 @@ class Lease:
                 connection = None
         if connection is not None:
             connection.close()
+
+    def beat(self, connection: Connection[Any], task_id: UUID) -> bool:
+        """Renew all that this lease holds. Returns False once the task's writes are no longer wanted."""
+        return tasks.beat(connection, task_id, self.owner, parsing=self._parsing_since is not None)
 
     def _end_endless_parsing(self) -> None:
         since = self._parsing_since
@@ -110,7 +119,13 @@ class Lease:
 @contextmanager
 def leased(database_url: str, task_id: UUID) -> Iterator[Lease]:
     """Open a lease that is renewed until the block ends."""
-    lease = Lease()
+    with kept(Lease(), database_url, task_id) as lease:
+        yield lease
+
+
+@contextmanager
+def kept(lease: L, database_url: str, task_id: UUID) -> Iterator[L]:
+    """Renew a lease until the block ends."""
     thread = threading.Thread(target=lease.keep, args=(database_url, task_id), name="lease", daemon=True)
     thread.start()
     try:

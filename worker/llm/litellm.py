@@ -57,7 +57,7 @@ def relevance(provider: Provider, query: str, documents: Sequence[str], check: C
     """
     litellm = warm()
     request = litellm.arerank(
-        query=query, documents=list(documents), top_n=len(documents), return_documents=False, **_arguments(provider)
+        query=query, documents=list(documents), top_n=len(documents), return_documents=False, **arguments(provider)
     )
     return _awaited(provider, request, lambda answer: _scores_in_order(provider, answer, len(documents)), check)
 
@@ -71,7 +71,7 @@ async def _complete(provider: Provider, messages: Sequence[dict[str, str]]) -> A
     """Send the request, and retry once if the provider refuses `response_format`; the refusal is remembered."""
     import openai
 
-    ask = partial(warm().acompletion, messages=list(messages), temperature=0, drop_params=True, **_arguments(provider))
+    ask = partial(warm().acompletion, messages=list(messages), temperature=0, drop_params=True, **arguments(provider))
     if provider in _without_json_mode:
         return await ask()
     try:
@@ -82,7 +82,8 @@ async def _complete(provider: Provider, messages: Sequence[dict[str, str]]) -> A
         return answer
 
 
-def _arguments(provider: Provider) -> dict[str, Any]:
+def arguments(provider: Provider) -> dict[str, Any]:
+    """What every request to a provider has in common."""
     return {
         "model": provider.model,
         "api_base": provider.api_base,
@@ -104,9 +105,9 @@ def _awaited(provider: Provider, request: Coroutine[Any, Any, Any], read: Callab
     import openai
 
     silence_warnings()
-    future = asyncio.run_coroutine_threadsafe(request, _loop())
+    future = asyncio.run_coroutine_threadsafe(request, event_loop())
     try:
-        _wait(future, provider.seconds, check)
+        wait_in_time(future, provider.seconds, check)
         return read(future.result(0))
     except TimeoutError as error:
         raise RerankUnavailable(f"{provider.model} did not answer within {provider.seconds:g} s.") from error
@@ -121,13 +122,15 @@ def _awaited(provider: Provider, request: Coroutine[Any, Any, Any], read: Callab
         future.cancel()
 
 
-def _wait(future: Future[Any], seconds: float, check: Check) -> None:
+def wait_in_time(future: Future[Any], seconds: float, check: Check) -> None:
+    """Wait until a request ends or its time is up. `check` may raise meanwhile."""
     until = time.monotonic() + seconds
     while (remaining := until - time.monotonic()) > 0 and wait([future], min(CHECK_SECONDS, remaining)).not_done:
         check()
 
 
-def _loop() -> asyncio.AbstractEventLoop:
+def event_loop() -> asyncio.AbstractEventLoop:
+    """The loop on which requests run."""
     with _starting:
         if not _loops:
             _loops.append(asyncio.new_event_loop())

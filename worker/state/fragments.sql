@@ -52,3 +52,30 @@ LEFT JOIN content_node n ON n.project_id = i.project_id AND n.id = f.node_id
     AND (%(folders)s::text[] IS NULL OR f.id_path ^@ ANY (%(folders)s::text[]))
     AND (%(endings)s::text[] IS NULL OR f.path LIKE ANY (%(endings)s::text[]))
     AND (%(types)s::text[] IS NULL OR f.type = ANY (%(types)s))
+
+-- name: newest_task
+-- the newest task over the index of a tree t
+(SELECT n.id, n.status FROM search_index_task n WHERE n.index_id = t.index_id ORDER BY n.created_at DESC, n.id DESC LIMIT 1)
+
+-- name: has_tree
+-- whether a tool s has summary trees enabled
+s.config #>> '{raptor,enabled}' = 'true'
+
+-- name: is_wanted
+-- whether a tool wants a tree t
+EXISTS (SELECT FROM search_tool s WHERE s.index_id = t.index_id AND :has_tree AND s.config -> 'raptor' = t.config)
+
+-- name: unleased
+-- whether no worker holds a tree t; a lease never reaches further ahead, unless Postgres' clock was set back
+coalesce(NOT t.lease_until BETWEEN now() AND now() + %(lease)s, true)
+
+-- name: begin_anew
+-- columns of a tree that is to be built
+status = 'pending', stage = 'leaves', level = 0, epoch = t.epoch + 1, owner = NULL, lease_until = NULL, sent_at = NULL,
+    deaths = 0, faults = 0, failures = 0, failure_reason = NULL, rerun = false, rerun_full = false, expected_summaries = 0, done_summaries = 0,
+    tokens_in = 0, tokens_out = 0, requests = 0, warning = NULL, error = NULL, error_code = NULL, started_at = NULL,
+    finished_at = NULL
+
+-- name: ended
+-- columns of a tree whose build ended, and from which no earlier task starts another
+owner = NULL, lease_until = NULL, warning = NULL, finished_at = now(), epoch = t.epoch + 1

@@ -3,6 +3,6 @@
 Celery imports this package by its name, so the package imports every module that registers a task or a signal handler.
 """
 
-from worker.tasks import index, plan, signals, upkeep
+from worker.tasks import index, plan, signals, tree, upkeep
 
-__all__ = ["index", "plan", "signals", "upkeep"]
+__all__ = ["index", "plan", "signals", "tree", "upkeep"]

@@ -16,7 +16,7 @@ from worker.state import silent_backends
 from worker.state.content import orphans
 from worker.state.index import drift, embedding_cache, files
 from worker.state.postgres import exclusive_connection
-from worker.upkeep import deletions, open_tasks
+from worker.upkeep import deletions, open_tasks, trees
 
 #: Name of the lock that only one process in the installation holds at a time.
 SWEEP = "sweep"
@@ -40,8 +40,11 @@ def sweep(resources: Resources) -> dict[str, Any]:
         "followed": open_tasks.start_due,
         "woken": open_tasks.wake_tasks,
         "stalled": open_tasks.restart_stalled,
+        "trees": trees.reconcile,
+        "building": trees.wake,
         "checks": _send_checks,
         "deleted": deletions.delete_vectors,
+        "summaries": trees.delete_vectors,
         "purged": deletions.purge_indexes,
         "names": deletions.check_names,
         "strays": _send_strays,

@@ -43,7 +43,11 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "nodes.upload": [{"files": {"a.md": b"text"}}],
 }  # fmt: skip # a line each says nothing
 #: Codes that never reach a caller as the answer to a request.
-INNER_CODES = {"file_error", "lease_lost", "slice_over", "task_crashed", "plan_crashed", "slice_crashed"}
+INNER_CODES = {
+    *("file_error", "lease_lost", "slice_over", "task_crashed", "plan_crashed", "slice_crashed"),
+    *("tree_error", "too_many_leaves", "too_many_tokens", "missing_dependency", "tree_crashed"),
+    *("llm_refused", "llm_unauthorized", "llm_unavailable", "llm_failed"),
+}
 #: Codes of errors that the client itself finds.
 CLIENT_CODES = {
     *("connection_failed", "timed_out", "unexpected_answer", "wait_timed_out", "indexing_failed", "indexing_cancelled")

@@ -71,6 +71,19 @@ def rename(pool: Pool, tool_id: UUID, name: str) -> None:
         connection.execute(_SQL["rename"], {"tool_id": tool_id, "name": name})
 
 
+def set_raptor(pool: Pool, tool_id: UUID, config: dict[str, Any]) -> None:
+    """Change only how a tool's summary tree is built."""
+    with pool.connection() as connection:
+        connection.execute(_SQL["set_raptor"], {"tool_id": tool_id, "raptor": Jsonb(config)})
+
+
+def index_id(pool: Pool, tool_id: UUID) -> UUID | None:
+    """Return the index that a tool answers from; None if the tool is gone."""
+    with pool.connection() as connection:
+        row = connection.execute(_SQL["index_id"], {"tool_id": tool_id}).fetchone()
+        return row[0] if row else None
+
+
 def change_config(pool: Pool, tool_id: UUID, config: ToolConfig, new_index: NewIndex) -> UUID | None:
     """Change a tool's config: at once if it leads to the same index, otherwise as soon as the wanted index is ready.
 

@@ -120,6 +120,8 @@ class Buried:
     namespace: str
     keyword_index: str
     final: bool
+    #: Whether the index had a namespace of summaries.
+    has_tree: bool
 
 
 def hashed(text: str) -> str:
@@ -320,7 +322,13 @@ def project_exists(pool: Pool, project_id: str) -> bool:
 
 def buried(pool: Pool, vector_store: str, limit: int) -> list[Buried]:
     """Return deleted indexes of one vector store, the longest-waiting first."""
-    values = {"vector_store": vector_store, "limit": limit, "late": LATE_WRITE, "longest": LONGEST_PAUSE}
+    values = {
+        "vector_store": vector_store,
+        "limit": limit,
+        "late": LATE_WRITE,
+        "longest": LONGEST_PAUSE,
+        "suffix": TREE,
+    }
     with pool.connection() as connection:
         return connection.cursor(row_factory=class_row(Buried)).execute(_SQL["buried"], values).fetchall()
 
@@ -332,9 +340,10 @@ def purge(pool: Pool, index_id: UUID, *, final: bool) -> bool:
     last.
     """
     steps = ["purge_tombstones", "purge_listing", "purge_chunks", "purge_files", *(["purge_index"] if final else [])]
+    values = {"index_id": index_id, "pause": namespaces.FIRST_PAUSE, "suffix": TREE}
     deadline = time.monotonic() + PURGE_SECONDS
     while steps and time.monotonic() < deadline:
         with suppress(LockNotAvailable), pool.connection() as connection:
-            if not connection.execute(_SQL[steps[0]], {"index_id": index_id, "pause": namespaces.FIRST_PAUSE}).rowcount:
+            if not connection.execute(_SQL[steps[0]], values).rowcount:
                 steps.pop(0)
     return not steps

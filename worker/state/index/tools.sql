@@ -86,6 +86,16 @@ SET config = %(config)s, update_error = NULL, updated_at = now(),
     next_run_at = now() + make_interval(secs => (%(config)s::jsonb ->> 'every')::float8)
 WHERE id = %(tool_id)s
 
+-- name: set_raptor
+-- also in the config of an index that is being built
+UPDATE search_tool
+SET config = config || jsonb_build_object('raptor', %(raptor)s::jsonb),
+    next_config = next_config || jsonb_build_object('raptor', %(raptor)s::jsonb), updated_at = now()
+WHERE id = %(tool_id)s
+
+-- name: index_id
+SELECT index_id FROM search_tool WHERE id = %(tool_id)s
+
 -- name: set_next_config
 UPDATE search_tool SET next_config = %(config)s, updated_at = now() WHERE id = %(tool_id)s
 
@@ -111,7 +121,8 @@ ON CONFLICT DO NOTHING RETURNING key
 
 -- name: buried
 -- due twice: while there are files left, and once no late write can follow
-SELECT i.id, namespace, keyword_index, deleted_at < now() - %(late)s AS final
+SELECT i.id, namespace, keyword_index, deleted_at < now() - %(late)s AS final,
+       EXISTS (SELECT FROM namespace_name n WHERE n.name = i.namespace || %(suffix)s) AS has_tree
 FROM search_index i LEFT JOIN search_index_upkeep u ON u.index_id = i.id
 WHERE vector_store = %(vector_store)s AND deleted_at <= now()
   AND (deleted_at < now() - %(late)s OR EXISTS (SELECT FROM search_index_file f WHERE f.index_id = i.id))
@@ -135,8 +146,11 @@ DELETE FROM search_index_file
 WHERE id = ANY (ARRAY (SELECT id FROM search_index_file WHERE index_id = %(index_id)s LIMIT 5000 FOR UPDATE SKIP LOCKED))
 
 -- name: purge_index
--- the namespace's name stays, to be checked; an index of the previous release has none yet
+-- the names of its namespaces stay, to be checked; an index of the previous release has none yet
 WITH gone AS (DELETE FROM search_index WHERE id = %(index_id)s RETURNING id, namespace, vector_store, keyword_index)
 INSERT INTO namespace_name AS n (name, index_id, vector_store, keyword_index, retired_at, next_check_at)
 SELECT namespace, id, vector_store, keyword_index, now(), now() + %(pause)s FROM gone
+UNION ALL
+SELECT o.name, o.index_id, o.vector_store, o.keyword_index, now(), now() + %(pause)s
+FROM gone JOIN namespace_name o ON o.name = gone.namespace || %(suffix)s
 ON CONFLICT (name) DO UPDATE SET retired_at = excluded.retired_at, next_check_at = excluded.next_check_at

@@ -1,0 +1,1 @@
+"""Searches over a tree of summaries."""

@@ -1,0 +1,101 @@
+"""The nodes of one tree around a query: nearest summaries, children, leaves, and their distances."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+import numpy as np
+
+from api.search.query.filters import ResolvedFilters
+from worker.state.index.tools import TREE, Index
+from worker.state.postgres import Pool
+from worker.state.tree import views
+from worker.state.tree.trees import Tree
+from worker.state.tree.views import Summary
+from worker.vectors import Condition, Leg, Vector, VectorStore
+
+#: Leaves whose vectors one search reads at most.
+MAX_READ = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class NearSummary:
+    """A summary with its cosine distance from the query."""
+
+    node: Summary
+    distance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """A tree with its stores, and the vectors of the queries. Of several queries the nearest counts."""
+
+    pool: Pool
+    store: VectorStore
+    index: Index
+    tree: Tree
+    queries: Sequence[Vector]
+    filters: ResolvedFilters
+
+    def near_leaves(self, limit: int) -> dict[UUID, float]:
+        """Distances of the chunks nearest to the query that pass the filters."""
+        return self._nearest(self.index.namespace, limit, self.filters.conditions)
+
+    def near_summaries(self, limit: int, level: int | None = None) -> list[NearSummary]:
+        """The live summaries nearest to the query, of all levels or of one. The store may also have others."""
+        conditions = [Condition("scope", "in", [str(self.tree.id)])]
+        if level is not None:
+            conditions.append(Condition("level", "in", [level]))
+        distances = self._nearest(self.index.namespace + TREE, 2 * limit, conditions)
+        found = views.summaries(self.pool, self.tree, ids=list(distances))
+        return _sorted(NearSummary(node, distances[node.id]) for node in found)[:limit]
+
+    def children(self, above: Sequence[NearSummary]) -> list[NearSummary]:
+        """The summaries that these summarise, nearest first."""
+        keys = list({child for each in above for child in each.node.children})
+        found = views.summaries(self.pool, self.tree, keys=keys)
+        distances = self._distances(self.index.namespace + TREE, [node.id for node in found])
+        return _sorted(NearSummary(node, distances[node.id]) for node in found if node.id in distances)
+
+    def leaves_below(self, nodes: Sequence[Summary]) -> dict[str, dict[str, UUID]]:
+        """For each summary's key, its leaves: the hash of each with a chunk that passes the filters."""
+        hashes = views.leaves_below(self.pool, self.tree, [node.key for node in nodes])
+        distinct = list({hash_ for below in hashes.values() for hash_ in below})
+        chunks = views.passing_chunks(self.pool, self.tree, distinct, self.filters.values)
+        return {key: {hash_: chunks[hash_] for hash_ in below if hash_ in chunks} for key, below in hashes.items()}
+
+    def leaf_distances(self, ids: Iterable[UUID], known: Mapping[UUID, float], enough: int) -> dict[UUID, float]:
+        """Distances of chunks, of which some are known; those that are not are farther away than all known ones.
+
+        Reads no vectors if at least `enough` are known.
+        """
+        wanted = list(dict.fromkeys(ids))
+        found = {id_: known[id_] for id_ in wanted if id_ in known}
+        if len(found) >= enough:
+            return found
+        others = [id_ for id_ in wanted if id_ not in known][:MAX_READ]
+        return found | self._distances(self.index.namespace, others)
+
+    def _nearest(self, namespace: str, limit: int, conditions: Sequence[Condition]) -> dict[UUID, float]:
+        legs = [Leg(limit, vector=vector, conditions=conditions) for vector in self.queries]
+        distances: dict[UUID, float] = {}
+        for ranking in self.store.search(namespace, legs):
+            for row in ranking:
+                id_ = UUID(row.id)
+                distances[id_] = min(row.value, distances.get(id_, row.value))
+        return distances
+
+    def _distances(self, namespace: str, ids: Sequence[UUID]) -> dict[UUID, float]:
+        vectors = self.store.vectors(namespace, ids) if ids else {}
+        if not vectors:
+            return {}
+        rows, queries = np.stack(list(vectors.values())), np.stack(list(self.queries))
+        lengths = np.linalg.norm(rows, axis=1)[:, None] * np.linalg.norm(queries, axis=1)[None, :]
+        nearest = (1 - (rows @ queries.T) / np.where(lengths, lengths, 1)).min(axis=1)
+        return dict(zip(vectors, nearest.tolist(), strict=True))
+
+
+def _sorted(found: Iterable[NearSummary]) -> list[NearSummary]:
+    return sorted(found, key=lambda each: (each.distance, str(each.node.id)))

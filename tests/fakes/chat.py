@@ -1,0 +1,168 @@
+"""A strict OpenAI-compatible chat server. Equal prompts get equal answers.
+
+Prompts with these words misbehave: `REFUSE-ME` (400), `SAY-NOTHING` (an empty answer), `TALK-ON` (an answer that ends
+at the maximum of tokens), `TALK-NONSENSE` (no choices). The key `wrong` is refused like a missing one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler
+from types import TracebackType
+from typing import Any, Self
+
+from tests.fakes.embeddings import Refusal
+from tests.fakes.hold import Holds
+from tests.fakes.server import Server
+
+PARAMETERS = {"model", "messages", "temperature", "max_tokens"}
+#: Tokens of a prompt, as the fake counts them.
+MAX_PROMPT_TOKENS = 16_000
+
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+Json = dict[str, Any]
+
+
+@dataclass
+class ChatFake:
+    """The server, on any free port. `prompts` are those that were answered."""
+
+    prompts: list[str] = field(default_factory=list)
+    requests: int = 0
+    holds: Holds = field(default_factory=Holds)
+    _failures: list[Refusal] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._server = _Server(("127.0.0.1", 0), _Handler)
+        self._server.fake = self
+
+    @property
+    def port(self) -> int:
+        return int(self._server.server_address[1])
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The settings with which a service uses this model."""
+        url = f"http://127.0.0.1:{self.port}/v1"
+        return {"DEFAULT_LLM_MODEL": "openai/writer", "LLM_API_BASE": url, "LLM_API_KEY": "k"}
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.holds.release()
+        self._server.shutdown()
+        self._server.server_close()
+
+    def fail_next(self, status: int, count: int = 1, retry_after: float | None = None) -> None:
+        """Answer the next requests with this status; 0 closes the connection without an answer."""
+        self._failures += [Refusal(status, f"told to answer {status}", retry_after=retry_after)] * count
+
+    def reset(self) -> None:
+        """Drop the requests, the holds and the failures that are still to come."""
+        self.holds.release()
+        self.prompts.clear()
+        self.requests = 0
+        self._failures.clear()
+
+    def answer(self, key: str, raw: bytes, port: int) -> bytes:
+        """The response body. Raises `Refusal`."""
+        self.requests += 1
+        self.holds.wait("chat", raw, port, after=False)
+        if self._failures:
+            raise self._failures.pop(0)
+        if key in {"", "wrong"}:
+            raise Refusal(401, "invalid api key")
+        body = json.loads(raw)
+        prompt = _checked(body)
+        if "TALK-NONSENSE" in prompt:
+            return b'{"id": "c", "object": "chat.completion", "choices": []}'
+        answer = json.dumps(_chat(body, prompt)).encode()
+        self.prompts.append(prompt)
+        self.holds.wait("chat", raw, port, after=True)
+        return answer
+
+
+def _checked(body: Json) -> str:
+    """The prompt of a valid request. Raises `Refusal`."""
+    if unknown := body.keys() - PARAMETERS:
+        raise Refusal(400, f"unrecognized parameter: {', '.join(unknown)}")
+    if not isinstance(body.get("max_tokens"), int) or body["max_tokens"] < 1:
+        raise Refusal(400, "max_tokens must be a positive integer")
+    messages = body["messages"]
+    if [message["role"] for message in messages] != ["user"] or not messages[0]["content"].strip():
+        raise Refusal(400, "messages must hold one text of the user")
+    prompt = str(messages[0]["content"])
+    if _tokens(prompt) > MAX_PROMPT_TOKENS:
+        raise Refusal(400, f"This model's maximum context length is {MAX_PROMPT_TOKENS} tokens.")
+    if "REFUSE-ME" in prompt:
+        raise Refusal(400, "content policy")
+    return prompt
+
+
+def _chat(body: Json, prompt: str) -> Json:
+    digest = hashlib.sha256(prompt.encode()).hexdigest()[:12]
+    text = f"Summary {digest} of {' '.join(dict.fromkeys(re.findall(r'[a-z]{4,}', prompt)))[-200:]}"
+    reason = "stop"
+    if "SAY-NOTHING" in prompt:
+        text = ""
+    if "TALK-ON" in prompt:
+        text, reason = "on and on " * body["max_tokens"], "length"
+    message = {"role": "assistant", "content": text}
+    tokens = [_tokens(prompt), _tokens(text)]
+    return {
+        "id": "c",
+        "object": "chat.completion",
+        "created": 1,
+        "model": body["model"],
+        "choices": [{"index": 0, "finish_reason": reason, "message": message}],
+        "usage": {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], "total_tokens": sum(tokens)},
+    }
+
+
+def _tokens(text: str) -> int:
+    return len(_TOKEN.findall(text))
+
+
+class _Server(Server):
+    fake: ChatFake
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        raw = self.rfile.read(int(self.headers["Content-Length"]))
+        assert self.path.endswith("/chat/completions"), self.path
+        key = self.headers.get("Authorization", "").removeprefix("Bearer ")
+        try:
+            body = self.server.fake.answer(key, raw, self.client_address[1])
+        except Refusal as refusal:
+            if refusal.status == 0:
+                self.close_connection = True
+            else:
+                self._send(refusal.status, json.dumps(refusal.body).encode(), refusal.retry_after)
+        else:
+            self._send(200, body)
+
+    def _send(self, status: int, body: bytes, retry_after: float | None = None) -> None:
+        try:
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            if retry_after is not None:
+                self.send_header("Retry-After", str(retry_after))
+            self.end_headers()
+            self.wfile.write(body)
+        except OSError:
+            # the client was killed, or gave up
+            self.close_connection = True
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
+        pass

@@ -1,0 +1,444 @@
+"""Builds of summary trees, step by step: real rows and vectors, and no other process."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from contextlib import suppress
+from uuid import uuid4
+
+import pytest
+
+from api.cli import fsck
+from schemas.errors import LeaseLost, LlmFailed, TooManyLeaves
+from tests.integration.steps.forest import Counting, Forest
+from tests.integration.steps.site import Killed, Site
+from worker.resources import Resources
+from worker.state.index import tools
+from worker.state.tree import trees
+from worker.tree.build import build_slice
+from worker.tree.summaries import Check, Summary
+from worker.upkeep import fsck as plain_fsck
+from worker.upkeep import tree_fsck
+from worker.upkeep.trees import delete_vectors
+from worker.vectors import Row
+
+TOPICS = {
+    "apples": "Apples grow on trees in the orchard, and the harvest of apples begins in autumn with many baskets",
+    "engines": "The engine burns fuel in its cylinders, and the pistons of the engine turn a shaft with gears",
+    "courts": "A judge in the court hears the lawyers, and the court decides the case by law and evidence",
+}
+
+
+@pytest.fixture
+def forest(resources: Resources) -> Forest:
+    folder = resources.home.parent / uuid4().hex
+    folder.mkdir()
+    return Forest(Site(resources, folder))
+
+
+def texts(count: int) -> list[str]:
+    """Distinct texts whose topics follow one another."""
+    topics = list(TOPICS.values())
+    return [f"{topics[number * 3 // max(count, 1)]}. This is report number {number}." for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("count", "levels"), [(0, []), (1, [(0, 1)]), (2, [(0, 2)]), (3, [(0, 3), (1, 1)]), (5, [(0, 5), (1, 1)])]
+)
+@pytest.mark.parametrize("method", ["adjacent", "kmeans", "gmm"])
+def test_few_leaves(forest: Forest, method: str, count: int, levels: list[tuple[int, int]]) -> None:
+    forest.configure(cluster_method=method)
+    forest.fill(texts(count))
+    forest.build()
+    assert forest.levels() == levels
+    assert forest.tree.status == "indexed"
+    assert forest.tree.built_at is not None
+    forest.prove()
+
+
+def test_equal_leaves_count_once(forest: Forest) -> None:
+    forest.configure()
+    for number in range(5):
+        (forest.site.folder / f"{number}.md").write_text("The same text stands in every file of this folder.\n")
+    forest.site.list_folder()
+    forest.site.finish_all()
+    trees.reconcile(forest.site.pool)
+    assert forest.build() == []
+    assert forest.levels() == [(0, 1)]
+
+
+def test_a_tree_is_built_only_after_a_run_that_ended_ready(forest: Forest) -> None:
+    forest.configure()
+    assert forest.tree.status == "none"
+    forest.site.cancel()
+    trees.reconcile(forest.site.pool)
+    assert forest.tree.status == "none"
+    forest.site.again()
+    assert forest.tree.status == "none"
+    forest.site.finish_all()
+    trees.reconcile(forest.site.pool)
+    assert forest.tree.status == "pending"
+
+
+def test_a_build_waits_for_tasks_over_its_index(forest: Forest) -> None:
+    forest.configure()
+    forest.fill(texts(9))
+    forest.site.start()
+    assert trees.begin(forest.site.pool, forest.tree.id, forest.site.tool) is None
+    assert forest.tree.id not in {message.id for message in trees.messages(forest.site.pool)}
+    forest.site.cancel()
+    assert forest.tree.id in {message.id for message in trees.messages(forest.site.pool)}
+
+
+def test_a_kill_between_summaries_pays_for_none_again(forest: Forest) -> None:
+    forest.configure()
+    forest.fill(texts(30))
+    left = [4]
+
+    def die() -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise Killed
+
+    dying = Counting(die)
+    with pytest.raises(Killed):
+        build_slice(forest.run(forest.begin(), dying), 600)
+    forest.expire()
+    rest = forest.build()
+    calls = [*dying.asked, *rest]
+    assert len(dying.asked) == 4
+    assert len(calls) == len({tuple(call) for call in calls}) == len(forest.nodes())
+    forest.prove()
+
+
+@pytest.mark.parametrize("method", ["adjacent", "kmeans"])
+def test_the_same_leaves_give_the_same_tree_for_nothing(forest: Forest, method: str) -> None:
+    forest.configure(cluster_method=method)
+    forest.fill(texts(45))
+    assert forest.build()
+    before = forest.nodes()
+    trees.request(forest.site.pool, forest.tree.id, full=True)
+    assert forest.build() == []
+    assert forest.nodes() == before
+    forest.prove()
+
+
+def test_a_rename_costs_nothing(forest: Forest) -> None:
+    forest.configure()
+    forest.fill(texts(20))
+    forest.build()
+    before = forest.nodes()
+    (forest.site.folder / "new").mkdir()
+    (forest.site.folder / "3.md").rename(forest.site.folder / "new" / "elsewhere.md")
+    forest.index()
+    assert forest.tree.status == "pending"
+    assert forest.build() == []
+    assert forest.nodes() == before
+
+
+@pytest.mark.parametrize("method", ["adjacent", "kmeans"])
+def test_an_edit_remakes_only_what_is_above_it(forest: Forest, method: str) -> None:
+    forest.configure(cluster_method=method)
+    forest.fill(texts(45))
+    first = forest.build()
+    forest.write(30, f"{texts(45)[30]} It has one more sentence.")
+    forest.index()
+    assert forest.stale() == 2
+    again = forest.build()
+    layers = max(level for level, _ in forest.levels())
+    # an edit may move its text to another cluster, so two may change in each layer
+    assert 1 <= len(again) <= 2 * layers
+    assert len(again) < len(first) or method != "adjacent"
+    assert forest.stale() == 0
+    forest.prove()
+
+
+def test_an_undone_edit_costs_nothing(forest: Forest) -> None:
+    forest.configure()
+    forest.fill(texts(20))
+    forest.build()
+    before = forest.nodes()
+    forest.write(3, "Something else entirely is written here now.")
+    forest.index()
+    assert forest.build()
+    forest.write(3, texts(20)[3])
+    forest.index()
+    assert forest.build() == []
+    assert forest.nodes() == before
+
+
+def test_search_goes_on_over_the_last_complete_tree(forest: Forest) -> None:
+    forest.configure()
+    forest.fill(texts(20))
+    forest.build()
+    before = forest.nodes()
+    forest.write(3, "Something else entirely is written here now.")
+    forest.index()
+    run = forest.run(forest.begin(), Counting(lambda: forest_is(forest, before)))
+    assert build_slice(run, 600)
+    assert forest.nodes() != before
+
+
+def forest_is(forest: Forest, nodes: set[tuple[str, str]]) -> None:
+    assert forest.nodes() == nodes
+    assert forest.tree.status == "indexing"
+
+
+def test_an_edit_during_a_build_is_taken_up_by_the_next(forest: Forest) -> None:
+    forest.configure()
+    forest.fill(texts(12))
+    edits = iter([True])
+
+    def edit() -> None:
+        if next(edits, False):
+            forest.write(11, "Something else entirely is written here now.")
+            forest.index()
+
+    assert build_slice(forest.run(forest.begin(), Counting(edit)), 600)
+    trees.reconcile(forest.site.pool)
+    assert forest.tree.status == "pending"
+    forest.build()
+    assert forest.stale() == 0
+    assert any("Something else" in text for _, text in forest.nodes())
+    forest.prove()
+
+
+def test_cancel_keeps_the_last_tree_and_stops_the_writer(forest: Forest) -> None:
+    forest.configure()
+    forest.fill(texts(20))
+    forest.build()
+    before, levels = forest.nodes(), forest.levels()
+    for number, text in enumerate(texts(40)):
+        forest.write(number, text)
+    forest.index()
+    build = forest.begin()
+    run = forest.run(build, Counting(lambda: cancel_once(forest)))
+    with pytest.raises(LeaseLost):
+        build_slice(run, 600)
+    assert forest.tree.status == "cancelled"
+    assert forest.nodes() == before
+    assert forest.levels() == levels
+    trees.reconcile(forest.site.pool)
+    assert forest.tree.status == "cancelled"
+    forest.prove()
+
+
+def cancel_once(forest: Forest) -> None:
+    trees.cancel(forest.site.pool, forest.tree.id)
+
+
+def test_one_worker_builds_at_a_time(forest: Forest) -> None:
+    forest.configure()
+    forest.fill(texts(20))
+    forest.begin()
+    assert trees.begin(forest.site.pool, forest.tree.id, forest.site.tool) is None
+
+
+def test_a_worker_that_is_taken_over_writes_nothing_after_a_cancel(forest: Forest) -> None:
+    forest.configure()
+    forest.fill(texts(20))
+    late = forest.run(forest.begin())
+    trees.cancel(forest.site.pool, forest.tree.id)
+    trees.request(forest.site.pool, forest.tree.id, full=False)
+    forest.build()
+    with pytest.raises(LeaseLost):
+        build_slice(late, 600)
+    forest.prove()
+
+
+def test_too_many_leaves_name_the_remedy(forest: Forest) -> None:
+    forest.configure(cluster_method="kmeans", max_leaves=10)
+    forest.fill(texts(11))
+    with pytest.raises(TooManyLeaves, match="adjacent"):
+        forest.build()
+    forest.configure(cluster_method="adjacent", max_leaves=10)
+    forest.build()
+    assert len(forest.levels()) > 1
+
+
+def test_topics_end_in_clusters_of_their_own(forest: Forest) -> None:
+    forest.configure(cluster_method="kmeans")
+    forest.fill(texts(60))
+    asked = forest.build()
+    for call in asked[: dict(forest.levels())[1]]:
+        assert len({next(n for n, text in TOPICS.items() if text in part) for part in call}) == 1
+
+
+def test_a_deleted_tree_leaves_nothing(forest: Forest, resources: Resources) -> None:
+    forest.configure()
+    forest.fill(texts(20))
+    forest.build()
+    assert forest.stored()
+    (hashes,) = zip(*forest.site.do("SELECT text_hash FROM tree_node WHERE tree_id = %s", forest.tree.id), strict=True)
+    cached = "SELECT count(*) FROM embedding_cache WHERE text_hash = ANY (%s) AND project_id = %s"
+    raw = [bytes.fromhex(hash_.removeprefix("sha256:")) for hash_ in hashes]
+    assert forest.site.do(cached, raw, forest.site.project) == [(len(set(hashes)),)]
+    plain = forest.site.vectors()
+    forest.configure(enabled=False)
+    assert trees.of_tool(forest.site.pool, forest.site.tool) is None
+    delete_vectors(resources)
+    assert forest.stored() == set()
+    assert forest.site.vectors() == plain
+    assert forest.site.do(cached, raw, forest.site.project) == [(0,)]
+    for table in ("summary_tree", "summary_cache"):
+        assert forest.site.do(f"SELECT count(*) FROM {table} WHERE project_id = %s", forest.site.project) == [(0,)]
+
+
+def test_a_second_tool_with_equal_settings_shares_the_tree(forest: Forest) -> None:
+    forest.configure()
+    forest.fill(texts(20))
+    forest.build()
+    other = Forest(Site(forest.site.resources, forest.site.folder, project=forest.site.project))
+    other.configure()
+    assert other.tree.id == forest.tree.id
+    assert other.tree.status == "pending" or other.tree.built_at is not None
+    tools.delete(forest.site.pool, other.site.tool)
+    trees.reconcile(forest.site.pool)
+    assert forest.tree.built_at is not None
+
+
+def test_a_changed_config_keeps_the_tree_until_the_next_is_complete(forest: Forest) -> None:
+    forest.configure()
+    forest.fill(texts(40))
+    forest.build()
+    before = forest.nodes()
+    forest.configure(max_layers=1)
+    assert forest.tree.status == "pending"
+    assert forest.nodes() == before
+    assert forest.build() == []
+    assert [level for level, _ in forest.levels()] == [0, 1]
+    forest.prove()
+
+
+def test_fsck_compares_summaries_too(forest: Forest, resources: Resources) -> None:
+    forest.configure()
+    forest.fill(texts(20))
+    forest.build()
+    index, said = forest.site.index, list[str]()
+    store = resources.store(index.vector_store, index.keyword_index)
+    report = tree_fsck.inspect(resources.pool, store, index)
+    assert report is not None
+    assert (report.live, report.missing, report.stray) == (len(forest.nodes()), [], [])
+    lost, stray = min(forest.stored()), uuid4()
+    vector = store.vectors(index.namespace + tools.TREE, [lost])[lost]
+    dimensions = index.settings.embedder.dimensions
+    store.write(index.namespace + tools.TREE, dimensions, upserts=[Row(stray, vector, {})], deletes=[lost])
+    found = tree_fsck.inspect(resources.pool, store, index)
+    assert found is not None
+    assert (found.missing, found.stray) == ([lost], [stray])
+    assert not fsck._check_tree(resources, index, repair=False, say=said.append)
+    assert fsck._check_tree(resources, index, repair=True, say=said.append)
+    assert "1 without a vector; 1 vectors without a summary" in said[0]
+    assert forest.build() == []
+    again = tree_fsck.inspect(resources.pool, store, index)
+    assert again is not None
+    assert (again.missing, again.stray) == ([], [])
+    # the plain comparison never meets them
+    assert sum(len(unknown) for _, unknown in plain_fsck.differences(resources.pool, store, index)) == 0
+
+
+def test_a_tree_that_is_deleted_during_its_build_leaves_nothing(forest: Forest, resources: Resources) -> None:
+    forest.configure()
+    forest.fill(texts(30))
+    left = [3]
+
+    def delete_later() -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            forest.configure(enabled=False)
+
+    with pytest.raises(LeaseLost):
+        build_slice(forest.run(forest.begin(), Counting(delete_later)), 600)
+    delete_vectors(resources)
+    assert forest.stored() == set()
+    assert forest.site.do("SELECT 1 FROM summary_cache WHERE project_id = %s", forest.site.project) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("method", ["adjacent", "kmeans"])
+def test_random_edits(forest: Forest, method: str, seed: int) -> None:
+    """After each round the tree is whole. With `adjacent` it is the one that a new tool would get."""
+    chance = random.Random(seed)
+    forest.configure(cluster_method=method)
+    files = dict(enumerate(texts(24)))
+    forest.fill(list(files.values()))
+    forest.build()
+    for _ in range(4):
+        for number in chance.sample(sorted(files), chance.randint(0, 4)):
+            if chance.random() < 0.4:
+                del files[number]
+                (forest.site.folder / f"{number}.md").unlink()
+            else:
+                files[number] = f"{chance.choice(list(TOPICS.values()))}. Edition {chance.random()}."
+                forest.write(number, files[number])
+        for _ in range(chance.randint(0, 3)):
+            number = max(files) + 1
+            files[number] = f"{chance.choice(list(TOPICS.values()))}. A new text {chance.random()}."
+            forest.write(number, files[number])
+        forest.index()
+        if chance.random() < 0.3:
+            before = forest.nodes()
+            with suppress(LeaseLost):
+                build_slice(forest.run(forest.begin(), Counting(lambda: cancel_once(forest))), 600)
+            assert forest.tree.status == "indexed" or forest.nodes() == before
+            trees.request(forest.site.pool, forest.tree.id, full=False)
+        forest.build()
+        whole(forest, len(files))
+    if method == "adjacent":
+        grown = {key for key, _ in forest.nodes()}
+        trees.request(forest.site.pool, forest.tree.id, full=True)
+        assert forest.build() == []
+        assert {key for key, _ in forest.nodes()} == grown
+
+
+def whole(forest: Forest, leaves: int) -> None:
+    """Assert that each node has its children, and that each but the highest has a parent."""
+    forest.prove()
+    assert forest.stale() == 0
+    assert dict(forest.levels()).get(0, 0) == leaves
+    rows = forest.site.do("SELECT level, key, children FROM tree_node WHERE tree_id = %s AND live", forest.tree.id)
+    hashes = {h for (h,) in forest.site.do("SELECT hash FROM tree_leaf WHERE tree_id = %s AND live", forest.tree.id)}
+    assert len(hashes) == leaves
+    levels: dict[int, set[str]] = {0: hashes}
+    for level, key, _ in rows:
+        levels.setdefault(level, set()).add(key)
+    for level in range(1, len(levels)):
+        children = {child for found, _, of_node in rows if found == level for child in of_node}
+        assert children == levels[level - 1]
+    waiting = "SELECT 1 FROM tree_node WHERE tree_id = %s AND NOT live"
+    assert forest.site.do(waiting, forest.tree.id) == []
+
+
+class Failing(Counting):
+    """Fails for the reasons of `reasons` one after another; None is a summary."""
+
+    def summarise(self, texts: Sequence[str], check: Check) -> Summary:
+        found = super().summarise(texts, check)
+        reason = REASONS[(len(self.asked) - 1) % len(REASONS)]
+        return Summary(None, reason) if reason else found
+
+
+REASONS: list[str | None] = ["empty", "empty", "refused", "empty", "empty", None]
+
+
+def test_clusters_that_fail_are_left_out_and_counted(forest: Forest) -> None:
+    forest.configure()
+    forest.fill(texts(60))
+    assert build_slice(forest.run(forest.begin(), Failing()), 600)
+    skipped = forest.tree.skipped
+    assert set(skipped) == {"empty", "refused"}
+    assert skipped["empty"] > skipped["refused"]
+    forest.prove()
+
+
+def test_three_failures_of_one_kind_in_a_row_end_the_build(forest: Forest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.REASONS", ["empty"])
+    forest.configure()
+    forest.fill(texts(60))
+    build, failing = forest.begin(), Failing()
+    with pytest.raises(LlmFailed, match="empty"):
+        build_slice(forest.run(build, failing), 600)
+    assert len(failing.asked) == 3
+    trees.fail(forest.site.pool, build.id, LlmFailed("3 clusters in a row"))
+    assert forest.tree.error_code == "llm_failed"

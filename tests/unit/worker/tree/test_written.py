@@ -1,0 +1,103 @@
+"""What follows an answer of a language model, over the strict fake."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from schemas.errors import LlmUnauthorized, LlmUnavailable, TooManyTokens
+from tests.fakes.chat import ChatFake
+from worker.embed.rate_limit import no_check
+from worker.llm.chat import Chat
+from worker.llm.litellm import Provider
+from worker.tree.written import PROMPT, Written
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ChatFake]:
+    with ChatFake() as fake:
+        yield fake
+
+
+@pytest.fixture
+def fake(server: ChatFake) -> ChatFake:
+    server.reset()
+    return server
+
+
+def writer(fake: ChatFake, key: str = "k", prompt: str = PROMPT, **given: Any) -> tuple[Written, list[tuple[int, int]]]:
+    paid: list[tuple[int, int]] = []
+    env = fake.env
+    provider = Provider(env["DEFAULT_LLM_MODEL"], env["LLM_API_BASE"], key, 10, "LLM_API_KEY")
+    chat = Chat(provider, None, "p", lambda sent, received: paid.append((sent, received)))
+    return Written(chat, prompt, 2, given.get("room")), paid
+
+
+def test_one_request_for_a_cluster(fake: ChatFake) -> None:
+    model, paid = writer(fake)
+    summary = model.summarise(["The first text.", "The second text."], no_check)
+    assert summary.text is not None
+    assert summary.text.startswith("Summary ")
+    assert [prompt.count("text.") for prompt in fake.prompts] == [2]
+    assert paid
+    assert min(paid[0]) > 0
+
+
+def test_the_prompt_of_the_tool(fake: ChatFake) -> None:
+    model, _ = writer(fake, prompt="In one line: {text} {braces}")
+    model.summarise(["a text"], no_check)
+    assert fake.prompts == ["In one line: a text {braces}"]
+
+
+def test_a_long_cluster_is_summarised_in_parts(fake: ChatFake) -> None:
+    model, _ = writer(fake)
+    texts = [f"Text {number} says {'something long ' * 400}" for number in range(20)]
+    assert model.summarise(texts, no_check).text
+    *parts, whole = fake.prompts
+    assert len(parts) > 1
+    assert all(f"Text {number} says" in "".join(parts) for number in range(20))
+    assert whole.count("Summary ") == len(parts)
+
+
+@pytest.mark.parametrize(
+    ("word", "reason"),
+    [("REFUSE-ME", "refused"), ("SAY-NOTHING", "empty"), ("TALK-ON", "too_long"), ("TALK-NONSENSE", "unreadable")],
+)
+def test_a_useless_answer_is_left_out_with_its_reason(fake: ChatFake, word: str, reason: str) -> None:
+    model, _ = writer(fake)
+    texts = ["\n".join(f"line {number} of {word}" for number in range(40)), f"more {word}"]
+    assert model.summarise(texts, no_check) == (None, reason)
+    # asked twice, and then in halves
+    assert fake.requests > 2
+
+
+def test_texts_beside_a_refused_one_are_asked_for_apart(fake: ChatFake) -> None:
+    model, _ = writer(fake)
+    fake.fail_next(400, 2)
+    assert model.summarise(["one line of text\n" * 60], no_check).text
+    assert fake.requests == 5
+
+
+def test_errors_of_the_provider(fake: ChatFake) -> None:
+    model, _ = writer(fake)
+    fake.fail_next(429, retry_after=7)
+    with pytest.raises(LlmUnavailable) as limited:
+        model.summarise(["text"], no_check)
+    assert limited.value.retry_after == 7
+    for status in (500, 0):
+        fake.fail_next(status)
+        with pytest.raises(LlmUnavailable):
+            model.summarise(["text"], no_check)
+    wrong, _ = writer(fake, key="wrong")
+    with pytest.raises(LlmUnauthorized, match="LLM_API_KEY"):
+        wrong.summarise(["text"], no_check)
+
+
+def test_no_request_exceeds_the_tokens_of_a_build(fake: ChatFake) -> None:
+    model, _ = writer(fake, room=900)
+    assert model.summarise(["text"], no_check).text
+    with pytest.raises(TooManyTokens):
+        model.summarise(["text"], no_check)
+    assert fake.requests == 1

@@ -1,0 +1,123 @@
+"""Answers of language models in plain text."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+import structlog
+
+from schemas.errors import EmbeddingUnavailable, LlmError, LlmRefused, LlmUnauthorized, LlmUnavailable
+from worker.embed.litellm import provider_text, retry_after, silence_warnings, warm
+from worker.embed.rate_limit import Budget, no_check
+from worker.llm.litellm import Check, Provider, arguments, event_loop, wait_in_time
+from worker.tokens.tokenizers import cl100k
+
+_REFUSED_STATUSES = {400, 413, 422}
+_UNAVAILABLE_STATUSES = {408, 409, 425, 429}
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """An answer with the tokens that it cost."""
+
+    text: str
+    tokens_in: int
+    tokens_out: int
+    #: Whether the answer ended at the maximum of tokens.
+    is_cut: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """A model with the budget that all workers share; `project` is whose share of it is used."""
+
+    provider: Provider
+    budget: Budget | None
+    project: str
+    #: Called with the tokens of each answer.
+    paid: Callable[[int, int], None]
+
+    def ask(self, prompt: str, max_tokens: int, check: Check = no_check) -> Completion:
+        """Wait for the budget and send one request.
+
+        Raises `LlmRefused`, `LlmUnauthorized`, `LlmUnavailable`, and what `check` raises.
+        """
+        tokens = len(cl100k().starts(prompt))
+
+        def send() -> Completion:
+            try:
+                return _completion(self.provider, prompt, max_tokens, check)
+            except LlmUnavailable as error:
+                # the budget knows the errors of embedding only; what follows a failure is the same
+                raise EmbeddingUnavailable(
+                    error.message, retry_after=error.retry_after, provider_status=error.provider_status
+                ) from error
+
+        try:
+            if self.budget is None:
+                answer = send()
+            else:
+                answer = self.budget.call(send, project=self.project, tokens=tokens + max_tokens, check=check)
+        except EmbeddingUnavailable as error:
+            raise LlmUnavailable(
+                error.message, retry_after=error.retry_after, provider_status=error.provider_status
+            ) from error
+        self.paid(answer.tokens_in, answer.tokens_out)
+        return answer
+
+
+def _completion(provider: Provider, prompt: str, max_tokens: int, check: Check) -> Completion:
+    import openai
+
+    litellm = warm()
+    silence_warnings()
+    request = litellm.acompletion(
+        messages=[{"role": "user", "content": prompt}],
+        temperature=0,
+        max_tokens=max_tokens,
+        drop_params=True,
+        **arguments(provider),
+    )
+    future = asyncio.run_coroutine_threadsafe(request, event_loop())
+    try:
+        wait_in_time(future, provider.seconds, check)
+        return _read(prompt, future.result(0))
+    except TimeoutError as error:
+        raise LlmUnavailable(f"{provider.model} did not answer within {provider.seconds:g} s.") from error
+    except openai.OpenAIError as error:
+        raise _error(provider, error) from error
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        # LiteLLM raises such internal errors if an answer does not have the expected form.
+        message = f"The response of {provider.model} is not readable. Check {provider.variables}."
+        raise LlmRefused(message, reason="unreadable") from error
+    finally:
+        future.cancel()
+
+
+def _read(prompt: str, answer: Any) -> Completion:
+    choice = answer.choices[0]
+    text = choice.message.content or ""
+    usage = getattr(answer, "usage", None)
+    tokens_in = getattr(usage, "prompt_tokens", None) or len(cl100k().starts(prompt))
+    tokens_out = getattr(usage, "completion_tokens", None) or len(cl100k().starts(text))
+    return Completion(text.strip(), tokens_in, tokens_out, choice.finish_reason == "length")
+
+
+def _error(provider: Provider, error: Exception) -> LlmError:
+    status = getattr(error, "status_code", None)
+    if not isinstance(status, int):
+        # a failed connection, or an error in a body with a provider-specific code
+        status = HTTPStatus.INTERNAL_SERVER_ERROR.value
+    log.warning("a provider rejected a request", model=provider.model, status=status, said=provider_text(error))
+    message = f"{provider.model} failed with {status}."
+    if status in _REFUSED_STATUSES:
+        return LlmRefused(message)
+    if status in _UNAVAILABLE_STATUSES or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return LlmUnavailable(message, retry_after=retry_after(error), provider_status=status)
+    return LlmUnauthorized(f"{message} Check {provider.variables}.")

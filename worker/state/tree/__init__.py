@@ -1,0 +1,1 @@
+"""Rows of summary trees: their builds, leaves, nodes and cached summaries."""

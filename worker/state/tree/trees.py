@@ -1,0 +1,255 @@
+"""Rows of `summary_tree`: which trees there are, and the life of their builds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from psycopg import Connection
+from psycopg.rows import class_row, dict_row
+from psycopg.types.json import Jsonb
+
+from schemas.errors import FoldexError, LeaseLost
+from schemas.raptor import RaptorConfig
+from worker.state.index.chunks import LATE_WRITE
+from worker.state.index.tasks import LEASE, LONGEST_WAIT, RESEND_AFTER
+from worker.state.index.tools import TREE
+from worker.state.postgres import Pool, load, reading
+
+#: Workers in a row that may die of a build without progress before it ends.
+MAX_DEATHS = 3
+#: Unexpected exceptions of a build without progress before it ends.
+MAX_FAULTS = 5
+
+AnyConnection = Connection[Any]
+
+_SQL = load("tree/trees")
+_NODES = load("tree/nodes")
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """A leased build of a tree."""
+
+    id: UUID
+    index_id: UUID
+    project_id: str
+    config: RaptorConfig
+    epoch: int
+    stage: str
+    level: int
+    is_full: bool
+    deaths: int
+    fits: dict[str, list[int]]
+    spent: int
+    #: Whether the tree that answers has the leaves and config of this build, unless leaves changed.
+    is_current: bool
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "config", RaptorConfig.model_validate(self.config))
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A build that needs a message."""
+
+    id: UUID
+    index_id: UUID
+    done: int
+    expected: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The tree of a tool. `built_at` is None until its first build is complete."""
+
+    id: UUID
+    index_id: UUID
+    config: RaptorConfig
+    status: str
+    expected_summaries: int
+    done_summaries: int
+    skipped: dict[str, int]
+    tokens_in: int
+    tokens_out: int
+    requests: int
+    warning: str | None
+    error: str | None
+    error_code: str | None
+    built_at: datetime | None
+
+
+def reconcile(pool: Pool, index_id: UUID | None = None) -> int:
+    """Make the trees that tools want, start the builds that are due, and delete the rest. Returns how many changed.
+
+    Only trees over `index_id`, if given.
+    """
+    values = {"index_id": index_id, "suffix": TREE}
+    with pool.connection() as connection:
+        connection.execute(_SQL["lock"])
+        changed = sum(connection.execute(_SQL[name], values).rowcount for name in ("adopt", "insert", "start_due"))
+        unwanted = [id_ for (id_,) in connection.execute(_SQL["unwanted"], values).fetchall()]
+        _delete(connection, unwanted)
+    return changed + len(unwanted)
+
+
+def _delete(connection: Connection[Any], ids: Sequence[UUID]) -> None:
+    """Delete trees. Their vectors wait as tombstones until the store confirms."""
+    if ids:
+        for name in ("bury_nodes", "forget_vectors", "delete"):
+            connection.execute(_SQL[name], {"ids": list(ids)})
+
+
+def any_open(pool: Pool) -> bool:
+    """Whether any build is open."""
+    with reading(pool) as connection:
+        row = connection.execute(_SQL["any_open"]).fetchone()
+        return bool(row and row[0])
+
+
+def messages(pool: Pool) -> list[Message]:
+    """Return the open builds that no worker holds and whose message may be lost; notes that one is sent."""
+    values = {"patience": RESEND_AFTER, "longest": LONGEST_WAIT, "lease": LEASE}
+    with pool.connection() as connection:
+        rows = connection.execute(_SQL["due_messages"], values).fetchall()
+    return [Message(*row) for row in rows]
+
+
+def begin(pool: Pool, tree_id: UUID, owner: UUID) -> Build | None:
+    """Lease a build. Returns None if it ended, another worker has it, or a task works on its index."""
+    with pool.connection() as connection:
+        cursor = connection.cursor(row_factory=class_row(Build))
+        return cursor.execute(_SQL["begin"], {"tree_id": tree_id, "owner": owner, "lease": LEASE}).fetchone()
+
+
+def beat(connection: Connection[Any], tree_id: UUID, owner: UUID) -> bool:
+    """Renew a lease. Returns False once the build's writes are no longer wanted."""
+    values = {"tree_id": tree_id, "owner": owner, "lease": LEASE}
+    return connection.execute(_SQL["beat"], values).fetchone() is not None
+
+
+def release(pool: Pool, tree_id: UUID, owner: UUID, seconds: float = 0) -> None:
+    """Release a build before its lease expires. Its next message is due now, or a little after `seconds`."""
+    values = {"tree_id": tree_id, "owner": owner, "delay": timedelta(seconds=seconds)}
+    with pool.connection() as connection:
+        connection.execute(_SQL["release"], values)
+
+
+def hold(connection: Connection[Any], build: Build) -> None:
+    """Lock a build's row for a write. Raises `LeaseLost` once its writes are no longer wanted."""
+    values = {"tree_id": build.id, "epoch": build.epoch}
+    if connection.execute(_SQL["hold"], values).fetchone() is None:
+        raise LeaseLost("the build was cancelled, deleted or taken over")
+
+
+def advance(connection: Connection[Any], build: Build, stage: str, level: int, expected: int = 0) -> None:
+    """Note what the build does next. `expected` is the number of summaries that it will have, as known so far."""
+    values = {"tree_id": build.id, "stage": stage, "level": level, "expected": expected}
+    connection.execute(_SQL["advance"], values)
+
+
+def note_fits(connection: Connection[Any], build: Build, level: int, fit: Sequence[int]) -> None:
+    """Note how many items of a layer were clustered anew, and how many changed since."""
+    connection.execute(_SQL["note_fits"], {"tree_id": build.id, "fits": Jsonb({str(level): list(fit)})})
+
+
+def note_index_task(connection: Connection[Any], build: Build) -> None:
+    """Note that the build takes into account all that the newest task over the index did."""
+    connection.execute(_SQL["note_index_task"], {"tree_id": build.id})
+
+
+def paid(pool: Pool, build: Build, tokens_in: int, tokens_out: int) -> None:
+    """Count one request to a language model."""
+    values = {"tree_id": build.id, "requests": 1, "tokens_in": tokens_in, "tokens_out": tokens_out}
+    with pool.connection() as connection:
+        connection.execute(_SQL["paid"], values)
+
+
+def warn(pool: Pool, tree_id: UUID, warning: str) -> None:
+    """Set what a build waits for."""
+    with pool.connection() as connection:
+        connection.execute(_SQL["warn"], {"tree_id": tree_id, "warning": warning})
+
+
+def count_fault(pool: Pool, tree_id: UUID, warning: str) -> int:
+    """Count an unexpected exception. Returns how many there were since the last progress."""
+    with pool.connection() as connection:
+        row = connection.execute(_SQL["count_fault"], {"tree_id": tree_id, "warning": warning}).fetchone()
+        return int(row[0]) if row else 0
+
+
+def request(pool: Pool, tree_id: UUID, *, full: bool) -> None:
+    """Start a build, or request one more after the open one."""
+    values = {"tree_id": tree_id, "full": full}
+    with pool.connection() as connection:
+        if not connection.execute(_SQL["start"], values).rowcount:
+            connection.execute(_SQL["request"], values)
+
+
+def cancel(pool: Pool, tree_id: UUID) -> bool:
+    """End a build; the last complete tree stays. Returns False if none is open."""
+    with pool.connection() as connection:
+        return _stop(connection, tree_id, "cancelled", None)
+
+
+def fail(pool: Pool, tree_id: UUID, error: FoldexError) -> None:
+    """End a build that cannot go on; the last complete tree stays."""
+    with pool.connection() as connection:
+        _stop(connection, tree_id, "error", error)
+
+
+def _stop(connection: Connection[Any], tree_id: UUID, status: str, error: FoldexError | None) -> bool:
+    values = {"tree_id": tree_id, "status": status, "error": error and error.message}
+    values["error_code"] = error and error.code
+    if connection.execute(_SQL["stop"], values).fetchone() is None:
+        return False
+    for name in ("end_building", "reset_building"):
+        connection.execute(_NODES[name], values)
+    connection.execute(_SQL["start_again"], values)
+    return True
+
+
+def complete(connection: Connection[Any], build: Build, *, changed: bool) -> None:
+    """End a build whose tree is complete, and start the next one if it was requested."""
+    connection.execute(_SQL["complete"], {"tree_id": build.id, "changed": changed})
+    connection.execute(_SQL["start_again"], {"tree_id": build.id})
+
+
+def of_tool(pool: Pool, tool_id: UUID) -> Tree | None:
+    """Return the tree that a tool wants, however far it is built."""
+    with reading(pool) as connection:
+        row = connection.cursor(row_factory=dict_row).execute(_SQL["of_tool"], {"tool_id": tool_id}).fetchone()
+    if row is None:
+        return None
+    values = {name: row[name] for name in Tree.__dataclass_fields__}
+    return Tree(**{**values, "config": RaptorConfig.model_validate(row["config"])})
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstones:
+    """Vectors of an index's trees to delete; no late write can bring back those in `final`."""
+
+    index_id: UUID
+    namespace: str
+    vector_store: str
+    keyword_index: str
+    dimensions: int
+    ids: list[UUID]
+    final: list[UUID]
+
+
+def due_tombstones(pool: Pool, limit: int) -> list[Tombstones]:
+    """Return vectors of summaries to delete, up to `limit` for each of a few indexes."""
+    with pool.connection() as connection:
+        cursor = connection.cursor(row_factory=class_row(Tombstones))
+        return cursor.execute(_SQL["due_tombstones"], {"late": LATE_WRITE, "limit": limit}).fetchall()
+
+
+def deleted(pool: Pool, tombstones: Tombstones) -> None:
+    """Note that the store deleted these vectors; forget those that no late write can bring back."""
+    with pool.connection() as connection:
+        connection.execute(_SQL["confirm_deleted"], {"ids": tombstones.ids})
+        connection.execute(_SQL["purge_tombstones"], {"ids": tombstones.final})

@@ -1,0 +1,178 @@
+-- name: lock
+-- only one transaction at a time decides which trees there are
+SELECT pg_advisory_xact_lock(hashtextextended('summary trees', 0))
+
+-- name: adopt
+-- A changed config takes over a tree that no tool wants any more. Its summaries answer until the new ones are complete.
+WITH wanted AS (
+    SELECT DISTINCT s.index_id, s.config -> 'raptor' AS config FROM search_tool s
+    WHERE :has_tree AND (%(index_id)s::uuid IS NULL OR s.index_id = %(index_id)s)
+      AND NOT EXISTS (SELECT FROM summary_tree t WHERE t.index_id = s.index_id AND t.config = s.config -> 'raptor')
+), spare AS (
+    SELECT DISTINCT ON (t.index_id) t.id, w.config
+    FROM summary_tree t JOIN wanted w ON w.index_id = t.index_id WHERE NOT :is_wanted
+)
+UPDATE summary_tree t
+SET config = spare.config, is_full = true, :begin_anew
+FROM spare WHERE t.id = spare.id
+
+-- name: insert
+WITH made AS (
+    INSERT INTO summary_tree (id, index_id, project_id, config)
+    SELECT gen_random_uuid(), w.index_id, w.project_id, w.config FROM (
+        SELECT DISTINCT s.index_id, s.project_id, s.config -> 'raptor' AS config FROM search_tool s
+        JOIN search_index i ON i.id = s.index_id AND i.deleted_at IS NULL
+        WHERE :has_tree AND (%(index_id)s::uuid IS NULL OR s.index_id = %(index_id)s)) w
+    WHERE NOT EXISTS (SELECT FROM summary_tree t WHERE t.index_id = w.index_id AND t.config = w.config)
+    ON CONFLICT DO NOTHING RETURNING index_id
+)
+INSERT INTO namespace_name (name, index_id, vector_store, keyword_index)
+SELECT i.namespace || %(suffix)s, i.id, i.vector_store, i.keyword_index FROM search_index i
+WHERE i.id = ANY (ARRAY (SELECT index_id FROM made))
+ON CONFLICT DO NOTHING
+
+-- name: start_due
+-- a run over the index ended `ready` since the tree was last built
+UPDATE summary_tree t SET is_full = false, :begin_anew
+FROM summary_tree o CROSS JOIN LATERAL (
+    SELECT n.id, n.status FROM search_index_task n WHERE n.index_id = o.index_id
+    ORDER BY n.created_at DESC, n.id DESC LIMIT 1) newest
+WHERE o.id = t.id AND (%(index_id)s::uuid IS NULL OR t.index_id = %(index_id)s) AND t.status NOT IN :open
+  AND newest.status = 'ready' AND newest.id IS DISTINCT FROM t.index_task_id
+
+-- name: unwanted
+SELECT t.id FROM summary_tree t WHERE (%(index_id)s::uuid IS NULL OR t.index_id = %(index_id)s) AND NOT :is_wanted
+
+-- name: bury_nodes
+INSERT INTO tree_tombstone (id, index_id)
+SELECT n.id, t.index_id FROM tree_node n JOIN summary_tree t ON t.id = n.tree_id WHERE t.id = ANY (%(ids)s)
+ON CONFLICT DO NOTHING
+
+-- name: forget_vectors
+-- cached vectors of the summaries; another project's are not touched
+DELETE FROM embedding_cache e USING tree_node n, summary_tree t
+WHERE n.tree_id = t.id AND t.id = ANY (%(ids)s) AND e.project_id = t.project_id
+  AND e.text_hash = decode(substr(n.text_hash, 8), 'hex')
+
+-- name: delete
+DELETE FROM summary_tree WHERE id = ANY (%(ids)s)
+
+-- name: any_open
+SELECT EXISTS (SELECT FROM summary_tree WHERE status IN :open)
+
+-- name: due_messages
+-- A build waits until no task works on its index.
+UPDATE summary_tree t SET sent_at = now()
+WHERE t.id = ANY (ARRAY (
+    SELECT t.id FROM summary_tree t
+    WHERE t.status IN :open AND :unleased
+      AND coalesce(NOT t.sent_at BETWEEN now() - %(patience)s AND now() + %(longest)s, true)
+      AND NOT (t.stage = 'leaves' AND EXISTS (
+          SELECT FROM search_index_task n WHERE n.index_id = t.index_id AND n.status IN :open))
+    ORDER BY t.sent_at NULLS FIRST LIMIT 100 FOR NO KEY UPDATE SKIP LOCKED))
+RETURNING t.id, t.index_id, t.done_summaries, t.expected_summaries
+
+-- name: begin
+UPDATE summary_tree t
+SET status = 'indexing', owner = %(owner)s, lease_until = now() + %(lease)s, started_at = coalesce(t.started_at, now()),
+    deaths = t.deaths + (t.owner IS NOT NULL)::int
+WHERE t.id = %(tree_id)s AND t.status IN :open AND :unleased
+  AND NOT (t.stage = 'leaves' AND EXISTS (
+      SELECT FROM search_index_task n WHERE n.index_id = t.index_id AND n.status IN :open))
+RETURNING t.id, t.index_id, t.project_id, t.config, t.epoch, t.stage, t.level, t.is_full, t.deaths, t.fits,
+          t.tokens_in + t.tokens_out AS spent, t.built_at IS NOT NULL AND NOT t.is_full AS is_current
+
+-- name: beat
+UPDATE summary_tree SET lease_until = now() + %(lease)s
+WHERE id = %(tree_id)s AND owner = %(owner)s AND status = 'indexing' RETURNING id
+
+-- name: release
+UPDATE summary_tree
+SET owner = NULL, lease_until = NULL, sent_at = CASE WHEN %(delay)s > interval '0' THEN now() + %(delay)s END
+WHERE id = %(tree_id)s AND owner = %(owner)s
+
+-- name: hold
+-- the lock under which a build writes rows: cancel and delete wait for it, and it finds what they did
+SELECT FROM summary_tree WHERE id = %(tree_id)s AND epoch = %(epoch)s AND status = 'indexing' FOR NO KEY UPDATE
+
+-- name: advance
+UPDATE summary_tree
+SET stage = %(stage)s, level = %(level)s, deaths = 0, faults = 0, warning = NULL,
+    expected_summaries = greatest(expected_summaries, done_summaries + %(expected)s)
+WHERE id = %(tree_id)s
+
+-- name: note_fits
+UPDATE summary_tree SET fits = fits || %(fits)s WHERE id = %(tree_id)s
+
+-- name: paid
+UPDATE summary_tree
+SET requests = requests + %(requests)s, tokens_in = tokens_in + %(tokens_in)s, tokens_out = tokens_out + %(tokens_out)s
+WHERE id = %(tree_id)s
+
+-- name: count_done
+UPDATE summary_tree
+SET done_summaries = done_summaries + 1, deaths = 0, faults = 0, warning = NULL, failure_reason = %(skip_reason)s,
+    failures = CASE WHEN %(skip_reason)s::text IS NULL THEN 0 WHEN failure_reason = %(skip_reason)s THEN failures + 1
+                    ELSE 1 END
+WHERE id = %(tree_id)s RETURNING failures
+
+-- name: warn
+UPDATE summary_tree SET warning = %(warning)s WHERE id = %(tree_id)s AND status IN :open
+
+-- name: count_fault
+UPDATE summary_tree SET faults = faults + 1, warning = %(warning)s WHERE id = %(tree_id)s AND status IN :open
+RETURNING faults
+
+-- name: note_index_task
+UPDATE summary_tree t SET index_task_id = (SELECT n.id FROM :newest_task n) WHERE t.id = %(tree_id)s
+
+-- name: request
+-- joins a build that is open
+UPDATE summary_tree t
+SET rerun = t.rerun OR t.stage <> 'leaves', rerun_full = t.rerun_full OR %(full)s AND t.stage <> 'leaves',
+    is_full = t.is_full OR %(full)s AND t.stage = 'leaves'
+WHERE t.id = %(tree_id)s AND t.status IN :open
+
+-- name: start
+UPDATE summary_tree t SET is_full = %(full)s, :begin_anew
+WHERE t.id = %(tree_id)s AND t.status NOT IN :open
+
+-- name: start_again
+UPDATE summary_tree t SET is_full = t.rerun_full, :begin_anew
+WHERE t.id = %(tree_id)s AND t.rerun
+
+-- name: stop
+UPDATE summary_tree t
+SET status = %(status)s, error = %(error)s, error_code = %(error_code)s, :ended,
+    index_task_id = (SELECT n.id FROM :newest_task n)
+WHERE t.id = %(tree_id)s AND t.status IN :open RETURNING t.id
+
+-- name: complete
+UPDATE summary_tree t
+SET status = 'indexed', :ended, built_at = CASE WHEN %(changed)s THEN now() ELSE coalesce(t.built_at, now()) END,
+    skipped = coalesce((SELECT jsonb_object_agg(r.reason, r.number) FROM (
+        SELECT n.skip_reason AS reason, count(*) AS number FROM tree_node n
+        WHERE n.tree_id = t.id AND n.live AND n.skip_reason IS NOT NULL GROUP BY 1) r), '{}')
+WHERE t.id = %(tree_id)s
+
+-- name: of_tool
+SELECT t.* FROM search_tool s JOIN summary_tree t ON t.index_id = s.index_id AND t.config = s.config -> 'raptor'
+WHERE s.id = %(tool_id)s AND :has_tree
+
+-- name: due_tombstones
+SELECT i.id AS index_id, i.namespace, i.vector_store, i.keyword_index,
+       (i.settings -> 'embedder' ->> 'dimensions')::int AS dimensions, d.ids, coalesce(d.final, '{}') AS final
+FROM search_index i CROSS JOIN LATERAL (
+    SELECT array_agg(e.id) AS ids, array_agg(e.id) FILTER (WHERE e.final) AS final FROM (
+        SELECT c.id, c.created_at < now() - %(late)s AS final FROM tree_tombstone c
+        WHERE c.index_id = i.id AND (c.deleted_at IS NULL OR c.created_at < now() - %(late)s)
+        ORDER BY c.created_at LIMIT %(limit)s) e) d
+WHERE i.id = ANY (ARRAY (
+    SELECT DISTINCT c.index_id FROM tree_tombstone c
+    WHERE c.deleted_at IS NULL OR c.created_at < now() - %(late)s LIMIT 20)) AND i.deleted_at IS NULL
+
+-- name: confirm_deleted
+UPDATE tree_tombstone SET deleted_at = now() WHERE id = ANY (%(ids)s) AND deleted_at IS NULL
+
+-- name: purge_tombstones
+DELETE FROM tree_tombstone WHERE id = ANY (%(ids)s)

@@ -1,0 +1,201 @@
+"""Trees as a person or a search reads them: only what is live."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from psycopg.rows import dict_row
+
+from worker.state.postgres import Pool, load, reading
+from worker.state.tree.trees import Tree
+
+#: Paths that are listed of the files below one node.
+MAX_PATHS = 100
+
+_SQL = load("tree/views")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Leaves and summaries of a tree: (level, count), from level 0 on. `stale`: texts that changed since."""
+
+    levels: list[tuple[int, int]]
+    stale: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShownNode:
+    """A node with its neighbours in the tree."""
+
+    id: UUID
+    level: int
+    text: str
+    children: list[UUID]
+    parents: list[UUID]
+    paths: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A summary as a search needs it."""
+
+    id: UUID
+    key: str
+    level: int
+    text: str
+    children: list[str]
+
+
+def summaries(
+    pool: Pool, tree: Tree, *, ids: Sequence[UUID] | None = None, keys: Sequence[str] | None = None
+) -> list[Summary]:
+    """Return the live summaries with these ids, or with these keys."""
+    values = {
+        "tree_id": tree.id,
+        "ids": None if ids is None else list(ids),
+        "keys": None if keys is None else list(keys),
+    }
+    with reading(pool) as connection:
+        return [Summary(*row) for row in connection.execute(_SQL["summaries"], values).fetchall()]
+
+
+def top_level(pool: Pool, tree: Tree) -> int:
+    """Return the highest level with a summary; 0 if there is none."""
+    with reading(pool) as connection:
+        row = connection.execute(_SQL["top_level"], {"tree_id": tree.id}).fetchone()
+        return int(row[0]) if row else 0
+
+
+def passing_chunks(pool: Pool, tree: Tree, hashes: Sequence[str], filters: dict[str, Any]) -> dict[str, UUID]:
+    """Return a live chunk for each of these texts that has one which passes the filters of a query."""
+    if not hashes:
+        return {}
+    with reading(pool) as connection:
+        values = {**filters, "index_id": tree.index_id, "hashes": list(hashes)}
+        return dict(connection.execute(_SQL["passing_chunks"], values).fetchall())
+
+
+def shape(pool: Pool, tree: Tree) -> Shape:
+    """Count the nodes of the tree that answers."""
+    values = {"tree_id": tree.id, "index_id": tree.index_id}
+    with reading(pool) as connection:
+        (leaves,) = connection.execute(_SQL["leaf_count"], values).fetchone() or (0,)
+        levels = connection.execute(_SQL["levels"], values).fetchall()
+        (stale,) = connection.execute(_SQL["stale"], values).fetchone() or (0,)
+    return Shape([(0, leaves), *levels] if leaves else levels, stale if tree.built_at else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class AllNodes:
+    """The nodes of all trees over an index: those that answer, and all that may have a vector."""
+
+    live: set[UUID]
+    known: set[UUID]
+
+
+def all_nodes(pool: Pool, index_id: UUID) -> AllNodes | None:
+    """Return the nodes of all trees over an index; None if it has no tree and no vectors of one to delete."""
+    values = {"index_id": index_id}
+    with reading(pool) as connection:
+        (exists,) = connection.execute(_SQL["has_tree"], values).fetchone() or (False,)
+        if not exists:
+            return None
+        rows = connection.execute(_SQL["all_nodes"], values).fetchall()
+    return AllNodes({id_ for id_, is_live in rows if is_live}, {id_ for id_, _ in rows})
+
+
+def rewrite(pool: Pool, index_id: UUID, ids: Sequence[UUID]) -> None:
+    """Note that the store lost these vectors, and start a build that writes them."""
+    with pool.connection() as connection:
+        connection.execute(_SQL["rewrite"], {"index_id": index_id, "ids": list(ids)})
+
+
+def folder(pool: Pool, index_id: UUID) -> tuple[int, int]:
+    """Count the texts that a tree over an index would have as leaves, and their tokens."""
+    with reading(pool) as connection:
+        row = connection.execute(_SQL["folder"], {"index_id": index_id}).fetchone()
+    return (row[0], row[1]) if row else (0, 0)
+
+
+def page(
+    pool: Pool,
+    tree: Tree,
+    *,
+    level: int | None,
+    parent: UUID | None,
+    after: tuple[int, UUID] | None,
+    limit: int,
+) -> list[ShownNode]:
+    """List nodes from the top down: those of a level, below a parent, or all summaries."""
+    keys: list[str] | None = None
+    if parent is not None:
+        above = _node(pool, tree, parent)
+        if above is None or (level is not None and level != above[0] - 1):
+            return []
+        level, keys = above[0] - 1, above[1]
+    after_level, after_id = after or (None, None)
+    values: dict[str, Any] = {"tree_id": tree.id, "index_id": tree.index_id, "level": level, "keys": keys}
+    values |= {"after_level": after_level, "after_id": after_id, "limit": limit}
+    with pool.connection() as connection:
+        query = _SQL["leaf_page" if level == 0 else "page"]
+        rows = connection.cursor(row_factory=dict_row).execute(query, values).fetchall()
+    return _shown(pool, tree, rows)
+
+
+def _node(pool: Pool, tree: Tree, id_: UUID) -> tuple[int, list[str]] | None:
+    with pool.connection() as connection:
+        return connection.execute(_SQL["node"], {"tree_id": tree.id, "id": id_}).fetchone()
+
+
+def _shown(pool: Pool, tree: Tree, rows: Sequence[dict[str, Any]]) -> list[ShownNode]:
+    keys = [row["key"] for row in rows]
+    children = list({child for row in rows for child in row["children"]})
+    parents = _grouped(pool, "parents", tree, keys)
+    ids = dict(_rows(pool, "node_ids", tree, children)) | dict(_rows(pool, "leaf_ids", tree, children))
+    found = paths(pool, tree, keys)
+    return [
+        ShownNode(
+            row["id"],
+            row["level"],
+            row["text"],
+            [ids[child] for child in row["children"] if child in ids],
+            parents.get(row["key"], []),
+            found.get(row["key"], [])[:MAX_PATHS],
+        )
+        for row in rows
+    ]
+
+
+def paths(pool: Pool, tree: Tree, keys: Sequence[str]) -> dict[str, list[str]]:
+    """Return the paths of the files below nodes and leaves, by key or hash."""
+    below = leaves_below(pool, tree, keys)
+    hashes = {key: below.get(key) or [key] for key in keys}
+    distinct = list({hash_ for of_key in hashes.values() for hash_ in of_key})
+    by_hash = _grouped(pool, "paths", tree, distinct)
+    return {
+        key: sorted({path for hash_ in of_key for path in by_hash.get(hash_, ())}) for key, of_key in hashes.items()
+    }
+
+
+def leaves_below(pool: Pool, tree: Tree, keys: Sequence[str]) -> dict[str, list[str]]:
+    """Return the hashes of the leaves below summaries, by key."""
+    return _grouped(pool, "leaves_below", tree, keys)
+
+
+def _grouped(pool: Pool, query: str, tree: Tree, keys: Sequence[str]) -> dict[str, list[Any]]:
+    grouped: dict[str, list[Any]] = defaultdict(list)
+    for key, value in _rows(pool, query, tree, keys):
+        grouped[key].append(value)
+    return grouped
+
+
+def _rows(pool: Pool, query: str, tree: Tree, keys: Sequence[str]) -> list[tuple[Any, ...]]:
+    if not keys:
+        return []
+    values = {"tree_id": tree.id, "index_id": tree.index_id, "keys": list(keys)}
+    with pool.connection() as connection:
+        return connection.execute(_SQL[query], values).fetchall()

@@ -1,0 +1,141 @@
+"""The task that builds summary trees in slices."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import structlog
+
+from schemas.errors import FoldexError, LeaseLost, TreeCrashed
+from worker.app import BULK, app, queued
+from worker.embed.models import is_local
+from worker.llm.chat import Chat
+from worker.resources import Resources
+from worker.state.index import tools
+from worker.state.postgres import Pool, try_exclusive
+from worker.state.tree import trees
+from worker.state.tree.trees import Build
+from worker.tasks import failures, process
+from worker.tasks.failures import RETRY_SECONDS
+from worker.tasks.limits import SLICE_SECONDS
+from worker.tree.build import build_slice
+from worker.tree.lease import TreeLease, tree_leased
+from worker.tree.models import LlmOptions, model_of, provider_of, summariser_of
+from worker.tree.run import TreeRun
+from worker.tree.summaries import Summariser
+from worker.upkeep.trees import send_messages
+
+log = structlog.get_logger()
+
+
+@app.task(name="foldex.tree", bind=True)
+def tree(self: Any, tree_id: str) -> dict[str, Any]:
+    """Build a slice of a tree: one at a time per node, so that indexing keeps the other processes."""
+    structlog.contextvars.bind_contextvars(tree_id=tree_id)
+    try:
+        r = process.resources()
+        with try_exclusive(r.settings.database_url, f"summary trees on {self.request.hostname}") as free:
+            return _build(r, UUID(tree_id)) if free else {"left": "to another process"}
+    except LeaseLost as error:
+        return {"ended": error.code}
+    except psycopg.OperationalError as error:
+        log.warning("waiting for the sweep", error=str(error))
+        return {"waiting": "postgres"}
+    finally:
+        structlog.contextvars.clear_contextvars()
+
+
+def _build(r: Resources, tree_id: UUID) -> dict[str, Any]:
+    with tree_leased(r.settings.database_url, tree_id) as lease:
+        build = trees.begin(r.pool, tree_id, lease.owner)
+        if build is None:
+            return {"nothing": "to build"}
+        try:
+            _check_deaths(build)
+            run = _run(r, build, lease)
+            complete = build_slice(run, SLICE_SECONDS[BULK])
+        except FoldexError as error:
+            return _settle(r.pool, build, lease, error)
+        except psycopg.OperationalError:
+            with suppress(psycopg.OperationalError):
+                trees.release(r.pool, tree_id, lease.owner)
+            raise
+        except Exception as error:  # a bug of ours must neither end the worker nor go unreported
+            log.exception("tree slice failed")
+            return _record_fault(r.pool, build, lease, error)
+        if not complete:
+            trees.release(r.pool, tree_id, lease.owner)
+    if not complete:
+        send_messages(r.pool)
+    return {"complete": complete}
+
+
+def _settle(pool: Pool, build: Build, lease: TreeLease, error: FoldexError) -> dict[str, Any]:
+    """Wait after a transient error; end the build with the reason of a permanent one."""
+    if isinstance(error, LeaseLost):
+        raise error
+    if error.retryable:
+        log.warning("waiting", code=error.code, reason=error.message)
+        trees.warn(pool, build.id, f"Waiting: {error.message}")
+        trees.release(pool, build.id, lease.owner, max(RETRY_SECONDS, error.retry_after or 0))
+        return {"waiting": error.code}
+    log.error("tree failed", code=error.code, reason=error.message)
+    trees.fail(pool, build.id, error)
+    return {"error": error.code}
+
+
+def _check_deaths(build: Build) -> None:
+    """Raise `TreeCrashed` if too many workers in a row died of this build."""
+    if build.deaths >= trees.MAX_DEATHS:
+        raise TreeCrashed(
+            f"{build.deaths} workers in a row died while building this tree: they were killed, or ran out of memory. "
+            "Set cluster_method to adjacent, or see the workers' logs."
+        )
+
+
+def _record_fault(pool: Pool, build: Build, lease: TreeLease, error: Exception) -> dict[str, Any]:
+    """Count an unexpected exception. After too many without progress the build ends."""
+    reason = failures.one_line(error)
+    faults = trees.count_fault(pool, build.id, f"Waiting: {type(error).__name__} in a worker. It is retried.")
+    if faults >= trees.MAX_FAULTS:
+        crashed = f"Building failed {faults} times in a row: {reason}. See the workers' logs, then build again."
+        trees.fail(pool, build.id, TreeCrashed(crashed))
+    else:
+        trees.release(pool, build.id, lease.owner, RETRY_SECONDS)
+    return {"error": type(error).__name__}
+
+
+def _run(r: Resources, build: Build, lease: TreeLease) -> TreeRun:
+    index = tools.index(r.pool, build.index_id)
+    if index is None:
+        raise LeaseLost("the index was deleted")
+    settings = index.settings
+    structlog.contextvars.bind_contextvars(namespace=index.namespace)
+    return TreeRun(
+        build=build,
+        index=index,
+        pool=r.pool,
+        lease=lease,
+        store=r.store(index.vector_store, index.keyword_index),
+        embedder=r.embedder(settings.embedder, explicit_dimensions=settings.explicit_dimensions),
+        tokenizer=r.tokenizer(settings.embedder),
+        budget=r.budget(settings.embedder),
+        concurrency=r.settings.embedding_concurrency,
+        summariser=_summariser(r, build),
+        yields=lambda: queued(BULK) > 0,
+    )
+
+
+def _summariser(r: Resources, build: Build) -> Summariser:
+    options = r.settings.values(LlmOptions)
+    model = model_of(build.config, options)
+    chat = None
+    if not is_local(model):
+        paid = partial(trees.paid, r.pool, build)
+        chat = Chat(provider_of(model, options), r.llm_budget(model), build.project_id, paid)
+    most = build.config.max_tokens
+    return summariser_of(build.config, chat, None if most is None else max(0, most - build.spent))

@@ -1,0 +1,1 @@
+"""Trees of summaries over an index: clusters, summaries, and the build that combines them."""

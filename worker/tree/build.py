@@ -1,0 +1,306 @@
+"""Builds a tree in short steps. What a step decided is in the rows, so another worker continues where one was killed.
+
+    leaves → (cluster → summarise → embed) for each layer → publish
+
+Until it is published, the previous tree answers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from uuid import uuid4
+
+import numpy as np
+import structlog
+
+from schemas.document import text_hash
+from schemas.errors import LlmFailed, SliceOver, TooManyLeaves
+from worker.state.tree import nodes, trees
+from worker.state.tree.nodes import Cluster, Planned
+from worker.tree import clusters, vectors
+from worker.tree.clusters import Clusters, Item, Kept
+from worker.tree.run import TreeRun
+from worker.tree.summaries import Summary, key_of
+
+#: Clusters whose summaries are looked up at a time.
+PAGE = 200
+#: Estimated summaries of all further layers, as a share of a layer's own.
+HIGHER_SHARE = 0.25
+
+#: Clusters that fail in a row for the same reason before the build ends.
+MAX_FAILURES = 3
+#: Reasons that are no failure of the model: the texts are gone, or hold no words.
+HARMLESS = {"vanished", "no_words"}
+#: Seconds of a slice before other work may end it.
+LEAST_SECONDS = 1.0
+
+log = structlog.get_logger()
+
+#: What a step returns: the next stage and its level; None once the tree is published.
+Next = tuple[str, int] | None
+
+
+class Clock:
+    """When a slice is over: after its time, or after a moment if other work waits."""
+
+    def __init__(self, run: TreeRun, seconds: float) -> None:
+        self._yields = run.yields
+        self._least = time.monotonic() + LEAST_SECONDS
+        self._most = time.monotonic() + seconds
+
+    def is_over(self) -> bool:
+        """Whether to let the next slice go on."""
+        now = time.monotonic()
+        return now > self._most or (now > self._least and self._yields())
+
+
+def build_slice(run: TreeRun, seconds: float) -> bool:
+    """Build until the time is up or other work waits. Returns whether the tree is complete."""
+    clock = Clock(run, seconds)
+    stage, level = run.build.stage, run.build.level
+    steps: dict[str, Callable[[TreeRun, int, Clock], Next]] = {
+        "leaves": _leaves,
+        "cluster": _cluster,
+        "summarise": _summarise,
+        "embed": _embed,
+        "publish": _publish,
+    }
+    while True:
+        run.lease.check()
+        try:
+            following = steps[stage](run, level, clock)
+        except SliceOver:
+            return False
+        if following is None:
+            return True
+        stage, level = following
+        if clock.is_over():
+            return False
+
+
+def _leaves(run: TreeRun, _level: int, _clock: Clock) -> Next:
+    """Fix the leaves. If none changed, the tree that answers is complete already."""
+    build = run.build
+    with run.pool.connection() as connection:
+        trees.hold(connection, build)
+        trees.note_index_task(connection, build)
+        count, changed = nodes.capture_leaves(connection, build)
+        if build.is_current and not changed:
+            log.info("the folder's texts did not change", leaves=count)
+            trees.complete(connection, build, changed=False)
+            return None
+        nodes.start_nodes(connection, build)
+        _check_leaves(run, count)
+        log.info("tree begun", leaves=count, changed=changed, method=build.config.cluster_method)
+        return _advance(run, connection, "cluster", 1)
+
+
+def _check_leaves(run: TreeRun, count: int) -> None:
+    config = run.build.config
+    if clusters.needs_libraries(config.cluster_method) and count > config.max_leaves:
+        raise TooManyLeaves(
+            f"The folder has {count:,} texts, and {config.cluster_method} clusters at most {config.max_leaves:,}; "
+            "set cluster_method to adjacent, or raise max_leaves."
+        )
+
+
+def _cluster(run: TreeRun, level: int, _clock: Clock) -> Next:
+    """Decide the clusters of a layer, or that the tree ends below it."""
+    build = run.build
+    found, items, reason = _clusters(run, level)
+    run.lease.check()
+    with run.pool.connection() as connection:
+        trees.hold(connection, build)
+        if found is None:
+            log.info("the tree ends", reason=reason, level=level, items=len(items))
+            return _advance(run, connection, "publish", level)
+        planned = _planned(run, items, found)
+        log.info("layer clustered", level=level, items=len(items), clusters=len(planned))
+        nodes.plan(connection, build, level, planned)
+        trees.note_fits(connection, build, level, found.fit)
+        if level == 1:
+            run.summariser.afford(*nodes.unpaid(connection, build))
+        missing = nodes.count_unsummarised(connection, build, level)
+        expected = missing + (round(missing * HIGHER_SHARE) if level < build.config.max_layers else 0)
+        return _advance(run, connection, "summarise", level, expected)
+
+
+def _planned(run: TreeRun, items: Sequence[Item], found: Clusters) -> list[Planned]:
+    """One row per cluster; equal clusters are one."""
+    by_key: dict[str, Planned] = {}
+    for slot, indices in found.members:
+        children = [items[index].key for index in indices]
+        key = key_of(run.summariser, children)
+        by_key.setdefault(key, Planned(uuid4(), slot, key, children))
+    return list(by_key.values())
+
+
+def _clusters(run: TreeRun, level: int) -> tuple[Clusters | None, Sequence[Item], str]:
+    """The clusters of a layer with their items, or None and why the tree ends."""
+    config, least = run.build.config, run.build.config.min_cluster_size
+    items, batches = _items(run, level)
+    if level > config.max_layers:
+        return None, items, "max_layers"
+    if len(items) < least:
+        return None, items, "fewer items than min_cluster_size"
+    if config.cluster_method == "adjacent":
+        kept, similarities = _neighbours(batches)
+        found: Clusters | None = clusters.by_neighbours(kept, similarities, least)
+    else:
+        kept, matrix = _whole(batches)
+        found = _fitted(run, level, kept, matrix)
+    if found is None:
+        return None, kept, "the dimensions of so few items cannot be reduced"
+    if len(found.members) >= len(kept):
+        return None, kept, "the layer would not shrink"
+    return found, kept, ""
+
+
+def _fitted(run: TreeRun, level: int, items: Sequence[Item], matrix: clusters.Vectors) -> Clusters | None:
+    build, config = run.build, run.build.config
+    slots = nodes.slots(run.pool, build, level)
+    fit = build.fits.get(str(level))
+    if fit and not build.is_full and (kept := _kept(run, level)):
+        found = clusters.by_kept(items, matrix, kept, fit)
+        if found is not None:
+            return found
+    return clusters.by_fit(
+        items,
+        matrix,
+        method=config.cluster_method,
+        min_size=config.min_cluster_size,
+        first_slot=max(slots.values(), default=-1) + 1,
+        check=run.lease.check,
+    )
+
+
+def _kept(run: TreeRun, level: int) -> list[Kept]:
+    """The clusters of the tree that answers."""
+    below = nodes.slots(run.pool, run.build, level - 1)
+    rows = nodes.kept_clusters(run.pool, run.build, level)
+    return [Kept(slot, frozenset(str(below.get(child, child)) for child in children)) for slot, children in rows]
+
+
+Batches = Iterator[tuple[list[Item], clusters.Vectors]]
+
+
+def _items(run: TreeRun, level: int) -> tuple[list[Item], Batches]:
+    """What a layer summarises, in the folder's order, and the same in batches with vectors."""
+    leaves = nodes.leaves(run.pool, run.build)
+    if level == 1:
+        items = [Item(leaf.hash, leaf.hash, leaf.path) for leaf in leaves]
+        by_key = {item.key: item for item in items}
+        with_vectors = vectors.of_leaves(run, leaves)
+        return items, (([by_key[leaf.hash] for leaf in batch], matrix) for batch, matrix in with_vectors)
+    first = nodes.first_leaves(run.pool, run.build, level - 1)
+    order = {leaf.hash: (place, leaf.path) for place, leaf in enumerate(leaves)}
+    below = nodes.nodes(run.pool, run.build, level - 1)
+    found = {node.key: [order[hash_] for hash_ in first.get(node.key, ()) if hash_ in order] for node in below}
+    places = {key: min(leaf_places, default=(0, "")) for key, leaf_places in found.items()}
+    below.sort(key=lambda node: (places[node.key], node.key))
+    items = [Item(node.key, str(node.slot), places[node.key][1]) for node in below]
+
+    def batches() -> Batches:
+        kept, matrix = vectors.of_nodes(run, below)
+        by_key = {item.key: item for item in items}
+        yield [by_key[node.key] for node in kept], matrix
+
+    return items, batches()
+
+
+def _neighbours(batches: Batches) -> tuple[list[Item], list[float]]:
+    """All items, and the cosine of each with the next one. Holds the vectors of one batch."""
+    items: list[Item] = []
+    similarities: list[float] = []
+    last: clusters.Vectors | None = None
+    for batch, matrix in batches:
+        joined = matrix if last is None else np.concatenate([last, matrix])
+        similarities += np.einsum("ij,ij->i", joined[:-1], joined[1:]).tolist()
+        items += batch
+        last = joined[-1:] if len(joined) else None
+    return items, similarities
+
+
+def _whole(batches: Batches) -> tuple[list[Item], clusters.Vectors]:
+    found = list(batches)
+    items = [item for batch, _ in found for item in batch]
+    matrices = [matrix for _, matrix in found]
+    return items, np.concatenate(matrices) if matrices else np.zeros((0, 1), dtype=np.float32)
+
+
+def _summarise(run: TreeRun, level: int, clock: Clock) -> Next:
+    """Summarise the clusters of a layer, and write down each summary as it arrives."""
+    while waiting := nodes.unsummarised(run.pool, run.build, level, PAGE):
+        _summarise_some(run, level, waiting, clock)
+    return _advanced(run, "embed", level)
+
+
+def _summarise_some(run: TreeRun, level: int, waiting: Sequence[Cluster], clock: Clock) -> None:
+    """Keep as many summaries in the making as the model may; start none after the deadline. Raises `SliceOver`."""
+    queue = iter(waiting)
+    with ThreadPoolExecutor(run.summariser.concurrency, thread_name_prefix="summarise") as pool:
+        making: dict[Future[None], Cluster] = {}
+        is_over = False
+        while True:
+            while not is_over and len(making) < run.summariser.concurrency and (cluster := next(queue, None)):
+                making[pool.submit(_one, run, level, cluster)] = cluster
+            if not making:
+                break
+            done, _ = wait(making, return_when=FIRST_COMPLETED)
+            for future in done:
+                del making[future]
+                future.result()
+            is_over = is_over or clock.is_over()
+    if is_over:
+        raise SliceOver("The slice's time is up; the next slice continues where this one stopped.")
+
+
+def _one(run: TreeRun, level: int, cluster: Cluster) -> None:
+    """Summarise one cluster, unless the project has paid for that already."""
+    run.lease.check()
+    text = nodes.cached(run.pool, run.build, cluster.key)
+    summary = Summary(text)
+    if text is None:
+        texts = nodes.texts(run.pool, run.build, level, cluster.children)
+        found = [texts[child] for child in cluster.children if child in texts]
+        # the texts of an edit during the build are gone; the next build makes this summary again
+        summary = run.summariser.summarise(found, run.lease.check) if found else Summary(None, "vanished")
+        if summary.text is not None and len(found) == len(cluster.children):
+            nodes.cache(run.pool, run.build, cluster.key, summary.text)
+    hash_ = text_hash(summary.text) if summary.text is not None else None
+    failures = nodes.keep(run.pool, run.build, cluster.id, summary.text, hash_, summary.skip_reason)
+    if failures >= MAX_FAILURES and summary.skip_reason not in HARMLESS:
+        raise LlmFailed(
+            f"{failures} clusters in a row could not be summarised ({summary.skip_reason}); check the model and "
+            "summary_prompt, then build again."
+        )
+
+
+def _embed(run: TreeRun, level: int, clock: Clock) -> Next:
+    """Embed the summaries of a layer and write them to the store."""
+    while texts := nodes.unstored(run.pool, run.build, level, vectors.BATCH):
+        vectors.write(run, level, texts)
+        if clock.is_over():
+            raise SliceOver("The slice's time is up; the next slice continues where this one stopped.")
+    return _advanced(run, "cluster", level + 1)
+
+
+def _publish(run: TreeRun, _level: int, _clock: Clock) -> Next:
+    """Make the tree the one that answers."""
+    run.lease.check()
+    nodes.publish(run.pool, run.build)
+    log.info("tree complete")
+    return None
+
+
+def _advanced(run: TreeRun, stage: str, level: int) -> Next:
+    with run.pool.connection() as connection:
+        trees.hold(connection, run.build)
+        return _advance(run, connection, stage, level)
+
+
+def _advance(run: TreeRun, connection: trees.AnyConnection, stage: str, level: int, expected: int = 0) -> Next:
+    trees.advance(connection, run.build, stage, level, expected)
+    return stage, level

@@ -1,0 +1,50 @@
+"""What a tree will cost, without asking anyone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from schemas.raptor import RaptorConfig
+from worker.tokens.tokenizers import cl100k
+from worker.tree.written import PROMPT, SUMMARY_TOKENS
+
+#: Mean number of texts in a cluster, as a multiple of `min_cluster_size`, as measured with `adjacent`.
+MEAN_FACTOR = 5 / 3
+#: How often `gmm` summarises a text, because a text may have several parents.
+GMM_PARENTS = 1.2
+#: Mean tokens of a summary.
+MEAN_SUMMARY_TOKENS = SUMMARY_TOKENS // 2
+TOKENS_PER_PRICE = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Estimated summaries and tokens of a whole build, in one request per summary."""
+
+    summaries: int
+    tokens_in: int
+    tokens_out: int
+
+    def money(self, input_price: float | None, output_price: float | None) -> float | None:
+        """The costs at prices per million tokens; None if a price is unknown."""
+        if input_price is None or output_price is None:
+            return None
+        return (self.tokens_in * input_price + self.tokens_out * output_price) / TOKENS_PER_PRICE
+
+
+def cost(config: RaptorConfig, leaves: int, tokens: int) -> Cost:
+    """Estimate a build of a tree over so many leaves, with so many tokens together."""
+    prompt = len(cl100k().starts(config.summary_prompt or PROMPT))
+    parents = GMM_PARENTS if config.cluster_method == "gmm" else 1.0
+    summaries, tokens_in, items, size = 0, 0.0, leaves, float(tokens)
+    for _ in range(config.max_layers):
+        if items < config.min_cluster_size:
+            break
+        clusters = math.ceil(items / (config.min_cluster_size * MEAN_FACTOR))
+        if clusters >= items:
+            break
+        summaries += clusters
+        tokens_in += size * parents + clusters * prompt
+        items, size = clusters, float(clusters * MEAN_SUMMARY_TOKENS)
+    return Cost(summaries, round(tokens_in), summaries * MEAN_SUMMARY_TOKENS)

@@ -1,0 +1,38 @@
+"""What every step of a build needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from worker.embed import Embedder
+from worker.embed.rate_limit import Budget
+from worker.index.lease import Lease
+from worker.state.index.tools import TREE, Index
+from worker.state.postgres import Pool
+from worker.state.tree.trees import Build
+from worker.tokens.tokenizers import Tokenizer
+from worker.tree.summaries import Summariser
+from worker.vectors import VectorStore
+
+
+@dataclass(frozen=True, slots=True)
+class TreeRun:
+    """A build with the resources that it uses. `yields` says whether to let other work go first."""
+
+    build: Build
+    index: Index
+    pool: Pool
+    lease: Lease
+    store: VectorStore
+    embedder: Embedder
+    tokenizer: Tokenizer
+    budget: Budget | None
+    concurrency: int
+    summariser: Summariser
+    yields: Callable[[], bool]
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the summaries."""
+        return self.index.namespace + TREE

@@ -1,0 +1,64 @@
+"""Models that summarise the texts of a cluster."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from worker.tree import extractive
+
+Check = Callable[[], None]
+
+
+class Summary(NamedTuple):
+    """A summary, or the reason why there is none."""
+
+    text: str | None
+    skip_reason: str | None = None
+
+
+class Summariser(Protocol):
+    """A model with its prompt."""
+
+    @property
+    def concurrency(self) -> int:
+        """Summaries that may be made at the same time."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """Equal for two that give equal summaries of equal texts."""
+        ...
+
+    def afford(self, clusters: int, tokens: int) -> None:
+        """Raise `TooManyTokens` if summaries of so many clusters, with so many tokens of text, cost too much."""
+        ...
+
+    def summarise(self, texts: Sequence[str], check: Check) -> Summary:
+        """Summarise the texts of a cluster. `check` raises once the summary is not wanted any more."""
+        ...
+
+
+class Extractive:
+    """`local/extractive`: chooses sentences, and costs nothing."""
+
+    concurrency = 1
+    identity = f"{extractive.MODEL} 1"
+
+    def afford(self, clusters: int, tokens: int) -> None:
+        """See `Summariser`."""
+
+    def summarise(self, texts: Sequence[str], check: Check) -> Summary:
+        """See `Summariser`."""
+        check()
+        text = extractive.summary(texts)
+        return Summary(text) if text else Summary(None, "no_words")
+
+
+def key_of(summariser: Summariser, children: Sequence[str]) -> str:
+    """Hash of all that a cluster's summary depends on: the model, its prompt, and the children in any order."""
+    digest = hashlib.sha256(summariser.identity.encode())
+    for child in sorted(children):
+        digest.update(b"\0" + child.encode())
+    return digest.hexdigest()

@@ -1,0 +1,110 @@
+"""The vectors of leaves and summaries: from the store and the embedding cache; only what neither has is embedded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.errors import EmbeddingRefused
+from worker.embed.batching import Terms, embed_all
+from worker.state.index import embedding_cache
+from worker.state.index.embedding_cache import Owner
+from worker.state.tree import nodes
+from worker.state.tree.nodes import Leaf, Node, Text
+from worker.tree.run import TreeRun
+from worker.vectors import Row, Vector
+
+T = TypeVar("T")
+
+#: Vectors that are read, or summaries that are embedded and written, at a time.
+BATCH = 1000
+
+
+def of_leaves(run: TreeRun, leaves: Sequence[Leaf]) -> Iterator[tuple[list[Leaf], NDArray[np.float32]]]:
+    """Yield the leaves in their order, with their vectors. A leaf that cannot have one is left out."""
+    for start in range(0, len(leaves), BATCH):
+        run.lease.check()
+        batch = leaves[start : start + BATCH]
+        found = _leaf_vectors(run, batch)
+        yield _joined(run, [(leaf, found.get(leaf.hash)) for leaf in batch])
+
+
+def _leaf_vectors(run: TreeRun, batch: Sequence[Leaf]) -> dict[str, Vector]:
+    stored = run.store.vectors(run.index.namespace, [leaf.chunk_id for leaf in batch])
+    found = {leaf.hash: stored[leaf.chunk_id] for leaf in batch if leaf.chunk_id in stored}
+    missing = [leaf for leaf in batch if leaf.hash not in found]
+    if missing:
+        found |= embedding_cache.lookup(run.pool, _owner(run), [leaf.hash for leaf in missing])
+    # the store lost these; whoever restores them finds them in the cache
+    lost = nodes.leaf_inputs(run.pool, [leaf.chunk_id for leaf in missing if leaf.hash not in found])
+    return found | _embedded(run, lost) if lost else found
+
+
+def of_nodes(run: TreeRun, found: Sequence[Node]) -> tuple[list[Node], NDArray[np.float32]]:
+    """Return the summaries that have a vector, with it."""
+    vectors: dict[UUID, Vector] = {}
+    for start in range(0, len(found), BATCH):
+        run.lease.check()
+        vectors |= run.store.vectors(run.namespace, [node.id for node in found[start : start + BATCH]])
+    cached = embedding_cache.lookup(run.pool, _owner(run), [n.text_hash for n in found if n.id not in vectors])
+    return _joined(run, [(node, vectors.get(node.id, cached.get(node.text_hash))) for node in found])
+
+
+def _joined(run: TreeRun, pairs: Sequence[tuple[T, Vector | None]]) -> tuple[list[T], NDArray[np.float32]]:
+    kept = [(item, vector) for item, vector in pairs if vector is not None]
+    matrix = np.zeros((len(kept), run.index.settings.embedder.dimensions), dtype=np.float32)
+    for row, (_, vector) in enumerate(kept):
+        matrix[row] = vector
+    return [item for item, _ in kept], matrix
+
+
+def write(run: TreeRun, level: int, texts: Sequence[Text]) -> None:
+    """Embed summaries and write them to the store; those that the provider refuses are left out. Raises `LeaseLost`."""
+    hashes = {text.text_hash: text.text for text in texts}
+    vectors = embedding_cache.lookup(run.pool, _owner(run), hashes)
+    vectors |= _embedded(run, {hash_: text for hash_, text in hashes.items() if hash_ not in vectors})
+    run.lease.check()
+    rows = [
+        Row(text.id, vectors[text.text_hash], _attributes(run, level, text), generation=run.build.epoch)
+        for text in texts
+        if text.text_hash in vectors
+    ]
+    run.store.write(run.namespace, run.index.settings.embedder.dimensions, upserts=rows)
+    refused = [text.id for text in texts if text.text_hash not in vectors]
+    nodes.stored(run.pool, run.build, [row.id for row in rows], refused)
+
+
+def _attributes(run: TreeRun, level: int, text: Text) -> dict[str, str | int | bool | None]:
+    """What a search filters summaries by. The tree's id is in `scope`: trees of one index share a namespace."""
+    return {"chunk_id": str(text.id), "content_hash": text.text_hash, "scope": str(run.build.id), "level": level}
+
+
+def _embedded(run: TreeRun, texts: Mapping[str, str]) -> dict[str, Vector]:
+    """Embed texts by hash, and cache each answer at once. Refused texts are missing from the result."""
+    hashes = list(texts)
+    inputs = [_truncated(run, text) for text in texts.values()]
+    tokens = [len(run.tokenizer.starts(text)) for text in inputs]
+    terms = Terms(run.budget, run.index.project_id, run.lease.check)
+    vectors: dict[str, Vector] = {}
+    for indices, result in embed_all(run.embedder, inputs, tokens, run.concurrency, terms):
+        if not isinstance(result, EmbeddingRefused):
+            answered = {hashes[index]: result[row] for row, index in enumerate(indices)}
+            embedding_cache.insert(run.pool, _owner(run), answered)
+            vectors |= answered
+    return vectors
+
+
+def _truncated(run: TreeRun, text: str) -> str:
+    limit = run.index.settings.embedder.max_input_tokens
+    if len(text.encode(errors="surrogatepass")) <= limit:
+        return text
+    starts = run.tokenizer.starts(text)
+    return text if len(starts) <= limit else text[: starts[limit]]
+
+
+def _owner(run: TreeRun) -> Owner:
+    return Owner(run.index.project_id, run.index.settings.embedder)

@@ -1,0 +1,57 @@
+"""Compares the namespace of summaries with their rows, id by id, and repairs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from worker.state.index.tools import TREE, Index
+from worker.state.postgres import Pool
+from worker.state.tree import views
+from worker.vectors import VectorStore
+
+#: Ids read at a time, and vectors deleted per request.
+PAGE = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class TreeReport:
+    """`live`: summaries that answer. `missing`: those without a vector. `stray`: vectors without a row or tombstone."""
+
+    live: int
+    missing: list[UUID]
+    stray: list[UUID]
+
+
+def inspect(pool: Pool, store: VectorStore, index: Index) -> TreeReport | None:
+    """Compare the summaries of an index with their namespace; None if the index has no tree. Raises `StoreError`.
+
+    A vector's row is written before the vector, and a live row's vector before it becomes live. So the rows that count
+    are those before the store was read for what is missing, and those after it for strays.
+    """
+    before = views.all_nodes(pool, index.id)
+    if before is None:
+        return None
+    stored = _stored(store, index)
+    after = views.all_nodes(pool, index.id) or views.AllNodes(set(), set())
+    return TreeReport(
+        len(before.live), sorted((before.live & after.live) - stored), sorted(stored - before.known - after.known)
+    )
+
+
+def repair(pool: Pool, store: VectorStore, index: Index, report: TreeReport) -> None:
+    """Delete strays, and have the next build write what is missing; its texts are cached. Raises `StoreError`."""
+    for start in range(0, len(report.stray), PAGE):
+        batch = report.stray[start : start + PAGE]
+        store.write(index.namespace + TREE, index.settings.embedder.dimensions, deletes=batch)
+    if report.missing:
+        views.rewrite(pool, index.id, report.missing)
+
+
+def _stored(store: VectorStore, index: Index) -> set[UUID]:
+    stored: set[UUID] = set()
+    after: UUID | None = None
+    while page := store.ids(index.namespace + TREE, after, PAGE):
+        stored.update(page)
+        after = page[-1]
+    return stored

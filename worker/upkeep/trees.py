@@ -1,0 +1,56 @@
+"""Keeps summary trees moving: which there are, the messages of their builds, and the vectors to delete."""
+
+from __future__ import annotations
+
+import structlog
+
+from schemas.errors import FoldexError
+from worker.app import BULK, crowded, send
+from worker.resources import Resources
+from worker.state.index.tools import TREE
+from worker.state.postgres import Pool
+from worker.state.tree import trees
+from worker.upkeep.isolation import failing_alone
+
+#: Vectors that one sweep deletes per index.
+MAX_DELETES = 1000
+
+log = structlog.get_logger()
+
+
+def reconcile(resources: Resources) -> int:
+    """Make, start and delete trees as tools and finished runs demand."""
+    return trees.reconcile(resources.pool)
+
+
+def wake(resources: Resources) -> int:
+    """Send the messages that open builds lack. Returns how many."""
+    return send_messages(resources.pool)
+
+
+def send_messages(pool: Pool) -> int:
+    """Send a message for each open build that no worker holds, unless one was sent just now."""
+    if not trees.any_open(pool) or crowded(BULK):
+        return 0
+    messages = trees.messages(pool)
+    for message in messages:
+        shown = f"{message.done} of {message.expected} summaries, index {message.index_id}, tree {message.id}"
+        send("foldex.tree", message.id, queue=BULK, shown=shown)
+    return len(messages)
+
+
+def delete_vectors(resources: Resources) -> int:
+    """Delete the vectors of summaries that are gone, twice: a late write may bring one back."""
+    done = 0
+    for due in trees.due_tombstones(resources.pool, MAX_DELETES):
+        namespace = due.namespace + TREE
+        with failing_alone("vectors of summaries not deleted yet", namespace=namespace):
+            try:
+                store = resources.store(due.vector_store, due.keyword_index)
+                store.write(namespace, due.dimensions, deletes=due.ids)
+            except FoldexError as error:
+                log.warning("vectors of summaries not deleted yet", namespace=namespace, code=error.code)
+                continue
+            trees.deleted(resources.pool, due)
+            done += len(due.ids)
+    return done
