@@ -9,10 +9,12 @@ import httpx
 from rich.console import Console
 from rich.markup import escape
 
+from worker.settings import LOCAL_LLM
+
 #: Path of the calls for search tools.
 TOOLS = "/api/tools/search"
-#: What a tree of the demo is: one that needs no further library.
-RAPTOR = {"enabled": True, "cluster_method": "adjacent"}
+#: What a tree of the demo is: one that needs no further library, and costs nothing whatever model is configured.
+RAPTOR = {"enabled": True, "cluster_method": "adjacent", "llm_model": LOCAL_LLM}
 #: Summaries that are printed, and characters of each.
 SHOWN_SUMMARIES = 3
 SHOWN_CHARACTERS = 300
