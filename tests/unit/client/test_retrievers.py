@@ -46,7 +46,7 @@ class Sent:
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         self.asked.append((request.url.path, json.loads(request.read())))
-        schema = "AcrossAnswer" if request.url.path == "/api/search" else "Answer"
+        schema = "AcrossAnswer" if request.url.path == "/api/search" else "TreeAnswer"
         answer = sample({"$ref": f"/{schema}"}, sparse=False)
         hit, asked = {**answer["results"][0], **FOUND}, self.asked[-1][1]["fields"]
         answer["results"] = [{name: hit[name] for name in asked}]
