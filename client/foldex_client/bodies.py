@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Any
 
-from foldex_client.models import Source
+from pydantic_core import to_jsonable_python
+
+from foldex_client.models import Model, Source
 
 
 class _Unset:
@@ -17,6 +21,9 @@ class _Unset:
 
 
 UNSET: Any = _Unset()
+
+#: What a file of an upload holds: bytes, an open binary file, or the path of one.
+Content = bytes | IO[bytes] | os.PathLike[str]
 
 
 def target(
@@ -34,3 +41,27 @@ def target(
     elif bucket is not None:
         source = {"kind": "s3", "bucket": bucket, "prefix": prefix or ""}
     return {"node_id": node_id, "source": source}
+
+
+def given(**fields: Any) -> dict[str, Any]:
+    """The fields of a body or query, without those that are None."""
+    return sent(**{name: UNSET if value is None else value for name, value in fields.items()})
+
+
+def sent(**fields: Any) -> dict[str, Any]:
+    """The fields of a body, without those that are UNSET. Of models, what the caller gave."""
+    return {name: as_json(value) for name, value in fields.items() if value is not UNSET}
+
+
+def as_json(value: Any) -> Any:
+    """A value as JSON holds it. Of models, what the caller gave."""
+    return value.model_dump(mode="json", exclude_unset=True) if isinstance(value, Model) else to_jsonable_python(value)
+
+
+def readable(content: Content, opened: ExitStack) -> bytes | IO[bytes]:
+    """Bytes, or a file that can be read again if the upload has to be sent again."""
+    if isinstance(content, bytes):
+        return content
+    if isinstance(content, os.PathLike):
+        return opened.enter_context(Path(content).open("rb"))
+    return content if content.seekable() else content.read()

@@ -7,13 +7,10 @@ import os
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import ExitStack
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 from uuid import UUID
 
-from pydantic_core import to_jsonable_python
-
-from foldex_client.bodies import UNSET, target
+from foldex_client.bodies import UNSET, Content, given, readable, sent, target
 from foldex_client.both import Calls, Way, call, listing
 from foldex_client.errors import IndexingFailed, WaitTimedOut
 from foldex_client.estimate import Estimate
@@ -29,7 +26,6 @@ from foldex_client.models import (
     GrepAnswer,
     ListedChunk,
     Mode,
-    Model,
     Models,
     Node,
     Page,
@@ -50,8 +46,6 @@ Id = UUID | str
 #: A tool, or its id.
 AnyTool = Tool | UUID | str
 Config = ToolConfig | Mapping[str, Any]
-#: What a file of an upload holds: bytes, an open binary file, or the path of one.
-Content = bytes | IO[bytes] | os.PathLike[str]
 OnProgress = Callable[[Status], object]
 
 #: Seconds between the first two polls of a task's status. Each further pause is `POLL_GROWTH` times as long.
@@ -86,8 +80,8 @@ class Tools(Calls[Way]):
 
         Returns once everything is indexed, or at once with `wait=False`. See `wait` for the other arguments.
         """
-        body = _given(project_id=project_id, json_pointer=json_pointer, name=name, config=config)
-        body |= _given(**target(path, bucket, prefix, node_id, source))
+        body = given(project_id=project_id, json_pointer=json_pointer, name=name, config=config)
+        body |= given(**target(path, bucket, prefix, node_id, source))
         tool = await self._session.send(Request("POST", _tools(), Tool, body=body, repeatable=False))
         if not wait:
             return tool
@@ -108,14 +102,14 @@ class Tools(Calls[Way]):
         config: Config | None = None,
     ) -> Request[Estimate]:
         """What a tool would read, skip and pay. Nothing is created. The folder is named as for `create`."""
-        body = _given(project_id=project_id, json_pointer=json_pointer, config=config, dry_run=True)
-        body |= _given(**target(path, bucket, prefix, node_id, source))
+        body = given(project_id=project_id, json_pointer=json_pointer, config=config, dry_run=True)
+        body |= given(**target(path, bucket, prefix, node_id, source))
         return Request("POST", _tools(), Estimate, body=body)
 
     @listing
     def list(self, project_id: str | None = None, *, page_size: int | None = None) -> Request[Page[Tool]]:
         """The tools of a project, oldest first. With a key, its project need not be named."""
-        return Request("GET", _tools(), Page[Tool], _given(project_id=project_id, limit=page_size))
+        return Request("GET", _tools(), Page[Tool], given(project_id=project_id, limit=page_size))
 
     @call
     def get(self, tool: AnyTool) -> Request[Tool]:
@@ -128,7 +122,7 @@ class Tools(Calls[Way]):
 
         If the config needs another index, that is built beside the present one; see `updating`.
         """
-        return Request("PATCH", _tools(tool), Tool, body=_given(name=name, config=config))
+        return Request("PATCH", _tools(tool), Tool, body=given(name=name, config=config))
 
     @call
     def delete(self, tool: AnyTool) -> Request[None]:
@@ -158,14 +152,14 @@ class Tools(Calls[Way]):
     @listing
     def tasks(self, tool: AnyTool, *, page_size: int | None = None) -> Request[Page[Status]]:
         """The tasks over the tool's index, newest first."""
-        return Request("GET", _tools(tool, "tasks"), Page[Status], _given(limit=page_size))
+        return Request("GET", _tools(tool, "tasks"), Page[Status], given(limit=page_size))
 
     @call
     def reindex(
         self, tool: AnyTool, *, full: bool | None = None, allow_removals: bool | None = None
     ) -> Request[Status]:
         """Index what changed in the folder; with `full`, read every file again."""
-        body = _given(full=full, allow_removals=allow_removals)
+        body = given(full=full, allow_removals=allow_removals)
         return Request("POST", _tools(tool, "reindex"), Status, body=body, repeatable=False)
 
     @call
@@ -183,7 +177,7 @@ class Tools(Calls[Way]):
         self, tool: AnyTool, *, status: str | None = None, q: str | None = None, page_size: int | None = None
     ) -> Request[Page[File]]:
         """Every file with its outcome, by path: all, those of a status, or those with `q` in their path."""
-        return Request("GET", _tools(tool, "files"), Page[File], _given(status=status, q=q, limit=page_size))
+        return Request("GET", _tools(tool, "files"), Page[File], given(status=status, q=q, limit=page_size))
 
     @call
     def file(
@@ -196,7 +190,7 @@ class Tools(Calls[Way]):
         pointer: str | None = None,
     ) -> Request[FileText]:
         """The indexed text of a file: all of it, some lines (inclusive), or the value at a JSON pointer."""
-        query = _given(start_line=start_line, end_line=end_line, pointer=pointer)
+        query = given(start_line=start_line, end_line=end_line, pointer=pointer)
         return Request("GET", _tools(tool, "files", file_id), FileText, query)
 
     @call
@@ -228,9 +222,9 @@ class Tools(Calls[Way]):
         `fields` are those that each hit has; by default all but those of options that are not set.
         """
         body = _asked(query, top_k=top_k, mode=mode, filters=filters, rerank=rerank, context=context)
-        body |= _given(group_by_file=group_by_file, before=before, after=after, min_score=min_score, explain=explain)
-        body |= _given(trace=trace, refresh=refresh, include_unembedded=include_unembedded, fields=fields)
-        body |= _given(tree=tree, beam=beam, expand_to_leaves=expand_to_leaves)
+        body |= given(group_by_file=group_by_file, before=before, after=after, min_score=min_score, explain=explain)
+        body |= given(trace=trace, refresh=refresh, include_unembedded=include_unembedded, fields=fields)
+        body |= given(tree=tree, beam=beam, expand_to_leaves=expand_to_leaves)
         return Request("POST", _tools(tool, "query"), Answer, body=body)
 
     @call
@@ -252,9 +246,9 @@ class Tools(Calls[Way]):
         head_limit: int | None = None,
     ) -> Request[GrepAnswer]:
         """Find the lines that match a pattern."""
-        body = _given(pattern=pattern, regex=regex, case_sensitive=case_sensitive, word=word, multiline=multiline)
-        body |= _given(path=path, glob=glob, types=types, before=before, after=after)
-        body |= _given(max_per_file=max_per_file, head_limit=head_limit)
+        body = given(pattern=pattern, regex=regex, case_sensitive=case_sensitive, word=word, multiline=multiline)
+        body |= given(path=path, glob=glob, types=types, before=before, after=after)
+        body |= given(max_per_file=max_per_file, head_limit=head_limit)
         return Request("POST", _tools(tool, "grep"), GrepAnswer, body=body)
 
     @call
@@ -262,12 +256,12 @@ class Tools(Calls[Way]):
         self, tool: AnyTool, chunk_id: Id, *, before: int | None = None, after: int | None = None
     ) -> Request[Around]:
         """A chunk with its neighbours in the file."""
-        return Request("GET", _tools(tool, "chunks", chunk_id), Around, _given(before=before, after=after))
+        return Request("GET", _tools(tool, "chunks", chunk_id), Around, given(before=before, after=after))
 
     @listing
     def chunks(self, tool: AnyTool, file_id: Id, *, page_size: int | None = None) -> Request[Page[ListedChunk]]:
         """The searchable chunks of a file, in its order."""
-        return Request("GET", _tools(tool, "files", file_id, "chunks"), Page[ListedChunk], _given(limit=page_size))
+        return Request("GET", _tools(tool, "files", file_id, "chunks"), Page[ListedChunk], given(limit=page_size))
 
     @listing
     def symbols(
@@ -280,7 +274,7 @@ class Tools(Calls[Way]):
         page_size: int | None = None,
     ) -> Request[Page[Symbol]]:
         """Definitions by name: all, those of one name, or those with a prefix."""
-        query = _given(name=name, prefix=prefix, kind=kind, limit=page_size)
+        query = given(name=name, prefix=prefix, kind=kind, limit=page_size)
         return Request("GET", _tools(tool, "symbols"), Page[Symbol], query)
 
     @listing
@@ -295,7 +289,7 @@ class Tools(Calls[Way]):
         page_size: int | None = None,
     ) -> Request[Page[Use]]:
         """Where a name is used. With `file_id` and `scope`: what a definition uses."""
-        query = _given(name=name, kind=kind, file_id=file_id, scope=scope, limit=page_size)
+        query = given(name=name, kind=kind, file_id=file_id, scope=scope, limit=page_size)
         return Request("GET", _tools(tool, "references"), Page[Use], query)
 
     @call
@@ -303,7 +297,7 @@ class Tools(Calls[Way]):
         self, tool: AnyTool, name: str, *, depth: int | None = None, scope: str | None = None, file_id: Id | None = None
     ) -> Request[CallGraph]:
         """The definitions that call this name, their callers, and so on up to `depth`."""
-        query = _given(name=name, depth=depth, scope=scope, file_id=file_id)
+        query = given(name=name, depth=depth, scope=scope, file_id=file_id)
         return Request("GET", _tools(tool, "symbols", "callers"), CallGraph, query)
 
     @call
@@ -311,7 +305,7 @@ class Tools(Calls[Way]):
         self, tool: AnyTool, name: str, *, depth: int | None = None, scope: str | None = None, file_id: Id | None = None
     ) -> Request[CallGraph]:
         """What the definitions of this name call, what those call, and so on up to `depth`."""
-        query = _given(name=name, depth=depth, scope=scope, file_id=file_id)
+        query = given(name=name, depth=depth, scope=scope, file_id=file_id)
         return Request("GET", _tools(tool, "symbols", "callees"), CallGraph, query)
 
 
@@ -331,7 +325,7 @@ class Nodes(Calls[Way]):
         url: str | None = None,
     ) -> Request[Node]:
         """Add a folder, or a file with its content. The name of a "file" tells its type."""
-        body = _given(name=name, type=type, id=id, parent_id=parent_id, url=url) | _set(content=content)
+        body = given(name=name, type=type, id=id, parent_id=parent_id, url=url) | sent(content=content)
         return Request("POST", _project(project_id, "nodes"), Node, body=body, repeatable=False)
 
     @listing
@@ -339,7 +333,7 @@ class Nodes(Calls[Way]):
         self, project_id: str, parent_id: str | None = None, *, page_size: int | None = None
     ) -> Request[Page[Node]]:
         """The nodes of a folder, without their content, by name. Without `parent_id`: those of the top level."""
-        query = _given(parent_id=parent_id, limit=page_size)
+        query = given(parent_id=parent_id, limit=page_size)
         return Request("GET", _project(project_id, "nodes"), Page[Node], query)
 
     @call
@@ -364,7 +358,7 @@ class Nodes(Calls[Way]):
         url: str | None = UNSET,
     ) -> Request[Node]:
         """Rename, move or rewrite a node, atomically. `parent_id=None` moves it to the project's root."""
-        body = _given(name=name) | _set(parent_id=parent_id, content=content, url=url)
+        body = given(name=name) | sent(parent_id=parent_id, content=content, url=url)
         return Request("PATCH", _project(project_id, "nodes", node_id), Node, body=body)
 
     @call
@@ -386,10 +380,10 @@ class Nodes(Calls[Way]):
         A file that exists gets new content. The answer tells which files were refused, and why. With `index`, it also
         has the id of a tool over the folder.
         """
-        path, query = _project(project_id, "uploads"), _given(parent_id=parent_id, index=index)
+        path, query = _project(project_id, "uploads"), given(parent_id=parent_id, index=index)
         with ExitStack() as opened:
-            sent = [("files", (name, _readable(content, opened))) for name, content in files.items()]
-            return await self._session.send(Request("POST", path, Upload, query, files=sent, repeatable=False))
+            parts = [("files", (name, readable(content, opened))) for name, content in files.items()]
+            return await self._session.send(Request("POST", path, Upload, query, files=parts, repeatable=False))
 
 
 class Projects(Calls[Way]):
@@ -435,15 +429,15 @@ class Client(Calls[Way]):
         """Search several tools, or some paths, in parallel. The answer names tools that failed or were slow."""
         tool_ids = None if tools is None else [_id(tool) for tool in tools]
         body = _asked(query, top_k=top_k, mode=mode, filters=filters, rerank=rerank, context=context)
-        body |= _given(group_by_file=group_by_file, before=before, after=after, min_score=min_score, explain=explain)
-        body |= _given(trace=trace, project_id=project_id, tool_ids=tool_ids, paths=paths, fields=fields)
-        body |= _given(index_missing=index_missing)
+        body |= given(group_by_file=group_by_file, before=before, after=after, min_score=min_score, explain=explain)
+        body |= given(trace=trace, project_id=project_id, tool_ids=tool_ids, paths=paths, fields=fields)
+        body |= given(index_missing=index_missing)
         return Request("POST", "/api/search", AcrossAnswer, body=body)
 
     @call
     def models(self, *, check: bool | None = None) -> Request[Models]:
         """The models that are configured or allowed, by provider. `check` asks each whether it answers."""
-        return Request("GET", path_of("api", "models"), Models, _given(check=check))
+        return Request("GET", path_of("api", "models"), Models, given(check=check))
 
     @call
     def health(self) -> Request[dict[str, Any]]:
@@ -456,23 +450,9 @@ class Client(Calls[Way]):
         return Request("GET", "/readyz", dict[str, Any])
 
 
-def _given(**fields: Any) -> dict[str, Any]:
-    """The fields of a body or query, without those that are None."""
-    return _set(**{name: UNSET if value is None else value for name, value in fields.items()})
-
-
-def _set(**fields: Any) -> dict[str, Any]:
-    """The fields of a body, without those that are UNSET. Of models, what the caller gave."""
-    return {name: _json(value) for name, value in fields.items() if value is not UNSET}
-
-
-def _json(value: Any) -> Any:
-    return value.model_dump(mode="json", exclude_unset=True) if isinstance(value, Model) else to_jsonable_python(value)
-
-
 def _asked(query: str | Sequence[str], **fields: Any) -> dict[str, Any]:
     """The body of a search. One query is ranked otherwise than a list of one."""
-    return _given(**{"query" if isinstance(query, str) else "queries": query}, **fields)
+    return given(**{"query" if isinstance(query, str) else "queries": query}, **fields)
 
 
 def _id(tool: AnyTool) -> str:
@@ -485,15 +465,6 @@ def _tools(tool: AnyTool | None = None, *rest: Id) -> str:
 
 def _project(*parts: str) -> str:
     return path_of("api", "projects", *parts)
-
-
-def _readable(content: Content, opened: ExitStack) -> bytes | IO[bytes]:
-    """Bytes, or a file that can be read again if the upload has to be sent again."""
-    if isinstance(content, bytes):
-        return content
-    if isinstance(content, os.PathLike):
-        return opened.enter_context(Path(content).open("rb"))
-    return content if content.seekable() else content.read()
 
 
 def _status(tool: AnyTool) -> Request[Status]:

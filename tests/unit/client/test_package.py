@@ -24,7 +24,9 @@ def test_the_wheel_holds_the_package_alone(tmp_path: Path) -> None:
         about = next(name for name in names if name.endswith("/METADATA"))
         metadata = Parser().parsestr(archive.read(about).decode())
         [licence] = [archive.read(name) for name in names if name.endswith(".dist-info/licenses/LICENSE")]
-    sources = {f"foldex_client/{path.name}" for path in (ROOT / "client" / "foldex_client").glob("*.py")}
+    sources = {
+        path.relative_to(ROOT / "client").as_posix() for path in (ROOT / "client" / "foldex_client").rglob("*.py")
+    }
     assert {name for name in names if ".dist-info/" not in name} == sources | {"foldex_client/py.typed"}
     assert licence == (ROOT / "LICENSE").read_bytes()
     needed = [requirement.partition(";") for requirement in metadata.get_all("Requires-Dist") or []]

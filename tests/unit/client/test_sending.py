@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from foldex_client import ConnectionFailed, Foldex, FoldexError, NotFound
-from foldex_client.calls import Content
+from foldex_client.bodies import Content
 from foldex_client.errors import DatabaseUnavailable, SearchBusy, TimedOut, Unauthorized, UnexpectedAnswer
 from foldex_client.sending import MAX_PAUSE_SECONDS
 from tests.unit.client.conftest import NewClient, problem

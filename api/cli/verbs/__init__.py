@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from api.cli.find_verbs import estimate, grep, index, search, symbols
-from api.cli.stack_verbs import completion, doctor, down
-from api.cli.tool_verbs import cancel, delete, files, models, reindex, retry, status, tools
+from api.cli.verbs.find import estimate, grep, index, search, symbols
+from api.cli.verbs.manage import cancel, delete, files, models, reindex, retry, status, tools
+from api.cli.verbs.stack import completion, doctor, down
 
 VERBS = (
     index,

@@ -1,0 +1,46 @@
+"""Nodes, and what an upload made of each file."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from foldex_client.models.base import Model, Note
+
+
+class Node(Model):
+    """A node of a project's content tree, a folder or a file."""
+
+    id: str
+    project_id: str
+    parent_id: str | None
+    id_path: str
+    name: str
+    type: str
+    size: int
+    version: int
+    created_at: datetime
+    updated_at: datetime
+    url: str | None = None
+    content: Any = None
+
+
+class Uploaded(Model):
+    """The result for one file of an upload: created, updated or refused."""
+
+    file_id: str | None
+    file_name: str
+    file_path: str
+    file_extension: str
+    size: int
+    outcome: str
+    reason: str | None = None
+    message: str | None = None
+
+
+class Upload(Model):
+    """The files of an upload, in the order in which they were sent."""
+
+    items: list[Uploaded]
+    tool_id: str | None = None
+    index_error: Note | None = None

@@ -1,0 +1,38 @@
+"""The embedding, chat and rerank models that a service offers."""
+
+from __future__ import annotations
+
+from foldex_client.models.base import Model
+
+
+class ModelCheck(Model):
+    """Whether a model answered one tiny request, at most a minute ago."""
+
+    ok: bool
+    took_ms: float
+    code: str | None = None
+    detail: str | None = None
+
+
+class ModelInfo(Model):
+    """A model that is configured or allowed. Prices are US dollars; see the HTTP reference for their units."""
+
+    model: str
+    provider: str | None
+    kind: str
+    default: bool
+    dimensions: int | None
+    max_input_tokens: int | None
+    max_inputs: int | None
+    max_request_tokens: int | None
+    max_output_tokens: int | None
+    input_price: float | None
+    output_price: float | None
+    query_price: float | None
+    check: ModelCheck | None = None
+
+
+class Models(Model):
+    """All models that an installation offers."""
+
+    items: list[ModelInfo]

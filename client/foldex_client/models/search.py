@@ -1,0 +1,220 @@
+"""Searches and their answers."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal, TypedDict
+
+from pydantic import Field
+
+from foldex_client.models.base import Model, Note
+from foldex_client.models.tools import Placed
+
+Mode = Literal["hybrid", "vector", "keyword"]
+Rerank = Literal["none", "boost", "model", "llm"]
+TreeSearch = Literal["off", "collapsed", "tree_traversal"]
+Refresh = Literal["none", "if_stale", "wait"]
+
+
+class Filters(TypedDict, total=False):
+    """All filters must match; the values of a list are alternatives."""
+
+    path: str
+    file_ids: list[str]
+    types: list[str]
+    languages: list[str]
+    symbols: list[str]
+    node_types: list[str]
+    scope: str
+    json_pointer: str
+    level: int
+    modified_after: datetime | str
+    modified_before: datetime | str
+
+
+class Context(TypedDict, total=False):
+    """Where the caller is working: hits near it rank higher."""
+
+    path: str
+    symbol: str
+
+
+class Piece(Model):
+    """A chunk next to a hit, or one that a hit is merged from."""
+
+    chunk_id: str
+    chunk_text: str
+    chunk_index: int
+    start_line: int
+    end_line: int
+    start_char: int
+    end_char: int
+
+
+class ScoredPiece(Piece):
+    """One of the chunks that a file's hit is merged from."""
+
+    score: float
+
+
+class ListedChunk(Piece):
+    """One chunk of a file, as a list shows it."""
+
+    tokens: int
+    content_hash: str
+    title: str | None
+    json_pointer: str | None
+    language: str | None
+    symbol: str | None
+    node_type: str | None
+    scope: str | None
+    level: int
+    page: int | None
+    embedded: bool
+
+
+class FileChunk(Piece, Placed):
+    """A chunk with its location and its description."""
+
+    file_type: str | None
+    title: str | None
+    json_pointer: str | None
+    total_chunks: int
+    language: str | None
+    symbol: str | None
+    node_type: str | None
+    scope: str | None
+    page: int | None = None
+    stale: bool
+
+
+class Around(Model):
+    """A chunk with the chunks before and after it, in the file's order."""
+
+    chunk: FileChunk
+    before: list[Piece]
+    after: list[Piece]
+
+
+#: What a field holds that the service was not asked for.
+_NOT_CHOSEN: Any = None
+
+
+class Hit(Model):
+    """One chunk of an answer. `score` is 0 to 1; `distance` is cosine.
+
+    A field is None if the search chose other `fields`, and so is a field of an option that is not set.
+    """
+
+    chunk_id: str = _NOT_CHOSEN
+    chunk_text: str = _NOT_CHOSEN
+    score: float = _NOT_CHOSEN
+    distance: float | None = None
+    file_node_id: str = _NOT_CHOSEN
+    file_id: str = _NOT_CHOSEN
+    file_id_path: str = _NOT_CHOSEN
+    file_path: str = _NOT_CHOSEN
+    file_name: str = _NOT_CHOSEN
+    file_type: str | None = None
+    title: str | None = None
+    url: str | None = None
+    json_pointer: str | None = None
+    chunk_index: int = _NOT_CHOSEN
+    total_chunks: int = _NOT_CHOSEN
+    content_hash: str = _NOT_CHOSEN
+    start_line: int = _NOT_CHOSEN
+    end_line: int = _NOT_CHOSEN
+    start_char: int = _NOT_CHOSEN
+    end_char: int = _NOT_CHOSEN
+    language: str | None = None
+    symbol: str | None = None
+    node_type: str | None = None
+    scope: str | None = None
+    level: int = _NOT_CHOSEN
+    page: int | None = None
+    embedded: bool = _NOT_CHOSEN
+    whole: bool = False
+    stale: bool = _NOT_CHOSEN
+    matched_queries: list[str] = Field(default_factory=list)
+    pieces: list[ScoredPiece] | None = None
+    before: list[Piece] | None = None
+    after: list[Piece] | None = None
+    explain: dict[str, float] | None = None
+
+
+class TreeHit(Hit):
+    """A hit, and the summary that led to it: None unless the query set `tree`."""
+
+    raptor_expanded_from: str | None = None
+    raptor_summary_preview: str | None = None
+
+
+class SummaryHit(Model):
+    """A summary that a query found."""
+
+    node_id: str
+    level: int
+    text: str
+    score: float
+    file_paths: list[str]
+
+
+class PlacedHit(Hit):
+    """A hit and the tool that found it; None for a file that was read without an index."""
+
+    tool_id: str | None = None
+
+
+class Coverage(Model):
+    """How much of the folder was searched."""
+
+    indexed_files: int
+    total_files: int
+    stale_files: int | None = None
+
+
+class Step(Model):
+    """One step of a search, as shown by `trace`."""
+
+    step: str
+    took_ms: float
+    found: int | None = None
+    detail: str | None = None
+
+
+class Found(Model):
+    """What every answer to a query has."""
+
+    query: str
+    mode: str
+    total_results: int
+    took_ms: float
+    coverage: Coverage
+    notes: list[Note] = Field(default_factory=list)
+
+
+class Answer(Found):
+    """The hits of a query, best first."""
+
+    trace: list[Step] | None = None
+    results: list[TreeHit]
+    summaries: list[SummaryHit] = Field(default_factory=list)
+
+
+class Searched(Model):
+    """One tool's part of an answer."""
+
+    tool_id: str
+    name: str
+    took_ms: float
+    total_results: int
+    coverage: Coverage
+    notes: list[Note]
+    trace: list[Step] | None
+
+
+class AcrossAnswer(Found):
+    """The hits of all tools, best first. `notes` name the tools that failed or were too slow."""
+
+    tools: list[Searched]
+    results: list[PlacedHit]

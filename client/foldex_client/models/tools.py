@@ -1,0 +1,174 @@
+"""Tools, their tasks and their files."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import Field
+
+from foldex_client.models.base import Model
+
+
+class RaptorConfig(Model):
+    """How a tree of summaries is built."""
+
+    enabled: bool = False
+    max_layers: int = 3
+    cluster_method: str = "gmm"
+    min_cluster_size: int = 3
+    summary_prompt: str | None = None
+    summary_num_workers: int = 4
+    llm_model: str | None = None
+    max_leaves: int = 20_000
+    max_tokens: int | None = None
+
+
+class ToolConfig(Model):
+    """How a tool's folder is indexed. Only the fields that are given are sent."""
+
+    embedding_model: str | None = None
+    dimensions: int | None = None
+    chunk_size: int | None = None
+    chunk_overlap: int | None = None
+    include: list[str] = Field(default_factory=list)
+    exclude: list[str] = Field(default_factory=list)
+    types: list[str] = Field(default_factory=list)
+    use_ignore_files: bool = True
+    keep: list[str] = Field(default_factory=list)
+    min_token_count: int = 0
+    max_token_count: int | None = None
+    max_cost_tokens: int | None = None
+    auto_reindex: bool = False
+    watch: bool = False
+    raptor: RaptorConfig | None = None
+    every: int | str | None = None
+    url_template: str | None = None
+
+
+class Source(Model):
+    """Where a tool's files are. `kind` is nodes, local or s3, and tells which of the other fields are set."""
+
+    kind: str
+    node_id: str | None = None
+    json_pointer: str | None = None
+    path: str | None = None
+    bucket: str | None = None
+    prefix: str | None = None
+
+
+class IndexInfo(Model):
+    """The part of an index that a tool shows."""
+
+    index_id: str
+    model: str
+    dimensions: int
+
+
+class Updating(Model):
+    """The index that is being built for a changed config, to replace the present one."""
+
+    config: ToolConfig
+    namespace: str
+    index: IndexInfo
+    task_id: str
+    status: str
+    progress: float
+
+
+class Tool(Model):
+    """A search tool. `task` is the state of the newest task of its index."""
+
+    tool_id: str
+    project_id: str
+    name: str
+    node_id: str | None
+    source: Source
+    config: ToolConfig
+    namespace: str
+    index: IndexInfo
+    task: str
+    updating: Updating | None
+    update_error: str | None
+    created_at: datetime
+    updated_at: datetime
+
+
+class Status(Model):
+    """One index task. Counts of files and chunks describe the index as it is now."""
+
+    tool_id: str
+    task_id: str
+    kind: str
+    status: str
+    namespace: str
+    folder_node_id: str | None
+    total_files: int
+    indexed_files: int
+    skipped_files: int
+    failed_files: int
+    removed_files: int
+    held_removals: int
+    ignored: dict[str, int]
+    total_chunks: int
+    embedded_chunks: int
+    reused_chunks: int
+    tokens: int
+    progress: float
+    eta_seconds: float | None
+    listing: bool
+    rerun: bool
+    warning: str | None
+    error: str | None
+    error_code: str | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+    @property
+    def ended(self) -> bool:
+        """Whether the task has ended, in whatever way."""
+        return self.finished_at is not None
+
+
+class Placed(Model):
+    """What names a file of an index."""
+
+    file_id: str
+    file_node_id: str
+    file_path: str
+    file_id_path: str
+
+
+class File(Placed):
+    """One file of an index with its outcome."""
+
+    file_name: str
+    file_type: str | None
+    size: int
+    mtime_ms: int | None
+    mime: str | None
+    is_binary: bool | None
+    language: str | None
+    status: str
+    reason: str | None
+    message: str | None
+    remedy: str | None
+    stale: bool
+    embedded: bool
+    chunks: int
+    embedded_chunks: int
+    tokens: int
+    attempts: int
+    timings: dict[str, float]
+
+
+class FileText(Model):
+    """The text of a file, or a part of it."""
+
+    file_id: str
+    file_path: str
+    text: str
+    start_line: int
+    end_line: int
+    start_char: int
+    end_char: int
