@@ -11,8 +11,8 @@ import httpx
 import pytest
 from jsonschema import Draft202012Validator, FormatChecker
 
-from tests.service import PROJECT, TOOLS, NewService, Service
-from worker.settings import LOCAL_MODEL
+from tests.service import PROJECT, TOOLS, NewService, Service, eventually
+from worker.settings import LOCAL_LLM, LOCAL_MODEL
 
 NODES = f"/api/projects/{PROJECT}/nodes"
 JSON = {"content-type": "application/json"}
@@ -58,7 +58,8 @@ class Witness:
 
 @pytest.fixture(scope="module")
 def running(new_service: NewService, root: Path) -> Iterator[Service]:
-    env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(root), "MAX_BODY_BYTES": str(MOST)}
+    env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "DEFAULT_LLM_MODEL": LOCAL_LLM}
+    env |= {"LOCAL_SOURCE_ROOTS": str(root), "MAX_BODY_BYTES": str(MOST)}
     with new_service(**env) as started:
         yield started
 
@@ -126,6 +127,21 @@ def question_calls(client: httpx.Client, tool: str) -> None:
     client.get(f"{place}/symbols/callees", params={"name": "read_token"})
 
 
+def tree_calls(running: Service, tool: str) -> None:
+    client, tree = running.client, f"{TOOLS}/{tool}/raptor"
+    for place in (tree, f"{TOOLS}/none/raptor"):
+        for part in ("/status", "/estimate", "/nodes"):
+            client.get(place + part)
+        client.post(f"{place}/build")
+    eventually(lambda: client.get(f"{tree}/status").json()["has_index"], 60, running.logs)
+    assert client.get(f"{tree}/nodes", params={"level": 0}).json()["items"]
+    assert client.post(f"{TOOLS}/{tool}/query", json={"query": "token", "tree": "collapsed"}).json()["results"]
+    client.post(f"{tree}/cancel")
+    client.delete(tree)
+    refused = client.post(f"{TOOLS}/{tool}/query", json={"query": "token", "tree": "collapsed"})
+    assert (refused.status_code, refused.json()["code"]) == (422, "no_tree")
+
+
 def tool_calls(client: httpx.Client, tool: str) -> None:
     for place in (f"{TOOLS}/{tool}", f"{TOOLS}/none"):
         for part in ("", "/status", "/tasks", "/files", "/events"):
@@ -149,6 +165,7 @@ def tool_calls(client: httpx.Client, tool: str) -> None:
 def test_every_answer_is_as_described(running: Service, witness: Witness, tool: str) -> None:
     content_calls(running.client)
     question_calls(running.client, tool)
+    tree_calls(running, tool)
     tool_calls(running.client, tool)
     assert {name for name, status in witness.seen if status < 300} == witness.ids
     refused = {(name, status) for name, status in witness.seen if status >= 400}
