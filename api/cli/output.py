@@ -15,7 +15,7 @@ from api.cli.tool_lookup import BUCKET, root_of
 if TYPE_CHECKING:
     from foldex_client import Hit, Status, Tool
     from foldex_client.estimate import Estimate
-    from foldex_client.models import File, GrepHit, Model, ModelInfo, Note, Symbol
+    from foldex_client.models import File, GrepHit, Model, ModelInfo, Note, RaptorStatus, Symbol, TreeNode
 
 #: Lines of a hit's text that are shown.
 SHOWN_LINES = 6
@@ -146,6 +146,24 @@ def estimate(found: Estimate) -> None:
         click.echo(f"    {count} left out: {clean(reason)}")
     for text in found.notes:
         note(text)
+
+
+def tree(state: RaptorStatus) -> None:
+    """Print a tree of summaries, and what its newest build does."""
+    levels = ", ".join(f"level {each.level}: {amount(each.count, 'node')}" for each in state.nodes_by_level)
+    progress = f" {state.progress:.0%}" if state.indexing_status == "indexing" else ""
+    click.echo(f"{state.indexing_status}{progress}{f', {levels}' if levels else ''}, {state.stale} changed since")
+    for reason, count in state.skipped.items():
+        click.echo(f"    {count} left out: {clean(reason)}")
+    for text in filter(None, (state.warning, state.error)):
+        note(text)
+
+
+def tree_node(node: TreeNode) -> None:
+    """Print a node with the files that it summarises, and its text."""
+    click.echo(f"{node.node_id}  level {node.level}  {clean(', '.join(node.file_paths))}")
+    for line in node.text.splitlines():
+        click.echo(f"    {clean(line)}")
 
 
 def model(found: ModelInfo) -> None:

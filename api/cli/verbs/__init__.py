@@ -5,6 +5,7 @@ from __future__ import annotations
 from api.cli.verbs.find import estimate, grep, index, search, symbols
 from api.cli.verbs.manage import cancel, delete, files, models, reindex, retry, status, tools
 from api.cli.verbs.stack import completion, doctor, down
+from api.cli.verbs.tree import tree
 
 VERBS = (
     index,
@@ -19,6 +20,7 @@ VERBS = (
     retry,
     cancel,
     delete,
+    tree,
     models,
     doctor,
     down,

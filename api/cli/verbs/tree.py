@@ -1,0 +1,92 @@
+"""The verbs over a tool's tree of summaries."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from api.cli import output
+from api.cli.connection import Connection, connect
+from api.cli.invocation import FOUND, NOTHING, Failed, Invocation, verb
+from api.cli.tool_lookup import named
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from foldex_client.models import RaptorStatus
+
+#: Seconds between two looks at a build.
+LOOK_SECONDS = 0.5
+#: States in which a build goes on.
+OPEN = frozenset({"pending", "indexing"})
+
+tool_argument = click.argument("tool", default=".")
+
+
+@click.group()
+def tree() -> None:
+    """Build, show and walk the tree of summaries over a folder.
+
+    TOOL is an id, a name or a path.
+    """
+
+
+@verb("foldex tree build ~/notes", "foldex tree build handbook --full --no-wait")
+@tool_argument
+@click.option("--full", is_flag=True, help="Cluster every layer anew.")
+@click.option("--no-wait", is_flag=True, help="Return at once; the build goes on.")
+def build(invocation: Invocation, tool: str, full: bool, no_wait: bool) -> int:
+    """Build the tree of TOOL, keep it up to date from then on, and wait for it."""
+    with connect(invocation) as service:
+        found = named(service, tool)
+        state = service.foldex.trees.build(found, full=full or None)
+        if not no_wait:
+            state = _ended(service, found.tool_id)
+        _print(invocation, state)
+    if state.error is not None:
+        raise Failed(f"The tree is not complete: {state.error}")
+    return FOUND
+
+
+@verb("foldex tree status", "foldex tree status handbook --json")
+@tool_argument
+def status(invocation: Invocation, tool: str) -> int:
+    """Show the tree that answers for TOOL, and its newest build."""
+    with connect(invocation) as service:
+        state = service.foldex.trees.status(named(service, tool))
+    _print(invocation, state)
+    return FOUND if state.has_index else NOTHING
+
+
+@verb("foldex tree show ~/notes", "foldex tree show handbook --level 1 --json")
+@tool_argument
+@click.option("--level", type=click.IntRange(0, 5), help="Only this level; 0: texts of the folder.")
+@click.option("--parent", type=click.UUID, metavar="NODE_ID", help="Only what this summary summarises.")
+def show(invocation: Invocation, tool: str, level: int | None, parent: UUID | None) -> int:
+    """Print the summaries of TOOL, from the top down."""
+    with connect(invocation) as service:
+        nodes = list(service.foldex.trees.nodes(named(service, tool), level=level, parent=parent))
+    if invocation.as_json:
+        output.print_items(nodes)
+    for node in () if invocation.as_json else nodes:
+        output.tree_node(node)
+    return FOUND if nodes else NOTHING
+
+
+def _ended(service: Connection, tool_id: str) -> RaptorStatus:
+    """The status once no build goes on."""
+    while True:
+        state = service.foldex.trees.status(tool_id)
+        if state.indexing_status not in OPEN:
+            return state
+        time.sleep(LOOK_SECONDS)
+
+
+def _print(invocation: Invocation, state: RaptorStatus) -> None:
+    output.print_json(state) if invocation.as_json else output.tree(state)
+
+
+for command in (build, status, show):
+    tree.add_command(command)
