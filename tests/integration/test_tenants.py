@@ -20,13 +20,14 @@ from api.http.lookup_cache import LookupCache
 from api.main import create_app
 from tests.integration.test_keys import call, foldex, new_key
 from tests.service import TOOLS, NewService, Service, checked, eventually, service
-from worker.settings import LOCAL_MODEL, Settings
+from worker.settings import LOCAL_LLM, LOCAL_MODEL, Settings
 
 Ids = dict[str, str]
 Call = dict[str, Any]
 
 PROJECTS, TOOL = "/api/projects/{project_id}", f"{TOOLS}/{{tool_id}}"
 NODES = f"{PROJECTS}/nodes"
+TREES = "/v1/knowledge-bases/{tool_id}/raptor"
 FILES = {"files": ("a.md", b"# text")}
 #: Of no project.
 OPEN = {("GET", path) for path in ("/healthz", "/readyz", "/metrics", "/api/models")}
@@ -53,7 +54,14 @@ CALLS: dict[tuple[str, str], list[Call]] = {
     ("POST", f"{TOOL}/query"): [
         {"json": {"query": "x", "mode": "keyword"}},
         {"json": {"query": "x", "mode": "keyword", "filters": {"file_ids": ["{file_id}"]}}},
+        {"json": {"query": "x", "tree": "collapsed"}},
     ],
+    ("GET", f"{TOOL}/raptor/status"): [{}],
+    ("GET", f"{TOOL}/raptor/estimate"): [{}],
+    ("GET", f"{TOOL}/raptor/nodes"): [{}, {"params": {"parent": "{chunk_id}"}}],
+    ("POST", f"{TOOL}/raptor/build"): [{}, {"json": {"full": True}}],
+    ("POST", f"{TOOL}/raptor/cancel"): [{}],
+    ("DELETE", f"{TOOL}/raptor"): [{}],
     ("POST", f"{TOOL}/grep"): [{"json": {"pattern": "x"}}],
     ("GET", f"{TOOL}/symbols"): [{"params": {"name": "ledger"}}],
     ("GET", f"{TOOL}/references"): [{"params": {"name": "ledger"}}, {"params": {"file_id": "{file_id}"}}],
@@ -80,13 +88,28 @@ CALLS: dict[tuple[str, str], list[Call]] = {
     ],
     ("DELETE", PROJECTS): [{}],
 }
+#: Other paths of calls, which the document leaves out.
+ALIASES: dict[tuple[str, str], list[Call]] = {
+    ("GET", f"{TREES}/status"): [{}],
+    ("GET", TREES): [{}],
+    ("POST", f"{TREES}/build"): [{}],
+    ("POST", TREES): [{}],
+    ("DELETE", TREES): [{}],
+}
+EVERY_CALL = CALLS | ALIASES
 #: Routes whose answers about a project or tool of the caller cannot reveal others.
 PARTS = ("{file_id}", "{chunk_id}", "{node_id}", "{place}", "{bucket}", "['{tool_id}']")
 
 
 @pytest.fixture(scope="module")
 def running(new_service: NewService, root: Path, s3: dict[str, str]) -> Iterator[Service]:
-    env = {**s3, "DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(root), "AUTH": "on"}
+    env = {
+        **s3,
+        "DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL,
+        "DEFAULT_LLM_MODEL": LOCAL_LLM,
+        "LOCAL_SOURCE_ROOTS": str(root),
+        "AUTH": "on",
+    }
     with new_service(partial(service), **env, S3_BUCKET="contents") as started:
         yield started
 
@@ -192,7 +215,7 @@ def test_every_route_is_walked(running: Service) -> None:
 
 
 @pytest.mark.parametrize("own", [False, True])
-@pytest.mark.parametrize("route", CALLS, ids=" ".join)
+@pytest.mark.parametrize("route", EVERY_CALL, ids=" ".join)
 def test_what_is_anothers_is_answered_as_what_does_not_exist(
     client: TestClient, root: Path, theirs: Ids, mine: tuple[str, Ids], route: tuple[str, str], own: bool
 ) -> None:
@@ -201,7 +224,7 @@ def test_what_is_anothers_is_answered_as_what_does_not_exist(
     # from here on the caller's own key and tool are cached
     body = {"query": "x", "mode": "keyword"}
     client.post(f"{TOOLS}/{ids['tool_id']}/query", json=body, headers={"Authorization": f"Bearer {key}"})
-    for asked in CALLS[route]:
+    for asked in EVERY_CALL[route]:
         held = {name: ids[name] for name in ("project_id", "tool_id")} if own else {}
         if own and "tool_ids" in str(asked):
             held.pop("tool_id")
@@ -214,7 +237,7 @@ def test_what_is_anothers_is_answered_as_what_does_not_exist(
         assert own or found[0] in {404, 422}
 
 
-@pytest.mark.parametrize("route", CALLS, ids=" ".join)
+@pytest.mark.parametrize("route", EVERY_CALL, ids=" ".join)
 def test_a_request_looks_its_key_up_once(
     client: TestClient, root: Path, mine: tuple[str, Ids], route: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,18 +246,21 @@ def test_a_request_looks_its_key_up_once(
     (method, path), ids = route, nobodys(root)
     with counted() as sent:
         client.request(
-            method, filled(path, ids), headers={"Authorization": f"Bearer {mine[0]}"}, **filled(CALLS[route][0], ids)
+            method,
+            filled(path, ids),
+            headers={"Authorization": f"Bearer {mine[0]}"},
+            **filled(EVERY_CALL[route][0], ids),
         )
     assert sum("FROM api_key WHERE key_hash" in statement for statement in sent) == 1
 
 
-@pytest.mark.parametrize("route", CALLS, ids=" ".join)
+@pytest.mark.parametrize("route", EVERY_CALL, ids=" ".join)
 def test_without_a_valid_key_all_is_unauthorized_alike(
     running: Service, root: Path, theirs: Ids, route: tuple[str, str], revoked: str
 ) -> None:
     said = set()
     for ids in (theirs, nobodys(root)):
-        for asked in CALLS[route]:
+        for asked in EVERY_CALL[route]:
             for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Bearer {revoked}"}):
                 method, path = route
                 answer = running.client.request(method, filled(path, ids), headers=headers, **filled(asked, ids))
@@ -252,7 +278,7 @@ def revoked(running: Service) -> str:
     return key
 
 
-@pytest.mark.parametrize("route", [route for route in CALLS if route[0] != "GET"], ids=" ".join)
+@pytest.mark.parametrize("route", [route for route in EVERY_CALL if route[0] != "GET"], ids=" ".join)
 def test_a_revoked_key_is_refused_before_the_body_is_read(
     running: Service, theirs: Ids, revoked: str, route: tuple[str, str]
 ) -> None:
