@@ -21,7 +21,7 @@ from api.cli import connection
 from api.cli.commands import main
 from api.cli.connection import Connection
 from tests.service import NewService, Service, another_api, eventually, with_one_worker
-from worker.settings import LOCAL_LLM, LOCAL_MODEL
+from worker.settings import LOCAL_MODEL
 
 HANDBOOK = (
     "# Handbook\n\n## Holidays\n\nEverybody has thirty days of holiday a year.\n\n## Expenses\n\nSend receipts.\n"
@@ -40,8 +40,7 @@ run()
 
 @pytest.fixture(scope="module")
 def running(new_service: NewService, root: Path) -> Iterator[Service]:
-    models = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "DEFAULT_LLM_MODEL": LOCAL_LLM}
-    with new_service(with_one_worker, LOCAL_SOURCE_ROOTS=str(root), **models) as started:
+    with new_service(with_one_worker, DEFAULT_EMBEDDING_MODEL=LOCAL_MODEL, LOCAL_SOURCE_ROOTS=str(root)) as started:
         yield started
 
 
@@ -308,27 +307,6 @@ def test_an_estimate_indexes_nothing(running: Service, root: Path) -> None:
     assert json.loads(foldex(running, "estimate", str(folder), "--json").stdout)["tokens"]["expected"] > 100
     assert str(folder) not in foldex(running, "tools").stdout
     assert "does not exist" in refused(foldex(running, "estimate", str(root / "vanished")))
-
-
-def test_a_tree_is_built_and_walked(running: Service, root: Path) -> None:
-    folder = root / "wood"
-    folder.mkdir()
-    for name in ("ash", "elm", "oak", "yew"):
-        (folder / f"{name}.md").write_text(f"# {name}\n\nThe {name} is a tree of the northern woods.\n")
-    assert foldex(running, "index", str(folder)).returncode == 0
-    assert foldex(running, "tree", "status", str(folder)).returncode == 1
-    done = foldex(running, "tree", "build", str(folder))
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("indexed, level 0: 4 nodes, level 1: 1 node,")
-    shown = foldex(running, "tree", "show", str(folder))
-    assert shown.returncode == 0
-    assert "northern woods" in shown.stdout
-    [summary] = json.loads(foldex(running, "tree", "show", str(folder), "--json").stdout)["items"]
-    below = foldex(running, "tree", "show", str(folder), "--parent", summary["node_id"], "--json")
-    assert {path for node in json.loads(below.stdout)["items"] for path in node["file_paths"]} == {
-        "ash.md", "elm.md", "oak.md", "yew.md",
-    }  # fmt: skip # a line each says nothing
-    assert foldex(running, "tree", "show", str(folder), "--level", "3").returncode == 1
 
 
 def test_models(running: Service) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -12,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.integration.test_command import foldex
 from tests.service import TOOLS, NewService, Service, another_api, checked, eventually
 from worker.settings import LOCAL_LLM, LOCAL_MODEL
 
@@ -274,3 +276,24 @@ def test_the_paths_of_knowledge_bases_are_the_same_calls(running: Service, root:
     with another_api(running, AUTH="on") as guarded:
         assert guarded.client.get(base).status_code == 401
         assert guarded.client.delete(base).status_code == 401
+
+
+def test_a_tree_is_built_and_walked_in_a_terminal(running: Service, root: Path) -> None:
+    folder = root / "wood"
+    folder.mkdir()
+    for name in ("ash", "elm", "oak", "yew"):
+        (folder / f"{name}.md").write_text(f"# {name}\n\nThe {name} is a tree of the northern woods.\n")
+    assert foldex(running, "index", str(folder)).returncode == 0
+    assert foldex(running, "tree", "status", str(folder)).returncode == 1
+    done = foldex(running, "tree", "build", str(folder))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("indexed, level 0: 4 nodes, level 1: 1 node,")
+    shown = foldex(running, "tree", "show", str(folder))
+    assert shown.returncode == 0
+    assert "northern woods" in shown.stdout
+    [summary] = json.loads(foldex(running, "tree", "show", str(folder), "--json").stdout)["items"]
+    below = foldex(running, "tree", "show", str(folder), "--parent", summary["node_id"], "--json")
+    assert {path for node in json.loads(below.stdout)["items"] for path in node["file_paths"]} == {
+        "ash.md", "elm.md", "oak.md", "yew.md",
+    }  # fmt: skip # a line each says nothing
+    assert foldex(running, "tree", "show", str(folder), "--level", "3").returncode == 1

@@ -40,10 +40,10 @@ def tree() -> None:
 def build(invocation: Invocation, tool: str, full: bool, no_wait: bool) -> int:
     """Build the tree of TOOL, keep it up to date from then on, and wait for it."""
     with connect(invocation) as service:
-        found = named(service, tool)
-        state = service.foldex.trees.build(found, full=full or None)
+        tool_id = named(service, tool).tool_id
+        state = service.foldex.trees.build(tool_id, full=full or None)
         if not no_wait:
-            state = _ended(service, found.tool_id)
+            state = _ended(service, tool_id)
         _print(invocation, state)
     if state.error is not None:
         raise Failed(f"The tree is not complete: {state.error}")
@@ -55,7 +55,7 @@ def build(invocation: Invocation, tool: str, full: bool, no_wait: bool) -> int:
 def status(invocation: Invocation, tool: str) -> int:
     """Show the tree that answers for TOOL, and its newest build."""
     with connect(invocation) as service:
-        state = service.foldex.trees.status(named(service, tool))
+        state = service.foldex.trees.status(named(service, tool).tool_id)
     _print(invocation, state)
     return FOUND if state.has_index else NOTHING
 
@@ -67,7 +67,8 @@ def status(invocation: Invocation, tool: str) -> int:
 def show(invocation: Invocation, tool: str, level: int | None, parent: UUID | None) -> int:
     """Print the summaries of TOOL, from the top down."""
     with connect(invocation) as service:
-        nodes = list(service.foldex.trees.nodes(named(service, tool), level=level, parent=parent))
+        tool_id = named(service, tool).tool_id
+        nodes = list(service.foldex.trees.nodes(tool_id, level=level, parent=parent))
     if invocation.as_json:
         output.print_items(nodes)
     for node in () if invocation.as_json else nodes:
