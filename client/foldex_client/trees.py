@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from foldex_client.bodies import given
 from foldex_client.both import Calls, Way, call, listing
 from foldex_client.calls import AnyTool, Id
 from foldex_client.models import Page, RaptorEstimate, RaptorStatus, Tool, TreeNode
@@ -26,7 +25,7 @@ class Trees(Calls[Way]):
     @call
     def build(self, tool: AnyTool, *, full: bool | None = None) -> Request[RaptorStatus]:
         """Build the tree, and keep it up to date from then on. `full` clusters every layer anew."""
-        return Request("POST", _path(tool, "build"), RaptorStatus, body=_given(full=full))
+        return Request("POST", _path(tool, "build"), RaptorStatus, body=given(full=full))
 
     @call
     def cancel(self, tool: AnyTool) -> Request[RaptorStatus]:
@@ -48,14 +47,9 @@ class Trees(Calls[Way]):
         page_size: int | None = None,
     ) -> Request[Page[TreeNode]]:
         """The nodes of the tree, from the top down: of a level, below a parent, or all summaries."""
-        query = _given(level=level, parent=parent and str(parent), limit=page_size)
+        query = given(level=level, parent=parent and str(parent), limit=page_size)
         return Request("GET", _path(tool, "nodes"), Page[TreeNode], query)
 
 
 def _path(tool: AnyTool, *rest: str) -> str:
     return path_of("api", "tools", "search", tool.tool_id if isinstance(tool, Tool) else str(tool), "raptor", *rest)
-
-
-def _given(**fields: object) -> dict[str, Any]:
-    """The fields that are not None."""
-    return {name: value for name, value in fields.items() if value is not None}

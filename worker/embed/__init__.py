@@ -37,3 +37,25 @@ class Embedder(Protocol):
         Raises `EmbeddingRefused`, `EmbeddingUnauthorized` or `EmbeddingUnavailable`.
         """
         ...
+
+
+class WrappedEmbedder:
+    """Passes on what `embedder` says about itself. Subclasses define `embed`."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+
+    @property
+    def profile(self) -> EmbedderProfile:
+        """See `Embedder`."""
+        return self._embedder.profile
+
+    @property
+    def max_inputs(self) -> int:
+        """See `Embedder`."""
+        return self._embedder.max_inputs
+
+    @property
+    def max_request_tokens(self) -> int:
+        """See `Embedder`."""
+        return self._embedder.max_request_tokens

@@ -81,11 +81,15 @@ def check_allowed(model: str, *, default: str, patterns: Sequence[str] | None) -
 
     A name that contains an address must be listed literally; patterns do not allow it.
     """
-    allowed = [default, *(["local/*"] if patterns is None else patterns)]
+    check_listed("embedding", model, [default, *(["local/*"] if patterns is None else patterns)])
+
+
+def check_listed(kind: str, model: str, allowed: Sequence[str]) -> None:
+    """Raise `ModelNotAllowed` unless `allowed` has the model's name, or a pattern for it; see `check_allowed`."""
     if model in allowed or ("://" not in model and any(fnmatchcase(model, pattern) for pattern in allowed)):
         return
     raise ModelNotAllowed(
-        f"The embedding model {model!r} is not allowed; choose one of {', '.join(dict.fromkeys(allowed))}, "
+        f"The {kind} model {model!r} is not allowed; choose one of {', '.join(dict.fromkeys(allowed))}, "
         "or ask the operator to add it to ALLOWED_MODELS."
     )
 

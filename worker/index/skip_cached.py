@@ -8,12 +8,11 @@ import numpy as np
 
 from schemas.document import text_hash
 from schemas.errors import EmbeddingRefused
-from schemas.source import EmbedderProfile
-from worker.embed import Embedder, Vectors
+from worker.embed import Embedder, Vectors, WrappedEmbedder
 from worker.vectors import Vector
 
 
-class CacheFirstEmbedder:
+class CacheFirstEmbedder(WrappedEmbedder):
     """Wraps `embedder` and skips texts that `lookup` finds by their hashes; `cached` collects those hashes.
 
     Meanwhile other slices, and other tools over the same texts, pay for them. Requests that start before the first
@@ -21,25 +20,10 @@ class CacheFirstEmbedder:
     """
 
     def __init__(self, embedder: Embedder, lookup: Callable[[Sequence[str]], Mapping[str, Vector]]) -> None:
+        super().__init__(embedder)
         self.cached: set[str] = set()
-        self._embedder = embedder
         self._lookup = lookup
         self._answered = False
-
-    @property
-    def profile(self) -> EmbedderProfile:
-        """See `Embedder`."""
-        return self._embedder.profile
-
-    @property
-    def max_inputs(self) -> int:
-        """See `Embedder`."""
-        return self._embedder.max_inputs
-
-    @property
-    def max_request_tokens(self) -> int:
-        """See `Embedder`."""
-        return self._embedder.max_request_tokens
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """See `Embedder`."""

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from schemas.errors import EmbeddingRefused, FoldexError
-from schemas.source import EmbedderProfile
 from schemas.status import Reason
-from worker.embed import Embedder, Vectors
+from worker.embed import Embedder, Vectors, WrappedEmbedder
 from worker.state.index import tasks
 from worker.state.postgres import Pool
 
@@ -41,26 +40,12 @@ class Spending:
         tasks.give_back(self.pool, self.task_id, tokens)
 
 
-class LimitedEmbedder:
+class LimitedEmbedder(WrappedEmbedder):
     """Wraps `embedder`; texts that would pass the limit are refused, and the caller may send the others again."""
 
     def __init__(self, embedder: Embedder, spending: Spending, tokens: Mapping[str, int]) -> None:
-        self._embedder, self._spending, self._tokens = embedder, spending, tokens
-
-    @property
-    def profile(self) -> EmbedderProfile:
-        """See `Embedder`."""
-        return self._embedder.profile
-
-    @property
-    def max_inputs(self) -> int:
-        """See `Embedder`."""
-        return self._embedder.max_inputs
-
-    @property
-    def max_request_tokens(self) -> int:
-        """See `Embedder`."""
-        return self._embedder.max_request_tokens
+        super().__init__(embedder)
+        self._spending, self._tokens = spending, tokens
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """See `Embedder`."""

@@ -21,10 +21,14 @@ from worker.state.index.tools import Index
 
 #: Lists of the config that hold patterns, or kinds that stand for patterns.
 _PATTERNS = ("include", "exclude", "keep")
-#: Noted once the rules have judged any path, and once any file has passed them.
-_JUDGED, _PASSED = "judged", "passed"
-#: Entries of one list that a warning names, and the characters of each.
-_MAX_NAMED, _MAX_CHARACTERS = 3, 60
+#: Noted once the rules have judged any path.
+_JUDGED = "judged"
+#: Noted once any file has passed the rules.
+_PASSED = "passed"
+#: Entries of one list that a warning names.
+_MAX_NAMED = 3
+#: Characters of an entry that a warning shows.
+_MAX_CHARACTERS = 60
 #: How similar a known type must be to an unknown one to be suggested, from 0 to 1: one letter of four may differ.
 _SIMILARITY = 0.75
 #: Kinds of `config.keep` that names alone decide. A file may also be of another kind by its content.

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 
-from schemas.errors import LlmNotConfigured, ModelNotAllowed
+from schemas.errors import LlmNotConfigured
 from schemas.raptor import RaptorConfig
-from worker.embed.models import is_local, same_provider
+from worker.embed.models import check_listed, is_local, same_provider
 from worker.llm.chat import Chat
 from worker.llm.litellm import Provider
 from worker.tree import extractive
@@ -36,11 +35,7 @@ def model_of(config: RaptorConfig, options: LlmOptions) -> str:
             f"config.raptor.llm_model to {extractive.MODEL}, which needs no key."
         )
     allowed = [extractive.MODEL, *filter(None, [options.default_llm_model]), *(options.allowed_models or ())]
-    if name not in allowed and ("://" in name or not any(fnmatchcase(name, pattern) for pattern in allowed)):
-        raise ModelNotAllowed(
-            f"The language model {name!r} is not allowed; choose one of {', '.join(dict.fromkeys(allowed))}, "
-            "or ask the operator to add it to ALLOWED_MODELS."
-        )
+    check_listed("language", name, allowed)
     return name
 
 
