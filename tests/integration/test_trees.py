@@ -135,6 +135,36 @@ def test_filters_hold_for_leaves(running: Service, orchard: str, tree: str) -> N
     assert all(hit["file_path"].startswith("0") for hit in found["results"])
 
 
+@pytest.mark.parametrize("tree", ["collapsed", "tree_traversal"])
+def test_the_options_of_a_plain_search_hold_for_trees(running: Service, orchard: str, tree: str) -> None:
+    asked: dict[str, Any] = {"query": "judges in the court", "tree": tree, "top_k": 5}
+    files = answer(running, orchard, **asked, group_by_file=True)["results"]
+    assert len({hit["file_path"] for hit in files}) == len(files) == 5
+    assert all(hit["pieces"] for hit in files)
+    around = answer(running, orchard, **asked, before=1, after=1)["results"]
+    assert all(hit["before"] is not None and hit["after"] is not None for hit in around)
+    chosen = answer(running, orchard, **asked, fields=["file_path"])["results"]
+    assert all("chunk_text" not in hit and hit["file_path"] for hit in chosen)
+    none = answer(running, orchard, **asked, min_score=1)
+    assert (none["results"], [note["code"] for note in none["notes"]]) == ([], ["below_min_score"])
+    traced = answer(running, orchard, **asked, trace=True)["trace"]
+    assert [step["step"] for step in traced] == ["embed", "tree"]
+    stale = answer(running, orchard, **asked, refresh="if_stale")["coverage"]
+    assert stale == {"indexed_files": 24, "total_files": 24, "stale_files": 0}
+    nothing = {**asked, "filters": {"types": ["pdf"]}}
+    refused = running.client.post(f"{TOOLS}/{orchard}/query", json=nothing)
+    assert checked(refused, 422)["code"] == "no_such_files"
+
+
+@pytest.mark.parametrize("tree", ["collapsed", "tree_traversal"])
+def test_the_steps_of_a_tree_search_are_streamed(running: Service, orchard: str, tree: str) -> None:
+    body = {"query": "judges in the court", "tree": tree}
+    accept = {"accept": "text/event-stream"}
+    streamed = running.client.post(f"{TOOLS}/{orchard}/query", json=body, headers=accept).text
+    named = re.findall(r"^event: (\w+)$", streamed, re.MULTILINE)
+    assert named == ["step", "step", "answer"]
+
+
 def test_a_search_without_tree_is_as_before_the_tree(running: Service, root: Path) -> None:
     tool = running.local_tool(folder(root, "plain", 9))
     running.wait(tool)
