@@ -12,10 +12,9 @@ from api.http.dependencies import CachedIndexDep, ResourcesDep, ToolId
 from api.http.described_errors import raises
 from api.http.disconnect import DisconnectDep
 from api.http.responses import answer_json
-from api.search.query import answer as chunks
+from api.indexers.registry import answering
 from api.search.query.frame import answered
 from api.search.query.search import unheard
-from api.search.tree import answer as tree
 from schemas.errors import (
     EmbeddingRefused,
     EmbeddingUnauthorized,
@@ -69,7 +68,7 @@ def query_tool(
 
     def answer(on_step: Callable[[Step], None]) -> str:
         with large_answers.answer(body.top_k):
-            prepare = chunks.prepared if body.tree == "off" else tree.prepared
+            prepare = answering(body.tree).search
             found = answered(
                 resources, UUID(tool_id), index, body, prepare=prepare, disconnect=disconnect, on_step=on_step
             )

@@ -210,8 +210,28 @@ def test_a_config_outside_its_range(running: Service, root: Path, raptor: dict[s
     assert running.client.post(TOOLS, json=body).status_code == 422
 
 
+def indexers(service: Service) -> dict[str, dict[str, Any]]:
+    """The rows of the indexers, by name."""
+    response = service.client.get("/api/indexers")
+    assert response.status_code == 200, response.text
+    return {row["name"]: row for row in response.json()}
+
+
+def test_the_indexers_and_their_configs(running: Service) -> None:
+    rows = indexers(running)
+    assert {name: row["status"] for name, row in rows.items()} == {"chunks": "available", "raptor": "available"}
+    assert all(set(row) == {"name", "description", "status", "config_schema"} for row in rows.values())
+    fields = rows["raptor"]["config_schema"]["properties"]
+    assert (fields["max_layers"]["minimum"], fields["max_layers"]["maximum"]) == (1, 5)
+    assert fields["cluster_method"]["enum"] == ["gmm", "kmeans", "adjacent"]
+    assert "chunk_size" in rows["chunks"]["config_schema"]["properties"]
+    assert "raptor" not in rows["chunks"]["config_schema"]["properties"]
+
+
 def test_without_a_language_model(running: Service, root: Path) -> None:
     with another_api(running, DEFAULT_LLM_MODEL="") as bare:
+        statuses = {name: row["status"] for name, row in indexers(bare).items()}
+        assert statuses == {"chunks": "available", "raptor": "not_configured"}
         source = {"kind": "local", "path": str(root / "orchard")}
         body = {"project_id": "p", "source": source, "config": {"raptor": {"enabled": True}}}
         refused = checked(bare.client.post(TOOLS, json=body), 422)
