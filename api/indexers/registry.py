@@ -101,12 +101,12 @@ def check_derived(resources: Resources, config: ToolConfig) -> None:
         row.check(resources, row.of(config))
 
 
-def follow_config(resources: Resources, subject: Subject, config: ToolConfig) -> None:
-    """Build the derived indexes that a tool's new config enables, and delete those that only the old one enabled."""
-    wanted = _enabled(config)
+def follow_config(resources: Resources, subject: Subject, before: ToolConfig) -> None:
+    """Build the derived indexes that a tool's config enables, and delete those that only the config before enabled."""
+    wanted = _enabled(subject.config)
     for row in wanted:
         row.indexer.build(resources, subject, "due")
-    for row in _enabled(subject.config):
+    for row in _enabled(before):
         if row not in wanted:
             row.indexer.drop(resources, subject)
 

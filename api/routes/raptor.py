@@ -61,8 +61,8 @@ def list_summaries(
 #: The same calls at other paths, where the id of a knowledge base is that of a tool.
 calls = Calls(RAPTOR)
 aliases = APIRouter(prefix="/v1/knowledge-bases/{tool_id}/raptor", include_in_schema=False)
-aliases.get("")(calls.get)
-aliases.get("/status")(calls.get)
-aliases.post("", status_code=202, dependencies=[needs_space])(calls.build)
-aliases.post("/build", status_code=202, dependencies=[needs_space])(calls.build)
-aliases.delete("", status_code=202)(calls.delete)
+for path in ("", "/status"):
+    aliases.get(path, response_model=RaptorStatus)(calls.get)
+for path in ("", "/build"):
+    aliases.post(path, status_code=202, dependencies=[needs_space], response_model=RaptorStatus)(calls.build)
+aliases.delete("", status_code=202, response_model=RaptorStatus)(calls.delete)

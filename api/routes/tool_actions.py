@@ -56,7 +56,7 @@ def patch_tool(body: ToolPatch, tool: ToolDep, resources: ResourcesDep) -> Tool:
         source, in_use = parsed_source(tool["source"]), tool["config"].get("embedding_model")
         new_index, _ = wanted_index(tool["project_id"], source, config, resources, model_in_use=in_use)
         task_id = tool_actions.change_config(resources.pool, tool_id, config, new_index)
-        follow_config(resources, subject_of(tool), config)
+        follow_config(resources, subject_of(tool, config), ToolConfig.model_validate(tool["config"]))
         if task_id is not None:
             queue.post(partial(queue.send_plan, task_id, tool_id))
     if body.name is not None:

@@ -116,6 +116,24 @@ def test_a_search_finds_leaves_through_summaries(running: Service, orchard: str,
     assert found["summaries"] == []
 
 
+def test_a_narrow_beam_follows_one_summary_per_level(running: Service, orchard: str) -> None:
+    asked: dict[str, Any] = {"query": "judges in the court", "tree": "tree_traversal", "top_k": 50}
+    narrow = answer(running, orchard, **asked, beam=1)["results"]
+    assert len({hit["raptor_expanded_from"] for hit in narrow}) == 1
+    assert all("judges" in hit["chunk_text"] for hit in narrow)
+    assert len(narrow) < len(answer(running, orchard, **asked, beam=100)["results"]) == 24
+    apart = answer(running, orchard, **asked, beam=1, expand_to_leaves=False)
+    top = tree_status(running, orchard)["max_level"]
+    assert [each["level"] for each in apart["summaries"]] == list(range(top, 0, -1))
+    assert (apart["total_results"], apart["coverage"]["total_files"]) == (len(apart["results"]), 24)
+
+
+def test_a_query_is_embedded_by_the_model_of_the_build(running: Service, orchard: str) -> None:
+    asked: dict[str, Any] = {"query": "judges in the court", "tree": "collapsed"}
+    with another_api(running, DEFAULT_EMBEDDING_MODEL="openai/of-others") as other:
+        assert answer(other, orchard, **asked)["results"] == answer(running, orchard, **asked)["results"]
+
+
 @pytest.mark.parametrize("tree", ["collapsed", "tree_traversal"])
 def test_summaries_can_be_listed_apart(running: Service, orchard: str, tree: str) -> None:
     found = answer(running, orchard, "judges in the court", tree=tree, top_k=20, expand_to_leaves=False)
