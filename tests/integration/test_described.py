@@ -51,7 +51,9 @@ class Witness:
         return operation
 
     def _extra(self, schema: dict[str, Any], value: Any) -> set[str]:
-        """The fields of an answer that its model does not have."""
+        """The fields of an answer, or of a list of such, that its model does not have."""
+        if "items" in schema:
+            return {name for each in value for name in self._extra(schema["items"], each)}
         model = self._document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
         return set(value) - set(model["properties"])
 
