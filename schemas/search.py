@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from schemas import fields
+from schemas.derived import TreeSearch
 
 #: A missing value, or null, means empty.
 _NULL_IS_EMPTY = BeforeValidator(lambda value: {} if value is None else value)
@@ -33,7 +34,6 @@ Time = Annotated[AwareDatetime, BeforeValidator(_as_time)]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=10_000)]
 Mode = Literal["hybrid", "vector", "keyword"]
 Rerank = Literal["none", "boost", "model", "llm"]
-TreeSearch = Literal["off", "collapsed", "tree_traversal"]
 Refresh = Literal["none", "if_stale", "wait"]
 Asked = Annotated[
     str, Field(description="The query; the first one if there are several.", examples=["authentication JWT token"])

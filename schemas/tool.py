@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from schemas import fields
-from schemas.raptor import RaptorConfig
+from schemas.derived import DerivedConfigs
 from schemas.source import AnySource, ChunkSettings, EmbedderProfile
 from schemas.status import FileStatus, Reason, TaskKind, TaskStatus
 from schemas.url import PLACEHOLDERS, UrlTemplate
@@ -30,8 +30,8 @@ def _seconds(value: object) -> object:
     return value
 
 
-class ToolConfig(BaseModel):
-    """How a tool's folder is indexed. Omitted values come from the installation's settings."""
+class ChunksConfig(BaseModel):
+    """How a tool's folder is cut into chunks, embedded and followed."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -95,9 +95,10 @@ class ToolConfig(BaseModel):
         + ", ".join(f"`{{{name}}}`" for name in PLACEHOLDERS)
         + ".",
     )
-    raptor: Annotated[RaptorConfig, BeforeValidator(lambda value: {} if value is None else value)] = Field(
-        default_factory=RaptorConfig, description="The tree of summaries; null: none."
-    )
+
+
+class ToolConfig(DerivedConfigs, ChunksConfig):
+    """How a tool's folder is indexed. Omitted values come from the installation's settings."""
 
 
 class NewTool(BaseModel):

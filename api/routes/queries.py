@@ -12,9 +12,9 @@ from api.http.dependencies import CachedIndexDep, ResourcesDep, ToolId
 from api.http.described_errors import raises
 from api.http.disconnect import DisconnectDep
 from api.http.responses import answer_json
-from api.search.query.answer import search
+from api.indexers.registry import answering
+from api.search.query.frame import answered
 from api.search.query.search import unheard
-from api.search.tree.answer import search_tree
 from schemas.errors import (
     EmbeddingRefused,
     EmbeddingUnauthorized,
@@ -68,8 +68,10 @@ def query_tool(
 
     def answer(on_step: Callable[[Step], None]) -> str:
         with large_answers.answer(body.top_k):
-            run = search if body.tree == "off" else search_tree
-            found = run(resources, UUID(tool_id), index, body, disconnect=disconnect, on_step=on_step)
+            prepare = answering(body.tree).search
+            found = answered(
+                resources, UUID(tool_id), index, body, prepare=prepare, disconnect=disconnect, on_step=on_step
+            )
             return answer_json(body, found)
 
     if event_stream.wants_events(request):

@@ -15,14 +15,16 @@ from psycopg import OperationalError
 
 from api.http.dependencies import ResourcesDep, ToolDep, needs_space
 from api.http.described_errors import raises
-from api.routes.tools import CONFIG_ERRORS, existing, shown_status, shown_tool, wanted_index
+from api.indexers import chunks, subject_of
+from api.indexers.chunks import shown_status
+from api.indexers.registry import DERIVED, follow_config
+from api.routes.tools import CONFIG_ERRORS, existing, shown_tool, wanted_index
 from schemas.source import parsed_source
 from schemas.tool import Reindex, Status, Tool, ToolConfig, ToolPatch
 from worker import app as queue
 from worker.resources import Resources
 from worker.state.index import tasks, tool_actions, tools
 from worker.state.postgres import Pool
-from worker.state.tree import trees
 
 router = APIRouter(prefix="/api/tools/search", tags=["search tools"])
 
@@ -54,7 +56,7 @@ def patch_tool(body: ToolPatch, tool: ToolDep, resources: ResourcesDep) -> Tool:
         source, in_use = parsed_source(tool["source"]), tool["config"].get("embedding_model")
         new_index, _ = wanted_index(tool["project_id"], source, config, resources, model_in_use=in_use)
         task_id = tool_actions.change_config(resources.pool, tool_id, config, new_index)
-        trees.reconcile(resources.pool, tool_actions.index_id(resources.pool, tool_id))
+        follow_config(resources, subject_of(tool, config), ToolConfig.model_validate(tool["config"]))
         if task_id is not None:
             queue.post(partial(queue.send_plan, task_id, tool_id))
     if body.name is not None:
@@ -63,10 +65,11 @@ def patch_tool(body: ToolPatch, tool: ToolDep, resources: ResourcesDep) -> Tool:
 
 
 def changed_config(present: dict[str, Any], changes: ToolConfig) -> dict[str, Any]:
-    """A config with the fields that a request sends; so too within `raptor`, of which null is no part."""
+    """A config with the fields that a request sends; so too within those of derived indexes, of which null is none."""
     sent = changes.model_dump(exclude_unset=True)
-    if sent.get("raptor"):
-        sent["raptor"] = {**present.get("raptor", {}), **sent["raptor"]}
+    for row in DERIVED:
+        if sent.get(row.name):
+            sent[row.name] = {**present.get(row.name, {}), **sent[row.name]}
     return {**present, **sent}
 
 
@@ -77,12 +80,9 @@ def reindex_tool(tool: ToolDep, resources: ResourcesDep, body: Reindex | None = 
     If a task is open, that task is returned with `rerun: true`. One more task follows it, however many requests came.
     """
     options = body or Reindex()
-    task_id = tool_actions.reindex(
-        resources.pool, tool["tool_id"], full=options.full, allow_removals=options.allow_removals
-    )
-    if task_id is not None:
-        queue.post(partial(queue.send_plan, task_id, tool["tool_id"]))
-    return _status(resources.pool, tool["tool_id"])
+    subject = subject_of(tool)
+    chunks.build(resources, subject, "full" if options.full else "due", allow_removals=options.allow_removals)
+    return chunks.status(resources, subject)
 
 
 @router.post("/{tool_id}/cancel", status_code=202)
@@ -92,7 +92,7 @@ def cancel_tool(tool: ToolDep, resources: ResourcesDep) -> Status:
     A changed config whose index is not ready yet is discarded too.
     """
     tool_actions.cancel(resources.pool, tool["tool_id"])
-    return _status(resources.pool, tool["tool_id"])
+    return chunks.status(resources, subject_of(tool))
 
 
 @router.post("/{tool_id}/retry", status_code=202, dependencies=[needs_space])
@@ -104,7 +104,7 @@ def retry_tool(tool: ToolDep, resources: ResourcesDep) -> Status:
     started = tool_actions.retry(resources.pool, tool["tool_id"])
     if started is not None:
         queue.post(partial(_send_retry, started, tool["tool_id"]))
-    return _status(resources.pool, tool["tool_id"])
+    return chunks.status(resources, subject_of(tool))
 
 
 def _send_retry(started: tasks.Retry, tool_id: UUID) -> None:
@@ -151,7 +151,3 @@ def _newest_task(pool: Pool, tool_id: UUID) -> dict[str, Any] | None:
         return tasks.newest_of_tool(pool, tool_id)
     except OperationalError:
         return None
-
-
-def _status(pool: Pool, tool_id: UUID) -> Status:
-    return shown_status(tool_id, existing(tasks.newest_of_tool(pool, tool_id)))

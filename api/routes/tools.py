@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import Annotated, Any
 from uuid import UUID
@@ -25,13 +25,14 @@ from api.http.dependencies import (
     to_cursor,
 )
 from api.http.described_errors import raises
-from api.routes.estimates import estimate_of
+from api.indexers import Subject, chunks, subject_of
+from api.indexers.chunks import shown_status
+from api.indexers.registry import check_derived, drop_derived
 from api.search.text.file_text import file_text
 from schemas.errors import (
     EmbeddingUnavailable,
     EstimateBusy,
     FolderGone,
-    Invalid,
     LlmNotConfigured,
     ModelNotAllowed,
     ModelRefused,
@@ -40,14 +41,12 @@ from schemas.errors import (
     SourceUnavailable,
 )
 from schemas.estimate import Estimate
-from schemas.search import MAX_NAMES
 from schemas.source import AnySource, NodesSource
 from schemas.status import FileStatus, Reason
 from schemas.tool import (
     File,
     FileText,
     IndexInfo,
-    IndexSettings,
     Listing,
     NewTool,
     Status,
@@ -57,19 +56,11 @@ from schemas.tool import (
     Updating,
 )
 from worker import app as queue
-from worker.ignore import Rules
-from worker.resources import Resources, chunk_settings, keyword_index, store_name
-from worker.sources.registry import target_of
+from worker.resources import Resources
 from worker.state.index import files, tasks, tools
 from worker.state.index.tools import NewIndex
-from worker.tree.models import LlmOptions, model_of
 
 router = APIRouter(prefix="/api/tools/search", tags=["search tools"])
-
-#: Maximum characters of a pattern.
-MAX_PATTERN_CHARACTERS = 4096
-#: Minimum progress, 0 to 1, from which the remaining time can be estimated.
-MIN_ETA_PROGRESS = 0.02
 
 #: What a tool's source and config may be refused for.
 CONFIG_ERRORS = (
@@ -93,10 +84,6 @@ FileId = Annotated[
 OUTSIDE_BOUNDS = "The file's length is outside the tool's token bounds: it is found by its words only."
 OUTSIDE_BOUNDS_REMEDY = "Change min_token_count or max_token_count of the tool's config to have it embedded."
 
-OVER_COST = (
-    "The run stopped before it passed config.max_cost_tokens ({:,}); raise it, then retry to embed the other files."
-)
-
 
 @router.post(
     "",
@@ -113,9 +100,11 @@ def create_tool(body: NewTool, caller: CallerDep, resources: ResourcesDep) -> To
     """
     caller.check(body.project_id)
     source = body.source or NodesSource(node_id=body.node_id or "", json_pointer=body.json_pointer)
-    new_index, name = wanted_index(body.project_id, source, body.config, resources)
     if body.dry_run:
-        return JSONResponse(estimate_of(new_index, resources).model_dump(mode="json"))
+        check_derived(resources, body.config)
+        expected = chunks.estimate(resources, Subject(body.project_id, source, body.config))
+        return JSONResponse(expected.model_dump(mode="json"))
+    new_index, name = wanted_index(body.project_id, source, body.config, resources)
     tool_id, task_id = tools.create(resources.pool, new_index, name=body.name or name, config=body.config)
     if task_id is not None:
         # in the background: a broker that is down must not delay the answer
@@ -154,7 +143,9 @@ def get_tool(tool: ToolDep) -> Tool:
 @router.delete("/{tool_id}", status_code=202)
 def delete_tool(tool: ToolDep, resources: ResourcesDep, caches: LookupCachesDep) -> ToolDeleted:
     """Delete a tool, and its index unless another tool shares it."""
-    tools.delete(resources.pool, tool["tool_id"])
+    subject = subject_of(tool)
+    chunks.drop(resources, subject)
+    drop_derived(resources, subject)
     caches.forget()
     return ToolDeleted(tool_id=tool["tool_id"])
 
@@ -229,54 +220,8 @@ def wanted_index(
     project_id: str, source: AnySource, config: ToolConfig, resources: Resources, *, model_in_use: str | None = None
 ) -> tuple[NewIndex, str]:
     """Validate a tool's source and config. Returns the index it needs, and the tool's default name."""
-    settings = resources.settings
-    _check_following(source, config)
-    _check_bounds(config)
-    if config.raptor.enabled:
-        model_of(config.raptor, settings.values(LlmOptions))
-    target = target_of(resources.access(project_id), source)
-    Rules(config.include, config.exclude)
-    profile, explicit = resources.profile(config.embedding_model, config.dimensions, in_use=model_in_use)
-    store = store_name(settings)
-    resources.store(store, keyword_index(settings))
-    index = IndexSettings(
-        embedder=profile,
-        explicit_dimensions=explicit,
-        chunks=chunk_settings(settings, config.chunk_size, config.chunk_overlap),
-        include=tuple(config.include),
-        exclude=tuple(config.exclude),
-        types=tuple(config.types),
-        use_ignore_files=config.use_ignore_files,
-        keep=tuple(sorted({*config.keep})),
-        max_file_bytes=settings.max_file_bytes,
-        min_token_count=config.min_token_count,
-        max_token_count=config.max_token_count,
-        max_pages=settings.max_pages,
-        max_characters=settings.max_characters,
-    )
-    new_index = NewIndex(
-        *(project_id, source, target.folder_node_id, index, store, keyword_index(settings)),
-        namespace_prefix=settings.namespace_prefix,
-    )
-    return new_index, target.name
-
-
-def _check_bounds(config: ToolConfig) -> None:
-    if config.max_token_count is not None and config.max_token_count < config.min_token_count:
-        raise Invalid("max_token_count is below min_token_count; swap them.")
-    for name in ("include", "exclude", "types"):
-        values = getattr(config, name)
-        if len(values) > MAX_NAMES or any(len(value) > MAX_PATTERN_CHARACTERS for value in values):
-            raise Invalid(
-                f"{name} accepts at most {MAX_NAMES:,} patterns of {MAX_PATTERN_CHARACTERS:,} characters; send fewer."
-            )
-
-
-def _check_following(source: AnySource, config: ToolConfig) -> None:
-    if config.auto_reindex and not source.follows_edits:
-        raise Invalid("auto_reindex works for nodes only; use `watch` for a local folder, or `every` for S3.")
-    if config.watch and not source.is_watchable:
-        raise Invalid(f"{source.title} does not report changes, so `watch` cannot work; use `every` instead.")
+    check_derived(resources, config)
+    return chunks.index_for(project_id, source, config, resources, model_in_use=model_in_use)
 
 
 def shown_tool(row: dict[str, Any]) -> Tool:
@@ -300,22 +245,6 @@ def shown_file(row: dict[str, Any]) -> File:
         message, remedy = message or OUTSIDE_BOUNDS, remedy or OUTSIDE_BOUNDS_REMEDY
     shown = {**row, "file_name": row["file_path"].rsplit("/", 1)[-1], "message": message, "remedy": remedy}
     return File.model_validate(shown)
-
-
-def shown_status(tool_id: UUID, row: dict[str, Any]) -> Status:
-    """Convert a task's row to its API form for one tool."""
-    over_cost = OVER_COST.format(row["max_cost_tokens"]) if row["over_cost"] else None
-    warning = " ".join(filter(None, (over_cost, row["listing_warning"], row["warning"]))) or None
-    return Status(**{**row, "task_id": row["id"], "tool_id": tool_id, "eta_seconds": _eta(row), "warning": warning})
-
-
-def _eta(row: dict[str, Any]) -> float | None:
-    """Estimate the remaining seconds from the speed so far; None if that is not known."""
-    progress, started = row["progress"], row["started_at"]
-    if row["finished_at"] is not None or row["listing"] or started is None or progress < MIN_ETA_PROGRESS:
-        return None
-    elapsed = (datetime.now(UTC) - started).total_seconds()
-    return float(round(elapsed * (1 - progress) / progress, 1))
 
 
 def existing(row: dict[str, Any] | None) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from foldex_client.models import (
     FileText,
     Filters,
     GrepAnswer,
+    IndexerInfo,
     ListedChunk,
     Mode,
     Models,
@@ -438,6 +439,11 @@ class Client(Calls[Way]):
     def models(self, *, check: bool | None = None) -> Request[Models]:
         """The models that are configured or allowed, by provider. `check` asks each whether it answers."""
         return Request("GET", path_of("api", "models"), Models, given(check=check))
+
+    @call
+    def indexers(self) -> Request[list[IndexerInfo]]:
+        """The kinds of index that a tool can have, with the schema of their config."""
+        return Request("GET", path_of("api", "indexers"), list[IndexerInfo])
 
     @call
     def health(self) -> Request[dict[str, Any]]:

@@ -51,7 +51,9 @@ class Witness:
         return operation
 
     def _extra(self, schema: dict[str, Any], value: Any) -> set[str]:
-        """The fields of an answer that its model does not have."""
+        """The fields of an answer, or of a list of such, that its model does not have."""
+        if "items" in schema:
+            return {name for each in value for name in self._extra(schema["items"], each)}
         model = self._document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
         return set(value) - set(model["properties"])
 
@@ -158,7 +160,15 @@ def tool_calls(client: httpx.Client, tool: str) -> None:
     client.post(TOOLS, content=b" " * (MOST + 1))
     for place in (f"{TOOLS}/{tool}", f"/api/projects/{PROJECT}", "/api/projects/nobody"):
         client.delete(place)
-    for probe in ("/healthz", "/readyz", "/metrics", "/api/models", "/api/models?check=true", "/api/models?check=x"):
+    for probe in (
+        "/healthz",
+        "/readyz",
+        "/metrics",
+        "/api/models",
+        "/api/models?check=true",
+        "/api/models?check=x",
+        "/api/indexers",
+    ):
         client.get(probe)
 
 

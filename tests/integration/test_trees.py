@@ -116,6 +116,24 @@ def test_a_search_finds_leaves_through_summaries(running: Service, orchard: str,
     assert found["summaries"] == []
 
 
+def test_a_narrow_beam_follows_one_summary_per_level(running: Service, orchard: str) -> None:
+    asked: dict[str, Any] = {"query": "judges in the court", "tree": "tree_traversal", "top_k": 50}
+    narrow = answer(running, orchard, **asked, beam=1)["results"]
+    assert len({hit["raptor_expanded_from"] for hit in narrow}) == 1
+    assert all("judges" in hit["chunk_text"] for hit in narrow)
+    assert len(narrow) < len(answer(running, orchard, **asked, beam=100)["results"]) == 24
+    apart = answer(running, orchard, **asked, beam=1, expand_to_leaves=False)
+    top = tree_status(running, orchard)["max_level"]
+    assert [each["level"] for each in apart["summaries"]] == list(range(top, 0, -1))
+    assert (apart["total_results"], apart["coverage"]["total_files"]) == (len(apart["results"]), 24)
+
+
+def test_a_query_is_embedded_by_the_model_of_the_build(running: Service, orchard: str) -> None:
+    asked: dict[str, Any] = {"query": "judges in the court", "tree": "collapsed"}
+    with another_api(running, DEFAULT_EMBEDDING_MODEL="openai/of-others") as other:
+        assert answer(other, orchard, **asked)["results"] == answer(running, orchard, **asked)["results"]
+
+
 @pytest.mark.parametrize("tree", ["collapsed", "tree_traversal"])
 def test_summaries_can_be_listed_apart(running: Service, orchard: str, tree: str) -> None:
     found = answer(running, orchard, "judges in the court", tree=tree, top_k=20, expand_to_leaves=False)
@@ -133,6 +151,36 @@ def test_filters_hold_for_leaves(running: Service, orchard: str, tree: str) -> N
     found = answer(running, orchard, "judges in the court", tree=tree, filters={"path": "0*.md"})
     assert found["results"]
     assert all(hit["file_path"].startswith("0") for hit in found["results"])
+
+
+@pytest.mark.parametrize("tree", ["collapsed", "tree_traversal"])
+def test_the_options_of_a_plain_search_hold_for_trees(running: Service, orchard: str, tree: str) -> None:
+    asked: dict[str, Any] = {"query": "judges in the court", "tree": tree, "top_k": 5}
+    files = answer(running, orchard, **asked, group_by_file=True)["results"]
+    assert len({hit["file_path"] for hit in files}) == len(files) == 5
+    assert all(hit["pieces"] for hit in files)
+    around = answer(running, orchard, **asked, before=1, after=1)["results"]
+    assert all(hit["before"] is not None and hit["after"] is not None for hit in around)
+    chosen = answer(running, orchard, **asked, fields=["file_path"])["results"]
+    assert all("chunk_text" not in hit and hit["file_path"] for hit in chosen)
+    none = answer(running, orchard, **asked, min_score=1)
+    assert (none["results"], [note["code"] for note in none["notes"]]) == ([], ["below_min_score"])
+    traced = answer(running, orchard, **asked, trace=True)["trace"]
+    assert [step["step"] for step in traced] == ["embed", "tree"]
+    stale = answer(running, orchard, **asked, refresh="if_stale")["coverage"]
+    assert stale == {"indexed_files": 24, "total_files": 24, "stale_files": 0}
+    nothing = {**asked, "filters": {"types": ["pdf"]}}
+    refused = running.client.post(f"{TOOLS}/{orchard}/query", json=nothing)
+    assert checked(refused, 422)["code"] == "no_such_files"
+
+
+@pytest.mark.parametrize("tree", ["collapsed", "tree_traversal"])
+def test_the_steps_of_a_tree_search_are_streamed(running: Service, orchard: str, tree: str) -> None:
+    body = {"query": "judges in the court", "tree": tree}
+    accept = {"accept": "text/event-stream"}
+    streamed = running.client.post(f"{TOOLS}/{orchard}/query", json=body, headers=accept).text
+    named = re.findall(r"^event: (\w+)$", streamed, re.MULTILINE)
+    assert named == ["step", "step", "answer"]
 
 
 def test_a_search_without_tree_is_as_before_the_tree(running: Service, root: Path) -> None:
@@ -180,8 +228,28 @@ def test_a_config_outside_its_range(running: Service, root: Path, raptor: dict[s
     assert running.client.post(TOOLS, json=body).status_code == 422
 
 
+def indexers(service: Service) -> dict[str, dict[str, Any]]:
+    """The rows of the indexers, by name."""
+    response = service.client.get("/api/indexers")
+    assert response.status_code == 200, response.text
+    return {row["name"]: row for row in response.json()}
+
+
+def test_the_indexers_and_their_configs(running: Service) -> None:
+    rows = indexers(running)
+    assert {name: row["status"] for name, row in rows.items()} == {"chunks": "available", "raptor": "available"}
+    assert all(set(row) == {"name", "description", "status", "config_schema"} for row in rows.values())
+    fields = rows["raptor"]["config_schema"]["properties"]
+    assert (fields["max_layers"]["minimum"], fields["max_layers"]["maximum"]) == (1, 5)
+    assert fields["cluster_method"]["enum"] == ["gmm", "kmeans", "adjacent"]
+    assert "chunk_size" in rows["chunks"]["config_schema"]["properties"]
+    assert "raptor" not in rows["chunks"]["config_schema"]["properties"]
+
+
 def test_without_a_language_model(running: Service, root: Path) -> None:
     with another_api(running, DEFAULT_LLM_MODEL="") as bare:
+        statuses = {name: row["status"] for name, row in indexers(bare).items()}
+        assert statuses == {"chunks": "available", "raptor": "not_configured"}
         source = {"kind": "local", "path": str(root / "orchard")}
         body = {"project_id": "p", "source": source, "config": {"raptor": {"enabled": True}}}
         refused = checked(bare.client.post(TOOLS, json=body), 422)

@@ -14,7 +14,7 @@ from schemas.errors import FoldexError
 from worker.resources import Resources
 from worker.state.index import chunks, delete_queue, namespaces, tools
 from worker.state.index.chunks import Tombstones
-from worker.state.index.tools import TREE, Buried
+from worker.state.index.tools import Buried
 from worker.stores import STORES
 from worker.upkeep.isolation import failing_alone
 
@@ -54,9 +54,8 @@ def purge_indexes(resources: Resources, *, limit: int = MAX_INDEXES) -> int:
 
     def purge(store: str, index: Buried) -> bool:
         opened = resources.store(store, index.keyword_index)
-        if index.has_tree:
-            opened.drop(index.namespace + TREE)
-        opened.drop(index.namespace)
+        for namespace in [*index.derived, index.namespace]:
+            opened.drop(namespace)
         return tools.purge(resources.pool, index.id, final=index.final)
 
     return sum(

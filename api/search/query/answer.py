@@ -1,7 +1,7 @@
-"""From a query to its answer.
+"""Finds the chunks for a query.
 
-Each function is one step, and takes what the steps before it return: compare the folder, resolve the filters, embed,
-run the legs, fuse, join rows, boost, rerank, make hits, count what they cover.
+Each function is one step, and takes what the steps before it return: embed, run the legs, fuse, join rows, boost,
+rerank, make hits.
 """
 
 from __future__ import annotations
@@ -13,28 +13,19 @@ from uuid import UUID
 
 from api.http.disconnect import Disconnect
 from api.search.query.candidates import Candidate, boost, fuse, join_rows
-from api.search.query.coverage import coverage
-from api.search.query.filters import resolve_filters
+from api.search.query.frame import answered, first_hits
 from api.search.query.legs import LegResults, keyword_rankings, search_store, started_keywords
-from api.search.query.no_hits import not_indexed_yet, stand_in
+from api.search.query.no_hits import stand_in
 from api.search.query.query_vectors import embed_queries
-from api.search.query.refresh import refresh
 from api.search.query.report import Report, note
-from api.search.query.search import Findings, Search, unheard
+from api.search.query.search import Finder, Findings, Search, unheard
 from api.search.query.unembedded import whole_files
 from api.search.rank.rerank import RerankOptions, provider_of, reranked
-from api.search.text.snippets import grouped, with_neighbours
-from api.search.text.urls import with_urls
-from schemas.errors import EmbeddingError, FilterMatchesNothing, RerankUnavailable
+from schemas.errors import EmbeddingError, RerankUnavailable
 from schemas.search import Answer, Hit, Query, SearchRequest, Step
 from worker.resources import Resources
 from worker.state.index.tools import Index
 from worker.vectors import Vector
-
-#: Minimum rows of each leg: enough for fusion, even after dropping ids whose chunk is not live.
-MIN_DEPTH = 100
-#: Maximum rows of each leg.
-MAX_DEPTH = 10_000
 
 
 def search(
@@ -46,58 +37,18 @@ def search(
     disconnect: Disconnect,
     on_step: Callable[[Step], None] = unheard,
 ) -> Answer:
-    """Find the best chunks of an index for one or several queries, embedded with the index's own model.
+    """Find the best chunks of an index for one or several queries. See `answered`, and `prepared` for the errors."""
+    return answered(resources, tool_id, index, query, prepare=prepared, disconnect=disconnect, on_step=on_step)
 
-    Calls `on_step` after each step. While files are still being indexed, filters that match nothing yet return no hits
-    and a note. Raises `FilterMatchesNothing`, `EmbeddingError`, `StoreError`, `RerankNotConfigured`, and `CallerLeft`
-    between two steps.
+
+def prepared(resources: Resources, _: UUID, query: Query) -> Finder:
+    """How chunks are found by meaning and keywords, embedded with the index's own model.
+
+    Raises `RerankNotConfigured`. The finder raises `FilterMatchesNothing`, `EmbeddingError` and `StoreError`.
     """
-    started = time.perf_counter()
-    _check_reranker(resources, query)
-    freshness = refresh(resources, tool_id, index, query.refresh, disconnect=disconnect)
-    findings = _findings(resources, index, query, disconnect, on_step)
-    return Answer(
-        query=query.texts[0],
-        mode=query.mode,
-        total_results=len(findings.hits),
-        took_ms=round((time.perf_counter() - started) * 1000, 1),
-        coverage=coverage(resources, index, query, freshness.stale_files, vectors_missing=findings.vectors_missing),
-        notes=[*freshness.notes, *findings.report.notes],
-        trace=list(findings.report.steps) if query.trace else None,
-        results=with_urls(findings.hits, index.url_template),
-    )
-
-
-def _check_reranker(resources: Resources, query: Query) -> None:
-    """Reject a query whose reranker is not configured before it costs anything."""
     if query.ranking in {"model", "llm"}:
         provider_of(resources.settings.values(RerankOptions), query.ranking)
-
-
-def _findings(
-    resources: Resources, index: Index, query: Query, disconnect: Disconnect, on_step: Callable[[Step], None]
-) -> Findings:
-    try:
-        filters = resolve_filters(resources.pool, index, query.filters)
-    except FilterMatchesNothing as error:
-        return Findings([], not_indexed_yet(resources, index, error))
-    store = resources.store(index.vector_store, index.keyword_index)
-    depth = min(MAX_DEPTH, max(MIN_DEPTH, 2 * query.top_k))
-    whole = query.include_unembedded and index.settings.bounded
-    search = Search(resources, index, store, query, filters, depth, whole, disconnect, on_step)
-    return _with_min_score(query.min_score, _ranked_hits(search))
-
-
-def _with_min_score(min_score: float | None, findings: Findings) -> Findings:
-    """Drop hits with a lower score. If none is left, a note says so."""
-    if min_score is None or not findings.hits:
-        return findings
-    kept = [hit for hit in findings.hits if hit.score >= min_score]
-    if kept:
-        return replace(findings, hits=kept)
-    best = max(hit.score for hit in findings.hits)
-    detail = f"All {len(findings.hits)} hits score below min_score; the best has {best:g}."
-    return replace(findings, hits=kept, report=findings.report + note("below_min_score", detail))
+    return Finder(query, _ranked_hits)
 
 
 def _ranked_hits(search: Search) -> Findings:
@@ -122,7 +73,7 @@ def run_legs(search: Search) -> LegResults:
     `OperationalError` and `CallerLeft`.
     """
     with started_keywords(search) as keywords:
-        vectors, embed_report = _embed(search) if search.uses_vectors else ([], Report())
+        vectors, embed_report = embed(search) if search.uses_vectors else ([], Report())
         search.disconnect.check()
         is_alone = not keywords or search.request.mode == "vector"
         in_store = search_store(search, vectors, must_answer=is_alone)
@@ -132,7 +83,7 @@ def run_legs(search: Search) -> LegResults:
     return LegResults([], embed_report) + in_store + in_postgres
 
 
-def _embed(search: Search) -> tuple[list[Vector], Report]:
+def embed(search: Search) -> tuple[list[Vector], Report]:
     """The vectors of the queries. None if they cannot be embedded, but the mode also uses keywords."""
     started, texts = time.perf_counter(), search.request.texts
     try:
@@ -168,15 +119,8 @@ def _with_rerank_score(candidate: Candidate, score: float) -> Candidate:
 
 def _chunk_hits(search: Search, ranked: Sequence[Candidate], whole_file_ids: Collection[UUID]) -> list[Hit]:
     """The first `top_k` chunks or files, with their neighbours, without those of files that are shown whole."""
-    request = search.request
-    shown = [candidate for candidate in ranked if candidate.row["file_id"] not in whole_file_ids]
-    if request.group_by_file:
-        hits = grouped([_hit(candidate, request) for candidate in shown])[: request.top_k]
-    else:
-        hits = [_hit(candidate, request) for candidate in shown[: request.top_k]]
-    if request.before or request.after:
-        hits = with_neighbours(search.resources.pool, search.index.id, hits, request.before, request.after)
-    return hits
+    shown = (candidate for candidate in ranked if candidate.row["file_id"] not in whole_file_ids)
+    return first_hits(search, (_hit(candidate, search.request) for candidate in shown))
 
 
 def _hit(candidate: Candidate, request: SearchRequest) -> Hit:

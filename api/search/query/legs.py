@@ -124,7 +124,7 @@ def search_store(search: Search, vectors: Sequence[Vector], *, must_answer: bool
     decisive = [ranking for ranking in results.rankings if ranking.kind == "vector"] or results.rankings
     if not decisive or any(ranking.results for ranking in decisive):
         return results
-    return results + _missing_vectors(search)
+    return results + missing_vectors(search)
 
 
 def _vector_legs(search: Search, vectors: Sequence[Vector]) -> list[_StoreLeg]:
@@ -190,7 +190,7 @@ def _finished_in_time(legs: Sequence[KeywordLeg]) -> list[Ranking]:
         ) from error
 
 
-def _missing_vectors(search: Search) -> LegResults:
+def missing_vectors(search: Search) -> LegResults:
     """If the namespace has lost all its vectors, request a comparison and add a note."""
     pool, index = search.resources.pool, search.index
     if not drift.any_embedded(pool, index.id) or _has_any_vector(search.store, index):

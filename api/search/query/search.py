@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from api.http.disconnect import Disconnect
 from api.search.query.filters import ResolvedFilters
 from api.search.query.report import Report, step
-from schemas.search import Hit, SearchRequest, Step
+from schemas.search import Answer, Hit, Query, SearchRequest, Step
 from worker.resources import Resources
 from worker.state.index.tools import Index
 from worker.vectors import VectorStore
@@ -56,8 +57,21 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """The hits of a search, best first, and what it reports. `vectors_missing`: the namespace lost all its vectors."""
+    """The hits of a search, best first, and what it reports. `vectors_missing`: the namespace lost all its vectors.
+
+    `more` are the fields that its answer has beside those of `Answer`.
+    """
 
     hits: Sequence[Hit]
     report: Report = field(default_factory=Report)
     vectors_missing: bool = False
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Finder:
+    """How the hits of a checked query are found, and the model of the answer. `query` may differ from what was sent."""
+
+    query: Query
+    find: Callable[[Search], Findings]
+    answer: type[Answer] = Answer

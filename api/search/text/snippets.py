@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import attrgetter
+from typing import TypeVar
 from uuid import UUID
 
 from schemas.search import Hit, Piece, ScoredPiece
@@ -13,8 +14,10 @@ from worker.state.search import snippets
 #: The line that replaces omitted text of a file.
 ELLIPSIS = "…"
 
+AnyHit = TypeVar("AnyHit", bound=Hit)
 
-def with_neighbours(pool: Pool, index_id: UUID, hits: Sequence[Hit], before: int, after: int) -> list[Hit]:
+
+def with_neighbours(pool: Pool, index_id: UUID, hits: Sequence[AnyHit], before: int, after: int) -> list[AnyHit]:
     """Add up to `before` and `after` neighbouring chunks of the file to each hit, or around its pieces.
 
     Hits that are whole files or not text of the file (level above 0) get none, nor do those of files that just changed.
@@ -31,13 +34,13 @@ def pieces(rows: Sequence[snippets.Row]) -> list[Piece]:
     return [Piece(**row) for row in rows]
 
 
-def grouped(hits: Sequence[Hit]) -> list[Hit]:
+def grouped(hits: Sequence[AnyHit]) -> list[AnyHit]:
     """Merge the hits of each file into one, described by its best chunk; best first, ties keep their order.
 
     Texts are joined in the file's order, without overlaps. A line `…` stands for omitted chunks. Chunks do not contain
     the white space between them; line breaks, or a space within a line, replace it.
     """
-    files: dict[UUID, list[Hit]] = {}
+    files: dict[UUID, list[AnyHit]] = {}
     for hit in hits:
         files.setdefault(hit.file_id, []).append(hit)
     return sorted(map(_merged, files.values()), key=attrgetter("score"), reverse=True)
@@ -51,7 +54,7 @@ def _shown_chunks(hit: Hit) -> tuple[UUID, list[snippets.ShownChunk]]:
     return hit.file_id, [snippets.ShownChunk(chunk.chunk_id, chunk.chunk_index, chunk.start_char) for chunk in chunks]
 
 
-def _merged(hits: Sequence[Hit]) -> Hit:
+def _merged(hits: Sequence[AnyHit]) -> AnyHit:
     best = max(hits, key=attrgetter("score"))
     ordered = sorted(hits, key=attrgetter("start_char", "end_char"))
     queries = dict.fromkeys(query for hit in hits for query in hit.matched_queries)

@@ -1,114 +1,84 @@
-"""From a query to its answer by the tree of summaries."""
+"""Finds chunks and summaries by a tree of summaries."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from uuid import UUID
 
-from api.http.disconnect import Disconnect
-from api.search.query.coverage import coverage
-from api.search.query.filters import resolve_filters
-from api.search.query.no_hits import not_indexed_yet
-from api.search.query.query_vectors import embed_queries
-from api.search.query.refresh import refresh
-from api.search.query.report import Report, step
-from api.search.query.search import unheard
-from api.search.text.snippets import grouped, with_neighbours
-from api.search.text.urls import with_urls
+from api.search.query.answer import embed
+from api.search.query.frame import first_hits
+from api.search.query.legs import missing_vectors
+from api.search.query.no_hits import stand_in
+from api.search.query.search import Finder, Findings, Search
 from api.search.tree.built import built_tree
 from api.search.tree.forest import Forest, NearSummary
 from api.search.tree.ways import Found, LeafHit, collapsed, traversal
-from schemas.errors import FilterMatchesNothing, Invalid
-from schemas.search import Query, Step
+from schemas.errors import Invalid
+from schemas.search import Query
 from schemas.tree_search import PREVIEW_CHARACTERS, SummaryHit, TreeAnswer, TreeHit
 from worker.resources import Resources
 from worker.state.index import chunks
-from worker.state.index.tools import Index
 from worker.state.tree import views
 from worker.state.tree.trees import Tree
+from worker.vectors import Vector
 
 
-def search_tree(
-    resources: Resources,
-    tool_id: UUID,
-    index: Index,
-    query: Query,
-    *,
-    disconnect: Disconnect,
-    on_step: Callable[[Step], None] = unheard,
-) -> TreeAnswer:
-    """Find chunks by meaning, directly and through the summaries above them. Calls `on_step` for each step.
+def prepared(resources: Resources, tool_id: UUID, query: Query) -> Finder:
+    """How chunks are found by meaning, directly and through the summaries above them. Raises `NoTree` and `Invalid`.
 
-    Raises `NoTree`, `Invalid`, `FilterMatchesNothing`, `EmbeddingError`, `StoreError`, and `CallerLeft` between steps.
+    The finder raises `FilterMatchesNothing`, `EmbeddingError` and `StoreError`.
     """
-    started = time.perf_counter()
-    _check_combination(query)
-    tree = built_tree(resources.pool, tool_id)
-    freshness = refresh(resources, tool_id, index, query.refresh, disconnect=disconnect)
-    found, report = _found(resources, index, tree, query, disconnect)
-    for each in report.steps:
-        on_step(each)
-    hits = _hits(resources, index, query, found.leaves[: 2 * query.top_k + len(found.summaries)])
-    summaries = _summaries(resources, tree, found.summaries)
-    return TreeAnswer(
-        query=query.texts[0],
-        mode="vector",
-        total_results=len(hits),
-        took_ms=round((time.perf_counter() - started) * 1000, 1),
-        coverage=coverage(resources, index, query, freshness.stale_files, vectors_missing=False),
-        notes=[*freshness.notes, *report.notes],
-        trace=list(report.steps) if query.trace else None,
-        results=[hit for hit in with_urls(hits, index.url_template) if isinstance(hit, TreeHit)],
-        summaries=summaries,
-    )
-
-
-def _check_combination(query: Query) -> None:
     if query.mode == "keyword":
         raise Invalid("A tree is searched by meaning; omit `mode`, or send tree: off.")
     if query.rerank in {"model", "llm"} or query.include_unembedded:
         raise Invalid("`tree` cannot be combined with rerank by a model or include_unembedded; omit one of them.")
+    tree = built_tree(resources.pool, tool_id)
+    by_meaning = query.model_copy(update={"mode": "vector"})
+    return Finder(by_meaning, partial(_findings, by_meaning, tree), TreeAnswer)
 
 
-def _found(
-    resources: Resources, index: Index, tree: Tree, query: Query, disconnect: Disconnect
-) -> tuple[Found, Report]:
-    try:
-        filters = resolve_filters(resources.pool, index, query.filters)
-    except FilterMatchesNothing as error:
-        return Found([], []), not_indexed_yet(resources, index, error)
+def _findings(query: Query, tree: Tree, search: Search) -> Findings:
+    """Chunks and summaries, or lines of the folder if the index cannot answer yet."""
+    vectors, report = embed(search)
+    search.disconnect.check()
     started = time.perf_counter()
-    vectors = embed_queries(resources, index, query.texts)
-    report = step("embed", started, len(vectors))
-    disconnect.check()
-    started = time.perf_counter()
-    store = resources.store(index.vector_store, index.keyword_index)
-    forest = Forest(resources.pool, store, index, tree, vectors, filters)
+    found = _found(search, query, tree, vectors)
+    report += search.step("tree", started, len(found.leaves) + len(found.summaries), query.tree)
+    hits = first_hits(search, _hits(search, found))
+    summaries = _summaries(search, tree, found.summaries)
+    findings = Findings(hits, report, more={"summaries": summaries})
+    if hits:
+        return findings
+    missing = missing_vectors(search)
+    findings = replace(findings, report=report + missing.report, vectors_missing=missing.vectors_missing)
+    if summaries:
+        return findings
+    findings = stand_in(search, findings)
+    return replace(findings, hits=[TreeHit(**dict(hit)) for hit in findings.hits])
+
+
+def _found(search: Search, query: Query, tree: Tree, vectors: Sequence[Vector]) -> Found:
+    pool = search.resources.pool
+    forest = Forest(pool, search.store, search.index, tree, vectors, search.filters)
     if query.tree == "collapsed":
-        found = collapsed(forest, query.top_k, expand=query.expand_to_leaves)
-    else:
-        top = views.top_level(resources.pool, tree)
-        found = traversal(forest, query.top_k, beam=query.beam, top_level=top, expand=query.expand_to_leaves)
-    return found, report + step("tree", started, len(found.leaves) + len(found.summaries), query.tree)
+        return collapsed(forest, query.top_k, expand=query.expand_to_leaves)
+    top = views.top_level(pool, tree)
+    return traversal(forest, query.top_k, beam=query.beam, top_level=top, expand=query.expand_to_leaves)
 
 
-def _hits(resources: Resources, index: Index, query: Query, leaves: Sequence[LeafHit]) -> list[TreeHit]:
-    """The first `top_k` leaves with a live row. Equal texts stand once, where they were first reached."""
-    rows = chunks.hits(resources.pool, index.id, dict.fromkeys(str(leaf.id) for leaf in leaves))
+def _hits(search: Search, found: Found) -> list[TreeHit]:
+    """The best leaves with a live row. Equal texts stand once, where they were first reached."""
+    leaves = found.leaves[: 2 * search.request.top_k + len(found.summaries)]
+    rows = chunks.hits(search.resources.pool, search.index.id, dict.fromkeys(str(leaf.id) for leaf in leaves))
     hits: dict[str, TreeHit] = {}
     for leaf in leaves:
         row = rows.get(str(leaf.id))
         if row is not None and row["content_hash"] not in hits:
             hits[row["content_hash"]] = _hit(row, leaf)
-    scored = [hit for hit in hits.values() if query.min_score is None or hit.score >= query.min_score]
-    found = scored[: query.top_k]
-    if query.group_by_file:
-        found = [hit for hit in grouped(found) if isinstance(hit, TreeHit)]
-    if query.before or query.after:
-        around = with_neighbours(resources.pool, index.id, found, query.before, query.after)
-        found = [hit for hit in around if isinstance(hit, TreeHit)]
-    return found
+    return list(hits.values())
 
 
 def _hit(row: dict[str, object], leaf: LeafHit) -> TreeHit:
@@ -126,8 +96,8 @@ def _hit(row: dict[str, object], leaf: LeafHit) -> TreeHit:
     )
 
 
-def _summaries(resources: Resources, tree: Tree, found: Sequence[NearSummary]) -> list[SummaryHit]:
-    paths = views.paths(resources.pool, tree, [each.node.key for each in found])
+def _summaries(search: Search, tree: Tree, found: Sequence[NearSummary]) -> list[SummaryHit]:
+    paths = views.paths(search.resources.pool, tree, [each.node.key for each in found])
     return [
         SummaryHit(
             node_id=each.node.id,

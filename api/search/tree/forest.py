@@ -9,6 +9,7 @@ from uuid import UUID
 import numpy as np
 
 from api.search.query.filters import ResolvedFilters
+from api.search.query.frame import MAX_DEPTH
 from worker.state.index.tools import TREE, Index
 from worker.state.postgres import Pool
 from worker.state.tree import views
@@ -41,16 +42,23 @@ class Forest:
 
     def near_leaves(self, limit: int) -> dict[UUID, float]:
         """Distances of the chunks nearest to the query that pass the filters."""
-        return self._nearest(self.index.namespace, limit, self.filters.conditions)
+        return self._nearest(self.index.namespace, limit, self.filters.conditions)[0]
 
     def near_summaries(self, limit: int, level: int | None = None) -> list[NearSummary]:
-        """The live summaries nearest to the query, of all levels or of one. The store may also have others."""
+        """The live summaries nearest to the query, of all levels or of one.
+
+        The store also has those of a build that is not complete, perhaps many more; it is asked again for deeper ones.
+        """
         conditions = [Condition("scope", "in", [str(self.tree.id)])]
         if level is not None:
             conditions.append(Condition("level", "in", [level]))
-        distances = self._nearest(self.index.namespace + TREE, 2 * limit, conditions)
-        found = views.summaries(self.pool, self.tree, ids=list(distances))
-        return _sorted(NearSummary(node, distances[node.id]) for node in found)[:limit]
+        depth = 2 * limit
+        while True:
+            distances, is_all = self._nearest(self.index.namespace + TREE, depth, conditions)
+            found = views.summaries(self.pool, self.tree, ids=list(distances))
+            if is_all or len(found) >= limit or depth >= MAX_DEPTH:
+                return _sorted(NearSummary(node, distances[node.id]) for node in found)[:limit]
+            depth = min(MAX_DEPTH, 8 * depth)
 
     def children(self, above: Sequence[NearSummary]) -> list[NearSummary]:
         """The summaries that these summarise, nearest first."""
@@ -78,14 +86,15 @@ class Forest:
         others = [id_ for id_ in wanted if id_ not in known][:MAX_READ]
         return found | self._distances(self.index.namespace, others)
 
-    def _nearest(self, namespace: str, limit: int, conditions: Sequence[Condition]) -> dict[UUID, float]:
+    def _nearest(self, namespace: str, limit: int, conditions: Sequence[Condition]) -> tuple[dict[UUID, float], bool]:
+        """The distances of the rows nearest to each query, and whether these are all rows."""
         legs = [Leg(limit, vector=vector, conditions=conditions) for vector in self.queries]
+        rankings = self.store.search(namespace, legs)
         distances: dict[UUID, float] = {}
-        for ranking in self.store.search(namespace, legs):
-            for row in ranking:
-                id_ = UUID(row.id)
-                distances[id_] = min(row.value, distances.get(id_, row.value))
-        return distances
+        for row in (row for ranking in rankings for row in ranking):
+            id_ = UUID(row.id)
+            distances[id_] = min(row.value, distances.get(id_, row.value))
+        return distances, all(len(ranking) < limit for ranking in rankings)
 
     def _distances(self, namespace: str, ids: Sequence[UUID]) -> dict[UUID, float]:
         vectors = self.store.vectors(namespace, ids) if ids else {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from foldex_client.models.base import Model, Note, Page
 from foldex_client.models.code import Call, CallGraph, GrepAnswer, GrepHit, Symbol, Use
 from foldex_client.models.content import Node, Upload, Uploaded
+from foldex_client.models.indexers import IndexerInfo
 from foldex_client.models.llms import ModelCheck, ModelInfo, Models
 from foldex_client.models.search import (
     AcrossAnswer,
@@ -64,6 +65,7 @@ __all__ = [
     "GrepHit",
     "Hit",
     "IndexInfo",
+    "IndexerInfo",
     "ListedChunk",
     "Mode",
     "Model",

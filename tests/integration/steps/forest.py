@@ -50,7 +50,7 @@ class Forest:
 
     def configure(self, **config: object) -> None:
         raptor = RaptorConfig.model_validate({"enabled": True, "cluster_method": "adjacent", **config})
-        tool_actions.set_raptor(self.site.pool, self.site.tool, raptor.model_dump(exclude_defaults=True))
+        tool_actions.set_derived(self.site.pool, self.site.tool, "raptor", raptor.model_dump(exclude_defaults=True))
         trees.reconcile(self.site.pool)
 
     def fill(self, texts: Sequence[str]) -> None:

@@ -10,7 +10,13 @@ from uuid import uuid4
 import pytest
 
 from api.cli import fsck
+from api.http.disconnect import Disconnect
+from api.search.query.frame import answered
+from api.search.tree import answer as tree_search
+from schemas.derived import TreeSearch
 from schemas.errors import LeaseLost, LlmFailed, TooManyLeaves
+from schemas.search import Query
+from schemas.tree_search import TreeAnswer
 from tests.integration.steps.forest import Counting, Forest
 from tests.integration.steps.site import Killed, Site
 from worker.resources import Resources
@@ -178,6 +184,33 @@ def test_search_goes_on_over_the_last_complete_tree(forest: Forest) -> None:
     run = forest.run(forest.begin(), Counting(lambda: forest_is(forest, before)))
     assert build_slice(run, 600)
     assert forest.nodes() != before
+
+
+@pytest.mark.parametrize("tree", ["collapsed", "tree_traversal"])
+def test_summaries_of_an_open_build_hide_none_that_answer(forest: Forest, tree: TreeSearch) -> None:
+    forest.configure()
+    forest.fill(texts(20))
+    forest.build()
+    index = forest.site.index
+    store, namespace = (
+        forest.site.resources.store(index.vector_store, index.keyword_index),
+        index.namespace + tools.TREE,
+    )
+    dimensions = index.settings.embedder.dimensions
+    live = forest.stored()
+    vector = store.vectors(namespace, [min(live)])[min(live)]
+    scope, top = str(forest.tree.id), max(level for level, _ in forest.levels())
+    rows = [Row(uuid4(), vector, {"scope": scope, "level": top}) for _ in range(200)]
+    store.write(namespace, dimensions, upserts=rows)
+    # the other rows lie exactly where the query does
+    [(text,)] = forest.site.do("SELECT text FROM tree_node WHERE id = %s", min(live))
+    query = Query(query=text, tree=tree, expand_to_leaves=False)
+    answer = answered(
+        forest.site.resources, forest.site.tool, index, query, prepare=tree_search.prepared, disconnect=Disconnect()
+    )
+    assert isinstance(answer, TreeAnswer)
+    assert answer.summaries
+    assert {each.text for each in answer.summaries} <= {text for _, text in forest.nodes()}
 
 
 def forest_is(forest: Forest, nodes: set[tuple[str, str]]) -> None:

@@ -6,9 +6,13 @@ again, and no row would refer to it. So names of deleted indexes are checked for
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
+from uuid import UUID
 
+from psycopg import Connection
 from psycopg.rows import class_row
 
 from worker.state.postgres import Pool, load
@@ -32,6 +36,11 @@ class Retired:
     name: str
     vector_store: str
     keyword_index: str
+
+
+def register(connection: Connection[Any], index_ids: Sequence[UUID], suffix: str) -> None:
+    """Note that these indexes have a derived namespace with this suffix, which is deleted with them."""
+    connection.execute(_SQL["register"], {"index_ids": list(index_ids), "suffix": suffix})
 
 
 def take_due(pool: Pool, limit: int = MAX_NAMES) -> list[Retired]:

@@ -1,5 +1,11 @@
 -- Names of namespaces whose indexes are deleted.
 
+-- name: register
+-- before the first vector is written to it, so that it is deleted with the index
+INSERT INTO namespace_name (name, index_id, vector_store, keyword_index)
+SELECT i.namespace || %(suffix)s, i.id, i.vector_store, i.keyword_index FROM search_index i
+WHERE i.id = ANY (%(index_ids)s) ON CONFLICT DO NOTHING
+
 -- name: take_due
 -- The pause grows with the time since the index was deleted. A check that fails, or whose process dies, is repeated
 -- after the first pause.

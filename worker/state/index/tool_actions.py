@@ -71,10 +71,10 @@ def rename(pool: Pool, tool_id: UUID, name: str) -> None:
         connection.execute(_SQL["rename"], {"tool_id": tool_id, "name": name})
 
 
-def set_raptor(pool: Pool, tool_id: UUID, config: dict[str, Any]) -> None:
-    """Change only how a tool's summary tree is built."""
+def set_derived(pool: Pool, tool_id: UUID, name: str, part: dict[str, Any]) -> None:
+    """Change only the part of a tool's config that is for one derived index."""
     with pool.connection() as connection:
-        connection.execute(_SQL["set_raptor"], {"tool_id": tool_id, "raptor": Jsonb(config)})
+        connection.execute(_SQL["set_derived"], {"tool_id": tool_id, "name": name, "part": Jsonb(part)})
 
 
 def index_id(pool: Pool, tool_id: UUID) -> UUID | None:

@@ -120,8 +120,8 @@ class Buried:
     namespace: str
     keyword_index: str
     final: bool
-    #: Whether the index had a namespace of summaries.
-    has_tree: bool
+    #: Namespaces of what was derived from the index, such as its summaries.
+    derived: list[str]
 
 
 def hashed(text: str) -> str:
@@ -327,7 +327,6 @@ def buried(pool: Pool, vector_store: str, limit: int) -> list[Buried]:
         "limit": limit,
         "late": LATE_WRITE,
         "longest": LONGEST_PAUSE,
-        "suffix": TREE,
     }
     with pool.connection() as connection:
         return connection.cursor(row_factory=class_row(Buried)).execute(_SQL["buried"], values).fetchall()
@@ -340,7 +339,7 @@ def purge(pool: Pool, index_id: UUID, *, final: bool) -> bool:
     last.
     """
     steps = ["purge_tombstones", "purge_listing", "purge_chunks", "purge_files", *(["purge_index"] if final else [])]
-    values = {"index_id": index_id, "pause": namespaces.FIRST_PAUSE, "suffix": TREE}
+    values = {"index_id": index_id, "pause": namespaces.FIRST_PAUSE}
     deadline = time.monotonic() + PURGE_SECONDS
     while steps and time.monotonic() < deadline:
         with suppress(LockNotAvailable), pool.connection() as connection:

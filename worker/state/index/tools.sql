@@ -86,11 +86,11 @@ SET config = %(config)s, update_error = NULL, updated_at = now(),
     next_run_at = now() + make_interval(secs => (%(config)s::jsonb ->> 'every')::float8)
 WHERE id = %(tool_id)s
 
--- name: set_raptor
+-- name: set_derived
 -- also in the config of an index that is being built
 UPDATE search_tool
-SET config = config || jsonb_build_object('raptor', %(raptor)s::jsonb),
-    next_config = next_config || jsonb_build_object('raptor', %(raptor)s::jsonb), updated_at = now()
+SET config = config || jsonb_build_object(%(name)s::text, %(part)s::jsonb),
+    next_config = next_config || jsonb_build_object(%(name)s::text, %(part)s::jsonb), updated_at = now()
 WHERE id = %(tool_id)s
 
 -- name: index_id
@@ -121,14 +121,19 @@ ON CONFLICT DO NOTHING RETURNING key
 
 -- name: buried
 -- due twice: while there are files left, and once no late write can follow
-SELECT i.id, namespace, keyword_index, deleted_at < now() - %(late)s AS final,
-       EXISTS (SELECT FROM namespace_name n WHERE n.name = i.namespace || %(suffix)s) AS has_tree
-FROM search_index i LEFT JOIN search_index_upkeep u ON u.index_id = i.id
-WHERE vector_store = %(vector_store)s AND deleted_at <= now()
-  AND (deleted_at < now() - %(late)s OR EXISTS (SELECT FROM search_index_file f WHERE f.index_id = i.id))
-  -- none is delayed for longer, unless Postgres' clock was set back
-  AND coalesce(NOT u.after BETWEEN now() AND now() + %(longest)s, true)
-ORDER BY coalesce(u.after, deleted_at) LIMIT %(limit)s
+WITH due AS (
+    SELECT i.id, namespace, keyword_index, deleted_at < now() - %(late)s AS final, coalesce(u.after, deleted_at) AS since
+    FROM search_index i LEFT JOIN search_index_upkeep u ON u.index_id = i.id
+    WHERE vector_store = %(vector_store)s AND deleted_at <= now()
+      AND (deleted_at < now() - %(late)s OR EXISTS (SELECT FROM search_index_file f WHERE f.index_id = i.id))
+      -- none is delayed for longer, unless Postgres' clock was set back
+      AND coalesce(NOT u.after BETWEEN now() AND now() + %(longest)s, true)
+    ORDER BY since LIMIT %(limit)s
+)
+SELECT d.id, d.namespace, d.keyword_index, d.final,
+       coalesce(array_agg(n.name) FILTER (WHERE n.name <> d.namespace), '{}') AS derived
+FROM due d LEFT JOIN namespace_name n ON n.index_id = d.id
+GROUP BY d.id, d.namespace, d.keyword_index, d.final, d.since ORDER BY d.since
 
 -- name: purge_chunks
 DELETE FROM chunk
@@ -152,5 +157,5 @@ INSERT INTO namespace_name AS n (name, index_id, vector_store, keyword_index, re
 SELECT namespace, id, vector_store, keyword_index, now(), now() + %(pause)s FROM gone
 UNION ALL
 SELECT o.name, o.index_id, o.vector_store, o.keyword_index, now(), now() + %(pause)s
-FROM gone JOIN namespace_name o ON o.name = gone.namespace || %(suffix)s
+FROM gone JOIN namespace_name o ON o.index_id = gone.id AND o.name <> gone.namespace
 ON CONFLICT (name) DO UPDATE SET retired_at = excluded.retired_at, next_check_at = excluded.next_check_at

@@ -14,6 +14,7 @@ from psycopg.types.json import Jsonb
 
 from schemas.errors import FoldexError, LeaseLost
 from schemas.raptor import RaptorConfig
+from worker.state.index import namespaces
 from worker.state.index.chunks import LATE_WRITE
 from worker.state.index.tasks import LEASE, LONGEST_WAIT, RESEND_AFTER
 from worker.state.index.tools import TREE
@@ -87,10 +88,13 @@ def reconcile(pool: Pool, index_id: UUID | None = None) -> int:
 
     Only trees over `index_id`, if given.
     """
-    values = {"index_id": index_id, "suffix": TREE}
+    values = {"index_id": index_id}
     with pool.connection() as connection:
         connection.execute(_SQL["lock"])
-        changed = sum(connection.execute(_SQL[name], values).rowcount for name in ("adopt", "insert", "start_due"))
+        changed = connection.execute(_SQL["adopt"], values).rowcount
+        made = [id_ for (id_,) in connection.execute(_SQL["insert"], values).fetchall()]
+        namespaces.register(connection, made, TREE)
+        changed += len(made) + connection.execute(_SQL["start_due"], values).rowcount
         unwanted = [id_ for (id_,) in connection.execute(_SQL["unwanted"], values).fetchall()]
         _delete(connection, unwanted)
     return changed + len(unwanted)

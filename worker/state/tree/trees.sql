@@ -17,19 +17,13 @@ SET config = spare.config, is_full = true, :begin_anew
 FROM spare WHERE t.id = spare.id
 
 -- name: insert
-WITH made AS (
-    INSERT INTO summary_tree (id, index_id, project_id, config)
-    SELECT gen_random_uuid(), w.index_id, w.project_id, w.config FROM (
-        SELECT DISTINCT s.index_id, s.project_id, s.config -> 'raptor' AS config FROM search_tool s
-        JOIN search_index i ON i.id = s.index_id AND i.deleted_at IS NULL
-        WHERE :has_tree AND (%(index_id)s::uuid IS NULL OR s.index_id = %(index_id)s)) w
-    WHERE NOT EXISTS (SELECT FROM summary_tree t WHERE t.index_id = w.index_id AND t.config = w.config)
-    ON CONFLICT DO NOTHING RETURNING index_id
-)
-INSERT INTO namespace_name (name, index_id, vector_store, keyword_index)
-SELECT i.namespace || %(suffix)s, i.id, i.vector_store, i.keyword_index FROM search_index i
-WHERE i.id = ANY (ARRAY (SELECT index_id FROM made))
-ON CONFLICT DO NOTHING
+INSERT INTO summary_tree (id, index_id, project_id, config)
+SELECT gen_random_uuid(), w.index_id, w.project_id, w.config FROM (
+    SELECT DISTINCT s.index_id, s.project_id, s.config -> 'raptor' AS config FROM search_tool s
+    JOIN search_index i ON i.id = s.index_id AND i.deleted_at IS NULL
+    WHERE :has_tree AND (%(index_id)s::uuid IS NULL OR s.index_id = %(index_id)s)) w
+WHERE NOT EXISTS (SELECT FROM summary_tree t WHERE t.index_id = w.index_id AND t.config = w.config)
+ON CONFLICT DO NOTHING RETURNING index_id
 
 -- name: start_due
 -- a run over the index ended `ready` since the tree was last built

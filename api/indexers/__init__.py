@@ -1,0 +1,68 @@
+"""The kinds of index that a folder can have, each behind the same five calls.
+
+`chunks` is the index that every tool has. The others are derived from it, where a tool's config enables them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+from uuid import UUID
+
+from pydantic import BaseModel
+
+from api.search.query.search import Finder
+from schemas.search import Query
+from schemas.source import AnySource, parsed_source
+from schemas.tool import ToolConfig
+from worker.resources import Resources
+
+#: What to build. due: only what the config and finished runs demand; again: once more; full: without what is kept.
+Build = Literal["due", "again", "full"]
+
+#: The id of a tool, and of an index, that does not exist yet.
+NO_ID = UUID(int=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The tool for which an indexer works."""
+
+    project_id: str
+    source: AnySource
+    config: ToolConfig
+    tool_id: UUID = NO_ID
+    index_id: UUID = NO_ID
+
+
+def subject_of(tool: dict[str, Any], config: ToolConfig | None = None) -> Subject:
+    """The subject of a tool's row, with its own config or a changed one."""
+    return Subject(
+        tool["project_id"],
+        parsed_source(tool["source"]),
+        config or ToolConfig.model_validate(tool["config"]),
+        tool["tool_id"],
+        tool["index_id"],
+    )
+
+
+class Indexer(Protocol):
+    """One kind of index. A module with these functions is one.
+
+    The models that `estimate` and `status` are annotated with describe the answers over HTTP.
+    """
+
+    def estimate(self, resources: Resources, subject: Subject, /) -> BaseModel:
+        """What a build would cost, without paying anyone."""
+
+    def build(self, resources: Resources, subject: Subject, what: Build, /) -> None:
+        """Start a build, or request one more after the open one. Never waits for it. Calling it twice does no harm."""
+
+    def status(self, resources: Resources, subject: Subject, /) -> BaseModel:
+        """What answers now, and the progress of the newest build."""
+
+    def search(self, resources: Resources, tool_id: UUID, query: Query, /) -> Finder:
+        """Check a query before it costs anything, and return how its hits are found."""
+
+    def drop(self, resources: Resources, subject: Subject, /) -> None:
+        """Delete what the tool no longer wants, unless another tool shares it. Tool and index may be gone already."""

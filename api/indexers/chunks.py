@@ -1,0 +1,133 @@
+"""The indexer `chunks`: the index of a tool's folder, which every tool has."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from api.indexers import NO_ID, Build, Subject
+from api.indexers.estimates import estimate_of
+from api.search.query import answer
+from schemas.errors import Invalid, NotFound
+from schemas.estimate import Estimate
+from schemas.search import MAX_NAMES
+from schemas.source import AnySource
+from schemas.tool import IndexSettings, Status, ToolConfig
+from worker import app as queue
+from worker.ignore import Rules
+from worker.resources import Resources, chunk_settings, keyword_index, store_name
+from worker.sources.registry import target_of
+from worker.state.index import tasks, tool_actions, tools
+from worker.state.index.tools import NewIndex
+
+#: Maximum characters of a pattern.
+MAX_PATTERN_CHARACTERS = 4096
+#: Minimum progress, 0 to 1, from which the remaining time can be estimated.
+MIN_ETA_PROGRESS = 0.02
+
+OVER_COST = (
+    "The run stopped before it passed config.max_cost_tokens ({:,}); raise it, then retry to embed the other files."
+)
+
+search = answer.prepared
+
+
+def estimate(resources: Resources, subject: Subject) -> Estimate:
+    """Estimate the first run over the folder, or the next one. Raises `EstimateBusy`, and what `index_for` raises."""
+    in_use = None if subject.tool_id == NO_ID else subject.config.embedding_model
+    index, _ = index_for(subject.project_id, subject.source, subject.config, resources, model_in_use=in_use)
+    return estimate_of(index, resources)
+
+
+def build(resources: Resources, subject: Subject, what: Build, *, allow_removals: bool = False) -> None:
+    """Index what changed in the folder, or with `full` all of it. Raises `NotFound`."""
+    task_id = tool_actions.reindex(resources.pool, subject.tool_id, full=what == "full", allow_removals=allow_removals)
+    if task_id is not None:
+        # in the background: a broker that is down must not delay the answer
+        queue.post(partial(queue.send_plan, task_id, subject.tool_id))
+
+
+def status(resources: Resources, subject: Subject) -> Status:
+    """The progress of the newest task. Raises `NotFound`."""
+    row = tasks.newest_of_tool(resources.pool, subject.tool_id)
+    if row is None:
+        raise NotFound("The tool was deleted in the meantime; create a new one.")
+    return shown_status(subject.tool_id, row)
+
+
+def drop(resources: Resources, subject: Subject) -> None:
+    """Delete the tool, and its index unless another tool shares it."""
+    tools.delete(resources.pool, subject.tool_id)
+
+
+def index_for(
+    project_id: str, source: AnySource, config: ToolConfig, resources: Resources, *, model_in_use: str | None = None
+) -> tuple[NewIndex, str]:
+    """Validate a tool's source and config. Returns the index it needs, and the tool's default name.
+
+    Raises `Invalid`, `SourceError`, `ModelNotAllowed`, `ModelRefused` and `EmbeddingUnavailable`.
+    """
+    settings = resources.settings
+    _check_following(source, config)
+    _check_bounds(config)
+    target = target_of(resources.access(project_id), source)
+    Rules(config.include, config.exclude)
+    profile, explicit = resources.profile(config.embedding_model, config.dimensions, in_use=model_in_use)
+    store = store_name(settings)
+    resources.store(store, keyword_index(settings))
+    index = IndexSettings(
+        embedder=profile,
+        explicit_dimensions=explicit,
+        chunks=chunk_settings(settings, config.chunk_size, config.chunk_overlap),
+        include=tuple(config.include),
+        exclude=tuple(config.exclude),
+        types=tuple(config.types),
+        use_ignore_files=config.use_ignore_files,
+        keep=tuple(sorted({*config.keep})),
+        max_file_bytes=settings.max_file_bytes,
+        min_token_count=config.min_token_count,
+        max_token_count=config.max_token_count,
+        max_pages=settings.max_pages,
+        max_characters=settings.max_characters,
+    )
+    new_index = NewIndex(
+        *(project_id, source, target.folder_node_id, index, store, keyword_index(settings)),
+        namespace_prefix=settings.namespace_prefix,
+    )
+    return new_index, target.name
+
+
+def _check_bounds(config: ToolConfig) -> None:
+    if config.max_token_count is not None and config.max_token_count < config.min_token_count:
+        raise Invalid("max_token_count is below min_token_count; swap them.")
+    for name in ("include", "exclude", "types"):
+        values = getattr(config, name)
+        if len(values) > MAX_NAMES or any(len(value) > MAX_PATTERN_CHARACTERS for value in values):
+            raise Invalid(
+                f"{name} accepts at most {MAX_NAMES:,} patterns of {MAX_PATTERN_CHARACTERS:,} characters; send fewer."
+            )
+
+
+def _check_following(source: AnySource, config: ToolConfig) -> None:
+    if config.auto_reindex and not source.follows_edits:
+        raise Invalid("auto_reindex works for nodes only; use `watch` for a local folder, or `every` for S3.")
+    if config.watch and not source.is_watchable:
+        raise Invalid(f"{source.title} does not report changes, so `watch` cannot work; use `every` instead.")
+
+
+def shown_status(tool_id: UUID, row: dict[str, Any]) -> Status:
+    """Convert a task's row to its API form for one tool."""
+    over_cost = OVER_COST.format(row["max_cost_tokens"]) if row["over_cost"] else None
+    warning = " ".join(filter(None, (over_cost, row["listing_warning"], row["warning"]))) or None
+    return Status(**{**row, "task_id": row["id"], "tool_id": tool_id, "eta_seconds": _eta(row), "warning": warning})
+
+
+def _eta(row: dict[str, Any]) -> float | None:
+    """Estimate the remaining seconds from the speed so far; None if that is not known."""
+    progress, started = row["progress"], row["started_at"]
+    if row["finished_at"] is not None or row["listing"] or started is None or progress < MIN_ETA_PROGRESS:
+        return None
+    elapsed = (datetime.now(UTC) - started).total_seconds()
+    return float(round(elapsed * (1 - progress) / progress, 1))

@@ -1,0 +1,89 @@
+"""The indexers of the installation, and the calls that every derived index has."""
+
+from __future__ import annotations
+
+from typing import Any, get_type_hints
+
+from fastapi import APIRouter
+from pydantic import BaseModel
+
+from api.http.dependencies import ResourcesDep, ToolDep, known_caller, needs_space
+from api.http.described_errors import raises
+from api.indexers import Subject, subject_of
+from api.indexers.registry import DERIVED, INDEXERS, Row, info
+from schemas.indexer import IndexerInfo
+from schemas.raptor import BuildRequest
+from schemas.tool import ToolConfig
+from worker.resources import Resources
+from worker.state.index import tool_actions
+
+router = APIRouter()
+
+
+@router.get("/api/indexers", tags=["indexers"], dependencies=[known_caller])
+def list_indexers(resources: ResourcesDep) -> list[IndexerInfo]:
+    """List the kinds of index that a tool can have, with the schema of their config."""
+    return [info(row, resources) for row in INDEXERS]
+
+
+class Calls:
+    """The calls of one derived index."""
+
+    def __init__(self, row: Row) -> None:
+        self.row = row
+        self.estimate_model = get_type_hints(row.indexer.estimate)["return"]
+        self.status_model = get_type_hints(row.indexer.status)["return"]
+
+    def get(self, tool: ToolDep, resources: ResourcesDep) -> BaseModel:
+        """Get the state of this index, and the progress of its newest build. Without one, every number is 0."""
+        return self.row.indexer.status(resources, subject_of(tool))
+
+    def estimate(self, tool: ToolDep, resources: ResourcesDep) -> BaseModel:
+        """Estimate a build of this whole index, without asking anyone. What is cached costs nothing again."""
+        return self.row.indexer.estimate(resources, subject_of(tool))
+
+    def build(self, tool: ToolDep, resources: ResourcesDep, body: BuildRequest | None = None) -> BaseModel:
+        """Build this index, and keep it up to date from then on: sets `enabled` in its config.
+
+        If a build is open, one more follows it. A build waits until no task indexes the folder.
+        """
+        subject = self._set_enabled(resources, tool, enabled=True)
+        self.row.indexer.build(resources, subject, "full" if body and body.full else "again")
+        return self.row.indexer.status(resources, subject)
+
+    def delete(self, tool: ToolDep, resources: ResourcesDep) -> BaseModel:
+        """Delete this index, unless another tool shares it: clears `enabled` in its config."""
+        subject = self._set_enabled(resources, tool, enabled=False)
+        self.row.indexer.drop(resources, subject)
+        return self.row.indexer.status(resources, subject)
+
+    def _set_enabled(self, resources: Resources, tool: dict[str, Any], *, enabled: bool) -> Subject:
+        config = ToolConfig.model_validate(tool["config"])
+        part = self.row.of(config)
+        if enabled:
+            self.row.check(resources, part)
+        if part.enabled != enabled:
+            part = part.model_copy(update={"enabled": enabled})
+            stored = part.model_dump(exclude_defaults=True)
+            tool_actions.set_derived(resources.pool, tool["tool_id"], self.row.name, stored)
+        return subject_of(tool, config.model_copy(update={self.row.name: part}))
+
+
+def add_calls(to: APIRouter, calls: Calls) -> None:
+    """Add the calls of a derived index."""
+    row, refused = calls.row, raises(*calls.row.errors)
+    place, status = f"/api/tools/search/{{tool_id}}/{row.name}", calls.status_model
+    shown: dict[str, Any] = {"tags": [row.topic], "response_model": status}
+    to.get(f"{place}/status", name=f"get_{row.name}", **shown)(calls.get)
+    shown_estimate = {**shown, "response_model": calls.estimate_model, "openapi_extra": refused}
+    to.get(f"{place}/estimate", name=f"estimate_{row.name}", **shown_estimate)(calls.estimate)
+    started: dict[str, Any] = {**shown, "status_code": 202}
+    space = [needs_space]
+    to.post(f"{place}/build", name=f"build_{row.name}", dependencies=space, openapi_extra=refused, **started)(
+        calls.build
+    )
+    to.delete(place, name=f"delete_{row.name}", **started)(calls.delete)
+
+
+for each in DERIVED:
+    add_calls(router, Calls(each))

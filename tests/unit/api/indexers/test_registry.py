@@ -1,0 +1,42 @@
+"""The table of indexers is whole, and its statuses are true."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from api.indexers.registry import DERIVED, INDEXERS, RAPTOR, info
+from schemas.derived import DerivedConfigs, TreeSearch
+from worker.resources import Resources
+from worker.settings import LOCAL_LLM, Settings
+
+
+def resources(home: Path, **given: Any) -> Resources:
+    return Resources(Settings(foldex_home=home, database_url="postgresql://nowhere.invalid/none", **given))
+
+
+def test_each_value_of_tree_is_answered_by_one_indexer() -> None:
+    assert sorted(value for row in INDEXERS for value in row.tree) == sorted(get_args(TreeSearch))
+
+
+def test_each_derived_config_has_an_indexer() -> None:
+    assert [row.name for row in DERIVED] == list(DerivedConfigs.model_fields)
+    assert all("enabled" in row.config.model_fields for row in DERIVED)
+
+
+@pytest.mark.parametrize(
+    ("model", "modules", "status"),
+    [
+        (LOCAL_LLM, ("json",), "available"),
+        (LOCAL_LLM, ("json", "not_there"), "missing_dependency"),
+        (None, ("json",), "not_configured"),
+        # no tree at all can be built
+        (None, ("not_there",), "not_configured"),
+    ],
+)
+def test_status(tmp_path: Path, model: str | None, modules: tuple[str, ...], status: str) -> None:
+    row = replace(RAPTOR, modules=modules)
+    assert info(row, resources(tmp_path, default_llm_model=model)).status == status
