@@ -19,9 +19,13 @@ from worker.settings import LOCAL_LLM
 #: What a tree is compared with.
 BASE = "hybrid"
 #: Ways to search without a tree and with one, by the name of the row.
-PLAIN: dict[str, dict[str, str]] = {BASE: {"mode": "hybrid"}, "vector": {"mode": "vector"}}
-WAYS = ("collapsed", "tree_traversal")
-METHODS = ("gmm", "adjacent")
+PLAIN: dict[str, dict[str, Any]] = {BASE: {"mode": "hybrid"}, "vector": {"mode": "vector"}}
+WAYS: dict[str, dict[str, Any]] = {
+    "collapsed": {"tree": "collapsed"},
+    "tree_traversal": {"tree": "tree_traversal"},
+    "tree_traversal, beam 32": {"tree": "tree_traversal", "beam": 32},
+}
+METHODS = ("adjacent", "gmm")
 BUILD_SECONDS = 3_600
 
 #: For each system, the coverage of each question.
@@ -38,19 +42,19 @@ class Tree(NamedTuple):
 def run(place: Path, answers_file: Path | None) -> None:
     """Print the coverage for each folder and for all together."""
     total: Covered = {}
-    with indexed(place, {name: folder.fill for name, folder in FOLDERS.items()}) as (service, tools):
-        for name, folder in FOLDERS.items():
-            questions = folder.ask()
+    for name, folder in FOLDERS.items():
+        questions = folder.ask()
+        with indexed(place, {name: folder.fill}) as (service, tools):
             answers = _answers(service, tools[name], questions)
-            covered = {
-                system: [coverage(question, passages) for question, passages in zip(questions, found, strict=True)]
-                for system, found in answers.items()
-            }
-            _show(f"{name}: {len(questions)} questions", covered)
-            if answers_file:
-                report.write(answers_file, f"tree-{name}", questions, answers)
-            for system, values in covered.items():
-                total.setdefault(system, []).extend(values)
+        covered = {
+            system: [coverage(question, passages) for question, passages in zip(questions, found, strict=True)]
+            for system, found in answers.items()
+        }
+        _show(f"{name}: {len(questions)} questions", covered)
+        if answers_file:
+            report.write(answers_file, f"tree-{name}", questions, answers)
+        for system, values in covered.items():
+            total.setdefault(system, []).extend(values)
     _show(f"together: {len(total[BASE])} questions", total)
 
 
@@ -65,12 +69,12 @@ def _answers(service: Service, tool: str, questions: Sequence[Question]) -> repo
     answers = {name: _ask(service, tool, questions, **body) for name, body in PLAIN.items()}
     for tree in trees():
         _build(service, tool, tree)
-        for way in WAYS:
-            answers[f"{way} {tree.method} {tree.model}"] = _ask(service, tool, questions, tree=way)
+        for way, body in WAYS.items():
+            answers[f"{way} {tree.method} {tree.model}"] = _ask(service, tool, questions, **body)
     return answers
 
 
-def _ask(service: Service, tool: str, questions: Sequence[Question], **body: str) -> list[list[Passage]]:
+def _ask(service: Service, tool: str, questions: Sequence[Question], **body: Any) -> list[list[Passage]]:
     every = [service.query(tool, question.query, top_k=DEPTH, **body) for question in questions]
     return [[Passage(hit["file_path"], hit["start_line"], hit["chunk_text"]) for hit in hits] for hits in every]
 
