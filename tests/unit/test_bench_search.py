@@ -32,7 +32,8 @@ def test_a_passage_answers_one_label_at_most() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "last", "fits"), [(1, 4, False), (1, 11, True), (12, 13, True), (9, 10, True), (13, 15, False), (14, 30, False)]
+    ("first", "last", "fits"),
+    [(1, 4, False), (1, 11, True), (12, 13, True), (9, 10, True), (13, 15, False), (14, 30, False)],
 )
 def test_lines_fit_a_passage_that_shares_half_of_the_shorter(first: int, last: int, fits: bool) -> None:
     place = Label(path="a.txt", lines=(10, 13))

@@ -98,7 +98,10 @@ def _build(service: Service, tool: str, tree: Tree) -> None:
 
 def _show(title: str, covered: Mapping[str, Sequence[float]]) -> None:
     """Print the mean coverage of each system, and its difference from the base, each with its standard error."""
-    print(f"\n== {title}\n{'':48}{'coverage@10':>18}{f'less {BASE}':>18}", flush=True)
+    print(f"\n== {title}\n{'':56}{'coverage@10':>16}{f'less {BASE}':>18}", flush=True)
     for system, values in covered.items():
-        cells = [mean(values), difference(values, covered[BASE])]
-        print(f"{system:48}" + "".join(f"{f'{m.value:+.3f} ± {m.error:.3f}':>18}" for m in cells), flush=True)
+        own, gained = mean(values), difference(values, covered[BASE])
+        print(
+            f"{system:56}{f'{own.value:.3f} ± {own.error:.3f}':>16}{f'{gained.value:+.3f} ± {gained.error:.3f}':>18}",
+            flush=True,
+        )
