@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from math import log2
+from math import log2, sqrt
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,8 @@ from tests.bench.search.messages import raised
 from tests.bench.search.questions import Label, Passage, Question
 from tests.bench.search.sets import ask_repo
 from tests.bench.search.sources import without_docstrings
+from tests.bench.search.trees.coverage import coverage, difference, mean
+from tests.bench.search.trees.folders import FOLDERS
 
 FOUND = [2, None, 4]
 
@@ -26,6 +29,17 @@ def test_a_label_is_found_at_its_first_passage() -> None:
 def test_a_passage_answers_one_label_at_most() -> None:
     labels = [Label(path="a.py", contains="one"), Label(path="a.py", contains="two")]
     assert ranks(labels, [Passage("a.py", 1, "one two"), Passage("a.py", 2, "two")]) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "fits"),
+    [(1, 4, False), (1, 11, True), (12, 13, True), (9, 10, True), (13, 15, False), (14, 30, False)],
+)
+def test_lines_fit_a_passage_that_shares_half_of_the_shorter(first: int, last: int, fits: bool) -> None:
+    place = Label(path="a.txt", lines=(10, 13))
+    verses = "\n".join("verse" for _ in range(first, last + 1))
+    assert place.fits(Passage("a.txt", first, verses)) is fits
+    assert not place.fits(Passage("b.txt", 10, verses))
 
 
 def test_recall_is_the_share_of_labels_within_the_depth() -> None:
@@ -66,6 +80,51 @@ def test_the_questions_over_this_repository_are_many_and_each_is_asked_once() ->
 def test_every_label_is_in_this_repository(question: Question) -> None:
     for label in question.relevant:
         assert label.contains in (ROOT / label.path).read_text(), label
+
+
+def test_the_questions_for_trees_are_many_and_each_needs_several_places() -> None:
+    questions = [question for folder in FOLDERS.values() for question in folder.ask()]
+    assert len({question.query for question in questions}) == len(questions) >= 60
+    assert len(FOLDERS) == 3
+    for question in questions:
+        assert len(set(question.relevant)) == len(question.relevant) >= 2, question.query
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_every_place_for_trees_exists_and_proves_its_label(name: str, tmp_path: Path) -> None:
+    folder = FOLDERS[name]
+    folder.fill(tmp_path / name)
+    for question in folder.ask():
+        for label in question.relevant:
+            text = (tmp_path / name / label.path).read_text()
+            if label.lines:
+                first, last = label.lines
+                assert last <= text.count("\n"), label
+                text = "\n".join(text.splitlines()[first - 1 : last])
+            assert label.proof in text, (question.query, label)
+            assert label.contains in text, (question.query, label)
+            assert label.proof or label.contains, (question.query, label)
+
+
+def test_line_n_of_a_chapter_is_its_verse_n(tmp_path: Path) -> None:
+    FOLDERS["gospels"].fill(tmp_path / "gospels")
+    chapters = sorted((tmp_path / "gospels").rglob("*.txt"))
+    assert len(chapters) == 28 + 16 + 24 + 21
+    for chapter in chapters:
+        numbers = [line.split()[0] for line in chapter.read_text().splitlines()]
+        assert numbers == [str(number) for number in range(1, len(numbers) + 1)], chapter
+
+
+def test_coverage_is_the_share_of_places_among_ten_passages() -> None:
+    question = Question(query="q", kind="k", relevant=(Label(path="a"), Label(path="b"), Label(path="c")))
+    passages = [Passage("a", 1, ""), *[Passage("x", 1, "")] * 8, Passage("b", 1, ""), Passage("c", 1, "")]
+    assert coverage(question, passages) == pytest.approx(2 / 3)
+
+
+def test_a_mean_has_its_standard_error_and_a_difference_is_paired() -> None:
+    assert tuple(mean([1, 2, 3, 4])) == pytest.approx((2.5, sqrt(5 / 3) / 2))
+    assert mean([0.5]) == (0.5, 0)
+    assert difference([1, 3], [0, 2]) == (1, 0)
 
 
 SOURCE = '''"""Module."""

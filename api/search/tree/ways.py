@@ -33,7 +33,7 @@ class Found:
 def collapsed(forest: Forest, top_k: int, *, expand: bool) -> Found:
     """One flat top-k over leaves and summaries of all levels.
 
-    With `expand`, each summary is replaced by its leaves, nearest first.
+    With `expand`, each summary is replaced by its leaves, and all leaves are ranked by their own nearness.
     """
     near = forest.near_leaves(max(MIN_DEPTH, 2 * top_k))
     summaries = forest.near_summaries(top_k)
@@ -59,14 +59,27 @@ def _expanded(
     below: dict[str, dict[str, UUID]],
     distances: dict[UUID, float],
 ) -> Iterator[LeafHit]:
-    """The leaves of the first `top_k` entries, then further leaves, in case some are gone."""
+    """The leaves of the first `top_k` entries, nearest first, then further leaves, in case some are gone.
+
+    Leaves of summaries share one order with the others: a summary may have more leaves than an answer has places.
+    """
+    known = distances | near
+    reached: dict[UUID, NearSummary | None] = {}
     for rank, entry in enumerate(entries):
         if isinstance(entry, UUID):
-            yield _direct(entry, near[entry])
+            if rank < top_k or len(reached) < top_k:
+                reached.setdefault(entry, None)
         elif rank < top_k:
-            ids = [id_ for id_ in below.get(entry.node.key, {}).values() if id_ in distances]
-            for id_ in sorted(ids, key=lambda each: (distances[each], str(each))):
-                yield LeafHit(id_, _score(entry.distance), distances[id_], entry)
+            for id_ in below.get(entry.node.key, {}).values():
+                if id_ in known:
+                    reached.setdefault(id_, entry)
+    lowest = 1.0
+    for id_ in sorted(reached, key=lambda each: (known[each], str(each))):
+        lowest = _score(known[id_])
+        yield LeafHit(id_, lowest, known[id_], reached[id_])
+    for entry in entries:
+        if isinstance(entry, UUID) and entry not in reached:
+            yield LeafHit(entry, min(lowest, _score(near[entry])), near[entry], None)
 
 
 def traversal(forest: Forest, top_k: int, *, beam: int, top_level: int, expand: bool) -> Found:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from tests.bench.running import running
-from tests.bench.search.sets import SETS
 from tests.service import Service
 from worker.settings import LOCAL_MODEL, Settings
 
@@ -21,16 +20,21 @@ DECIDED = {
 
 
 @contextmanager
-def indexed(place: Path, names: Sequence[str]) -> Iterator[tuple[Service, dict[str, str]]]:
-    """The service, and the tool of each set. Folders that an earlier run indexed there are not indexed again."""
+def indexed(place: Path, fills: Mapping[str, Callable[[Path], None]]) -> Iterator[tuple[Service, dict[str, str]]]:
+    """The service, and the tool of each folder. Each folder has a name, and a function that writes its files.
+
+    Folders that an earlier run indexed there are not indexed again.
+    """
     folders, settings = place / "folders", _settings()
     folders.mkdir(parents=True, exist_ok=True)
     record = place / f"tools-{settings.get('KEYWORD_INDEX', 'store')}.json"
     tools: dict[str, str] = json.loads(record.read_text()) if record.exists() else {}
-    missing = [name for name in names if name not in tools]
+    missing = [name for name in fills if name not in tools]
     env = {**settings, "DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL}
     with running(place, folders, 2 if missing else 0, 0, **env) as service:
         for name in missing:
+            if not (folders / name).exists():
+                fills[name](folders / name)
             tools[name] = _index(service, folders / name)
             record.write_text(json.dumps(tools))
         yield service, tools
@@ -42,8 +46,6 @@ def _settings() -> dict[str, str]:
 
 
 def _index(service: Service, folder: Path) -> str:
-    if not folder.exists():
-        SETS[folder.name].fill(folder)
     tool = service.local_tool(folder)
     service.wait(tool, seconds=1_800)
     return tool

@@ -16,16 +16,29 @@ class Passage(NamedTuple):
 
 
 class Label(BaseModel):
-    """A place that answers a question: a file, or its chunks that contain a text."""
+    """A place that answers a question: a file, its chunks that contain a text, or some of its lines.
+
+    `lines` are the first and the last one. `proof` are words of the place that show the label to be right; a test looks
+    for them.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     path: str
     contains: str = ""
+    lines: tuple[int, int] | None = None
+    proof: str = ""
 
     def fits(self, passage: Passage) -> bool:
-        """Whether a passage lies in this place."""
-        return passage.path == self.path and self.contains in passage.text
+        """Whether a passage lies in this place: of lines, it shares half of the shorter of both."""
+        return passage.path == self.path and self.contains in passage.text and self._shares_lines(passage)
+
+    def _shares_lines(self, passage: Passage) -> bool:
+        if self.lines is None:
+            return True
+        (first, last), end = self.lines, passage.line + passage.text.count("\n")
+        shared = min(last, end) - max(first, passage.line) + 1
+        return 2 * shared >= min(last - first, end - passage.line) + 1
 
 
 class Question(BaseModel):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +13,8 @@ from tests.bench.search.questions import Question
 
 OWN = ("api", "deploy", "docs", "schemas", "tests", "worker", "CHANGELOG.md", "Makefile", "README.md", "pyproject.toml")
 QUESTIONS = Path(__file__).with_name("repo.jsonl")
+#: Folders that are not copied: the questions, and texts that have nothing to do with this repository.
+LEFT_OUT = (QUESTIONS.parent, ROOT / "tests" / "data" / "books")
 
 
 class Set(NamedTuple):
@@ -23,8 +25,14 @@ class Set(NamedTuple):
 
 
 def fill_repo(folder: Path) -> None:
-    """Copy this repository without caches and without the questions."""
-    for name in OWN:
+    """Copy this repository without caches, the questions and the books."""
+    copy_own(OWN, folder)
+
+
+def copy_own(names: Iterable[str], folder: Path) -> None:
+    """Copy files and directories of this repository."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, folder / name, ignore=_left_out)
         else:
@@ -33,7 +41,7 @@ def fill_repo(folder: Path) -> None:
 
 def _left_out(directory: str, names: list[str]) -> set[str]:
     place = Path(directory)
-    return {name for name in names if name == "__pycache__" or place / name == QUESTIONS.parent}
+    return {name for name in names if name == "__pycache__" or place / name in LEFT_OUT}
 
 
 def ask_repo() -> list[Question]:

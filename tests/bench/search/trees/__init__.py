@@ -1,0 +1,1 @@
+"""Compares summary trees with plain search, by questions whose answers stand in several places."""
