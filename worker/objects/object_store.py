@@ -163,9 +163,9 @@ class DirectoryObjects:
         with _disk_errors(self.directory):
             file = self._path(key).open("rb")
             if part is None:
-                return _FileReader(self.directory, file, os.fstat(file.fileno()).st_size)
+                part = range(os.fstat(file.fileno()).st_size)
             file.seek(part.start)
-            return _FileReader(self.directory, file, len(part))
+            return _FileReader(self.directory, file, part)
 
     def delete(self, key: str) -> None:
         """See `Objects`."""
@@ -192,12 +192,17 @@ class _FileReader:
 
     directory: Path
     file: BinaryIO
-    size: int
+    part: range
+
+    @property
+    def size(self) -> int:
+        """See `Reader`."""
+        return len(self.part)
 
     def read(self, size: int) -> bytes:
         """See `Reader`."""
         with _disk_errors(self.directory):
-            return self.file.read(size)
+            return self.file.read(min(size, self.part.stop - self.file.tell()))
 
     def close(self) -> None:
         """See `Reader`."""
