@@ -182,8 +182,9 @@ def _sent(resources: Resources, row: nodes.Row, request: Request) -> Response:
     content = _content(resources, row)
     asked, if_range = request.headers.get("range"), request.headers.get("if-range")
     part = downloads.part(asked, if_range, _etag(row), content.size)
-    pieces = _pieces(content.reader(part), row["id"])
-    return StreamingResponse(pieces, 200 if part is None else 206, headers=_headers(row, content.size, part))
+    reader = content.reader(part)
+    headers = _headers(row, reader.size if part is None else content.size, part)
+    return StreamingResponse(_pieces(reader, row["id"]), 200 if part is None else 206, headers=headers)
 
 
 async def _pieces(reader: Reader, node_id: str) -> AsyncIterator[bytes]:
