@@ -98,6 +98,12 @@ class PlacedHit(Hit):
     )
 
 
+class ToolStep(Step):
+    """One step of one tool's search, as it is streamed."""
+
+    tool_id: fields.ToolId
+
+
 class Searched(BaseModel):
     """One tool's part of an answer."""
 

@@ -1,20 +1,12 @@
 """The tree of all errors. Every error has a `code`, an HTTP status and a flag that says whether a retry can help.
 
 FoldexError
-├── Unauthorized · NotLoopback · CrossSite
-├── NotFound
+├── Unauthorized · NotLoopback · CrossSite · NotFound · Conflict
 ├── Invalid
-│   ├── FilterMatchesNothing
-│   ├── ModelNotAllowed
-│   ├── ModelRefused
-│   ├── NoTree
-│   ├── TooLarge
-│   └── BodyTooSlow
-├── Conflict
+│   ├── FilterMatchesNothing · ModelNotAllowed · ModelRefused · NoTree
+│   └── TooLarge · BodyTooSlow · RangeNotSatisfiable
 ├── SourceError
-│   ├── FolderGone
-│   ├── SourceRefused
-│   └── SourceUnavailable
+│   └── FolderGone · SourceRefused · SourceUnavailable
 ├── FileError             (the outcome of one file; never fails the task)
 ├── EmbeddingError
 │   ├── EmbeddingRefused      (these inputs)
@@ -30,17 +22,13 @@ FoldexError
 │   ├── LlmUnavailable        (temporary)
 │   └── LlmFailed             (several clusters in a row; ends the build)
 ├── TreeError             (ends the build of a summary tree; the last complete one stays)
-│   ├── TooManyLeaves
-│   ├── TooManyTokens
-│   └── MissingDependency
+│   └── TooManyLeaves · TooManyTokens · MissingDependency
 ├── StoreError
 │   ├── StoreRefused          (these rows)
 │   ├── StoreUnauthorized
 │   └── StoreUnavailable
 ├── TaskCrashed           (workers crash or meet unexpected errors, again and again)
-│   ├── PlanCrashed
-│   ├── SliceCrashed
-│   └── TreeCrashed
+│   └── PlanCrashed · SliceCrashed · TreeCrashed
 ├── DiskFull              (the disk of FOLDEX_HOME, or of Postgres)
 ├── SearchSlow            (a search of several tools, and none answered in time)
 ├── SearchBusy            (too many large answers are in progress)
@@ -172,6 +160,18 @@ class BodyTooSlow(Invalid):
     code = "body_too_slow"
     status = 408
     example = "The body did not arrive within 60 s; send it again."
+
+
+class RangeNotSatisfiable(Invalid):
+    """The `Range` begins after the content, which has `size` bytes."""
+
+    code = "range_not_satisfiable"
+    status = 416
+    example = "The content has 214 bytes; ask for a range that begins before its end."
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"The content has {size} bytes; ask for a range that begins before its end.")
+        self.size = size
 
 
 class Conflict(FoldexError):

@@ -6,12 +6,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from schemas import fields
 from schemas.search import Coverage, Names, Note
+from schemas.times import Times
 
 #: Maximum bytes of a multi-line match. Longer matches may be missed.
 MAX_SPAN = 32 << 10
 
 
-class Grep(BaseModel):
+class Grep(Times):
     """A pattern search. The options are named as in ripgrep."""
 
     model_config = ConfigDict(
@@ -21,6 +22,7 @@ class Grep(BaseModel):
                 {"pattern": "connection refused"},
                 {"pattern": r"def \w+_token\(", "regex": True, "glob": "*.py", "before": 1, "after": 2},
                 {"pattern": r"def get\(\s*self", "regex": True, "multiline": True, "types": ["python"]},
+                {"pattern": "TODO", "modified_after": "2026-11-01T00:00:00Z"},
                 {"pattern": "id", "word": True, "case_sensitive": True, "types": ["ts", "sql"]},
             ]
         },

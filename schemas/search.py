@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from schemas import fields
 from schemas.derived import TreeSearch
+from schemas.times import Times
 
 #: A missing value, or null, means empty.
 _NULL_IS_EMPTY = BeforeValidator(lambda value: {} if value is None else value)
@@ -21,16 +21,6 @@ LowercaseNames = Annotated[
 ]
 
 
-def _as_time(value: object) -> object:
-    """Convert ISO 8601 to a time. Pydantic alone would also take numbers, as seconds."""
-    if isinstance(value, datetime):
-        return value
-    if not isinstance(value, str):
-        raise ValueError("a time must be ISO 8601 with a time zone, such as 2026-11-01T00:00:00Z")  # noqa: TRY004
-    return datetime.fromisoformat(value)
-
-
-Time = Annotated[AwareDatetime, BeforeValidator(_as_time)]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=10_000)]
 Mode = Literal["hybrid", "vector", "keyword"]
 Rerank = Literal["none", "boost", "model", "llm"]
@@ -98,7 +88,7 @@ FIELDS_DESCRIPTION = (
 MAX_QUERIES = 8
 
 
-class Filters(BaseModel):
+class Filters(Times):
     """All filters must match; the values of a list are alternatives."""
 
     model_config = ConfigDict(extra="forbid")
@@ -135,16 +125,6 @@ class Filters(BaseModel):
         description="A JSON pointer; includes everything below it. Null: everywhere.",
     )
     level: int | None = Field(default=None, ge=0, le=1000, description="0 for chunks of files; null: every level.")
-    modified_after: Time | None = Field(
-        default=None,
-        description="Files that were last changed at this time or later: ISO 8601 with a time zone. Null: any time.",
-        examples=["2026-11-01T00:00:00Z"],
-    )
-    modified_before: Time | None = Field(
-        default=None,
-        description="Files that were last changed before this time: ISO 8601 with a time zone. Null: any time.",
-        examples=["2026-12-01T00:00:00+01:00"],
-    )
 
 
 class Context(BaseModel):

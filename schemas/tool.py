@@ -276,6 +276,10 @@ class Status(BaseModel):
     held_removals: int = Field(
         description="Vanished files that are kept until a reindex with `allow_removals`.", examples=[0]
     )
+    total_bytes: int = Field(description="Bytes of the files in `total_files`.", examples=[48200000])
+    done_bytes: int = Field(
+        description="Bytes of the files that are indexed, skipped or failed, out of `total_bytes`.", examples=[32700000]
+    )
     ignored: dict[str, int] = Field(
         description="Files that rules exclude, by rule: a kind of `config.keep`, `ignore_file`, `exclude`, `include` "
         "or `types`. An excluded directory counts as one, under the rule's name plus `_directories`.",

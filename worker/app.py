@@ -166,17 +166,20 @@ def send(
     shown: str,
     countdown: float | None = None,
     quiet: bool = False,
+    request_id: str | None = None,
 ) -> bool:
     """Send a task by name. Returns False if it was not sent.
 
-    `shown` is what Flower lists as the task's arguments; if `quiet`, Flower is not told of the message. A lost or
-    unsent message costs time, never work: the sweep sends it again.
+    `shown` is what Flower lists as the task's arguments; if `quiet`, Flower is not told of the message. `request_id` is
+    the request that led to it, by default the one at hand. A lost or unsent message costs time, never work: the sweep
+    sends it again.
     """
     # RabbitMQ delivers delayed messages to a worker at once; each then delays its other messages by about a second
     if (countdown and _is_rabbitmq(app.conf.broker_url)) or _silence.lasts():
         return False
     options: dict[str, Any] = {"queue": queue, "argsrepr": f"({shown})", "kwargsrepr": "{}", "countdown": countdown}
-    options["headers"] = _request_headers(id_)
+    request_id = request_id or _request_of(id_)
+    options["headers"] = {REQUEST_ID: request_id} if request_id else {}
     if quiet:
         options["event_dispatcher"] = NO_EVENTS
     try:
@@ -191,15 +194,13 @@ def send(
     return True
 
 
-def _request_headers(id_: UUID | None) -> dict[str, str]:
-    """The header with the id of the request at hand, if the message is about what it asked for.
+def _request_of(id_: UUID | None) -> str | None:
+    """The id of the request at hand, if the message is about what it asked for.
 
     A slice also sends messages of other tasks, for which other requests asked.
     """
     bound = structlog.contextvars.get_contextvars()
-    if "request_id" not in bound or bound.get("task_id", str(id_)) != str(id_):
-        return {}
-    return {REQUEST_ID: bound["request_id"]}
+    return bound.get("request_id") if bound.get("task_id", str(id_)) == str(id_) else None
 
 
 def post(send_it: Callable[[], object]) -> None:

@@ -20,7 +20,7 @@ log = structlog.get_logger()
 
 def start_indexing(pool: Pool, task_id: UUID, index_id: UUID) -> bool:
     """Wake workers for what is listed so far, or close the task if nothing is left to do. Returns whether it did."""
-    closed = close_if_done(pool, task_id, index_id)
+    closed = close_if_done(pool, task_id, index_id) is not None
     if not closed:
         wake(pool, task_id)
     return closed
@@ -52,19 +52,22 @@ def send_index(task: Running | None, queue: str, countdown: float | None = None)
         send("foldex.index", task.id, queue=queue, shown=shown, countdown=countdown)
 
 
-def close_if_done(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = True) -> bool:
-    """Count a task's files, and close the task if nothing is left. Returns whether it did.
+def close_if_done(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = True) -> Closed | None:
+    """Count a task's files, and close the task if nothing is left. Returns None while it continues.
 
     Without `wait`, a task whose project or index is locked is left alone.
     """
     closed = tasks.refresh(pool, task_id, index_id, wait=wait)
     if closed is None:
-        return False
+        return None
     # the sweep closes tasks, too, and has no ids bound
-    log.info("task closed", task_id=str(task_id), tool_id=str(closed.tool_id))
-    send("foldex.optimize", index_id, queue=BULK, shown=f"index {index_id}")
+    ids = {"task_id": str(task_id), "tool_id": str(closed.tool_id)}
+    if closed.request_id:
+        ids["request_id"] = closed.request_id
+    log.info("task closed", **ids)
+    send("foldex.optimize", index_id, queue=BULK, shown=f"index {index_id}", request_id=closed.request_id)
     send_next(closed)
-    return True
+    return closed
 
 
 def send_next(closed: Closed | None) -> None:

@@ -6,6 +6,7 @@ import logging
 import re
 import sys
 from typing import Any
+from uuid import UUID
 
 import structlog
 
@@ -49,6 +50,21 @@ def configure(level: str) -> None:
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )
+
+
+def request_at_hand() -> str | None:
+    """Id of the request for which this thread works, as the log has it; None if it works for none."""
+    return structlog.contextvars.get_contextvars().get("request_id")
+
+
+def bind_run(task_id: UUID, tool_id: UUID, request_id: str | None) -> None:
+    """Let the lines of this thread name a run over an index, and the request that led to it."""
+    structlog.contextvars.bind_contextvars(task_id=str(task_id), tool_id=str(tool_id))
+    if request_id is None:
+        # the message may be another run's
+        structlog.contextvars.unbind_contextvars("request_id")
+    else:
+        structlog.contextvars.bind_contextvars(request_id=request_id)
 
 
 def _escape(_: Any, _name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:

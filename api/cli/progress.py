@@ -49,9 +49,11 @@ class Bar:
         rate = (chunks - self._first) / max(0.2, time.monotonic() - self._began)
         full = round(now.progress * WIDTH)
         done = now.indexed_files + now.skipped_files + now.failed_files
+        more = "+" if now.listing else ""
         parts = [
             f"{self._name} [{'#' * full}{'.' * (WIDTH - full)}] {now.progress:4.0%}",
-            f"{done}/{now.total_files}{'+' if now.listing else ''} files",
+            f"{done}/{now.total_files}{more} files",
+            f"{now.done_bytes / 1e6:.1f}/{now.total_bytes / 1e6:.1f}{more} MB",
             f"{rate:.0f} chunks/s",
         ]
         if now.eta_seconds is not None:

@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from api.http import request_log
 from api.http.described_errors import DATABASE_UNAVAILABLE, INTERNAL, INVALID_JSON, Fault
 from api.http.disconnect import CALLER_LEFT, CallerLeft
-from schemas.errors import DiskFull, FoldexError
+from schemas.errors import DiskFull, FoldexError, RangeNotSatisfiable
 from worker.machine.disk_space import means_full
 
 log = structlog.get_logger()
@@ -56,6 +56,8 @@ def _foldex(_: Request, error: Exception) -> JSONResponse:
     headers = {"WWW-Authenticate": "Bearer"} if error.status == HTTPStatus.UNAUTHORIZED else {}
     if error.retryable:
         headers["Retry-After"] = str(math.ceil(error.retry_after or RETRY_AFTER_SECONDS))
+    if isinstance(error, RangeNotSatisfiable):
+        headers["Content-Range"] = f"bytes */{error.size}"
     return _problem(error.status, error.code, error.message, headers)
 
 

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from fastapi import Response
-
 from schemas.across import Across, AcrossAnswer, PlacedHit
 from schemas.search import Answer, Query
-
-
-def written(request: Query | Across, answer: Answer | AcrossAnswer) -> Response:
-    """The answer as JSON. Avoids FastAPI's second validation, which runs in another thread."""
-    return Response(answer_json(request, answer), media_type="application/json")
 
 
 def answer_json(request: Query | Across, answer: Answer | AcrossAnswer) -> str:
     """The answer as JSON, in which each hit has the fields that the request chooses.
 
+    Routes send it themselves: FastAPI would validate the answer a second time, in another thread.
     By default these are all but those of options that are not set. A hit without a page then has no `page`.
     """
     if request.fields is None:

@@ -2,31 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
-from api.http import large_answers
+from api.http import event_stream, large_answers
 from api.http.dependencies import CachedCallerDep, ResourcesDep
 from api.http.described_errors import raises
 from api.http.disconnect import DisconnectDep
-from api.http.responses import written
+from api.http.responses import answer_json
 from api.routes.queries import SEARCH_ERRORS
 from api.routes.whole_tools import whole_tool
 from api.search.across.answer import search_across
+from api.search.query.search import unheard
 from schemas.across import Across, AcrossAnswer
 from schemas.errors import NotFound, SearchSlow
+from schemas.search import Step
 from schemas.tool import ToolConfig
 
 router = APIRouter(prefix="/api/search", tags=["search"])
 
 
-@router.post("", response_model=AcrossAnswer, openapi_extra=raises(NotFound, SearchSlow, *SEARCH_ERRORS))
+@router.post(
+    "",
+    response_model=AcrossAnswer,
+    responses=event_stream.RESPONSES,
+    openapi_extra=raises(NotFound, SearchSlow, *SEARCH_ERRORS),
+)
 def search_project(
-    body: Across, caller: CachedCallerDep, resources: ResourcesDep, disconnect: DisconnectDep
+    request: Request, body: Across, caller: CachedCallerDep, resources: ResourcesDep, disconnect: DisconnectDep
 ) -> Response:
-    """Search several tools, or some paths, in parallel. The answer names tools that failed or were slow."""
+    """Search several tools, or some paths, in parallel. The answer names tools that failed or were slow.
+
+    With `Accept: text/event-stream` the steps are sent as they happen, each with its `tool_id`, then the answer.
+    """
     caller.check(body.project_id)
-    with large_answers.answer(body.top_k):
-        index_folder = partial(whole_tool, resources, body.project_id, ToolConfig())
-        return written(body, search_across(resources, body, index_folder, disconnect=disconnect))
+
+    def answer(on_step: Callable[[Step], None]) -> str:
+        with large_answers.answer(body.top_k):
+            index_folder = partial(whole_tool, resources, body.project_id, ToolConfig())
+            return answer_json(
+                body, search_across(resources, body, index_folder, disconnect=disconnect, on_step=on_step)
+            )
+
+    if event_stream.wants_events(request):
+        return event_stream.streamed(request, answer, disconnect)
+    return Response(answer(unheard), media_type="application/json")

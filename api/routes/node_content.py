@@ -17,9 +17,9 @@ from api.http import downloads
 from api.http.dependencies import CallerDep, ResourcesDep
 from api.http.described_errors import raises
 from api.routes.nodes import OBJECT_ERRORS, NodeId, ProjectId, missing_content
-from schemas.errors import FileError, NotFound, SourceError, SourceUnavailable
+from schemas.errors import FileError, NotFound, RangeNotSatisfiable, SourceError, SourceUnavailable
 from worker.formats import by_name
-from worker.objects.object_store import Reader
+from worker.objects.object_store import Objects, Reader
 from worker.resources import Resources
 from worker.sources.nodes import render_json
 from worker.state.content import nodes
@@ -40,6 +40,7 @@ _CONTENT: dict[int | str, dict[str, Any]] = {
         "description": "The content",
         "content": {"*/*": {"schema": _BYTES}},
     },
+    206: {"description": "The part that `Range` asks for", "content": {"*/*": {"schema": _BYTES}}},
     304: {"description": "The content has the `ETag` of `If-None-Match`"},
 }
 
@@ -50,7 +51,7 @@ class BrokenOffError(Exception):
 
 @dataclass(frozen=True)
 class _InMemory:
-    """A content that its row holds."""
+    """What is read of a content that its row holds."""
 
     file: BytesIO
 
@@ -67,30 +68,60 @@ class _InMemory:
         """See `Reader`."""
 
 
+@dataclass(frozen=True)
+class _InRow:
+    """A content that its row holds."""
+
+    data: bytes
+
+    @property
+    def size(self) -> int:
+        return len(self.data)
+
+    def reader(self, part: range | None) -> Reader:
+        return _InMemory(BytesIO(self.data if part is None else self.data[part.start : part.stop]))
+
+
+@dataclass(frozen=True)
+class _InStore:
+    """A content of the object store."""
+
+    objects: Objects
+    key: str
+    size: int
+
+    def reader(self, part: range | None) -> Reader:
+        """Raises `FileError` if the object is missing, and `SourceError`."""
+        return self.objects.reader(self.key, part)
+
+
 @router.get(
     "/{node_id}/content",
     response_class=StreamingResponse,
     responses=_CONTENT,
-    openapi_extra=raises(SourceError, *OBJECT_ERRORS),
+    openapi_extra=raises(SourceError, RangeNotSatisfiable, *OBJECT_ERRORS),
 )
 def get_content(
     project_id: ProjectId, node_id: NodeId, request: Request, caller: CallerDep, resources: ResourcesDep
 ) -> Response:
     """Download the content of a file as it was stored; of a JSON node, the text that is indexed.
 
-    The `ETag` changes with each new version. With `If-None-Match`, a content that is known is not sent again.
+    The `ETag` changes with each new version. With `If-None-Match`, a content that is known is not sent again. A `Range`
+    of bytes answers 206 and that part; several ranges answer the whole. With `If-Range`, a part of this version only.
     """
     caller.check(project_id)
     row = _file(resources, project_id, node_id)
     if downloads.is_known(_etag(row), request.headers.get("if-none-match")):
         return Response(status_code=304, headers=downloads.validators(_etag(row)))
     try:
-        reader = _reader(resources, row)
+        return _sent(resources, row, request)
     except FileError:
         # a new version may have replaced the object just now
         row = _file(resources, project_id, node_id)
-        reader = _existing(resources, row)
-    return StreamingResponse(_pieces(reader, node_id), headers=_headers(row, reader.size))
+        try:
+            return _sent(resources, row, request)
+        except FileError as error:
+            raise missing_content(row) from error
 
 
 @router.head("/{node_id}/content", include_in_schema=False)
@@ -102,8 +133,7 @@ def head_content(
     row = _file(resources, project_id, node_id)
     if downloads.is_known(_etag(row), request.headers.get("if-none-match")):
         return Response(status_code=304, headers=downloads.validators(_etag(row)))
-    size = row["size"] if row["object_key"] is not None else _reader(resources, row).size
-    return Response(headers=_headers(row, size))
+    return Response(headers=_headers(row, _content(resources, row).size))
 
 
 def _file(resources: Resources, project_id: str, node_id: str) -> nodes.Row:
@@ -118,8 +148,8 @@ def _etag(row: nodes.Row) -> str:
     return f'"{row["version"]}-{row["created_at"].timestamp():.6f}"'
 
 
-def _headers(row: nodes.Row, size: int) -> dict[str, str]:
-    return downloads.headers(row["name"], _content_type(row), _etag(row), size)
+def _headers(row: nodes.Row, size: int, part: range | None = None) -> dict[str, str]:
+    return downloads.headers(row["name"], _content_type(row), _etag(row), size, part)
 
 
 def _content_type(row: nodes.Row) -> str:
@@ -134,25 +164,27 @@ def _content_type(row: nodes.Row) -> str:
     return downloads.ANY_TYPE if is_guess and language is None else format_.mime
 
 
-def _reader(resources: Resources, row: nodes.Row) -> Reader:
-    """Open a node's content. Raises `FileError` if its object is missing, and `SourceError`."""
+def _content(resources: Resources, row: nodes.Row) -> _InStore | _InRow:
     if row["object_key"] is not None:
-        return resources.objects.reader(row["object_key"])
+        return _InStore(resources.objects, row["object_key"], row["size"])
     if row["type"] != "json":
-        return _InMemory(BytesIO())
+        return _InRow(b"")
     text = json.dumps(row["json"])
     try:
-        return _InMemory(BytesIO(render_json(text, resources.settings.max_file_bytes)))
+        return _InRow(render_json(text, resources.settings.max_file_bytes))
     except FileError:
         # indentation may multiply the size; such a document is not indexed either
-        return _InMemory(BytesIO(text.encode()))
+        return _InRow(text.encode())
 
 
-def _existing(resources: Resources, row: nodes.Row) -> Reader:
-    try:
-        return _reader(resources, row)
-    except FileError as error:
-        raise missing_content(row) from error
+def _sent(resources: Resources, row: nodes.Row, request: Request) -> Response:
+    """The content, or the part that the request asks for. Raises `FileError` if its object is missing."""
+    content = _content(resources, row)
+    asked, if_range = request.headers.get("range"), request.headers.get("if-range")
+    part = downloads.part(asked, if_range, _etag(row), content.size)
+    reader = content.reader(part)
+    headers = _headers(row, reader.size if part is None else content.size, part)
+    return StreamingResponse(_pieces(reader, row["id"]), 200 if part is None else 206, headers=headers)
 
 
 async def _pieces(reader: Reader, node_id: str) -> AsyncIterator[bytes]:

@@ -131,6 +131,10 @@ class TooLarge(Invalid, code="too_large"):
     """The request is larger than this installation accepts."""
 
 
+class RangeNotSatisfiable(Invalid, code="range_not_satisfiable"):
+    """The range begins after the content."""
+
+
 class BodyTooSlow(Invalid, code="body_too_slow"):
     """The request body did not arrive in time."""
 

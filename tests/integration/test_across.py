@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,24 @@ def test_tools_with_different_models_are_merged_and_a_place_is_shown_once(
     assert scores == sorted(scores, reverse=True)
     assert scores[0] == 1
     assert across(running, "rain from clouds", tool_ids=[outer, inner], mode=mode)["results"] == found["results"]
+
+
+def test_the_steps_of_each_tool_are_streamed_and_then_the_answer(running: Service, inner: str, outer: str) -> None:
+    body = {"project_id": PROJECT, "tool_ids": [inner, outer], "query": "lease of a worker", "trace": True}
+    answer = running.client.post(ACROSS, json=body, headers={"accept": "text/event-stream"})
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+    events = [event.split("\ndata: ") for event in answer.text.split("\n\n") if event and not event.startswith(":")]
+    *steps, (name, last) = [(event[0].removeprefix("event: "), json.loads(event[1])) for event in events]
+    assert ({name for name, _ in steps}, name) == ({"step"}, "answer")
+    for tool in last["tools"]:
+        of_tool = [step for _, step in steps if step["tool_id"] == tool["tool_id"]]
+        assert of_tool == [{**step, "tool_id": tool["tool_id"]} for step in tool["trace"]]
+        assert of_tool
+    assert {hit["tool_id"] for hit in last["results"]} <= {inner, outer}
+    body["tool_ids"] = [str(uuid4())]
+    missing = running.client.post(ACROSS, json=body, headers={"accept": "text/event-stream"})
+    assert "event: error" in missing.text
+    assert '"code":"not_found"' in missing.text
 
 
 def test_a_file_is_one_hit_with_group_by_file_and_top_k_counts_all(running: Service, inner: str, outer: str) -> None:

@@ -70,6 +70,20 @@ def test_what_did_not_change_is_not_even_read(running: Service, root: Path) -> N
     assert running.rows("SELECT id, updated_at FROM search_index_file ORDER BY id") == before
 
 
+def test_the_bytes_of_files_are_counted_as_they_are_now(running: Service, root: Path) -> None:
+    folder = write(root / "bytes", **SECTIONS)
+    (folder / "empty.md").touch()
+    (folder / "broken.json").write_text('{"a": ')
+    _, status = indexed(running, **local(folder))
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    assert (status["done_bytes"], status["total_bytes"], status["failed_files"]) == (size, size, 1)
+    (folder / "broken.json").unlink()
+    write(folder, apples="# Apples\n\nOnly one is left.\n")
+    _, status = indexed(running, **local(folder))
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    assert (status["done_bytes"], status["total_bytes"], status["removed_files"]) == (size, size, 1)
+
+
 def test_a_touched_file_is_read_and_costs_nothing(running: Service, root: Path) -> None:
     folder = write(root / "touched", **SECTIONS)
     indexed(running, **local(folder))

@@ -108,6 +108,86 @@ def test_the_etag_changes_with_the_version(running: Service) -> None:
     checked(running.client.delete(f"{NODES}/{node}"), 202)
 
 
+SIZE = len(BYTES)
+PARTS: list[tuple[str, range]] = [
+    ("bytes=0-0", range(1)),
+    ("bytes=5-99", range(5, 100)),
+    (f"bytes={SIZE - 3}-", range(SIZE - 3, SIZE)),
+    (f"bytes={SIZE - 1}-{SIZE + 100}", range(SIZE - 1, SIZE)),
+    ("bytes=-7", range(SIZE - 7, SIZE)),
+    (f"bytes=-{SIZE + 1}", range(SIZE)),
+    (f"Bytes = {PIECE - 1} - {3 * PIECE}", range(PIECE - 1, 3 * PIECE + 1)),
+]
+#: What asks for no part, for several, or wrongly, is answered with the whole.
+NO_PARTS = [
+    "bytes=9-5",
+    "bytes=-",
+    "bytes=",
+    "bytes=a-b",
+    "bytes=0-1,5-6",
+    "lines=0-1",
+    "bytes=0x1-2",
+    f"bytes={'9' * 50}-",
+]
+
+
+@pytest.mark.parametrize(("asked", "part"), PARTS)
+def test_a_part_of_a_content_is_downloaded(running: Service, asked: str, part: range) -> None:
+    node = uploaded(running, "parts.pdf", BYTES)
+    answer = content(running, node, Range=asked)
+    assert (answer.status_code, answer.content == BYTES[part.start : part.stop]) == (206, True)
+    assert answer.headers["content-range"] == f"bytes {part.start}-{part.stop - 1}/{SIZE}"
+    assert answer.headers["content-length"] == str(len(part))
+
+
+def test_a_download_that_broke_off_is_resumed_if_the_content_is_the_same(running: Service) -> None:
+    node = uploaded(running, "resumed.pdf", BYTES)
+    head = content(running, node, "HEAD", Range="bytes=0-1")
+    assert (head.status_code, head.headers["accept-ranges"], head.headers["content-length"]) == (
+        200,
+        "bytes",
+        str(SIZE),
+    )
+    etag = head.headers["etag"]
+    rest = {"Range": "bytes=100-"}
+    resumed = content(running, node, **rest, **{"If-Range": etag})
+    assert (resumed.status_code, resumed.content == BYTES[100:], resumed.headers["etag"]) == (206, True, etag)
+    for other in ('"other"', f"W/{etag}", "Wed, 21 Oct 2026 07:28:00 GMT"):
+        whole = content(running, node, **rest, **{"If-Range": other})
+        assert (whole.status_code, whole.content == BYTES, "content-range" in whole.headers) == (200, True, False)
+    assert content(running, node, **rest, **{"If-None-Match": etag}).status_code == 304
+
+
+def test_a_range_that_cannot_be_is_refused_or_ignored(running: Service) -> None:
+    node = uploaded(running, "parts.pdf", BYTES)
+    for asked in (f"bytes={SIZE}-", f"bytes={SIZE}-{SIZE + 5}", "bytes=-0"):
+        answer = content(running, node, Range=asked)
+        assert checked(answer, 416)["code"] == "range_not_satisfiable"
+        assert answer.headers["content-range"] == f"bytes */{SIZE}"
+    for asked in NO_PARTS:
+        answer = content(running, node, Range=asked)
+        assert (answer.status_code, answer.content == BYTES) == (200, True), asked
+
+
+def test_parts_of_a_json_node_are_those_of_its_text(in_directory: Service) -> None:
+    node = in_directory.node("part.json", "json", {"ä": [1]})
+    text = json.dumps({"ä": [1]}, indent=2, ensure_ascii=False).encode()
+    answer = content(in_directory, node, Range="bytes=4-9")
+    assert (answer.status_code, answer.content) == (206, text[4:10])
+    empty = in_directory.node("empty-part.txt", "file", None)
+    assert content(in_directory, empty, Range="bytes=0-").headers["content-range"] == "bytes */0"
+
+
+def test_only_the_part_is_read_from_the_store(in_bucket: Service, front: Faulty) -> None:
+    node = uploaded(in_bucket, "parts.pdf", BYTES)
+    # half of what the store answers is less than the part, but half of the whole would contain it
+    with front.fail("GET", f"{BUCKET}/", CUT), pytest.raises(httpx.RemoteProtocolError) as broken:
+        content(in_bucket, node, Range="bytes=7-8")
+    assert "expected 2)" in str(broken.value)
+    assert front.failed == 1
+    assert content(in_bucket, node, Range="bytes=7-8").content == BYTES[7:9]
+
+
 def test_a_folder_and_a_missing_node_have_no_content(in_directory: Service) -> None:
     folder = in_directory.node("folder", "folder")
     for method in ("GET", "HEAD"):

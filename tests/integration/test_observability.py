@@ -9,8 +9,10 @@ from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from uuid import UUID
 
 import pytest
+import structlog
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import BaseModel
 from starlette.testclient import TestClient
@@ -23,6 +25,8 @@ from schemas.tool import NewTool
 from tests.service import TOOLS, NewService, Service, eventually, service
 from worker.app import make_app
 from worker.settings import LOCAL_MODEL, Settings
+from worker.state.index import tool_actions
+from worker.state.postgres import open_pool
 
 FILES = 60
 
@@ -61,22 +65,33 @@ def test_the_flow_is_logged_with_ids_and_no_file_at_info(running: Service, tool:
     assert len([line for line in lines(running, "info") if " event=request " not in line]) < FILES
 
 
-def test_the_id_of_a_request_is_in_the_lines_of_its_task(running: Service, tool: str, root: Path) -> None:
-    def logged(request_id: str) -> set[str]:
-        ours = [line for line in lines(running, "info") if f"request_id={request_id}" in line]
-        return {quoted or plain for quoted, plain in re.findall(r' event=(?:"([^"]*)"|(\S+))', "\n".join(ours))}
+def logged(running: Service, request_id: str) -> set[str]:
+    """What was logged for a request."""
+    ours = [line for line in lines(running, "info") if f"request_id={request_id}" in line]
+    return {quoted or plain for quoted, plain in re.findall(r' event=(?:"([^"]*)"|(\S+))', "\n".join(ours))}
 
-    seen = set[str]()
-    # the sweep, which no request leads to, may close a task first
-    for number in range(5):
-        (root / "file-001.txt").write_text(f"changed {number}")
-        answer = running.client.post(f"{TOOLS}/{tool}/reindex", headers={"X-Request-Id": f"reindex-{number}"})
-        assert (answer.status_code, answer.headers["X-Request-Id"]) == (202, f"reindex-{number}")
-        running.wait(tool)
-        seen |= logged(f"reindex-{number}")
-        if "task closed" in seen:
-            break
-    assert seen == {"request", "planning", "indexed", "task closed"}
+
+def test_the_id_of_a_request_is_in_the_lines_of_its_task(running: Service, tool: str, root: Path) -> None:
+    (root / "file-001.txt").write_text("changed")
+    answer = running.client.post(f"{TOOLS}/{tool}/reindex", headers={"X-Request-Id": "reindex-1"})
+    assert (answer.status_code, answer.headers["X-Request-Id"]) == (202, "reindex-1")
+    running.wait(tool)
+    told = {"request", "planning", "indexed", "task closed"}
+    eventually(lambda: logged(running, "reindex-1") == told, 10, running.logs)
+
+
+def test_the_id_of_a_request_outlives_its_message_and_reaches_the_run_that_follows(
+    running: Service, tool: str, root: Path
+) -> None:
+    (root / "file-001.txt").write_text("changed again")
+    with open_pool(running.database_url) as pool:
+        # no message is sent, as if the broker had lost it
+        for request_id in ("lost-message", "meanwhile"):
+            with structlog.contextvars.bound_contextvars(request_id=request_id):
+                tool_actions.reindex(pool, UUID(tool), full=False, allow_removals=False)
+    eventually(lambda: "task closed" in logged(running, "meanwhile"), 60, running.logs)
+    assert logged(running, "lost-message") == {"planning", "indexed", "task closed"}
+    assert logged(running, "meanwhile") == {"planning", "task closed"}
 
 
 def test_each_request_is_logged_once_with_its_project(running: Service, tool: str) -> None:
@@ -189,6 +204,27 @@ def events(running: Service) -> Iterator[list[dict[str, Any]]]:
         finally:
             receiver.should_stop = True
             thread.join(30)
+
+
+def test_flower_is_told_once_of_a_failed_run_that_the_sweep_closed(running: Service, root: Path) -> None:
+    (root / "broken.json").write_text('{"a": ')
+    broken = running.local_tool(root, config={"include": ["broken.json"]})
+    task = running.wait(broken, "error")["task_id"]
+    with events(running) as seen:
+        # as if the slice that finished its last file had died before it closed the run
+        running.rows(
+            "UPDATE search_index_task SET status = 'indexing', finished_at = NULL WHERE id = %s RETURNING id", task
+        )
+        running.wait(broken, "error")
+        eventually(lambda: any("closed by the sweep" in event.get("args", "") for event in seen), 30, running.logs)
+        swept = runs(running, "foldex.sweep")
+        eventually(lambda: runs(running, "foldex.sweep") > swept + 2, 30, running.logs)
+    (received,) = [event for event in seen if "closed by the sweep" in event.get("args", "")]
+    assert (received["name"], task in received["args"]) == ("foldex.index", True)
+    (failed,) = [event for event in seen if event["type"] == "task-failed" and event["uuid"] == received["uuid"]]
+    assert failed["exception"].startswith("no_file_indexed: No file could be indexed: 1 failed. broken.json")
+    # by a worker that runs
+    assert failed["hostname"] in {event["hostname"] for event in seen if event["type"] == "worker-heartbeat"}
 
 
 def test_flower_is_told_of_upkeep_that_did_something(running: Service, tool: str) -> None:

@@ -192,6 +192,16 @@ def test_the_image_is_locked_watched_and_runs_unprivileged() -> None:
     assert users[-1] not in {"root", "0"}
 
 
+def test_the_image_has_every_package_of_ours_that_its_commands_import() -> None:
+    copied = dict(re.findall(r"^COPY ([\w/]+) /app/(\w+)$", DOCKERFILE, re.MULTILINE))
+    sources = [path.read_text() for folder in copied for path in (ROOT / folder).rglob("*.py")]
+    imported = set(re.findall(r"^\s*(?:from|import) (\w+)", "\n".join(sources), re.MULTILINE))
+    ours = {path.parent.name for folder in (ROOT, ROOT / "client") for path in folder.glob("*/__init__.py")}
+    assert imported & ours <= {*copied.values()}
+    ignored = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
+    assert {f"!{folder}" for folder in copied} <= {*ignored}
+
+
 def test_the_image_reads_every_format() -> None:
     installed = re.search(r"apt-get install (.*?)(?:&&|$)", DOCKERFILE, re.DOTALL)
     assert installed

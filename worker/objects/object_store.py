@@ -75,11 +75,11 @@ class Writer(Protocol):
 
 
 class Reader(Protocol):
-    """A content read in pieces. Raises as `Objects` does."""
+    """A content, or a part of it, read in pieces. Raises as `Objects` does."""
 
     @property
     def size(self) -> int:
-        """The content's bytes."""
+        """Bytes from the first read to the last."""
         ...
 
     def read(self, size: int) -> bytes:
@@ -106,8 +106,11 @@ class Objects(Protocol):
         """The content. Raises `FileError`: `unreadable` if it does not exist, `too_large` above `limit` bytes."""
         ...
 
-    def reader(self, key: str) -> Reader:
-        """Read a content in pieces with bounded memory. Raises `FileError` with `unreadable` if it does not exist."""
+    def reader(self, key: str, part: range | None = None) -> Reader:
+        """Read a content, or these bytes of it, in pieces with bounded memory.
+
+        Raises `FileError` with `unreadable` if it does not exist.
+        """
         ...
 
     def delete(self, key: str) -> None:
@@ -155,11 +158,14 @@ class DirectoryObjects:
                 raise FileError(Reason.TOO_LARGE)
             return file.read()
 
-    def reader(self, key: str) -> Reader:
+    def reader(self, key: str, part: range | None = None) -> Reader:
         """See `Objects`."""
         with _disk_errors(self.directory):
             file = self._path(key).open("rb")
-            return _FileReader(self.directory, file, os.fstat(file.fileno()).st_size)
+            if part is None:
+                part = range(os.fstat(file.fileno()).st_size)
+            file.seek(part.start)
+            return _FileReader(self.directory, file, part)
 
     def delete(self, key: str) -> None:
         """See `Objects`."""
@@ -186,12 +192,17 @@ class _FileReader:
 
     directory: Path
     file: BinaryIO
-    size: int
+    part: range
+
+    @property
+    def size(self) -> int:
+        """See `Reader`."""
+        return len(self.part)
 
     def read(self, size: int) -> bytes:
         """See `Reader`."""
         with _disk_errors(self.directory):
-            return self.file.read(size)
+            return self.file.read(min(size, self.part.stop - self.file.tell()))
 
     def close(self) -> None:
         """See `Reader`."""
@@ -250,11 +261,15 @@ class S3Objects:
         with self.errors():
             return s3_fetch(self.endpoint_url, self.bucket, key, limit)[0]
 
-    def reader(self, key: str) -> Reader:
+    def reader(self, key: str, part: range | None = None) -> Reader:
         """See `Objects`."""
+        asked = "" if part is None else f"bytes={part.start}-{part.stop - 1}"
         with self.errors():
-            answer = _s3_object(self.endpoint_url, self.bucket, key)
-            return _S3Reader(self, answer["Body"], answer["ContentLength"])
+            answer = _s3_object(self.endpoint_url, self.bucket, key, asked)
+        if part is not None and answer["ContentLength"] != len(part):
+            answer["Body"].close()
+            raise SourceUnavailable("S3 does not answer with the part that was asked for; download the whole content.")
+        return _S3Reader(self, answer["Body"], answer["ContentLength"])
 
     def delete(self, key: str) -> None:
         """See `Objects`."""
@@ -386,10 +401,13 @@ def s3_fetch(endpoint_url: str | None, bucket: str, key: str, limit: int) -> tup
         return body.read(), answer["ETag"].strip('"')
 
 
-def _s3_object(endpoint_url: str | None, bucket: str, key: str) -> GetObjectOutputTypeDef:
-    """The answer for one object, of which the body is still to be read."""
+def _s3_object(endpoint_url: str | None, bucket: str, key: str, part: str = "") -> GetObjectOutputTypeDef:
+    """The answer for one object, or for a range of it, of which the body is still to be read."""
     try:
-        return s3_client(endpoint_url).get_object(Bucket=bucket, Key=key)
+        client = s3_client(endpoint_url)
+        if part:
+            return client.get_object(Bucket=bucket, Key=key, Range=part)
+        return client.get_object(Bucket=bucket, Key=key)
     except ClientError as error:
         if _code(error) not in _ONE_OBJECT:
             raise

@@ -19,6 +19,7 @@ from worker.index.lease import Lease, leased
 from worker.index.pipeline import Batch, index_slice
 from worker.index.run import Run
 from worker.index.spending import Spending
+from worker.logs import bind_run
 from worker.parse import Limits
 from worker.resources import Resources
 from worker.state.index import files, tasks, tools
@@ -64,7 +65,7 @@ def _index(task_id: UUID, queue: str) -> dict[str, Any]:
     index = task and tools.index(r.pool, task.index_id)
     if not task or not index:
         return {"nothing": "to index"}
-    _bind(task)
+    bind_run(task.id, task.tool_id, task.request_id)
     with leased(r.settings.database_url, task_id) as lease:
         try:
             batches = index_slice(_run(r, task, index, lease, queue), task_id, SLICE_SECONDS[queue])
@@ -85,13 +86,6 @@ def _index(task_id: UUID, queue: str) -> dict[str, Any]:
     # a slice that found no file has no part in how the task ended
     failure = failures.outcome(r.pool, task_id) if finished or closed else {}
     return {"claimed": finished, "more": more, **failure}
-
-
-def _bind(task: Running) -> None:
-    """Bind the ids of the task that the rows chose. If it is another than the message's, nobody knows its request."""
-    if structlog.contextvars.get_contextvars().get("task_id") != str(task.id):
-        structlog.contextvars.unbind_contextvars("request_id")
-    structlog.contextvars.bind_contextvars(task_id=str(task.id), tool_id=str(task.tool_id))
 
 
 def _record(pool: Pool, task: Running, batches: Iterable[Batch]) -> tuple[int, bool]:

@@ -17,6 +17,7 @@ from worker import dispatch
 from worker.app import FAST, app, send_plan
 from worker.index.catalog import list_pages, open_listing
 from worker.index.lease import Lease, leased
+from worker.logs import bind_run
 from worker.resources import Resources
 from worker.state.index import tasks, tools
 from worker.state.index.tasks import Plan
@@ -42,7 +43,7 @@ def _plan(task_id: UUID) -> dict[str, Any]:
         index = plan and tools.index(r.pool, plan.index_id)
         if not plan or not index:
             return {"nothing": "to list"}
-        structlog.contextvars.bind_contextvars(tool_id=str(plan.tool_id))
+        bind_run(task_id, plan.tool_id, plan.request_id)
         log.info("planning", namespace=index.namespace)
         try:
             is_complete = _list(r, plan, index, lease)

@@ -26,7 +26,8 @@ def _configure_logs(**_: Any) -> None:
 
 @signals.task_prerun.connect
 def _bind_request(task: Task, **_: Any) -> None:
-    """Let the lines of a task name the request that led to it."""
+    """Let the lines of a task name the request that led to it, and none that an earlier task named."""
+    structlog.contextvars.clear_contextvars()
     request_id = task.request.get(REQUEST_ID)
     if request_id:
         structlog.contextvars.bind_contextvars(request_id=request_id)

@@ -14,6 +14,7 @@ from worker.app import BULK, FAST, MAX_SLICES, crowded, queued, send_plan
 from worker.resources import Resources
 from worker.state.index import changes, tasks
 from worker.state.postgres import Pool
+from worker.upkeep.flower import show_failed_run
 from worker.upkeep.isolation import failing_alone, unless_locked
 
 #: Time before a folder whose task could not be started is tried again.
@@ -64,6 +65,8 @@ def _wake_workers(pool: Pool) -> int:
     untaken = functools.cache(partial(queued, BULK))
     for task in tasks.open_tasks(pool):
         closed = unless_locked(partial(dispatch.close_if_done, pool, task.id, task.index_id, wait=False))
+        if closed and closed.failure:
+            show_failed_run(task.id, closed.tool_id, closed.failure)
         if not closed and task.waiting and task.quiet and task.slices < MAX_SLICES:
             room = max(0, MAX_SLICES - task.slices - untaken())
             unless_locked(partial(dispatch.wake, pool, task.id, room, min_messages=min(1, room)))

@@ -12,10 +12,11 @@ from functools import partial
 from api.http.disconnect import Disconnect
 from api.search.across.merge import Part, merged
 from api.search.across.missing import IndexFolder, index_missing
-from api.search.across.one_tool import EmbedTurn, search_tool
+from api.search.across.one_tool import EmbedTurn, OnStep, search_tool
 from api.search.across.paths import Route, Targets, route_paths
 from api.search.across.side_by_side import Job, JobResult, check_answered, notes_of, run_side_by_side
 from api.search.across.unindexed import uncovered_hits
+from api.search.query.search import unheard
 from schemas.across import Across, AcrossAnswer
 from schemas.errors import NotFound
 from schemas.search import Coverage
@@ -28,21 +29,26 @@ READING_SHARE = 0.8
 
 
 def search_across(
-    resources: Resources, request: Across, index_folder: IndexFolder, *, disconnect: Disconnect
+    resources: Resources,
+    request: Across,
+    index_folder: IndexFolder,
+    *,
+    disconnect: Disconnect,
+    on_step: OnStep = unheard,
 ) -> AcrossAnswer:
     """Find the best hits of several tools of a project, or below some paths, within SEARCH_SECONDS.
 
     With `index_missing`, `index_folder` is called for uncovered folders first. The time for this, and for the selection
-    of tools, does not count. Raises `NotFound` for tools that the project does not have,
-    `FilterMatchesNothing` if paths are missing or no tool has a file that passes the filters, `CallerLeft`, and the
-    errors of `check_answered` if no tool answers.
+    of tools, does not count. Threads call `on_step` after each step of each tool. Raises `NotFound` for tools that the
+    project does not have, `FilterMatchesNothing` if paths are missing or no tool has a file that passes the filters,
+    `CallerLeft`, and the errors of `check_answered` if no tool answers.
     """
     started = time.monotonic()
     targets = _targets(resources, request, disconnect)
     wanted = targets.uncovered if request.index_missing else ()
     new_tools = index_missing(resources, wanted, index_folder, disconnect)
     jobs_started = time.monotonic()
-    jobs = _jobs(resources, request, targets, jobs_started)
+    jobs = _jobs(resources, request, targets, jobs_started, on_step)
     outcomes = run_side_by_side(jobs, jobs_started + resources.settings.search_seconds, disconnect)
     check_answered(outcomes, request)
     results = [outcome.result for outcome in outcomes if outcome.result is not None]
@@ -82,16 +88,15 @@ def _while_connected(paths: Iterable[str], disconnect: Disconnect) -> Iterator[s
         yield path
 
 
-def _jobs(resources: Resources, request: Across, targets: Targets, started: float) -> list[Job]:
+def _jobs(resources: Resources, request: Across, targets: Targets, started: float, on_step: OnStep) -> list[Job]:
     """One job for each tool, and one for all paths that no tool covers."""
     turns: dict[EmbedderProfile, EmbedTurn] = {}
     jobs = []
     for route in targets.routes:
         profile = route.tool.index.settings.embedder
         turn = turns[profile] = EmbedTurn.after(turns.get(profile))
-        jobs.append(
-            Job(f"{route.tool.name} ({route.tool.tool_id})", partial(search_tool, resources, request, route, turn))
-        )
+        run = partial(search_tool, resources, request, route, turn, on_step)
+        jobs.append(Job(f"{route.tool.name} ({route.tool.tool_id})", run))
     if targets.uncovered:
         deadline = started + READING_SHARE * resources.settings.search_seconds
         jobs.append(Job("Paths without an index", partial(_search_uncovered, resources, request, targets, deadline)))

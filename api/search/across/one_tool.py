@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Event
 
@@ -13,12 +14,14 @@ from api.search.across.unindexed import file_id
 from api.search.query.answer import search
 from api.search.query.filters import PathFilters
 from api.search.query.query_vectors import embed_queries
-from schemas.across import Across, Searched
+from schemas.across import Across, Searched, ToolStep
 from schemas.errors import EmbeddingError
-from schemas.search import Query, SearchRequest
+from schemas.search import Query, SearchRequest, Step
 from worker.resources import Resources
 from worker.state.index.tools import Index
 
+#: Is told of each step of a search as it ends.
+OnStep = Callable[[Step], None]
 #: Seconds between two checks whether the caller has disconnected.
 POLL_SECONDS = 0.1
 
@@ -37,13 +40,18 @@ class EmbedTurn:
 
 
 def search_tool(
-    resources: Resources, request: Across, route: Route, turn: EmbedTurn, disconnect: Disconnect
+    resources: Resources, request: Across, route: Route, turn: EmbedTurn, on_step: OnStep, disconnect: Disconnect
 ) -> JobResult:
-    """Search one tool, restricted to the route's files."""
+    """Search one tool, restricted to the route's files. `on_step` is called after each step, with the tool's id."""
     tool = route.tool
     if request.mode != "keyword":
         embed_in_turn(resources, tool.index, request, turn, disconnect)
-    answer = search(resources, tool.tool_id, tool.index, _query(request, route), disconnect=disconnect)
+
+    def told(step: Step) -> None:
+        on_step(ToolStep(tool_id=tool.tool_id, **dict(step)))
+
+    query = _query(request, route)
+    answer = search(resources, tool.tool_id, tool.index, query, disconnect=disconnect, on_step=told)
     prefix = id_path_prefix(tool.index)
     files = [file_id(prefix + hit.file_id_path) for hit in answer.results]
     shown = {name: getattr(answer, name) for name in ("took_ms", "total_results", "coverage", "notes", "trace")}

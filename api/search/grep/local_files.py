@@ -74,7 +74,10 @@ def _in_scope(search: TextSearch, source: LocalFolder, root: bytes) -> Iterator[
         if path == search.files.path and source.leaves_out(key):
             continue
         # a file that was too large when it was cached may have shrunk
-        if search.files.takes(path) and (size <= search.max_bytes or _size(root, key) <= search.max_bytes):
+        mtime_ms = _mtime_ms(root, key) if search.files.has_times else None
+        if search.files.takes(path, mtime_ms=mtime_ms) and (
+            size <= search.max_bytes or _size(root, key) <= search.max_bytes
+        ):
             yield key
 
 
@@ -84,6 +87,13 @@ def _size(root: bytes, key: bytes) -> int:
     except OSError:
         # deleted meanwhile; reading it will report that
         return 0
+
+
+def _mtime_ms(root: bytes, key: bytes) -> int | None:
+    try:
+        return os.lstat(b"/".join((root, key))).st_mtime_ns // 1_000_000
+    except OSError:
+        return None
 
 
 def _names(search: TextSearch, source: LocalFolder, root: bytes) -> Iterator[tuple[bytes, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from threading import Event
 from uuid import UUID
@@ -11,6 +11,7 @@ from uuid import UUID
 from api.search.grep.file_types import Types
 from api.search.grep.lines import Line, matching_lines
 from api.search.grep.pattern import Pattern, compiled_pattern
+from api.search.text.times import time_matcher
 from schemas.errors import Invalid
 from schemas.grep import Grep
 from schemas.search import Note
@@ -24,27 +25,36 @@ class TimeOver(Exception):
 
 
 class FileScope:
-    """Selects the files to search: at or below a path, by a glob or all but `!glob`, and by type.
+    """Selects the files to search: at or below a path, by a glob or all but `!glob`, by type, and by time.
 
     Raises `Invalid` for an invalid path, glob or type.
     """
 
-    def __init__(self, path: str | None, glob: str | None, types: Sequence[str] | None = None) -> None:
+    def __init__(self, request: Grep) -> None:
+        path, glob, types = request.path, request.glob, request.types
         self.path = _relative(path) if path is not None else None
         #: Number of files found at the path.
         self.files_at_path = 0
         self._excludes = glob is not None and glob.startswith("!")
         self._spec = compiled_glob("glob", glob.removeprefix("!")) if glob is not None else None
         self._types = Types(types) if types is not None else None
+        self._is_in_time = time_matcher(request)
 
-    def takes(self, path: str, type_: str | None = None) -> bool:
+    @property
+    def has_times(self) -> bool:
+        """Whether the time of a file's last change decides."""
+        return self._is_in_time is not None
+
+    def takes(self, path: str, type_: str | None = None, mtime_ms: int | None = None) -> bool:
         """Whether to search a file, whose source may give it a type. Counts it if it lies at the path."""
         if self.path is not None and path != self.path and not path.startswith(self.path + "/"):
             return False
         self.files_at_path += 1
         if self._types is not None and not self._types.has(path, type_):
             return False
-        return self._spec is None or bool(self._spec.match_file(path)) != self._excludes
+        if self._spec is not None and bool(self._spec.match_file(path)) == self._excludes:
+            return False
+        return self._is_in_time is None or self._is_in_time(mtime_ms)
 
 
 @dataclass(frozen=True)
@@ -71,8 +81,7 @@ def text_search(resources: Resources, index: Index, request: Grep, disconnected:
         if time.monotonic() > deadline or (disconnected is not None and disconnected.is_set()):
             raise TimeOver
 
-    files = FileScope(request.path, request.glob, request.types)
-    return TextSearch(resources, index, files, compiled_pattern(request), check)
+    return TextSearch(resources, index, FileScope(request), compiled_pattern(request), check)
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,8 @@ def _stored(
     """Indexed texts, except of files of `excluded_types` and of files that newer rules ignore."""
 
     def is_wanted(file: Stored) -> bool:
-        in_scope = search.files.takes(file.path, file.type if is_typed_by_name else None)
+        type_ = file.type if is_typed_by_name else None
+        in_scope = search.files.takes(file.path, type_, file.mtime_ms)
         return in_scope and not (is_ignored and is_ignored(file.key))
 
     pool, below = search.resources.pool, search.files.path
@@ -141,7 +142,7 @@ def _is_outdated(entry: Entry, row: ListedFile) -> bool:
 def _unfinished(search: TextSearch) -> Iterator[tuple[Entry, ListedFile]]:
     """The files in scope that the last listing found, and that are not indexed yet."""
     unfinished = file_texts.unfinished(search.resources.pool, search.index.id, below=search.files.path)
-    return (file for file in unfinished if search.files.takes(file[0].path))
+    return (file for file in unfinished if search.files.takes(file[0].path, mtime_ms=file[0].mtime_ms))
 
 
 def _listed(search: TextSearch, source: Source) -> Iterator[tuple[Entry, ListedFile | None]]:
@@ -149,7 +150,9 @@ def _listed(search: TextSearch, source: Source) -> Iterator[tuple[Entry, ListedF
     pool, index = search.resources.pool, search.index
     for page in pages(source, search.check):
         entries = [
-            entry for entry in page.entries if entry.reason is None and search.files.takes(entry.path, entry.type)
+            entry
+            for entry in page.entries
+            if entry.reason is None and search.files.takes(entry.path, entry.type, entry.mtime_ms)
         ]
         rows = file_texts.listed_files(pool, [file_id(index.id, entry.key) for entry in entries])
         yield from ((entry, rows.get(file_id(index.id, entry.key))) for entry in entries)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 
+from api.search.text.times import time_matcher
 from schemas.search import Filters
 from worker.formats.by_name import split
 from worker.formats.registry import BY_TYPE
@@ -24,7 +23,6 @@ MAX_IDS = 1_000
 #: Maximum folders or endings in their place.
 MAX_PATTERNS = 32
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _GLOB_CHARACTERS = frozenset("*?[]{}!\\")
 #: Endings that are literal in every store's patterns.
 _LITERAL_ENDING = re.compile(r"\.[A-Za-z0-9+-]{1,32}")
@@ -43,12 +41,14 @@ def select_files(
     pool: Pool, index: Index, filters: Filters, allowed_ids: Collection[str] | None
 ) -> FileSelection | None:
     """The files that the filters select, from `allowed_ids` or from all (None). None if they select all files."""
-    if filters.path is None and indexed_types(filters) == filters.types and not _has_times(filters):
+    is_in_time = time_matcher(filters)
+    if filters.path is None and indexed_types(filters) == filters.types and is_in_time is None:
         return None if allowed_ids is None else FileSelection(sorted(allowed_ids))
     folder, matches = path_matcher(filters.path)
-    in_time = _time_matcher(filters)
     in_folder = files.searchable(pool, index.id, folder)
-    selected = [file for file in in_folder if matches(file.path) and _has_type(filters, file) and in_time(file)]
+    selected = [file for file in in_folder if matches(file.path) and _has_type(filters, file)]
+    if is_in_time:
+        selected = [file for file in selected if is_in_time(file.mtime_ms)]
     ids = [file.file_node_id for file in selected if allowed_ids is None or file.file_node_id in allowed_ids]
     selection = selection_by_patterns(in_folder, selected, folder) if len(ids) == len(selected) > MAX_IDS else None
     return selection or FileSelection(sorted(ids))
@@ -92,23 +92,6 @@ def path_matcher(path: str | None) -> tuple[str, Callable[[str], bool | None]]:
         return "", lambda path: not excluded.match_file(path)
     glob = path.removeprefix("./")
     return folder_of(glob), compiled_glob("path", glob).match_file
-
-
-def _has_times(filters: Filters) -> bool:
-    return filters.modified_after is not None or filters.modified_before is not None
-
-
-def _time_matcher(filters: Filters) -> Callable[[IndexedFile], bool]:
-    """Whether a file was changed between two times. A file of which no time is known was not."""
-    if not _has_times(filters):
-        return lambda _: True
-    first = -math.inf if filters.modified_after is None else _milliseconds(filters.modified_after)
-    end = math.inf if filters.modified_before is None else _milliseconds(filters.modified_before)
-    return lambda file: file.mtime_ms is not None and first <= file.mtime_ms < end
-
-
-def _milliseconds(time: datetime) -> int:
-    return (time - _EPOCH) // timedelta(milliseconds=1)
 
 
 def _has_type(filters: Filters, file: IndexedFile) -> bool:

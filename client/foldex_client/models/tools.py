@@ -108,6 +108,8 @@ class Status(Model):
     failed_files: int
     removed_files: int
     held_removals: int
+    total_bytes: int
+    done_bytes: int
     ignored: dict[str, int]
     total_chunks: int
     embedded_chunks: int

@@ -264,6 +264,68 @@ def test_what_is_not_indexed_is_found(running: Service, made: dict[str, str], fo
     assert places(grep(running, made["nodes"], "unheard")) == [("new.md", 1, 4)]
 
 
+TIMED = {"old.md": 1_600_000_000, "middle.md": 1_700_000_000, "new.md": 1_700_000_060}
+MIDDLE, NEW = "2023-11-14T22:13:20Z", "2023-11-14T23:14:20+01:00"
+RANGES: list[tuple[dict[str, Any], list[str]]] = [
+    ({"modified_after": MIDDLE}, ["middle.md", "new.md"]),
+    ({"modified_before": MIDDLE}, ["old.md"]),
+    ({"modified_after": MIDDLE, "modified_before": NEW}, ["middle.md"]),
+    ({"modified_after": NEW, "glob": "!new.*"}, []),
+]
+
+
+@pytest.fixture(scope="module")
+def timed(root: Path) -> Path:
+    """A folder whose files were changed long ago."""
+    folder = root / "timed"
+    for name, seconds in TIMED.items():
+        # as the rows have it, and not as the file
+        write(folder, {name: "kestrels hover", f"{name}.html": "<p>kestrels <b>hover</b></p>"})
+        os.utime(folder / name, (seconds, seconds))
+        os.utime(folder / f"{name}.html", (seconds, seconds))
+    return folder
+
+
+@pytest.mark.parametrize(("times", "expected"), RANGES)
+def test_files_are_selected_by_the_time_of_their_last_change(
+    running: Service, timed: Path, times: dict[str, Any], expected: list[str]
+) -> None:
+    tool = running.local_tool(timed)
+    expected = sorted([*expected, *(f"{name}.html" for name in expected)])
+    running.wait(tool)
+    assert [path for path, *_ in places(grep(running, tool, "kestrels", **times))] == expected
+    # what is not indexed yet has a time, too
+    young = timed / "young.txt"
+    try:
+        young.write_text("kestrels")
+        assert ("young.txt" in str(grep(running, tool, "kestrels", **times)["hits"])) is (
+            "modified_before" not in times
+        )
+    finally:
+        young.unlink()
+
+
+@pytest.mark.parametrize(("times", "expected"), RANGES)
+def test_files_are_selected_by_time_without_rg(
+    without_rg: None, running: Service, resources: Resources, timed: Path, times: dict[str, Any], expected: list[str]
+) -> None:
+    tool = running.local_tool(timed, config={"include": ["*.md"]})
+    running.wait(tool)
+    found = search.grep(resources, index_of(resources, tool), Grep.model_validate({"pattern": "kestrels", **times}))
+    assert [hit.file_path for hit in found.hits] == expected
+
+
+def test_nodes_are_selected_by_the_time_of_their_last_change(running: Service, made: dict[str, str]) -> None:
+    assert places(grep(running, made["nodes"], "token", modified_before=MIDDLE)) == []
+    assert places(grep(running, made["nodes"], "token", modified_after=MIDDLE, path="b")) == TOKENS[3:6]
+
+
+def test_a_time_without_a_zone_is_refused(running: Service, made: dict[str, str]) -> None:
+    body = {"pattern": "token", "modified_after": "2023-11-14"}
+    problem = checked(running.client.post(f"{TOOLS}/{made['local']}/grep", json=body), 422)
+    assert "modified_after" in problem["detail"]
+
+
 def test_a_tool_is_grepped_before_it_is_ready(running: Service, root: Path) -> None:
     write(root / "fresh", {"one.txt": "said at once"})
     tool = running.local_tool(root / "fresh")

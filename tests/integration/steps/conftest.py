@@ -28,3 +28,13 @@ def site(resources: Resources) -> Site:
     made = Site(resources, folder)
     made.list_folder()
     return made
+
+
+@pytest.fixture
+def nobody_else(resources: Resources) -> Iterator[None]:
+    """Close the open tasks of other tests."""
+    yield
+    with resources.pool.connection() as connection:
+        connection.execute("UPDATE search_index_task SET status = 'cancelled' WHERE status IN ('pending', 'indexing')")
+        connection.execute("DELETE FROM search_index_change")
+        connection.execute("UPDATE search_index SET checked_at = now()")

@@ -207,3 +207,28 @@ def embedded(site: Site, run: Run) -> Sequence[Embedded]:
 
 def rows_of(made: Sequence[Embedded]) -> list[tuple[Placed, str | None]]:
     return [(chunk, None) for file in made for chunk in file.state.new]
+
+
+def new_site(resources: Resources, number: int = 2, **given: Any) -> Site:
+    folder = resources.home.parent / uuid4().hex
+    folder.mkdir()
+    for name in range(number):
+        (folder / f"{name}.md").write_text(f"# File {name}\n\nSome text.\n")
+    return Site(resources, folder, **given)
+
+
+def listed_site(resources: Resources, number: int = 2, **given: Any) -> Site:
+    made = new_site(resources, number, **given)
+    made.list_folder()
+    return made
+
+
+def passes(resources: Resources, seconds: float) -> None:
+    """Let time pass for sent messages and recorded changes."""
+    with resources.pool.connection() as connection:
+        for table, columns in (
+            ("search_index_task", ("sent_at", "created_at", "refreshed_at")),
+            ("search_index_change", ("since", "due_at", "ran_at", "rest_until")),
+        ):
+            moved = ", ".join(f"{column} = {column} - make_interval(secs => {seconds})" for column in columns)
+            connection.execute(f"UPDATE {table} SET {moved}".encode())

@@ -8,6 +8,7 @@ from uuid import uuid4
 import pytest
 from structlog.testing import capture_logs
 
+from worker import app as queue
 from worker import dispatch
 from worker.state.index import tasks
 
@@ -15,8 +16,13 @@ from worker.state.index import tasks
 def test_a_task_that_the_sweep_closes_is_logged_with_its_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     task, tool = uuid4(), uuid4()
     pool: Any = object()
-    monkeypatch.setattr(tasks, "refresh", lambda *_, **__: tasks.Closed(tool, None))
-    monkeypatch.setattr(dispatch, "send", lambda *_, **__: None)
+    monkeypatch.setattr(tasks, "refresh", lambda *_, **__: tasks.Closed(tool, None, "request-1", None))
+    sent: list[dict[str, Any]] = []
+    monkeypatch.setattr(queue.app, "send_task", lambda name, **options: sent.append({"name": name, **options}))
     with capture_logs() as logged:
         assert dispatch.close_if_done(pool, task, uuid4())
-    assert logged == [{"event": "task closed", "log_level": "info", "task_id": str(task), "tool_id": str(tool)}]
+    ids = {"task_id": str(task), "tool_id": str(tool), "request_id": "request-1"}
+    assert logged == [{"event": "task closed", "log_level": "info", **ids}]
+    assert [(message["name"], message["headers"]) for message in sent] == [
+        ("foldex.optimize", {queue.REQUEST_ID: "request-1"})
+    ]

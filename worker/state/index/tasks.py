@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -14,6 +14,7 @@ from psycopg.sql import SQL
 
 from schemas.errors import FoldexError, LeaseLost
 from schemas.status import TaskKind, TaskStatus
+from worker.logs import request_at_hand
 from worker.state.index import index_switch
 from worker.state.postgres import Pool, load, reading
 
@@ -45,6 +46,8 @@ class Plan:
     id: UUID
     index_id: UUID
     tool_id: UUID
+    #: The request that led to the task; None if none did.
+    request_id: str | None
     list_cursor: str | None
     epoch: int | None
     allow_removals: bool
@@ -62,6 +65,8 @@ class Running:
     id: UUID
     index_id: UUID
     tool_id: UUID
+    #: The request that led to the task; None if none did.
+    request_id: str | None
     epoch: int
     listing: bool
     total_files: int
@@ -102,6 +107,10 @@ class Closed:
 
     tool_id: UUID
     next_task_id: UUID | None
+    #: The request that led to the task; None if none did.
+    request_id: str | None
+    #: Code and message of the error with which the task ended; None if it ended well.
+    failure: tuple[str, str] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,18 +132,20 @@ def create(
     full: bool = False,
     allow_removals: bool = False,
 ) -> UUID | None:
-    """Create a pending task. Returns None if a task is already open over this index."""
-    task_id = uuid4()
-    row = {"id": task_id, "tool_id": tool_id, "index_id": index_id, "folder_node_id": folder_node_id, "kind": kind}
-    created = connection.execute(_SQL["create"], {**row, "full": full, "allow_removals": allow_removals})
-    return task_id if created.rowcount else None
+    """Create a pending task for the request at hand. Returns None if a task is already open over this index."""
+    row = {"id": uuid4(), "tool_id": tool_id, "index_id": index_id, "folder_node_id": folder_node_id, "kind": kind}
+    return _create(connection, row | {"full": full, "allow_removals": allow_removals, "request_id": request_at_hand()})
+
+
+def _create(connection: Connection[Any], row: dict[str, Any]) -> UUID | None:
+    return row["id"] if connection.execute(_SQL["create"], row).rowcount else None
 
 
 def request_rerun(
     connection: Connection[Any], index_id: UUID, *, full: bool = False, allow_removals: bool = False
 ) -> bool:
     """Request a follow-up of the task that is open over an index. Returns False if none is open."""
-    values = {"index_id": index_id, "full": full, "allow_removals": allow_removals}
+    values = {"index_id": index_id, "full": full, "allow_removals": allow_removals, "request_id": request_at_hand()}
     return connection.execute(_SQL["request_rerun"], values).rowcount > 0
 
 
@@ -143,7 +154,8 @@ def request_rerun_over_nodes(connection: Connection[Any], project_id: str, id_pa
 
     The running task may have listed the node before the edit.
     """
-    connection.execute(_SQL["request_rerun_over_nodes"], {"project_id": project_id, "id_paths": list(id_paths)})
+    values = {"project_id": project_id, "id_paths": list(id_paths), "request_id": request_at_hand()}
+    connection.execute(_SQL["request_rerun_over_nodes"], values)
 
 
 def retry(connection: Connection[Any], *, tool_id: UUID, index_id: UUID, folder_node_id: str | None) -> Retry | None:
@@ -157,6 +169,7 @@ def retry(connection: Connection[Any], *, tool_id: UUID, index_id: UUID, folder_
         planned = create(connection, kind=TaskKind.RETRY, **row)
         return Retry(planned, listing=True, files=0) if planned else None
     values = {**row, "id": uuid4(), "kind": TaskKind.RETRY, "full": False, "allow_removals": False}
+    values["request_id"] = request_at_hand()
     file_count = connection.execute(_SQL["retry_files"], values).rowcount
     if not file_count:
         return None
@@ -325,26 +338,22 @@ def _closed(connection: Connection[Any], query: SQL, values: dict[str, Any]) -> 
         return None
     connection.execute(_SQL["clear_listing"], {"task_id": task["id"]})
     status, error = TaskStatus(task["status"]), task["error"]
+    failure = (task["error_code"], error) if status is TaskStatus.ERROR else None
+    closed = Closed(task["tool_id"], None, task["request_id"], failure)
     if task["over_cost"]:
         # nothing switches to an index that the limit left incomplete
         status, error = TaskStatus.ERROR, OVER_COST
     if task["rerun"] and status is TaskStatus.ERROR:
         # The run that was requested meanwhile may succeed: tools that wait for the index wait for that run.
-        return Closed(task["tool_id"], _further(connection, task))
+        return replace(closed, next_task_id=_further(connection, task))
     index_switch.settle(connection, task["index_id"], status, error)
-    return Closed(task["tool_id"], _further(connection, task) if task["rerun"] else None)
+    return replace(closed, next_task_id=_further(connection, task)) if task["rerun"] else closed
 
 
 def _further(connection: Connection[Any], task: dict[str, Any]) -> UUID | None:
-    return create(
-        connection,
-        tool_id=task["tool_id"],
-        index_id=task["index_id"],
-        folder_node_id=task["folder_node_id"],
-        kind=TaskKind.REINDEX,
-        full=task["rerun_full"],
-        allow_removals=task["rerun_allow_removals"],
-    )
+    row = {key: task[key] for key in ("tool_id", "index_id", "folder_node_id")}
+    asked = {key: task[f"rerun_{key}"] for key in ("full", "allow_removals", "request_id")}
+    return _create(connection, {"id": uuid4(), "kind": TaskKind.REINDEX, **row, **asked})
 
 
 def warn(pool: Pool, task_id: UUID, warning: str) -> None:

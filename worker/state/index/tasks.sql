@@ -3,7 +3,7 @@
 -- because time passes while a transaction waits for its locks.
 INSERT INTO search_index_task (id, tool_id, index_id, folder_node_id, kind, "full", allow_removals, created_at,
     total_files, indexed_files, skipped_files, failed_files, total_chunks, ignored, listing_warning,
-    max_cost_tokens, spent_tokens)
+    max_cost_tokens, spent_tokens, request_id, total_bytes, done_bytes)
 SELECT %(id)s, %(tool_id)s, %(index_id)s, %(folder_node_id)s, %(kind)s, %(full)s, %(allow_removals)s,
     -- keeps the newest task recognizable even if the clock was set back
     greatest(clock_timestamp(), l.created_at + interval '1 microsecond'),
@@ -12,14 +12,16 @@ SELECT %(id)s, %(tool_id)s, %(index_id)s, %(folder_node_id)s, %(kind)s, %(full)s
     (SELECT (CASE WHEN s.next_index_id = %(index_id)s THEN s.next_config ELSE s.config END ->> 'max_cost_tokens')::bigint
      FROM search_tool s WHERE s.id = %(tool_id)s),
     -- runs after one that its limit stopped count on, so that none of them pays before the limit is raised
-    CASE WHEN l.over_cost THEN l.spent_tokens ELSE 0 END
+    CASE WHEN l.over_cost THEN l.spent_tokens ELSE 0 END,
+    %(request_id)s, coalesce(l.total_bytes, 0), coalesce(l.done_bytes, 0)
 FROM (SELECT) AS new LEFT JOIN LATERAL (
     SELECT * FROM search_index_task WHERE index_id = %(index_id)s ORDER BY created_at DESC, id DESC LIMIT 1) l ON true
 ON CONFLICT (index_id) WHERE status IN :open DO NOTHING
 
 -- name: request_rerun
 UPDATE search_index_task
-SET rerun = true, rerun_full = rerun_full OR %(full)s, rerun_allow_removals = rerun_allow_removals OR %(allow_removals)s
+SET rerun = true, rerun_full = rerun_full OR %(full)s, rerun_allow_removals = rerun_allow_removals OR %(allow_removals)s,
+    rerun_request_id = %(request_id)s
 WHERE index_id = %(index_id)s AND status IN :open
 
 -- name: request_rerun_over_nodes
@@ -27,7 +29,8 @@ WHERE index_id = %(index_id)s AND status IN :open
 -- tool with auto_reindex requests its own run, once for many edits.
 UPDATE search_index_task t
 SET rerun = t.rerun OR t.status = 'indexing' AND NOT EXISTS (
-    SELECT FROM search_tool s WHERE i.id IN (s.index_id, s.next_index_id) AND s.config ->> 'auto_reindex' = 'true')
+    SELECT FROM search_tool s WHERE i.id IN (s.index_id, s.next_index_id) AND s.config ->> 'auto_reindex' = 'true'),
+    rerun_request_id = %(request_id)s
 FROM search_index i JOIN content_node root ON root.project_id = i.project_id AND root.id = i.source ->> 'node_id'
 WHERE i.id = t.index_id AND t.status IN :open AND i.project_id = %(project_id)s
   AND i.source ->> 'kind' = 'nodes'
@@ -78,7 +81,7 @@ SET plan_owner = %(owner)s, plan_until = now() + %(lease)s, status = 'indexing',
 WHERE id = %(task_id)s AND status IN :open AND listing
   AND (plan_until IS NULL OR plan_until < now()
        AND now() NOT BETWEEN pg_postmaster_start_time() AND pg_postmaster_start_time() + interval '10 s')
-RETURNING id, index_id, tool_id, list_cursor, epoch, allow_removals, matched,
+RETURNING id, index_id, tool_id, request_id, list_cursor, epoch, allow_removals, matched,
           cardinality(plan_dead) AS deaths, fault
 
 -- name: raise_epoch
@@ -147,7 +150,7 @@ WHERE id = %(task_id)s AND status = 'indexing'
 RETURNING faults
 
 -- name: running
-SELECT t.id, t.index_id, t.tool_id, t.epoch, t.listing, t.total_files,
+SELECT t.id, t.index_id, t.tool_id, t.request_id, t.epoch, t.listing, t.total_files,
        t.indexed_files + t.skipped_files + t.failed_files AS done_files, t.max_cost_tokens, t.over_cost
 FROM search_index_task t JOIN search_index i ON i.id = t.index_id
 WHERE t.id = %(task_id)s AND t.status = 'indexing' AND i.epoch = t.epoch AND i.deleted_at IS NULL
@@ -184,8 +187,8 @@ FOR NO KEY UPDATE SKIP LOCKED
 UPDATE search_index_task t
 SET total_files = c.total, indexed_files = c.indexed, skipped_files = c.skipped, failed_files = c.failed,
     removed_files = c.removed, total_chunks = c.chunks, embedded_chunks = c.embedded, reused_chunks = c.reused,
-    tokens = c.tokens,
-    progress = greatest(t.progress, least(CASE WHEN t.listing THEN 0.99 ELSE 0.999 END, c.done_bytes / c.bytes)),
+    tokens = c.tokens, total_bytes = c.total_bytes, done_bytes = c.done_bytes,
+    progress = greatest(t.progress, least(CASE WHEN t.listing THEN 0.99 ELSE 0.999 END, c.done_weight / c.weight)),
     refreshed_at = now(), refresh_seconds = extract(epoch FROM clock_timestamp() - statement_timestamp()),
     moved_at = CASE
         WHEN (t.total_files, t.indexed_files, t.skipped_files, t.failed_files, t.removed_files, t.total_chunks, t.tokens)
@@ -201,8 +204,11 @@ FROM (
            coalesce(sum(embedded_chunks) FILTER (WHERE task_id = %(task_id)s), 0) AS embedded,
            coalesce(sum(reused_chunks) FILTER (WHERE task_id = %(task_id)s), 0) AS reused,
            coalesce(sum(tokens) FILTER (WHERE task_id = %(task_id)s), 0) AS tokens,
-           coalesce(sum(size_bytes + 1) FILTER (WHERE status IN ('indexed', 'skipped', 'failed')), 0)::float8 AS done_bytes,
-           coalesce(sum(size_bytes + 1) FILTER (WHERE status <> 'removed'), 0)::float8 + 1 AS bytes
+           coalesce(sum(size_bytes) FILTER (WHERE status <> 'removed' AND work <> 'remove'), 0) AS total_bytes,
+           coalesce(sum(size_bytes) FILTER (WHERE status IN ('indexed', 'skipped', 'failed')), 0) AS done_bytes,
+           -- an empty file counts too, and so does a removal that is left to do
+           coalesce(sum(size_bytes + 1) FILTER (WHERE status IN ('indexed', 'skipped', 'failed')), 0)::float8 AS done_weight,
+           coalesce(sum(size_bytes + 1) FILTER (WHERE status <> 'removed'), 0)::float8 + 1 AS weight
     FROM search_index_file WHERE index_id = %(index_id)s
 ) c
 WHERE t.id = %(task_id)s AND t.status = 'indexing'
@@ -225,8 +231,8 @@ SET status = CASE WHEN t.failed_files > 0 AND t.total_chunks = 0 AND NOT t.over_
     finished_at = now()
 WHERE t.id = %(task_id)s AND t.status = 'indexing' AND NOT t.listing
   AND :no_open_file
-RETURNING t.id, t.tool_id, t.index_id, t.folder_node_id, t.status, t.error, t.rerun, t.rerun_full, t.rerun_allow_removals,
-    t.over_cost
+RETURNING t.id, t.tool_id, t.index_id, t.folder_node_id, t.status, t.error, t.error_code, t.rerun, t.rerun_full,
+    t.rerun_allow_removals, t.request_id, t.rerun_request_id, t.over_cost
 
 -- name: open_task
 SELECT id FROM search_index_task WHERE index_id = %(index_id)s AND status IN :open FOR UPDATE
@@ -261,7 +267,8 @@ SET status = %(status)s, error = %(error)s, error_code = %(error_code)s, finishe
     -- a user who cancels wants no follow-up
     rerun = rerun AND %(status)s <> 'cancelled'
 WHERE id = %(task_id)s
-RETURNING id, tool_id, index_id, folder_node_id, status, error, rerun, rerun_full, rerun_allow_removals, over_cost
+RETURNING id, tool_id, index_id, folder_node_id, status, error, error_code, rerun, rerun_full, rerun_allow_removals,
+    request_id, rerun_request_id, over_cost
 
 -- name: listing_ended
 -- whether the last run listed the whole folder

@@ -35,6 +35,7 @@ class Stored:
     id_path: str
     type: str | None
     size_bytes: int
+    mtime_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +109,9 @@ def unfinished(pool: Pool, index_id: UUID, *, below: str | None) -> Iterator[tup
     while True:
         with reading(pool) as connection:
             rows = connection.execute(_SQL["unfinished"], values).fetchall()
-        for key, path, id_path, node_id, size, *of_row in rows:
+        for key, path, id_path, node_id, size, mtime_ms, *of_row in rows:
             file = ListedFile(*of_row)
-            yield Entry(key, path, id_path, node_id, size, file.stamp, type=file.type), file
+            yield Entry(key, path, id_path, node_id, size, file.stamp, type=file.type, mtime_ms=mtime_ms), file
         if len(rows) < _PAGE_ROWS:
             return
         values |= {"after_path": path, "after_id": file.id}

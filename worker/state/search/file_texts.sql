@@ -1,6 +1,6 @@
 -- name: stored
 -- files with text, folder by folder; of a local source only those whose text differs from the file's bytes
-SELECT id, node_id, key, path, id_path, type, size_bytes FROM search_index_file
+SELECT id, node_id, key, path, id_path, type, size_bytes, mtime_ms FROM search_index_file
 WHERE index_id = %(index_id)s AND live_chunks > 0 AND status <> 'removed'
   AND (%(excluded_types)s::text[] IS NULL OR NOT type = ANY (%(excluded_types)s))
   AND (%(below)s::text IS NULL OR path = %(below)s OR starts_with(path, %(below)s || '/'))
@@ -17,7 +17,7 @@ WHERE id = ANY (%(ids)s) AND status <> 'removed'
 
 -- name: unfinished
 -- a page of the files that are not done since they were listed, by path, after a path and id
-SELECT key, path, id_path, node_id, size_bytes, id, type, stamp, status, live_chunks > 0 AS has_text, work = 'read' AS is_behind
+SELECT key, path, id_path, node_id, size_bytes, mtime_ms, id, type, stamp, status, live_chunks > 0 AS has_text, work = 'read' AS is_behind
 FROM search_index_file
 WHERE index_id = %(index_id)s AND status IN ('pending', 'indexing', 'failed') AND work <> 'remove'
   AND (%(below)s::text IS NULL OR path = %(below)s OR starts_with(path, %(below)s || '/'))

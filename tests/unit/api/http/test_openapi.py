@@ -62,6 +62,16 @@ def test_the_document_is_valid() -> None:
     validate(description())
 
 
+def test_every_list_bounds_its_pages_on_both_sides() -> None:
+    lists = 0
+    for name, call in operations().items():
+        given = {parameter["name"]: parameter["schema"] for parameter in call.get("parameters", [])}
+        if "cursor" in given:
+            lists += 1
+            assert (given["limit"]["minimum"], given["limit"]["maximum"]) == (1, 1000), name
+    assert lists >= 8
+
+
 def test_ids_are_short_and_unique() -> None:
     ids = [call["operationId"] for call in operations().values()]
     assert len(set(ids)) == len(ids)
