@@ -37,6 +37,11 @@ def owner(home: Path) -> int | None:
         return None
 
 
+def has_run(home: Path) -> bool:
+    """Whether a stack has ever run in `home`, so that it may hold data."""
+    return lock_file(home.resolve()).exists()
+
+
 def url_of(env: dict[str, str]) -> str:
     """The address of a stack's API, without a trailing slash."""
     return f"http://{env['API_HOST']}:{env['API_PORT']}"
