@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from errno import EDQUOT, EFBIG, EIO, ENOSPC, EPIPE
+from errno import EDQUOT, EFBIG, EIO, ENOSPC
 from io import TextIOWrapper
 
 import click
@@ -13,7 +13,7 @@ import click
 from api.cli.invocation import ERROR, FOUND, INTERRUPTED
 
 #: What may go wrong where standard output leads to.
-_UNWRITABLE = frozenset({EDQUOT, EFBIG, EIO, ENOSPC, EPIPE})
+_UNWRITABLE = frozenset({EDQUOT, EFBIG, EIO, ENOSPC})
 
 
 def prepare_streams() -> None:
@@ -29,22 +29,20 @@ def prepare_streams() -> None:
 def ended(command: click.Command) -> int:
     """Run a command, and return its exit status. Errors are printed."""
     try:
-        try:
-            status = _status(command)
-        finally:
-            sys.stdout.flush()
-    except KeyboardInterrupt:
-        status = INTERRUPTED
+        status = _status(command)
+        sys.stdout.flush()
     except OSError as error:
-        status = _unwritten(error)
+        return _unwritten(error)
     return status
 
 
 def _status(command: click.Command) -> int:
+    output = sys.stdout
     try:
         result = command.main(prog_name="foldex", standalone_mode=False)
     except SystemExit as end:
-        return _code(end.code)
+        # click replaces a stream that nobody reads any more, as in `foldex search … | head -1`: that is no error
+        return FOUND if sys.stdout is not output else _code(end.code)
     except click.ClickException as error:
         with suppress(OSError):
             error.show()
@@ -65,9 +63,6 @@ def _unwritten(error: OSError) -> int:
     # Python would try once more at its end
     with suppress(OSError), open(os.devnull, "w", encoding="utf-8") as nothing:  # noqa: PTH123 - a device
         os.dup2(nothing.fileno(), sys.stdout.fileno())
-    if error.errno == EPIPE:
-        # as in `foldex search … | head -1`: the reader has what it wants
-        return FOUND
     _tell(f"Standard output cannot be written: {error.strerror}; make space, or print to another place.")
     return ERROR
 
