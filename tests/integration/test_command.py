@@ -358,7 +358,7 @@ def test_closed_streams_and_a_directory_that_is_gone(running: Service, docs: Pat
         gone.rmdir()
         assert "no longer exists" in refused(foldex(running, "search", "x"))
         assert foldex(running, "tools").returncode == 0
-        assert str(docs) in foldex(running, "grep", "holiday", "docs").stdout
+        assert str(docs) in foldex(running, "grep", "holiday", str(docs)).stdout
 
 
 def test_a_shell_completes_tools_and_starts_nothing(running: Service, docs: Path, tmp_path: Path) -> None:
