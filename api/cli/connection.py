@@ -42,10 +42,9 @@ class Connection:
         _skip_the_program_of_httpx()
         from foldex_client import Foldex
 
-        usual = {"retries": RETRIES}
-        limits: dict[str, Any] = (
-            usual if self.patience is None else {"retries": 0, "timeout": self.patience, "deadline": self.patience}
-        )
+        limits: dict[str, Any] = {"retries": RETRIES}
+        if self.patience is not None:
+            limits = {"retries": 0, "timeout": self.patience, "deadline": self.patience}
         try:
             return Foldex(self.url, self.invocation.key, trust_env=not is_loopback(self.url), **limits)
         except ValueError as error:
