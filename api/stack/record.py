@@ -38,8 +38,8 @@ def owner(home: Path) -> int | None:
 
 
 def has_run(home: Path) -> bool:
-    """Whether a stack has ever run in `home`, so that it may hold data."""
-    return lock_file(home.resolve()).exists()
+    """Whether a stack in `home` may hold data: it has run there, or uses a database of its own."""
+    return lock_file(home.resolve()).exists() or bool(os.environ.get("DATABASE_URL"))
 
 
 def url_of(env: dict[str, str]) -> str:
