@@ -37,6 +37,18 @@ def start(home: Path, say: Say) -> str:
     """Start the stack and return its address once it answers. It goes on after this process. Raises `Failed`."""
     say(f"Starting Foldex in the background; `foldex down` stops it. Its data and logs are in {home}")
     child = _started(home)
+    try:
+        return _address(child, home)
+    except KeyboardInterrupt:
+        # nobody has asked for a stack but the command that ends here
+        if child.poll() is None:
+            say("Stopping what was started …")
+            child.terminate()
+            child.wait()
+        raise
+
+
+def _address(child: subprocess.Popen[bytes], home: Path) -> str:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         with suppress(OSError):
@@ -45,7 +57,7 @@ def start(home: Path, say: Say) -> str:
                 return url_of(stack)
         # it also ends if another process has just started the stack
         if child.poll() is not None and owner(home) is None:
-            raise Failed(f"Foldex could not start: {_last_line(home)} Its log is {log_file(home)}")
+            raise Failed(f"Foldex could not start: {_reason(home)} Its log is {log_file(home)}.")
         time.sleep(LOOK_SECONDS)
     raise Failed(f"Foldex did not answer within {START_SECONDS:.0f} s; see the logs in {home / 'log'}.")
 
@@ -105,6 +117,8 @@ def _is_ready(url: str) -> bool:
         connection.close()
 
 
-def _last_line(home: Path) -> str:
+def _reason(home: Path) -> str:
+    """The error that the stack ended with, or else the end of its log."""
     lines = [line.strip() for line in log_file(home).read_text(errors="replace").splitlines() if line.strip()]
-    return " ".join(lines[-SHOWN_LINES:]).removeprefix("Error: ")
+    errors = [line.removeprefix("Error: ") for line in lines if line.startswith("Error: ")]
+    return errors[-1] if errors else " ".join(lines[-SHOWN_LINES:])

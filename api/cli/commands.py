@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from api.cli.ending import ended, prepare_streams
 from api.cli.help_sections import Sections
+from api.cli.invocation import Failed
 from api.cli.verbs import VERBS
 from api.stack.record import environment, installation_home
 
@@ -44,7 +46,7 @@ Examples:
 @click.pass_context
 def main(context: click.Context) -> None:
     """Make folders searchable."""
-    if os.environ.get("NO_COLOR"):
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         context.color = False
 
 
@@ -66,7 +68,7 @@ def serve() -> None:
 
     settings = Settings()
     if settings.auth == "off" and settings.api_host not in {"127.0.0.1", "localhost", "::1"}:
-        raise click.ClickException("AUTH=off serves this machine only; set AUTH=on, or API_HOST=127.0.0.1.")
+        raise Failed("AUTH=off serves this machine only; set AUTH=on, or API_HOST=127.0.0.1.")
     keep_private(settings.debuggers)
     close_home(settings.foldex_home, store_directories())
     logs.configure(settings.log_level)
@@ -126,7 +128,7 @@ def up() -> None:
     try:
         run(Settings(), click.echo)
     except StackError as error:
-        raise click.ClickException(str(error)) from error
+        raise Failed(str(error)) from error
 
 
 @main.command()
@@ -146,7 +148,7 @@ def demo(folder: Path | None, queries: tuple[str, ...]) -> None:
     try:
         sys.exit(run(Settings(), folder, queries))
     except StackError as error:
-        raise click.ClickException(str(error)) from error
+        raise Failed(str(error)) from error
 
 
 @main.command()
@@ -219,7 +221,7 @@ def revoke_key(key_id: UUID) -> None:
 
     with _database() as pool:
         if not rows.revoke(pool, key_id):
-            raise click.ClickException(f"No valid key has the id {key_id}; `foldex keys list` shows them.")
+            raise Failed(f"No valid key has the id {key_id}; `foldex keys list` shows them.")
     click.echo(f"Key {key_id} is revoked.")
 
 
@@ -269,9 +271,7 @@ def remove_grant(project_id: str, place: str) -> None:
 
     with _database() as pool, _place():
         if not rows.remove(pool, project_id, place):
-            raise click.ClickException(
-                f"Project {project_id} has no grant of {place}; `foldex grants list` shows them."
-            )
+            raise Failed(f"Project {project_id} has no grant of {place}; `foldex grants list` shows them.")
     click.echo(f"Project {project_id} may no longer read {place}.")
 
 
@@ -306,29 +306,11 @@ def _settings() -> Settings:
 
 
 def run() -> None:
-    """Run the command line, and print errors as plain messages."""
+    """Run the command line, and end with its exit status. Errors are printed as plain messages."""
     # one installation, wherever the command is run
     os.environ["FOLDEX_HOME"] = str(installation_home())
-    try:
-        main(prog_name="foldex")
-    except Exception as problem:
-        sentence = _sentence(problem)
-        if sentence is None:
-            raise
-        sys.exit(f"Error: {sentence}")
-
-
-def _sentence(problem: Exception) -> str | None:
-    """What to tell about an error; None if it is a fault of Foldex."""
-    from psycopg import OperationalError
-
-    from schemas.errors import FoldexError
-
-    if isinstance(problem, FoldexError):
-        return problem.message
-    if isinstance(problem, OperationalError):
-        return f"The database does not answer; check DATABASE_URL. {problem}"
-    return None
+    prepare_streams()
+    sys.exit(ended(main))
 
 
 for verb in VERBS:

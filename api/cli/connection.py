@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,6 +33,8 @@ class Connection:
     url: str
     home: Path | None
     invocation: Invocation
+    #: Seconds after which a call is given up, and not repeated; None for the usual patience.
+    patience: float | None = None
 
     @cached_property
     def foldex(self) -> Foldex:
@@ -40,16 +42,20 @@ class Connection:
         _skip_the_program_of_httpx()
         from foldex_client import Foldex
 
+        limits: dict[str, Any] = {"retries": RETRIES}
+        if self.patience is not None:
+            limits = {"retries": 0, "timeout": self.patience, "deadline": self.patience}
         try:
-            return Foldex(self.url, self.invocation.key, retries=RETRIES, trust_env=not is_loopback(self.url))
+            return Foldex(self.url, self.invocation.key, trust_env=not is_loopback(self.url), **limits)
         except ValueError as error:
             raise Failed(str(error).replace("base_url", "--server").replace("api_key", "--key")) from None
 
     @cached_property
     def _local(self) -> LocalCalls | None:
-        from api.cli.local_calls import LocalCalls
+        from api.cli.local_calls import TIMEOUT, LocalCalls
 
-        return LocalCalls(self.url, self.invocation.key) if self.is_here else None
+        timeout = TIMEOUT if self.patience is None else self.patience
+        return LocalCalls(self.url, self.invocation.key, timeout) if self.is_here else None
 
     def call_locally(self, method: str, path: str, body: dict[str, Any] | None = None) -> Record | None:
         """The answer to one attempt; None if the service is elsewhere, or did not answer with success."""
@@ -67,11 +73,17 @@ class Connection:
         return self.home is not None or is_loopback(self.url)
 
 
+#: Called with the directory of a stack before it is started. Raises `Failed` if nothing needs it.
+Check = Callable[[Path], object]
+
+
 @contextmanager
-def connect(invocation: Invocation, *, start: bool = False) -> Iterator[Connection]:
-    """A client of the service. With `start`, a stack that does not run is started. Raises `Failed`."""
-    url, home = _address(invocation, start=start)
-    service = Connection(url, home, invocation)
+def connect(
+    invocation: Invocation, *, start_if: Check | None = None, patience: float | None = None
+) -> Iterator[Connection]:
+    """A client of the service. With `start_if`, a stack that does not run is started. Raises `Failed`."""
+    url, home = _address(invocation, start_if)
+    service = Connection(url, home, invocation, patience)
     try:
         yield service
     except Exception as error:
@@ -84,7 +96,7 @@ def connect(invocation: Invocation, *, start: bool = False) -> Iterator[Connecti
         service.close()
 
 
-def _address(invocation: Invocation, *, start: bool) -> tuple[str, Path | None]:
+def _address(invocation: Invocation, start_if: Check | None) -> tuple[str, Path | None]:
     home = installation_home()
     try:
         stack = environment(home)
@@ -95,10 +107,11 @@ def _address(invocation: Invocation, *, start: bool) -> tuple[str, Path | None]:
         return invocation.server, home if stack and url == url_of(stack) else None
     if stack:
         return url_of(stack), home
-    if not start:
+    if start_if is None:
         raise Failed(
             f"No Foldex runs in {home}; start it with `foldex up`, or name another service with --server or FOLDEX_URL."
         )
+    start_if(home)
     from api.cli.background import start as start_stack
 
     return start_stack(home, lambda line: click.echo(line, err=True)), home

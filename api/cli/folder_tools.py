@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from api.cli.connection import DEFAULT_PROJECT, Connection
 from api.cli.invocation import Failed
-from api.cli.tool_lookup import BUCKET, path_of, root_of, tools_of
+from api.cli.tool_lookup import BUCKET, check_folder, path_of, root_of, tools_of
 
 if TYPE_CHECKING:
     from foldex_client import Tool
@@ -69,10 +68,11 @@ def estimated(service: Connection, path: str, config: dict[str, Any]) -> Estimat
 
 def _permitted(service: Connection, path: str) -> str:
     """The real path of a folder, which the embedded stack may read from now on. Raises `Failed`."""
-    place = path_of(path)
-    if service.is_here and not place.startswith(BUCKET):
-        _check_folder(place, path)
-    if service.home is not None and not place.startswith(BUCKET):
+    if path.startswith(BUCKET):
+        return path_of(path)
+    place = check_folder(path) if service.is_here else path_of(path)
+    place.encode()  # what is no UTF-8 cannot be sent, nor be allowed
+    if service.home is not None:
         _allow(service.home, place)
     return place
 
@@ -93,14 +93,6 @@ def _create(service: Connection, place: str, name: str | None, config: dict[str,
         bucket, _, prefix = place.removeprefix(BUCKET).partition("/")
         return service.foldex.tools.create(project, bucket=bucket, prefix=prefix, name=name, config=config, wait=False)
     return service.foldex.tools.create(project, path=place, name=name, config=config, wait=False)
-
-
-def _check_folder(place: str, word: str) -> None:
-    if os.path.isdir(place):  # noqa: PTH112 - a string as it is
-        return
-    if os.path.exists(place):  # noqa: PTH110 - a string as it is
-        raise Failed(f"{word} is a file; name its folder, and choose files with --config include=NAME.")
-    raise Failed(f"{word} does not exist; name an existing folder.")
 
 
 def _allow(home: Path, place: str) -> None:

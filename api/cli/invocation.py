@@ -18,6 +18,8 @@ NOTHING = 1
 ERROR = 2
 #: The status of a program that Ctrl-C ended.
 INTERRUPTED = 130
+#: What is told of an argument that cannot be sent.
+NOT_UTF_8 = "An argument holds bytes that are no UTF-8; rename what it names, or set a locale such as LC_ALL=C.UTF-8."
 
 
 class Failed(click.ClickException):
@@ -46,11 +48,10 @@ def verb(*examples: str) -> Callable[[Verb[P]], click.Command]:
         @wraps(function)
         def run(server: str | None, key: str | None, project: str | None, as_json: bool, **given: Any) -> None:
             try:
-                status = cast("Any", function)(Invocation(server, key, project, as_json), **given)
-            except KeyboardInterrupt:
-                click.echo("Interrupted.", err=True)
-                status = INTERRUPTED
-            sys.exit(status)
+                sys.exit(cast("Any", function)(Invocation(server, key, project, as_json), **given))
+            except UnicodeEncodeError as error:
+                # what is printed raises none: an argument could not be sent
+                raise Failed(NOT_UTF_8) from error
 
         command: Any = run
         own = len(getattr(run, "__click_params__", []))
@@ -97,4 +98,4 @@ def agreed(question: str, refusal: str, *, is_sure: bool) -> None:
     if not sys.stdin.isatty():
         raise Failed(refusal)
     if not click.confirm(question, default=True, err=True):
-        raise Failed("Nothing was done.")
+        raise Failed("Nothing was done; answer with yes, or give --yes.")

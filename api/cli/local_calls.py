@@ -28,13 +28,13 @@ class Record(dict[str, Any]):
 class LocalCalls:
     """Calls to the service at `url`, with a connection that stays open."""
 
-    def __init__(self, url: str, key: str | None) -> None:
+    def __init__(self, url: str, key: str | None, timeout: float) -> None:
         self._key = key
         self._connection: HTTPConnection | None = None
         with suppress(ValueError):
             parts = urlsplit(url)
             if parts.scheme == "http" and parts.path in {"", "/"} and parts.netloc.count("@") == 0:
-                self._connection = HTTPConnection(parts.hostname or "", parts.port, timeout=TIMEOUT)
+                self._connection = HTTPConnection(parts.hostname or "", parts.port, timeout=timeout)
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> Record | None:
         """The answer; None if there is none, or no success. The call may have been carried out."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,14 +23,15 @@ SHOWN_LINES = 6
 #: Characters of a line that are shown.
 SHOWN_CHARACTERS = 200
 #: What could steer a terminal, if a file or its name holds it.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
 #: Colours of states.
 COLOURS = {"ready": "green", "error": "red", "cancelled": "yellow", "indexed": "green", "failed": "red"}
 
 
 def print_json(value: Model | dict[str, Any]) -> None:
     """Print one JSON document, as the service answered it."""
-    click.echo(json.dumps(_plain(value), indent=2, ensure_ascii=False))
+    is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+    click.echo(json.dumps(_plain(value), indent=2, ensure_ascii=not is_unicode))
 
 
 def print_items(items: Iterable[Model]) -> None:
@@ -42,13 +44,14 @@ def _plain(value: Model | dict[str, Any]) -> dict[str, Any]:
 
 
 def clean(text: str) -> str:
-    """Text without characters that could steer a terminal."""
+    """One line of text, without characters that could steer a terminal or begin another line."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def note(text: str) -> None:
     """Tell something beside the results."""
-    click.secho(clean(text), err=True, dim=True)
+    for line in text.splitlines():
+        click.secho(clean(line), err=True, dim=True)
 
 
 def notes(found: Sequence[Note]) -> None:
@@ -62,7 +65,11 @@ def path_in(tool: Tool, file_path: str) -> str:
     root = root_of(tool)
     if not root or root.startswith(BUCKET):
         return f"{root}/{file_path}" if root else file_path
-    path, here = os.path.join(root, file_path), os.getcwd()  # noqa: PTH109, PTH118 - strings as they are
+    path = os.path.join(root, file_path)  # noqa: PTH118 - a string as it is
+    try:
+        here = os.getcwd()  # noqa: PTH109 - a string as it is
+    except FileNotFoundError:
+        return path
     return os.path.relpath(path, here) if path.startswith(here.rstrip("/") + "/") else path
 
 

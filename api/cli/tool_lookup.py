@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlencode
 
 from api.cli.connection import Connection
 from api.cli.invocation import Failed
+from api.stack.record import has_run
 
 if TYPE_CHECKING:
     from foldex_client import Tool
@@ -56,7 +58,7 @@ def tools_of(service: Connection) -> list[Tool]:
 def named(service: Connection, word: str) -> Tool:
     """The tool that a word names: its id, its name, or the path of its folder. Raises `Failed`."""
     if _is_id(word):
-        return service.foldex.tools.get(word)
+        return _by_id(service, word)
     tools = tools_of(service)
     found = [tool for tool in tools if _is_name(word) and tool.name == word]
     path = path_of(word)
@@ -69,22 +71,46 @@ def named(service: Connection, word: str) -> Tool:
 def covering(service: Connection, word: str) -> Place | None:
     """The tool that a word names, or else the one with the nearest folder above the path; None if there is none."""
     if _is_id(word):
-        return Place(service.foldex.tools.get(word))
+        return Place(_by_id(service, word))
     tools = tools_of(service)
     path = path_of(word)
     around = [tool for tool in tools if _is_above(root_of(tool), path)]
     nearest = max(around, key=lambda tool: (len(root_of(tool)), tool.task == "ready", tool.created_at), default=None)
     if nearest is not None and (os.path.exists(path) or not _is_name(word)):  # noqa: PTH110 - strings as they are
-        return Place(nearest, path[len(root_of(nearest)) :].strip("/"))
+        return Place(nearest, _as_kept(path[len(root_of(nearest)) :].strip("/")))
     called = [tool for tool in tools if _is_name(word) and tool.name == word]
     return Place(_only(called, word)) if called else None
 
 
 def path_of(word: str) -> str:
-    """The real path of a word; the address of a bucket stays as it is."""
+    """The real path of a word; the address of a bucket stays as it is. Raises `Failed`."""
     if word.startswith(BUCKET):
         return word.rstrip("/")
-    return os.path.realpath(os.path.expanduser(word))  # noqa: PTH111 - strings as they are
+    try:
+        return os.path.realpath(os.path.expanduser(word))  # noqa: PTH111 - strings as they are
+    except FileNotFoundError as error:
+        raise Failed("The present directory no longer exists; change to one that does.") from error
+
+
+def check_folder(word: str) -> str:
+    """The real path of a folder that can be listed. Raises `Failed` for anything else."""
+    place = path_of(word)
+    try:
+        os.scandir(place).close()
+    except FileNotFoundError as error:
+        raise Failed(f"{word} does not exist; name an existing folder.") from error
+    except NotADirectoryError as error:
+        raise Failed(f"{word} is a file; name its folder, and choose files with --config include=NAME.") from error
+    except OSError as error:
+        raise Failed(f"{word} cannot be read ({error.strerror}); name a folder that you may list.") from error
+    return place
+
+
+def check_before_start(word: str, home: Path) -> None:
+    """Raise `Failed` if no tool of the stack in `home` can be meant by a word, and it names no folder either."""
+    may_be_tool = has_run(home) and (_is_name(word) or os.path.lexists(path_of(word)))
+    if not may_be_tool and not word.startswith(BUCKET):
+        check_folder(word)
 
 
 def root_of(tool: Tool) -> str:
@@ -93,6 +119,24 @@ def root_of(tool: Tool) -> str:
     if source.kind == "local" and source.path:
         return os.path.realpath(source.path)
     return f"{BUCKET}{source.bucket}/{source.prefix or ''}".rstrip("/") if source.kind == "s3" else ""
+
+
+def _by_id(service: Connection, tool_id: str) -> Tool:
+    found = service.call_locally("GET", f"{TOOLS}/{tool_id}")
+    if found is not None:
+        return cast("Tool", found)
+    client = service.foldex
+    from foldex_client import NotFound
+
+    try:
+        return client.tools.get(tool_id)
+    except NotFound as error:
+        raise Failed(f"No tool has the id {tool_id}; `foldex tools` lists them.") from error
+
+
+def _as_kept(path: str) -> str:
+    """A path as the service knows it: with escapes for bytes of names that are no UTF-8."""
+    return path.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
 def _only(found: list[Tool], word: str) -> Tool:

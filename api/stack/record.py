@@ -37,6 +37,11 @@ def owner(home: Path) -> int | None:
         return None
 
 
+def has_run(home: Path) -> bool:
+    """Whether a stack in `home` may hold data: it has run there, or uses a database of its own."""
+    return lock_file(home.resolve()).exists() or bool(os.environ.get("DATABASE_URL"))
+
+
 def url_of(env: dict[str, str]) -> str:
     """The address of a stack's API, without a trailing slash."""
     return f"http://{env['API_HOST']}:{env['API_PORT']}"

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
 from pathlib import Path
+from signal import SIGCONT, SIGSTOP
 from threading import Event
 
 import httpx
@@ -17,7 +18,7 @@ from api.stack.processes import start, stop
 from foldex_client import AsyncFoldex, Foldex, NotFound, Status, ToolConfig, WaitTimedOut
 from foldex_client.errors import Conflict, FilterMatchesNothing, FolderGone, Invalid, ModelNotAllowed, Unauthorized
 from tests import coroutines
-from tests.documents import DOCS, blocks
+from tests.documents import DOCS, ROOT, blocks
 from tests.integration.test_keys import new_key
 from tests.integration.test_pasted import ADDRESS, shows
 from tests.service import PROJECT, Service, another_api, eventually
@@ -77,8 +78,11 @@ def test_code_is_found_by_its_names(client: Foldex, folder: Path) -> None:
 
 def test_lists_fetch_their_further_pages(client: Foldex, folder: Path) -> None:
     tool = client.tools.create(PROJECT, path=folder)
-    paths = [file.file_path for file in client.tools.files(tool, page_size=2)]
-    assert paths == sorted(path.name for path in folder.iterdir())
+    names = sorted(path.name for path in folder.iterdir())
+    assert len(names) == 6
+    # a last page that is full, one that is not, and a page for all
+    for size in (1, 2, 3, 4, 6, 7, None):
+        assert [file.file_path for file in client.tools.files(tool, page_size=size)] == names, size
     for _ in range(2):
         client.tools.reindex(tool)
         client.tools.wait(tool)
@@ -188,6 +192,24 @@ def test_a_wait_outlives_a_restart_of_the_service(running: Service, folder: Path
         assert waiting.result(60).task == "ready"
 
 
+def test_events_outlive_a_restart_of_the_service(running: Service, folder: Path) -> None:
+    workers = [process for name, process in running.processes.items() if name.startswith("worker")]
+    with another_api(running) as restarted, Foldex(address(restarted), trust_env=False, retries=100) as client:
+        # so that the task ends after the restart
+        for worker in workers:
+            worker.signal(SIGSTOP)
+        try:
+            events = client.tools.events(client.tools.create(PROJECT, path=folder, wait=False))
+            assert not next(events).ended
+            [(name, process)] = restarted.processes.items()
+            stop([process])
+            restarted.processes[name] = start(process.program, restarted.home)
+        finally:
+            for worker in workers:
+                worker.signal(SIGCONT)
+        assert [each.status for each in events][-1] == "ready"
+
+
 def test_the_same_without_blocking(running: Service, folder: Path) -> None:
     async def run() -> None:
         seen: list[Status] = []
@@ -220,3 +242,12 @@ def test_the_page_shows_what_its_blocks_print(running: Service) -> None:
             told.append((block.text, printed))
     assert [(text, seen) for text, seen in told if not shows(text, seen)] == []
     assert len(told) == 7
+
+
+def test_the_example_of_the_distribution_runs(running: Service, folder: Path) -> None:
+    [example] = [block.text for block in blocks(ROOT / "client" / "README.md") if block.language == "python"]
+    told = example.replace(ADDRESS, address(running)).replace("/srv/docs", str(folder))
+    assert told.count(str(folder)) == 1
+    with redirect_stdout(io.StringIO()) as out:
+        exec(compile(told, "README.md", "exec"), {})
+    assert "header.py 1 " in out.getvalue()

@@ -8,18 +8,22 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import chdir
+from contextlib import chdir, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from signal import SIGCONT, SIGINT, SIGSTOP
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from api.cli import connection
 from api.cli.commands import main
 from api.cli.connection import Connection
+from api.cli.invocation import Failed
+from api.cli.tool_lookup import check_folder
+from tests.integration.command_documents import DOCUMENTS, TREE_DOCUMENTS, items_of
 from tests.service import NewService, Service, another_api, eventually, with_one_worker
 from worker.settings import LOCAL_MODEL
 
@@ -73,7 +77,7 @@ def environment(running: Service, **env: str) -> dict[str, str]:
 
 def foldex(running: Service, *arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Done:
     """Run the command in this process, which saves its start."""
-    with chdir(cwd or Path.cwd()):
+    with chdir(cwd) if cwd else nullcontext():
         ended = CliRunner().invoke(main, arguments, env=environment(running, **(env or {})))
     if ended.exception is not None and not isinstance(ended.exception, SystemExit):
         raise ended.exception
@@ -87,6 +91,14 @@ def refused(done: Done, status: int = 2) -> str:
     assert len(done.stderr.splitlines()) == 1, done.stderr
     assert done.stderr.rstrip().endswith((".", "?"))
     return done.stderr
+
+
+def process(running: Service, *arguments: str, **options: Any) -> Done:
+    """Run the command as a program of its own."""
+    command = [sys.executable, "-c", INTERRUPTIBLE, *arguments]
+    options = {"env": environment(running), "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+    done = subprocess.run(command, **options, text=True, check=False)
+    return Done(done.returncode, done.stdout, done.stderr)
 
 
 def test_a_search_prints_the_place_first(running: Service, docs: Path) -> None:
@@ -214,7 +226,8 @@ def test_a_folder_without_a_tool_is_indexed_only_with_a_yes(running: Service, ro
 
 
 VERBS = (
-    ("index", "."), ("search", "x"), ("grep", "x"), ("symbols", "x"), ("status",), ("files",), ("tools",), ("models",),
+    ("index", "."), ("estimate", "."), ("search", "x"), ("grep", "x"), ("symbols", "x"),
+    ("status",), ("files",), ("tools",), ("models",), ("doctor",),
     ("tree", "build", "docs"), ("tree", "status", "docs"), ("tree", "show", "docs"),
     ("retry", "docs"), ("reindex", "docs"), ("cancel", "docs"), ("delete", "docs", "--yes"),
 )  # fmt: skip # a line each says nothing
@@ -237,6 +250,16 @@ def test_bad_input_of_every_verb(
 ) -> None:
     # a service that is not there is asked once
     monkeypatch.setattr(connection, "RETRIES", 0)
+    if verb == ("doctor",):
+        for options, remedy in ((("--key", "wrong"), "--key"), (("--server", "http://127.0.0.1:1"), "--server")):
+            done = foldex(guarded, "doctor", *options)
+            assert (done.returncode, done.stdout[:5], done.stderr) == (
+                2,
+                "ok   " if "--key" in options else "wrong",
+                "",
+            )
+            assert remedy in done.stdout.splitlines()[-1]
+        return
     assert "--key" in refused(foldex(guarded, *verb, "--key", "wrong", cwd=docs))
     assert "--key" in refused(foldex(running, *verb, "--key", "", cwd=docs))
     assert "--server" in refused(foldex(running, *verb, "--server", "http://127.0.0.1:1", cwd=docs))
@@ -248,6 +271,126 @@ def test_bad_input_of_every_verb(
             assert "tools" in refused(foldex(running, *verb, nowhere, cwd=root)), nowhere
     if verb[0] in {"status", "files"}:
         assert "foldex tools" in refused(foldex(running, verb[0], "unknown"))
+
+
+def test_the_table_has_every_verb() -> None:
+    groups = {name: command.commands for name, command in main.commands.items() if isinstance(command, click.Group)}
+    commands = {
+        **main.commands,
+        **{f"{name} {sub}": each for name, subs in groups.items() for sub, each in subs.items()},
+    }
+    verbs = {name for name, command in commands.items() if {"server", "as_json"} <= {p.name for p in command.params}}
+    assert {" ".join(verb[: 2 if verb[0] in groups else 1]) for verb in VERBS} == verbs
+
+
+@pytest.mark.parametrize("verb", DOCUMENTS, ids=" ".join)
+def test_json_has_the_fields_of_the_client_library(
+    running: Service, docs: Path, root: Path, verb: tuple[str, ...]
+) -> None:
+    if verb[0] == "delete":
+        (root / "brief").mkdir()
+        assert foldex(running, "index", str(root / "brief")).returncode == 0
+    done = foldex(running, *verb, "--json", cwd=docs)
+    found = items_of(done.stdout, DOCUMENTS[verb])
+    is_empty = not found or [] in [getattr(found[0], name, None) for name in ("results", "hits")]
+    assert done.returncode == is_empty, done.stderr
+
+
+def test_every_verb_has_a_document() -> None:
+    named = {verb[0] for verb in DOCUMENTS} | {" ".join(verb) for verb in TREE_DOCUMENTS}
+    assert {" ".join(verb[: 1 + (verb[0] == "tree")]) for verb in VERBS} == named
+
+
+def test_names_of_files_cannot_begin_lines_or_steer_a_terminal(running: Service, root: Path) -> None:
+    folder = root / "odd"
+    folder.mkdir()
+    for name in (b"two\nlines.md", b"esc\x1b[31m.md", b"caf\xe9.md", "日本.md".encode()):
+        Path(os.fsdecode(os.fsencode(folder) + b"/" + name)).write_text("# Tide\n\nIt rises at noon.\n")
+    assert foldex(running, "index", str(folder)).returncode == 0
+    done = foldex(running, "grep", "rises", cwd=folder)
+    shown = ["caf\\xe9.md", "esc\ufffd[31m.md", "two\ufffdlines.md", "日本.md"]
+    assert done.stdout.splitlines() == [f"{name}:3:It rises at noon." for name in shown]
+    # a name that is no text is found by its bytes
+    below = foldex(running, "grep", "rises", os.fsdecode(b"caf\xe9.md"), cwd=folder)
+    assert (below.returncode, below.stdout) == (0, "caf\\xe9.md:3:It rises at noon.\n"), below.stderr
+    # an encoding that lacks a character is no reason to fail
+    for encoding, seen in (("latin-1", "\\u65e5\\u672c.md"), ("utf-8", "日本.md")):
+        env = environment(running, PYTHONIOENCODING=encoding)
+        printed = process(running, "files", str(folder), "-q", "日本", env=env, encoding="utf-8")
+        assert (printed.returncode, printed.stdout) == (0, f"{folder}/{seen}: indexed, 1 chunk\n"), printed.stderr
+        listed = process(running, "files", str(folder), "-q", "日本", "--json", env=env, encoding="utf-8")
+        assert json.loads(listed.stdout)["items"][0]["file_name"] == "日本.md"
+
+
+def test_arguments_that_are_no_text_are_refused(running: Service, docs: Path, root: Path) -> None:
+    wrong = os.fsdecode(b"caf\xe9")
+    (root / wrong).mkdir()
+    for arguments in (
+        ("search", wrong), ("grep", wrong), ("symbols", wrong), ("files", "-q", wrong), ("tools", "--project", wrong),
+        ("index", ".", "--name", wrong), ("index", ".", "--config", f"exclude={wrong}"), ("index", str(root / wrong)),
+        ("estimate", str(root / wrong)),
+    ):  # fmt: skip # a line each says nothing
+        assert "UTF-8" in refused(foldex(running, *arguments, cwd=docs)), arguments
+
+
+def test_a_reader_that_leaves_and_a_full_disk(running: Service, docs: Path) -> None:
+    for arguments in (("grep", ".", str(docs)), ("files", str(docs), "--json"), ("--help",)):
+        reading, writing = os.pipe()
+        os.close(reading)
+        done = process(running, *arguments, stdout=writing)
+        os.close(writing)
+        # as ripgrep: the reader has what it wants
+        assert (done.returncode, done.stderr) == (0, "")
+        with Path("/dev/full").open("w") as full:
+            done = process(running, *arguments, stdout=full)
+        assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+        assert "No space left" in done.stderr
+
+
+def test_closed_streams_and_a_directory_that_is_gone(running: Service, docs: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "foldex", "search", "vacation", str(tmp_path)]
+    closed = ["sh", "-c", 'exec "$@" <&- 2>&-', "sh", *command]
+    done = subprocess.run(closed, env=environment(running), stdout=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stdout) == (2, b"")
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    with chdir(gone):
+        gone.rmdir()
+        assert "no longer exists" in refused(foldex(running, "search", "x"))
+        assert foldex(running, "tools").returncode == 0
+        assert str(docs) in foldex(running, "grep", "holiday", str(docs)).stdout
+
+
+def test_a_shell_completes_tools_and_starts_nothing(running: Service, docs: Path, tmp_path: Path) -> None:
+    tools = json.loads(foldex(running, "tools", "--json").stdout)["items"]
+    tool_id = next(tool["tool_id"] for tool in tools if tool["name"] == "docs")
+
+    def completed(*words: str, **env: str) -> set[str]:
+        given = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1), "_FOLDEX_COMPLETE": "bash_complete"}
+        done = process(running, env=environment(running, **given, **env))
+        assert done.stderr == ""
+        return {line.removeprefix("plain,") for line in done.stdout.splitlines() if line.startswith("plain,")}
+
+    assert completed("foldex", "status", "do") == {"docs"}
+    assert completed("foldex", "tree", "show", tool_id[:9]) == {tool_id}
+    assert str(docs) in completed("foldex", "search", "query", f"{docs.parent}/")
+    assert "docs" in completed("foldex", "index", "")
+    home = tmp_path / "home"
+    assert completed("foldex", "status", "do", FOLDEX_URL="", FOLDEX_HOME=str(home)) == set()
+    assert completed("foldex", "status", "do", FOLDEX_URL="http://127.0.0.1:1") == set()
+    assert not home.exists()
+
+
+def test_a_folder_that_may_not_be_listed(tmp_path: Path) -> None:
+    tmp_path.chmod(0)
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        with pytest.raises(Failed, match=r"cannot be read .*name a folder that you may list"):
+            check_folder(str(tmp_path))
+    finally:
+        os.seteuid(user)
 
 
 def test_a_folder_that_cannot_be_indexed(running: Service, docs: Path, root: Path, tmp_path: Path) -> None:
@@ -264,8 +407,12 @@ def test_without_a_stack_nothing_but_indexing_and_searching_starts_one(running: 
         done = foldex(running, *verb, env=env)
         assert done.returncode == 2
         assert "foldex up" in done.stdout + done.stderr
+    for nowhere in (("index", "gone"), ("estimate", "gone"), ("search", "x", "gone"), ("grep", "x", "./gone")):
+        assert "does not exist" in refused(foldex(running, *nowhere, env=env, cwd=tmp_path))
+    assert "--yes" in refused(foldex(running, "search", "x", str(tmp_path), env=env))
     assert not (tmp_path / "home").exists()
     assert foldex(running, "down", env=env).returncode == 1
+    assert json.loads(foldex(running, "down", "--json", env=env).stdout) == {"stopped": False}
 
 
 def test_interrupting_a_wait_leaves_the_indexing_alone(running: Service, root: Path) -> None:

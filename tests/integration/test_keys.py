@@ -127,7 +127,7 @@ def test_a_key_is_listed_without_itself_and_ends_when_revoked(running: Service) 
     assert foldex(running, "keys", "revoke", key_id).returncode == 0
     assert_unauthorized(call(running, "GET", TOOLS, key))
     again = foldex(running, "keys", "revoke", key_id)
-    assert again.returncode == 1
+    assert again.returncode == 2
     assert "foldex keys list" in again.stderr
     assert "revoked" in foldex(running, "keys", "list", "short").stdout
 
@@ -147,7 +147,7 @@ def test_deleting_a_project_ends_its_keys(running: Service) -> None:
 def test_an_open_api_on_an_open_address_does_not_start(running: Service) -> None:
     for host in ("0.0.0.0", "::"):
         refused = foldex(running, "serve", AUTH="off", API_HOST=host)
-        assert refused.returncode == 1
+        assert refused.returncode == 2
         assert "AUTH=on" in refused.stderr
         assert "Traceback" not in refused.stderr
 
@@ -166,6 +166,6 @@ def test_a_key_for_no_project_is_not_made(running: Service) -> None:
 
 def test_a_database_that_does_not_answer_is_told_without_a_traceback(running: Service) -> None:
     refused = foldex(running, "keys", "list", DATABASE_URL="postgresql://127.0.0.1:1/none?connect_timeout=1")
-    assert refused.returncode == 1
+    assert refused.returncode == 2
     assert "DATABASE_URL" in refused.stderr
     assert "Traceback" not in refused.stderr

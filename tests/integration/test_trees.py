@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.integration.command_documents import TREE_DOCUMENTS, items_of
 from tests.integration.test_command import foldex
 from tests.service import TOOLS, NewService, Service, another_api, checked, eventually
 from worker.settings import LOCAL_LLM, LOCAL_MODEL
@@ -365,3 +366,5 @@ def test_a_tree_is_built_and_walked_in_a_terminal(running: Service, root: Path) 
         "ash.md", "elm.md", "oak.md", "yew.md",
     }  # fmt: skip # a line each says nothing
     assert foldex(running, "tree", "show", str(folder), "--level", "3").returncode == 1
+    for verb, shape in TREE_DOCUMENTS.items():
+        assert items_of(foldex(running, *verb, "wood", "--json").stdout, shape), verb

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from api.cli import output
-from api.cli.connection import Connection, connect
+from api.cli.completions import complete_places
+from api.cli.connection import Check, Connection, connect
 from api.cli.folder_tools import config_of, estimated, start_indexing
 from api.cli.invocation import FOUND, NOTHING, Failed, Invocation, agreed, verb, yes
 from api.cli.progress import going_on, wait
-from api.cli.tool_lookup import BUCKET, TOOLS, Place, covering, path_of, root_of
+from api.cli.tool_lookup import BUCKET, TOOLS, Place, check_before_start, check_folder, covering, path_of
+from api.stack.record import has_run
 
 if TYPE_CHECKING:
     from foldex_client.models import Answer, GrepAnswer, Symbol
 
+#: How is searched if no option says it.
+DEFAULT_MODE = "hybrid"
 #: The most lines of context around a hit: those of one chunk on each side.
 MAX_CONTEXT = 50
 
+searched_path = click.argument("path", default=".", shell_complete=complete_places)
 types_option = click.option("-t", "--types", metavar="A,B", help="Only these types, such as python,md.")
 glob_option = click.option("--path", "glob", metavar="GLOB", help="Only files that match, such as 'src/**/*.py'.")
 
@@ -27,7 +33,7 @@ glob_option = click.option("--path", "glob", metavar="GLOB", help="Only files th
 @verb(
     "foldex index ~/notes", "foldex index . --watch --config exclude='*.csv,drafts/'", "foldex index s3://bucket/docs"
 )
-@click.argument("path")
+@click.argument("path", shell_complete=complete_places)
 @click.option("--name", help="Name of the tool; default: the folder's.")
 @click.option("--config", "settings", multiple=True, metavar="K=V", help="A field of the tool's config; repeatable.")
 @click.option("--watch", is_flag=True, help="Keep the index up to date whenever the folder changes.")
@@ -49,7 +55,7 @@ def index(
     if dry_run:
         return _estimate(invocation, path, settings)
     config = config_of(settings) | ({"watch": True} if watch else {})
-    with connect(invocation, start=True) as service, going_on(path):
+    with connect(invocation, start_if=_check(path)) as service, going_on(path):
         tool = start_indexing(service, path, name, config)
         now = service.foldex.tools.status(tool.tool_id) if no_wait else wait(service, tool)
         output.print_json(now) if invocation.as_json else output.status(tool, now)
@@ -57,7 +63,7 @@ def index(
 
 
 @verb("foldex estimate ~/notes", "foldex estimate . --config embedding_model=openai/text-embedding-3-small")
-@click.argument("path")
+@click.argument("path", shell_complete=complete_places)
 @click.option("--config", "settings", multiple=True, metavar="K=V", help="A field of the tool's config; repeatable.")
 def estimate(invocation: Invocation, path: str, settings: tuple[str, ...]) -> int:
     """Tell what indexing PATH would read, skip and cost. Nothing is indexed.
@@ -69,7 +75,7 @@ def estimate(invocation: Invocation, path: str, settings: tuple[str, ...]) -> in
 
 def _estimate(invocation: Invocation, path: str, settings: tuple[str, ...]) -> int:
     config = config_of(settings)
-    with connect(invocation, start=True) as service:
+    with connect(invocation, start_if=_check(path)) as service:
         found = estimated(service, path, config)
     output.print_json(found) if invocation.as_json else output.estimate(found)
     return FOUND
@@ -81,7 +87,7 @@ def _estimate(invocation: Invocation, path: str, settings: tuple[str, ...]) -> i
     "foldex search q --json",
 )
 @click.argument("query")
-@click.argument("path", default=".")
+@searched_path
 @click.option("--mode", type=click.Choice(["hybrid", "vector", "keyword"]), help="By meaning, by words, or both.")
 @click.option("-k", "--top-k", type=click.IntRange(1, 1000), default=10, show_default=True, help="Maximum hits.")
 @types_option
@@ -103,14 +109,13 @@ def search(
 
     PATH is a folder, a file, or a tool's id or name. A folder that was never indexed is indexed first, if you agree.
     """
-    with connect(invocation, start=True) as service:
-        found = _place(service, path, is_sure=yes)
+    consent = Consent(path, is_sure=yes)
+    with connect(invocation, start_if=consent.before_start) as service:
+        found = _place(service, path, consent)
         body: dict[str, Any] = {"query": query, "top_k": top_k, "filters": _filters(found, types, glob)}
         body |= {"mode": mode} if mode else {}
         body |= {"before": 1, "after": 1} if context else {}
         answer = _answered(service, found.tool.tool_id, body)
-        if answer is None:
-            return NOTHING
         if invocation.as_json:
             output.print_json(answer)
         else:
@@ -125,24 +130,27 @@ def _filters(found: Place, types: str | None, glob: str | None) -> dict[str, Any
     return {**({"path": pattern} if pattern else {}), **({"types": types.split(",")} if types else {})}
 
 
-def _answered(service: Connection, tool_id: str, body: dict[str, Any]) -> Answer | None:
-    """The answer to a query; None if the filters select no file."""
+def _answered(service: Connection, tool_id: str, body: dict[str, Any]) -> Answer:
+    """The answer to a query: an empty one with a note if the filters select no file."""
     answer = service.call_locally("POST", f"{TOOLS}/{tool_id}/query", body)
     if answer is not None:
         return cast("Answer", answer)
     client = service.foldex
     from foldex_client.errors import FilterMatchesNothing
+    from foldex_client.models import Answer, Coverage, Note
 
     try:
         return client.tools.search(tool_id, **body)
     except FilterMatchesNothing as error:
-        output.note(error.detail)
-        return None
+        now, note = client.tools.status(tool_id), Note(code=error.code, detail=error.detail)
+        coverage = Coverage(indexed_files=now.indexed_files, total_files=now.total_files)
+        query, mode = body["query"], body.get("mode", DEFAULT_MODE)
+        return Answer(query=query, mode=mode, total_results=0, took_ms=0, coverage=coverage, notes=[note], results=[])
 
 
 @verb("foldex grep TODO", "foldex grep -i 'lease.*renew' src -C 2", "foldex grep -F 'a[0]' --path '*.py' --json")
 @click.argument("pattern")
-@click.argument("path", default=".")
+@searched_path
 @click.option("-F", "--fixed-strings", is_flag=True, help="PATTERN is plain text, no regular expression.")
 @click.option("-i", "--ignore-case", is_flag=True, help="Upper and lower case are the same.")
 @click.option("-w", "--word", is_flag=True, help="Match whole words only.")
@@ -170,8 +178,9 @@ def grep(
 
     PATH is a folder, a file, or a tool's id or name. It finds what is in the index.
     """
-    with connect(invocation, start=True) as service:
-        found = _place(service, path, is_sure=yes)
+    consent = Consent(path, is_sure=yes)
+    with connect(invocation, start_if=consent.before_start) as service:
+        found = _place(service, path, consent)
         options: dict[str, Any] = {
             "word": word,
             "path": found.below or None,
@@ -203,7 +212,7 @@ def _matched(service: Connection, tool_id: str, body: dict[str, Any]) -> GrepAns
     "foldex symbols make_token", "foldex symbols --prefix test_ src --kind function", "foldex symbols Client . --json"
 )
 @click.argument("name", required=False)
-@click.argument("path", default=".")
+@searched_path
 @click.option("--prefix", help="Definitions whose names begin so, instead of NAME.")
 @click.option("--kind", help="Only this kind, such as function or class.")
 @click.option("--limit", type=click.IntRange(1), default=1000, show_default=True, help="Maximum definitions.")
@@ -217,8 +226,9 @@ def symbols(
     """
     if name is not None and prefix is not None:
         path, name = name, None
-    with connect(invocation, start=True) as service:
-        place = _place(service, path, is_sure=yes)
+    consent = Consent(path, is_sure=yes)
+    with connect(invocation, start_if=consent.before_start) as service:
+        place = _place(service, path, consent)
         every = service.foldex.tools.symbols(place.tool.tool_id, name=name, prefix=prefix, kind=kind, page_size=1000)
         found: list[Symbol] = []
         for symbol in every:
@@ -235,23 +245,46 @@ def symbols(
         return FOUND if found else NOTHING
 
 
-def _place(service: Connection, path: str, *, is_sure: bool) -> Place:
+def _check(path: str) -> Check:
+    return lambda _: None if path.startswith(BUCKET) else check_folder(path)
+
+
+class Consent:
+    """Whether the user agrees that the folder of a search is indexed. The question is put once."""
+
+    def __init__(self, path: str, *, is_sure: bool) -> None:
+        self._path, self._is_sure = path, is_sure
+
+    def before_start(self, home: Path) -> None:
+        """Raise `Failed` if a stack in `home` would start in vain."""
+        check_before_start(self._path, home)
+        if not has_run(home):
+            self.ask()
+
+    def ask(self) -> None:
+        """Raise `Failed` unless the user agrees."""
+        place = path_of(self._path)
+        agreed(
+            f"{place} is not indexed yet. Index it now?",
+            f"{place} is not indexed; run `foldex index` with it first, or give --yes.",
+            is_sure=self._is_sure,
+        )
+        self._is_sure = True
+
+
+def _place(service: Connection, path: str, consent: Consent) -> Place:
     """The tool that a search is about. A folder without one is indexed, if the user agrees. Raises `Failed`."""
     found = covering(service, path)
     if found is not None:
         if found.tool.task in {"pending", "indexing"}:
             output.note(f"{found.tool.name} is still being indexed; results are those of the files so far.")
-        if found.below and service.is_here and not Path(root_of(found.tool), found.below).exists():
+        if found.below and service.is_here and not os.path.lexists(path_of(path)):
             raise Failed(f"{path} does not exist; name an existing file or folder, or a tool (`foldex tools`).")
         return found
     place = path_of(path)
     if service.is_here and not place.startswith(BUCKET) and not Path(place).is_dir():
         raise Failed(f"{path!r} is neither a folder nor a tool; `foldex tools` lists the tools.")
-    agreed(
-        f"{place} is not indexed yet. Index it now?",
-        f"{place} is not indexed; run `foldex index` with it first, or give --yes.",
-        is_sure=is_sure,
-    )
+    consent.ask()
     with going_on(path):
         tool = start_indexing(service, path, None, {})
         wait(service, tool)

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 import click
 
 from api.cli import output
+from api.cli.completions import complete_places
 from api.cli.connection import Connection, connect
 from api.cli.invocation import FOUND, NOTHING, Invocation, agreed, verb, yes
-from api.cli.progress import wait
+from api.cli.progress import going_on, wait
 from api.cli.tool_lookup import Place, covering, named, root_of, tools_of
 
 if TYPE_CHECKING:
     from foldex_client import Status, Tool
 
-tool_argument = click.argument("tool")
+tool_argument = click.argument("tool", shell_complete=complete_places)
 wait_option = click.option("--wait", "is_waiting", is_flag=True, help="Wait until it has ended.")
 
 
@@ -45,7 +46,7 @@ def models(invocation: Invocation, check: bool) -> int:
 
 
 @verb("foldex status", "foldex status ~/notes --watch", "foldex status handbook --json")
-@click.argument("tool", required=False, metavar="[TOOL]")
+@click.argument("tool", required=False, metavar="[TOOL]", shell_complete=complete_places)
 @click.option("--watch", is_flag=True, help="Wait until indexing has ended, and show its progress.")
 def status(invocation: Invocation, tool: str | None, watch: bool) -> int:
     """Show how far indexing is: of TOOL, or of every tool.
@@ -68,7 +69,7 @@ def _covering(service: Connection, word: str) -> Tool:
 
 
 @verb("foldex files . --failed", "foldex files handbook --status skipped", "foldex files . -q readme --json")
-@click.argument("tool", default=".")
+@click.argument("tool", default=".", shell_complete=complete_places)
 @click.option("--failed", "status", flag_value="failed", help="Only files that failed.")
 @click.option("--skipped", "status", flag_value="skipped", help="Only files that were skipped.")
 @click.option("--status", help="Only files with this status.")
@@ -97,7 +98,8 @@ def retry(invocation: Invocation, tool: str, is_waiting: bool) -> int:
     """Try failed and unfinished files of TOOL again."""
     with connect(invocation) as service:
         found = named(service, tool)
-        return _shown(service, found, service.foldex.tools.retry(found.tool_id), is_waiting=is_waiting)
+        with going_on(tool):
+            return _shown(service, found, service.foldex.tools.retry(found.tool_id), is_waiting=is_waiting)
 
 
 @verb("foldex reindex . --wait", "foldex reindex handbook --full")
@@ -109,8 +111,9 @@ def reindex(invocation: Invocation, tool: str, full: bool, allow_removals: bool,
     """Index what changed in the folder of TOOL."""
     with connect(invocation) as service:
         found = named(service, tool)
-        now = service.foldex.tools.reindex(found.tool_id, full=full or None, allow_removals=allow_removals or None)
-        return _shown(service, found, now, is_waiting=is_waiting)
+        with going_on(tool):
+            now = service.foldex.tools.reindex(found.tool_id, full=full or None, allow_removals=allow_removals or None)
+            return _shown(service, found, now, is_waiting=is_waiting)
 
 
 @verb("foldex cancel handbook")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 
@@ -14,8 +15,9 @@ from api.stack.record import installation_home
 SHELLS = ("bash", "zsh", "fish")
 
 
-@click.command()
-def down() -> None:
+@click.command(epilog="\b\nExamples:\n  foldex down\n  foldex down --json")
+@click.option("--json", "as_json", is_flag=True, help='Print {"stopped": true}, or false if none runs.')
+def down(as_json: bool) -> None:
     """Stop the Foldex that runs on this machine.
 
     It stops what `foldex index` or `foldex search` started, or `foldex up` in another terminal.
@@ -23,11 +25,14 @@ def down() -> None:
     from api.cli.background import stop
 
     home = installation_home()
-    if stop(home):
+    was_running = stop(home)
+    if as_json:
+        click.echo(json.dumps({"stopped": was_running}))
+    elif was_running:
         click.echo("Stopped. The data stays; the next `foldex index` or `foldex search` starts Foldex again.")
-        return
-    click.echo(f"No Foldex runs in {home}.", err=True)
-    sys.exit(NOTHING)
+    else:
+        click.echo(f"No Foldex runs in {home}.", err=True)
+    sys.exit(FOUND if was_running else NOTHING)
 
 
 @verb("foldex doctor", "foldex doctor --server https://foldex.example.org --key $KEY")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from typing import TYPE_CHECKING
 
 import click
 
 from api.cli import output
+from api.cli.completions import complete_places
 from api.cli.connection import Connection, connect
 from api.cli.invocation import FOUND, NOTHING, Failed, Invocation, verb
 from api.cli.tool_lookup import named
@@ -22,7 +24,7 @@ LOOK_SECONDS = 0.5
 #: States in which a build goes on.
 OPEN = frozenset({"pending", "indexing"})
 
-tool_argument = click.argument("tool", default=".")
+tool_argument = click.argument("tool", default=".", shell_complete=complete_places)
 
 
 @click.group()
@@ -43,7 +45,7 @@ def build(invocation: Invocation, tool: str, full: bool, no_wait: bool) -> int:
         tool_id = named(service, tool).tool_id
         state = service.foldex.trees.build(tool_id, full=full or None)
         if not no_wait:
-            state = _ended(service, tool_id)
+            state = _ended(service, tool_id, tool)
         _print(invocation, state)
     if state.error is not None:
         raise Failed(f"The tree is not complete: {state.error}")
@@ -76,13 +78,17 @@ def show(invocation: Invocation, tool: str, level: int | None, parent: UUID | No
     return FOUND if nodes else NOTHING
 
 
-def _ended(service: Connection, tool_id: str) -> RaptorStatus:
+def _ended(service: Connection, tool_id: str, word: str) -> RaptorStatus:
     """The status once no build goes on."""
-    while True:
-        state = service.foldex.trees.status(tool_id)
-        if state.indexing_status not in OPEN:
-            return state
-        time.sleep(LOOK_SECONDS)
+    try:
+        while True:
+            state = service.foldex.trees.status(tool_id)
+            if state.indexing_status not in OPEN:
+                return state
+            time.sleep(LOOK_SECONDS)
+    except KeyboardInterrupt:
+        output.note(f"The build goes on; `foldex tree status {shlex.quote(word)}` shows it.")
+        raise
 
 
 def _print(invocation: Invocation, state: RaptorStatus) -> None:

@@ -11,9 +11,13 @@ def run() -> None:
     here = Path(__file__).resolve().parent
     if (here / "api").is_dir():
         sys.path.insert(0, str(here))
-    from api.cli.commands import run as run_commands
+    try:
+        from api.cli.commands import run as run_commands
 
-    run_commands()
+        run_commands()
+    except KeyboardInterrupt:
+        # Ctrl-C while modules are loaded
+        sys.exit(130)
 
 
 if __name__ == "__main__":

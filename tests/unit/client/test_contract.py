@@ -181,6 +181,13 @@ NAMES = [name for name, _ in methods(Foldex("http://foldex.invalid"))]
 SINGLE = [name for name in NAMES if name != "tools.wait"]
 
 
+def test_both_clients_have_the_same_methods() -> None:
+    one, other = (dict(methods(kind("http://foldex.invalid"))) for kind in (Foldex, AsyncFoldex))
+    assert {name: str(inspect.signature(method)) for name, method in one.items()} == {
+        name: str(inspect.signature(method)) for name, method in other.items()
+    }
+
+
 def blocking(name: str, recorder: Recorder, arguments: dict[str, Any]) -> Any:
     with Foldex("http://foldex.invalid", transport=httpx.MockTransport(recorder)) as client:
         result = dict(methods(client))[name](**arguments)

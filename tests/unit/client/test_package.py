@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -9,6 +10,8 @@ import tomllib
 from email.parser import Parser
 from pathlib import Path
 from zipfile import ZipFile
+
+import pytest
 
 import foldex_client
 
@@ -37,6 +40,11 @@ def test_the_wheel_holds_the_package_alone(tmp_path: Path) -> None:
     service = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert metadata["Version"] == service["project"]["version"] == foldex_client.__version__
     assert tomllib.loads((ROOT / "client" / "pyproject.toml").read_text())["build-system"] == service["build-system"]
+
+
+@pytest.mark.parametrize("source", sorted((ROOT / "client").rglob("*.py")), ids=lambda path: path.name)
+def test_the_oldest_python_can_read_the_sources(source: Path) -> None:
+    ast.parse(source.read_text(), feature_version=(3, 10))
 
 
 def test_the_client_loads_nothing_but_what_it_declares() -> None:
