@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from api.cli.connection import DEFAULT_PROJECT, Connection
+from api.agents.folders import BUCKET, DEFAULT_PROJECT, root_of
+from api.cli.connection import Connection
 from api.cli.invocation import Failed
-from api.cli.tool_lookup import BUCKET, path_of, root_of, tools_of
+from api.cli.tool_lookup import path_of, tools_of
 
 if TYPE_CHECKING:
     from foldex_client import Tool
@@ -73,7 +74,7 @@ def _permitted(service: Connection, path: str) -> str:
     if service.is_here and not place.startswith(BUCKET):
         _check_folder(place, path)
     if service.home is not None and not place.startswith(BUCKET):
-        _allow(service.home, place)
+        allow_folder(service.home, place)
     return place
 
 
@@ -103,7 +104,8 @@ def _check_folder(place: str, word: str) -> None:
     raise Failed(f"{word} does not exist; name an existing folder.")
 
 
-def _allow(home: Path, place: str) -> None:
+def allow_folder(home: Path, place: str) -> None:
+    """Let the embedded stack in `home` read a folder. Raises `Failed`."""
     from worker.machine.named_folders import name_folder, named_folders_file
 
     try:

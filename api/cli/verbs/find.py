@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from api.agents.folders import BUCKET, Place, root_of
 from api.cli import output
 from api.cli.connection import Connection, connect
 from api.cli.folder_tools import config_of, estimated, start_indexing
 from api.cli.invocation import FOUND, NOTHING, Failed, Invocation, agreed, verb, yes
 from api.cli.progress import going_on, wait
-from api.cli.tool_lookup import BUCKET, TOOLS, Place, covering, path_of, root_of
+from api.cli.tool_lookup import TOOLS, covering, path_of
 
 if TYPE_CHECKING:
     from foldex_client.models import Answer, GrepAnswer, Symbol
