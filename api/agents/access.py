@@ -26,7 +26,7 @@ class Access:
     foldex: AsyncFoldex
     #: The project of the caller's key; None if it is not known, or if there are no keys.
     project: str | None
-    #: The path that a word means, on the machine of the service.
+    #: The path that a word means, on the machine of the service; "" if it is none.
     path_of: Callable[[str], str]
     #: What all paths are compared as.
     resolved: Callable[[str], str]

@@ -117,8 +117,8 @@ class Callers(Bounded):
 class CallingDefinition(BaseModel):
     """A definition `depth` calls away. `line`: where the call stands."""
 
-    name: str | None
-    file: str | None
+    name: str | None = None
+    file: str | None = None
     line: int
     depth: int
     via: str

@@ -56,7 +56,7 @@ class Search(Bounded):
     tree: Literal["off", "collapsed", "tree_traversal"] = Field(
         default="off", description="Search summaries too, if index_status shows a tree: for broad questions."
     )
-    max_tokens: int = Field(default=3000, ge=300, le=50_000, description="The answer is cut at so many tokens.")
+    max_tokens: int = Field(default=3000, ge=300, le=50_000, description="Most tokens of the answer.")
 
 
 class FoundText(BaseModel):
@@ -259,7 +259,7 @@ class ReadFile(Bounded):
     pointer: str | None = Field(
         default=None, max_length=10_000, description="JSON pointer to one value of a JSON file."
     )
-    max_tokens: int = Field(default=4000, ge=300, le=50_000, description="The text is cut at so many tokens.")
+    max_tokens: int = Field(default=4000, ge=300, le=50_000, description="Most tokens of the answer.")
 
 
 class FileAnswer(Told):

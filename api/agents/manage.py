@@ -11,14 +11,14 @@ from api.agents.access import Access, name_of
 from api.agents.fitting import Entry
 from api.agents.folders import BUCKET, root_of
 from api.agents.tool import AgentTool, Asked, Folder, Progress, Reply, Told, told, warnings
-from foldex_client import IndexingFailed, Status, Tool, WaitTimedOut
+from foldex_client import FoldexError, IndexingFailed, Status, Tool, WaitTimedOut
 
 #: Tokens of a list of folders.
 LIST_TOKENS = 4000
 #: The most seconds that a call waits; agents give up calls that take minutes.
 MAX_WAIT_SECONDS = 600
 
-Wait = Field(default=60, ge=0, le=MAX_WAIT_SECONDS, description="Most seconds to wait; indexing goes on after them.")
+Wait = Field(default=60, ge=0, le=MAX_WAIT_SECONDS, description="Seconds to wait; indexing goes on after them.")
 
 
 class FolderState(Told):
@@ -90,7 +90,7 @@ class IndexFolder(Asked):
 
 async def index_folder(access: Access, asked: IndexFolder, progress: Progress) -> Reply:
     """Index a folder, or bring the index that it has up to date."""
-    place = access.path_of(asked.path)
+    place = access.path_of(asked.path) or asked.path
     existing = [tool for tool in await access.tools() if root_of(tool, access.resolved) == place]
     if existing:
         return await _refreshed(access, existing[-1], progress, asked.wait_seconds)
@@ -156,16 +156,19 @@ async def _refreshed(access: Access, tool: Tool, progress: Progress, seconds: fl
 
 async def _waited(access: Access, tool: Tool, progress: Progress, seconds: float) -> Reply:
     """The state of a folder once it is indexed, or after so many seconds."""
-    status: Status | None = None
+    ended: Status | FoldexError | None = None
     async with create_task_group() as group:
-        # an exception would come out as one of a group
+        # an error that left the block would come out as a group of errors
         try:
-            status = await access.foldex.tools.wait(
+            ended = await access.foldex.tools.wait(
                 tool, timeout=seconds, on_progress=lambda now: group.start_soon(progress, now)
             )
-        except (WaitTimedOut, IndexingFailed):
-            status = None
-    return await _state(access, tool, status or await access.foldex.tools.status(tool))
+        except FoldexError as error:
+            ended = error
+    if isinstance(ended, FoldexError) and not isinstance(ended, WaitTimedOut | IndexingFailed):
+        raise ended
+    now = ended if isinstance(ended, Status) else await access.foldex.tools.status(tool)
+    return await _state(access, tool, now)
 
 
 async def _state(access: Access, tool: Tool, now: Status) -> Reply:

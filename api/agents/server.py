@@ -32,6 +32,11 @@ find_symbol, find_references and callers for code; read_file to read on. Results
 relative to the folder. The last lines of an answer say what was searched, how much of it is indexed, and what was \
 cut. After you edit files, call refresh, or search with fresh=true."""
 
+#: Parts of a schema that no agent needs. Lengths are checked all the same.
+_UNREAD = ("title", "minLength", "maxLength")
+#: Arguments that most tools have, which are described last.
+_COMMON = ("folder", "max_tokens")
+
 Context = ServerRequestContext[Any, Any]
 #: Opens the service for one call.
 Open = Callable[[Context], AbstractAsyncContextManager[Access]]
@@ -86,7 +91,7 @@ async def _answered(tool: AgentTool[Any], asked: Asked, opened: Access, progress
     try:
         reply = await tool.run(opened, asked, progress)
     except NotFound as error:
-        return _failed(await _missing(opened, getattr(asked, "folder", None), error))
+        return _failed(await _missing(opened, asked, error))
     except FoldexError as error:
         return _failed(opened.sentence(error))
     return CallToolResult(
@@ -95,14 +100,13 @@ async def _answered(tool: AgentTool[Any], asked: Asked, opened: Access, progress
     )
 
 
-async def _missing(opened: Access, folder: str | None, error: NotFound) -> str:
+async def _missing(opened: Access, asked: Asked, error: NotFound) -> str:
     """What to tell of a thing that is not there: the folder itself may have been deleted during the call."""
+    word = asked.path if isinstance(asked, manage.IndexFolder) else getattr(asked, "folder", None)
     try:
-        await opened.foldex.tools.get((await opened.place(folder)).tool)
-    except (Refused, NotFound):
+        await opened.place(word)
+    except (Refused, FoldexError):
         return "The folder was deleted meanwhile; list_folders shows those that there are."
-    except FoldexError as other:
-        return opened.sentence(other)
     return error.detail
 
 
@@ -131,10 +135,13 @@ def _invalid(tool: AgentTool[Any], error: ValidationError) -> str:
 
 
 def _described(tool: AgentTool[Any]) -> Described:
+    takes = _compact(tool.arguments.model_json_schema())
+    properties = takes["properties"]
+    takes["properties"] = dict(sorted(properties.items(), key=lambda each: each[0] in _COMMON))
     return Described(
         name=tool.name,
         description=tool.description,
-        input_schema=_compact(tool.arguments.model_json_schema()),
+        input_schema=takes,
         output_schema=_compact(tool.answer.model_json_schema(mode="serialization")),
         annotations=ToolAnnotations(
             read_only_hint=tool.effect == "reads",
@@ -155,14 +162,15 @@ def _compact(schema: Any, *, names_fields: bool = False) -> Any:
     if names_fields:
         return {name: _compact(field) for name, field in schema.items()}
     kept = dict(schema)
-    kept.pop("title", None)
-    if kept.get("type") == "object":
-        kept.pop("description", None)
-    if kept.get("default", ...) is None:
-        del kept["default"]
     choices = [each for each in kept.pop("anyOf", []) if each.get("type") != "null"]
     if len(choices) == 1:
         kept = {**choices[0], **kept}
     elif choices:
         kept["anyOf"] = choices
+    for name in _UNREAD:
+        kept.pop(name, None)
+    if kept.get("type") == "object":
+        kept.pop("description", None)
+    if kept.get("default", ...) is None:
+        del kept["default"]
     return {name: _compact(value, names_fields=name in {"properties", "$defs"}) for name, value in kept.items()}

@@ -30,7 +30,7 @@ Folder = Annotated[
     str | None,
     Field(
         max_length=4096,
-        description="Name, path or id of an indexed folder, or a path below. Default: where you work, or the only one.",
+        description="Name, path or id of a folder, or a path below. Default: where you work, or the only one.",
     ),
 ]
 
@@ -44,7 +44,7 @@ class InFolder(Asked):
 class Bounded(InFolder):
     """Arguments of a tool whose answer is cut at a number of tokens."""
 
-    max_tokens: int = Field(default=2000, ge=300, le=50_000, description="The answer is cut at so many tokens.")
+    max_tokens: int = Field(default=2000, ge=300, le=50_000, description="Most tokens of the answer.")
 
 
 class Told(BaseModel):
@@ -110,7 +110,8 @@ def told(
         shown = len(fit.items)
         total = f"{len(entries)}{'+' if there_are_more else ''}"
         rest = f" Left out: {places(fit.left_out)}." if fit.left_out else ""
-        said.append(f"Cut: {shown} of {total} shown.{rest} {remedy}")
+        partly = ", the last in part" if fit.is_shortened else ""
+        said.append(f"Cut: {shown} of {total} shown{partly}.{rest} {remedy}")
     return "\n".join([fit.text if entries else nothing, *said, end]).strip(), fit
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from api.agents import server
 from api.agents.access import Access, Refused
 from api.agents.fitting import counted
-from api.agents.folders import real
+from api.agents.folders import is_name, real
 from api.cli.connection import RETRIES, address, is_loopback, sentence, skip_the_program_of_httpx
 from api.cli.folder_tools import allow_folder
 from api.cli.invocation import Failed, Invocation
@@ -91,7 +91,7 @@ class _Stack:
         yield Access(
             foldex=foldex,
             project=self._invocation.project,
-            path_of=path_of if is_here else str,
+            path_of=_path_of if is_here else str,
             resolved=real if is_here else str,
             here=str(Path.cwd()) if is_here else None,
             sentence=partial(_sentence, url=self._url),
@@ -99,7 +99,13 @@ class _Stack:
         )
 
 
+def _path_of(word: str) -> str:
+    """The path of a word; "" if it can only be a name."""
+    path = path_of(word)
+    return "" if is_name(word) and not os.path.exists(path) else path  # noqa: PTH110 - strings as they are
+
+
 def _sentence(error: FoldexError, url: str) -> str:
-    if isinstance(error, SourceRefused):
-        return f"{error.detail} On this machine, `foldex index` with the folder permits it, and so does `foldex mcp FOLDER`."
+    if isinstance(error, SourceRefused) and is_loopback(url):
+        return f"{error.detail} Its owner permits it with `foldex index FOLDER`, or with `foldex mcp FOLDER`."
     return sentence(error, url)
