@@ -300,7 +300,7 @@ def test_a_cancelled_call_stops_waiting_and_the_session_goes_on(
     async def give_up() -> None:
         with anyio.move_on_after(30) as scope:
 
-            async def heard(_progress: float, _total: float | None, _message: str | None) -> None:
+            async def heard(progress: float, total: float | None, message: str | None) -> None:
                 scope.cancel()
 
             await agent.client.call_tool("refresh", {"folder": "docs", "wait_seconds": 600}, progress_callback=heard)
