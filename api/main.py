@@ -18,6 +18,7 @@ from api.http.request_log import RequestLog
 from api.models.check import Checks
 from api.routes import (
     across,
+    agents,
     chunks,
     grep,
     health,
@@ -66,6 +67,7 @@ ROUTES = (
     uploads,
     projects,
     models,
+    agents,
     health,
 )
 

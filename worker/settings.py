@@ -84,6 +84,9 @@ class Settings(BaseSettings):
     auth: Literal["on", "off"] = Field(
         "on", description="`on`: calls need a key. `off`: only calls from this machine, without a key."
     )
+    mcp_allow_delete: bool = Field(
+        default=False, description="Whether agents at `/mcp` have the tool `delete_folder`, which deletes indexes."
+    )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         "INFO", description="Least severe lines to log, in upper or lower case. DEBUG logs every file."
     )

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from api.agents.folders import BUCKET, root_of
 from api.cli.connection import Connection, connect, sentence
 from api.cli.invocation import Failed, Invocation
 from api.cli.output import counts
-from api.cli.tool_lookup import BUCKET, root_of, tools_of
+from api.cli.tool_lookup import tools_of
 from api.stack.record import environment
 
 if TYPE_CHECKING:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from api.agents.folders import root_of
 from api.cli.connection import connect
 from api.cli.invocation import Invocation
-from api.cli.tool_lookup import root_of, tools_of
+from api.cli.tool_lookup import tools_of
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

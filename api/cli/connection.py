@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from api.cli.local_calls import LocalCalls, Record
     from foldex_client import Foldex, FoldexError
 
-#: The project of new tools if neither an option nor another tool names one.
-DEFAULT_PROJECT = "default"
 #: Further attempts of a call: enough for a service that restarts a process, few enough for one that is not there.
 RETRIES = 3
 
@@ -39,7 +37,7 @@ class Connection:
     @cached_property
     def foldex(self) -> Foldex:
         """The client library, which is loaded when it is first needed. Raises `Failed`."""
-        _skip_the_program_of_httpx()
+        skip_the_program_of_httpx()
         from foldex_client import Foldex
 
         limits: dict[str, Any] = {"retries": RETRIES}
@@ -82,7 +80,7 @@ def connect(
     invocation: Invocation, *, start_if: Check | None = None, patience: float | None = None
 ) -> Iterator[Connection]:
     """A client of the service. With `start_if`, a stack that does not run is started. Raises `Failed`."""
-    url, home = _address(invocation, start_if)
+    url, home = address(invocation, start_if)
     service = Connection(url, home, invocation, patience)
     try:
         yield service
@@ -96,7 +94,8 @@ def connect(
         service.close()
 
 
-def _address(invocation: Invocation, start_if: Check | None) -> tuple[str, Path | None]:
+def address(invocation: Invocation, start_if: Check | None) -> tuple[str, Path | None]:
+    """The address of the service, and the home of the embedded stack if it is that one. Raises `Failed`."""
     home = installation_home()
     try:
         stack = environment(home)
@@ -117,7 +116,7 @@ def _address(invocation: Invocation, start_if: Check | None) -> tuple[str, Path 
     return start_stack(home, lambda line: click.echo(line, err=True)), home
 
 
-def _skip_the_program_of_httpx() -> None:
+def skip_the_program_of_httpx() -> None:
     """Keep httpx from loading its own command line, which takes as long as the rest of it."""
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type] # None stops the import, as documented
 

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from api.cli.connection import DEFAULT_PROJECT, Connection
+from api.agents.folders import BUCKET, DEFAULT_PROJECT, root_of
+from api.cli.connection import Connection
 from api.cli.invocation import Failed
-from api.cli.tool_lookup import BUCKET, check_folder, path_of, root_of, tools_of
+from api.cli.tool_lookup import check_folder, path_of, tools_of
 
 if TYPE_CHECKING:
     from foldex_client import Tool
@@ -73,7 +74,7 @@ def _permitted(service: Connection, path: str) -> str:
     place = check_folder(path) if service.is_here else path_of(path)
     place.encode()  # what is no UTF-8 cannot be sent, nor be allowed
     if service.home is not None:
-        _allow(service.home, place)
+        allow_folder(service.home, place)
     return place
 
 
@@ -95,7 +96,8 @@ def _create(service: Connection, place: str, name: str | None, config: dict[str,
     return service.foldex.tools.create(project, path=place, name=name, config=config, wait=False)
 
 
-def _allow(home: Path, place: str) -> None:
+def allow_folder(home: Path, place: str) -> None:
+    """Let the embedded stack in `home` read a folder. Raises `Failed`."""
     from worker.machine.named_folders import name_folder, named_folders_file
 
     try:

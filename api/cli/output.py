@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from api.cli.tool_lookup import BUCKET, root_of
+from api.agents.folders import BUCKET, root_of
 
 if TYPE_CHECKING:
     from foldex_client import Hit, Status, Tool

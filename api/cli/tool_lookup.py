@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlencode
 
+from api.agents.folders import BUCKET, Place, at, called, is_id, is_name, nearest
 from api.cli.connection import Connection
 from api.cli.invocation import Failed
 from api.stack.record import has_run
@@ -20,29 +19,6 @@ if TYPE_CHECKING:
 TOOLS = "/api/tools/search"
 #: Tools of one page of their list, the most that the service gives.
 PAGE = 1000
-#: How the address of a bucket begins.
-BUCKET = "s3://"
-#: An id of a tool.
-_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-#: Characters with a meaning in patterns.
-_SPECIAL = re.compile(r"([*?\[\]{}!\\])")
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A tool, and the part of its folder that is meant: a path below it, or "" for all of it."""
-
-    tool: Tool
-    below: str = ""
-
-    def pattern(self, glob: str | None) -> str | None:
-        """The filter that selects the part, and in it the files that `glob` selects; None for everything."""
-        if not self.below:
-            return glob
-        literal = "/" + _SPECIAL.sub(r"\\\1", self.below)
-        if not glob:
-            return literal
-        return f"{literal}/{glob.lstrip('/')}" if "/" in glob else f"{literal}/**/{glob}"
 
 
 def tools_of(service: Connection) -> list[Tool]:
@@ -57,12 +33,9 @@ def tools_of(service: Connection) -> list[Tool]:
 
 def named(service: Connection, word: str) -> Tool:
     """The tool that a word names: its id, its name, or the path of its folder. Raises `Failed`."""
-    if _is_id(word):
+    if is_id(word):
         return _by_id(service, word)
-    tools = tools_of(service)
-    found = [tool for tool in tools if _is_name(word) and tool.name == word]
-    path = path_of(word)
-    found += [tool for tool in tools if tool not in found and root_of(tool) in {path, word}]
+    found = at(tools_of(service), word, path_of(word))
     if not found:
         raise Failed(f"No tool has the id, name or path {word!r}; `foldex tools` lists them.")
     return _only(found, word)
@@ -70,16 +43,15 @@ def named(service: Connection, word: str) -> Tool:
 
 def covering(service: Connection, word: str) -> Place | None:
     """The tool that a word names, or else the one with the nearest folder above the path; None if there is none."""
-    if _is_id(word):
+    if is_id(word):
         return Place(_by_id(service, word))
     tools = tools_of(service)
     path = path_of(word)
-    around = [tool for tool in tools if _is_above(root_of(tool), path)]
-    nearest = max(around, key=lambda tool: (len(root_of(tool)), tool.task == "ready", tool.created_at), default=None)
-    if nearest is not None and (os.path.exists(path) or not _is_name(word)):  # noqa: PTH110 - strings as they are
-        return Place(nearest, _as_kept(path[len(root_of(nearest)) :].strip("/")))
-    called = [tool for tool in tools if _is_name(word) and tool.name == word]
-    return Place(_only(called, word)) if called else None
+    found = nearest(tools, path)
+    if found is not None and (os.path.exists(path) or not is_name(word)):  # noqa: PTH110 - strings as they are
+        return Place(found.tool, _as_kept(found.below))
+    names = called(tools, word)
+    return Place(_only(names, word)) if names else None
 
 
 def path_of(word: str) -> str:
@@ -108,17 +80,9 @@ def check_folder(word: str) -> str:
 
 def check_before_start(word: str, home: Path) -> None:
     """Raise `Failed` if no tool of the stack in `home` can be meant by a word, and it names no folder either."""
-    may_be_tool = has_run(home) and (_is_name(word) or os.path.lexists(path_of(word)))
+    may_be_tool = has_run(home) and (is_name(word) or os.path.lexists(path_of(word)))
     if not may_be_tool and not word.startswith(BUCKET):
         check_folder(word)
-
-
-def root_of(tool: Tool) -> str:
-    """The real path of a tool's folder, the address of its bucket, or "" for nodes."""
-    source = tool.source
-    if source.kind == "local" and source.path:
-        return os.path.realpath(source.path)
-    return f"{BUCKET}{source.bucket}/{source.prefix or ''}".rstrip("/") if source.kind == "s3" else ""
 
 
 def _by_id(service: Connection, tool_id: str) -> Tool:
@@ -144,16 +108,3 @@ def _only(found: list[Tool], word: str) -> Tool:
         ids = ", ".join(tool.tool_id for tool in found)
         raise Failed(f"{len(found)} tools are called {word!r}; name one by its id: {ids}.")
     return found[0]
-
-
-def _is_above(root: str, path: str) -> bool:
-    return bool(root) and (path == root or path.startswith(root.rstrip("/") + "/"))
-
-
-def _is_name(word: str) -> bool:
-    """Whether a word may be a name: what begins as a path is one."""
-    return not word.startswith((".", "/", "~", BUCKET))
-
-
-def _is_id(word: str) -> bool:
-    return _ID.fullmatch(word) is not None

@@ -38,7 +38,7 @@ MAX_UNSENT_BYTES = 256 << 20
 #: Methods that change nothing.
 _SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 #: Beginnings of the paths that need a key.
-_GUARDED = ("/api/", "/v1/")
+_GUARDED = ("/api/", "/v1/", "/mcp")
 _UPLOAD_PATH = re.compile(r"/api/projects/[^/]+/uploads")
 
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, closing
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import count
 from typing import Any, Generic, TypeVar, cast
 from urllib.parse import quote
@@ -234,11 +235,19 @@ class Session:
         raise from_response(response)
 
 
+@cache
+def _reader(answer: Any) -> TypeAdapter[Any]:
+    """What reads answers of a type. To make one takes longer than most calls, as models are built on first use."""
+    return TypeAdapter(answer)
+
+
 def _parsed(request: Request[T], response: httpx.Response, content: bytes) -> T:
     if request.answer is bytes:
         return cast("T", content)
+    if request.answer is None:
+        return cast("T", None)
     try:
-        return TypeAdapter(request.answer).validate_json(content) if request.answer else cast("T", None)
+        return cast("T", _reader(cast("Any", request.answer)).validate_json(content))
     except ValidationError as error:
         raise unexpected(response, "answered what this client cannot read") from error
 

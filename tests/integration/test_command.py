@@ -134,7 +134,7 @@ def test_a_search_loads_no_slow_library(running: Service, docs: Path) -> None:
             check=True,
         )
         assert done.stdout
-        assert not {"httpx", "pydantic", "rich", "psycopg", "worker.settings"} & set(done.stderr.split())
+        assert not {"httpx", "pydantic", "rich", "psycopg", "worker.settings", "mcp"} & set(done.stderr.split())
 
 
 def test_without_a_quick_answer_the_client_library_gives_the_same(

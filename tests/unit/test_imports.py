@@ -6,7 +6,19 @@ import subprocess
 import sys
 
 STEPS = ["tasks", "index", "upkeep.sweep", "upkeep.open_tasks", "upkeep.deletions", "parse", "chunk"]
-HEAVY = ["litellm", "openai", "lancedb", "pyarrow", "boto3", "turbopuffer", "api.stack", "moto", "pytest"]
+HEAVY = [
+    "litellm",
+    "openai",
+    "lancedb",
+    "pyarrow",
+    "boto3",
+    "turbopuffer",
+    "api.stack",
+    "moto",
+    "pytest",
+    "mcp",
+    "mcp_types",
+]
 CREATE = "from worker.settings import Settings; from api.main import create_app; create_app(Settings())"
 
 

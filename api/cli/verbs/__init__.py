@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from api.cli.verbs.agents import mcp
 from api.cli.verbs.find import estimate, grep, index, search, symbols
 from api.cli.verbs.manage import cancel, delete, files, models, reindex, retry, status, tools
 from api.cli.verbs.stack import completion, doctor, down
@@ -22,6 +23,7 @@ VERBS = (
     delete,
     tree,
     models,
+    mcp,
     doctor,
     down,
     completion,

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from api.agents.folders import Place, root_of
 from api.cli import output
 from api.cli.completions import complete_places
 from api.cli.connection import Connection, connect
 from api.cli.invocation import FOUND, NOTHING, Invocation, agreed, verb, yes
 from api.cli.progress import going_on, wait
-from api.cli.tool_lookup import Place, covering, named, root_of, tools_of
+from api.cli.tool_lookup import covering, named, tools_of
 
 if TYPE_CHECKING:
     from foldex_client import Status, Tool

@@ -10,8 +10,9 @@ from typing import Any
 
 import httpx
 import pytest
+from pydantic import TypeAdapter
 
-from foldex_client import ConnectionFailed, Foldex, FoldexError, NotFound
+from foldex_client import ConnectionFailed, Foldex, FoldexError, NotFound, sending
 from foldex_client.bodies import Content
 from foldex_client.errors import DatabaseUnavailable, SearchBusy, TimedOut, Unauthorized, UnexpectedAnswer
 from foldex_client.sending import MAX_PAUSE_SECONDS
@@ -29,6 +30,20 @@ NODE = httpx.Response(
 UPLOAD = httpx.Response(200, json={"items": []})
 #: The connection was never made; the connection broke when the request was under way.
 REFUSED, BROKEN = httpx.ConnectError("refused"), httpx.ReadError("reset")
+
+
+def test_what_reads_an_answer_is_made_once(new_client: NewClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+
+    def making(kind: Any) -> TypeAdapter[Any]:
+        made.append(kind)
+        return TypeAdapter(kind)
+
+    monkeypatch.setattr(sending, "TypeAdapter", making)
+    sending._reader.cache_clear()
+    client, _ = new_client(ALIVE, ALIVE)
+    assert client.health() == client.ready()
+    assert len(made) == 1
 
 
 def test_retry_after_is_obeyed(new_client: NewClient, pauses: list[float]) -> None:

@@ -1,0 +1,225 @@
+"""The tools that follow names in code: definitions, uses, and calls."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from itertools import groupby
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, Field
+
+from api.agents.access import Access, Refused, name_of
+from api.agents.fitting import Entry, Fitted
+from api.agents.folders import Place
+from api.agents.tool import AgentTool, Bounded, Listed, Progress, Reply, footer, status_of, told
+from foldex_client.models import Call, Placed, Symbol, Use
+
+Item = TypeVar("Item", bound=Placed)
+
+#: Results that are looked at, of which the first are shown.
+MAX_RESULTS = 2000
+
+
+class FindSymbol(Bounded):
+    """Arguments of `find_symbol`."""
+
+    name: str | None = Field(default=None, min_length=1, max_length=1024, description="Exact name, such as `Client`.")
+    prefix: str | None = Field(default=None, min_length=1, max_length=1024, description="Names that begin so.")
+    kind: str | None = Field(default=None, max_length=100, description="Only this kind, such as function or class.")
+
+
+class Definition(BaseModel):
+    """A definition."""
+
+    name: str
+    kind: str
+    file: str
+    first_line: int
+    last_line: int
+    signature: str
+
+
+class Definitions(Listed):
+    """What `find_symbol` gives."""
+
+    definitions: list[Definition]
+
+
+async def find_symbol(access: Access, asked: FindSymbol, _: Progress) -> Reply:
+    """Find definitions by name."""
+    if asked.name is None and asked.prefix is None:
+        raise Refused("Give a name, or a prefix of names.")
+    place = await access.place(asked.folder)
+    listed = access.foldex.tools.symbols(
+        place.tool, name=asked.name, prefix=asked.prefix, kind=asked.kind, page_size=1000
+    )
+    found, there_are_more = await _first(listed, place)
+    entries = list(map(_definition, found))
+    nothing = "No definition has that name; try `prefix`, or search."
+    text, fit, told_data = await _told(access, place, asked, entries, nothing, there_are_more=there_are_more)
+    return Reply(text, Definitions(**told_data, definitions=[Definition(**item) for item in fit.items]))
+
+
+def _definition(symbol: Symbol) -> Entry:
+    place = f"{symbol.file_path}:{symbol.start_line}-{symbol.end_line}"
+    scope = f"  in {symbol.scope}" if symbol.scope else ""
+    data = {"name": symbol.name, "kind": symbol.kind, "file": symbol.file_path, "signature": symbol.signature}
+    lines = {"first_line": symbol.start_line, "last_line": symbol.end_line}
+    return Entry(place, f"{place}  {symbol.kind}  {symbol.signature}{scope}", {**data, **lines})
+
+
+class FindReferences(Bounded):
+    """Arguments of `find_references`."""
+
+    name: str = Field(min_length=1, max_length=1024, description="The name that is used.")
+    kind: Literal["call", "import", "base", "type"] | None = Field(default=None, description="Only such uses.")
+
+
+class Uses(BaseModel):
+    """The uses in one file, each as `line kind in scope`."""
+
+    file: str
+    text: str
+
+
+class References(Listed):
+    """What `find_references` gives."""
+
+    files: list[Uses]
+
+
+async def find_references(access: Access, asked: FindReferences, _: Progress) -> Reply:
+    """Find where a name is used."""
+    place = await access.place(asked.folder)
+    listed = access.foldex.tools.references(place.tool, name=asked.name, kind=asked.kind, page_size=1000)
+    found, there_are_more = await _first(listed, place)
+    by_file = groupby(sorted(found, key=lambda use: (use.file_path, use.start_line)), key=lambda use: use.file_path)
+    entries = [_uses(path, uses) for path, uses in by_file]
+    nothing = "No use of that name in code; grep finds other mentions."
+    text, fit, told_data = await _told(access, place, asked, entries, nothing, there_are_more=there_are_more)
+    return Reply(text, References(**told_data, files=[Uses(**item) for item in fit.items]))
+
+
+def _uses(path: str, uses: Iterable[Use]) -> Entry:
+    lines = [f"{use.start_line} {use.kind}{f' in {use.scope}' if use.scope else ''}" for use in uses]
+    first, last = lines[0].split()[0], lines[-1].split()[0]
+    return Entry(path, f"{path}:{first}-{last}", {"file": path}, "\n".join(lines))
+
+
+class Callers(Bounded):
+    """Arguments of `callers`."""
+
+    name: str = Field(min_length=1, max_length=1024, description="The function, such as `refresh` or `Client.refresh`.")
+    direction: Literal["callers", "callees"] = Field(default="callers", description="Who calls it, or what it calls.")
+    depth: int = Field(default=1, ge=1, le=5, description="Calls of calls, so many steps.")
+
+
+class CallingDefinition(BaseModel):
+    """A definition `depth` calls away. `line`: where the call stands."""
+
+    name: str | None = None
+    file: str | None = None
+    line: int
+    depth: int
+    via: str
+
+
+class CallGraphAnswer(Listed):
+    """What `callers` gives."""
+
+    calls: list[CallingDefinition]
+
+
+async def callers(access: Access, asked: Callers, _: Progress) -> Reply:
+    """Follow calls."""
+    place = await access.place(asked.folder)
+    ask = access.foldex.tools.callers if asked.direction == "callers" else access.foldex.tools.callees
+    graph = await ask(place.tool, asked.name, depth=asked.depth)
+    found = [each for each in graph.items if each.file_path is None or _is_below(each.file_path, place)]
+    said = []
+    if graph.ambiguous:
+        said = [f"{graph.definitions} definitions are called {asked.name!r}: some calls may be those of another."]
+    nothing = f"No {asked.direction} of {asked.name!r} are known; find_references shows other uses."
+    text, fit, told_data = await _told(
+        access, place, asked, list(map(_call, found)), nothing, there_are_more=graph.truncated, more_notes=said
+    )
+    return Reply(text, CallGraphAnswer(**told_data, calls=[CallingDefinition(**item) for item in fit.items]))
+
+
+def _call(call: Call) -> Entry:
+    name = "/".join(filter(None, (call.scope, call.name))) or "top level"
+    place = f"{call.file_path}:{call.start_line}-{call.end_line}" if call.file_path else "elsewhere"
+    via = f"  depth {call.depth} via {call.via}" if call.depth > 1 else ""
+    data = {"name": call.name, "file": call.file_path, "line": call.line, "depth": call.depth, "via": call.via}
+    return Entry(place, f"{place}  {name}  (call at line {call.line}){via}", data)
+
+
+async def _first(items: AsyncIterator[Item], place: Place) -> tuple[list[Item], bool]:
+    """The first results below a place, and whether there are more."""
+    found: list[Item] = []
+    async for item in items:
+        if not _is_below(item.file_path, place):
+            continue
+        if len(found) == MAX_RESULTS:
+            return found, True
+        found.append(item)
+    return found, False
+
+
+def _is_below(path: str, place: Place) -> bool:
+    return not place.below or f"{path}/".startswith(f"{place.below}/")
+
+
+async def _told(
+    access: Access,
+    place: Place,
+    asked: Bounded,
+    entries: list[Entry],
+    nothing: str,
+    *,
+    there_are_more: bool,
+    more_notes: Iterable[str] = (),
+) -> tuple[str, Fitted, dict[str, Any]]:
+    now, warned = await status_of(access, place)
+    notes = [*more_notes, *warned]
+    text, fit = told(
+        entries,
+        footer(place, now, notes),
+        asked.max_tokens,
+        remedy="Narrow with `folder`, or raise `max_tokens`.",
+        nothing=nothing,
+        there_are_more=there_are_more,
+    )
+    data = {
+        "folder": name_of(place.tool),
+        "notes": notes,
+        "cut": fit.is_cut or there_are_more,
+        "indexed_files": now.indexed_files,
+        "total_files": now.total_files,
+    }
+    return text, fit, data
+
+
+TOOLS: tuple[AgentTool[Any], ...] = (
+    AgentTool(
+        "find_symbol",
+        "Find where code defines a function, class or other name: path, lines and signature.",
+        FindSymbol,
+        Definitions,
+        find_symbol,
+    ),
+    AgentTool(
+        "find_references",
+        "Find where code calls, imports, inherits from or annotates with a name.",
+        FindReferences,
+        References,
+        find_references,
+    ),
+    AgentTool(
+        "callers",
+        "Follow calls: which definitions call a function, or which it calls, several steps if asked.",
+        Callers,
+        CallGraphAnswer,
+        callers,
+    ),
+)

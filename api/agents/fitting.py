@@ -1,0 +1,83 @@
+"""Answers that keep within a number of tokens, and say what was cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from worker.tokens.tokenizers import cl100k
+
+#: Tokens that are left for the line that tells of a cut.
+CUT_LINE_TOKENS = 120
+#: A text of which fewer tokens would fit is left out.
+LEAST_TOKENS = 40
+#: Places that the line about a cut names.
+NAMED_PLACES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One result: a line that says where it is, its text, and the same as data. The text goes to `data["text"]`."""
+
+    place: str
+    head: str
+    data: dict[str, Any]
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """What fits, as text and as data, and the entries that do not."""
+
+    text: str
+    items: list[dict[str, Any]]
+    left_out: Sequence[Entry]
+    is_shortened: bool
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether anything is missing."""
+        return self.is_shortened or bool(self.left_out)
+
+
+def counted(text: str) -> int:
+    """The tokens of a text, as cl100k counts them."""
+    return len(cl100k().starts(text)) if text else 0
+
+
+def fitted(entries: Sequence[Entry], max_tokens: int) -> Fitted:
+    """As many entries as fit into so many tokens. The last one's text may be shortened at the end of a line."""
+    left, blocks, items = max_tokens, [], list[dict[str, Any]]()
+    for number, entry in enumerate(entries):
+        block = entry.head if entry.text is None else f"{entry.head}\n{entry.text}\n"
+        cost = counted(block) + 1
+        if cost <= left:
+            left -= cost
+            blocks.append(block)
+            items.append(entry.data if entry.text is None else {**entry.data, "text": entry.text})
+            continue
+        room = left - counted(entry.head) - 4
+        if entry.text is None or (room < LEAST_TOKENS and items):
+            return Fitted("\n".join(blocks), items, entries[number:], is_shortened=False)
+        text = shortened(entry.text, max(room, 1))
+        blocks.append(f"{entry.head}\n{text} …\n")
+        items.append({**entry.data, "text": text})
+        return Fitted("\n".join(blocks), items, entries[number + 1 :], is_shortened=True)
+    return Fitted("\n".join(blocks), items, (), is_shortened=False)
+
+
+def shortened(text: str, max_tokens: int) -> str:
+    """The beginning of a text, of so many tokens: whole lines, or a part of the first line if that is too long."""
+    starts = cl100k().starts(text)
+    if len(starts) <= max_tokens:
+        return text
+    cut = text[: int(starts[max_tokens])]
+    lines, newline, _ = cut.rpartition("\n")
+    return lines if newline and lines.strip() else cut
+
+
+def places(entries: Sequence[Entry]) -> str:
+    """The places of entries that were left out."""
+    named = ", ".join(entry.place for entry in entries[:NAMED_PLACES])
+    return named + (f" and {len(entries) - NAMED_PLACES} more" if len(entries) > NAMED_PLACES else "")

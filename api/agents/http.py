@@ -1,0 +1,67 @@
+"""`/mcp`: the tools over streamable HTTP, within the process of the API. Nothing is kept between two requests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, cast
+
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from api.agents import server
+from api.agents.access import Access, as_it_is, path_for_others
+from api.agents.in_process import InProcess
+from foldex_client import AsyncFoldex, FoldexError
+
+#: The address under which the application calls itself.
+_SELF = "http://127.0.0.1"
+#: Where a request carries its `Caller`.
+_CALLER = "foldex.caller"
+
+
+@dataclass(frozen=True)
+class Caller:
+    """The application that all calls go to, the project of the caller's key, and headers that go with each call."""
+
+    app: ASGIApp
+    project: str | None
+    headers: Mapping[str, str]
+
+
+async def answer(scope: Scope, receive: Receive, send: Send, *, caller: Caller, allow_delete: bool) -> None:
+    """Answer one request. The key that it brings is what all its calls use."""
+    manager = StreamableHTTPSessionManager(_server(allow_delete), stateless=True)
+    async with manager.run():
+        await manager.handle_request({**scope, _CALLER: caller}, receive, send)
+
+
+@cache
+def _server(allow_delete: bool) -> Server[Any]:
+    return server.make(_access, allow_delete=allow_delete)
+
+
+@asynccontextmanager
+async def _access(context: server.Context) -> AsyncIterator[Access]:
+    request: Request = cast("Any", context).request
+    caller: Caller = request.scope[_CALLER]
+    key = request.headers.get("authorization", "").partition(" ")[2].strip() or None
+    transport = InProcess(caller.app, caller.headers)
+    async with AsyncFoldex(_SELF, key, retries=0, trust_env=False, transport=transport) as foldex:
+        yield Access(
+            foldex=foldex,
+            project=caller.project,
+            path_of=path_for_others,
+            resolved=as_it_is,
+            here=None,
+            sentence=_sentence,
+            has_key=key is not None,
+        )
+
+
+def _sentence(error: FoldexError) -> str:
+    return error.detail

@@ -1,0 +1,253 @@
+"""The tools that list folders, index them, and keep them up to date."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anyio import create_task_group
+from pydantic import BaseModel, Field
+
+from api.agents.access import Access, name_of
+from api.agents.fitting import Entry
+from api.agents.folders import BUCKET, root_of
+from api.agents.tool import AgentTool, Asked, Folder, Progress, Reply, Told, told, warnings
+from foldex_client import FoldexError, IndexingFailed, Status, Tool, WaitTimedOut
+
+#: Tokens of a list of folders.
+LIST_TOKENS = 4000
+#: The most seconds that a call waits; agents give up calls that take minutes.
+MAX_WAIT_SECONDS = 600
+
+Wait = Field(default=60, ge=0, le=MAX_WAIT_SECONDS, description="Seconds to wait; indexing goes on after them.")
+
+
+class FolderState(Told):
+    """A folder and its index. `tree`: whether it has summaries to search."""
+
+    id: str
+    state: str
+    progress: float
+    indexed_files: int
+    total_files: int
+    skipped_files: int
+    failed_files: int
+    chunks: int
+    eta_seconds: float | None = None
+    model: str
+    tree: bool
+
+
+class ListFolders(Asked):
+    """Arguments of `list_folders`."""
+
+
+class ListedFolder(BaseModel):
+    """An indexed folder."""
+
+    id: str
+    name: str
+    path: str | None = None
+    project: str
+    state: str
+
+
+class Folders(BaseModel):
+    """What `list_folders` gives."""
+
+    folders: list[ListedFolder]
+    cut: bool
+
+
+async def list_folders(access: Access, _: ListFolders, __: Progress) -> Reply:
+    """List every folder that the caller may see."""
+    tools = await access.tools()
+    are_several = len({tool.project_id for tool in tools}) > 1
+    text, fit = told(
+        [_folder(tool, with_project=are_several) for tool in tools],
+        f"{len(tools)} indexed folder{'s' * (len(tools) != 1)}.",
+        LIST_TOKENS,
+        remedy="Name a folder by its path.",
+        nothing="No folder is indexed yet; index one with index_folder.",
+    )
+    return Reply(text, Folders(folders=[ListedFolder(**item) for item in fit.items], cut=fit.is_cut))
+
+
+def _folder(tool: Tool, *, with_project: bool) -> Entry:
+    # an index that another name of the folder shares has the same task
+    path = root_of(tool, str) or None
+    said = [tool.name, path or f"node {tool.node_id}", tool.task, *([f"project {tool.project_id}"] * with_project)]
+    data = {"id": tool.tool_id, "name": tool.name, "path": path, "project": tool.project_id, "state": tool.task}
+    return Entry(tool.name, "  ".join([*said, tool.tool_id]), data)
+
+
+class IndexFolder(Asked):
+    """Arguments of `index_folder`."""
+
+    path: str = Field(min_length=1, max_length=4096, description="Absolute path of a folder, or s3://bucket/prefix.")
+    name: str | None = Field(default=None, min_length=1, max_length=200, description="Default: the folder's own.")
+    wait_seconds: float = Wait
+
+
+async def index_folder(access: Access, asked: IndexFolder, progress: Progress) -> Reply:
+    """Index a folder, or bring the index that it has up to date."""
+    place = access.path_of(asked.path) or asked.path
+    existing = [tool for tool in await access.tools() if root_of(tool, access.resolved) == place]
+    if existing:
+        return await _refreshed(access, existing[-1], progress, asked.wait_seconds)
+    project = await access.project_of_new()
+    if place.startswith(BUCKET):
+        bucket, _, prefix = place.removeprefix(BUCKET).partition("/")
+        tool = await access.foldex.tools.create(project, bucket=bucket, prefix=prefix, name=asked.name, wait=False)
+    else:
+        tool = await access.foldex.tools.create(project, path=place, name=asked.name, wait=False)
+    return await _waited(access, tool, progress, asked.wait_seconds)
+
+
+class IndexStatus(Asked):
+    """Arguments of `index_status`."""
+
+    folder: Folder = None
+
+
+async def index_status(access: Access, asked: IndexStatus, _: Progress) -> Reply:
+    """Tell how far the index of a folder is."""
+    tool = (await access.place(asked.folder)).tool
+    return await _state(access, tool, await access.foldex.tools.status(tool))
+
+
+class Refresh(Asked):
+    """Arguments of `refresh`."""
+
+    folder: Folder = None
+    wait_seconds: float = Wait
+
+
+async def refresh(access: Access, asked: Refresh, progress: Progress) -> Reply:
+    """Index what changed in a folder."""
+    place = await access.place(asked.folder)
+    return await _refreshed(access, place.tool, progress, asked.wait_seconds)
+
+
+class DeleteFolder(Asked):
+    """Arguments of `delete_folder`."""
+
+    folder: str = Field(min_length=1, max_length=4096, description="Exact name, path or id of the indexed folder.")
+
+
+class Deleted(BaseModel):
+    """What `delete_folder` gives."""
+
+    deleted: str
+    id: str
+
+
+async def delete_folder(access: Access, asked: DeleteFolder, _: Progress) -> Reply:
+    """Delete the index of a folder."""
+    tool = await access.exactly(asked.folder)
+    await access.foldex.tools.delete(tool)
+    said = f"Deleted the index of {name_of(tool)}. The files themselves are untouched."
+    return Reply(said, Deleted(deleted=name_of(tool), id=tool.tool_id))
+
+
+async def _refreshed(access: Access, tool: Tool, progress: Progress, seconds: float) -> Reply:
+    await access.foldex.tools.reindex(tool)
+    return await _waited(access, tool, progress, seconds)
+
+
+async def _waited(access: Access, tool: Tool, progress: Progress, seconds: float) -> Reply:
+    """The state of a folder once it is indexed, or after so many seconds."""
+    ended: Status | FoldexError | None = None
+    async with create_task_group() as group:
+        # an error that left the block would come out as a group of errors
+        try:
+            ended = await access.foldex.tools.wait(
+                tool, timeout=seconds, on_progress=lambda now: group.start_soon(progress, now)
+            )
+        except FoldexError as error:
+            ended = error
+    if isinstance(ended, FoldexError) and not isinstance(ended, WaitTimedOut | IndexingFailed):
+        raise ended
+    now = ended if isinstance(ended, Status) else await access.foldex.tools.status(tool)
+    return await _state(access, tool, now)
+
+
+async def _state(access: Access, tool: Tool, now: Status) -> Reply:
+    has_tree = tool.config.raptor is not None and tool.config.raptor.enabled
+    notes = warnings(now)
+    if has_tree:
+        tree = await access.foldex.trees.status(tool)
+        has_tree = tree.has_index
+        notes.append(f"The summary tree is {tree.indexing_status}, {tree.summary_nodes} summaries.")
+    counts = [f"{now.indexed_files} of {now.total_files} files indexed", f"{now.total_chunks} chunks"]
+    counts += [
+        f"{number} {what}" for number, what in ((now.skipped_files, "skipped"), (now.failed_files, "failed")) if number
+    ]
+    if now.eta_seconds is not None:
+        counts.append(f"about {now.eta_seconds:.0f} s left")
+    if now.skipped_files or now.failed_files:
+        notes.append("list_files with `status` tells why files are skipped or failed.")
+    text = "\n".join(
+        [
+            f"{name_of(tool)}: {now.status}, {', '.join(counts)}, model {tool.index.model}",
+            *(f"Note: {n}" for n in notes),
+        ]
+    )
+    data = FolderState(
+        folder=name_of(tool),
+        notes=notes,
+        id=tool.tool_id,
+        state=now.status,
+        progress=now.progress,
+        indexed_files=now.indexed_files,
+        total_files=now.total_files,
+        skipped_files=now.skipped_files,
+        failed_files=now.failed_files,
+        chunks=now.total_chunks,
+        eta_seconds=now.eta_seconds,
+        model=tool.index.model,
+        tree=has_tree,
+    )
+    return Reply(text, data)
+
+
+TOOLS: tuple[AgentTool[Any], ...] = (
+    AgentTool(
+        "list_folders",
+        "List the indexed folders: name, path, state and id.",
+        ListFolders,
+        Folders,
+        list_folders,
+    ),
+    AgentTool(
+        "index_folder",
+        "Index a folder that may be read, or bring its index up to date. It can be searched from the first file on.",
+        IndexFolder,
+        FolderState,
+        index_folder,
+        "adds",
+    ),
+    AgentTool(
+        "index_status",
+        "Tell how far indexing a folder is, and what is skipped or failed.",
+        IndexStatus,
+        FolderState,
+        index_status,
+    ),
+    AgentTool(
+        "refresh",
+        "Index what changed in a folder, such as after edits. Unchanged files cost nothing.",
+        Refresh,
+        FolderState,
+        refresh,
+        "adds",
+    ),
+)
+#: Offered only if the operator allows it.
+DELETE: AgentTool[Any] = AgentTool(
+    "delete_folder",
+    "Delete the index of a folder for everybody. Its files stay. It cannot be undone.",
+    DeleteFolder,
+    Deleted,
+    delete_folder,
+    "deletes",
+)

@@ -1,0 +1,176 @@
+"""The tools over the Model Context Protocol, by its official SDK. Importing this takes a second of processor time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import structlog
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp_types import (
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+    ToolAnnotations,
+)
+from mcp_types import Tool as Described
+from pydantic import ValidationError
+
+from api.agents import code, find, manage
+from api.agents.access import Access, Refused
+from api.agents.tool import AgentTool, Asked, Progress
+from foldex_client import FoldexError, NotFound, Status
+from foldex_client.version import __version__
+
+INSTRUCTIONS = """Foldex searches indexed folders: documents and code. Begin with search; grep for exact text; \
+find_symbol, find_references and callers for code; read_file to read on. Results name places as path:first-last, \
+relative to the folder. The last lines of an answer say what was searched, how much of it is indexed, and what was \
+cut. After you edit files, call refresh, or search with fresh=true."""
+
+#: Parts of a schema that no agent needs. Lengths are checked all the same.
+_UNREAD = ("title", "minLength", "maxLength")
+#: Arguments that most tools have, which are described last.
+_COMMON = ("folder", "max_tokens")
+
+Context = ServerRequestContext[Any, Any]
+#: Opens the service for one call.
+Open = Callable[[Context], AbstractAsyncContextManager[Access]]
+
+log = structlog.get_logger()
+
+
+def make(access: Open, *, allow_delete: bool) -> Server[Any]:
+    """The server of all tools."""
+    # it logs each session
+    logging.getLogger("mcp").setLevel(logging.WARNING)
+    tools = {tool.name: tool for tool in (*find.TOOLS, *code.TOOLS, *manage.TOOLS)}
+    if allow_delete:
+        tools[manage.DELETE.name] = manage.DELETE
+    listed = ListToolsResult(tools=list(map(_described, tools.values())))
+
+    async def list_tools(_: Context, __: PaginatedRequestParams | None) -> ListToolsResult:
+        return listed
+
+    async def call_tool(context: Context, asked: CallToolRequestParams) -> CallToolResult:
+        tool = tools.get(asked.name)
+        if tool is None:
+            return _failed(f"There is no tool {asked.name!r}; the tools are {', '.join(tools)}.")
+        return await _called(tool, asked.arguments or {}, context, access)
+
+    return Server(
+        "foldex",
+        version=__version__,
+        title="Foldex",
+        instructions=INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
+
+
+async def _called(tool: AgentTool[Any], given: dict[str, Any], context: Context, access: Open) -> CallToolResult:
+    try:
+        asked = tool.arguments.model_validate(given)
+    except ValidationError as error:
+        return _failed(_invalid(tool, error))
+    try:
+        async with access(context) as opened:
+            return await _answered(tool, asked, opened, _progress(context))
+    except Refused as error:
+        return _failed(str(error))
+    except Exception:
+        log.exception("a tool of an agent failed", tool=tool.name)
+        return _failed("Something failed in Foldex; its log has the details.")
+
+
+async def _answered(tool: AgentTool[Any], asked: Asked, opened: Access, progress: Progress) -> CallToolResult:
+    try:
+        reply = await tool.run(opened, asked, progress)
+    except NotFound as error:
+        return _failed(await _missing(opened, asked, error))
+    except FoldexError as error:
+        return _failed(opened.sentence(error))
+    return CallToolResult(
+        content=[TextContent(type="text", text=reply.text)],
+        structured_content=reply.data.model_dump(mode="json", exclude_none=True),
+    )
+
+
+async def _missing(opened: Access, asked: Asked, error: NotFound) -> str:
+    """What to tell of a thing that is not there: the folder itself may have been deleted during the call."""
+    word = asked.path if isinstance(asked, manage.IndexFolder) else getattr(asked, "folder", None)
+    try:
+        await opened.place(word)
+    except (Refused, FoldexError):
+        return "The folder was deleted meanwhile; list_folders shows those that there are."
+    return error.detail
+
+
+def _progress(context: Context) -> Progress:
+    """Tells an agent that asked for it how far a task is. The protocol wants numbers that grow."""
+    last = -1.0
+
+    async def tell(now: Status) -> None:
+        nonlocal last
+        if now.progress > last:
+            last = now.progress
+            done = now.indexed_files + now.skipped_files + now.failed_files
+            message = f"{now.status}: {done} of {now.total_files}{'+' if now.listing else ''} files"
+            await context.session.report_progress(now.progress, 1.0, message)
+
+    return tell
+
+
+def _failed(sentence: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(type="text", text=sentence)], is_error=True)
+
+
+def _invalid(tool: AgentTool[Any], error: ValidationError) -> str:
+    wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+    return f"{wrong}. {tool.name} takes {', '.join(tool.arguments.model_fields) or 'no arguments'}."
+
+
+def _described(tool: AgentTool[Any]) -> Described:
+    takes = _compact(tool.arguments.model_json_schema())
+    properties = takes["properties"]
+    takes["properties"] = dict(sorted(properties.items(), key=lambda each: each[0] in _COMMON))
+    return Described(
+        name=tool.name,
+        description=tool.description,
+        input_schema=takes,
+        output_schema=_compact(tool.answer.model_json_schema(mode="serialization")),
+        annotations=ToolAnnotations(
+            read_only_hint=tool.effect == "reads",
+            destructive_hint=tool.effect == "deletes",
+            idempotent_hint=True,
+            # what it reads are folders that were indexed, not the world
+            open_world_hint=False,
+        ),
+    )
+
+
+def _compact(schema: Any, *, names_fields: bool = False) -> Any:
+    """A schema without what an agent pays tokens for and does not need: titles, docstrings of models, nulls."""
+    if isinstance(schema, list):
+        return [_compact(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if names_fields:
+        return {name: _compact(field) for name, field in schema.items()}
+    kept = dict(schema)
+    choices = [each for each in kept.pop("anyOf", []) if each.get("type") != "null"]
+    if len(choices) == 1:
+        kept = {**choices[0], **kept}
+    elif choices:
+        kept["anyOf"] = choices
+    for name in _UNREAD:
+        kept.pop(name, None)
+    if kept.get("type") == "object":
+        kept.pop("description", None)
+    if kept.get("default", ...) is None:
+        del kept["default"]
+    return {name: _compact(value, names_fields=name in {"properties", "$defs"}) for name, value in kept.items()}

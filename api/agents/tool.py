@@ -1,0 +1,129 @@
+"""What every tool of an agent is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from api.agents.access import Access, name_of
+from api.agents.fitting import CUT_LINE_TOKENS, Entry, Fitted, counted, fitted, places
+from api.agents.folders import Place
+from foldex_client import Status
+from foldex_client.models import Coverage, Note
+
+Arguments = TypeVar("Arguments", bound="Asked")
+
+#: Told while a call waits for indexing.
+Progress = Callable[[Status], Coroutine[Any, Any, None]]
+
+
+class Asked(BaseModel):
+    """Arguments of a tool."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+Folder = Annotated[
+    str | None,
+    Field(
+        max_length=4096,
+        description="Name, path or id of a folder, or a path below. Default: where you work, or the only one.",
+    ),
+]
+
+
+class InFolder(Asked):
+    """Arguments of a tool that asks one folder."""
+
+    folder: Folder = None
+
+
+class Bounded(InFolder):
+    """Arguments of a tool whose answer is cut at a number of tokens."""
+
+    max_tokens: int = Field(default=2000, ge=300, le=50_000, description="Most tokens of the answer.")
+
+
+class Told(BaseModel):
+    """What every answer of a folder has as data."""
+
+    folder: str
+    notes: list[str] = Field(default_factory=list)
+
+
+class Listed(Told):
+    """An answer of several results. `cut`: there are more than are shown."""
+
+    cut: bool
+    indexed_files: int
+    total_files: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer, as text and as data."""
+
+    text: str
+    data: BaseModel
+
+
+@dataclass(frozen=True)
+class AgentTool(Generic[Arguments]):
+    """One tool: what an agent reads about it, what it takes and gives, and its function."""
+
+    name: str
+    description: str
+    arguments: type[Arguments]
+    answer: type[BaseModel]
+    run: Callable[[Access, Arguments, Progress], Awaitable[Reply]]
+    effect: Literal["reads", "adds", "deletes"] = "reads"
+
+
+def footer(place: Place, coverage: Coverage | Status, notes: Iterable[str]) -> str:
+    """What was searched, how much of it, and what the answer lacks."""
+    below = f" below {place.below}" if place.below else ""
+    files = f"{coverage.indexed_files} of {coverage.total_files} files indexed"
+    return "\n".join([f"Searched {name_of(place.tool)}{below}: {files}.", *(f"Note: {note}" for note in notes)])
+
+
+def details(notes: Sequence[Note]) -> list[str]:
+    """Notes of the service in words."""
+    return [note.detail for note in notes]
+
+
+def told(
+    entries: Sequence[Entry],
+    end: str,
+    max_tokens: int,
+    *,
+    remedy: str,
+    nothing: str = "Nothing found.",
+    there_are_more: bool = False,
+) -> tuple[str, Fitted]:
+    """The text of an answer of several results, within the tokens, and what fitted."""
+    fit = fitted(entries, max_tokens - counted(end) - CUT_LINE_TOKENS)
+    said = []
+    if fit.is_cut or there_are_more:
+        shown = len(fit.items)
+        total = f"{len(entries)}{'+' if there_are_more else ''}"
+        rest = f" Left out: {places(fit.left_out)}." if fit.left_out else ""
+        partly = ", the last in part" if fit.is_shortened else ""
+        said.append(f"Cut: {shown} of {total} shown{partly}.{rest} {remedy}")
+    return "\n".join([fit.text if entries else nothing, *said, end]).strip(), fit
+
+
+async def status_of(access: Access, place: Place) -> tuple[Status, list[str]]:
+    """The status of a folder's newest task, and what an agent must know of it."""
+    now = await access.foldex.tools.status(place.tool.tool_id)
+    return now, warnings(now)
+
+
+def warnings(now: Status) -> list[str]:
+    """What an agent must know of a task that has not ended well."""
+    said = (
+        [] if now.ended else [f"The folder is {now.status}, {now.progress:.0%} done: results are of the files so far."]
+    )
+    return [*said, *filter(None, (now.error, now.warning))]

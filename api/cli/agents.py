@@ -1,0 +1,115 @@
+"""`foldex mcp`: the tools of agents over standard input and output. Nothing else may be written to standard output."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+from api.agents import server
+from api.agents.access import Access, Refused
+from api.agents.fitting import counted
+from api.agents.folders import is_name, real
+from api.cli.connection import RETRIES, address, is_loopback, sentence, skip_the_program_of_httpx
+from api.cli.folder_tools import allow_folder
+from api.cli.invocation import Failed, Invocation
+from api.cli.tool_lookup import path_of
+from foldex_client import AsyncFoldex, FoldexError
+from foldex_client.errors import SourceRefused
+
+
+def serve(invocation: Invocation, folders: Sequence[str], *, allow_delete: bool) -> None:
+    """Serve one agent until it closes standard input."""
+    skip_the_program_of_httpx()
+    asyncio.run(_serve(_Stack(invocation, folders), allow_delete=allow_delete))
+
+
+async def _serve(stack: _Stack, *, allow_delete: bool) -> None:
+    from mcp.server.stdio import stdio_server
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, _end)
+    served = server.make(stack.access, allow_delete=allow_delete)
+    # a stack that has to start, and the table of tokens, take seconds: the agent need not wait for them to begin
+    ahead = asyncio.gather(stack.reach(), asyncio.to_thread(counted, "x"), return_exceptions=True)
+    async with stdio_server() as (incoming, outgoing):
+        await served.run(incoming, outgoing, served.create_initialization_options())
+    ahead.cancel()
+    _end()
+
+
+def _end() -> None:
+    """End at once: a thread that reads standard input would keep the process alive."""
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _start_always(_: Path) -> None:
+    """An agent asks later which folder it needs."""
+
+
+class _Stack:
+    """The service, wherever it is at the moment: the embedded stack may stop, and start at another port."""
+
+    def __init__(self, invocation: Invocation, folders: Sequence[str]) -> None:
+        self._invocation, self._folders = invocation, folders
+        self._lock = asyncio.Lock()
+        self._foldex: AsyncFoldex | None = None
+        self._url = ""
+
+    async def reach(self) -> AsyncFoldex:
+        """A client of the service, which is started if it does not run. Raises `Failed`."""
+        async with self._lock:
+            url, home = await asyncio.to_thread(address, self._invocation, _start_always)
+            if self._foldex is None or url != self._url:
+                if home is not None:
+                    for folder in self._folders:
+                        allow_folder(home, path_of(folder))
+                await self._connect(url)
+            assert self._foldex is not None  # noqa: S101 - `_connect` has set it
+            return self._foldex
+
+    async def _connect(self, url: str) -> None:
+        if self._foldex is not None:
+            await self._foldex.aclose()
+        try:
+            self._foldex = AsyncFoldex(url, self._invocation.key, retries=RETRIES, trust_env=not is_loopback(url))
+        except ValueError as error:
+            raise Failed(str(error).replace("base_url", "--server").replace("api_key", "--key")) from None
+        self._url = url
+
+    @asynccontextmanager
+    async def access(self, _: server.Context) -> AsyncIterator[Access]:
+        """See `server.Open`."""
+        try:
+            foldex = await self.reach()
+        except Failed as error:
+            raise Refused(error.message) from error
+        is_here = is_loopback(self._url)
+        yield Access(
+            foldex=foldex,
+            project=self._invocation.project,
+            path_of=_path_of if is_here else str,
+            resolved=real if is_here else str,
+            here=str(Path.cwd()) if is_here else None,
+            sentence=partial(_sentence, url=self._url),
+            has_key=self._invocation.key is not None,
+        )
+
+
+def _path_of(word: str) -> str:
+    """The path of a word; "" if it can only be a name."""
+    path = path_of(word)
+    return "" if is_name(word) and not os.path.exists(path) else path  # noqa: PTH110 - strings as they are
+
+
+def _sentence(error: FoldexError, url: str) -> str:
+    if isinstance(error, SourceRefused) and is_loopback(url):
+        return f"{error.detail} Its owner permits it with `foldex index FOLDER`, or with `foldex mcp FOLDER`."
+    return sentence(error, url)

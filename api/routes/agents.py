@@ -1,0 +1,36 @@
+"""`/mcp`: the service as tools of agents. It is no part of the OpenAPI document, because a protocol describes it."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from starlette.types import Receive, Scope, Send
+
+from api.http import request_log
+from api.http.dependencies import CachedCallerDep, ResourcesDep
+
+router = APIRouter()
+
+
+class _Answer(Response):
+    """Hands the connection over to the SDK of the protocol."""
+
+    def __init__(self, http: Any, caller: Any, *, allow_delete: bool) -> None:
+        super().__init__()
+        self._http, self._caller, self._allow_delete = http, caller, allow_delete
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        await self._http.answer(scope, receive, send, caller=self._caller, allow_delete=self._allow_delete)
+
+
+@router.post("/mcp", include_in_schema=False)
+async def mcp(request: Request, caller: CachedCallerDep, resources: ResourcesDep) -> Response:
+    """Answer one message of the Model Context Protocol."""
+    # the SDK takes a second to load, which only those pay who have agents
+    http = await run_in_threadpool(import_module, "api.agents.http")
+    known = http.Caller(request.app, caller.project_id, request_log.headers())
+    return _Answer(http, known, allow_delete=resources.settings.mcp_allow_delete)

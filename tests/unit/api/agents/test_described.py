@@ -1,0 +1,91 @@
+"""What an agent reads of the tools: their names, arguments, hints and descriptions, and the tokens that these cost."""
+
+from __future__ import annotations
+
+import json
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp_types import Tool
+
+from api.agents import code, find, manage, server
+from api.agents.fitting import counted
+from api.agents.tool import AgentTool
+from tests import coroutines
+
+#: Each tool: its arguments, of which those with `!` must be given, and its hints.
+TOOLS = {
+    "search": ("query! path types top_k mode fresh tree folder max_tokens", "reads"),
+    "grep": ("pattern! fixed ignore_case word path types context limit folder max_tokens", "reads"),
+    "read_file": ("file! first_line last_line pointer folder max_tokens", "reads"),
+    "list_files": ("text status folder max_tokens", "reads"),
+    "find_symbol": ("name prefix kind folder max_tokens", "reads"),
+    "find_references": ("name! kind folder max_tokens", "reads"),
+    "callers": ("name! direction depth folder max_tokens", "reads"),
+    "list_folders": ("", "reads"),
+    "index_folder": ("path! name wait_seconds", "adds"),
+    "index_status": ("folder", "reads"),
+    "refresh": ("wait_seconds folder", "adds"),
+    "delete_folder": ("folder!", "deletes"),
+}
+#: Tokens that an agent pays for the tools in each of its sessions: what most of them hand to their model.
+MOST_TOKENS = 2500
+
+
+def described(*, allow_delete: bool) -> list[Tool]:
+    @asynccontextmanager
+    async def unreachable(_: Any) -> Any:
+        yield None
+
+    async def ask() -> list[Tool]:
+        async with Client(server.make(unreachable, allow_delete=allow_delete)) as client:
+            return (await client.list_tools()).tools
+
+    return coroutines.run(ask())
+
+
+@pytest.fixture(scope="module")
+def tools() -> list[Tool]:
+    return described(allow_delete=True)
+
+
+def test_the_tools_are_these(tools: list[Tool]) -> None:
+    found = {}
+    for tool in tools:
+        needed = set(tool.input_schema.get("required", ()))
+        names = " ".join(f"{name}{'!' * (name in needed)}" for name in tool.input_schema["properties"])
+        hints = tool.annotations
+        assert hints is not None
+        assert hints.open_world_hint is False
+        effect = "reads" if hints.read_only_hint else "deletes" if hints.destructive_hint else "adds"
+        found[tool.name] = (names, effect)
+    assert found == TOOLS
+    assert [tool.name for tool in described(allow_delete=False)] == list(TOOLS)[:-1]
+
+
+def test_each_has_a_description_and_schemas_of_objects(tools: list[Tool]) -> None:
+    for tool in tools:
+        assert tool.description
+        assert tool.description.endswith(".")
+        for schema in (tool.input_schema, tool.output_schema):
+            assert schema is not None
+            assert schema["type"] == "object"
+            text = json.dumps(schema)
+            assert '"title": "' not in text
+            assert "null" not in text
+            assert "Length" not in text
+
+
+@pytest.mark.parametrize("tool", [*find.TOOLS, *code.TOOLS, *manage.TOOLS, manage.DELETE], ids=lambda tool: tool.name)
+def test_what_may_be_missing_in_an_answer_is_not_required(tool: AgentTool[Any]) -> None:
+    schema = tool.answer.model_json_schema(mode="serialization")
+    for model in (schema, *schema.get("$defs", {}).values()):
+        optional = {name for name, field in model["properties"].items() if {"type": "null"} in field.get("anyOf", [])}
+        assert not optional & set(model.get("required", ()))
+
+
+def test_the_whole_list_costs_few_tokens(tools: list[Tool]) -> None:
+    read = [{"name": tool.name, "description": tool.description, "input_schema": tool.input_schema} for tool in tools]
+    assert counted(json.dumps(read)) <= MOST_TOKENS

@@ -1,0 +1,53 @@
+"""Answers are cut at a number of tokens."""
+
+from __future__ import annotations
+
+import pytest
+
+from api.agents.fitting import Entry, counted, fitted, places, shortened
+
+
+def entry(number: int, lines: int) -> Entry:
+    text = "\n".join(f"line {line} of number {number}" for line in range(lines))
+    return Entry(f"file-{number}:1-{lines}", f"file-{number}:1-{lines}", {"file": f"file-{number}"}, text)
+
+
+@pytest.mark.parametrize("most", [60, 100, 200, 400, 5000])
+def test_what_fits_is_never_more_than_allowed(most: int) -> None:
+    entries = [entry(number, 10) for number in range(20)]
+    fit = fitted(entries, most)
+    assert counted(fit.text) <= most
+    assert len(fit.items) + len(fit.left_out) == len(entries)
+    assert fit.is_cut == (most < 5000)
+    for item, whole in zip(fit.items, entries, strict=False):
+        assert whole.text is not None
+        assert whole.text.startswith(item["text"])
+
+
+def test_the_first_entry_is_shown_in_part_however_long_it_is() -> None:
+    fit = fitted([entry(0, 5000), entry(1, 1)], 300)
+    assert fit.is_shortened
+    assert 200 < counted(fit.text) <= 300
+    assert fit.items[0]["text"].endswith("of number 0")
+    assert [left.place for left in fit.left_out] == ["file-1:1-1"]
+
+
+def test_entries_without_a_text_are_shown_whole_or_not_at_all() -> None:
+    lines = [Entry(f"a-{number}", f"a-{number}: a definition", {"n": number}) for number in range(100)]
+    fit = fitted(lines, 50)
+    assert fit.text.splitlines() == [line.head for line in lines[: len(fit.items)]]
+    assert not fit.is_shortened
+    assert fit.left_out
+
+
+def test_a_text_is_cut_at_the_end_of_a_line_if_it_has_one() -> None:
+    assert shortened("one two\nthree four five six seven eight", 5) == "one two"
+    assert shortened("one", 5) == "one"
+    long_line = "word " * 1000
+    assert 0 < counted(shortened(long_line, 10)) <= 10
+
+
+def test_of_many_places_some_are_named() -> None:
+    entries = [entry(number, 1) for number in range(20)]
+    assert places(entries[:2]) == "file-0:1-1, file-1:1-1"
+    assert places(entries).endswith("file-7:1-1 and 12 more")
