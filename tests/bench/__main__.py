@@ -7,7 +7,20 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench import command, folder, formats, fuzz, grep, incremental, keywords, parallel, queries, scale, small
+from tests.bench import (
+    command,
+    folder,
+    formats,
+    fuzz,
+    grep,
+    incremental,
+    keywords,
+    parallel,
+    queries,
+    scale,
+    small,
+    trees,
+)
 
 BENCHES = {
     "small": small.run,
@@ -21,6 +34,7 @@ BENCHES = {
     "scale": scale.run,
     "grep": grep.run,
     "command": command.run,
+    "tree": trees.run,
 }
 
 
