@@ -30,7 +30,7 @@ def fake(server: ChatFake) -> ChatFake:
 def writer(fake: ChatFake, key: str = "k", prompt: str = PROMPT, **given: Any) -> tuple[Written, list[tuple[int, int]]]:
     paid: list[tuple[int, int]] = []
     env = fake.env
-    provider = Provider(env["DEFAULT_LLM_MODEL"], env["LLM_API_BASE"], key, 10, "LLM_API_KEY")
+    provider = Provider(env["DEFAULT_LLM_MODEL"], env["LLM_API_BASE"], key, 60, "LLM_API_KEY")
     chat = Chat(provider, None, "p", lambda sent, received: paid.append((sent, received)))
     return Written(chat, prompt, 2, given.get("room")), paid
 
