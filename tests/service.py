@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -198,6 +199,17 @@ def worker_of_all_queues(env: Mapping[str, str]) -> Program:
     """A worker with one process more than may index small tasks: each imports the store and opens the model."""
     program = programs.worker("all", 2, env)
     return replace(program, command=tuple("fast,bulk" if part == "all" else part for part in program.command))
+
+
+def another_node(env: Mapping[str, str], queue: str, name: str, concurrency: int) -> Program:
+    """A worker of a queue beside the one that has it already, with a name of its own as on another machine."""
+    program = programs.worker(queue, concurrency, env)
+    old, new = f"{queue}@{socket.gethostname()}", f"{queue}-{name}@{socket.gethostname()}"
+    command = tuple(new if part == old else part for part in program.command)
+    broker = env["CELERY_BROKER_URL"]
+    return replace(
+        program, name=f"worker-{queue}-{name}", command=command, ready=lambda: programs._listens(broker, new)
+    )
 
 
 def with_clock(worker: Program, home: Path) -> Program:

@@ -14,9 +14,9 @@ import click
 from api.agents.folders import BUCKET, root_of
 
 if TYPE_CHECKING:
-    from foldex_client import Hit, Status, Tool
+    from foldex_client import Status, Tool
     from foldex_client.estimate import Estimate
-    from foldex_client.models import File, GrepHit, Model, ModelInfo, Note, RaptorStatus, Symbol, TreeNode
+    from foldex_client.models import File, GrepHit, Model, ModelInfo, Note, RaptorStatus, Symbol, TreeHit, TreeNode
 
 #: Lines of a hit's text that are shown.
 SHOWN_LINES = 6
@@ -79,7 +79,7 @@ def place(path: str, line: int | None, mark: str = ":") -> str:
     return shown if line is None else f"{shown}{mark}{click.style(str(line), fg='green')}"
 
 
-def hit(tool: Tool, found: Hit, context: int) -> None:
+def hit(tool: Tool, found: TreeHit, context: int) -> None:
     """Print a hit: where it is, its score and title, and its first lines."""
     about = " ".join(clean(part) for part in (found.symbol or found.title, found.json_pointer) if part)
     score = click.style(f"{found.score:.2f}", fg="cyan")
@@ -93,6 +93,8 @@ def hit(tool: Tool, found: Hit, context: int) -> None:
         _text(line)
     for line in after[:context]:
         _text(line, dim=True)
+    if found.raptor_summary_preview:
+        _text(f"found through the summary: {' '.join(found.raptor_summary_preview.split())}", dim=True)
 
 
 def _text(line: str, *, dim: bool = False) -> None:

@@ -38,7 +38,7 @@ def estimate(resources: Resources, subject: Subject) -> RaptorEstimate:
     free = is_local(model)
     known = KnownModel(input_price=0.0, output_price=0.0) if free else known_models.known(model)
     priced = free or provider_of(model, options).api_base is None
-    spent = 0 if free else expected.tokens_in + expected.tokens_out
+    spent = 0 if free else expected.tokens
     return RaptorEstimate(
         leaves=leaves,
         summaries=expected.summaries,

@@ -20,6 +20,7 @@ from tests.bench import (
     queries,
     scale,
     small,
+    trees,
 )
 
 BENCHES = {
@@ -35,6 +36,7 @@ BENCHES = {
     "grep": grep.run,
     "command": command.run,
     "mcp": mcp.run,
+    "tree": trees.run,
 }
 
 

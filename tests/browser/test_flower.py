@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
+from redis import Redis
 
 from api.stack import programs
 from api.stack.processes import running, server_port
-from tests.service import NewService, Service, eventually, service
-from worker.app import make_app
+from tests.fakes.chat import ChatFake
+from tests.service import TOOLS, NewService, Service, checked, eventually, service
+from worker.app import BULK, SMALL_TASK, make_app
 from worker.settings import LOCAL_MODEL
 
 FILES = 12
@@ -29,9 +31,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def started(new_service: NewService, folder: Path) -> Iterator[tuple[Service, str]]:
+def chat() -> Iterator[ChatFake]:
+    with ChatFake() as fake:
+        yield fake
+
+
+@pytest.fixture(scope="module")
+def started(new_service: NewService, folder: Path, chat: ChatFake) -> Iterator[tuple[Service, str]]:
     """A service with Flower beside it, and Flower's address."""
     env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(folder), "VECTOR_STORE": "lancedb"}
+    env |= chat.env
     port = server_port()
     with (
         new_service(partial(service, bulk=1), **env) as up,
@@ -102,3 +111,57 @@ def test_workers_are_online(started: tuple[Service, str], page: Page) -> None:
     page.goto(f"{flower}/workers")
     for queue in ("fast", "bulk"):
         expect(page.get_by_role("row").filter(has_text=re.compile(f"{queue}@")).first).to_contain_text("Online")
+
+
+def plant(service: Service, tool: str, **raptor: object) -> None:
+    """Start the build of a tree."""
+    given = {"enabled": True, "cluster_method": "adjacent", "summary_num_workers": 1, **raptor}
+    checked(service.client.patch(f"{TOOLS}/{tool}", json={"config": {"raptor": given}}), 202)
+
+
+def test_the_build_of_a_tree_shows_its_progress(
+    started: tuple[Service, str], chat: ChatFake, page: Page, folder: Path
+) -> None:
+    service, flower = started
+    tool = service.local_tool(folder)
+    service.wait(tool)
+    ((index,),) = service.rows("SELECT index_id FROM search_tool WHERE id = %s", tool)
+    hold = chat.holds.add("chat", "Summary")
+    plant(service, tool, min_cluster_size=2)
+    # the first layer is summarised, and the second one waits
+    eventually(lambda: bool(hold.arrived), 60, service.logs)
+    done = service.get(f"{TOOLS}/{tool}/raptor/status")["requests"]
+    # a build lets other work on its queue go first, and its next message says how far it came
+    for number in range(SMALL_TASK + 1):
+        note = folder / "large" / f"note-{number}.md"
+        note.parent.mkdir(exist_ok=True)
+        note.write_text(f"The note {number}.")
+    large = service.local_tool(folder / "large")
+    with Redis.from_url(service.env["CELERY_BROKER_URL"]) as broker:
+        eventually(lambda: bool(broker.llen(BULK)), 60, service.logs)
+    hold.release()
+    show_tasks(page, flower)
+    rows = page.get_by_role("row").filter(has_text="foldex.tree").filter(has_text=f"index {index}")
+    expect(rows.filter(has_text=re.compile(r"\(0 of 0 summaries"))).not_to_have_count(0, timeout=60_000)
+    further = rows.filter(has_text=re.compile(rf"\([{done}-9] of \d summaries"))
+    expect(further.first).to_contain_text("SUCCESS", timeout=60_000)
+    service.wait(large)
+
+
+def test_a_tree_that_fails_is_red_with_its_reason(started: tuple[Service, str], page: Page, folder: Path) -> None:
+    service, flower = started
+    tool = service.local_tool(folder)
+    service.wait(tool)
+    plant(service, tool, summary_prompt="TALK-NONSENSE {text}", min_cluster_size=2)
+    status: dict[str, object] = {}
+
+    def has_failed() -> bool:
+        status.update(service.get(f"{TOOLS}/{tool}/raptor/status"))
+        return status["indexing_status"] == "error"
+
+    eventually(has_failed, 60, service.logs)
+    shown = f"llm_failed: {status['error']}"
+    (failed,) = failed_runs(page, flower, shown)
+    page.goto(f"{flower}/task/{failed}")
+    expect(page.get_by_text(shown).first).to_be_visible()
+    assert "most recent call" not in page.content()

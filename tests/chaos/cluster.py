@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -27,9 +26,10 @@ from api.stack.processes import Program, Server, server_port
 from api.stack.supervisor import Supervisor
 from tests.chaos.gates import Gates
 from tests.chaos.server_clock import ServerClock, build
+from tests.fakes.chat import ChatFake
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.fakes.turbopuffer import FakeTurbopuffer
-from tests.service import TOOLS, checked, environment, eventually
+from tests.service import TOOLS, another_node, checked, environment, eventually
 from worker.app import make_app
 from worker.vectors.lance.store import LanceStore
 
@@ -55,6 +55,7 @@ class Cluster:
     lance: httpx.Client
     embeddings: EmbeddingsFake
     vectors: FakeTurbopuffer
+    chat: ChatFake
     gates: Gates
     #: The clock of Postgres, unless the machine has no C compiler.
     clock: ServerClock | None
@@ -209,6 +210,7 @@ class Cluster:
         """Remove every fault and wait until everything is up again."""
         self.embeddings.holds.release()
         self.vectors.holds.release()
+        self.chat.holds.release()
         self.embeddings.delay = 0.0
         self.embeddings.clear_failures()
         with self.vectors.lock:
@@ -247,12 +249,12 @@ def cluster(home: Path, root: Path, broker: Server | None = None, **more: str) -
 
     Redis is the broker unless another one is given.
     """
-    with EmbeddingsFake() as embeddings, FakeTurbopuffer() as vectors, ExitStack() as stack:
+    with EmbeddingsFake() as embeddings, FakeTurbopuffer() as vectors, ChatFake() as chat, ExitStack() as stack:
         clock, database = build(home / "postgres"), postgres.prepare(home)
         if clock:
             database = replace(database, program=clock.preloaded(database.program))
         servers = [database, redis.prepare(home), *([broker] if broker else [])]
-        env = _environment(home, root, embeddings, vectors, servers[0].url, servers[1].url) | more
+        env = _environment(home, root, embeddings, vectors, servers[0].url, servers[1].url) | chat.env | more
         env["CELERY_BROKER_URL"] = servers[-1].url
         lance_env = {**env, "API_PORT": str(server_port()), "VECTOR_STORE": "lancedb", "KEYWORD_INDEX": "store"}
         workers = [programs.worker("fast", FAST, env), programs.worker("bulk", BULK, env), programs.beat(env)]
@@ -265,7 +267,7 @@ def cluster(home: Path, root: Path, broker: Server | None = None, **more: str) -
         client, lance_client = (stack.enter_context(_client(given["API_PORT"])) for given in (env, lance_env))
         gates = stack.enter_context(Gates.open_in(env["DATABASE_URL"]))
         by_name = {program.name: program for stage in stages for program in stage}
-        yield Cluster(home, env, client, lance_client, embeddings, vectors, gates, clock, said, by_name)
+        yield Cluster(home, env, client, lance_client, embeddings, vectors, chat, gates, clock, said, by_name)
 
 
 def _environment(
@@ -294,13 +296,7 @@ def _client(port: str) -> httpx.Client:
 
 def second_worker(here: Cluster, queue: str, name: str = "next", **env: str) -> Program:
     """A worker of a queue that runs beside the supervised one, as in a rollout."""
-    program = programs.worker(queue, 2, {**here.env, **env})
-    old, new = f"{queue}@{socket.gethostname()}", f"{queue}-{name}@{socket.gethostname()}"
-    broker = here.env["CELERY_BROKER_URL"]
-    command = tuple(new if part == old else part for part in program.command)
-    return replace(
-        program, name=f"worker-{queue}-{name}", command=command, ready=lambda: programs._listens(broker, new)
-    )
+    return another_node({**here.env, **env}, queue, name, 2)
 
 
 def gone(pid: int) -> Callable[[], bool]:

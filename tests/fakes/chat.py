@@ -1,7 +1,8 @@
 """A strict OpenAI-compatible chat server. Equal prompts get equal answers.
 
 Prompts with these words misbehave: `REFUSE-ME` (400), `SAY-NOTHING` (an empty answer), `TALK-ON` (an answer that ends
-at the maximum of tokens), `TALK-NONSENSE` (no choices). The key `wrong` is refused like a missing one.
+at the maximum of tokens), and the words of `NONSENSE`, whose answers are none. The key `wrong` is refused like a
+missing one.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import hashlib
 import json
 import re
 import threading
+import time
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from types import TracebackType
@@ -23,6 +25,14 @@ PARAMETERS = {"model", "messages", "temperature", "max_tokens"}
 #: Tokens of a prompt, as the fake counts them.
 MAX_PROMPT_TOKENS = 16_000
 
+#: Bodies of status 200 that are no answer, by the word in the prompt that asks for it.
+NONSENSE = {
+    "TALK-NONSENSE": b'{"id": "c", "object": "chat.completion", "choices": []}',
+    "TALK-HTML": b"<html>Welcome</html>",
+    "TALK-LIST": b'["an answer"]',
+    "TALK-NUMBERS": b'{"id": "c", "object": "chat.completion", "choices": [{"index": 0, "message": 7}]}',
+}
+
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 Json = dict[str, Any]
 
@@ -33,6 +43,8 @@ class ChatFake:
 
     prompts: list[str] = field(default_factory=list)
     requests: int = 0
+    #: When each request arrived, by the monotonic clock, and the port of its client.
+    arrivals: list[tuple[float, int]] = field(default_factory=list)
     holds: Holds = field(default_factory=Holds)
     _failures: list[Refusal] = field(default_factory=list)
 
@@ -45,10 +57,13 @@ class ChatFake:
         return int(self._server.server_address[1])
 
     @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    @property
     def env(self) -> dict[str, str]:
         """The settings with which a service uses this model."""
-        url = f"http://127.0.0.1:{self.port}/v1"
-        return {"DEFAULT_LLM_MODEL": "openai/writer", "LLM_API_BASE": url, "LLM_API_KEY": "k"}
+        return {"DEFAULT_LLM_MODEL": "openai/writer", "LLM_API_BASE": self.url, "LLM_API_KEY": "k"}
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
@@ -68,11 +83,13 @@ class ChatFake:
         self.holds.release()
         self.prompts.clear()
         self.requests = 0
+        self.arrivals.clear()
         self._failures.clear()
 
     def answer(self, key: str, raw: bytes, port: int) -> bytes:
         """The response body. Raises `Refusal`."""
         self.requests += 1
+        self.arrivals.append((time.monotonic(), port))
         self.holds.wait("chat", raw, port, after=False)
         if self._failures:
             raise self._failures.pop(0)
@@ -80,8 +97,9 @@ class ChatFake:
             raise Refusal(401, "invalid api key")
         body = json.loads(raw)
         prompt = _checked(body)
-        if "TALK-NONSENSE" in prompt:
-            return b'{"id": "c", "object": "chat.completion", "choices": []}'
+        for word, body_of_nonsense in NONSENSE.items():
+            if word in prompt:
+                return body_of_nonsense
         answer = json.dumps(_chat(body, prompt)).encode()
         self.prompts.append(prompt)
         self.holds.wait("chat", raw, port, after=True)

@@ -28,6 +28,7 @@ class Library:
     service: Service
     chat: ChatFake
     root: Path
+    store: FakeTurbopuffer
 
     def folder(self, name: str, files: int = 30) -> Path:
         path = self.root / name
@@ -67,7 +68,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory, new_service: NewService) ->
     with EmbeddingsFake() as embeddings, ChatFake() as chat, FakeTurbopuffer() as store:
         env = {**embeddings.env, **chat.env, **store.env, "LOCAL_SOURCE_ROOTS": str(root)}
         with new_service(**env) as started:
-            yield Library(started, chat, root)
+            yield Library(started, chat, root, store)
 
 
 @pytest.fixture
@@ -168,9 +169,30 @@ def test_a_wrong_key_ends_the_build_and_keeps_the_last_tree(library: Library) ->
     assert (after["has_index"], after["summary_nodes"]) == (True, before["summary_nodes"])
 
 
-def test_nonsense_ends_the_build(library: Library) -> None:
-    status = library.ended(library.tool("nonsense", 30, summary_prompt="TALK-NONSENSE {text}"), "error", 90)
-    assert status["error_code"] == "llm_failed"
+def test_nonsense_ends_the_build_and_keeps_the_last_tree(library: Library) -> None:
+    tool = library.tool("nonsense")
+    before = library.ended(tool)
+    paid = library.chat.requests
+    raptor = {**RAPTOR, "summary_num_workers": 1, "summary_prompt": "TALK-HTML {text}"}
+    checked(library.service.client.patch(f"{TOOLS}/{tool}", json={"config": {"raptor": raptor}}), 202)
+    after = library.ended(tool, "error", 90)
+    assert after["error_code"] == "llm_failed"
+    assert "unreadable" in after["error"]
+    assert (after["has_index"], after["summary_nodes"]) == (True, before["summary_nodes"])
+    # each of three clusters is asked for twice; they are too short to be halved
+    assert library.chat.requests - paid == 3 * 2
+
+
+def test_a_cluster_without_a_good_answer_is_left_out_and_counted(library: Library) -> None:
+    folder = library.folder("partial")
+    for number, word in ((3, "TALK-LIST"), (15, "SAY-NOTHING"), (27, "TALK-ON")):
+        with (folder / f"{number:02}.md").open("a") as note:
+            note.write(f"\n{word}\n")
+    tool = library.service.local_tool(folder, config={"raptor": RAPTOR})
+    library.service.wait(tool)
+    status = library.ended(tool)
+    assert status["skipped"] == {"unreadable": 1, "empty": 1, "too_long": 1}
+    assert status["has_index"]
 
 
 def test_a_build_beyond_its_tokens_sends_nothing(library: Library) -> None:
@@ -181,6 +203,48 @@ def test_a_build_beyond_its_tokens_sends_nothing(library: Library) -> None:
     estimate = library.service.get(f"{TOOLS}/{tool}/raptor/estimate")
     assert (estimate["leaves"], estimate["fits"], estimate["usd"]) == (30, False, None)
     assert library.chat.requests == 0
+
+
+def test_tokens_for_the_first_layer_alone_are_too_few(library: Library) -> None:
+    small = {"min_cluster_size": 2}
+    tool = library.service.local_tool(library.folder("layers"))
+    library.service.wait(tool)
+    first, whole = (tokens_of(library, tool, **small, max_layers=layers) for layers in (1, 3))
+    assert whole > 1.5 * first
+    raptor = {**RAPTOR, **small, "max_tokens": (first + whole) // 2}
+    checked(library.service.client.patch(f"{TOOLS}/{tool}", json={"config": {"raptor": raptor}}), 202)
+    assert library.ended(tool, "error")["error_code"] == "too_many_tokens"
+    assert library.chat.requests == 0
+
+
+def tokens_of(library: Library, tool: str, **raptor: Any) -> int:
+    """The tokens that a build is estimated to send and receive. Builds nothing."""
+    patch = {"config": {"raptor": {**RAPTOR, "enabled": False, **raptor}}}
+    checked(library.service.client.patch(f"{TOOLS}/{tool}", json=patch), 202)
+    estimate = library.service.get(f"{TOOLS}/{tool}/raptor/estimate")
+    return int(estimate["tokens_in"] + estimate["tokens_out"])
+
+
+def test_two_tools_share_a_tree_and_the_last_takes_it_along(library: Library) -> None:
+    tool = library.tool("owned")
+    built = library.ended(tool)
+    paid = library.chat.requests
+    second = library.service.local_tool(library.root / "owned", config={"raptor": RAPTOR})
+    library.service.wait(second)
+    shown = library.ended(second)
+    assert (shown["summary_nodes"], library.chat.requests) == (built["summary_nodes"], paid)
+    query = "SELECT t.id, i.id, i.namespace FROM search_tool s JOIN search_index i ON i.id = s.index_id "
+    query += "JOIN summary_tree t ON t.index_id = i.id WHERE s.id = %s"
+    ((tree, index, namespace),) = library.service.rows(query, second)
+    summaries = library.store.namespaces[f"{namespace}.tree"].rows
+    assert len(summaries) == built["summary_nodes"]
+    checked(library.service.client.delete(f"{TOOLS}/{tool}"), 202)
+    assert library.status(second)["has_index"]
+    checked(library.service.client.delete(f"{TOOLS}/{second}/raptor"), 202)
+    eventually(lambda: not summaries, 60, library.service.logs)
+    for table in ("tree_node", "tree_leaf", "summary_cache"):
+        assert library.service.rows(f"SELECT 1 FROM {table} WHERE tree_id = %s", tree) == []
+    assert library.service.rows("SELECT 1 FROM chunk WHERE index_id = %s", index)
 
 
 def test_an_estimate_is_near_the_build(library: Library) -> None:

@@ -368,3 +368,6 @@ def test_a_tree_is_built_and_walked_in_a_terminal(running: Service, root: Path) 
     assert foldex(running, "tree", "show", str(folder), "--level", "3").returncode == 1
     for verb, shape in TREE_DOCUMENTS.items():
         assert items_of(foldex(running, *verb, "wood", "--json").stdout, shape), verb
+    found = foldex(running, "search", "trees of the woods", str(folder), "--tree", "collapsed")
+    assert found.returncode == 0
+    assert "found through the summary: " in found.stdout

@@ -14,7 +14,7 @@ from uuid import uuid4
 import structlog
 from redis import RedisError
 
-from schemas.errors import EmbeddingError, EmbeddingUnavailable
+from schemas.errors import EmbeddingError, EmbeddingUnavailable, LlmError
 from worker.embed import retry
 from worker.embed.circuit import FleetLimiter, Limiter, LocalLimiter, Permit, Rate
 
@@ -150,7 +150,7 @@ class Budget:
                 error.message, retry_after=pause, provider_status=error.provider_status
             ) from error
         except BaseException as error:  # a refusal is an answer too; after anything else, let other requests probe
-            answered = isinstance(error, EmbeddingError)
+            answered = isinstance(error, EmbeddingError | LlmError)
             self._with_limiter(lambda limiter: limiter.record_end(request_id, answered=answered))
             raise
         self._pace.succeeded()

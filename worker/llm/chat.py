@@ -94,8 +94,7 @@ def _completion(provider: Provider, prompt: str, max_tokens: int, check: Check) 
         raise _error(provider, error) from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         # LiteLLM raises such internal errors if an answer does not have the expected form.
-        message = f"The response of {provider.model} is not readable. Check {provider.variables}."
-        raise LlmRefused(message, reason="unreadable") from error
+        raise _unreadable(provider) from error
     finally:
         future.cancel()
 
@@ -111,6 +110,8 @@ def _read(prompt: str, answer: Any) -> Completion:
 
 def _error(provider: Provider, error: Exception) -> LlmError:
     status = getattr(error, "status_code", None)
+    if status == HTTPStatus.INTERNAL_SERVER_ERROR and not _is_of_http(error):
+        return _unreadable(provider)
     if not isinstance(status, int):
         # a failed connection, or an error in a body with a provider-specific code
         status = HTTPStatus.INTERNAL_SERVER_ERROR.value
@@ -121,3 +122,20 @@ def _error(provider: Provider, error: Exception) -> LlmError:
     if status in _UNAVAILABLE_STATUSES or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return LlmUnavailable(message, retry_after=retry_after(error), provider_status=status)
     return LlmUnauthorized(f"{message} Check {provider.variables}.")
+
+
+def _is_of_http(error: BaseException | None) -> bool:
+    """Whether the provider's status or a failed connection is behind an error.
+
+    LiteLLM reports an answer of status 200 that it cannot read as an error 500 of its own.
+    """
+    import httpx
+
+    while error is not None and not isinstance(error, httpx.HTTPError):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+def _unreadable(provider: Provider) -> LlmRefused:
+    message = f"The response of {provider.model} is not readable. Check {provider.variables}."
+    return LlmRefused(message, reason="unreadable")

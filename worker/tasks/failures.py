@@ -86,11 +86,20 @@ def outcome(pool: Pool, task_id: UUID) -> dict[str, Any]:
     return _failed(*failure) if failure else {}
 
 
-def contain(task_id: UUID, work: Callable[[UUID], dict[str, Any]]) -> dict[str, Any]:
-    """Run a task and let only `RunFailed` reach Celery: the task's row records what happened and what follows."""
-    structlog.contextvars.bind_contextvars(task_id=str(task_id))
+def contain(
+    id_: UUID,
+    work: Callable[[UUID], dict[str, Any]],
+    *,
+    name: str = "task_id",
+    warn: Callable[[Pool, UUID, str], None] | None = None,
+) -> dict[str, Any]:
+    """Run a task and let only `RunFailed` reach Celery: its row records what happened and what follows.
+
+    `name` is what logs call the id of the row, and `warn` writes to it; by default that of an indexing task.
+    """
+    structlog.contextvars.bind_contextvars(**{name: str(id_)})
     try:
-        result = work(task_id)
+        result = work(id_)
     except LeaseLost as error:
         return {"ended": error.code}
     except psycopg.OperationalError as error:
@@ -103,7 +112,7 @@ def contain(task_id: UUID, work: Callable[[UUID], dict[str, Any]]) -> dict[str, 
     except Exception as error:  # a bug of ours must neither end the worker nor go unreported
         log.exception("slice failed")
         warning = f"Waiting: {type(error).__name__} in a worker. It is retried; see the worker's log."
-        tasks.warn(process.resources().pool, task_id, warning)
+        (warn or tasks.warn)(process.resources().pool, id_, warning)
         raise RunFailed(one_line(error), traceback.format_exc()) from None
     finally:
         structlog.contextvars.clear_contextvars()

@@ -9,14 +9,15 @@ from uuid import UUID
 
 import psycopg
 import structlog
+from psycopg import Connection
 
 from schemas.errors import FoldexError, LeaseLost, TreeCrashed
 from worker.app import BULK, app, queued
 from worker.embed.models import is_local
 from worker.llm.chat import Chat
 from worker.resources import Resources
-from worker.state.index import tools
-from worker.state.postgres import Pool, try_exclusive
+from worker.state.index import tasks, tools
+from worker.state.postgres import Pool, exclusive_connection
 from worker.state.tree import trees
 from worker.state.tree.trees import Build
 from worker.tasks import failures, process
@@ -32,25 +33,23 @@ from worker.upkeep.trees import send_messages
 log = structlog.get_logger()
 
 
-@app.task(name="foldex.tree", bind=True)
+@app.task(name="foldex.tree", base=failures.ShownTask, bind=True)
 def tree(self: Any, tree_id: str) -> dict[str, Any]:
     """Build a slice of a tree: one at a time per node, so that indexing keeps the other processes."""
-    structlog.contextvars.bind_contextvars(tree_id=tree_id)
-    try:
-        r = process.resources()
-        with try_exclusive(r.settings.database_url, f"summary trees on {self.request.hostname}") as free:
-            return _build(r, UUID(tree_id)) if free else {"left": "to another process"}
-    except LeaseLost as error:
-        return {"ended": error.code}
-    except psycopg.OperationalError as error:
-        log.warning("waiting for the sweep", error=str(error))
-        return {"waiting": "postgres"}
-    finally:
-        structlog.contextvars.clear_contextvars()
+    work = partial(_build_alone, node=self.request.hostname)
+    return failures.contain(UUID(tree_id), work, name="tree_id", warn=trees.warn)
 
 
-def _build(r: Resources, tree_id: UUID) -> dict[str, Any]:
-    with tree_leased(r.settings.database_url, tree_id) as lease:
+def _build_alone(tree_id: UUID, node: str) -> dict[str, Any]:
+    r = process.resources()
+    # a process that is stopped loses the lock as soon as its lease, so that another one builds
+    silence = int(tasks.LEASE.total_seconds())
+    with exclusive_connection(r.settings.database_url, f"summary trees on {node}", seconds=silence) as lock:
+        return _build(r, tree_id, lock) if lock else {"left": "to another process"}
+
+
+def _build(r: Resources, tree_id: UUID, lock: Connection[Any]) -> dict[str, Any]:
+    with tree_leased(r.settings.database_url, tree_id, lock) as lease:
         build = trees.begin(r.pool, tree_id, lease.owner)
         if build is None:
             return {"nothing": "to build"}
@@ -64,9 +63,9 @@ def _build(r: Resources, tree_id: UUID) -> dict[str, Any]:
             with suppress(psycopg.OperationalError):
                 trees.release(r.pool, tree_id, lease.owner)
             raise
-        except Exception as error:  # a bug of ours must neither end the worker nor go unreported
-            log.exception("tree slice failed")
-            return _record_fault(r.pool, build, lease, error)
+        except Exception as error:
+            _record_fault(r.pool, build, lease, error)
+            raise
         if not complete:
             trees.release(r.pool, tree_id, lease.owner)
     if not complete:
@@ -85,7 +84,7 @@ def _settle(pool: Pool, build: Build, lease: TreeLease, error: FoldexError) -> d
         return {"waiting": error.code}
     log.error("tree failed", code=error.code, reason=error.message)
     trees.fail(pool, build.id, error)
-    return {"error": error.code}
+    return {"error": error.code, "reason": error.message}
 
 
 def _check_deaths(build: Build) -> None:
@@ -97,16 +96,15 @@ def _check_deaths(build: Build) -> None:
         )
 
 
-def _record_fault(pool: Pool, build: Build, lease: TreeLease, error: Exception) -> dict[str, Any]:
+def _record_fault(pool: Pool, build: Build, lease: TreeLease, error: Exception) -> None:
     """Count an unexpected exception. After too many without progress the build ends."""
     reason = failures.one_line(error)
-    faults = trees.count_fault(pool, build.id, f"Waiting: {type(error).__name__} in a worker. It is retried.")
+    faults = trees.count_fault(pool, build.id)
     if faults >= trees.MAX_FAULTS:
         crashed = f"Building failed {faults} times in a row: {reason}. See the workers' logs, then build again."
         trees.fail(pool, build.id, TreeCrashed(crashed))
     else:
         trees.release(pool, build.id, lease.owner, RETRY_SECONDS)
-    return {"error": type(error).__name__}
 
 
 def _run(r: Resources, build: Build, lease: TreeLease) -> TreeRun:

@@ -21,6 +21,7 @@ from worker.state.tree import nodes, trees
 from worker.state.tree.nodes import Cluster, Planned
 from worker.tree import clusters, vectors
 from worker.tree.clusters import Clusters, Item, Kept
+from worker.tree.estimate import cost_above
 from worker.tree.run import TreeRun
 from worker.tree.summaries import Summary, key_of
 
@@ -121,7 +122,9 @@ def _cluster(run: TreeRun, level: int, _clock: Clock) -> Next:
         nodes.plan(connection, build, level, planned)
         trees.note_fits(connection, build, level, found.fit)
         if level == 1:
-            run.summariser.afford(*nodes.unpaid(connection, build))
+            unpaid, tokens = nodes.unpaid(connection, build)
+            whole = cost_above(build.config, clusters=len(planned), unpaid=unpaid, tokens=tokens)
+            run.summariser.afford(whole.tokens)
         missing = nodes.count_unsummarised(connection, build, level)
         expected = missing + (round(missing * HIGHER_SHARE) if level < build.config.max_layers else 0)
         return _advance(run, connection, "summarise", level, expected)

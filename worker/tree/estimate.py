@@ -26,6 +26,11 @@ class Cost:
     tokens_in: int
     tokens_out: int
 
+    @property
+    def tokens(self) -> int:
+        """All tokens that are sent and received."""
+        return self.tokens_in + self.tokens_out
+
     def money(self, input_price: float | None, output_price: float | None) -> float | None:
         """The costs at prices per million tokens; None if a price is unknown."""
         if input_price is None or output_price is None:
@@ -35,16 +40,32 @@ class Cost:
 
 def cost(config: RaptorConfig, leaves: int, tokens: int) -> Cost:
     """Estimate a build of a tree over so many leaves, with so many tokens together."""
-    prompt = len(cl100k().starts(config.summary_prompt or PROMPT))
+    clusters = _clusters(config, leaves)
     parents = GMM_PARENTS if config.cluster_method == "gmm" else 1.0
-    summaries, tokens_in, items, size = 0, 0.0, leaves, float(tokens)
-    for _ in range(config.max_layers):
-        if items < config.min_cluster_size:
+    return cost_above(config, clusters=clusters, unpaid=clusters, tokens=round(tokens * parents))
+
+
+def cost_above(config: RaptorConfig, *, clusters: int, unpaid: int, tokens: int) -> Cost:
+    """Estimate a build whose first layer has so many clusters.
+
+    `unpaid` of them have no summary yet, and their texts have so many tokens together.
+    """
+    prompt = len(cl100k().starts(config.summary_prompt or PROMPT))
+    summaries, tokens_in = unpaid, float(tokens + unpaid * prompt)
+    for _ in range(1, config.max_layers):
+        below, clusters = clusters, _clusters(config, clusters)
+        if not clusters:
             break
-        clusters = math.ceil(items / (config.min_cluster_size * MEAN_FACTOR))
-        if clusters >= items:
-            break
-        summaries += clusters
-        tokens_in += size * parents + clusters * prompt
-        items, size = clusters, float(clusters * MEAN_SUMMARY_TOKENS)
+        # each summary that is made anew changes at most one of the layer above
+        unpaid = min(unpaid, clusters)
+        summaries += unpaid
+        tokens_in += unpaid * (prompt + below / clusters * MEAN_SUMMARY_TOKENS)
     return Cost(summaries, round(tokens_in), summaries * MEAN_SUMMARY_TOKENS)
+
+
+def _clusters(config: RaptorConfig, items: int) -> int:
+    """Expected clusters of so many texts or summaries; 0 where the tree ends."""
+    if items < config.min_cluster_size:
+        return 0
+    clusters = math.ceil(items / (config.min_cluster_size * MEAN_FACTOR))
+    return clusters if clusters < items else 0

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from uuid import UUID
 
+import psycopg
 from psycopg import Connection
 
 from worker.index.lease import Lease, kept
@@ -16,13 +17,21 @@ from worker.state.tree import trees
 class TreeLease(Lease):
     """A lease on a build; see `Lease`."""
 
+    def __init__(self, lock: Connection[Any] | None = None) -> None:
+        """`lock` is a connection that the server ends when it hears nothing: a stopped process loses it."""
+        super().__init__()
+        self._lock = lock
+
     def beat(self, connection: Connection[Any], task_id: UUID) -> bool:
         """Renew the lease of the tree whose id is `task_id`."""
+        if self._lock is not None:
+            with suppress(psycopg.Error):
+                self._lock.execute("SELECT")
         return trees.beat(connection, task_id, self.owner)
 
 
 @contextmanager
-def tree_leased(database_url: str, tree_id: UUID) -> Iterator[TreeLease]:
-    """Open a lease that is renewed until the block ends."""
-    with kept(TreeLease(), database_url, tree_id) as lease:
+def tree_leased(database_url: str, tree_id: UUID, lock: Connection[Any]) -> Iterator[TreeLease]:
+    """Open a lease that is renewed until the block ends, and keep the lock's connection alive."""
+    with kept(TreeLease(lock), database_url, tree_id) as lease:
         yield lease

@@ -31,8 +31,8 @@ class Summariser(Protocol):
         """Equal for two that give equal summaries of equal texts."""
         ...
 
-    def afford(self, clusters: int, tokens: int) -> None:
-        """Raise `TooManyTokens` if summaries of so many clusters, with so many tokens of text, cost too much."""
+    def afford(self, tokens: int) -> None:
+        """Raise `TooManyTokens` if the build may not send and receive so many tokens."""
         ...
 
     def summarise(self, texts: Sequence[str], check: Check) -> Summary:
@@ -46,7 +46,7 @@ class Extractive:
     concurrency = 1
     identity = f"{extractive.MODEL} 1"
 
-    def afford(self, clusters: int, tokens: int) -> None:
+    def afford(self, tokens: int) -> None:
         """See `Summariser`."""
 
     def summarise(self, texts: Sequence[str], check: Check) -> Summary:

@@ -51,12 +51,11 @@ class Written:
         """See `Summariser`."""
         return f"{self.chat.provider.model}\n{self.prompt}"
 
-    def afford(self, clusters: int, tokens: int) -> None:
+    def afford(self, tokens: int) -> None:
         """See `Summariser`."""
-        needed = tokens + clusters * (len(cl100k().starts(self.prompt)) + SUMMARY_TOKENS // 2)
-        if self.room is not None and needed > self.room:
+        if self.room is not None and tokens > self.room:
             raise TooManyTokens(
-                f"The first layer alone needs about {needed:,} tokens, and max_tokens allows {self.room:,}; raise it."
+                f"The build needs about {tokens:,} tokens, and max_tokens allows {self.room:,}; raise max_tokens."
             )
 
     def summarise(self, texts: Sequence[str], check: Check) -> Summary:
@@ -95,8 +94,14 @@ class Written:
 
     def _once(self, prompt: str, check: Check) -> str:
         check()
-        self._spend(len(cl100k().starts(prompt)) + SUMMARY_TOKENS)
-        answer = self.chat.ask(prompt, SUMMARY_TOKENS, check)
+        reserved = len(cl100k().starts(prompt)) + SUMMARY_TOKENS
+        self._reserve(reserved)
+        used = 0
+        try:
+            answer = self.chat.ask(prompt, SUMMARY_TOKENS, check)
+            used = answer.tokens_in + answer.tokens_out
+        finally:
+            self._reserve(used - reserved)
         model = self.chat.provider.model
         if answer.is_cut:
             raise LlmRefused(f"The answer of {model} is longer than {SUMMARY_TOKENS} tokens.", reason="too_long")
@@ -104,12 +109,12 @@ class Written:
             raise LlmRefused(f"The answer of {model} is empty.", reason="empty")
         return answer.text
 
-    def _spend(self, tokens: int) -> None:
-        """Take tokens from the room before a request. Raises `TooManyTokens`."""
+    def _reserve(self, tokens: int) -> None:
+        """Take tokens from the room before a request, or give back what it left. Raises `TooManyTokens`."""
         if self.room is None:
             return
         with self._lock:
-            if tokens > self.room:
+            if tokens > max(0, self.room):
                 raise TooManyTokens("The build would exceed max_tokens; raise it.")
             self.room -= tokens
 

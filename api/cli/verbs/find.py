@@ -85,6 +85,7 @@ def _estimate(invocation: Invocation, path: str, settings: tuple[str, ...]) -> i
 @verb(
     'foldex search "where are leases renewed"',
     'foldex search "retry policy" src -t python -C 3',
+    'foldex search "what are the main risks" contracts --tree collapsed',
     "foldex search q --json",
 )
 @click.argument("query")
@@ -94,6 +95,7 @@ def _estimate(invocation: Invocation, path: str, settings: tuple[str, ...]) -> i
 @types_option
 @glob_option
 @click.option("-C", "--context", type=click.IntRange(0, MAX_CONTEXT), default=0, help="Lines around each hit.")
+@click.option("--tree", type=click.Choice(["collapsed", "tree_traversal"]), help="Search the tree of summaries too.")
 @yes
 def search(
     invocation: Invocation,
@@ -104,6 +106,7 @@ def search(
     types: str | None,
     glob: str | None,
     context: int,
+    tree: str | None,
     yes: bool,
 ) -> int:
     """Find what answers QUERY below PATH, by meaning and by words.
@@ -115,6 +118,7 @@ def search(
         found = _place(service, path, consent)
         body: dict[str, Any] = {"query": query, "top_k": top_k, "filters": _filters(found, types, glob)}
         body |= {"mode": mode} if mode else {}
+        body |= {"tree": tree} if tree else {}
         body |= {"before": 1, "after": 1} if context else {}
         answer = _answered(service, found.tool.tool_id, body)
         if invocation.as_json:

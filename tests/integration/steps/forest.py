@@ -29,10 +29,9 @@ class Counting:
     asked: list[list[str]] = field(default_factory=list)
     concurrency: int = 1
     identity: str = "counting"
-    afforded: tuple[int, int] = (0, 0)
 
-    def afford(self, clusters: int, tokens: int) -> None:
-        self.afforded = (clusters, tokens)
+    def afford(self, tokens: int) -> None:
+        pass
 
     def summarise(self, texts: Sequence[str], check: Check) -> Summary:
         self.before()

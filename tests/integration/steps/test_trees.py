@@ -19,6 +19,7 @@ from schemas.search import Query
 from schemas.tree_search import TreeAnswer
 from tests.integration.steps.forest import Counting, Forest
 from tests.integration.steps.site import Killed, Site
+from worker.embed.models import is_local
 from worker.resources import Resources
 from worker.state.index import tools
 from worker.state.tree import trees
@@ -290,11 +291,15 @@ def test_too_many_leaves_name_the_remedy(forest: Forest) -> None:
     assert len(forest.levels()) > 1
 
 
-def test_topics_end_in_clusters_of_their_own(forest: Forest) -> None:
-    forest.configure(cluster_method="kmeans")
-    forest.fill(texts(60))
+@pytest.mark.parametrize("method", ["kmeans", "gmm"])
+def test_topics_end_in_clusters_of_their_own(forest: Forest, method: str) -> None:
+    assert is_local(forest.site.index.settings.embedder.model)
+    forest.configure(cluster_method=method)
+    forest.fill(texts(120))
     asked = forest.build()
-    for call in asked[: dict(forest.levels())[1]]:
+    first = dict(forest.levels())[1]
+    assert first >= len(TOPICS)
+    for call in asked[:first]:
         assert len({next(n for n, text in TOPICS.items() if text in part) for part in call}) == 1
 
 

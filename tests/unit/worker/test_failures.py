@@ -13,8 +13,10 @@ from structlog.testing import capture_logs
 from schemas.errors import StoreUnavailable
 from worker.app import NO_EVENTS, app, send
 from worker.state.index import tasks
+from worker.state.tree import trees
 from worker.tasks import failures, process, upkeep
 from worker.tasks import plan as plan_task
+from worker.tasks import tree as tree_task
 
 
 def result_of(name: str, *args: str) -> Any:
@@ -23,7 +25,7 @@ def result_of(name: str, *args: str) -> Any:
 
 
 def raising(error: Exception) -> Callable[..., dict[str, Any]]:
-    def fail(*_: object) -> dict[str, Any]:
+    def fail(*_: object, **__: object) -> dict[str, Any]:
         raise error
 
     return fail
@@ -52,6 +54,17 @@ def test_a_bug_is_a_failure_with_its_traceback(monkeypatch: pytest.MonkeyPatch) 
     assert [line["event"] for line in logged] == ["slice failed"]
 
 
+def test_a_bug_in_the_build_of_a_tree_is_a_failure_and_warns_in_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    warned: list[UUID] = []
+    monkeypatch.setattr(process, "resources", lambda: type("R", (), {"pool": None}))
+    monkeypatch.setattr(trees, "warn", lambda _pool, tree_id, _warning: warned.append(tree_id))
+    monkeypatch.setattr(tree_task, "_build_alone", raising(KeyError("a mistake")))
+    tree = uuid4()
+    done = result_of("foldex.tree", str(tree))
+    assert (done.state, repr(done.result)) == ("FAILURE", "KeyError: 'a mistake'")
+    assert warned == [tree]
+
+
 def test_a_run_that_waits_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_task, "_plan", lambda _: {"waiting": "embedding_unavailable"})
     assert result_of("foldex.plan", str(uuid4())).result == {"waiting": "embedding_unavailable"}
@@ -63,7 +76,10 @@ def test_a_failure_crosses_processes() -> None:
 
 
 def test_the_message_of_a_failed_run_is_acknowledged() -> None:
-    assert all(app.tasks[name].acks_on_failure_or_timeout for name in ("foldex.index", "foldex.plan", "foldex.evict"))
+    assert all(
+        app.tasks[name].acks_on_failure_or_timeout
+        for name in ("foldex.index", "foldex.plan", "foldex.tree", "foldex.evict")
+    )
     assert app.conf.task_acks_late
 
 

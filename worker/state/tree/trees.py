@@ -178,10 +178,10 @@ def warn(pool: Pool, tree_id: UUID, warning: str) -> None:
         connection.execute(_SQL["warn"], {"tree_id": tree_id, "warning": warning})
 
 
-def count_fault(pool: Pool, tree_id: UUID, warning: str) -> int:
+def count_fault(pool: Pool, tree_id: UUID) -> int:
     """Count an unexpected exception. Returns how many there were since the last progress."""
     with pool.connection() as connection:
-        row = connection.execute(_SQL["count_fault"], {"tree_id": tree_id, "warning": warning}).fetchone()
+        row = connection.execute(_SQL["count_fault"], {"tree_id": tree_id}).fetchone()
         return int(row[0]) if row else 0
 
 

@@ -114,8 +114,7 @@ WHERE id = %(tree_id)s RETURNING failures
 UPDATE summary_tree SET warning = %(warning)s WHERE id = %(tree_id)s AND status IN :open
 
 -- name: count_fault
-UPDATE summary_tree SET faults = faults + 1, warning = %(warning)s WHERE id = %(tree_id)s AND status IN :open
-RETURNING faults
+UPDATE summary_tree SET faults = faults + 1 WHERE id = %(tree_id)s AND status IN :open RETURNING faults
 
 -- name: note_index_task
 UPDATE summary_tree t SET index_task_id = (SELECT n.id FROM :newest_task n) WHERE t.id = %(tree_id)s

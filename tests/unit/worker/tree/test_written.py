@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from schemas.errors import LlmUnauthorized, LlmUnavailable, TooManyTokens
-from tests.fakes.chat import ChatFake
+from tests.fakes.chat import NONSENSE, ChatFake
 from worker.embed.rate_limit import no_check
 from worker.llm.chat import Chat
 from worker.llm.litellm import Provider
-from worker.tree.written import PROMPT, Written
+from worker.tree.written import PROMPT, SUMMARY_TOKENS, Written
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def fake(server: ChatFake) -> ChatFake:
 def writer(fake: ChatFake, key: str = "k", prompt: str = PROMPT, **given: Any) -> tuple[Written, list[tuple[int, int]]]:
     paid: list[tuple[int, int]] = []
     env = fake.env
-    provider = Provider(env["DEFAULT_LLM_MODEL"], env["LLM_API_BASE"], key, 10, "LLM_API_KEY")
+    provider = Provider(env["DEFAULT_LLM_MODEL"], env["LLM_API_BASE"], key, 60, "LLM_API_KEY")
     chat = Chat(provider, None, "p", lambda sent, received: paid.append((sent, received)))
     return Written(chat, prompt, 2, given.get("room")), paid
 
@@ -63,7 +63,12 @@ def test_a_long_cluster_is_summarised_in_parts(fake: ChatFake) -> None:
 
 @pytest.mark.parametrize(
     ("word", "reason"),
-    [("REFUSE-ME", "refused"), ("SAY-NOTHING", "empty"), ("TALK-ON", "too_long"), ("TALK-NONSENSE", "unreadable")],
+    [
+        ("REFUSE-ME", "refused"),
+        ("SAY-NOTHING", "empty"),
+        ("TALK-ON", "too_long"),
+        *((word, "unreadable") for word in NONSENSE),
+    ],
 )
 def test_a_useless_answer_is_left_out_with_its_reason(fake: ChatFake, word: str, reason: str) -> None:
     model, _ = writer(fake)
@@ -96,8 +101,20 @@ def test_errors_of_the_provider(fake: ChatFake) -> None:
 
 
 def test_no_request_exceeds_the_tokens_of_a_build(fake: ChatFake) -> None:
-    model, _ = writer(fake, room=900)
+    model, paid = writer(fake, room=500)
     assert model.summarise(["text"], no_check).text
+    assert model.room == 500 - sum(paid[0])
+    # a request may take as much as the longest summary
+    assert model.room < SUMMARY_TOKENS + sum(paid[0])
     with pytest.raises(TooManyTokens):
         model.summarise(["text"], no_check)
     assert fake.requests == 1
+    assert model.room == 500 - sum(paid[0])
+
+
+def test_a_request_that_fails_gives_its_tokens_back(fake: ChatFake) -> None:
+    model, _ = writer(fake, room=600)
+    fake.fail_next(503)
+    with pytest.raises(LlmUnavailable):
+        model.summarise(["text"], no_check)
+    assert model.room == 600
