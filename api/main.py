@@ -16,6 +16,7 @@ from api.http.lookup_cache import LookupCaches
 from api.http.middleware import Gate
 from api.http.request_log import RequestLog
 from api.models.check import Checks
+from api.page import routes as page
 from api.routes import (
     across,
     chunks,
@@ -65,6 +66,7 @@ ROUTES = (
     projects,
     models,
     health,
+    page,
 )
 
 

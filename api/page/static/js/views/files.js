@@ -1,0 +1,3 @@
+import { html } from "../../vendor/preact-htm.js";
+
+export const Files = () => html`<p class="quiet">Files</p>`;

@@ -1,0 +1,3 @@
+import { html } from "../../vendor/preact-htm.js";
+
+export const Overview = () => html`<p class="quiet">Overview</p>`;

@@ -1,0 +1,3 @@
+import { html } from "../../vendor/preact-htm.js";
+
+export const Tree = () => html`<p class="quiet">Tree</p>`;

@@ -1,0 +1,3 @@
+import { html } from "../../vendor/preact-htm.js";
+
+export const Workers = () => html`<p class="quiet">Workers</p>`;
