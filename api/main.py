@@ -18,6 +18,7 @@ from api.http.request_log import RequestLog
 from api.models.check import Checks
 from api.page import routes as page
 from api.routes import (
+    access,
     across,
     chunks,
     grep,
@@ -64,6 +65,7 @@ ROUTES = (
     node_content,
     uploads,
     projects,
+    access,
     models,
     health,
     page,

@@ -15,6 +15,7 @@ from foldex_client.both import Calls, Way, call, listing
 from foldex_client.errors import IndexingFailed, WaitTimedOut
 from foldex_client.estimate import Estimate
 from foldex_client.models import (
+    Access,
     AcrossAnswer,
     Answer,
     Around,
@@ -438,6 +439,11 @@ class Client(Calls[Way]):
     def models(self, *, check: bool | None = None) -> Request[Models]:
         """The models that are configured or allowed, by provider. `check` asks each whether it answers."""
         return Request("GET", path_of("api", "models"), Models, given(check=check))
+
+    @call
+    def access(self) -> Request[Access]:
+        """The project of the key, or all projects with tools where no key is needed."""
+        return Request("GET", path_of("api", "access"), Access)
 
     @call
     def health(self) -> Request[dict[str, Any]]:

@@ -3,6 +3,7 @@ import { html, useEffect, useRef } from "../vendor/preact-htm.js";
 import { get, toolAt } from "./api.js";
 import { useData, useStatus } from "./hooks.js";
 import { Alert, Heading, Loading, Safe, State } from "./parts.js";
+import { placeOf } from "./place.js";
 import { href } from "./router.js";
 import { Files } from "./views/files.js";
 import { FileText } from "./views/file-text.js";
@@ -68,10 +69,4 @@ function Gone({ error }) {
   return html`<${Heading} title="This tool is gone" />
     <${Alert} error=${error} />
     <p>It may have been deleted meanwhile. Go to <a href="#/">the tools</a>, or <a href=${href("new")}>create one</a>.</p>`;
-}
-
-export function placeOf(source) {
-  if (source.kind === "local") return source.path;
-  if (source.kind === "s3") return `s3://${source.bucket}/${source.prefix}`;
-  return `node ${source.node_id}${source.json_pointer ?? ""}`;
 }
