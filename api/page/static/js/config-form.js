@@ -11,10 +11,10 @@ export function useSchema(model) {
   return { schema: data?.components.schemas[model], error };
 }
 
-// `value` is the config, `onChange` receives a changed copy. `leaveOut` names fields with a view of their own.
+// `value` is the config, `onChange` receives a changed copy. Parts with a model of their own have a view of their own.
 // `errors` is that of a Problem: what concerns a field stands beside it.
-export function ConfigForm({ schema, value, onChange, errors = [], leaveOut = [] }) {
-  const fields = useMemo(() => fieldsOf(schema, leaveOut), [schema]);
+export function ConfigForm({ schema, value, onChange, errors = [] }) {
+  const fields = useMemo(() => fieldsOf(schema), [schema]);
   const errorOf = (name) => errors.find((each) => each.field.split(".").includes(name))?.message;
   return html`<div class="columns">
     ${fields.map(
@@ -24,15 +24,16 @@ export function ConfigForm({ schema, value, onChange, errors = [], leaveOut = []
   </div>`;
 }
 
-function fieldsOf(schema, leaveOut) {
-  const rows = Object.entries(schema?.properties ?? {}).filter(([name]) => !leaveOut.includes(name));
-  return rows.map(([name, described]) => {
+function fieldsOf(schema) {
+  const rows = Object.entries(schema.properties).map(([name, described]) => {
     const kind = described.anyOf?.find((each) => each.type !== "null") ?? described;
     return { name, ...kind, help: plain(described.description), isOptional: Boolean(described.anyOf), default: described.default };
   });
+  return rows.filter((row) => row.type || row.enum);
 }
 
-const plain = (text = "") => text.replaceAll("`", "");
+// An empty control means null.
+const plain = (text = "") => text.replaceAll("`", "").replaceAll("null:", "empty:");
 const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
 function Control({ field, value, error, onChange }) {
@@ -54,12 +55,17 @@ function Control({ field, value, error, onChange }) {
     return html`<${Field} ...${shared}>${(own) => html`<${Select} ...${own} options=${options} value=${value ?? field.default ?? ""} onChange=${typed} />`}<//>`;
   }
   if (field.type === "integer" || field.type === "number") {
-    const changed = (event) => onChange(event.target.value === "" ? (field.isOptional ? null : field.default) : Number(event.target.value));
-    return html`<${Field} ...${shared} type="number" min=${field.minimum} max=${field.maximum} step=${field.type === "integer" ? 1 : "any"}
-      value=${value ?? field.default ?? ""} placeholder="default" onInput=${changed} />`;
+    // durations such as 15m are sent as they are, and the service says what is wrong with a number
+    const changed = (event) => onChange(numberOf(event.target.value.trim(), field.isOptional ? null : field.default));
+    return html`<${Field} ...${shared} inputmode="numeric" value=${value ?? field.default ?? ""} placeholder="default" onInput=${changed} />`;
   }
   return html`<${Field} ...${shared} value=${value ?? ""} placeholder=${field.isOptional ? "default" : ""} spellcheck=${false}
     onInput=${(event) => onChange(event.target.value || null)} />`;
+}
+
+function numberOf(text, empty) {
+  if (text === "") return empty;
+  return Number.isFinite(Number(text)) ? Number(text) : text;
 }
 
 // Several of a few names.

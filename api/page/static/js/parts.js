@@ -80,9 +80,10 @@ export function Button({ action, onClick, busyText, children, class: kind = "", 
 export function Dialog({ title, onClose, children }) {
   const dialog = useRef(null);
   useEffect(() => {
-    const before = document.activeElement;
-    dialog.current.showModal();
-    return () => before?.focus?.();
+    const element = dialog.current;
+    element.showModal();
+    // this gives the focus back; without it the page behind stays out of reach until the element is gone
+    return () => element.close();
   }, []);
   const beside = (event) => event.target === dialog.current && onClose();
   return html`<dialog ref=${dialog} aria-label=${title} onCancel=${(event) => (event.preventDefault(), onClose())}

@@ -15,7 +15,6 @@ const KINDS = [
   ["s3", "Bucket"],
   ["files", "Files of yours"],
 ];
-const LEFT_OUT = ["raptor"];
 
 export function NewTool({ route }) {
   const kind = KINDS.some(([name]) => name === route.query.from) ? route.query.from : "local";
@@ -78,13 +77,14 @@ function FromSource({ kind, projectId }) {
     <${Alert} error=${error} />
     <div aria-live="polite">${estimated && html`<${EstimateFacts} estimate=${estimated} />`}</div>
     <div class="actions">
-      <${Button} type="submit" class=${estimated ? "" : "primary"} action=${estimate} busyText="Looking at the folder …"
-        onClick=${(event) => estimated && (event.preventDefault(), estimate.run())}>
+      <${Button} type=${estimated ? "button" : "submit"} class=${estimated ? "" : "primary"} action=${estimate}
+        busyText="Looking at the folder …">
         ${estimated ? "Estimate again" : "Estimate"}
       <//>
-      <${Button} class=${estimated ? "primary" : ""} action=${create} busyText="Creating …" onClick=${(event) => event.target.form.reportValidity() && create.run()}>
-        ${estimated ? "Index it" : "Index it without an estimate"}
-      <//>
+      ${estimated
+        ? html`<${Button} type="submit" class="primary" action=${create} busyText="Creating …">Index it<//>`
+        : html`<${Button} action=${create} busyText="Creating …"
+            onClick=${(event) => event.target.form.reportValidity() && create.run()}>Index it without an estimate<//>`}
     </div>
   </form>`;
 }
@@ -101,5 +101,5 @@ function Options({ config, onChange, errors }) {
 function Loaded({ config, onChange, errors }) {
   const { schema, error } = useSchema("ToolConfig");
   if (!schema) return error ? html`<${Alert} error=${error} />` : html`<${Loading} />`;
-  return html`<${ConfigForm} schema=${schema} value=${config} onChange=${onChange} errors=${errors} leaveOut=${LEFT_OUT} />`;
+  return html`<${ConfigForm} schema=${schema} value=${config} onChange=${onChange} errors=${errors} />`;
 }

@@ -6,9 +6,6 @@ import { useAction } from "../hooks.js";
 import { Alert, Button, Field, Loading } from "../parts.js";
 import { href } from "../router.js";
 
-// These have a view of their own.
-const LEFT_OUT = ["raptor"];
-
 export function Settings({ tool, toolId, reload, again }) {
   const { schema, error } = useSchema("ToolConfig");
   const present = tool.updating?.config ?? tool.config;
@@ -32,7 +29,7 @@ export function Settings({ tool, toolId, reload, again }) {
     <p class="quiet">If a change needs another index, it is built beside the present one, which answers until it is ready.
       The tree of summaries has <a href=${href("tools", toolId, "tree")}>its own settings</a>.</p>
     <${Field} class="narrow" label="Name" value=${name} required maxlength="200" onInput=${(event) => edit(setName)(event.target.value)} />
-    <${ConfigForm} schema=${schema} value=${config} onChange=${edit(setConfig)} leaveOut=${LEFT_OUT} errors=${save.error?.errors} />
+    <${ConfigForm} schema=${schema} value=${config} onChange=${edit(setConfig)} errors=${save.error?.errors} />
     <${Alert} error=${save.error} />
     <p role="status" class="quiet">${isSaved ? "Saved." : ""}</p>
     <div class="actions">
