@@ -245,6 +245,18 @@ def test_the_page_goes_on_after_the_server_was_away(running: Service, new_page: 
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
+def test_a_failed_look_is_told_and_repeated(running: Service, new_page: NewPage, tool: str) -> None:
+    page = new_page()
+    told = {"status": 503, "code": "database_unavailable", "detail": "The database does not answer; try again."}
+    page.route("**/events", lambda route: route.fulfill(status=503, json=told))
+    page.goto(address(running, f"#/tools/{tool}"))
+    alert = page.get_by_role("alert").filter(has_text="The database does not answer")
+    expect(alert).to_be_visible()
+    page.unroute("**/events")
+    expect(alert).to_have_count(0)
+    expect(page.get_by_role("region", name="Index")).to_be_visible()
+
+
 def test_everything_is_reached_by_the_keyboard(running: Service, new_page: NewPage, folder: Path) -> None:
     page = visit(running, new_page)
     keys = page.keyboard

@@ -158,7 +158,15 @@ def tool_calls(client: httpx.Client, tool: str) -> None:
     client.post(TOOLS, content=b" " * (MOST + 1))
     for place in (f"{TOOLS}/{tool}", f"/api/projects/{PROJECT}", "/api/projects/nobody"):
         client.delete(place)
-    for probe in ("/healthz", "/readyz", "/metrics", "/api/models", "/api/models?check=true", "/api/models?check=x"):
+    for probe in (
+        "/healthz",
+        "/readyz",
+        "/metrics",
+        "/api/access",
+        "/api/models",
+        "/api/models?check=true",
+        "/api/models?check=x",
+    ):
         client.get(probe)
 
 

@@ -66,14 +66,15 @@ export function useStatus(toolId, isFollowed = true) {
     const wake = { call: () => {} };
     const pause = () => new Promise((resolve) => ((wake.call = resolve), setTimeout(resolve, QUIET_MS)));
     const onData = (status) => setState({ status, error: null });
+    const onError = (error) => stop.signal.aborted || setState((old) => ({ ...old, error }));
     async function watch() {
       // the server ends the stream with the task, and a new task may begin at any time
       while (!stop.signal.aborted) {
-        if (!document.hidden) await follow(toolAt(toolId, "events"), onData, stop.signal);
+        if (!document.hidden) await follow(toolAt(toolId, "events"), onData, stop.signal).catch(onError);
         await pause();
       }
     }
-    watch().catch((error) => stop.signal.aborted || setState((old) => ({ ...old, error })));
+    watch();
     return () => (stop.abort(), wake.call());
   }, [toolId, isFollowed, turn, now]);
   return { ...state, again: useCallback(() => setTurn((old) => old + 1), []) };

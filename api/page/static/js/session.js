@@ -24,6 +24,7 @@ function keep(name, value) {
 
 export function changeKey(value) {
   key.set(value);
+  project.set("");
   refused.set(false);
   epoch.set(epoch.get() + 1);
 }

@@ -27,6 +27,8 @@ const VIEWS = {
 export function ToolFrame({ toolId, view, route }) {
   const { data: tool, error, reload } = useData((signal) => get(toolAt(toolId), {}, signal), [toolId]);
   const live = useStatus(toolId);
+  // a run that begins or ends may change the tool, as when a changed index takes over
+  useEffect(reload, [live.status?.task_id, live.status?.status]);
   const gone = [error, live.error].find((each) => each?.status === 404);
   if (gone) return html`<${Gone} error=${gone} />`;
   if (!tool) return error ? html`<${Heading} title="Tool" /><${Alert} error=${error} />` : html`<${Loading} />`;

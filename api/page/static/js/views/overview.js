@@ -1,13 +1,12 @@
 // One tool: what it does now, what can be done with it, and its past runs.
 import { html, useState } from "../../vendor/preact-htm.js";
 import { get, post, toolAt } from "../api.js";
-import { number, plural, time, words } from "../format.js";
+import { duration, number, plural, time, words } from "../format.js";
 import { useAction, useData } from "../hooks.js";
 import { Alert, Button, Facts, Loading, State } from "../parts.js";
 import { useAccess } from "../project.js";
 import { go, href } from "../router.js";
 import { cost, factsOf, isOpen, Progress, speed, usePrices } from "../running.js";
-import { duration } from "../format.js";
 import { DeleteTool } from "./tools.js";
 
 export function Overview({ tool, toolId, status, reload, again }) {

@@ -17,7 +17,9 @@ export function Settings({ tool, toolId, reload, again }) {
   );
   const body = { ...(name !== tool.name && { name }), ...(Object.keys(changed).length && { config: changed }) };
   const save = useAction(async () => {
-    await call("PATCH", toolAt(toolId), { body });
+    const saved = await call("PATCH", toolAt(toolId), { body });
+    setName(saved.name);
+    setConfig(saved.updating?.config ?? saved.config);
     setIsSaved(true);
     again();
     reload();
