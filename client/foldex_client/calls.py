@@ -175,10 +175,17 @@ class Tools(Calls[Way]):
 
     @listing
     def files(
-        self, tool: AnyTool, *, status: str | None = None, q: str | None = None, page_size: int | None = None
+        self,
+        tool: AnyTool,
+        *,
+        status: str | None = None,
+        reason: str | None = None,
+        q: str | None = None,
+        page_size: int | None = None,
     ) -> Request[Page[File]]:
-        """Every file with its outcome, by path: all, those of a status, or those with `q` in their path."""
-        return Request("GET", _tools(tool, "files"), Page[File], given(status=status, q=q, limit=page_size))
+        """Every file with its outcome, by path: all, those of a status or reason, or those with `q` in their path."""
+        query = given(status=status, reason=reason, q=q, limit=page_size)
+        return Request("GET", _tools(tool, "files"), Page[File], query)
 
     @call
     def file(
