@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +24,12 @@ INDEX = "index.html"
 _VERSION = b"{version}"
 #: Stands in the page for the list of modules, which a browser would otherwise find one after the other.
 _MODULES = b"{modules}"
+#: What is not sent: of scripts indentation and lines of comments, so that lines keep their numbers; of styles comments
+#: and the space around marks.
+_SPARE = {
+    ".js": re.compile(rb"^[ \t]*//.*$|^[ \t]+", re.MULTILINE),
+    ".css": re.compile(rb"/\*.*?\*/|\s+(?=[{};,])|(?<=[{};,])\s+|(?<=:) ", re.DOTALL),
+}
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,7 @@ class PageFiles:
 
     def __init__(self, directory: Path = DIRECTORY) -> None:
         found = sorted(path for path in directory.rglob("*") if path.suffix in TYPES)
-        contents = {path.relative_to(directory).as_posix(): path.read_bytes() for path in found}
+        contents = {path.relative_to(directory).as_posix(): _lean(path) for path in found}
         self.version = _digest(b"".join(name.encode() + content for name, content in contents.items()))
         contents[INDEX] = self._index(contents)
         self._files = {name: StaticFile(content, TYPES[Path(name).suffix]) for name, content in contents.items()}
@@ -67,6 +74,13 @@ class PageFiles:
         links = "\n    ".join(f'<link rel="modulepreload" href="page/{{version}}/{name}" />' for name in modules)
         page = contents[INDEX].replace(_MODULES, links.encode())
         return page.replace(_VERSION, self.version.encode())
+
+
+def _lean(path: Path) -> bytes:
+    """The file without what only its authors read. A vendored file stays as its hash says."""
+    content = path.read_bytes()
+    is_own = path.suffix in _SPARE and path.parent.name != "vendor"
+    return _SPARE[path.suffix].sub(b"", content) if is_own else content
 
 
 def _digest(content: bytes) -> str:

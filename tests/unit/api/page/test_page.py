@@ -114,3 +114,22 @@ def test_vendored_files_are_those_that_were_checked() -> None:
     assert set(listed) == present
     assert {name: hashlib.sha256((VENDOR / name).read_bytes()).hexdigest() for name in present} == listed
     assert {"LICENSE-htm.txt", "LICENSE-preact.txt"} <= present
+
+
+def test_comments_and_indentation_are_not_sent(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("{version}{modules}")
+    (tmp_path / "a.js").write_text('// why\nif (a) {\n  // so\n  b("// no comment"); // kept\n}\n')
+    (tmp_path / "a.css").write_text("/* why\n */\na b,\nc > d {\n  margin: 0 1px;\n}\n")
+    (tmp_path / "vendor").mkdir()
+    (tmp_path / "vendor" / "b.js").write_text("// as it is\n  c();\n")
+    files = PageFiles(tmp_path)
+    sent = {
+        name: file.content.decode()
+        for name in ("a.js", "a.css", "vendor/b.js")
+        if (file := files.get(files.version, name))
+    }
+    assert sent == {
+        "a.js": '\nif (a) {\n\nb("// no comment"); // kept\n}\n',
+        "a.css": "\na b,c > d{margin:0 1px;}",
+        "vendor/b.js": "// as it is\n  c();\n",
+    }
