@@ -25,9 +25,14 @@ export const post = (path, body = {}) => call("POST", path, { body });
 export const at = (...parts) => ["api", ...parts.map(encodeURIComponent)].join("/");
 export const toolAt = (id, ...parts) => at("tools", "search", id, ...parts);
 
-// Follow server-sent events until the server ends them. Each `data` is passed on as JSON.
-export async function follow(path, onData, signal) {
-  const response = await answer(path, { headers: { Accept: "text/event-stream" }, signal });
+// The content of an answer as it is, such as a file to keep.
+export const download = async (path) => (await answer(path, {})).blob();
+
+// Follow server-sent events until the server ends them. Each `data` is passed on as JSON, with the name of the event.
+// With a `body` they are the answer to a POST.
+export async function follow(path, onData, signal, body) {
+  const headers = { Accept: "text/event-stream", ...(body && { "Content-Type": "application/json" }) };
+  const response = await answer(path, { method: body ? "POST" : "GET", body: JSON.stringify(body), headers, signal });
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
   for (;;) {
@@ -36,8 +41,10 @@ export async function follow(path, onData, signal) {
     const events = (text + value).split("\n\n");
     text = events.pop();
     for (const event of events) {
-      const data = event.split("\n").filter((line) => line.startsWith("data:"));
-      if (data.length) onData(JSON.parse(data.map((line) => line.slice(5)).join("\n")));
+      const lines = event.split("\n");
+      const data = lines.filter((line) => line.startsWith("data:"));
+      const name = lines.find((line) => line.startsWith("event:"))?.slice(6).trim();
+      if (data.length) onData(JSON.parse(data.map((line) => line.slice(5)).join("\n")), name);
     }
   }
 }
