@@ -16,7 +16,9 @@ from api.http.lookup_cache import LookupCaches
 from api.http.middleware import Gate
 from api.http.request_log import RequestLog
 from api.models.check import Checks
+from api.page import routes as page
 from api.routes import (
+    access,
     across,
     agents,
     chunks,
@@ -66,9 +68,11 @@ ROUTES = (
     node_content,
     uploads,
     projects,
+    access,
     models,
     agents,
     health,
+    page,
 )
 
 

@@ -299,6 +299,10 @@ class ListedChunk(Piece):
     """One chunk of a file, as a list shows it."""
 
     tokens: int = Field(description="Tokens of the chunk, estimated with the model's tokenizer.", examples=[24])
+    context: str = Field(
+        description="Headings, keys or definitions around the text, embedded in front of it; empty: none.",
+        examples=["config"],
+    )
     content_hash: ContentHash
     title: fields.Title
     json_pointer: fields.JsonPointer

@@ -81,6 +81,9 @@ class Settings(BaseSettings):
     api_host: str = Field("127.0.0.1", description="Address that the API listens on.")
     api_port: int = Field(8000, ge=1, le=65535, description="Port of the API.")
     flower_port: int = Field(5555, ge=1, le=65535, description="Port of Flower, on 127.0.0.1.")
+    flower_url: str | None = Field(
+        None, pattern="^https?://", description="Address of Flower in a browser, to which the page links."
+    )
     auth: Literal["on", "off"] = Field(
         "on", description="`on`: calls need a key. `off`: only calls from this machine, without a key."
     )

@@ -174,6 +174,7 @@ def list_files(
     tool: ToolDep,
     resources: ResourcesDep,
     status: Annotated[FileStatus | None, Query(description="Only files with this status.")] = None,
+    reason: Annotated[Reason | None, Query(description="Only files that are not indexed for this reason.")] = None,
     q: Annotated[
         str | None,
         Query(max_length=1024, description="Only files whose path contains this text, in either case."),
@@ -183,7 +184,7 @@ def list_files(
 ) -> Listing[File]:
     """List every file with its outcome, by path."""
     after = from_cursor(cursor, str, UUID)
-    rows = files.page(resources.pool, tool["index_id"], status=status, q=q, after=after, limit=limit + 1)
+    rows = files.page(resources.pool, tool["index_id"], status=status, reason=reason, q=q, after=after, limit=limit + 1)
     last = rows[limit - 1] if len(rows) > limit else None
     return Listing(
         items=[shown_file(row) for row in rows[:limit]],

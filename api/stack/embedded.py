@@ -218,6 +218,8 @@ def _environment(settings: Settings, home: Path, urls: Urls) -> dict[str, str]:
         "NAMED_FOLDERS_FILE": str(named_folders_file(home)),
         "AUTH": settings.auth if "auth" in configured else "off",
     }
+    if "flower_url" not in configured:
+        env["FLOWER_URL"] = f"http://127.0.0.1:{env['FLOWER_PORT']}"
     if "default_embedding_model" not in configured:
         env["DEFAULT_EMBEDDING_MODEL"] = LOCAL_MODEL
     if "default_llm_model" not in configured:

@@ -15,6 +15,7 @@ from foldex_client.both import Calls, Way, call, listing
 from foldex_client.errors import IndexingFailed, WaitTimedOut
 from foldex_client.estimate import Estimate
 from foldex_client.models import (
+    Access,
     AcrossAnswer,
     Answer,
     Around,
@@ -175,10 +176,17 @@ class Tools(Calls[Way]):
 
     @listing
     def files(
-        self, tool: AnyTool, *, status: str | None = None, q: str | None = None, page_size: int | None = None
+        self,
+        tool: AnyTool,
+        *,
+        status: str | None = None,
+        reason: str | None = None,
+        q: str | None = None,
+        page_size: int | None = None,
     ) -> Request[Page[File]]:
-        """Every file with its outcome, by path: all, those of a status, or those with `q` in their path."""
-        return Request("GET", _tools(tool, "files"), Page[File], given(status=status, q=q, limit=page_size))
+        """Every file with its outcome, by path: all, those of a status or reason, or those with `q` in their path."""
+        query = given(status=status, reason=reason, q=q, limit=page_size)
+        return Request("GET", _tools(tool, "files"), Page[File], query)
 
     @call
     def file(
@@ -447,6 +455,11 @@ class Client(Calls[Way]):
     def indexers(self) -> Request[list[IndexerInfo]]:
         """The kinds of index that a tool can have, with the schema of their config."""
         return Request("GET", path_of("api", "indexers"), list[IndexerInfo])
+
+    @call
+    def access(self) -> Request[Access]:
+        """The project of the key, or all projects with tools where no key is needed."""
+        return Request("GET", path_of("api", "access"), Access)
 
     @call
     def health(self) -> Request[dict[str, Any]]:

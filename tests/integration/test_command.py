@@ -465,6 +465,20 @@ def test_models(running: Service) -> None:
     assert [model["model"] for model in listed if model["default"]] == [LOCAL_MODEL]
 
 
+def test_open_shows_the_page_in_a_browser(running: Service, tmp_path: Path) -> None:
+    opened, address = tmp_path / "opened", f"http://127.0.0.1:{running.env['API_PORT']}/"
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}\n')
+    browser.chmod(0o700)
+    env = {"BROWSER": f"{browser} %s"}
+    assert foldex(running, "open", "--print", env=env).stdout == f"{address}\n"
+    assert not opened.exists()
+    assert foldex(running, "open", env=env).stdout == f"{address}\n"
+    assert opened.read_text() == f"{address}\n"
+    assert running.client.get("/").headers["content-type"].startswith("text/html")
+    assert "does not answer" in refused(foldex(running, "open", "--server", "http://127.0.0.1:9", env=env))
+
+
 def test_doctor_names_what_is_wrong(running: Service, docs: Path, root: Path) -> None:
     gone = root / "gone"
     gone.mkdir()

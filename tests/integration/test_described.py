@@ -164,6 +164,7 @@ def tool_calls(client: httpx.Client, tool: str) -> None:
         "/healthz",
         "/readyz",
         "/metrics",
+        "/api/access",
         "/api/models",
         "/api/models?check=true",
         "/api/models?check=x",

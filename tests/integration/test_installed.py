@@ -20,6 +20,8 @@ from api.stack.record import owner
 from tests.service import environment, eventually
 
 ROOT = Path(__file__).resolve().parents[2]
+#: Files that the service reads, with those of the page.
+SUFFIXES = {".py", ".sql", ".scm", ".html", ".css", ".js", ".svg", ".txt"}
 #: Only a helper process reads it, which must find the packages too.
 DOCUMENT = ROOT / "tests" / "data" / "docx" / "handbook.docx"
 PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
@@ -73,7 +75,7 @@ def test_the_wheel_installs_one_package(wheel: Path) -> None:
         "foldex_client",
     }
     ours = [path for each in ("api", "worker", "schemas") for path in (ROOT / each).rglob("*.*")]
-    kept = {f"foldex/{path.relative_to(ROOT)}" for path in ours if path.suffix in {".py", ".sql", ".scm"}}
+    kept = {f"foldex/{path.relative_to(ROOT)}" for path in ours if path.suffix in SUFFIXES}
     assert len(kept) > 100
     assert kept <= names
 

@@ -83,15 +83,15 @@ def test_texts_that_are_live_are_looked_up_by_their_index(pool: Pool, index_id: 
 
 def test_the_few_files_that_failed_are_found_among_many(pool: Pool, index_id: UUID) -> None:
     for _ in range(10):  # often enough that Postgres keeps the plan
-        found = files.page(pool, index_id, status=FileStatus.FAILED, q=None, after=None, limit=100)
+        found = files.page(pool, index_id, status=FileStatus.FAILED, reason=None, q=None, after=None, limit=100)
     assert len(found) == FAILED
-    values = {"index_id": index_id, "q": None, "after_path": None, "after_id": None, "limit": 100}
+    values = {"index_id": index_id, "reason": None, "q": None, "after_path": None, "after_id": None, "limit": 100}
     assert "search_index_file_not_indexed" in plan(pool, "index/files", "list", status="failed", **values)
     assert "search_index_file_path" in plan(pool, "index/files", "list", status=None, **values)
 
 
 def test_named_files_are_found_by_their_ids(pool: Pool, index_id: UUID) -> None:
-    first = files.page(pool, index_id, status=None, q=None, after=None, limit=1)[0]["file_id"]
+    first = files.page(pool, index_id, status=None, reason=None, q=None, after=None, limit=1)[0]["file_id"]
     assert files.named(pool, index_id, [str(first), "no such node", str(index_id)]) == [str(first)]
     assert "Seq Scan" not in plan(pool, "index/files", "named", index_id=index_id, ids=[first], names=["node"])
 
@@ -124,7 +124,7 @@ def test_a_path_that_its_row_has_in_parts_is_found_below_its_folder(pool: Pool, 
 
 
 def page_of_one(pool: Pool, index_id: UUID) -> list[dict[str, Any]]:
-    return files.page(pool, index_id, status=None, q=None, after=None, limit=1)
+    return files.page(pool, index_id, status=None, reason=None, q=None, after=None, limit=1)
 
 
 @pytest.mark.parametrize("parent", ["folder", None])

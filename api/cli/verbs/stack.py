@@ -1,4 +1,4 @@
-"""The verbs for the stack on this machine: check it, stop it, complete commands in a shell."""
+"""The verbs for the stack on this machine: show its page, check it, stop it, complete commands in a shell."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 
 import click
 
+from api.cli.connection import connect
 from api.cli.invocation import ERROR, FOUND, NOTHING, Invocation, verb
 from api.stack.record import installation_home
 
@@ -33,6 +34,33 @@ def down(as_json: bool) -> None:
     else:
         click.echo(f"No Foldex runs in {home}.", err=True)
     sys.exit(FOUND if was_running else NOTHING)
+
+
+@verb("foldex open", "foldex open --print", "foldex open --server https://foldex.example.org")
+@click.option("--print", "is_printed_only", is_flag=True, help="Print the address, and open no browser.")
+def open_page(invocation: Invocation, is_printed_only: bool) -> int:
+    """Open the page in a browser, and print its address.
+
+    Starts Foldex if it does not run.
+    """
+    import webbrowser
+
+    from api.cli import output
+
+    with connect(invocation, start=True) as service:
+        service.foldex.health()
+        url = f"{service.url.rstrip('/')}/"
+    if invocation.as_json:
+        output.print_json({"url": url})
+    else:
+        click.echo(url)
+    if not is_printed_only and not webbrowser.open(url):
+        click.echo("No browser could be opened; open the address yourself.", err=True)
+    return FOUND
+
+
+# a function of that name would hide Python's own
+open_page.name = "open"
 
 
 @verb("foldex doctor", "foldex doctor --server https://foldex.example.org --key $KEY")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from foldex_client.models.base import Model, Note, Page
 from foldex_client.models.code import Call, CallGraph, GrepAnswer, GrepHit, Symbol, Use
-from foldex_client.models.content import Node, Upload, Uploaded
+from foldex_client.models.content import Access, Node, Upload, Uploaded
 from foldex_client.models.indexers import IndexerInfo
 from foldex_client.models.llms import ModelCheck, ModelInfo, Models
 from foldex_client.models.search import (
@@ -49,6 +49,7 @@ from foldex_client.models.tools import (
 from foldex_client.models.trees import RaptorEstimate, RaptorStatus, TreeLevel, TreeNode
 
 __all__ = [
+    "Access",
     "AcrossAnswer",
     "Answer",
     "Around",

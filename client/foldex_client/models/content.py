@@ -8,6 +8,14 @@ from typing import Any
 from foldex_client.models.base import Model, Note
 
 
+class Access(Model):
+    """The projects that a caller may see."""
+
+    project_id: str | None
+    projects: list[str]
+    flower_url: str | None
+
+
 class Node(Model):
     """A node of a project's content tree, a folder or a file."""
 

@@ -61,6 +61,7 @@ class ListedChunk(Piece):
     """One chunk of a file, as a list shows it."""
 
     tokens: int
+    context: str
     content_hash: str
     title: str | None
     json_pointer: str | None

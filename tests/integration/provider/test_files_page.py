@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.fakes.embeddings import EmbeddingsFake
+from tests.fakes.embeddings import EmbeddingsFake, sha
 from tests.service import Service
 
 STAGES = {"read", "parse", "chunk", "embed", "write"}
@@ -70,3 +70,27 @@ def test_paid_texts_of_a_failed_file_are_not_paid_again(running: Service, root: 
     assert (mended["file_id"], mended["status"]) == (files["partly.md"]["file_id"], "indexed")
     assert (mended["embedded_chunks"], mended["chunks"], status["embedded_chunks"]) == (0, 2, 0)
     assert provider.audit.texts.total() == 0
+
+
+def test_files_are_filtered_by_reason(running: Service, root: Path) -> None:
+    folder = root / "reasons"
+    indexed(running, folder, good_md=sections("apples"), empty_txt="", also_txt="", film_mp4="x")
+    tool = running.local_tool(folder)
+    running.wait(tool)
+    names = [file["file_name"] for file in running.files(tool, reason="empty")]
+    assert names == ["also.txt", "empty.txt"]
+    assert running.files(tool, reason="empty", status="failed") == []
+    assert [file["file_name"] for file in running.files(tool, reason="empty", q="ALSO")] == ["also.txt"]
+
+
+def test_chunks_show_the_context_that_is_embedded(running: Service, root: Path, provider: EmbeddingsFake) -> None:
+    provider.reset()
+    folder = root / "contexts"
+    text = "# Fruit\n\nAll fruit.\n\n## Apples\n\nApples are red.\n"
+    files, _ = indexed(running, folder, fruit_md=text)
+    chunks = running.client.get(
+        f"/api/tools/search/{running.local_tool(folder)}/files/{files['fruit.md']['file_id']}/chunks"
+    ).json()["items"]
+    embedded = ["\n\n".join(filter(None, (chunk["context"], chunk["chunk_text"]))) for chunk in chunks]
+    assert embedded == ["# Fruit\n\nAll fruit.", "Fruit\n\n## Apples\n\nApples are red."]
+    assert {sha(text) for text in embedded} == set(provider.audit.texts)

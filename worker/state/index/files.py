@@ -310,11 +310,19 @@ def return_expired(pool: Pool) -> list[tuple[UUID, str, int]]:
 
 
 def page(
-    pool: Pool, index_id: UUID, *, status: FileStatus | None, q: str | None, after: tuple[str, UUID] | None, limit: int
+    pool: Pool,
+    index_id: UUID,
+    *,
+    status: FileStatus | None,
+    reason: Reason | None,
+    q: str | None,
+    after: tuple[str, UUID] | None,
+    limit: int,
 ) -> list[dict[str, Any]]:
     """List the files of an index by path."""
     path, id_ = after or (None, None)
-    values = {"index_id": index_id, "status": status, "q": q, "after_path": path, "after_id": id_, "limit": limit}
+    chosen = {"index_id": index_id, "status": status, "reason": reason, "q": q}
+    values = {**chosen, "after_path": path, "after_id": id_, "limit": limit}
     with pool.connection() as connection:
         # planned each time: the index that suits one status is missing from a plan for all statuses
         return connection.cursor(row_factory=dict_row).execute(_SQL["list"], values, prepare=False).fetchall()

@@ -229,6 +229,7 @@ SELECT id AS file_id, coalesce(node_id, id::text) AS file_node_id, path AS file_
 FROM search_index_file
 WHERE index_id = %(index_id)s
   AND (%(status)s::text IS NULL AND status <> 'removed' OR status = %(status)s)
+  AND (%(reason)s::text IS NULL OR reason = %(reason)s)
   AND (%(q)s::text IS NULL OR strpos(lower(path), lower(%(q)s)) > 0)
   AND (%(after_path)s::text IS NULL OR (path, id) > (%(after_path)s, %(after_id)s))
 ORDER BY path, id LIMIT %(limit)s

@@ -36,6 +36,8 @@ MAX_NAMESPACE = 128
 TREE = ".tree"
 #: Seconds after which a purge leaves the rest to the next sweep, because other steps wait.
 PURGE_SECONDS = 0.5
+#: Projects in one list of them.
+MAX_PROJECTS = 1000
 
 _SQL = load("index/tools")
 _PLAIN = re.compile(r"[A-Za-z0-9-]{1,48}|h\.[0-9a-f]{32}")
@@ -311,6 +313,12 @@ def delete_project(pool: Pool, project_id: str) -> list[str]:
         connection.execute(_SQL["wait_for_vectors"], values)
         rows = connection.execute(_SQL["delete_project_rows"], values).fetchall()
         return [key for (key,) in rows]
+
+
+def projects(pool: Pool) -> list[str]:
+    """All projects that have tools, at most `MAX_PROJECTS`."""
+    with pool.connection() as connection:
+        return [project for (project,) in connection.execute(_SQL["projects"], {"limit": MAX_PROJECTS}).fetchall()]
 
 
 def project_exists(pool: Pool, project_id: str) -> bool:

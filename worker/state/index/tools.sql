@@ -102,6 +102,9 @@ UPDATE search_tool SET next_config = %(config)s, updated_at = now() WHERE id = %
 -- name: project_tools
 SELECT id FROM search_tool WHERE project_id = %(project_id)s ORDER BY id
 
+-- name: projects
+SELECT DISTINCT project_id FROM search_tool ORDER BY project_id LIMIT %(limit)s
+
 -- name: project_exists
 SELECT EXISTS (SELECT FROM content_node WHERE project_id = %(project_id)s)
     OR EXISTS (SELECT FROM search_tool WHERE project_id = %(project_id)s)

@@ -36,8 +36,8 @@ FROM chunk c WHERE c.file_id = %(file)s AND c.live AND c.level = 0
 -- name: page
 -- a file's live chunks, in its order
 SELECT c.id AS chunk_id, c.chunk_text, c.chunk_index, c.start_line, c.end_line, c.start_char, c.end_char,
-       c.tokens_estimate AS tokens, c.content_hash, c.title, c.json_pointer, c.language, c.symbol, c.node_type, c.scope,
-       c.level, c.page, c.embedded
+       c.tokens_estimate AS tokens, c.context, c.content_hash, c.title, c.json_pointer, c.language, c.symbol, c.node_type,
+       c.scope, c.level, c.page, c.embedded
 FROM chunk c
 WHERE c.file_id = %(file)s AND c.live
   AND (%(after_index)s::int IS NULL OR (c.chunk_index, c.id) > (%(after_index)s, %(after_id)s))

@@ -1,0 +1,81 @@
+// A form made of a model's description in the OpenAPI document: each field has its name, its help and its bounds.
+import { html, useMemo } from "../vendor/preact-htm.js";
+import { get } from "./api.js";
+import { words } from "./format.js";
+import { useData } from "./hooks.js";
+import { Field, Select } from "./parts.js";
+
+// The schema of a model, such as ToolConfig: { schema, error }.
+export function useSchema(model) {
+  const { data, error } = useData((signal) => get("openapi.json", {}, signal), []);
+  return { schema: data?.components.schemas[model], error };
+}
+
+// `value` is the config, `onChange` receives a changed copy. Parts with a model of their own have a view of their own.
+// `errors` is that of a Problem: what concerns a field stands beside it.
+export function ConfigForm({ schema, value, onChange, errors = [] }) {
+  const fields = useMemo(() => fieldsOf(schema), [schema]);
+  const errorOf = (name) => errors.find((each) => each.field.split(".").includes(name))?.message;
+  return html`<div class="columns">
+    ${fields.map(
+      (field) => html`<${Control} key=${field.name} field=${field} value=${value[field.name]} error=${errorOf(field.name)}
+        onChange=${(next) => onChange({ ...value, [field.name]: next })} />`,
+    )}
+  </div>`;
+}
+
+function fieldsOf(schema) {
+  const rows = Object.entries(schema.properties).map(([name, described]) => {
+    const kind = described.anyOf?.find((each) => each.type !== "null") ?? described;
+    return { name, ...kind, help: plain(described.description), isOptional: Boolean(described.anyOf), default: described.default };
+  });
+  return rows.filter((row) => row.type || row.enum);
+}
+
+// An empty control means null.
+const plain = (text = "") => text.replaceAll("`", "").replaceAll("null:", "empty:");
+const capital = (text) => text[0].toUpperCase() + text.slice(1);
+
+function Control({ field, value, error, onChange }) {
+  const shared = { label: capital(words(field.name)), help: field.help, error };
+  const typed = (event) => onChange(event.target.value);
+  if (field.type === "boolean") {
+    return html`<${Field} ...${shared} class="check" type="checkbox" checked=${value ?? field.default ?? false}
+      onChange=${(event) => onChange(event.target.checked)} />`;
+  }
+  if (field.type === "array" && field.items.enum) return html`<${Kinds} ...${shared} names=${field.items.enum} value=${value ?? []} onChange=${onChange} />`;
+  if (field.type === "array") {
+    const lines = (event) => onChange(event.target.value.split("\n").map((line) => line.trim()).filter(Boolean));
+    return html`<${Field} ...${shared} help=${`${shared.help} One a line.`}>
+      ${(own) => html`<textarea ...${own} rows="2" spellcheck=${false} value=${(value ?? []).join("\n")} onChange=${lines}></textarea>`}
+    <//>`;
+  }
+  if (field.enum) {
+    const options = [...(field.isOptional ? [["", "default"]] : []), ...field.enum];
+    return html`<${Field} ...${shared}>${(own) => html`<${Select} ...${own} options=${options} value=${value ?? field.default ?? ""} onChange=${typed} />`}<//>`;
+  }
+  if (field.type === "integer" || field.type === "number") {
+    // durations such as 15m are sent as they are, and the service says what is wrong with a number
+    const changed = (event) => onChange(numberOf(event.target.value.trim(), field.isOptional ? null : field.default));
+    return html`<${Field} ...${shared} inputmode="numeric" value=${value ?? field.default ?? ""} placeholder="default" onInput=${changed} />`;
+  }
+  return html`<${Field} ...${shared} value=${value ?? ""} placeholder=${field.isOptional ? "default" : ""} spellcheck=${false}
+    onInput=${(event) => onChange(event.target.value || null)} />`;
+}
+
+function numberOf(text, empty) {
+  if (text === "") return empty;
+  return Number.isFinite(Number(text)) ? Number(text) : text;
+}
+
+// Several of a few names.
+function Kinds({ label, help, names, value, onChange }) {
+  const toggled = (name) => (value.includes(name) ? value.filter((each) => each !== name) : [...value, name]);
+  return html`<fieldset class="kinds">
+    <legend>${label}</legend>
+    ${names.map(
+      (name) => html`<label key=${name}><input type="checkbox" checked=${value.includes(name)} onChange=${() => onChange(toggled(name))} /> ${name}</label>`,
+    )}
+    <p class="help">${help}</p>
+  </fieldset>`;
+}

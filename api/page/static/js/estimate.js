@@ -1,0 +1,30 @@
+// What indexing a folder would cost, before it starts.
+import { html } from "../vendor/preact-htm.js";
+import { bytes, compact, dollars, number, plural, words } from "./format.js";
+import { Facts } from "./parts.js";
+
+export function EstimateFacts({ estimate }) {
+  const { cost, tokens, requests } = estimate;
+  const skipped = Object.entries({ ...estimate.skipped });
+  return html`<section class="estimate" aria-label="Estimate">
+    <h2>Estimate</h2>
+    <${Facts}
+      rows=${[
+        ["Files", `${number(estimate.total_files)}${estimate.complete ? "" : " or more"}`],
+        ["Size", bytes(estimate.total_bytes)],
+        estimate.unchanged_files > 0 && ["Indexed already", number(estimate.unchanged_files)],
+        ["Tokens", `${compact(tokens.expected)} (${compact(tokens.low)} to ${compact(tokens.high)})`],
+        ["Cost", cost ? range(cost) : "price unknown"],
+        ["Requests", compact(requests.expected)],
+        ["Model", estimate.model],
+      ]}
+    />
+    ${skipped.length > 0 &&
+    html`<p class="quiet">Not read: ${skipped.map(([reason, count]) => `${words(reason)} ${number(count)}`).join(", ")}.</p>`}
+    ${estimate.uncounted_files > 0 &&
+    html`<p class="quiet">${plural(estimate.uncounted_files, "file")} of ${bytes(estimate.uncounted_bytes)} can be counted only while indexing.</p>`}
+    ${estimate.notes.map((note) => html`<p key=${note} class="quiet">${note}</p>`)}
+  </section>`;
+}
+
+const range = (cost) => (cost.high === 0 ? "free" : `${dollars(cost.expected)} (${dollars(cost.low)} to ${dollars(cost.high)})`);

@@ -1,0 +1,33 @@
+// Values as people read them.
+const numbers = new Intl.NumberFormat("en");
+const short = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
+const days = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short" });
+
+export const number = (value) => (value === null || value === undefined ? "–" : numbers.format(value));
+export const compact = (value) => (value === null || value === undefined ? "–" : short.format(value));
+export const percent = (share) => `${Math.floor(share * 100)} %`;
+export const time = (text) => (text ? days.format(new Date(text)) : "–");
+export const plural = (count, one, many = `${one}s`) => `${number(count)} ${count === 1 ? one : many}`;
+
+export function bytes(value) {
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let unit = 0;
+  while (value >= 1000 && unit < units.length - 1) (value /= 1000), (unit += 1);
+  return `${unit && value < 10 ? value.toFixed(1) : Math.round(value)} ${units[unit]}`;
+}
+
+export function duration(seconds) {
+  if (seconds === null || seconds === undefined) return "–";
+  if (seconds < 60) return `${Math.max(1, Math.round(seconds))} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
+  return `${Math.floor(seconds / 3600)} h ${Math.round((seconds % 3600) / 60)} min`;
+}
+
+export function dollars(value) {
+  if (value === null || value === undefined) return "unknown";
+  if (value === 0) return "free";
+  return value < 0.01 ? "under $0.01" : `$${value.toFixed(2)}`;
+}
+
+// Words such as held_removals as people write them.
+export const words = (name) => name.replaceAll("_", " ");

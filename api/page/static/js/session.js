@@ -1,0 +1,48 @@
+// The key and the project of this browser tab, and whether the service answers.
+import { store } from "./store.js";
+
+const KEY = "foldex.key";
+const PROJECT = "foldex.project";
+
+export const key = store(sessionStorage.getItem(KEY) ?? "");
+// Whether the service refused the last call for want of a valid key.
+export const refused = store(false);
+// The project of new tools, and whose tools are listed; "" means all that may be seen.
+export const project = store(sessionStorage.getItem(PROJECT) ?? "");
+// Whether the service could not be reached at the last try.
+export const away = store(false);
+// Grows each time the service comes back or another key is used: whatever was loaded is loaded again.
+export const epoch = store(0);
+
+key.listen((value) => keep(KEY, value));
+project.listen((value) => keep(PROJECT, value));
+
+function keep(name, value) {
+  if (value) sessionStorage.setItem(name, value);
+  else sessionStorage.removeItem(name);
+}
+
+export function changeKey(value) {
+  key.set(value);
+  project.set("");
+  refused.set(false);
+  epoch.set(epoch.get() + 1);
+}
+
+const SLOWEST_MS = 8_000;
+let waiting = false;
+
+// Note that the service cannot be reached, and ask until it answers.
+export async function lost() {
+  away.set(true);
+  if (waiting) return;
+  waiting = true;
+  for (let pause = 500; ; pause = Math.min(pause * 2, SLOWEST_MS)) {
+    await new Promise((resolve) => setTimeout(resolve, pause));
+    const answer = await fetch("readyz").catch(() => null);
+    if (answer?.ok) break;
+  }
+  waiting = false;
+  away.set(false);
+  epoch.set(epoch.get() + 1);
+}

@@ -1,0 +1,119 @@
+// What the workers do now: what waits, what runs and how fast, and whether the models answer.
+import { html, useState } from "../../vendor/preact-htm.js";
+import { get, toolAt } from "../api.js";
+import { compact, dollars, duration, number } from "../format.js";
+import { useAction, useData, useEvery } from "../hooks.js";
+import { Alert, Button, Facts, Heading, Loading, State } from "../parts.js";
+import { useAccess } from "../project.js";
+import { href } from "../router.js";
+import { isOpen, Progress, speed } from "../running.js";
+import { flowerTask } from "./overview.js";
+
+const REFRESH_MS = 2_000;
+
+export function Workers() {
+  const queue = useData(backlog, []);
+  const running = useData(openTasks, []);
+  const access = useAccess();
+  useEvery(REFRESH_MS, () => (queue.reload(), running.reload()));
+  return html`<${Heading} title="Workers">
+      ${access?.flower_url && html`<a class="button end" href=${access.flower_url} target="_blank" rel="noreferrer">Open Flower</a>`}
+    <//>
+    <div class="stack">
+      <section class="card" aria-label="Queue">
+        <h2>Queue</h2>
+        <${Alert} error=${queue.error} />
+        ${queue.data ? html`<${Queue} ...${queue.data} />` : !queue.error && html`<${Loading} />`}
+      </section>
+      <section class="card" aria-label="Running">
+        <h2>Running</h2>
+        <${Alert} error=${running.error} />
+        ${running.data?.length === 0 && html`<p class="quiet">Nothing is being indexed.</p>`}
+        <ul class="plain-list">${running.data?.map((row) => html`<${Task} key=${row.tool.tool_id} ...${row} flower=${access?.flower_url} />`)}</ul>
+      </section>
+      <${Models} />
+    </div>`;
+}
+
+function Queue({ tasks, files, deletions, oldest, warning }) {
+  return html`<${Facts}
+      rows=${[
+        ["Tasks waiting", number(tasks.pending ?? 0)],
+        ["Tasks running", number(tasks.indexing ?? 0)],
+        ["Files waiting", number(files)],
+        ["Vectors to delete", number(deletions)],
+        ["Oldest task", oldest > 0 ? duration(oldest) : "none"],
+      ]}
+    />
+    ${warning && html`<p class="note">${warning}</p>`}`;
+}
+
+function Task({ tool, status, flower }) {
+  const pace = speed(status);
+  return html`<li class="task">
+    <h3><a href=${href("tools", tool.tool_id)}>${tool.name}</a> <${State} value=${status.status} /></h3>
+    <${Progress} status=${status} name=${tool.name} />
+    <${Facts}
+      rows=${[
+        ["Files", `${number(status.indexed_files)} of ${number(status.total_files)}`],
+        pace && ["Rate", `${compact(pace.chunks)} chunks/s`],
+        pace && ["Tokens", `${compact(pace.tokens * 60)} a minute`],
+        ["Model", tool.index.model],
+        flower && ["Task", html`<a href=${flowerTask(flower, status.task_id)} target="_blank" rel="noreferrer">in Flower</a>`],
+      ]}
+    />
+    ${status.warning && html`<p class="note">${status.warning}</p>`}
+  </li>`;
+}
+
+function Models() {
+  const [checked, setChecked] = useState(null);
+  const { data, error } = useData((signal) => get("api/models", {}, signal), []);
+  const check = useAction(async () => setChecked(await get("api/models", { check: true })));
+  const items = (checked ?? data)?.items;
+  return html`<section class="card" aria-label="Models">
+    <h2>Models</h2>
+    <${Alert} error=${error ?? check.error} />
+    ${items && html`<div class="scrolls" tabindex="0" role="region" aria-label="Table of models">
+      <table>
+        <thead><tr><th scope="col">Model</th><th scope="col">For</th><th scope="col" class="number">Price of a million tokens</th><th scope="col">Answers</th></tr></thead>
+        <tbody>
+          ${items.map(
+            (model) => html`<tr key=${model.model + model.kind}>
+              <td class="mono">${model.model}${model.default && html` <span class="quiet">default</span>`}</td>
+              <td>${model.kind}</td><td class="number">${dollars(model.input_price)}</td>
+              <td>${answers(model.check)}</td>
+            </tr>`,
+          )}
+        </tbody>
+      </table>
+    </div>`}
+    <div class="actions"><${Button} action=${check} busyText="Asking …">Check that they answer<//></div>
+  </section>`;
+}
+
+function answers(check) {
+  if (!check) return "not checked";
+  return check.ok ? `yes, in ${Math.round(check.took_ms)} ms` : check.detail;
+}
+
+// The queue, from the metrics and the probe, which need no key.
+async function backlog(signal) {
+  const [text, ready] = await Promise.all([fetch("metrics", { signal }).then((answer) => answer.text()), get("readyz", {}, signal)]);
+  const rows = [...text.matchAll(/^(foldex_\w+)(?:\{status="(\w+)"\})? ([\d.e+-]+)$/gm)];
+  const value = (name) => Number(rows.find(([, each]) => each === name)?.[3] ?? 0);
+  const tasks = Object.fromEntries(rows.filter(([, name]) => name === "foldex_tasks").map(([, , status, count]) => [status, Number(count)]));
+  return {
+    tasks,
+    files: value("foldex_files_pending"),
+    deletions: value("foldex_tombstones"),
+    oldest: value("foldex_oldest_task_seconds"),
+    warning: ready.warning,
+  };
+}
+
+async function openTasks(signal) {
+  const { items } = await get("api/tools/search", { limit: 1000 }, signal);
+  const open = items.filter((tool) => isOpen(tool.task) || tool.updating).slice(0, 50);
+  return Promise.all(open.map(async (tool) => ({ tool, status: await get(toolAt(tool.tool_id, "status"), {}, signal) })));
+}

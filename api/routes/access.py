@@ -1,0 +1,19 @@
+"""Tells what a caller may see."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from api.http.dependencies import CallerDep, ResourcesDep
+from schemas.access import Access
+from worker.state.index import tools
+
+router = APIRouter(prefix="/api/access", tags=["projects"])
+
+
+@router.get("")
+def get_access(caller: CallerDep, resources: ResourcesDep) -> Access:
+    """Get the project of the key; with AUTH=off, all projects that have tools."""
+    own = caller.project_id
+    projects = tools.projects(resources.pool) if own is None else [own]
+    return Access(project_id=own, projects=projects, flower_url=resources.settings.flower_url)

@@ -1,0 +1,20 @@
+"""What holds for every view of the page."""
+
+from __future__ import annotations
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page
+
+#: The rules of WCAG 2.2 at level AA, and the checker's own advice.
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
+
+
+def violations(page: Page) -> list[str]:
+    """What the accessibility checker finds, as rule and elements."""
+    found = Axe().run(page, options=RULES).response["violations"]
+    return [f"{each['id']}: {[node['target'] for node in each['nodes']]}" for each in found]
+
+
+def overflow(page: Page) -> int:
+    """Pixels by which the document is wider than the window."""
+    return int(page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))

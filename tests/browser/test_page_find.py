@@ -1,0 +1,336 @@
+"""The page's files, texts, searches, symbols and grep, over a real service."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, Route, expect
+
+from api.stack.processes import start, stop
+from tests.browser.checks import overflow, violations
+from tests.browser.conftest import NewPage
+from tests.service import TOOLS, NewService, Service, eventually
+from worker.settings import LOCAL_MODEL
+
+#: Milliseconds within which a busy machine shows what a test waits for.
+LONG = 60_000
+WIDTHS = (360, 1600)
+LISTED = 100_000
+#: Elements of the whole page while a long list is shown.
+MOST_ELEMENTS = 800
+MARKUP = "<script>document.title = 'taken'</script> <img src=x onerror=alert(1)> <b>steeped</b>"
+CODE = """def boil(water):
+    return water
+
+
+def steep(leaves):
+    return boil(leaves)
+
+
+def serve():
+    steep(1)
+"""
+GUIDE = "# Tea 🍵\n\nAbout tea.\n\n## Green\n\nGreen tea 🍵 is steeped for two minutes.\n"
+VIEWS = (
+    "search?q=steeped&explain=1",
+    "search?q=zeppelin&mode=keyword",
+    "files",
+    "files?status=failed",
+    "files/at?path=guide.md&line=7",
+    "symbols",
+    "symbols?name=boil&way=callers&depth=2",
+    "symbols?name=steep&way=references",
+    "grep?pattern=steep&lines=1",
+)
+
+expect.set_options(timeout=LONG)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("root")
+
+
+@pytest.fixture(scope="module")
+def running(new_service: NewService, root: Path) -> Iterator[Service]:
+    env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(root)}
+    with new_service(**env) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def tool(running: Service, root: Path) -> str:
+    """A tool that is ready, with a file that failed and one whose text is markup."""
+    folder = root / "tea"
+    folder.mkdir()
+    files = {"guide.md": GUIDE, "tea.py": CODE, "markup.txt": MARKUP, "broken.json": '{"a": ', "empty.txt": ""}
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return made(running, folder)
+
+
+def made(running: Service, folder: Path, **body: object) -> str:
+    tool = running.local_tool(folder, **body)
+    running.wait(tool, seconds=LONG / 1000)
+    return tool
+
+
+def visit(running: Service, new_page: NewPage, tool: str, route: str = "", **options: object) -> Page:
+    page = new_page(**options)
+    page.goto(f"http://127.0.0.1:{running.env['API_PORT']}/#/tools/{tool}/{route}")
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    return page
+
+
+def shown_files(page: Page) -> Locator:
+    return page.get_by_role("listbox", name="Files")
+
+
+def show(page: Page, tool: str, route: str) -> None:
+    page.evaluate("to => { location.hash = to; }", f"#/tools/{tool}/{route}")
+
+
+def test_the_first_question_is_answered_with_its_place(running: Service, new_page: NewPage, tool: str) -> None:
+    page = visit(running, new_page, tool, "search")
+    page.get_by_label("Question").fill("how long is green tea steeped")
+    page.get_by_role("button", name="Search", exact=True).click()
+    hit = page.get_by_role("listitem").filter(has_text="two minutes")
+    expect(hit.locator("mark").first).to_be_visible()
+    assert {"green", "tea", "steeped"} <= {text.lower() for text in hit.locator("mark").all_inner_texts()}
+    expect(page.get_by_role("note")).to_contain_text("3 of 5 files")
+    page.get_by_text("Steps of this search").click()
+    expect(page.get_by_text("The index is asked")).to_be_visible()
+    hit.get_by_role("link", name=re.compile(r"guide\.md:\d")).click()
+    expect(page.get_by_role("heading", name="guide.md")).to_be_visible()
+    expect(page.locator(".line.target").filter(has_text="two minutes")).to_be_visible()
+
+
+def test_parts_of_a_score_add_up_to_it(running: Service, new_page: NewPage, tool: str) -> None:
+    page = visit(running, new_page, tool, "search?q=boil+water&explain=1")
+    table = page.get_by_role("table", name="Parts of the score").first
+    expect(table).to_be_visible()
+    *parts, whole = [float(text) for text in table.locator("td.number").all_inner_texts()]
+    assert len(parts) >= 2
+    assert sum(parts) == pytest.approx(whole, abs=0.001 * len(parts))
+    assert whole == pytest.approx(float(page.locator(".score").first.inner_text()))
+
+
+def test_an_older_answer_never_replaces_a_newer_one(running: Service, new_page: NewPage, tool: str) -> None:
+    page = visit(running, new_page, tool, "search")
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route(f"**/{tool}/query", hold)
+    show(page, tool, "search?q=boil")
+    eventually(lambda: bool(page.evaluate("1")) and len(held) == 1, 30)
+    show(page, tool, "search?q=minutes")
+    eventually(lambda: bool(page.evaluate("1")) and len(held) == 2, 30)
+    held[1].continue_()
+    expect(page.locator(".hit mark").first).to_have_text("minutes")
+    # the first request was given up
+    eventually(lambda: bool(page.evaluate("1")) and held[0].request.failure is not None, 30)
+    expect(page.locator(".hit mark").first).to_have_text("minutes")
+
+
+def test_nothing_found_says_what_to_try(running: Service, new_page: NewPage, tool: str) -> None:
+    page = visit(running, new_page, tool, "search?q=zeppelin&mode=keyword&path=*.md")
+    expect(page.get_by_role("heading", name="Nothing found")).to_be_visible()
+    page.get_by_role("link", name="Search without filters.").click()
+    expect(page.get_by_role("link", name="Search by meaning too.")).to_be_visible()
+    page.get_by_role("link", name="Look for the exact text with grep.").click()
+    expect(page.get_by_role("heading", name="No line matches")).to_be_visible()
+    show(page, tool, "search?q=tea&path=none/**")
+    expect(page.get_by_role("alert")).to_contain_text("filter")
+
+
+def test_text_of_files_stays_text(running: Service, new_page: NewPage, tool: str) -> None:
+    page = visit(running, new_page, tool, "search?q=script+steeped&mode=keyword&path=markup.txt")
+    expect(page.locator(".hit pre").first).to_have_text(MARKUP)
+    for route in ("files/at?path=markup.txt", "grep?pattern=script"):
+        show(page, tool, route)
+        expect(page.get_by_role("region").get_by_text("onerror=alert(1)").first).to_be_visible()
+        assert page.locator("main :is(script, img, code b)").count() == 0
+    assert "taken" not in page.title()
+
+
+def test_a_file_shows_its_chunks_and_what_is_embedded(running: Service, new_page: NewPage, tool: str) -> None:
+    page = visit(running, new_page, tool, "files/at?path=guide.md")
+    page.get_by_role("button", name="Chunk 2, lines 5 to 7").click()
+    chunk = page.get_by_role("complementary", name="The chosen chunk")
+    expect(chunk.get_by_role("region", name="Embedded text")).to_have_text(
+        "Tea 🍵\n\n## Green\n\nGreen tea 🍵 is steeped for two minutes."
+    )
+    # characters outside the basic plane count once
+    texts = page.locator(".in-chunk").all_inner_texts()
+    assert "".join(texts) == "## GreenGreen tea 🍵 is steeped for two minutes."
+    expect(chunk).to_contain_text("Lines5 to 7")
+    page.reload()
+    expect(chunk).to_be_visible()
+    show(page, tool, "files/at?path=nowhere.md")
+    expect(page.get_by_role("alert")).to_contain_text("nowhere.md")
+
+
+def test_a_long_file_is_read_in_parts(running: Service, new_page: NewPage, root: Path) -> None:
+    folder = root / "long"
+    folder.mkdir()
+    (folder / "log.txt").write_text("".join(f"entry {number} of the log\n" for number in range(1, 901)))
+    # found by words only, which spares the embedding
+    tool = made(running, folder, config={"max_token_count": 10})
+    page = visit(running, new_page, tool, "files/at?path=log.txt&line=300")
+    expect(page.locator(".line.target")).to_contain_text("entry 300 of")
+    assert page.locator(".line").count() == 400
+    page.get_by_role("button", name="Later lines").click()
+    expect(page.get_by_text("Lines 680 to 900 of 900")).to_be_visible()
+    expect(page.get_by_text("entry 900 of")).to_be_visible()
+    expect(page.get_by_role("button", name="Later lines")).to_have_count(0)
+
+
+def test_a_failed_file_is_found_mended_and_retried(running: Service, new_page: NewPage, root: Path) -> None:
+    folder = root / "mended"
+    folder.mkdir()
+    (folder / "good.md").write_text("# Good")
+    (folder / "empty.txt").write_text("")
+    (folder / "broken.json").write_text('{"tea": ')
+    page = visit(running, new_page, made(running, folder), "files")
+    page.get_by_role("link", name="Failed 1").click()
+    row = shown_files(page).get_by_role("option", name="broken.json")
+    expect(row).to_contain_text("parse failed")
+    row.click()
+    details = page.get_by_role("complementary", name="The chosen file")
+    expect(details).to_contain_text("What to do:")
+    (folder / "broken.json").write_text('{"tea": "green"}')
+    page.get_by_role("button", name="Retry 1 failed file").click()
+    expect(page.get_by_role("link", name="Failed 0")).to_be_visible()
+    expect(page.get_by_role("heading", name="No such file")).to_be_visible()
+    page.get_by_role("link", name="All 3").click()
+    expect(shown_files(page).get_by_role("option", name="broken.json")).to_contain_text("indexed")
+    page.get_by_label("Reason").select_option("empty")
+    expect(shown_files(page).get_by_role("option")).to_have_count(1)
+    page.get_by_label("Path contains").fill("good")
+    expect(page.get_by_role("heading", name="No such file")).to_be_visible()
+
+
+def test_a_hundred_thousand_files_scroll(running: Service, new_page: NewPage, root: Path) -> None:
+    folder = root / "many"
+    folder.mkdir()
+    (folder / "one.md").write_text("# One")
+    tool = made(running, folder)
+    running.rows(
+        "INSERT INTO search_index_file (id, index_id, key, path, id_path, size_bytes, stamp, code_version,"
+        "  task_id, status) SELECT gen_random_uuid(), index_id, int8send(n),"
+        "  'p' || lpad(n::text, 6, '0') || '.md', '/p' || n, 1, '', '', task_id, 'indexed'"
+        f" FROM search_index_file, generate_series(1, {LISTED}) n WHERE path = 'one.md' AND index_id ="
+        " (SELECT index_id FROM search_index_file JOIN search_tool t USING (index_id) WHERE t.id = %s LIMIT 1)"
+        " RETURNING 1",
+        tool,
+    )  # fmt: skip # a line each
+    page = visit(running, new_page, tool, "files")
+    rows = shown_files(page).get_by_role("option")
+    expect(rows.first).to_contain_text("one.md")
+    port = shown_files(page)
+    for last in range(15):
+        port.press("End")
+        expect(shown_files(page).get_by_role("option", name=f"p{200 * (last + 1) - 1:06}.md")).to_be_visible()
+        # the next page is there
+        expect(shown_files(page).get_by_role("option", name=f"p{200 * (last + 1):06}.md")).to_be_attached()
+        assert page.evaluate("document.querySelectorAll('*').length") < MOST_ELEMENTS
+    # pages that left the memory are loaded again
+    port.press("Home")
+    expect(shown_files(page).get_by_role("option", name="one.md")).to_be_visible()
+    page.get_by_label("Path contains").fill("p09999")
+    expect(rows).to_have_count(10)
+    expect(rows.last).to_contain_text("p099999.md")
+
+
+def test_symbols_are_walked(running: Service, new_page: NewPage, tool: str) -> None:
+    page = visit(running, new_page, tool, "symbols")
+    page.get_by_label("Name").fill("boi")
+    page.get_by_role("link", name="Callers of boil").click()
+    expect(page.get_by_role("list").get_by_text("def steep(leaves)")).to_be_visible()
+    page.get_by_label("Follow").select_option("2")
+    expect(page.get_by_text("by way of steep")).to_be_visible()
+    page.get_by_role("link", name="Callees of serve").click()
+    expect(page.get_by_role("link", name="tea.py:5")).to_be_visible()
+    page.get_by_role("link", name="Uses", exact=True).click()
+    expect(page.get_by_role("heading", name="No use of this name")).to_be_visible()
+    show(page, tool, "symbols?name=steep&way=references")
+    page.get_by_role("link", name="tea.py:10").click()
+    expect(page.locator(".line.target")).to_contain_text("steep(1)")
+
+
+def test_grep_marks_lines_and_says_what_is_wrong(running: Service, new_page: NewPage, tool: str) -> None:
+    page = visit(running, new_page, tool, "grep")
+    page.get_by_label("Pattern").fill("STEEP(ed)?")
+    page.get_by_label("Regular expression").check()
+    page.get_by_label("Files").fill("*.md")
+    page.get_by_label("Lines around").fill("1")
+    page.get_by_label("Pattern").press("Enter")
+    expect(page.get_by_role("heading", name="1 line in 1 file")).to_be_visible()
+    expect(page.locator(".grep-hit mark")).to_have_text("steeped")
+    page.get_by_label("Upper and lower case differ").check()
+    page.get_by_role("button", name="Find").click()
+    expect(page.get_by_role("heading", name="No line matches")).to_be_visible()
+    page.get_by_label("Pattern").fill("(")
+    page.get_by_role("button", name="Find").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+
+
+def test_an_answer_is_reached_by_the_keyboard(running: Service, new_page: NewPage, tool: str) -> None:
+    page = visit(running, new_page, tool, "files")
+    expect(shown_files(page).get_by_role("option")).to_have_count(5)
+    shown_files(page).focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("complementary", name="The chosen file")).to_contain_text("empty.txt")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="guide.md")).to_be_visible()
+    show(page, tool, "search")
+    expect(page.get_by_label("Question")).to_be_visible()
+    page.keyboard.press("/")
+    page.keyboard.type("green tea")
+    page.keyboard.press("Enter")
+    expect(page.locator(".hit").first).to_be_visible()
+
+
+def test_a_tool_that_is_deleted_meanwhile_is_gone(running: Service, new_page: NewPage, root: Path) -> None:
+    folder = root / "gone"
+    folder.mkdir()
+    (folder / "a.md").write_text("# A")
+    tool = made(running, folder)
+    page = visit(running, new_page, tool, "search?q=a")
+    expect(page.locator(".hit")).to_be_visible()
+    running.client.delete(f"{TOOLS}/{tool}").raise_for_status()
+    page.get_by_label("Question").fill("b")
+    page.get_by_role("button", name="Search", exact=True).click()
+    expect(page.get_by_role("alert").or_(page.get_by_role("heading", name="This tool is gone")).first).to_be_visible()
+
+
+def test_a_question_is_answered_after_a_restart(running: Service, new_page: NewPage, tool: str) -> None:
+    page = visit(running, new_page, tool, "search")
+    api = running.processes["api"]
+    stop([api])
+    page.get_by_label("Question").fill("green tea")
+    page.get_by_role("button", name="Search", exact=True).click()
+    expect(page.get_by_role("alert").first).to_contain_text("Foldex does not answer")
+    running.processes["api"] = start(api.program, running.home)
+    eventually(api.program.ready, 60, running.logs)
+    expect(page.locator(".hit").first).to_be_visible()
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_view_is_accessible_at_every_width(running: Service, new_page: NewPage, tool: str, scheme: str) -> None:
+    page = visit(running, new_page, tool, color_scheme=scheme)
+    for route in VIEWS:
+        show(page, tool, route)
+        expect(page.get_by_text(re.compile(r"^(Loading|Searching) "))).to_have_count(0)
+        assert violations(page) == [], route
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            assert overflow(page) == 0, (route, width)

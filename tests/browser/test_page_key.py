@@ -1,0 +1,91 @@
+"""The page of a service that asks for keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.checks import violations
+from tests.browser.conftest import NewPage
+from tests.integration.test_keys import foldex, new_key
+from tests.service import TOOLS, NewService, Service, service
+from worker.settings import LOCAL_MODEL
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("root")
+
+
+@pytest.fixture(scope="module")
+def running(new_service: NewService, root: Path) -> Iterator[Service]:
+    env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(root), "AUTH": "on"}
+    with new_service(partial(service, workers=False), **env) as started:
+        yield started
+
+
+def enter(page: Page, key: str) -> None:
+    page.get_by_label("API key").fill(key)
+    page.get_by_role("button", name="Use this key").click()
+
+
+@pytest.fixture
+def opened(running: Service, new_page: NewPage) -> Page:
+    page = new_page()
+    page.goto(f"http://127.0.0.1:{running.env['API_PORT']}/")
+    return page
+
+
+def test_a_wrong_key_is_refused_and_a_right_one_stays_in_the_tab(
+    running: Service, opened: Page, new_page: NewPage
+) -> None:
+    expect(opened.get_by_label("API key")).to_be_visible()
+    assert violations(opened) == []
+    enter(opened, "wrong")
+    expect(opened.get_by_role("alert")).to_contain_text("foldex keys create")
+    key = new_key(running, "kept")
+    enter(opened, key)
+    expect(opened.get_by_role("heading", name="Tools")).to_be_visible()
+    opened.reload()
+    expect(opened.get_by_role("heading", name="Tools")).to_be_visible()
+    assert key not in opened.evaluate("JSON.stringify(localStorage) + document.cookie + location.href")
+    # another tab has no key
+    other = opened.context.new_page()
+    other.goto(opened.url)
+    expect(other.get_by_label("API key")).to_be_visible()
+    opened.get_by_role("button", name="Forget the key").click()
+    expect(opened.get_by_label("API key")).to_be_visible()
+    assert opened.evaluate("sessionStorage.length") == 0
+
+
+def test_a_tool_is_made_in_the_project_of_the_key(running: Service, opened: Page, root: Path) -> None:
+    key = new_key(running, "owner")
+    assert foldex(running, "grants", "add", "owner", str(root)).returncode == 0
+    enter(opened, key)
+    opened.get_by_role("link", name="Index the first folder").click()
+    opened.get_by_label("Path of the folder").fill(str(root))
+    expect(opened.get_by_label("Project")).to_have_count(0)
+    opened.get_by_role("button", name="Index it without an estimate").click()
+    expect(opened.get_by_text("pending").first).to_be_visible()
+    [tool] = running.client.get(TOOLS, headers={"Authorization": f"Bearer {key}"}).json()["items"]
+    assert tool["project_id"] == "owner"
+
+
+def test_a_revoked_key_is_asked_for_again(running: Service, opened: Page) -> None:
+    enter(opened, new_key(running, "gone"))
+    expect(opened.get_by_role("heading", name="Tools")).to_be_visible()
+    listed = foldex(running, "keys", "list", "gone").stdout.splitlines()
+    assert foldex(running, "keys", "revoke", listed[-1].split()[0]).returncode == 0
+    expect(opened.get_by_label("API key")).to_be_visible(timeout=30_000)
+    expect(opened.get_by_role("alert")).to_contain_text("missing or invalid")
+
+
+def test_a_project_sees_only_its_own(running: Service) -> None:
+    for project in ("one", "two"):
+        key = new_key(running, project)
+        told = running.client.get("/api/access", headers={"Authorization": f"Bearer {key}"}).json()
+        assert told == {"project_id": project, "projects": [project], "flower_url": None}

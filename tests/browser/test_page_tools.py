@@ -1,0 +1,321 @@
+"""The page over a real service without keys: tools are made, watched, changed and deleted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from signal import SIGCONT, SIGSTOP
+
+import pytest
+from playwright.sync_api import FilePayload, Page, expect
+
+from api.stack.processes import start, stop
+from tests.browser.checks import overflow, violations
+from tests.browser.conftest import NewPage
+from tests.service import TOOLS, NewService, Service, eventually
+from worker.settings import LOCAL_MODEL
+
+#: Milliseconds within which a busy machine shows what a test waits for.
+LONG = 30_000
+WIDTHS = (360, 1200, 2000)
+VIEWS = ("#/", "#/new", "#/new?from=s3", "#/new?from=files", "#/workers", "#/tools/{tool}", "#/tools/{tool}/settings")
+
+expect.set_options(timeout=LONG)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("root")
+
+
+@pytest.fixture(scope="module")
+def running(new_service: NewService, root: Path) -> Iterator[Service]:
+    env = {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL, "LOCAL_SOURCE_ROOTS": str(root), "FLOWER_URL": "http://127.0.0.1:9"}
+    with new_service(**env) as started:
+        yield started
+
+
+@pytest.fixture
+def folder(root: Path, request: pytest.FixtureRequest) -> Path:
+    """A folder with two files, one of which cannot be read."""
+    made = root / re.sub(r"\W", "-", request.node.name)
+    made.mkdir()
+    (made / "tea.md").write_text("# Tea\n\nGreen tea is steeped for two minutes.\n")
+    (made / "broken.json").write_text('{"a": ')
+    return made
+
+
+@pytest.fixture(scope="module")
+def tool(running: Service, root: Path) -> str:
+    """A tool that is ready."""
+    made = root / "tool"
+    made.mkdir()
+    (made / "tea.md").write_text("# Tea\n\nGreen tea is steeped for two minutes.\n")
+    tool = running.local_tool(made)
+    running.wait(tool)
+    return tool
+
+
+@pytest.fixture
+def halted(running: Service) -> Iterator[None]:
+    """No worker does anything until the test ends."""
+    worker = running.processes["worker-all"]
+    worker.signal(SIGSTOP)
+    yield
+    worker.signal(SIGCONT)
+
+
+def address(running: Service, route: str = "#/") -> str:
+    return f"http://127.0.0.1:{running.env['API_PORT']}/{route}"
+
+
+def visit(running: Service, new_page: NewPage, route: str = "#/", **options: object) -> Page:
+    page = new_page(**options)
+    page.goto(address(running, route))
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    return page
+
+
+def tool_id(page: Page) -> str:
+    page.wait_for_url(re.compile(r"#/tools/[0-9a-f-]{36}$"))
+    return page.url.rpartition("/")[2]
+
+
+def test_the_first_visit_leads_to_the_first_index(running: Service, new_page: NewPage, folder: Path) -> None:
+    page = new_page()
+    page.add_init_script("sessionStorage.setItem('foldex.project', 'first')")
+    page.goto(address(running))
+    page.get_by_role("link", name="Index the first folder").click()
+    expect(page.get_by_role("heading", name="New tool")).to_be_focused()
+    page.get_by_label("Path of the folder").fill(str(folder))
+    page.get_by_role("button", name="Estimate", exact=True).click()
+    estimate = page.get_by_role("region", name="Estimate")
+    expect(estimate).to_contain_text("free")
+    expect(estimate).to_contain_text("Files2")
+    assert running.get(TOOLS, project_id="first")["items"] == []
+    page.get_by_role("button", name="Index it", exact=True).click()
+    tool = tool_id(page)
+    index = page.get_by_role("region", name="Index")
+    expect(index).to_contain_text("1 of 2")
+    expect(page.get_by_text("ready").first).to_be_visible()
+    expect(page.get_by_role("link", name="See 1 failed file")).to_be_visible()
+    assert running.get(f"{TOOLS}/{tool}")["project_id"] == "first"
+    expect(page.get_by_role("link", name="Flower")).to_have_attribute("href", re.compile("^http://127.0.0.1:9/tasks"))
+
+
+def test_a_refused_folder_is_told_with_its_remedy(running: Service, new_page: NewPage) -> None:
+    page = visit(running, new_page, "#/new")
+    page.get_by_label("Path of the folder").fill("/outside")
+    page.get_by_role("button", name="Estimate", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("LOCAL_SOURCE_ROOTS")
+
+
+def test_settings_are_chosen_before_the_first_run(running: Service, new_page: NewPage, folder: Path) -> None:
+    page = visit(running, new_page, "#/new")
+    page.get_by_label("Path of the folder").fill(str(folder))
+    page.get_by_text("Settings").click()
+    page.get_by_label("Exclude").fill("*.json\ndrafts/")
+    page.get_by_label("Exclude").blur()
+    page.get_by_label("Every").fill("15m")
+    page.get_by_label("caches").check()
+    page.get_by_role("button", name="Index it without an estimate").click()
+    config = running.get(f"{TOOLS}/{tool_id(page)}")["config"]
+    assert config["exclude"] == ["*.json", "drafts/"]
+    assert (config["every"], config["keep"]) == (900, ["caches"])
+
+
+def test_dropped_files_are_indexed(running: Service, new_page: NewPage) -> None:
+    page = visit(running, new_page, "#/new?from=files")
+    page.get_by_label("Name").fill("dropped")
+    dropped = page.evaluate_handle(
+        "() => { const data = new DataTransfer(); data.items.add(new File(['# Rye bread'], 'bread.md')); return data; }"
+    )
+    page.locator(".drop").dispatch_event("drop", {"dataTransfer": dropped})
+    tea = FilePayload(name="tea.md", mimeType="text/markdown", buffer=b"# Tea")
+    program = FilePayload(name="virus.exe", mimeType="application/octet-stream", buffer=b"MZ")
+    page.get_by_label("Files", exact=True).set_input_files([tea, program])
+    expect(page.get_by_text("3 files")).to_be_visible()
+    page.get_by_role("button", name="Upload and index").click()
+    expect(page.get_by_role("alert")).to_contain_text("virus.exe")
+    page.get_by_role("link", name="Go on to the tool").click()
+    tool = tool_id(page)
+    eventually(lambda: len(running.files(tool, status="indexed")) == 2, 60, running.logs)
+    assert running.get(f"{TOOLS}/{tool}")["name"] == "dropped"
+    expect(page.get_by_role("region", name="Index")).to_contain_text("2 of 2")
+
+
+def test_a_run_is_cancelled(running: Service, new_page: NewPage, folder: Path, halted: None) -> None:
+    tool = running.local_tool(folder)
+    page = visit(running, new_page)
+    page.get_by_role("button", name=f"Cancel {folder.name}").click()
+    card = page.get_by_role("listitem").filter(has_text=str(folder))
+    expect(card.get_by_text("cancelled", exact=True)).to_be_visible()
+    assert running.status(tool)["status"] == "cancelled"
+
+
+def test_the_workers_show_what_waits_and_runs(
+    running: Service, new_page: NewPage, folder: Path, halted: None, tool: str
+) -> None:
+    page = visit(running, new_page, "#/workers")
+    expect(page.get_by_text("Nothing is being indexed.")).to_be_visible()
+    created = running.local_tool(folder)
+    row = page.get_by_role("listitem").filter(has_text=folder.name)
+    expect(row).to_contain_text("waiting for a worker")
+    task = running.status(created)["task_id"]
+    expect(row.get_by_role("link", name="in Flower")).to_have_attribute("href", re.compile(task))
+    expect(page.get_by_role("region", name="Queue")).to_contain_text("Tasks waiting1")
+    page.get_by_role("button", name="Check that they answer").click()
+    expect(page.get_by_role("row").filter(has_text=LOCAL_MODEL)).to_contain_text(re.compile("yes, in [0-9]+ ms"))
+    running.post(f"{TOOLS}/{created}/cancel", {})
+    expect(page.get_by_text("Nothing is being indexed.")).to_be_visible()
+
+
+def test_what_happens_is_shown_without_a_reload(running: Service, new_page: NewPage, folder: Path) -> None:
+    tool = running.local_tool(folder)
+    running.wait(tool)
+    page = visit(running, new_page, f"#/tools/{tool}")
+    expect(page.get_by_role("region", name="Index")).to_contain_text("1 of 2")
+    (folder / "broken.json").write_text('{"a": 1}')
+    page.get_by_role("button", name="Retry").click()
+    expect(page.get_by_role("region", name="Index")).to_contain_text("2 of 2")
+    # a run that someone else starts is seen too
+    (folder / "third.md").write_text("# Third")
+    running.post(f"{TOOLS}/{tool}/reindex", {})
+    expect(page.get_by_role("region", name="Index")).to_contain_text("3 of 3")
+
+
+def test_settings_are_changed_and_refused_beside_their_field(running: Service, new_page: NewPage, folder: Path) -> None:
+    tool = running.local_tool(folder)
+    running.wait(tool)
+    page = visit(running, new_page, f"#/tools/{tool}/settings")
+    page.get_by_label("Chunk size").fill("5")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_label("Chunk size")).to_have_attribute("aria-invalid", "true")
+    expect(page.get_by_role("alert").filter(has_text="greater than or equal to 16").first).to_be_visible()
+    page.get_by_label("Chunk size").fill("")
+    page.get_by_label("Name").fill("renamed")
+    page.get_by_label("Watch").check()
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Saved.")).to_be_visible()
+    expect(page.get_by_role("heading", level=1)).to_have_text("renamed")
+    config = running.get(f"{TOOLS}/{tool}")["config"]
+    assert (config["watch"], config["chunk_size"]) == (True, None)
+
+
+def test_a_tool_is_deleted_after_a_question(running: Service, new_page: NewPage, folder: Path) -> None:
+    tool = running.local_tool(folder)
+    page = visit(running, new_page)
+    delete = page.get_by_role("button", name=f"Delete {folder.name}")
+    delete.click()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(delete).to_be_focused()
+    assert running.client.get(f"{TOOLS}/{tool}").is_success
+    delete.click()
+    assert violations(page) == []
+    page.get_by_role("button", name="Delete the tool").click()
+    expect(page.get_by_text(str(folder))).to_have_count(0)
+    assert running.client.get(f"{TOOLS}/{tool}").status_code == 404
+
+
+def test_a_tool_that_was_deleted_meanwhile(running: Service, new_page: NewPage, folder: Path) -> None:
+    tool = running.local_tool(folder)
+    page = visit(running, new_page, f"#/tools/{tool}")
+    running.client.delete(f"{TOOLS}/{tool}")
+    expect(page.get_by_role("heading", name="This tool is gone")).to_be_visible()
+    expect(page.get_by_role("alert")).to_contain_text("There is no search tool")
+    page.get_by_role("main").get_by_role("link", name="the tools").click()
+    expect(page.get_by_role("heading", name="Tools")).to_be_visible()
+
+
+def test_the_page_goes_on_after_the_server_was_away(running: Service, new_page: NewPage, tool: str, root: Path) -> None:
+    page = visit(running, new_page, f"#/tools/{tool}")
+    expect(page.get_by_role("region", name="Index")).to_contain_text("1 of 1")
+    api = running.processes["api"]
+    stop([api])
+    away = page.get_by_text("Foldex does not answer. The page tries again by itself")
+    expect(away).to_be_visible()
+    running.processes["api"] = start(api.program, running.home)
+    eventually(api.program.ready, 60, running.logs)
+    expect(away).to_be_hidden()
+    (root / "tool" / "second.md").write_text("# Second")
+    running.post(f"{TOOLS}/{tool}/reindex", {})
+    expect(page.get_by_role("region", name="Index")).to_contain_text("2 of 2")
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_a_failed_look_is_told_and_repeated(running: Service, new_page: NewPage, tool: str) -> None:
+    page = new_page()
+    told = {"status": 503, "code": "database_unavailable", "detail": "The database does not answer; try again."}
+    page.route("**/events", lambda route: route.fulfill(status=503, json=told))
+    page.goto(address(running, f"#/tools/{tool}"))
+    alert = page.get_by_role("alert").filter(has_text="The database does not answer")
+    expect(alert).to_be_visible()
+    page.unroute("**/events")
+    expect(alert).to_have_count(0)
+    expect(page.get_by_role("region", name="Index")).to_be_visible()
+
+
+def test_everything_is_reached_by_the_keyboard(running: Service, new_page: NewPage, folder: Path) -> None:
+    page = visit(running, new_page)
+    keys = page.keyboard
+    keys.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    keys.press("Enter")
+    expect(page.get_by_role("main")).to_be_focused()
+    keys.press("?")
+    expect(page.get_by_role("dialog")).to_contain_text("Go to the search field")
+    keys.press("Escape")
+    keys.press("Tab")
+    expect(page.get_by_role("link", name="New tool")).to_be_focused()
+    keys.press("Enter")
+    for _ in range(4):
+        keys.press("Tab")
+    expect(page.get_by_label("Path of the folder")).to_be_focused()
+    keys.type(str(folder))
+    keys.press("Enter")
+    expect(page.get_by_role("region", name="Estimate")).to_be_visible()
+    keys.press("Enter")
+    tool = tool_id(page)
+    keys.press("/")
+    page.wait_for_url(f"**#/tools/{tool}/search")
+
+
+def test_a_link_leads_to_the_view_and_the_history_back(running: Service, new_page: NewPage, tool: str) -> None:
+    page = visit(running, new_page, f"#/tools/{tool}/settings")
+    expect(page.get_by_role("heading", name="Settings")).to_be_visible()
+    page.get_by_role("link", name="Overview").click()
+    expect(page.get_by_role("region", name="Overview")).to_be_focused()
+    page.go_back()
+    expect(page.get_by_role("heading", name="Settings")).to_be_visible()
+    page.goto(address(running, "#/nowhere"))
+    expect(page.get_by_role("heading", name="No such view")).to_be_visible()
+
+
+def test_the_theme_follows_the_system_until_it_is_chosen(running: Service, new_page: NewPage) -> None:
+    page = visit(running, new_page, color_scheme="dark")
+    ground = "getComputedStyle(document.documentElement).backgroundColor"
+    dark = page.evaluate(ground)
+    page.get_by_role("button", name="Theme: system").click()
+    light = page.evaluate(ground)
+    assert light != dark
+    page.reload()
+    expect(page.get_by_role("button", name="Theme: light")).to_be_visible()
+    assert page.evaluate(ground) == light
+    page.get_by_role("button", name="Theme: light").click()
+    assert page.evaluate(ground) == dark
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_view_is_accessible_at_every_width(running: Service, new_page: NewPage, tool: str, theme: str) -> None:
+    page = new_page(color_scheme=theme, reduced_motion="reduce")
+    for route in VIEWS:
+        page.set_viewport_size({"width": 1200, "height": 900})
+        page.goto(address(running, route.format(tool=tool)))
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        expect(page.get_by_text("Loading")).to_have_count(0)
+        assert violations(page) == [], route
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            assert overflow(page) == 0, (route, width)
