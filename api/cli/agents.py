@@ -15,7 +15,7 @@ from api.agents import server
 from api.agents.access import Access, Refused
 from api.agents.fitting import counted
 from api.agents.folders import is_name, real
-from api.cli.connection import RETRIES, address, is_loopback, sentence, skip_the_program_of_httpx
+from api.cli.connection import RETRIES, address, always, is_loopback, sentence, skip_the_program_of_httpx
 from api.cli.folder_tools import allow_folder
 from api.cli.invocation import Failed, Invocation
 from api.cli.tool_lookup import path_of
@@ -50,10 +50,6 @@ def _end() -> None:
     os._exit(0)
 
 
-def _start_always(_: Path) -> None:
-    """An agent asks later which folder it needs."""
-
-
 class _Stack:
     """The service, wherever it is at the moment: the embedded stack may stop, and start at another port."""
 
@@ -66,7 +62,7 @@ class _Stack:
     async def reach(self) -> AsyncFoldex:
         """A client of the service, which is started if it does not run. Raises `Failed`."""
         async with self._lock:
-            url, home = await asyncio.to_thread(address, self._invocation, _start_always)
+            url, home = await asyncio.to_thread(address, self._invocation, always)
             if self._foldex is None or url != self._url:
                 if home is not None:
                     for folder in self._folders:

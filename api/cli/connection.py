@@ -75,6 +75,10 @@ class Connection:
 Check = Callable[[Path], object]
 
 
+def always(_: Path) -> None:
+    """Start a stack whatever is in its directory."""
+
+
 @contextmanager
 def connect(
     invocation: Invocation, *, start_if: Check | None = None, patience: float | None = None

@@ -20,6 +20,13 @@ class Check(BaseModel):
     detail: str
 
 
+class Address(BaseModel):
+    """What `foldex open` opened."""
+
+    model_config = ConfigDict(extra="forbid")
+    url: str
+
+
 class Deleted(BaseModel):
     """What `foldex delete` did."""
 
@@ -51,6 +58,7 @@ DOCUMENTS: dict[tuple[str, ...], Shape] = {
     ("models",): [ModelInfo],
     ("models", "--check"): [ModelInfo],
     ("doctor",): [Check],
+    ("open", "--print"): Address,
     ("retry", "docs"): Status,
     ("reindex", "docs", "--wait"): Status,
     ("cancel", "docs"): Status,

@@ -8,7 +8,7 @@ import sys
 
 import click
 
-from api.cli.connection import connect
+from api.cli.connection import always, connect
 from api.cli.invocation import ERROR, FOUND, NOTHING, Invocation, verb
 from api.stack.record import installation_home
 
@@ -47,7 +47,7 @@ def open_page(invocation: Invocation, is_printed_only: bool) -> int:
 
     from api.cli import output
 
-    with connect(invocation, start=True) as service:
+    with connect(invocation, start_if=always) as service:
         service.foldex.health()
         url = f"{service.url.rstrip('/')}/"
     if invocation.as_json:

@@ -1,0 +1,102 @@
+"""The calls over projects, and over the content that Foldex keeps for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Any
+
+from foldex_client.bodies import UNSET, Content, given, readable, sent
+from foldex_client.both import Calls, Way, call, listing
+from foldex_client.models import Node, Page, Upload
+from foldex_client.sending import Request, path_of
+
+
+class Nodes(Calls[Way]):
+    """The content that Foldex itself keeps for a project."""
+
+    @call
+    def create(
+        self,
+        project_id: str,
+        name: str,
+        type: str = "file",  # noqa: A002 # the service's name for it
+        *,
+        content: Any = UNSET,
+        id: str | None = None,  # noqa: A002 # the service's name for it
+        parent_id: str | None = None,
+        url: str | None = None,
+    ) -> Request[Node]:
+        """Add a folder, or a file with its content. The name of a "file" tells its type."""
+        body = given(name=name, type=type, id=id, parent_id=parent_id, url=url) | sent(content=content)
+        return Request("POST", _project(project_id, "nodes"), Node, body=body, repeatable=False)
+
+    @listing
+    def list(
+        self, project_id: str, parent_id: str | None = None, *, page_size: int | None = None
+    ) -> Request[Page[Node]]:
+        """The nodes of a folder, without their content, by name. Without `parent_id`: those of the top level."""
+        query = given(parent_id=parent_id, limit=page_size)
+        return Request("GET", _project(project_id, "nodes"), Page[Node], query)
+
+    @call
+    def get(self, project_id: str, node_id: str) -> Request[Node]:
+        """A node with its whole content."""
+        return Request("GET", _project(project_id, "nodes", node_id), Node)
+
+    @call
+    def content(self, project_id: str, node_id: str) -> Request[bytes]:
+        """The content of a file as it was stored. It is read into memory."""
+        return Request("GET", _project(project_id, "nodes", node_id, "content"), bytes)
+
+    @call
+    def update(
+        self,
+        project_id: str,
+        node_id: str,
+        *,
+        name: str | None = None,
+        parent_id: str | None = UNSET,
+        content: Any = UNSET,
+        url: str | None = UNSET,
+    ) -> Request[Node]:
+        """Rename, move or rewrite a node, atomically. `parent_id=None` moves it to the project's root."""
+        body = given(name=name) | sent(parent_id=parent_id, content=content, url=url)
+        return Request("PATCH", _project(project_id, "nodes", node_id), Node, body=body)
+
+    @call
+    def delete(self, project_id: str, node_id: str) -> Request[None]:
+        """Delete a node with everything below it."""
+        return Request("DELETE", _project(project_id, "nodes", node_id), None)
+
+    @call
+    async def upload(
+        self,
+        project_id: str,
+        files: Mapping[str, Content],
+        *,
+        parent_id: str | None = None,
+        index: bool | None = None,
+    ) -> Upload:
+        """Store files, by name, below a folder. Names such as `guide/setup.md` create folders.
+
+        A file that exists gets new content. The answer tells which files were refused, and why. With `index`, it also
+        has the id of a tool over the folder.
+        """
+        path, query = _project(project_id, "uploads"), given(parent_id=parent_id, index=index)
+        with ExitStack() as opened:
+            parts = [("files", (name, readable(content, opened))) for name, content in files.items()]
+            return await self._session.send(Request("POST", path, Upload, query, files=parts, repeatable=False))
+
+
+class Projects(Calls[Way]):
+    """Projects exist once something names them."""
+
+    @call
+    def delete(self, project_id: str) -> Request[None]:
+        """Delete a project's tools, indexes, nodes, contents and keys."""
+        return Request("DELETE", _project(project_id), None)
+
+
+def _project(*parts: str) -> str:
+    return path_of("api", "projects", *parts)
