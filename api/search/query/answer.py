@@ -14,13 +14,14 @@ from uuid import UUID
 from api.http.disconnect import Disconnect
 from api.search.query.candidates import Candidate, boost, fuse, join_rows
 from api.search.query.coverage import coverage
+from api.search.query.file_depth import legs_over_files
 from api.search.query.filters import resolve_filters
 from api.search.query.legs import LegResults, keyword_rankings, search_store, started_keywords
 from api.search.query.no_hits import not_indexed_yet, stand_in
 from api.search.query.query_vectors import embed_queries
 from api.search.query.refresh import refresh
 from api.search.query.report import Report, note
-from api.search.query.search import Findings, Search, unheard
+from api.search.query.search import MAX_DEPTH, Findings, Search, unheard
 from api.search.query.unembedded import whole_files
 from api.search.rank.rerank import RerankOptions, provider_of, reranked
 from api.search.text.snippets import grouped, with_neighbours
@@ -33,8 +34,6 @@ from worker.vectors import Vector
 
 #: Minimum rows of each leg: enough for fusion, even after dropping ids whose chunk is not live.
 MIN_DEPTH = 100
-#: Maximum rows of each leg.
-MAX_DEPTH = 10_000
 
 
 def search(
@@ -102,10 +101,10 @@ def _with_min_score(min_score: float | None, findings: Findings) -> Findings:
 
 def _ranked_hits(search: Search) -> Findings:
     """The hits, or lines of the folder if the index cannot answer yet. Raises `FilterMatchesNothing`."""
-    legs = run_legs(search)
+    legs, files = legs_over_files(search, run_legs) if search.request.group_by_file else (run_legs(search), {})
     search.disconnect.check()
     fusion = fuse(search, legs.rankings)
-    candidates, row_report = join_rows(search, fusion)
+    candidates, row_report = join_rows(search, fusion, files)
     boosted = boost(search, candidates, fusion.defining)
     search.disconnect.check()
     ranked, rerank_report = _rerank(search, boosted)

@@ -13,6 +13,9 @@ from worker.resources import Resources
 from worker.state.index.tools import Index
 from worker.vectors import VectorStore
 
+#: Maximum rows of each leg.
+MAX_DEPTH = 10_000
+
 
 def unheard(_: Step) -> None:
     """Nobody waits for the steps of a search."""

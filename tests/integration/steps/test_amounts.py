@@ -11,7 +11,8 @@ import pytest
 
 from api.http.disconnect import Disconnect
 from api.http.metrics import Backlog
-from api.search.query.answer import MAX_DEPTH, search
+from api.search.query.answer import search
+from api.search.query.search import MAX_DEPTH
 from api.search.query.file_filter import MAX_IDS, select_files
 from api.search.query.filters import resolve_filters
 from schemas.errors import FolderGone

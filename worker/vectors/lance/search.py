@@ -194,7 +194,8 @@ async def _fetched(query: Any, leg: Leg, columns: list[str], *conditions: str) -
 
 def _ends_in_tie(values: Any, limit: int) -> bool:
     """Whether rows that were not fetched may equal the last one within the limit."""
-    return abs(values[-1].as_py() - values[limit - 1].as_py()) <= EQUAL
+    last, within = values[-1].as_py(), values[limit - 1].as_py()
+    return bool(abs(last - within) <= EQUAL)
 
 
 def _ranking(leg: Leg, answer: Any, cached_rows: Rows | None) -> list[RankedRow]:
