@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from uuid import UUID
 
 import pytest
 
-from tests.contract.stores import D, axis, make, row
+from tests.contract.stores import D, about, axis, make, near, row
 from tests.fakes.turbopuffer import FakeTurbopuffer
-from worker.vectors import turbopuffer
+from worker.vectors import Condition, turbopuffer
 from worker.vectors.lance import store as lance
+from worker.vectors.lance.vector_cache import TIES
 
 
 @pytest.mark.parametrize("kind", ["lance", "fake"])
@@ -38,3 +40,16 @@ def test_vectors_and_deletes_of_many_ids(kind: str, beyond: int, tmp_path: Path,
     assert all(found[id_][id_.int % D] == pytest.approx(1.0) for id_ in ids)
     store.write("a", D, deletes=ids)
     assert store.ids("a", None, number) == [UUID(int=number)]
+
+
+@pytest.mark.parametrize("rows", [TIES, 4 * TIES + 1, 10 * TIES])
+@pytest.mark.parametrize("kind", ["lance-keywords", "held-keywords"])
+def test_any_number_of_equal_hits_comes_by_id(kind: str, rows: int, tmp_path: Path, fake: FakeTurbopuffer) -> None:
+    store = make(kind, tmp_path, fake)
+    shuffled = random.Random(rows).sample(range(1, rows + 1), rows)
+    for part in (shuffled[::2], shuffled[1::2]):
+        store.write("a", D, [row(number, axis(0), "lease") for number in part])
+    store.write("a", D, [row(0, axis(0, tilt=0.1), "lease renewed every day")])
+    assert near(store, "a", axis(0), limit=10) == list(range(1, 11))
+    assert near(store, "a", axis(0), Condition("level", "in", [0]), limit=10) == list(range(1, 11))
+    assert about(store, "a", "lease", limit=10) == list(range(1, 11))

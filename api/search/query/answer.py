@@ -13,6 +13,7 @@ from uuid import UUID
 
 from api.http.disconnect import Disconnect
 from api.search.query.candidates import Candidate, boost, fuse, join_rows
+from api.search.query.file_depth import legs_over_files
 from api.search.query.frame import answered, first_hits
 from api.search.query.legs import LegResults, keyword_rankings, search_store, started_keywords
 from api.search.query.no_hits import stand_in
@@ -53,10 +54,10 @@ def prepared(resources: Resources, _: UUID, query: Query) -> Finder:
 
 def _ranked_hits(search: Search) -> Findings:
     """The hits, or lines of the folder if the index cannot answer yet. Raises `FilterMatchesNothing`."""
-    legs = run_legs(search)
+    legs, files = legs_over_files(search, run_legs) if search.request.group_by_file else (run_legs(search), {})
     search.disconnect.check()
     fusion = fuse(search, legs.rankings)
-    candidates, row_report = join_rows(search, fusion)
+    candidates, row_report = join_rows(search, fusion, files)
     boosted = boost(search, candidates, fusion.defining)
     search.disconnect.check()
     ranked, rerank_report = _rerank(search, boosted)

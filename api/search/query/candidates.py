@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from api.search.query.file_depth import Files, best_of_each_file
 from api.search.query.legs import Kind, Ranking
 from api.search.query.report import Report
 from api.search.query.search import Search
@@ -68,10 +69,14 @@ def fuse(search: Search, rankings: Sequence[Ranking]) -> Fusion:
     return Fusion(counted, _fused(request, counted, settings.leg_weights), defining)
 
 
-def join_rows(search: Search, fusion: Fusion) -> tuple[list[Candidate], Report]:
-    """Read the rows of the best ids, and drop ids without a live row. Chunks that no leg found come last."""
+def join_rows(search: Search, fusion: Fusion, files: Files) -> tuple[list[Candidate], Report]:
+    """Read the rows of the best ids, and drop ids without a live row. Chunks that no leg found come last.
+
+    `files` adds the best id of each of the best files.
+    """
     started = time.perf_counter()
-    best = list(fusion.scores)[: max(BOOSTED_CHUNKS, 2 * search.request.top_k)]
+    count = max(BOOSTED_CHUNKS, 2 * search.request.top_k)
+    best = [*list(fusion.scores)[:count], *best_of_each_file(fusion.scores, files, count)]
     ids = dict.fromkeys([*best, *sorted(fusion.defining)])
     rows = chunks.hits(search.resources.pool, search.index.id, ids)
     report = search.step("rows", started, len(rows))
@@ -87,8 +92,10 @@ def boost(search: Search, candidates: Sequence[Candidate], defining: Collection[
     if request.ranking == "none":
         return candidates
     signals = query_signals(request.texts, defining, request.context)
-    first = [each for rank, each in enumerate(candidates) if rank < BOOSTED_CHUNKS or each.id in defining]
-    others = [each for each in candidates[BOOSTED_CHUNKS:] if each.id not in defining]
+    # behind the chunks of one file, those of others may be the best of theirs
+    boosted_chunks = len(candidates) if request.group_by_file else BOOSTED_CHUNKS
+    first = [each for rank, each in enumerate(candidates) if rank < boosted_chunks or each.id in defining]
+    others = [each for each in candidates[boosted_chunks:] if each.id not in defining]
     boosted = _boosted(first, signals, weights)
     kept, duplicates = split_near_duplicates(
         boosted, lambda candidate: candidate.row["chunk_text"], first=max(MIN_DEDUPLICATED, request.top_k)

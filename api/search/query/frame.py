@@ -18,18 +18,13 @@ from api.search.query.filters import resolve_filters
 from api.search.query.no_hits import not_indexed_yet
 from api.search.query.refresh import refresh
 from api.search.query.report import note
-from api.search.query.search import Finder, Findings, Search, unheard
+from api.search.query.search import MAX_DEPTH, MIN_DEPTH, Finder, Findings, Search, unheard
 from api.search.text.snippets import AnyHit, grouped, with_neighbours
 from api.search.text.urls import with_urls
 from schemas.errors import FilterMatchesNothing
 from schemas.search import Answer, Query, Step
 from worker.resources import Resources
 from worker.state.index.tools import Index
-
-#: Minimum rows of each leg: enough for fusion, even after dropping ids whose chunk is not live.
-MIN_DEPTH = 100
-#: Maximum rows of each leg.
-MAX_DEPTH = 10_000
 
 #: Checks a query of a tool before it costs anything, and returns how its hits are found.
 Prepare = Callable[[Resources, UUID, Query], Finder]

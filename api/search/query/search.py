@@ -14,6 +14,11 @@ from worker.resources import Resources
 from worker.state.index.tools import Index
 from worker.vectors import VectorStore
 
+#: Minimum rows of each leg: enough for fusion, even after dropping ids whose chunk is not live.
+MIN_DEPTH = 100
+#: Maximum rows of each leg.
+MAX_DEPTH = 10_000
+
 
 def unheard(_: Step) -> None:
     """Nobody waits for the steps of a search."""

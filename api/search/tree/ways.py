@@ -6,10 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from api.search.query.search import MIN_DEPTH
 from api.search.tree.forest import Forest, NearSummary
-
-#: Minimum depth of a leg.
-MIN_DEPTH = 100
 
 
 @dataclass(frozen=True, slots=True)

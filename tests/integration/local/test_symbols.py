@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from schemas.document import Definition
 from tests.service import TOOLS, Service, checked
 from worker.state.postgres import open_pool
 from worker.state.search import symbols as symbols_of
@@ -294,6 +295,28 @@ def test_each_name_has_its_share_of_the_definitions(running: Service, root: Path
         # the value of a variable is defined elsewhere
         assert [kind for *_, kind in symbols_of.named(pool, index, ["C59"])] == ["class"]
     assert (len(found), found[:3]) == (50, ["run", "C59", "run"])
+
+
+@pytest.mark.parametrize("others", [symbols_of.MAX_CONSIDERED - 1, symbols_of.MAX_CONSIDERED])
+def test_a_qualified_name_is_found_among_any_number_of_its_name(running: Service, root: Path, others: int) -> None:
+    made = root / f"namesakes-{others}"
+    made.mkdir()
+    write(made, "one.py", "class Store:\n    pass\n")
+    tool = running.local_tool(made)
+    running.wait(tool)
+    ((index, file),) = running.rows(
+        "SELECT f.index_id, f.id FROM search_index_file f JOIN search_tool t USING (index_id) WHERE t.id = %s", tool
+    )
+    defined = [
+        Definition("renew", "method", (f"Other{number}",), 0, 0, 1, number + 1, number + 1, "")
+        for number in range(others)
+    ]
+    wanted = Definition("renew", "method", ("stores", "TokenStore"), 0, 0, 1, 9_000, 9_001, "")
+    with closing(open_pool(running.database_url)) as pool:
+        with pool.connection() as connection:
+            symbols_of.replace(connection, index, files=[file], file_symbols=[(file, [*defined, wanted], [])])
+        assert symbols_of.named(pool, index, ["TokenStore.renew"]) == [(file, 9_000, 9_001, "renew", "method")]
+        assert len(symbols_of.named(pool, index, ["renew"])) == 50
 
 
 def test_pages_of_one_are_the_whole(running: Service, tool: str) -> None:

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from api.search.query.search import MIN_DEPTH
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.service import PROJECT, TOOLS, Service
 
+#: Matching files beside one with many hits.
+OTHER_FILES = 20
 FILES = {
     "src/bucket.py": 'class TokenBucket:\n    """Fills at a rate."""\n\n    def take(self) -> None:\n        ...\n',
     "src/limits.py": "from bucket import TokenBucket\n\n\ndef limit() -> TokenBucket:\n    return TokenBucket()\n",
@@ -29,6 +32,20 @@ def tool(running: Service, root: Path) -> str:
         (root / "found" / path).parent.mkdir(parents=True, exist_ok=True)
         (root / "found" / path).write_text(text)
     made = running.local_tool(root / "found", config={"chunk_size": 64, "chunk_overlap": 8})
+    running.wait(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def many_hits(running: Service, root: Path) -> str:
+    """A folder where the best hits, more than a leg returns, are all in one file."""
+    folder = root / "many-hits"
+    folder.mkdir()
+    (folder / "leases.md").write_text("\n\n".join(f"## Lease {n}\n\nlease renewed" for n in range(MIN_DEPTH + 50)))
+    for number in range(OTHER_FILES):
+        words = " ".join(f"word{number}x{n}" for n in range(30))
+        (folder / f"note-{number}.md").write_text(f"A lease is renewed. {words}\n")
+    made = running.local_tool(folder, config={"chunk_size": 64, "chunk_overlap": 8})
     running.wait(made)
     return made
 
@@ -66,6 +83,20 @@ def test_pieces_of_a_file_are_one_hit_in_the_files_order(running: Service, tool:
     assert len(pieces) > 1
     assert [piece["start_char"] for piece in pieces] == sorted(piece["start_char"] for piece in pieces)
     assert all(piece["chunk_text"] in FILES["docs/long.md"] for piece in pieces)
+
+
+@pytest.mark.parametrize("mode", ["keyword", "vector", "hybrid"])
+def test_files_are_found_behind_a_file_of_many_hits(running: Service, many_hits: str, mode: str) -> None:
+    def files(top_k: int) -> int:
+        found = answer(running, many_hits, query="lease renewed", mode=mode, group_by_file=True, top_k=top_k)
+        assert found["total_results"] == len({hit["file_path"] for hit in found["results"]})
+        scores = [hit["score"] for hit in found["results"]]
+        assert scores == sorted(scores, reverse=True)
+        return len(scores)
+
+    assert [files(top_k) for top_k in (1, 10, OTHER_FILES, OTHER_FILES + 1, OTHER_FILES + 2)] == [
+        *(1, 10, OTHER_FILES, OTHER_FILES + 1, OTHER_FILES + 1),
+    ]
 
 
 @pytest.mark.parametrize("query", ["class TokenBucket", "where is TokenBucket defined?", "TokenBucket"])

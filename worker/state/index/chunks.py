@@ -187,11 +187,22 @@ def text(pool: Pool, file_id: UUID) -> list[dict[str, Any]]:
 
 def hits(pool: Pool, index_id: UUID, ids: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Return what an answer shows of live chunks; ids without a live row are omitted."""
-    # as one text: psycopg would inspect and quote the items of a list one by one
-    values = {"ids": f"{{{','.join(ids)}}}", "index_id": index_id}
+    values = {"ids": _joined(ids), "index_id": index_id}
     with reading(pool) as connection:
         cursor = connection.cursor(row_factory=dict_row)
         return {row["chunk_id"]: row for row in cursor.execute(_SQL["hits"], values).fetchall()}
+
+
+def file_ids(pool: Pool, index_id: UUID, ids: Iterable[str]) -> dict[str, UUID]:
+    """Return the files of live chunks; ids without a live row are omitted."""
+    values = {"ids": _joined(ids), "index_id": index_id}
+    with reading(pool) as connection:
+        return dict(connection.execute(_SQL["file_ids"], values).fetchall())
+
+
+def _joined(ids: Iterable[str]) -> str:
+    """Ids as one array in text: psycopg would inspect and quote the items of a list one by one."""
+    return f"{{{','.join(ids)}}}"
 
 
 def any_live(pool: Pool, index_id: UUID) -> bool:

@@ -143,6 +143,9 @@ SELECT c.id::text AS chunk_id, c.chunk_text, coalesce(f.node_id, f.id::text) AS 
 FROM chunk c JOIN search_index_file f ON f.id = c.file_id :node_of_file
 WHERE c.id = ANY (%(ids)s::uuid[]) AND c.index_id = %(index_id)s AND c.live
 
+-- name: file_ids
+SELECT id::text, file_id FROM chunk WHERE id = ANY (%(ids)s::uuid[]) AND index_id = %(index_id)s AND live
+
 -- name: any_live
 SELECT EXISTS (SELECT FROM search_index_file WHERE index_id = %(index_id)s AND live_chunks > 0)
 

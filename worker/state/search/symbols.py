@@ -21,8 +21,8 @@ _LAST = "\U0010ffff"
 #: Definitions that `named` returns.
 _MAX_NAMED = 50
 
-#: Definitions of one name that `named` chooses from.
-_MAX_CONSIDERED = 2000
+#: Definitions of one name, and of one name in its scope, that `named` chooses from.
+MAX_CONSIDERED = 2000
 
 #: Maximum UTF-8 bytes of a name, and of a scope: an index row of Postgres holds 2,704, and no search is longer.
 _MAX_BYTES = 1000
@@ -130,7 +130,7 @@ def named(pool: Pool, index_id: UUID, names: Sequence[str]) -> list[tuple[UUID, 
         "names": [name for _, name in qualified_names],
         "scopes": [scope for scope, _ in qualified_names],
     }
-    values |= {"limit": _MAX_NAMED, "considered": _MAX_CONSIDERED}
+    values |= {"limit": _MAX_NAMED, "considered": MAX_CONSIDERED}
     with reading(pool) as connection:
         return list(dict.fromkeys(connection.execute(_SQL["named"], values)))
 
@@ -150,7 +150,7 @@ def holding_scope(pool: Pool, index_id: UUID, path: str) -> list[UUID]:
 
 
 def _starting_chunks(pool: Pool, index_id: UUID, names: Sequence[str], scope: str | None) -> list[UUID]:
-    considered = max(1, _MAX_CONSIDERED // len(names))
+    considered = max(1, MAX_CONSIDERED // len(names))
     values = {"index_id": index_id, "names": list(names), "scope": scope, "considered": considered}
     with reading(pool) as connection:
         return [id_ for (id_,) in connection.execute(_SQL["starting_chunks"], {**values, "limit": _MAX_HOLDING})]

@@ -45,11 +45,16 @@ WITH asked AS (
     FROM unnest(%(names)s::text[], %(scopes)s::text[]) WITH ORDINALITY AS a (name, scope, place)
 ), found AS (
     SELECT s.*, a.place, rank() OVER (
-        PARTITION BY a.place ORDER BY a.scope <> '' AND starts_with(reverse('/' || s.scope), reverse('/' || a.scope)) DESC,
-        s.name = a.name DESC, s.kind IN ('constant', 'variable')) AS rank
+        PARTITION BY a.place ORDER BY s.in_scope DESC, s.name = a.name DESC, s.kind IN ('constant', 'variable')) AS rank
     FROM asked a CROSS JOIN LATERAL (
-        SELECT * FROM symbol WHERE index_id = %(index_id)s AND lower(name) = lower(a.name COLLATE "C")
-        ORDER BY file_id, number LIMIT %(considered)s) s
+        -- separately, because those in scope may be few among thousands
+        (SELECT *, true AS in_scope FROM symbol
+         WHERE index_id = %(index_id)s AND lower(name) = lower(a.name COLLATE "C")
+           AND a.scope <> '' AND starts_with(reverse('/' || scope), reverse('/' || a.scope))
+         ORDER BY file_id, number LIMIT %(considered)s)
+        UNION ALL
+        (SELECT *, false FROM symbol WHERE index_id = %(index_id)s AND lower(name) = lower(a.name COLLATE "C")
+         ORDER BY file_id, number LIMIT %(considered)s)) s
 )
 SELECT file_id, start_line, end_line, name, kind FROM found WHERE rank = 1
 ORDER BY row_number() OVER (PARTITION BY place ORDER BY file_id, number), place LIMIT %(limit)s

@@ -19,7 +19,17 @@ from lancedb.query import MatchQuery
 from worker.vectors import Leg, RankedRow
 from worker.vectors.lance.filter_sql import where
 from worker.vectors.lance.open_tables import Opened, Spaces
-from worker.vectors.lance.vector_cache import MAX_BYTES, TIES, Latest, Rankings, Rows, State, rows, unpack_vectors
+from worker.vectors.lance.vector_cache import (
+    EQUAL,
+    MAX_BYTES,
+    TIES,
+    Latest,
+    Rankings,
+    Rows,
+    State,
+    rows,
+    unpack_vectors,
+)
 from worker.vectors.rows import ranked, words
 
 T = TypeVar("T")
@@ -28,6 +38,8 @@ T = TypeVar("T")
 REST_S = 1.0
 #: Number of tables whose searches are counted.
 MAX_COUNTED_TABLES = 1024
+#: Rows beyond the limit up to which equal ones are ordered by id; among more, LanceDB chooses.
+MAX_TIES = 1 << 16
 #: Number of the search of a table at rest that reads all rows.
 FIRST_READ = 2
 #: Searches after which all rows are read again if the cache evicted them.
@@ -147,9 +159,9 @@ async def _answer(opened: Opened, leg: Leg, cached_rows: Rows | None) -> Any:
         return None
     # A match query treats its text as plain words, even if it contains operators.
     query = opened.table.query().nearest_to_text(MatchQuery(words(leg), column))
-    return await _fetched(
-        query if cached_rows is None else query.with_row_id(), leg, ["_score", *([] if cached_rows else ["id"])]
-    )
+    if cached_rows is None:
+        return await _fetched(query, leg, ["_score", "id"])
+    return await _fetched(query.with_row_id(), leg, ["_score"])
 
 
 def _is_in_memory(leg: Leg, cached_rows: Rows | None) -> bool:
@@ -161,17 +173,29 @@ async def _nearest(table: Any, leg: Leg) -> Any:
 
     async def nearest(*conditions: str) -> Any:
         query = table.query().nearest_to(leg.vector).distance_type("cosine")
-        return await _fetched(query, leg, ["id", "_distance", "embedded"], *conditions)
+        return await _fetched(query, leg, ["_distance", "id", "embedded"], *conditions)
 
     answer = await nearest()
     return answer if all(answer["embedded"].to_pylist()) else await nearest("embedded")
 
 
 async def _fetched(query: Any, leg: Leg, columns: list[str], *conditions: str) -> Any:
+    """The best rows, and all that equal the last one within the limit. The first of `columns` is what ranks them."""
     clauses = [*filter(None, [where(leg.conditions)]), *conditions]
     if clauses:
         query = query.where(" AND ".join(clauses))
-    return await query.select(columns).limit(leg.limit + TIES).to_arrow()
+    limit = leg.limit + TIES
+    while True:
+        answer = await query.select(columns).limit(limit).to_arrow()
+        if len(answer) < limit or limit == leg.limit + MAX_TIES or not _ends_in_tie(answer[columns[0]], leg.limit):
+            return answer
+        limit = min(4 * limit, leg.limit + MAX_TIES)
+
+
+def _ends_in_tie(values: Any, limit: int) -> bool:
+    """Whether rows that were not fetched may equal the last one within the limit."""
+    last, within = values[-1].as_py(), values[limit - 1].as_py()
+    return bool(abs(last - within) <= EQUAL)
 
 
 def _ranking(leg: Leg, answer: Any, cached_rows: Rows | None) -> list[RankedRow]:

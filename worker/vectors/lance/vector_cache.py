@@ -19,8 +19,10 @@ from worker.vectors.rows import ranked
 MAX_BYTES = 256 * 1024**2
 #: Number of hits that a process caches, of about 150 bytes each.
 MAX_CACHED_HITS = 200_000
-#: Rows compared exactly beyond the limit, so that the id decides between equal distances at the limit, not chance.
+#: Rows fetched beyond the limit. They show whether rows at the limit are equal: then their ids decide, not chance.
 TIES = 64
+#: Difference up to which two similarities may be equal: 32-bit sums depend on a row's position.
+EQUAL = 1e-5
 
 T = TypeVar("T")
 RowIds = NDArray[np.uint64]
@@ -46,9 +48,9 @@ class Rows:
         unit_vector = vector / _lengths(vector)
         similarity = self.unit @ unit_vector
         similarity[self.absent] = -np.inf
-        count = min(limit + TIES, len(similarity) - len(self.absent))
-        nearest = np.argpartition(similarity, -count)[-count:] if count else np.arange(0)
-        # The last bits of the matrix product depend on a row's position, so equal rows would differ.
+        count = min(limit, len(similarity) - len(self.absent))
+        last = np.partition(similarity, -count)[-count] if count else np.inf
+        nearest = np.flatnonzero(similarity >= last - EQUAL)
         distances = 1 - (self.unit[nearest].astype(np.float64) * unit_vector).sum(axis=1)
         return ranked(
             [self.ids[number] for number in nearest.tolist()], distances.tolist(), descending=False, limit=limit
