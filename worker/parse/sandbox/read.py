@@ -15,6 +15,8 @@ from worker.parse.text.encodings import decode
 
 #: NUL, and lone surrogates, which are not characters.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+#: How Python shows an object in a message of a library. It tells a reader nothing.
+_OBJECT = re.compile(r"\s*<[^<>]* at 0x[0-9a-f]+>")
 #: Maximum bytes of a character that are not UTF-8 continuation bytes. UTF-16 and UTF-32 with a mark have more.
 _MAX_LEAD_BYTES = 2
 _CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
@@ -35,7 +37,7 @@ def read(format_: Format, data: bytes, limits: Limits, language: str | None = No
     except RecursionError:
         raise FileError(Reason.PARSE_FAILED, "The file is nested too deep; flatten or convert it.") from None
     except Exception as error:  # libraries raise all kinds of exceptions on damaged files
-        message = f"The file is damaged ({type(error).__name__}: {error})"
+        message = f"The file is damaged ({type(error).__name__}: {_OBJECT.sub('', str(error))})"
         raise FileError(Reason.PARSE_FAILED, _clean(message[:400]) + "; repair or convert it.") from error
     limits.check_characters(len(document.text))
     if not document.text or document.text.isspace():

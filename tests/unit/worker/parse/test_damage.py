@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from io import BytesIO
 
 import pytest
 from hypothesis import example, given, settings
@@ -65,3 +66,13 @@ def test_damage_is_an_outcome_and_what_is_left_is_text(read: Callable[[bytes, Li
     for text in (came.text, came.header, came.title or ""):
         assert "\0" not in text
         assert text.encode().decode() == text
+
+
+def test_objects_of_a_library_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(data: bytes, _: Limits) -> Document:
+        raise ValueError(f"cannot identify {BytesIO(data)}, a < b")
+
+    monkeypatch.setattr(csv, "read", read)
+    came = outcome("text.csv", b"a,b")
+    assert isinstance(came, FileError)
+    assert came.message == "The file is damaged (ValueError: cannot identify, a < b); repair or convert it."
