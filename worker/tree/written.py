@@ -101,7 +101,7 @@ class Written:
             answer = self.chat.ask(prompt, SUMMARY_TOKENS, check)
             used = answer.tokens_in + answer.tokens_out
         finally:
-            self._reserve(used - reserved)
+            self._give_back(reserved - used)
         model = self.chat.provider.model
         if answer.is_cut:
             raise LlmRefused(f"The answer of {model} is longer than {SUMMARY_TOKENS} tokens.", reason="too_long")
@@ -110,13 +110,19 @@ class Written:
         return answer.text
 
     def _reserve(self, tokens: int) -> None:
-        """Take tokens from the room before a request, or give back what it left. Raises `TooManyTokens`."""
+        """Take tokens from the room before a request. Raises `TooManyTokens`."""
         if self.room is None:
             return
         with self._lock:
-            if tokens > max(0, self.room):
+            if tokens > self.room:
                 raise TooManyTokens("The build would exceed max_tokens; raise it.")
             self.room -= tokens
+
+    def _give_back(self, tokens: int) -> None:
+        """Return what a request left of its tokens. Below zero if it took more: the answer is paid and kept."""
+        if self.room is not None:
+            with self._lock:
+                self.room += tokens
 
     def _part_tokens(self) -> int:
         known = known_input_tokens(self.chat.provider.model) or DEFAULT_TOKENS

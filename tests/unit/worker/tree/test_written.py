@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from schemas.errors import LlmUnauthorized, LlmUnavailable, TooManyTokens
 from tests.fakes.chat import NONSENSE, ChatFake
 from worker.embed.rate_limit import no_check
-from worker.llm.chat import Chat
+from worker.llm.chat import Chat, Completion
 from worker.llm.litellm import Provider
 from worker.tree.written import PROMPT, SUMMARY_TOKENS, Written
 
@@ -118,3 +119,17 @@ def test_a_request_that_fails_gives_its_tokens_back(fake: ChatFake) -> None:
     with pytest.raises(LlmUnavailable):
         model.summarise(["text"], no_check)
     assert model.room == 600
+
+
+def test_an_answer_that_took_more_than_expected_is_kept(fake: ChatFake, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, _ = writer(fake, room=600)
+    ask = Chat.ask
+
+    def expensive(*given: Any) -> Completion:
+        return replace(ask(*given), tokens_in=1_000)
+
+    monkeypatch.setattr(Chat, "ask", expensive)
+    assert model.summarise(["text"], no_check).text
+    with pytest.raises(TooManyTokens):
+        model.summarise(["text"], no_check)
+    assert fake.requests == 1
