@@ -72,7 +72,8 @@ class FindReferences(Bounded):
     """Arguments of `find_references`."""
 
     name: str = Field(min_length=1, max_length=1024, description="The name that is used.")
-    kind: Literal["call", "import", "base", "type"] | None = Field(default=None, description="Only such uses.")
+    # in the order of the service: Python shares equal unions, and the reference would show this one's
+    kind: Literal["import", "base", "call", "type"] | None = Field(default=None, description="Only such uses.")
 
 
 class Uses(BaseModel):

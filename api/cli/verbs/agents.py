@@ -16,7 +16,7 @@ from api.cli.invocation import FOUND, Invocation, verb
 @click.argument("folders", nargs=-1, metavar="[FOLDER]...")
 @click.option("--allow-delete", is_flag=True, help="Offer the tool delete_folder, which deletes indexes.")
 def mcp(invocation: Invocation, folders: tuple[str, ...], allow_delete: bool) -> int:
-    """Serve agents by the Model Context Protocol, over standard input and output.
+    """Serve an agent over standard input and output, by MCP.
 
     An agent starts this command itself. It may index each FOLDER, and folders that `foldex index` has named. If no
     Foldex runs on this machine, it is started and stays.

@@ -276,4 +276,4 @@ def test_rows_of_a_standby_that_was_behind_are_mended(ground: Ground) -> None:
 def test_what_fsck_cannot_do(ground: Ground) -> None:
     assert ground.command()[0] == 2
     code, out = ground.command(str(uuid4()))
-    assert (code, "There is no search tool" in out) == (1, True)
+    assert (code, "There is no search tool" in out) == (2, True)

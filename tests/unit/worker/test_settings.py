@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import sys
+from contextlib import redirect_stderr
 from dataclasses import dataclass
 from typing import get_type_hints
 
@@ -10,6 +12,7 @@ import pytest
 from pydantic import Field
 
 from api.cli.commands import run
+from api.cli.invocation import ERROR, FOUND
 from api.search.rank.rerank import RerankOptions
 from docs import generate
 from schemas.errors import Invalid
@@ -35,11 +38,13 @@ BAD = [
 
 
 def said(monkeypatch: pytest.MonkeyPatch, *command: str) -> str:
-    """The message with which the command ends."""
+    """What the command prints to standard error before it ends."""
     monkeypatch.setattr(sys, "argv", ["foldex", *command])
-    with pytest.raises(SystemExit) as ended:
+    printed = io.StringIO()
+    with redirect_stderr(printed), pytest.raises(SystemExit) as ended:
         run()
-    return str(ended.value.code)
+    assert ended.value.code == (ERROR if printed.getvalue() else FOUND)
+    return printed.getvalue()
 
 
 @pytest.mark.parametrize(("name", "value", "why"), BAD)
