@@ -130,7 +130,6 @@ def test_the_build_of_a_tree_shows_its_progress(
     plant(service, tool, min_cluster_size=2)
     # the first layer is summarised, and the second one waits
     eventually(lambda: bool(hold.arrived), 60, service.logs)
-    done = service.get(f"{TOOLS}/{tool}/raptor/status")["requests"]
     # a build lets other work on its queue go first, and its next message says how far it came
     for number in range(SMALL_TASK + 1):
         note = folder / "large" / f"note-{number}.md"
@@ -143,7 +142,7 @@ def test_the_build_of_a_tree_shows_its_progress(
     show_tasks(page, flower)
     rows = page.get_by_role("row").filter(has_text="foldex.tree").filter(has_text=f"index {index}")
     expect(rows.filter(has_text=re.compile(r"\(0 of 0 summaries"))).not_to_have_count(0, timeout=60_000)
-    further = rows.filter(has_text=re.compile(rf"\([{done}-9] of \d summaries"))
+    further = rows.filter(has_text=re.compile(r"\([1-9] of \d summaries"))
     expect(further.first).to_contain_text("SUCCESS", timeout=60_000)
     service.wait(large)
 
