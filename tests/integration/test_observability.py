@@ -97,7 +97,13 @@ def test_the_id_of_a_request_outlives_its_message_and_reaches_the_run_that_follo
 def test_each_request_is_logged_once_with_its_project(running: Service, tool: str) -> None:
     for path in (f"{TOOLS}/{tool}", "/healthz"):
         running.client.get(path, params={"secret": "secret"}, headers={"X-Request-Id": "only-one"})
-    info, debug = ([line for line in lines(running, level) if "only-one" in line] for level in ("info", "debug"))
+
+    def of(level: str) -> list[str]:
+        return [line for line in lines(running, level) if "only-one" in line]
+
+    # a line is written after its answer
+    eventually(lambda: bool(of("info") and of("debug")), 30, running.logs)
+    info, debug = of("info"), of("debug")
     assert len(info) == 1
     assert re.search(r' event=request method=GET route="?/api/tools/search/\{tool_id\}"? status=200 ms=', info[0])
     assert " project=project-1" in info[0]

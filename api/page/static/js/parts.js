@@ -1,5 +1,5 @@
 // What views are made of.
-import { h, html, useEffect, useErrorBoundary, useRef, useState } from "../vendor/preact-htm.js";
+import { h, html, useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from "../vendor/preact-htm.js";
 import { useAction } from "./hooks.js";
 
 let views = 0;
@@ -10,7 +10,8 @@ export function Heading({ title, children }) {
   useEffect(() => {
     document.title = `${title} – Foldex`;
   }, [title]);
-  useEffect(() => {
+  // in the same turn, so that no key is lost between
+  useLayoutEffect(() => {
     views += 1;
     if (views > 1) heading.current?.focus();
   }, []);
@@ -79,7 +80,8 @@ export function Button({ action, onClick, busyText, children, class: kind = "", 
 // A dialog in front of the page. Escape and a press beside it close it, and the focus goes back.
 export function Dialog({ title, onClose, children }) {
   const dialog = useRef(null);
-  useEffect(() => {
+  // in the same turn, so that a key pressed at once is the dialog's
+  useLayoutEffect(() => {
     const element = dialog.current;
     element.showModal();
     // this gives the focus back; without it the page behind stays out of reach until the element is gone

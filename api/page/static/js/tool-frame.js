@@ -1,5 +1,5 @@
 // The frame of a tool's views: its name, its state, and the way from one view to another.
-import { html, useEffect, useRef } from "../vendor/preact-htm.js";
+import { html, useEffect, useLayoutEffect, useRef } from "../vendor/preact-htm.js";
 import { get, toolAt } from "./api.js";
 import { useData, useStatus } from "./hooks.js";
 import { Alert, Heading, Loading, Safe, State } from "./parts.js";
@@ -50,7 +50,7 @@ export function ToolFrame({ toolId, view, route }) {
 function Section({ title, path, children }) {
   const section = useRef(null);
   const before = useRef(path);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (before.current !== path) section.current.focus();
     before.current = path;
   }, [path]);
