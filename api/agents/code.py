@@ -8,10 +8,10 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field
 
-from api.agents.access import Access, Refused, name_of
+from api.agents.access import Access, Refused
 from api.agents.fitting import Entry, Fitted
 from api.agents.folders import Place
-from api.agents.tool import AgentTool, Bounded, Listed, Progress, Reply, footer, status_of, told
+from api.agents.tool import AgentTool, Bounded, Listed, Progress, Reply, common_data, footer, status_of, told
 from foldex_client.models import Call, Placed, Symbol, Use
 
 Item = TypeVar("Item", bound=Placed)
@@ -136,7 +136,7 @@ async def callers(access: Access, asked: Callers, _: Progress) -> Reply:
     place = await access.place(asked.folder)
     ask = access.foldex.tools.callers if asked.direction == "callers" else access.foldex.tools.callees
     graph = await ask(place.tool, asked.name, depth=asked.depth)
-    found = [each for each in graph.items if each.file_path is None or _is_below(each.file_path, place)]
+    found = [each for each in graph.items if each.file_path is None or place.holds(each.file_path)]
     said = []
     if graph.ambiguous:
         said = [f"{graph.definitions} definitions are called {asked.name!r}: some calls may be those of another."]
@@ -159,16 +159,12 @@ async def _first(items: AsyncIterator[Item], place: Place) -> tuple[list[Item], 
     """The first results below a place, and whether there are more."""
     found: list[Item] = []
     async for item in items:
-        if not _is_below(item.file_path, place):
+        if not place.holds(item.file_path):
             continue
         if len(found) == MAX_RESULTS:
             return found, True
         found.append(item)
     return found, False
-
-
-def _is_below(path: str, place: Place) -> bool:
-    return not place.below or f"{path}/".startswith(f"{place.below}/")
 
 
 async def _told(
@@ -191,14 +187,7 @@ async def _told(
         nothing=nothing,
         there_are_more=there_are_more,
     )
-    data = {
-        "folder": name_of(place.tool),
-        "notes": notes,
-        "cut": fit.is_cut or there_are_more,
-        "indexed_files": now.indexed_files,
-        "total_files": now.total_files,
-    }
-    return text, fit, data
+    return text, fit, common_data(place, now, notes, cut=fit.is_cut or there_are_more)
 
 
 TOOLS: tuple[AgentTool[Any], ...] = (

@@ -19,6 +19,7 @@ from api.agents.tool import (
     Progress,
     Reply,
     Told,
+    common_data,
     details,
     footer,
     status_of,
@@ -126,11 +127,7 @@ def _searched(place: Place, asked: Search, answer: Answer) -> Reply:
     return Reply(
         text,
         SearchAnswer(
-            folder=name_of(place.tool),
-            notes=notes,
-            cut=fit.is_cut,
-            indexed_files=answer.coverage.indexed_files,
-            total_files=answer.coverage.total_files,
+            **common_data(place, answer.coverage, notes, cut=fit.is_cut),
             hits=[FoundText(**item) for item in fit.items[len(summaries) :]],
             summaries=shown_summaries or None,
         ),
@@ -209,11 +206,7 @@ def _matched(place: Place, asked: Grep, answer: GrepAnswer) -> Reply:
     return Reply(
         text,
         GrepResult(
-            folder=name_of(place.tool),
-            notes=notes,
-            cut=fit.is_cut or answer.truncated,
-            indexed_files=answer.coverage.indexed_files,
-            total_files=answer.coverage.total_files,
+            **common_data(place, answer.coverage, notes, cut=fit.is_cut or answer.truncated),
             files=[Matches(**item) for item in fit.items],
         ),
     )
@@ -239,14 +232,7 @@ async def _no_files(access: Access, place: Place, detail: str, kind: type[Any], 
     """The answer if the filters select no file: nothing was found, and why."""
     now, warned = await status_of(access, place)
     notes = [detail, *warned]
-    data = kind(
-        folder=name_of(place.tool),
-        notes=notes,
-        cut=False,
-        indexed_files=now.indexed_files,
-        total_files=now.total_files,
-        **{results: []},
-    )
+    data = kind(**common_data(place, now, notes, cut=False), **{results: []})
     return Reply("\n".join(["Nothing found.", footer(place, now, notes)]), data)
 
 
@@ -366,19 +352,14 @@ async def list_files(access: Access, asked: ListFiles, _: Progress) -> Reply:
         there_are_more=there_are_more,
     )
     data = FilesAnswer(
-        folder=name_of(place.tool),
-        notes=notes,
-        cut=fit.is_cut or there_are_more,
-        indexed_files=now.indexed_files,
-        total_files=now.total_files,
+        **common_data(place, now, notes, cut=fit.is_cut or there_are_more),
         files=[ListedFile(**item) for item in fit.items],
     )
     return Reply(text, data)
 
 
 def _is_meant(file: File, place: Place, text: str | None) -> bool:
-    is_below = not place.below or f"{file.file_path}/".startswith(f"{place.below}/")
-    return is_below and (not text or text.casefold() in file.file_path.casefold())
+    return place.holds(file.file_path) and (not text or text.casefold() in file.file_path.casefold())
 
 
 def _listed(file: File) -> Entry:

@@ -28,6 +28,10 @@ class Place:
     tool: Tool
     below: str = ""
 
+    def holds(self, path: str) -> bool:
+        """Whether a file of the tool's folder is meant."""
+        return not self.below or is_above(self.below, path)
+
     def pattern(self, glob: str | None) -> str | None:
         """The filter that selects the part, and in it the files that `glob` selects; None for everything."""
         if not self.below:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from api.agents.access import Access, name_of
 from api.agents.fitting import Entry
 from api.agents.folders import BUCKET, root_of
-from api.agents.tool import AgentTool, Asked, Folder, Progress, Reply, Told, told, warnings
+from api.agents.tool import AgentTool, Asked, InFolder, Progress, Reply, Told, told, warnings
 from foldex_client import FoldexError, IndexingFailed, Status, Tool, WaitTimedOut
 
 #: Tokens of a list of folders.
@@ -103,10 +103,8 @@ async def index_folder(access: Access, asked: IndexFolder, progress: Progress) -
     return await _waited(access, tool, progress, asked.wait_seconds)
 
 
-class IndexStatus(Asked):
+class IndexStatus(InFolder):
     """Arguments of `index_status`."""
-
-    folder: Folder = None
 
 
 async def index_status(access: Access, asked: IndexStatus, _: Progress) -> Reply:
@@ -115,10 +113,9 @@ async def index_status(access: Access, asked: IndexStatus, _: Progress) -> Reply
     return await _state(access, tool, await access.foldex.tools.status(tool))
 
 
-class Refresh(Asked):
+class Refresh(InFolder):
     """Arguments of `refresh`."""
 
-    folder: Folder = None
     wait_seconds: float = Wait
 
 

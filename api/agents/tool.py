@@ -89,6 +89,12 @@ def footer(place: Place, coverage: Coverage | Status, notes: Iterable[str]) -> s
     return "\n".join([f"Searched {name_of(place.tool)}{below}: {files}.", *(f"Note: {note}" for note in notes)])
 
 
+def common_data(place: Place, coverage: Coverage | Status, notes: list[str], *, cut: bool) -> dict[str, Any]:
+    """The fields of `Listed`."""
+    files = {"indexed_files": coverage.indexed_files, "total_files": coverage.total_files}
+    return {"folder": name_of(place.tool), "notes": notes, "cut": cut, **files}
+
+
 def details(notes: Sequence[Note]) -> list[str]:
     """Notes of the service in words."""
     return [note.detail for note in notes]

@@ -21,7 +21,9 @@ def legs_over_files(search: Search, run_legs: Callable[[Search], LegResults]) ->
     """Run the legs, and again with more rows while they name fewer than `top_k` of the files that they may reach."""
     legs = run_legs(search)
     files = _files(search, legs.rankings)
-    wanted = min(search.request.top_k, _reachable_files(search))
+    wanted = search.request.top_k
+    if len(set(files.values())) < wanted:
+        wanted = min(wanted, _reachable_files(search))
     while len(set(files.values())) < wanted and search.depth < MAX_DEPTH and _is_full(legs.rankings, search.depth):
         search.disconnect.check()
         search = replace(search, depth=min(MAX_DEPTH, GROWTH * search.depth))
