@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
+from schemas.source import Granularity
+
 
 class Range(BaseModel):
     """An estimated number. The true one lies between `low` and `high` in 19 of 20 folders."""
@@ -11,6 +13,16 @@ class Range(BaseModel):
     expected: float = Field(description="The estimate itself.", examples=[1_805_000])
     low: float = Field(description="Lower end.", examples=[1_640_000])
     high: float = Field(description="Upper end.", examples=[1_970_000])
+
+
+class CutEstimate(BaseModel):
+    """What a run would pay and store with one granularity."""
+
+    chunks: Range = Field(description="Chunks, each with one vector.")
+    vector_bytes: Range = Field(description="Bytes of the vectors alone, of 4 bytes a dimension.")
+    tokens: Range = Field(description="Tokens that the run would pay for, if no text is cached.")
+    requests: Range = Field(description="Requests to the provider.")
+    cost: Range | None = Field(description="US dollars; null if the price is not known.")
 
 
 class Estimate(BaseModel):
@@ -45,6 +57,9 @@ class Estimate(BaseModel):
         examples=[0.02],
     )
     cost: Range | None = Field(description="US dollars; null if the price is not known.")
+    by_granularity: dict[Granularity, CutEstimate] = Field(
+        description="Chunks, vectors and cost with each granularity; `tokens`, `requests` and `cost` are the config's."
+    )
     notes: list[str] = Field(
         description="What the numbers do not include.", examples=[["Texts with cached vectors are not subtracted."]]
     )

@@ -172,10 +172,15 @@ def source_at(place: str) -> AnySource:
     raise ValueError("a place must be an absolute path or s3://bucket/prefix")
 
 
+#: What becomes a chunk: each definition, section or container; or as many neighbours as fit.
+Granularity = Literal["definition", "packed"]
+
+
 class ChunkSettings(BaseModel):
     """Sizes of chunks. They count the model's tokens with `unit="tokens"`, else characters.
 
-    A text of fewer than `threshold` units stays one chunk if the model accepts it.
+    A text of fewer than `threshold` units stays one chunk if the model accepts it. With `granularity="definition"` each
+    definition, section or container that is not small is a chunk; `"packed"` joins neighbours up to `size`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -184,6 +189,7 @@ class ChunkSettings(BaseModel):
     size: int = Field(default=512, ge=16, le=1_000_000)
     overlap: int = Field(default=64, ge=0)
     threshold: int = Field(default=0, ge=0)
+    granularity: Granularity = "definition"
 
 
 class EmbedderProfile(BaseModel):

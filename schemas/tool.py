@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from schemas import fields
 from schemas.derived import DerivedConfigs
-from schemas.source import AnySource, ChunkSettings, EmbedderProfile
+from schemas.source import AnySource, ChunkSettings, EmbedderProfile, Granularity
 from schemas.status import FileStatus, Reason, TaskKind, TaskStatus
 from schemas.url import PLACEHOLDERS, UrlTemplate
 
@@ -49,6 +49,11 @@ class ChunksConfig(BaseModel):
         ge=0,
         le=50_000,
         description="Tokens that neighbouring chunks share, at most half of `chunk_size`; null: CHUNK_OVERLAP_TOKENS.",
+    )
+    granularity: Granularity | None = Field(
+        default=None,
+        description='`"definition"`: each definition, section or container that is not small is a chunk. `"packed"`: '
+        "neighbours are joined up to `chunk_size`. null: CHUNK_GRANULARITY.",
     )
     include: list[str] = Field(
         default_factory=list,
@@ -198,7 +203,9 @@ class IndexSettings(BaseModel):
     def identity(self) -> dict[str, object]:
         """The values to hash. Later fields are omitted at their defaults, so that older indexes keep their hash."""
         fields = type(self).model_fields
-        return self.model_dump(exclude={name for name in _LATER_FIELDS if getattr(self, name) == fields[name].default})
+        omitted = {name: True for name in _LATER_FIELDS if getattr(self, name) == fields[name].default}
+        chunks = {"granularity": self.chunks.granularity == ChunkSettings().granularity}
+        return self.model_dump(exclude={**omitted, "chunks": chunks})
 
     def embeds(self, tokens: int) -> bool:
         """Whether a file with this many tokens is embedded; both bounds are inclusive."""

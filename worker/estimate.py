@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from schemas.document import Entry, Page
 from schemas.errors import FileError
-from schemas.estimate import Estimate, Range
+from schemas.estimate import CutEstimate, Estimate, Range
+from schemas.source import Granularity
 from schemas.status import Reason
 from schemas.tool import IndexSettings
 from worker.formats import by_name
@@ -35,11 +36,19 @@ _DEVIATIONS = 2.0
 _MAX_PER_BYTE = 1.0
 #: What cutting makes of a text's tokens, by overlaps, headings and blanks: least, usually and most. Measured over
 #: documents and code of seven projects. Code repeats the headers of its definitions, and tables those of their columns.
-_CUT = (0.97, 1.08)
+_CUT: dict[Granularity, tuple[float, float]] = {"definition": (0.97, 1.08), "packed": (0.97, 1.06)}
 _MOST_CUT = {"code": 1.5, "csv": 2.0}
 _MOST_CUT_OTHERWISE = 1.2
-#: Tokens of a chunk as a share of the maximum: most, usually and least. Measured as before.
-_FILLED = (1.0, 0.35, 0.1)
+#: Usual tokens of a chunk, by the maximum. Definitions do not grow with it: 65, 140 and 240 tokens of 64, 512 and
+#: 2,048. Packed chunks are as full whatever the maximum. Measured as before.
+_USUAL_CHUNK: dict[Granularity, Callable[[float], float]] = {
+    "definition": lambda size: min(size, 13 * size**0.38),
+    "packed": lambda size: 0.6 * size,
+}
+#: The fewest tokens of a chunk on average, as a share of the usual ones. Measured as before.
+_LEAST_CHUNK = 1 / 3
+#: Bytes of a vector's dimension in a store.
+_DIMENSION_BYTES = 4
 
 #: Tells how many of a page's files the index holds already, unchanged.
 Unchanged = Callable[[Sequence[Entry]], set[bytes]]
@@ -96,9 +105,19 @@ def estimate(
     random.shuffle(listed.sample)
     read, sizes, skipped = _count(source, settings, tokenizer, listed.sample)
     text, most = (_total([size[part] for size in sizes], read, listed) for part in range(2))
-    tokens = Range(low=text.low * _CUT[0], expected=text.expected * _CUT[1], high=most.high)
-    chunk = sum(size.chunk for size in sizes) / max(len(sizes), 1) or 1.0
-    price = None if model.price is None else model.price / 1_000_000
+    chunk_tokens = sum(size.chunk for size in sizes) / max(len(sizes), 1) or 1.0
+    by_granularity = {
+        granularity: _cut(
+            granularity,
+            Range(low=text.low * least, expected=text.expected * usual, high=most.high),
+            chunk_tokens,
+            listed.counted,
+            model,
+            settings.embedder.dimensions,
+        )
+        for granularity, (least, usual) in _CUT.items()
+    }
+    asked = by_granularity[settings.chunks.granularity]
     return Estimate(
         complete=listed.complete,
         total_files=listed.files,
@@ -110,11 +129,12 @@ def estimate(
         uncounted_bytes=listed.uncounted_bytes,
         sampled_files=len(read),
         skipped_in_sample=skipped,
-        tokens=_each(tokens, round),
-        requests=_requests(tokens, chunk, listed.counted, model),
+        tokens=asked.tokens,
+        requests=asked.requests,
         model=model.name,
         price=model.price,
-        cost=None if price is None else _each(tokens, lambda number: round(number * price, 6)),
+        cost=asked.cost,
+        by_granularity=by_granularity,
         notes=_notes(listed),
     )
 
@@ -205,7 +225,7 @@ def _size(source: Source, settings: IndexSettings, tokenizer: Tokenizer, entry: 
     tokens, chunks = len(tokenizer.starts(text)), settings.chunks
     in_tokens = 1.0 if chunks.unit == "tokens" else tokens / len(text)
     most = tokens * _MOST_CUT.get(file.format.type, _MOST_CUT_OTHERWISE)
-    return _Size(tokens, most, chunks.size * in_tokens)
+    return _Size(tokens, most, min(chunks.size * in_tokens, settings.embedder.max_input_tokens))
 
 
 def _total(values: Sequence[float], read: Sequence[int], listed: _Listed) -> Range:
@@ -224,15 +244,37 @@ def _total(values: Sequence[float], read: Sequence[int], listed: _Listed) -> Ran
     return Range(expected=total, low=max(total - error, sum(values)), high=total + error)
 
 
-def _requests(tokens: Range, chunk: float, files: int, model: Model) -> Range:
-    """Full requests, by whichever limit is reached first. A file has a chunk at least."""
+def _cut(
+    granularity: Granularity, tokens: Range, chunk_tokens: float, files: int, model: Model, dimensions: int
+) -> CutEstimate:
+    """What a run stores and pays. A file has a chunk at least."""
+    usual = _USUAL_CHUNK[granularity](chunk_tokens)
+    chunks = Range(
+        low=_chunks(tokens.low, chunk_tokens, files),
+        expected=_chunks(tokens.expected, usual, files),
+        high=_chunks(tokens.high, usual * _LEAST_CHUNK, files),
+    )
+    price = None if model.price is None else model.price / 1_000_000
+    return CutEstimate(
+        chunks=chunks,
+        vector_bytes=_each(chunks, lambda number: number * dimensions * _DIMENSION_BYTES),
+        tokens=_each(tokens, round),
+        requests=Range(
+            low=_requests(tokens.low, chunks.low, model),
+            expected=_requests(tokens.expected, chunks.expected, model),
+            high=_requests(tokens.high, chunks.high, model),
+        ),
+        cost=None if price is None else _each(tokens, lambda number: round(number * price, 6)),
+    )
 
-    def needed(tokens: float, filled: float) -> float:
-        chunks = max(tokens / (chunk * filled), files) if tokens else 0
-        return math.ceil(max(tokens / model.max_request_tokens, chunks / model.max_inputs))
 
-    low, expected, high = map(needed, (tokens.low, tokens.expected, tokens.high), _FILLED)
-    return Range(low=low, expected=expected, high=high)
+def _chunks(tokens: float, chunk_tokens: float, files: int) -> int:
+    return math.ceil(max(tokens / chunk_tokens, files)) if tokens else 0
+
+
+def _requests(tokens: float, chunks: float, model: Model) -> int:
+    """Full requests, by whichever limit is reached first."""
+    return math.ceil(max(tokens / model.max_request_tokens, chunks / model.max_inputs))
 
 
 def _each(numbers: Range, change: Callable[[float], float]) -> Range:

@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 
-from schemas.source import AnySource, ChunkSettings, EmbedderProfile
+from schemas.source import AnySource, ChunkSettings, EmbedderProfile, Granularity
 from worker.embed import Embedder
 from worker.embed.circuit import Rate
 from worker.embed.models import (
@@ -194,7 +194,9 @@ def keyword_index(settings: Settings) -> str:
     return settings.keyword_index or STORES[store_name(settings)].keyword_index
 
 
-def chunk_settings(settings: Settings, size: int | None, overlap: int | None) -> ChunkSettings:
+def chunk_settings(
+    settings: Settings, size: int | None, overlap: int | None, granularity: Granularity | None
+) -> ChunkSettings:
     """Chunk sizes from a tool's parameters and the settings; the overlap is at most half the size."""
     if settings.chunk_size_chars is not None and size is None:
         size, unit = settings.chunk_size_chars, "characters"
@@ -208,6 +210,7 @@ def chunk_settings(settings: Settings, size: int | None, overlap: int | None) ->
             "size": size,
             "overlap": min(overlap, size // 2),
             "threshold": settings.chunk_threshold_chars or 0,
+            "granularity": granularity or settings.chunk_granularity,
         }
     )
 

@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails, from_json
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from schemas.errors import Invalid
+from schemas.source import Granularity
 from worker.stores import STORES
 
 Group = TypeVar("Group")
@@ -151,6 +152,11 @@ class Settings(BaseSettings):
     )
     chunk_threshold_chars: int | None = Field(
         None, ge=0, description="Shorter texts stay one chunk. Counts tokens, or characters if CHUNK_SIZE_CHARS is set."
+    )
+    chunk_granularity: Granularity = Field(
+        "definition",
+        description="`definition`: each definition, section or container that is not small is a chunk. `packed`: "
+        "neighbours are joined up to the size, which halves the number of chunks.",
     )
     max_file_bytes: int = Field(50_000_000, ge=1, description="Larger files are skipped as too_large.")
     max_pages: int = Field(

@@ -151,6 +151,11 @@ def estimate(found: Estimate) -> None:
         else f"${found.cost.expected:.4f} (${found.cost.low:.4f} to ${found.cost.high:.4f})"
     )
     click.echo(f"Cost with {clean(found.model)}: {cost}")
+    for granularity, cut in found.by_granularity.items():
+        megabytes = cut.vector_bytes.expected / 1e6
+        click.echo(
+            f"    with granularity {granularity}: {cut.chunks.expected:.0f} chunks, {megabytes:.1f} MB of vectors"
+        )
     for reason, count in {**found.ignored, **found.skipped}.items():
         click.echo(f"    {count} left out: {clean(reason)}")
     for text in found.notes:

@@ -80,7 +80,7 @@ def index_for(
     index = IndexSettings(
         embedder=profile,
         explicit_dimensions=explicit,
-        chunks=chunk_settings(settings, config.chunk_size, config.chunk_overlap),
+        chunks=chunk_settings(settings, config.chunk_size, config.chunk_overlap, config.granularity),
         include=tuple(config.include),
         exclude=tuple(config.exclude),
         types=tuple(config.types),

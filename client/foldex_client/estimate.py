@@ -13,6 +13,16 @@ class Range(Model):
     high: float
 
 
+class CutEstimate(Model):
+    """What a run would pay and store with one granularity. `vector_bytes` are of the vectors alone."""
+
+    chunks: Range
+    vector_bytes: Range
+    tokens: Range
+    requests: Range
+    cost: Range | None
+
+
 class Estimate(Model):
     """What a run would read, skip and pay. `price` and `cost` are US dollars, the price per million tokens."""
 
@@ -31,4 +41,5 @@ class Estimate(Model):
     model: str
     price: float | None
     cost: Range | None
+    by_granularity: dict[str, CutEstimate]
     notes: list[str]

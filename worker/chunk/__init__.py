@@ -15,11 +15,14 @@ from schemas.source import ChunkSettings
 from worker.chunk import code, json, lines, markdown, table, yaml_toml
 from worker.chunk.context import contexts
 from worker.chunk.measure import Measure, Piece, measure, trim, trimmed
+from worker.chunk.packed import pack
 from worker.machine.gc_pause import without_garbage_collection
 from worker.tokens.tokenizers import Offsets, Tokenizer, char_offsets
 
 #: Maximum tokens of context in front of a chunk's text, by markup. Table and class headers are longer than headings.
 _CONTEXT_TOKENS = {"lines": 0, "markdown": 64, "json": 64, "keys": 64, "table": 256, "code": 128}
+#: Markups whose pieces follow the text's structure. The others are cut by size already.
+_PACKED = frozenset({"code", "json", "keys", "markdown"})
 
 
 def chunk(
@@ -44,7 +47,9 @@ def chunk(
     )
     # a garbage collection over thousands of pieces would take longer than the rest of the work
     with without_garbage_collection():
-        return _chunks(document, limits, _pieces(document, limits, pointer, partial(_stays_whole, limits, settings)))
+        pieces = _pieces(document, limits, pointer, partial(_stays_whole, limits, settings))
+        is_packed = settings.granularity == "packed" and document.markup in _PACKED
+        return _chunks(document, limits, pack(limits, pieces) if is_packed else pieces)
 
 
 def _pieces(

@@ -30,6 +30,7 @@ class ToolConfig(Model):
     dimensions: int | None = None
     chunk_size: int | None = None
     chunk_overlap: int | None = None
+    granularity: str | None = None
     include: list[str] = Field(default_factory=list)
     exclude: list[str] = Field(default_factory=list)
     types: list[str] = Field(default_factory=list)

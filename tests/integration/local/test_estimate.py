@@ -7,7 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 from tests.integration.local.test_ignored import write
-from tests.service import PROJECT, TOOLS, Service
+from tests.service import PROJECT, TOOLS, Service, checked, eventually
 
 
 def estimate(running: Service, folder: Path, **config: Any) -> dict[str, Any]:
@@ -84,6 +84,25 @@ def test_the_config_decides_what_is_counted(running: Service, root: Path) -> Non
     assert (by_type["total_files"], by_type["ignored"]) == (2, {"types": 1})
     assert 0 < by_type["tokens"]["expected"] < everything
     assert estimate(running, folder, include=["c.txt"], min_token_count=50)["tokens"]["expected"] == 0
+
+
+def test_packed_chunks_are_fewer_as_estimated_and_a_patch_builds_them(running: Service, root: Path) -> None:
+    code = "\n\n".join(f"def work{n}(apples):\n" + f"    birds = call({n}, apples)\n" * 3 for n in range(60))
+    folder = write(root / uuid4().hex, {"code.py": code, **{f"{n}.md": sections(f"part {n}", 2) for n in range(9)}})
+    estimated = estimate(running, folder)["by_granularity"]
+    tool = running.local_tool(folder)
+    running.wait(tool)
+    whole = sum(file["chunks"] for file in running.files(tool))
+    before = running.get(f"{TOOLS}/{tool}")["index"]
+    checked(running.client.patch(f"{TOOLS}/{tool}", json={"config": {"granularity": "packed"}}), 202)
+    eventually(lambda: running.get(f"{TOOLS}/{tool}")["updating"] is None, 60, running.logs)
+    packed = sum(file["chunks"] for file in running.files(tool))
+    assert running.get(f"{TOOLS}/{tool}")["index"]["index_id"] != before["index_id"]
+    assert packed < whole * 0.7
+    assert within(whole, estimated["definition"]["chunks"])
+    assert within(packed, estimated["packed"]["chunks"])
+    (hit, *_) = running.query(tool, "work42")
+    assert "def work42(" in hit["chunk_text"]
 
 
 def test_a_dry_run_of_a_node_and_of_a_vanished_folder(running: Service, root: Path) -> None:

@@ -42,9 +42,9 @@ class Texts:
         return Content(self._texts[key.decode()].encode(), "1")
 
 
-def of(texts: dict[str, str], price: float | None = 2.0, **limits: int) -> Any:
+def of(texts: dict[str, str], settings: IndexSettings = SETTINGS, *, price: float | None = 2.0, **limits: int) -> Any:
     model = Model("m", **({"max_inputs": 96, "max_request_tokens": 1000} | limits), price=price)
-    return estimate(Texts(texts), SETTINGS, frozenset(), lambda _: set(), tokenizer=cl100k(), model=model)
+    return estimate(Texts(texts), settings, frozenset(), lambda _: set(), tokenizer=cl100k(), model=model)
 
 
 def mixed(seed: int) -> dict[str, str]:
@@ -82,3 +82,24 @@ def test_a_listing_that_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) 
     cut = of(texts)
     assert not cut.complete
     assert any("Listing took longer" in note for note in cut.notes)
+
+
+def test_each_granularity_has_its_chunks_vectors_and_cost() -> None:
+    texts = {f"{n}.txt": "word " * 5000 for n in range(10)}
+    answer = of(texts)
+    whole, packed = answer.by_granularity["definition"], answer.by_granularity["packed"]
+    assert (whole.tokens, whole.requests, whole.cost) == (answer.tokens, answer.requests, answer.cost)
+    assert packed.chunks.expected < whole.chunks.expected
+    for cut in (whole, packed):
+        assert cut.chunks.low <= cut.chunks.expected <= cut.chunks.high
+        assert cut.vector_bytes.expected == cut.chunks.expected * SETTINGS.embedder.dimensions * 4
+        # chunks are never longer than the maximum
+        assert cut.chunks.low * SETTINGS.chunks.size >= cut.tokens.low
+    # a model that takes less than the size gets more chunks
+    small = SETTINGS.model_copy(update={"embedder": SETTINGS.embedder.model_copy(update={"max_input_tokens": 128})})
+    assert of(texts, small).by_granularity["packed"].chunks.expected == pytest.approx(
+        packed.chunks.expected * SETTINGS.chunks.size / 128, rel=0.01
+    )
+    # a file has a chunk at least
+    assert {cut.chunks.low for cut in of({f"{n}.txt": "word" for n in range(10)}).by_granularity.values()} == {10}
+    assert {cut.chunks.high for cut in of({}).by_granularity.values()} == {0}

@@ -14,6 +14,7 @@ export function EstimateFacts({ estimate }) {
         ["Size", bytes(estimate.total_bytes)],
         estimate.unchanged_files > 0 && ["Indexed already", number(estimate.unchanged_files)],
         ["Tokens", `${compact(tokens.expected)} (${compact(tokens.low)} to ${compact(tokens.high)})`],
+        ["Chunks", Object.entries(estimate.by_granularity).map(([name, { chunks }]) => `${compact(chunks.expected)} ${name}`).join(", ")],
         ["Cost", cost ? range(cost) : "price unknown"],
         ["Requests", compact(requests.expected)],
         ["Model", estimate.model],

@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Callable
 from importlib.util import find_spec
+from typing import get_args
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from schemas.document import Chunk, Document
 from schemas.errors import FileError
-from schemas.source import ChunkSettings
+from schemas.source import ChunkSettings, Granularity
 from tests.parsing import parse
 from tests.unit.worker.chunk.chunking import check, check_limits, new, uncovered
 from worker.chunk import chunk
@@ -106,6 +107,7 @@ MADE: dict[str, tuple[str, Callable[[random.Random, int], list[str]]]] = {
     "code": ("a.py", code),
 }
 SMALL = ChunkSettings(size=64, overlap=8)
+PACKED = ChunkSettings(size=64, overlap=8, granularity="packed")
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +142,9 @@ def doubled(chunks: list[Chunk], tokenizer: Tokenizer) -> int:
 
 
 @pytest.mark.parametrize("kind", MADE)
-@pytest.mark.parametrize("wanted", [ChunkSettings(), SMALL, ChunkSettings(unit="characters", size=300, overlap=40)])
+@pytest.mark.parametrize(
+    "wanted", [ChunkSettings(), SMALL, PACKED, ChunkSettings(unit="characters", size=300, overlap=40)]
+)
 def test_limits_hold_and_nothing_is_doubled_by_cl100k(kind: str, wanted: ChunkSettings) -> None:
     name, make = MADE[kind]
     doc = document(name, "\n".join(make(random.Random(1), 1500)))
@@ -172,12 +176,13 @@ def edited(lines: list[str], kind: str, rng: random.Random) -> list[str]:
 
 @pytest.mark.parametrize("kind", MADE)
 @pytest.mark.parametrize("seed", range(12))
-def test_an_edit_changes_few_chunks(kind: str, seed: int) -> None:
+@pytest.mark.parametrize("wanted", [SMALL, PACKED], ids=["definition", "packed"])
+def test_an_edit_changes_few_chunks(kind: str, seed: int, wanted: ChunkSettings) -> None:
     name, make = MADE[kind]
     lines = make(random.Random(3), 3000)
-    before = chunk(document(name, "\n".join(lines)), SMALL, cl100k(), 8192)
+    before = chunk(document(name, "\n".join(lines)), wanted, cl100k(), 8192)
     assert len(before) >= 200
-    after = chunk(document(name, "\n".join(edited(lines, kind, random.Random(seed)))), SMALL, cl100k(), 8192)
+    after = chunk(document(name, "\n".join(edited(lines, kind, random.Random(seed)))), wanted, cl100k(), 8192)
     # a change in a class's header is paid for with everything below it
     assert new(before, after) <= (30 if kind == "code" else 12)
 
@@ -291,6 +296,7 @@ def test_any_mixture_of_lines_is_covered_within_limits(kind: str, data: st.DataO
         size=data.draw(st.integers(16, 80)),
         overlap=data.draw(st.integers(0, 90)),
         threshold=data.draw(st.sampled_from([0, 60])),
+        granularity=data.draw(st.sampled_from(get_args(Granularity))),
     )
     try:
         doc = document(MADE[kind][0], text)
@@ -306,12 +312,20 @@ values = st.recursive(
 )
 
 
-@given(values, st.sampled_from([None, 2]), st.integers(16, 60), st.sampled_from([16, 8192]))
+@given(
+    values,
+    st.sampled_from([None, 2]),
+    st.integers(16, 60),
+    st.sampled_from([16, 8192]),
+    st.sampled_from(get_args(Granularity)),
+)
 @settings(deadline=None, max_examples=60)
-def test_any_json_is_within_limits(value: object, indent: int | None, size: int, max_tokens: int) -> None:
+def test_any_json_is_within_limits(
+    value: object, indent: int | None, size: int, max_tokens: int, granularity: Granularity
+) -> None:
     text = json.dumps(value, indent=indent, ensure_ascii=False).encode("utf-8", "replace").decode()
     doc = document("a.json", text)
-    chunks = cut(doc, ChunkSettings(size=size, overlap=4), cl100k(), max_tokens)
+    chunks = cut(doc, ChunkSettings(size=size, overlap=4, granularity=granularity), cl100k(), max_tokens)
     # between containers there are brackets, keys of containers and commas
     words = [v for v in json.dumps(value).split('"') if "words words" in v]
     assert sum(c.text.count("words") for c in chunks) >= sum(v.count("words") for v in words)

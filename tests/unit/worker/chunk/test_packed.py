@@ -1,0 +1,103 @@
+"""With `packed`, neighbouring pieces share a chunk up to the size, under what is around all of them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from schemas.document import Chunk
+from schemas.source import ChunkSettings
+from tests.unit.worker.chunk.chunking import cut
+from worker.chunk.measure import Piece, measure
+from worker.chunk.packed import pack
+from worker.tokens.tokenizers import cl100k
+
+BODY = "".join(f"        value{n} = self.compute({n}, {n * 7919})\n" for n in range(6))
+
+
+def method(name: str) -> str:
+    return f"    def {name}(self):\n{BODY}\n"
+
+
+def packed(text: str, name: str, size: int = 512) -> list[Chunk]:
+    return cut(text, name, settings=ChunkSettings(size=size, overlap=0, granularity="packed"))
+
+
+def whole(text: str, name: str, size: int = 512) -> list[Chunk]:
+    return cut(text, name, settings=ChunkSettings(size=size, overlap=0))
+
+
+def test_functions_that_fit_together_share_a_chunk() -> None:
+    text = f"import os\n\n\n{method('load')}{method('save')}".replace("    def", "def")
+    assert len(whole(text, "a.py")) > 1
+    (only,) = packed(text, "a.py")
+    assert only.text == text.rstrip()
+    assert (only.context, only.symbol, only.node_type, only.scope) == ("", None, None, None)
+
+
+def test_methods_of_one_class_keep_its_header_and_name() -> None:
+    text = "class Store:\n" + "".join(method(f"work{n}") for n in range(30))
+    chunks = packed(text, "a.py")
+    assert 1 < len(chunks) < len(whole(text, "a.py"))
+    for chunk in chunks[1:]:
+        assert chunk.context == "class Store:"
+        assert chunk.symbol == "Store" or chunk.text.count("def ") == 1
+
+
+def test_a_definition_beside_text_without_a_name_keeps_its_name() -> None:
+    text = "import os\nimport sys\n" * 10 + "\n\n" + method("load").replace("    def", "def")
+    (only,) = packed(text, "a.py")
+    assert (only.symbol, only.node_type) == ("load", "function")
+
+
+def test_sections_keep_the_headings_above_all_of_them() -> None:
+    words = "several words that fill a line\n" * 6
+    text = "# Top\n\n" + "".join(f"## Part {n}\n\n{words}\n" for n in range(30))
+    chunks = packed(text, "a.md")
+    assert 1 < len(chunks) < len(whole(text, "a.md")) / 2
+    assert {chunk.context for chunk in chunks[1:]} == {"Top"}
+    assert [chunk.title for chunk in chunks[1:]] == [
+        next(line[3:] for line in chunk.text.splitlines() if line.startswith("## ")) for chunk in chunks[1:]
+    ]
+
+
+def test_values_of_json_keep_the_pointer_to_what_holds_them() -> None:
+    record = {"words": "several words that fill a value " * 2, "more": {"a": 1, "b": [1, 2, 3]}}
+    data = {"one": {f"k{n}": record for n in range(3)}, "two": {f"k{n}": record for n in range(40)}}
+    chunks = packed(json.dumps(data, indent=1), "a.json")
+    assert 1 < len(chunks) < len(whole(json.dumps(data, indent=1), "a.json"))
+    pointers = {chunk.json_pointer for chunk in chunks}
+    assert "/two" in pointers
+    assert all(pointer in {"", "/one", "/two"} or pointer.count("/") == 2 for pointer in map(str, pointers))
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.csv"])
+def test_text_and_tables_are_cut_alike(name: str) -> None:
+    text = "id,words\n" + "".join(f"{n},several words that fill a row\n" for n in range(400))
+    assert packed(text, name) == whole(text, name)
+
+
+def pieces_of(lengths: list[int]) -> tuple[str, list[Piece]]:
+    words, pieces = "", []
+    for length in lengths:
+        pieces.append(Piece(len(words), len(words) + 2 * length))
+        words += " x" * length
+    return words, pieces
+
+
+@pytest.mark.parametrize(("tokens", "expected"), [(58, 1), (65, 2)])
+def test_pieces_are_joined_up_to_the_limit(tokens: int, expected: int) -> None:
+    text, pieces = pieces_of([30, tokens - 30])
+    settings = ChunkSettings(size=64, overlap=0)
+    limits = measure(text, cl100k().starts(text), settings, cl100k(), 8192, context_tokens=0)
+    assert len(list(pack(limits, pieces))) == expected
+
+
+def test_pieces_that_overlap_stay_apart() -> None:
+    text, (one, other) = pieces_of([10, 10])
+    settings = ChunkSettings(size=64, overlap=8)
+    limits = measure(text, cl100k().starts(text), settings, cl100k(), 8192, context_tokens=0)
+    overlapping = [one, other._replace(start=one.end - 4)]
+    assert list(pack(limits, overlapping)) == overlapping
+    assert len(list(pack(limits, [one, other]))) == 1
