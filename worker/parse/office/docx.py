@@ -18,7 +18,7 @@ from docx.oxml.ns import qn
 from schemas.document import Document
 from worker.parse.limits import Limits
 from worker.parse.office import drawing
-from worker.parse.office.zip_container import opened
+from worker.parse.office.transitional import transitional
 from worker.parse.text.markdown import title_of
 from worker.parse.text.markdown_blocks import code, comment, edges, heading, item, joined, paragraph, table
 
@@ -63,8 +63,7 @@ _MARKS = {_TAB: "\t", qn("w:ptab"): "\t", _BR: "\n", _CR: "\n", _HYPHEN: "-"}
 
 def read(data: bytes, limits: Limits) -> Document:
     """The document as Markdown. Raises `FileError` as `zip_container.opened` does."""
-    opened(data, limits, declarations=False).close()
-    document = docx.Document(BytesIO(data))
+    document = docx.Document(BytesIO(transitional(data, limits)))
     styles = _styles(document)
     text = joined(_blocks(document, styles, limits), limits)
     title = (document.core_properties.title or "").strip()

@@ -22,7 +22,8 @@ from openpyxl.reader.excel import ExcelReader
 from schemas.document import Document
 from worker.parse.limits import Limits
 from worker.parse.office import drawing
-from worker.parse.office.zip_container import opened, related
+from worker.parse.office.transitional import transitional
+from worker.parse.office.zip_container import related
 from worker.parse.text.markdown_blocks import comment, edges, heading, joined, paragraph, tables
 
 _MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
@@ -38,7 +39,8 @@ _THREADS = "{http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomm
 
 def read(data: bytes, limits: Limits) -> Document:
     """The sheets as Markdown. Raises `FileError` as `zip_container.opened` does."""
-    with opened(data, limits, declarations=False) as archive:
+    data = transitional(data, limits)
+    with ZipFile(BytesIO(data)) as archive:
         book = _loaded(data)
         try:
             limits.check_pages(len(book.worksheets), "sheets")
