@@ -312,3 +312,31 @@ def test_a_converter_ends_with_whoever_started_it(launched: Path) -> None:
         child = psutil.Process(int(launched.read_text()))
         starter.kill()
     assert ended(child)
+
+
+def test_names_of_streams_are_in_any_case() -> None:
+    data = of("doc/diary.doc")
+    for name in ("WordDocument", "1Table"):
+        assert name.encode("utf-16-le") in data
+        data = data.replace(name.encode("utf-16-le"), name.upper().encode("utf-16-le"))
+    if unsupported.programs(("catdoc", "antiword")):
+        assert parse("a.doc", data, LIMITS).text == parse("a.doc", of("doc/diary.doc"), LIMITS).text
+    else:
+        assert "install one" in refused("a.doc", data).message
+
+
+@pytest.mark.parametrize(
+    ("texts", "best"),
+    [
+        (["a", "b"], "a"),
+        (["a\ufffd", "b"], "b"),
+        (["a\x01", "b\ufffd\ufffd"], "a\x01"),
+        ([None, "b\x01"], "b\x01"),
+        (["a\x01", None], "a\x01"),
+        ([None], None),
+    ],
+)
+def test_the_converter_with_the_fewest_signs_that_are_no_text_is_believed(
+    texts: list[str | None], best: str | None
+) -> None:
+    assert doc._best(texts) == best
