@@ -225,7 +225,7 @@ FORMATS = (
         "odt",
         "odt odp ods",
         "worker.parse.office.odt:read",
-        version=4,
+        version=5,
         isolated=True,
         binary=True,
         package_type="application/vnd.oasis.opendocument.",

@@ -17,7 +17,7 @@ from worker.parse.limits import Limits
 from worker.parse.office import drawing
 from worker.parse.office.transitional import transitional
 from worker.parse.text.markdown import title_of
-from worker.parse.text.markdown_blocks import comment, heading, item, joined, laid_out, paragraph, table
+from worker.parse.text.markdown_blocks import comment, heading, item, joined, laid_out, named, paragraph, table
 
 #: A formula within text.
 _FORMULA = "{http://schemas.microsoft.com/office/drawing/2010/main}m"
@@ -98,6 +98,7 @@ def _run(text: str) -> Any:
 
 def _shapes(shapes: Iterable[Any], title: Any, limits: Limits) -> Iterator[str]:
     for shape in shapes:
+        yield named("Picture", _description(shape))
         if title is not None and shape.shape_id == title.shape_id:
             continue
         if hasattr(shape, "shapes"):
@@ -108,6 +109,11 @@ def _shapes(shapes: Iterable[Any], title: Any, limits: Limits) -> Iterator[str]:
             yield from _lines(shape.text_frame)
         else:
             yield from _drawings(shape, limits)
+
+
+def _description(shape: Any) -> str:
+    properties = next(shape.element.iter(qn("p:cNvPr")), None)
+    return drawing.described(properties) if properties is not None else ""
 
 
 def _is_number(shape: Any) -> bool:

@@ -24,7 +24,7 @@ from worker.parse.limits import Limits
 from worker.parse.office import drawing
 from worker.parse.office.transitional import transitional
 from worker.parse.office.zip_container import related
-from worker.parse.text.markdown_blocks import comment, edges, heading, joined, paragraph, tables
+from worker.parse.text.markdown_blocks import comment, edges, heading, joined, named, paragraph, tables
 
 _MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _SHEETS = "{http://schemas.openxmlformats.org/drawingml/2006/spreadsheetDrawing}"
@@ -108,8 +108,11 @@ def _annotations(archive: ZipFile, sheet: str, people: dict[str, str], limits: L
         text = thread.findtext(f"{_THREADS}text", "")
         yield comment(people.get(thread.get("personId", ""), ""), text, thread.get("ref", ""))
     if "drawing" in parts:
-        for box in fromstring(archive.read(parts["drawing"])).iter(f"{_SHEETS}txBody"):
-            yield paragraph(drawing.written(box))
+        for element in fromstring(archive.read(parts["drawing"])).iter():
+            if element.tag == f"{_SHEETS}txBody":
+                yield paragraph(drawing.written(element))
+            elif element.tag == f"{_SHEETS}cNvPr":
+                yield named("Picture", drawing.described(element))
         for _, kind, name in related(archive, parts["drawing"]):
             if kind in ("chart", "chartEx"):
                 # the chart's values are already in cells
