@@ -123,7 +123,7 @@ def _both() -> float:
 def _by_type() -> dict[str, list[Path]]:
     found: dict[str, list[Path]] = defaultdict(list)
     for path in sorted(SAMPLES.glob("*/*")):
-        if path.suffix != ".expected":
+        if path.is_file() and path.suffix != ".expected":
             found[path.parent.name].append(path)
     return found
 

@@ -88,9 +88,8 @@ def test_text_on_nothing_is_read_whatever_its_colour(ink: object) -> None:
 @needs_tesseract
 @pytest.mark.parametrize("degrees", [90, 180, 270])
 def test_a_picture_may_lie_on_its_side_or_head(degrees: int) -> None:
-    # three lines are not enough to detect the orientation
-    turned = drawn(f"{WORDS}\n{WORDS}", size=40).rotate(degrees, expand=True)
-    assert read("a.png", saved(turned, "PNG")) == " ".join(f"{WORDS} {WORDS}".split())
+    turned = drawn(WORDS, size=40).rotate(degrees, expand=True)
+    assert read("a.png", saved(turned, "PNG")) == " ".join(WORDS.split())
 
 
 @needs_tesseract
@@ -125,6 +124,7 @@ def test_every_page_of_a_scan_is_read_in_its_place() -> None:
     many: dict[str, Any] = {"save_all": True, "append_images": pages[1:]}
     words = ["Page one is here.", "Page two is there.", "Page three is nowhere."]
     fax = parse("a.tiff", saved(pages[0], "TIFF", **many), LIMITS)
+    # one line is not enough to detect that a page stands on its head
     assert (seen(fax)[0], seen(fax)[2]) == (words[0], words[2])
     scan = parse("a.pdf", saved(pages[0], "PDF", resolution=200, **many), LIMITS)
     assert (seen(scan)[0], seen(scan)[2]) == (words[0], words[2])
@@ -312,3 +312,31 @@ def test_a_converter_ends_with_whoever_started_it(launched: Path) -> None:
         child = psutil.Process(int(launched.read_text()))
         starter.kill()
     assert ended(child)
+
+
+def test_names_of_streams_are_in_any_case() -> None:
+    data = of("doc/diary.doc")
+    for name in ("WordDocument", "1Table"):
+        assert name.encode("utf-16-le") in data
+        data = data.replace(name.encode("utf-16-le"), name.upper().encode("utf-16-le"))
+    if unsupported.programs(("catdoc", "antiword")):
+        assert parse("a.doc", data, LIMITS).text == parse("a.doc", of("doc/diary.doc"), LIMITS).text
+    else:
+        assert "install one" in refused("a.doc", data).message
+
+
+@pytest.mark.parametrize(
+    ("texts", "best"),
+    [
+        (["a", "b"], "a"),
+        (["a\ufffd", "b"], "b"),
+        (["a\x01", "b\ufffd\ufffd"], "a\x01"),
+        ([None, "b\x01"], "b\x01"),
+        (["a\x01", None], "a\x01"),
+        ([None], None),
+    ],
+)
+def test_the_converter_with_the_fewest_signs_that_are_no_text_is_believed(
+    texts: list[str | None], best: str | None
+) -> None:
+    assert doc._best(texts) == best

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from schemas.errors import FileError
@@ -13,7 +14,8 @@ from worker.formats.unsupported import unsupported
 
 #: Mail and web servers may put bytes in front of the header; PDF readers find it within this many bytes.
 _PDF_HEADER_WITHIN = 1024
-_WORD_STREAM = "WordDocument".encode("utf-16-le")
+#: Names of streams, which programs write in any case.
+_WORD_STREAM = re.compile(re.escape("WordDocument".encode("utf-16-le")), re.IGNORECASE)
 _ENCRYPTED_STREAM = "EncryptedPackage".encode("utf-16-le")
 
 #: Bytes searched for the beginning of a markup language.
@@ -87,7 +89,7 @@ def _ole_format(data: bytes) -> Format:
     """What a compound file of the old office suites holds, judged by its stream names."""
     if _ENCRYPTED_STREAM in data:
         raise FileError(Reason.ENCRYPTED)
-    if _WORD_STREAM in data:
+    if _WORD_STREAM.search(data):
         return BY_TYPE["doc"]
     message = "The file is an old Office document; save it as .xlsx, .pptx or .pdf."
     raise FileError(Reason.UNSUPPORTED_TYPE, message)
@@ -112,7 +114,7 @@ def _mime(
     """The MIME type, and whether the file is binary: by its first bytes, by whether it is text, then by its name."""
     if signature is ZIP:
         return _zip_mime(data), True
-    if signature is OLE and _WORD_STREAM in data:
+    if signature is OLE and _WORD_STREAM.search(data):
         return BY_TYPE["doc"].mime, True
     if signature and signature.mime:
         return signature.mime, True

@@ -14,6 +14,7 @@ from email.policy import Compat32
 from itertools import chain
 
 from schemas.document import Document
+from schemas.errors import FileError
 from worker.parse.limits import Limits
 from worker.parse.text.encodings import decode, decoded
 from worker.parse.text.markdown_blocks import paragraph
@@ -27,6 +28,12 @@ _MAX_HEADER_CHARS = 1000
 _MAX_ATTACHMENTS = 100
 
 
+#: Transfer encodings that keep the bytes of another encoding.
+_ENCODED = {"base64", "quoted-printable", "x-uuencode", "uuencode", "uue", "x-uue"}
+#: How a message in UTF-16 begins.
+_WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
+#: Bytes searched for the zero bytes of UTF-16. No header has any.
+_HEAD_BYTES = 200
 #: Pairs of markup and text, in the order shown.
 _Shown = list[tuple[str, str]]
 #: Text types that are not read.
@@ -48,12 +55,23 @@ def read(data: bytes, _limits: Limits) -> Document:
 
     Character offsets count in the text built here, not in the file.
     """
+    data = _narrow(data)
     message: Message = message_from_bytes(data.lstrip(b"\xef\xbb\xbf\r\n"), policy=_Readable())
     head = "\n".join([*_head(message), *_attachments(message)])
     shown = _shown(message)
     markup = "markdown" if any(markup == "markdown" for markup, _ in shown) else "lines"
     body = "\n\n".join(text if markup in ("lines", own_markup) else paragraph(text) for own_markup, text in shown)
     return Document(f"{head}\n\n{body}".strip(), "email", None, _header(message, "Subject") or None, markup=markup)
+
+
+def _narrow(data: bytes) -> bytes:
+    """A message that was saved in UTF-16, in UTF-8. Its header then names an encoding that its text no longer has."""
+    if data[:2] not in _WIDE_MARKS and b"\0" not in data[:_HEAD_BYTES]:
+        return data
+    try:
+        return decode(data).encode()
+    except FileError:
+        return data
 
 
 def _shown(part: Message) -> _Shown:
@@ -161,7 +179,21 @@ def _text(part: Message) -> str:
     if not isinstance(payload, bytes) or not payload.strip():
         return ""
     charset = str(part.get_content_charset() or "utf-8")
+    if _is_utf8(part, payload, charset):
+        return payload.decode()
     try:
         return decoded(payload, charset) or payload.decode(charset)
     except (LookupError, UnicodeDecodeError):
         return decode(payload)
+
+
+def _is_utf8(part: Message, payload: bytes, charset: str) -> bool:
+    """Whether an unencoded part is in UTF-8 whatever it says, as in a message that was saved anew."""
+    is_encoded = str(part.get("Content-Transfer-Encoding", "")).strip().lower() in _ENCODED
+    if is_encoded or (payload.isascii() and not charset.startswith(("utf-16", "utf-32"))) or b"\0" in payload:
+        return False
+    try:
+        payload.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

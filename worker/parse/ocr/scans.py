@@ -1,10 +1,14 @@
-"""Detects PDF pages that are pictures, some with a line stamped on them by a court's program or a scanner."""
+"""Detects PDF pages that must be read as pictures.
+
+They are pictures, some with a line stamped on them by a court's program or a scanner. Or their letters are outlines, or
+their text layer is not text.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from itertools import islice
+from itertools import accumulate, islice
 
 import pypdfium2
 from pypdfium2 import raw
@@ -18,17 +22,29 @@ _MAX_STAMP_CHARS = 200
 #: Minimum share of a scan that its pictures cover.
 _MIN_COVERED_SHARE = 0.5
 _NUMBER = re.compile(r"\d+")
+#: Minimum segments of outlines on a page whose letters are outlines: a letter has ten or more, a ruled line has two.
+_MIN_SEGMENTS = 100
+#: Maximum share of characters of a text layer that are none. Fonts without a table of their characters give such.
+_MAX_NON_TEXT_SHARE = 0.15
+_NON_TEXT = re.compile("[\0-\x01\x03-\x08\x0e-\x1f\x7f-\x9f\ue000-\uf8ff\ufffd]")
 
 
 def is_scan(page: pypdfium2.PdfPage, text: str) -> bool:
-    """Whether only a page's pictures hold its content. Invisible text means that it went through OCR already."""
+    """Whether only what a page shows holds its content. Invisible text means that it went through OCR already."""
+    if is_illegible(text):
+        return True
     if len(text) > _MAX_STAMP_CHARS:
         return False
     if not text:
-        return next(_objects(page, raw.FPDF_PAGEOBJ_IMAGE), None) is not None
+        return next(_objects(page, raw.FPDF_PAGEOBJ_IMAGE), None) is not None or _has_outlines(page)
     return _covered_share(page) >= _MIN_COVERED_SHARE and not any(
         map(_is_invisible, _objects(page, raw.FPDF_PAGEOBJ_TEXT))
     )
+
+
+def is_illegible(text: str) -> bool:
+    """Whether too many characters of a text layer are controls, private or replaced ones."""
+    return len(_NON_TEXT.findall(text)) > _MAX_NON_TEXT_SHARE * sum(map(len, text.split()))
 
 
 def without_text(page: pypdfium2.PdfPage) -> pypdfium2.PdfPage:
@@ -49,6 +65,11 @@ def _objects(page: pypdfium2.PdfPage, kind: int) -> Iterator[pypdfium2.PdfObject
         for page_object in islice(page.get_objects(max_depth=_MAX_FORM_DEPTH), _MAX_PAGE_OBJECTS)
         if page_object.type == kind
     )
+
+
+def _has_outlines(page: pypdfium2.PdfPage) -> bool:
+    segments = accumulate(map(raw.FPDFPath_CountSegments, _objects(page, raw.FPDF_PAGEOBJ_PATH)))
+    return any(count >= _MIN_SEGMENTS for count in segments)
 
 
 def _is_invisible(text: pypdfium2.PdfObject) -> bool:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -39,13 +39,31 @@ def read(data: bytes, limits: Limits) -> Document:
         raise FileError(Reason.UNSUPPORTED_TYPE, MISSING)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "file.doc"
-        # one converter may fail where the next succeeds
-        texts = (_text_by(program, data, path, limits) for program in programs)
-        text = next((text for text in texts if text is not None), None)
+        data = _STREAM_NAME.sub(_usual_name, data)
+        text = _best(_text_by(program, data, path, limits) for program in programs)
     if text is None:
         message = f"The document is damaged: {' and '.join(programs)} cannot read it; save it as .docx."
         raise FileError(Reason.PARSE_FAILED, message)
     return Document(text.replace("\r\n", "\n").strip(), "doc")
+
+
+def _best(texts: Iterable[str | None]) -> str | None:
+    """The first text, unless it has signs that are no text and another one has fewer.
+
+    One converter may fail where the next succeeds.
+    """
+    best, fewest = None, 0
+    for text in texts:
+        signs = len(_NO_TEXT.findall(text or ""))
+        if text is not None and (best is None or signs < fewest):
+            best, fewest = text, signs
+        if best is not None and not fewest:
+            break
+    return best
+
+
+def _usual_name(name: re.Match[bytes]) -> bytes:
+    return next(usual for usual in _STREAM_NAMES if usual.lower() == name[0].lower())
 
 
 def _text_by(program: str, data: bytes, path: Path, limits: Limits) -> str | None:
@@ -125,6 +143,11 @@ _FIELD = re.compile(
     r'HYPERLINK(?: +\\[a-z])* +"[^"\n]*"(?: +\\[a-z](?: +"[^"\n]*")?)* ?|(?:PAGE)?REF +_\w+(?: +\\[a-z*])* ?'
     r'|TOC(?: +\\[a-z](?: +"[^"\n]*")?)+ ?|(?:PAGE|NUMPAGES|SEQ +\w+)(?: +\\\* +\w+)+ ?'
 )
+#: Signs that no document shows: a converter writes them for what it does not understand.
+_NO_TEXT = re.compile("[\0-\x08\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffd]")
+#: Names of streams as the converters know them, in a directory whose entries give 64 bytes to a name.
+_STREAM_NAMES = [name.encode("utf-16-le").ljust(64, b"\0") for name in ("WordDocument", "0Table", "1Table")]
+_STREAM_NAME = re.compile(b"|".join(map(re.escape, _STREAM_NAMES)), re.IGNORECASE)
 #: Kills the given process group when its input ends.
 _GUARD = ("sh", "-c", 'read -r _; kill -s KILL -- "-$0"')
 _COMMANDS = {

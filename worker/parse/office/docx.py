@@ -18,7 +18,8 @@ from docx.oxml.ns import qn
 from schemas.document import Document
 from worker.parse.limits import Limits
 from worker.parse.office import drawing
-from worker.parse.office.zip_container import opened
+from worker.parse.office.numbering import Numbers
+from worker.parse.office.transitional import transitional
 from worker.parse.text.markdown import title_of
 from worker.parse.text.markdown_blocks import code, comment, edges, heading, item, joined, paragraph, table
 
@@ -54,6 +55,10 @@ _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallba
 _LEFT_OUT = (_PROPERTIES, _FALLBACK, qn("w:moveFrom"), qn("w:del"))
 _COMMENT_REFERENCE = qn("w:commentReference")
 _ID = qn("w:id")
+#: Attributes that give a paragraph its number, "" for a bullet, and its level.
+_ITEM_NUMBER, _ITEM_LEVEL = "item-number", "item-level"
+#: A picture's description for those who do not see it.
+_PICTURE = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}docPr"
 Styles = dict[str, Any]
 
 #: Elements that wrap blocks, rows and cells.
@@ -63,9 +68,9 @@ _MARKS = {_TAB: "\t", qn("w:ptab"): "\t", _BR: "\n", _CR: "\n", _HYPHEN: "-"}
 
 def read(data: bytes, limits: Limits) -> Document:
     """The document as Markdown. Raises `FileError` as `zip_container.opened` does."""
-    opened(data, limits, declarations=False).close()
-    document = docx.Document(BytesIO(data))
+    document = docx.Document(BytesIO(transitional(data, limits)))
     styles = _styles(document)
+    _number_paragraphs(document, styles)
     text = joined(_blocks(document, styles, limits), limits)
     title = (document.core_properties.title or "").strip()
     return Document(text, "docx", title=title or title_of(text), markup="markdown")
@@ -83,6 +88,16 @@ def _blocks(document: Any, styles: Styles, limits: Limits) -> Iterator[str]:
             yield from _content(note, styles, limits)
     for kind in _HEADER_FOOTER:
         yield from edges(kind, map(_text, _parts(part, f"/{kind}")))
+
+
+def _number_paragraphs(document: Any, styles: Styles) -> None:
+    for root in _parts(document.part, "/numbering"):
+        numbers = Numbers(root, styles)
+        for element in document.element.body.iter(_P):
+            place = numbers.of(element)
+            if place is not None:
+                element.set(_ITEM_LEVEL, str(place[0]))
+                element.set(_ITEM_NUMBER, place[1])
 
 
 def _parts(part: Any, *kinds: str) -> Iterator[Any]:
@@ -169,13 +184,16 @@ def _paragraph(element: Any, styles: Styles) -> str:
     outline = properties.find(qn("w:outlineLvl"))
     if kind == "text" and outline is not None and outline.get(_VALUE, "9") < "6":
         kind, level = "heading", int(outline.get(_VALUE)) + 1
+    number = element.get(_ITEM_NUMBER, "")
     if kind == "heading":
-        return heading(level, text)
+        return heading(level, f"{number} {text}" if text.strip() else "")
     if kind == "code":
         return code(text)
     depth = properties.find(f"{qn('w:numPr')}/{qn('w:ilvl')}")
-    if kind == "list" or depth is not None:
-        return item(int(depth.get(_VALUE, 0)) if depth is not None else level, text)
+    if depth is not None:
+        return item(int(depth.get(_VALUE, 0)), text, number)
+    if kind == "list" or element.get(_ITEM_LEVEL):
+        return item(level if kind == "list" else int(element.get(_ITEM_LEVEL)), text, number)
     return paragraph(text)
 
 
@@ -189,8 +207,12 @@ def _text(element: Any) -> str:
             parts.append(_MARKS[child.tag])
         elif child.tag == _FORMULA:
             parts.append(drawing.formula(child))
+        elif child.tag == _PICTURE:
+            parts.append(f" {drawing.described(child)} ")
+        elif child.tag == _P:
+            parts.append(f"{child.get(_ITEM_NUMBER, '')} {_text(child)}\n".lstrip(" "))
         elif child.tag not in _LEFT_OUT:
-            parts.append(_text(child) + ("\n" if child.tag == _P else ""))
+            parts.append(_text(child))
     return "".join(parts)
 
 

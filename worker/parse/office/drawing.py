@@ -5,8 +5,10 @@ Newer chart types (waterfalls, funnels, trees) have their own XML ([MS-ODRAWXML]
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from typing import Any
 from xml.etree.ElementTree import Element
 
 from defusedxml.ElementTree import fromstring
@@ -32,6 +34,9 @@ _MAX_POINTS = 200
 #: Maximum levels of nested points in a diagram.
 _MAX_DEPTH = 50
 _CONTENT = (None, "node", "asst")
+#: What programs write as the description of a picture: the name of its file, or a remark behind their own guess.
+_FILE_NAME = re.compile(r"\S*[\\/]?[^\\/]*\.(?:png|jpe?g|gif|bmp|tiff?|emf|wmf|svg)", re.IGNORECASE)
+_MADE = re.compile(r"\s*(?:Description automatically generated|AI-generated content may be incorrect\.?).*$")
 #: Operators between the parts of a formula.
 _SIGNS = {f"{_MATH}{name}": sign for name, sign in (("den", "/"), ("sup", "^"), ("sub", "_"))}
 
@@ -105,6 +110,12 @@ def diagram(part: bytes) -> Iterator[str]:
             yield item(depth - 1, written(point))
         children = sorted(below.get(name, ()), key=lambda link: link[0], reverse=True)
         pending += [(child, depth + 1) for _, child in children]
+
+
+def described(properties: Any) -> str:
+    """The description of a picture for those who do not see it; "" for one that a program made up of its name."""
+    text = " ".join((properties.get("descr") or properties.get("title") or "").split())
+    return "" if _FILE_NAME.fullmatch(text) else _MADE.sub("", text)
 
 
 def written(element: Element) -> str:

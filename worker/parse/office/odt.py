@@ -42,6 +42,7 @@ _STYLE = f"{_OASIS}style:1.0}}"
 _CHART = f"{_OASIS}chart:1.0}}"
 _DRAW = f"{_OASIS}drawing:1.0}}"
 _PRESENTATION = f"{_OASIS}presentation:1.0}}"
+_SVG = f"{_OASIS}svg-compatible:1.0}}"
 _MANIFEST = f"{_OASIS}manifest:1.0}}"
 _DUBLIN_CORE = "{http://purl.org/dc/elements/1.1/}"
 _HREF = "{http://www.w3.org/1999/xlink}href"
@@ -53,6 +54,8 @@ _DIAGRAM = f"{_CHART}chart"
 _LEFT_OUT = {_ANNOTATION, _DIAGRAM, f"{_OFFICE}forms"}
 _LEFT_OUT |= {f"{_TEXT}{name}" for name in ("tracked-changes", "sequence-decls", "sheet-name")}
 _MARKS = {f"{_TEXT}tab": "\t", f"{_TEXT}line-break": "\n", f"{_DRAW}text-box": "\n"}
+#: The title and the description of a picture.
+_MARKS |= dict.fromkeys((f"{_SVG}title", f"{_SVG}desc"), " ")
 _H = f"{_TEXT}h"
 _P = f"{_TEXT}p"
 _LIST = f"{_TEXT}list"

@@ -15,19 +15,19 @@ from pptx.oxml.ns import nsdecls, qn
 from schemas.document import Document
 from worker.parse.limits import Limits
 from worker.parse.office import drawing
-from worker.parse.office.zip_container import opened
+from worker.parse.office.transitional import transitional
 from worker.parse.text.markdown import title_of
-from worker.parse.text.markdown_blocks import comment, heading, item, joined, laid_out, paragraph, table
+from worker.parse.text.markdown_blocks import comment, heading, item, joined, laid_out, named, paragraph, table
 
 #: A formula within text.
 _FORMULA = "{http://schemas.microsoft.com/office/drawing/2010/main}m"
+_INK = qn("p:contentPart")
 _COMPATIBLE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 
 
 def read(data: bytes, limits: Limits) -> Document:
     """The slides as Markdown, one page each. Raises `FileError` as `zip_container.opened` does."""
-    opened(data, limits, declarations=False).close()
-    presentation = Presentation(BytesIO(data))
+    presentation = Presentation(BytesIO(transitional(data, limits)))
     slides = presentation.slides
     limits.check_pages(len(slides), "slides")
     people = _people(presentation.part)
@@ -75,11 +75,17 @@ def _slide(slide: Any, number: int, people: dict[str, str], limits: Limits) -> I
 
 
 def _unwrap_alternatives(tree: Any) -> None:
-    """Unwrap the first of several alternative drawings, such as text with formulas, so that the library finds it."""
+    """Unwrap the first of several alternative drawings, such as text with formulas, so that the library finds it.
+
+    Ink has no text, and the library fails on it: its fallback is taken.
+    """
     for group in [tree, *tree.iter(qn("p:grpSp"))]:
         for alternatives in group.findall(f"{_COMPATIBLE}AlternateContent"):
             index = group.index(alternatives)
-            group[index : index + 1] = [shape for choice in alternatives[:1] for shape in choice]
+            drawn = next((choice for choice in alternatives if choice.find(_INK) is None), ())
+            group[index : index + 1] = list(drawn)
+        for ink in group.findall(_INK):
+            group.remove(ink)
     for formula in list(tree.iter(_FORMULA)):
         formula.getparent().replace(formula, _run(drawing.formula(formula)))
 
@@ -92,6 +98,7 @@ def _run(text: str) -> Any:
 
 def _shapes(shapes: Iterable[Any], title: Any, limits: Limits) -> Iterator[str]:
     for shape in shapes:
+        yield named("Picture", _description(shape))
         if title is not None and shape.shape_id == title.shape_id:
             continue
         if hasattr(shape, "shapes"):
@@ -102,6 +109,11 @@ def _shapes(shapes: Iterable[Any], title: Any, limits: Limits) -> Iterator[str]:
             yield from _lines(shape.text_frame)
         else:
             yield from _drawings(shape, limits)
+
+
+def _description(shape: Any) -> str:
+    properties = next(shape.element.iter(qn("p:cNvPr")), None)
+    return drawing.described(properties) if properties is not None else ""
 
 
 def _is_number(shape: Any) -> bool:

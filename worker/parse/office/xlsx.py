@@ -22,8 +22,9 @@ from openpyxl.reader.excel import ExcelReader
 from schemas.document import Document
 from worker.parse.limits import Limits
 from worker.parse.office import drawing
-from worker.parse.office.zip_container import opened, related
-from worker.parse.text.markdown_blocks import comment, edges, heading, joined, paragraph, tables
+from worker.parse.office.transitional import transitional
+from worker.parse.office.zip_container import related
+from worker.parse.text.markdown_blocks import comment, edges, heading, joined, named, paragraph, tables
 
 _MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _SHEETS = "{http://schemas.openxmlformats.org/drawingml/2006/spreadsheetDrawing}"
@@ -38,7 +39,8 @@ _THREADS = "{http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomm
 
 def read(data: bytes, limits: Limits) -> Document:
     """The sheets as Markdown. Raises `FileError` as `zip_container.opened` does."""
-    with opened(data, limits, declarations=False) as archive:
+    data = transitional(data, limits)
+    with ZipFile(BytesIO(data)) as archive:
         book = _loaded(data)
         try:
             limits.check_pages(len(book.worksheets), "sheets")
@@ -106,8 +108,11 @@ def _annotations(archive: ZipFile, sheet: str, people: dict[str, str], limits: L
         text = thread.findtext(f"{_THREADS}text", "")
         yield comment(people.get(thread.get("personId", ""), ""), text, thread.get("ref", ""))
     if "drawing" in parts:
-        for box in fromstring(archive.read(parts["drawing"])).iter(f"{_SHEETS}txBody"):
-            yield paragraph(drawing.written(box))
+        for element in fromstring(archive.read(parts["drawing"])).iter():
+            if element.tag == f"{_SHEETS}txBody":
+                yield paragraph(drawing.written(element))
+            elif element.tag == f"{_SHEETS}cNvPr":
+                yield named("Picture", drawing.described(element))
         for _, kind, name in related(archive, parts["drawing"]):
             if kind in ("chart", "chartEx"):
                 # the chart's values are already in cells

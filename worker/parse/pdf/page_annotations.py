@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pypdfium2
@@ -15,7 +16,11 @@ from worker.parse.text.markdown_blocks import comment, named
 _WITH_APPEARANCE = {raw.FPDF_ANNOT_WIDGET, raw.FPDF_ANNOT_FREETEXT, raw.FPDF_ANNOT_STAMP}
 _WITHOUT_TEXT = {raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP}
 #: Types of fields with text, and of lists to choose from.
+_TEXT_FIELDS = {raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX}
 _TEXT_FIELD_TYPES = ("Tx", "Ch")
+#: Objects of an appearance that may show a value: text, a picture of it, or a form with it.
+_DRAWN_TYPES = {raw.FPDF_PAGEOBJ_TEXT, raw.FPDF_PAGEOBJ_IMAGE, raw.FPDF_PAGEOBJ_FORM}
+_MAX_OBJECTS = 100
 #: Maximum annotations read per page.
 _MAX_ANNOTATIONS = 1000
 
@@ -30,20 +35,36 @@ def flattened(pdf: pypdfium2.PdfDocument, number: int, page: pypdfium2.PdfPage) 
     return pdf[number]
 
 
-def comments_and_values(page: pypdfium2.PdfPage) -> list[str]:
+def comments_and_values(pdf: pypdfium2.PdfDocument, page: pypdfium2.PdfPage) -> list[str]:
     """Comments, and values that are not drawn. Call this before `flattened`, which removes them."""
-    return [line for annotation in _annotations(page) if (line := _line(annotation))]
+    return [line for annotation in _annotations(page) if (line := _line(pdf.formenv, annotation))]
 
 
-def _line(annotation: Any) -> str:
-    kind, is_drawn = raw.FPDFAnnot_GetSubtype(annotation), raw.FPDFAnnot_HasKey(annotation, b"AP")
-    if kind in _WITHOUT_TEXT or (kind in _WITH_APPEARANCE and is_drawn):
+def _line(form: Any, annotation: Any) -> str:
+    kind = raw.FPDFAnnot_GetSubtype(annotation)
+    if kind in _WITHOUT_TEXT or (kind in _WITH_APPEARANCE and _is_drawn(annotation, kind)):
         return ""
     if kind != raw.FPDF_ANNOT_WIDGET:
         return comment(_value(annotation, b"T"), _value(annotation, b"Contents"))
+    if form and raw.FPDFAnnot_GetFormFieldType(form, annotation) in _TEXT_FIELDS:
+        # fields inherit their name and value
+        name, value = (
+            _string(partial(get, form, annotation))
+            for get in (raw.FPDFAnnot_GetFormFieldName, raw.FPDFAnnot_GetFormFieldValue)
+        )
+        return named(name or "Field", value)
     if _value(annotation, b"FT") not in _TEXT_FIELD_TYPES:
         return ""
     return named(_value(annotation, b"T") or "Field", _value(annotation, b"V"))
+
+
+def _is_drawn(annotation: Any, kind: int) -> bool:
+    """Whether the annotation's appearance shows its text. Programs leave that of some fields empty."""
+    if not raw.FPDFAnnot_HasKey(annotation, b"AP"):
+        return False
+    count = min(raw.FPDFAnnot_GetObjectCount(annotation), _MAX_OBJECTS)
+    objects = (raw.FPDFAnnot_GetObject(annotation, at) for at in range(count))
+    return kind != raw.FPDF_ANNOT_WIDGET or any(raw.FPDFPageObj_GetType(each) in _DRAWN_TYPES for each in objects)
 
 
 def _annotations(page: pypdfium2.PdfPage) -> Iterator[Any]:
@@ -55,7 +76,12 @@ def _annotations(page: pypdfium2.PdfPage) -> Iterator[Any]:
 
 
 def _value(annotation: Any, key: bytes) -> str:
-    size = raw.FPDFAnnot_GetStringValue(annotation, key, None, 0)
+    return _string(partial(raw.FPDFAnnot_GetStringValue, annotation, key))
+
+
+def _string(get: Callable[[Any, int], int]) -> str:
+    """What a function of PDFium writes into a buffer; it tells the needed size if there is none."""
+    size = get(None, 0)
     buffer = ctypes.create_string_buffer(size)
-    raw.FPDFAnnot_GetStringValue(annotation, key, ctypes.cast(buffer, ctypes.POINTER(raw.FPDF_WCHAR)), size)
+    get(ctypes.cast(buffer, ctypes.POINTER(raw.FPDF_WCHAR)), size)
     return buffer.raw[: max(0, size - 2)].decode("utf-16-le", "replace")

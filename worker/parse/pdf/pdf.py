@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pypdfium2
 from pypdfium2 import raw
@@ -18,14 +19,17 @@ from worker.formats import unsupported
 from worker.parse.limits import Limits
 from worker.parse.ocr import scans
 from worker.parse.ocr.image import NOTHING, child_cpu_seconds, recognise
-from worker.parse.pdf import outline, page_annotations
+from worker.parse.pdf import outline, page_annotations, right_to_left
 from worker.parse.text.markdown_blocks import laid_out
 
 #: Dots per inch at which pages are rendered for Tesseract, and maximum pixels of a page.
 _RENDER_DPI = 200
 _MAX_PIXELS = 25_000_000
-#: PDFium's markers for a hyphen at a line's end, and hyphens that it does not mark.
-_HYPHEN = re.compile(r"[\x02\ufffe]\n?|(?<=\w)[\xad\u2010]\n(?=\w)")
+#: A hyphen at a line's end: one that PDFium marks, or one that it does not mark.
+_LINE_END_HYPHEN = r"(?:[\x02\ufffe]\n?|(?<=\w)[\xad\u2010]\n(?=\w))"
+#: Such a hyphen within a name: no word is divided in front of a digit, or of a capital that follows a small letter.
+_NAME_HYPHEN = re.compile(rf"{_LINE_END_HYPHEN}(?=\d)|(?<=[^\W\d_A-Z]){_LINE_END_HYPHEN}(?=[A-Z])")
+_HYPHEN = re.compile(_LINE_END_HYPHEN)
 #: Text that programs write in front of a title or instead of one.
 _NO_TITLE = re.compile(r"(?:Microsoft \w+ - |untitled(?: document)?$|\(?anonymous\)?$)", re.IGNORECASE)
 
@@ -34,6 +38,9 @@ def read(data: bytes, limits: Limits) -> Document:
     """The text of all pages. Raises `FileError`: `encrypted`, `needs_ocr`, `too_large`, `parse_failed`."""
     with _opened(data) as pdf:
         limits.check_pages(len(pdf))
+        with suppress(pypdfium2.PdfiumError):
+            # before any page is loaded
+            pdf.init_forms()
         title = _NO_TITLE.sub("", pdf.get_metadata_dict().get("Title", "").strip()) or None
         begin = outline.entries(pdf)
         texts = _texts(pdf, limits)
@@ -62,10 +69,12 @@ def _texts(pdf: pypdfium2.PdfDocument, limits: Limits) -> Iterator[str]:
     for number in range(len(pdf)):
         try:
             page = pdf[number]
-            comments = "\n".join(page_annotations.comments_and_values(page))
+            comments = "\n".join(page_annotations.comments_and_values(pdf, page))
             page = page_annotations.flattened(pdf, number, page)
             text = _text(page)
             is_scan = scans.is_scan(page, text)
+            if is_scan and scans.is_illegible(text):
+                text = ""
         except pypdfium2.PdfiumError as error:
             damage = error
             yield ""
@@ -93,7 +102,8 @@ def _shown(page: pypdfium2.PdfPage, text: str, cpu_deadline: float, limits: Limi
     if not unsupported.programs(("tesseract",)):
         return "", FileError(Reason.NEEDS_OCR)
     try:
-        return _recognised(scans.without_text(page), cpu_deadline, limits), None
+        # without a legible text layer, what is drawn as text is read as well
+        return _recognised(scans.without_text(page) if text else page, cpu_deadline, limits), None
     except FileError as error:
         if not text:
             raise
@@ -102,9 +112,10 @@ def _shown(page: pypdfium2.PdfPage, text: str, cpu_deadline: float, limits: Limi
 
 def _text(page: pypdfium2.PdfPage) -> str:
     layer = page.get_textpage()
-    text = layer.get_text_range().replace("\r\n", "\n").replace("\r", "\n")
+    text = right_to_left.repaired(layer, layer.get_text_range())
     layer.close()
-    return _HYPHEN.sub("", text).strip()
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return _HYPHEN.sub("", _NAME_HYPHEN.sub("-", text)).strip()
 
 
 def _recognised(page: pypdfium2.PdfPage, cpu_deadline: float, limits: Limits) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from unicodedata import category
@@ -61,6 +61,8 @@ _WIDER_ENCODING = {
 _MAX_ALPHABET_BLOCKS = 8
 #: The blocks of Chinese, Japanese and Korean.
 _EASTERN = frozenset({0x30, 0xFF, *range(0x4E, 0xA0), *range(0xAC, 0xD8)})
+#: Minimum share of them that outweighs a low confidence.
+_MIN_EASTERN_SHARE = 0.95
 #: The bytes of ASCII text with NUL.
 _ASCII = frozenset(b"\0\t\n\r" + bytes(range(0x20, 0x7F)))
 #: Shorter samples could be any bytes.
@@ -260,9 +262,11 @@ def _is_likely(sample: bytes, encoding: str, confidence: float) -> bool:
     """Whether foreign letters are combined and placed as in a language, rather than as symbols within words."""
     text = sample.decode(encoding, "replace")
     foreign = [match.start() for match in islice(_FOREIGN.finditer(text), _MAX_FOREIGN_CHARS)]
+    characters = [text[position] for position in foreign]
     if (
         confidence < _RANDOM_CONFIDENCE
-        and sum(not _LINES.match(text[position]) for position in foreign) > _MIN_FOREIGN_CHARS
+        and sum(not _LINES.match(character) for character in characters) > _MIN_FOREIGN_CHARS
+        and not _are_eastern(characters)
     ):
         return False
     odd = sum(
@@ -270,6 +274,11 @@ def _is_likely(sample: bytes, encoding: str, confidence: float) -> bool:
         for position in foreign
     )
     return odd <= len(foreign) * _MAX_ODD_SHARE
+
+
+def _are_eastern(characters: Sequence[str]) -> bool:
+    """Whether nearly all are Eastern: random bytes are seldom valid pairs, and yet short tables have rare names."""
+    return sum(ord(character) >> 8 in _EASTERN for character in characters) >= _MIN_EASTERN_SHARE * len(characters)
 
 
 def _is_odd(before: str, character: str, after: str) -> bool:

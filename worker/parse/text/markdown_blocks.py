@@ -15,6 +15,8 @@ _MARK = re.compile(r"(?=#{1,6}(?:\s|$)|`{3}|~{3})")
 #: The first line, and below it the last line, of a code block that contains no fence.
 _CODE = "```\n"
 _END_OF_CODE = "\n```"
+#: The start of a list item: a bullet, or a number with a sign behind it.
+_ITEM = re.compile(r" *(?:-|\(?(?:\d{1,3}|[A-Za-z]|[ivxlc]{1,8})(?:\.\d{1,3})*[.)]) ")
 _WHITE_SPACE = re.compile(r"\s+")
 _WORD = re.compile(r"[^\W\d_]+")
 #: Words in page headers and footers that only number pages, besides Roman numerals.
@@ -44,10 +46,10 @@ def paragraph(text: str) -> str:
     return "\n".join("\\" + line if _MARK.match(line) else line for line in lines)
 
 
-def item(depth: int, text: str) -> str:
-    """A list item, indented by its depth from 0."""
+def item(depth: int, text: str, number: str = "") -> str:
+    """A list item, indented by its depth from 0; a bullet without a `number`."""
     line = _line(text)
-    return f"{'  ' * max(0, min(depth, 8))}- {line}" if line else ""
+    return f"{'  ' * max(0, min(depth, 8))}{number or '-'} {line}" if line else ""
 
 
 def code(text: str) -> str:
@@ -177,7 +179,7 @@ def laid_out(pages: Iterable[str], limits: Limits) -> tuple[str, tuple[int, ...]
 
 
 def _is_item(block: str) -> bool:
-    return block.lstrip(" ").startswith("- ") and "\n" not in block
+    return bool(_ITEM.match(block)) and "\n" not in block
 
 
 def _cells(row: Sequence[str]) -> list[str]:

@@ -32,6 +32,8 @@ _WIDE = ", ".join(f"{cell}[{side}span]" for cell in ("td", "th") for side in ("c
 #: Maximum columns or rows that a cell spans.
 _MAX_SPAN = 64
 _MAIN = "main, [role=main]"
+#: What states the source or the licence of the main text, and not of the site.
+_KEPT = 'main [role="contentinfo"], [role=main] [role="contentinfo"]'
 
 _HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
 _INLINE_TAGS = (
@@ -116,7 +118,8 @@ def _rendered(tree: Any) -> str:
     body = tree.body or tree.root
     if body is None:
         return ""
-    ids = _NodeIds({node.mem_id for node in tree.css(_DROPPED)}, _layout(tree), _wide(tree))
+    dropped = {node.mem_id for node in tree.css(_DROPPED)} - {node.mem_id for node in tree.css(_KEPT)}
+    ids = _NodeIds(dropped, _layout(tree), _wide(tree))
     text = "\n\n".join(filter(None, (_markdown(part, ids) for part in _outermost(tree.css(_MAIN)))))
     text = text or _markdown(body, ids)
     text = text or _markdown(body, ids._replace(dropped={node.mem_id for node in tree.css(_NO_TEXT)}))

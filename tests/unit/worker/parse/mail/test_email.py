@@ -76,3 +76,18 @@ def test_a_page_saved_as_one_file_is_a_message() -> None:
     assert (document.title, document.markup) == ("Fähre", "markdown")
     assert document.text.endswith("\n\n# Fähre\n\nTimes")
     assert "margin" not in document.text
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-16"])
+@pytest.mark.parametrize("charset", ["utf-16", "iso-8859-1"])
+def test_a_message_may_be_saved_in_utf16(encoding: str, charset: str) -> None:
+    text = f'Subject: Die Fähre\r\nContent-Type: text/plain; charset="{charset}"\r\n\r\nÜber die Brücke.\r\n'
+    document = email.read(text.encode(encoding), Limits())
+    assert (document.title, document.text) == ("Die Fähre", "Subject: Die Fähre\n\nÜber die Brücke.")
+
+
+def test_a_part_of_another_encoding_is_read_in_it() -> None:
+    head = b'Subject: a\r\nContent-Type: text/plain; charset="%s"\r\n\r\n'
+    for charset in ("iso-8859-1", "iso-2022-jp"):
+        word = "Brücke" if charset == "iso-8859-1" else "日本"
+        assert email.read(head % charset.encode() + word.encode(charset), Limits()).text.endswith(word)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import pypdfium2
 import pytest
 
 from schemas.document import Document
+from schemas.errors import FileError
 from schemas.source import ChunkSettings
+from schemas.status import Reason
 from tests.parsing import parse
 from worker.chunk import chunk
+from worker.formats import unsupported
 from worker.parse import Limits
+from worker.parse.ocr import scans
 from worker.parse.pdf import outline
 from worker.tokens.tokenizers import cl100k
 
@@ -85,10 +90,9 @@ def test_a_page_of_many_lines_and_titles_takes_no_time() -> None:
     assert outline.with_headings("\n".join(["word " * 50] * 5000), begin).count("#") == 0
 
 
-def form(look: str) -> str:
+def form(look: str, drawn: str = "/Tx BMC BT /F 12 Tf 2 5 Td (Ada) Tj ET EMC") -> str:
     field = f"<</Type/Annot/Subtype/Widget/FT/Tx/T(Name)/V(Ada)/Rect[72 600 200 620]{look}>>"
     extra = {50: "<</Fields[51 0 R]>>", 51: field}
-    drawn = "/Tx BMC BT /F 12 Tf 2 5 Td (Ada) Tj ET EMC"
     extra[52] = (
         "<</Type/XObject/Subtype/Form/BBox[0 0 128 20]/Resources<</Font<</F 3 0 R>>>>"
         f"/Length {len(drawn)}>>stream\n{drawn}\nendstream"
@@ -98,7 +102,22 @@ def form(look: str) -> str:
 
 def test_values_of_forms_are_text() -> None:
     assert form("/AP<</N 52 0 R>>") == "Your name:\nAda"
-    assert form("") == "Your name:\n\nName: Ada"
+    assert form("") == "Your name:\nAda"
+
+
+def test_a_value_behind_an_empty_appearance_is_text() -> None:
+    assert form("/AP<</N 52 0 R>>", "/Tx BMC EMC") == "Your name:\n\nName: Ada"
+    assert form("/AP<</N 52 0 R>>", "1 0 0 RG 0 0 99 19 re S") == "Your name:\n\nName: Ada"
+
+
+def test_fields_inherit_their_type_and_value() -> None:
+    extra = {
+        50: "<</Fields[51 0 R]>>",
+        51: "<</FT/Tx/T(Owner)/V(Ada)/Kids[52 0 R]>>",
+        52: "<</Type/Annot/Subtype/Widget/Parent 51 0 R/Rect[72 600 200 620]>>",
+    }
+    text = read(pdf([["Boat"]], extra, root="/AcroForm 50 0 R", of_page="/Annots[52 0 R]")).text
+    assert text == "Boat\nAda"
 
 
 def test_comments_stand_behind_their_page() -> None:
@@ -128,3 +147,68 @@ def test_what_programs_put_in_a_title_is_none(title: str, kept: str | None) -> N
 @pytest.mark.parametrize("hyphen", [r"\200", "-"])
 def test_words_that_are_broken_at_a_lines_end_are_whole(hyphen: str) -> None:
     assert read(pdf([[f"They are re{hyphen}", "sponsible for the pier"]])).text == "They are responsible for the pier"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "whole"),
+    [
+        ("by Lucene", "BM25 finds", "by Lucene-BM25 finds"),
+        ("a COVID", "19 case", "a COVID-19 case"),
+        ("AN INTRO", "DUCTION TO", "AN INTRODUCTION TO"),
+        ("a re", "sponsible one", "a responsible one"),
+    ],
+)
+def test_a_name_that_is_broken_at_its_hyphen_keeps_it(first: str, second: str, whole: str) -> None:
+    assert read(pdf([[f"{first}-", second]])).text == whole
+
+
+def mapped(shown: str, characters: dict[str, str]) -> bytes:
+    """A page whose drawing codes `shown` have the given meanings."""
+    table = "\n".join(
+        f"<{ord(code):02X}> <{meaning.encode('utf-16-be').hex()}>" for code, meaning in characters.items()
+    )
+    table = f"begincmap\n1 begincodespacerange\n<00> <FF>\nendcodespacerange\n{len(characters)} beginbfchar\n{table}"
+    table += "\nendbfchar\nendcmap"
+    extra = {
+        3: "<</Type/Font/Subtype/Type1/BaseFont/Helvetica/ToUnicode 50 0 R>>",
+        50: f"<</Length {len(table)}>>stream\n{table}\nendstream",
+    }
+    return pdf([[shown]], extra)
+
+
+#: Codes of letters in the order in which they are drawn, from left to right.
+ARABIC = {"M": "م", "S": "س", "L": "ل", "A": "\u0627", "_": "\u0644\u0627", **{letter: letter for letter in "abc "}}
+
+
+def test_one_glyph_for_lam_and_alef_is_read_in_their_order() -> None:
+    assert read(mapped("M_S", ARABIC)).text == "سلام"
+    # the article has two glyphs
+    assert read(mapped("MLSLA", ARABIC)).text == "السلم"
+
+
+def test_words_of_two_directions_are_apart_unless_they_touch() -> None:
+    near = "abc) Tj 1 0 0 1 {} 700 Tm (SM"
+    assert read(mapped(near.format(94), ARABIC)).text == "abc مس"
+    assert read(mapped(near.format(91), ARABIC)).text == "abcمس"
+
+
+@pytest.mark.parametrize(("garbled", "is_kept"), [(3, True), (4, False)])
+def test_a_layer_of_signs_that_are_no_text_is_not_indexed(garbled: int, is_kept: bool) -> None:
+    data = mapped("a" * (20 - garbled) + "x" * garbled, {"a": "a", "x": "\ue001"})
+    if is_kept:
+        assert read(data).text == "a" * 17 + "\ue001" * 3
+    elif unsupported.programs(("tesseract",)):
+        # the drawn letters are those of the codes
+        assert "\ue001" not in read(data).text
+    else:
+        with pytest.raises(FileError) as caught:
+            read(data)
+        assert caught.value.reason is Reason.NEEDS_OCR
+
+
+@pytest.mark.parametrize(("lines", "is_scan"), [(99, True), (98, False)])
+def test_a_page_of_outlines_is_read_as_a_picture(lines: int, is_scan: bool) -> None:
+    drawn = "72 700 m " + "9 9 l " * lines + "S"
+    extra = {50: f"<</Length {len(drawn)}>>stream\n{drawn}\nendstream"}
+    page = pypdfium2.PdfDocument(pdf([[]], extra, of_page="/Contents 50 0 R"))[0]
+    assert scans.is_scan(page, "") is is_scan

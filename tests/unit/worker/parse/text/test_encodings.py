@@ -94,3 +94,8 @@ def test_a_long_line_of_ascii_is_looked_through_once(text: str) -> None:
 def test_what_is_foreign_far_apart_is_looked_at_with_the_line_around_it() -> None:
     text = "".join(f"{'plain ' * 1000}\n{sentence}.\n" for sentence in TEXTS["ru"][0].split(".") * 3)
     assert decode(text.encode("koi8-r")) == text
+
+
+def test_a_very_short_table_in_japanese_is_read() -> None:
+    table = "名前,年齢,住所\n佐藤太郎,30,東京\n鈴木英子,25,大阪\n髙橋淳,35,名古屋\n"
+    assert decode(table.encode("cp932")) == table

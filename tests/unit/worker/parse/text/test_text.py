@@ -185,6 +185,17 @@ def test_xml_is_kept_as_it_stands() -> None:
     assert (document.text, document.title, document.language) == (text, "A & B", "xml")
 
 
+def test_references_to_characters_become_them() -> None:
+    text = "<a>Schr&#x00F6;dinger &#8212; &#38; &#60; &#10; &#x9f; &#xa0; &#xD800; &#x110000;</a>"
+    shown = "<a>Schrödinger — &#38; &#60; &#10; &#x9f; \xa0 &#xD800; &#x110000;</a>"
+    assert xml.read(text.encode(), LIMITS).text == shown
+
+
+def test_data_beside_the_text_may_be_declared() -> None:
+    head = '<!DOCTYPE a [<!NOTATION gif SYSTEM "show"><!ENTITY p SYSTEM "http://127.0.0.1/p.gif" NDATA gif>]>'
+    assert xml.read(f'{head}<a see="p">x</a>'.encode(), LIMITS).text.startswith(head)
+
+
 @pytest.mark.parametrize(
     "declarations",
     [

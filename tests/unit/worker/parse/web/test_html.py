@@ -122,3 +122,9 @@ def test_formulas_are_text_once(formula: str, shown: str) -> None:
 def test_where_words_may_be_broken_they_are_not() -> None:
     assert text("<p>Donau&shy;dampf&#8203;schiff</p>") == "Donaudampfschiff"
     assert text("<p>ខ្ញុំ&#8203;ស្រឡាញ់</p>") == "ខ្ញុំ\u200bស្រឡាញ់"
+
+
+def test_the_source_of_an_article_is_part_of_it() -> None:
+    page = '<main><p>Tides</p><div role="contentinfo">By Ada</div></main><div role="contentinfo">Imprint</div>'
+    assert to_markdown(page)[0] == "Tides\n\nBy Ada"
+    assert to_markdown(page.replace("main>", "div>"))[0] == "Tides"

@@ -1,0 +1,116 @@
+"""Variants of Office Open XML: templates, shows, add-ins, files with macros, and Strict."""
+
+from __future__ import annotations
+
+import re
+from io import BytesIO
+from typing import Any
+from zipfile import ZipFile
+
+import pptx
+import pytest
+from pptx.oxml import parse_xml
+
+from tests.contract.samples import PACKAGES, of, zipped
+from tests.parsing import parse
+from worker.parse import Limits
+
+LIMITS = Limits()
+OPEN = "application/vnd.openxmlformats-officedocument"
+MAIN_TYPES = {
+    "docx": f"{OPEN}.wordprocessingml.document.main+xml",
+    "pptx": f"{OPEN}.presentationml.presentation.main+xml",
+    "xlsx": f"{OPEN}.spreadsheetml.sheet.main+xml",
+}
+VARIANTS = {
+    "docm": "application/vnd.ms-word.document.macroEnabled.main+xml",
+    "dotx": f"{OPEN}.wordprocessingml.template.main+xml",
+    "dotm": "application/vnd.ms-word.template.macroEnabledTemplate.main+xml",
+    "pptm": "application/vnd.ms-powerpoint.presentation.macroEnabled.main+xml",
+    "ppsx": f"{OPEN}.presentationml.slideshow.main+xml",
+    "ppsm": "application/vnd.ms-powerpoint.slideshow.macroEnabled.main+xml",
+    "potx": f"{OPEN}.presentationml.template.main+xml",
+    "potm": "application/vnd.ms-powerpoint.template.macroEnabled.main+xml",
+    "xlsm": "application/vnd.ms-excel.sheet.macroEnabled.main+xml",
+    "xltx": f"{OPEN}.spreadsheetml.template.main+xml",
+    "xltm": "application/vnd.ms-excel.template.macroEnabled.main+xml",
+    "xlam": "application/vnd.ms-excel.addin.macroEnabled.main+xml",
+}
+SAMPLE_OF = {path.split("/")[0]: path for path in PACKAGES}
+PLAIN = {"d": "docx", "p": "pptx", "x": "xlsx"}
+INK = "http://schemas.microsoft.com/office/powerpoint/2010/main"
+
+pytestmark = pytest.mark.usefixtures("helper")
+
+
+def members_of(path: str) -> dict[str, bytes]:
+    with ZipFile(BytesIO(of(path))) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+@pytest.mark.parametrize("extension", VARIANTS)
+def test_a_variant_is_read_as_the_plain_file(extension: str) -> None:
+    plain = PLAIN[extension[0]]
+    members = members_of(SAMPLE_OF[plain])
+    types = members["[Content_Types].xml"].decode()
+    assert MAIN_TYPES[plain] in types
+    members["[Content_Types].xml"] = types.replace(MAIN_TYPES[plain], VARIANTS[extension]).encode()
+    document = parse(f"a.{extension}", zipped(members), LIMITS)
+    assert document == parse(f"a.{plain}", of(SAMPLE_OF[plain]), LIMITS)
+
+
+@pytest.mark.parametrize("plain", ["docx", "pptx", "xlsx"])
+def test_strict_files_are_read_as_others(plain: str) -> None:
+    members = members_of(SAMPLE_OF[plain])
+    namespace = re.compile(rb"http://schemas\.openxmlformats\.org/(?!package/)(\w+)/2006/")
+    strict = {name: namespace.sub(rb"http://purl.oclc.org/ooxml/\1/", data) for name, data in members.items()}
+    assert strict != members
+    assert parse(f"a.{plain}", zipped(strict), LIMITS) == parse(f"a.{plain}", of(SAMPLE_OF[plain]), LIMITS)
+
+
+def with_alternatives(*alternatives: str) -> str:
+    """The text of a slide with a title, and with alternative drawings behind it."""
+    presentation = pptx.Presentation()
+    slide = presentation.slides.add_slide(presentation.slide_layouts[5])
+    slide.shapes.title.text = "Plan"
+    slide.shapes.element.append(
+        parse_xml(
+            '<mc:AlternateContent xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"'
+            ' xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" xmlns:p14="' + INK + '"'
+            ' xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'
+            ' xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships">'
+            + "".join(alternatives)
+            + "</mc:AlternateContent>"
+        )
+    )
+    return parse("a.pptx", saved(presentation), LIMITS).text
+
+
+def saved(document: Any) -> bytes:
+    out = BytesIO()
+    document.save(out)
+    return out.getvalue()
+
+
+def box(text: str) -> str:
+    return (
+        '<p:sp><p:nvSpPr><p:cNvPr id="9" name="Box"/><p:cNvSpPr/><p:nvPr/></p:nvSpPr><p:spPr/>'
+        f"<p:txBody><a:bodyPr/><a:p><a:r><a:t>{text}</a:t></a:r></a:p></p:txBody></p:sp>"
+    )
+
+
+INKED = (
+    '<p:contentPart r:id="rId9"><p14:nvContentPartPr><p14:cNvPr id="8" name="Ink"/></p14:nvContentPartPr>'
+    "</p:contentPart>"
+)
+
+
+def test_ink_on_a_slide_leaves_the_rest() -> None:
+    ink = f'<mc:Choice Requires="p14">{INKED}</mc:Choice>'
+    assert with_alternatives(ink, f"<mc:Fallback>{box('Drawn')}</mc:Fallback>") == "# Plan\n\nDrawn"
+    assert with_alternatives(ink) == "# Plan"
+
+
+def test_of_alternative_drawings_without_ink_the_first_is_read() -> None:
+    first = f'<mc:Choice Requires="a14">{box("New")}</mc:Choice>'
+    assert with_alternatives(first, f"<mc:Fallback>{box('Old')}</mc:Fallback>") == "# Plan\n\nNew"

@@ -1,0 +1,184 @@
+"""Counts the numbers of paragraphs in Word documents (ECMA-376, part 1, 17.9), which only `numbering.xml` describes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from docx.oxml.ns import qn
+
+_VALUE = qn("w:val")
+_LEVEL = qn("w:ilvl")
+#: Word's lists have this many levels.
+_MAX_LEVELS = 9
+#: The place of a level's number in the text of a number.
+_PLACE = re.compile(r"%([1-9])")
+_MAX_STYLES = 20
+_ROMAN = (
+    *((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x")),
+    *((9, "ix"), (5, "v"), (4, "iv"), (1, "i")),
+)
+#: Roman numbers beyond this are written in digits.
+_MAX_ROMAN = 3999
+_LETTERS = 26
+#: Copies of a letter beyond which numbers are written in digits: after z comes aa, then bb.
+_MAX_COPIES = 10
+#: Text that is not counted: deleted paragraphs, and copies for programs that cannot draw a box.
+_NOT_COUNTED = {qn("w:del"), "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    start: int
+    form: str
+    text: str
+    is_decimal: bool
+
+
+@dataclass
+class _List:
+    """The levels of a list, and the latest number of each."""
+
+    levels: dict[int, _Level]
+    numbers: list[int | None] = field(default_factory=lambda: [None] * _MAX_LEVELS)
+
+
+class Numbers:
+    """The numbers of a document's paragraphs, in their order.
+
+    `styles` are the definitions of styles by their id. `root` is that of `numbering.xml`.
+    """
+
+    def __init__(self, root: Any, styles: dict[str, Any]) -> None:
+        self._styles = styles
+        abstract = {e.get(qn("w:abstractNumId")): e for e in root.iterchildren(qn("w:abstractNum"))}
+        self._instances = {e.get(qn("w:numId")): e for e in root.iterchildren(qn("w:num"))}
+        self._lists = {name: _List(_levels(self._defined(e, abstract))) for name, e in abstract.items()}
+        self._restarted: set[str] = set()
+
+    def of(self, paragraph: Any) -> tuple[int, str] | None:
+        """The level and the number of the next paragraph ("" for a bullet); None if it is no item.
+
+        Each item counts, so each paragraph must be asked for once.
+        """
+        name, level = self._place(paragraph.find(qn("w:pPr")))
+        instance = self._instances.get(name or "")
+        if instance is None or any(each.tag in _NOT_COUNTED for each in paragraph.iterancestors()):
+            return None
+        items = self._lists.get(_value(instance, "w:abstractNumId") or "")
+        if items is None or level not in items.levels:
+            return level, ""
+        overrides = self._overrides(name or "", instance)
+        return level, _counted(items, level, overrides)
+
+    def _place(self, properties: Any) -> tuple[str | None, int]:
+        """The list and the level that a paragraph names itself, or by its style or the style's parents."""
+        name: str | None = None
+        level: int | None = None
+        for holder in self._holders(properties):
+            numbered = holder.find(qn("w:numPr"))
+            if numbered is not None:
+                name = name or _value(numbered, "w:numId")
+                level = _number(_value(numbered, "w:ilvl")) if level is None else level
+            if name and level is not None:
+                break
+        return name, min(level or 0, _MAX_LEVELS - 1)
+
+    def _holders(self, properties: Any) -> Iterator[Any]:
+        if properties is None:
+            return
+        yield properties
+        style = self._styles.get(_value(properties, "w:pStyle") or "")
+        for _ in range(_MAX_STYLES):
+            if style is None:
+                return
+            inner = style.find(qn("w:pPr"))
+            if inner is not None:
+                yield inner
+            style = self._styles.get(_value(style, "w:basedOn") or "")
+
+    def _defined(self, element: Any, abstract: dict[str, Any]) -> Any:
+        """The list that a list refers to by a style, else itself."""
+        style = self._styles.get(_value(element, "w:numStyleLink") or "")
+        numbered = style.find(f"{qn('w:pPr')}/{qn('w:numPr')}") if style is not None else None
+        instance = self._instances.get(_value(numbered, "w:numId") or "") if numbered is not None else None
+        return abstract.get(_value(instance, "w:abstractNumId") or "", element) if instance is not None else element
+
+    def _overrides(self, name: str, instance: Any) -> dict[int, int]:
+        """Numbers at which an instance of a list starts its levels anew, once."""
+        if name in self._restarted:
+            return {}
+        self._restarted.add(name)
+        starts = ((e, _value(e, "w:startOverride")) for e in instance.iterchildren(qn("w:lvlOverride")))
+        return {_number(e.get(_LEVEL)) or 0: _number(start) or 0 for e, start in starts if start is not None}
+
+
+def _levels(element: Any) -> dict[int, _Level]:
+    found = {}
+    for level in element.iterchildren(qn("w:lvl")):
+        start = _number(_value(level, "w:start"))
+        found[_number(level.get(_LEVEL)) or 0] = _Level(
+            0 if start is None else start,
+            _value(level, "w:numFmt") or "decimal",
+            _value(level, "w:lvlText") or "",
+            level.find(qn("w:isLgl")) is not None,
+        )
+    return found
+
+
+def _counted(items: _List, level: int, overrides: dict[int, int]) -> str:
+    for changed, start in overrides.items():
+        if changed < _MAX_LEVELS:
+            items.numbers[changed] = start - 1
+    number = items.numbers[level]
+    items.numbers[level] = items.levels[level].start if number is None else number + 1
+    items.numbers[level + 1 :] = [None] * (_MAX_LEVELS - level - 1)
+    shown = items.levels[level]
+    if shown.form in ("bullet", "none"):
+        return ""
+
+    def written(place: re.Match[str]) -> str:
+        at = int(place[1]) - 1
+        of = items.levels.get(at, shown)
+        number = items.numbers[at]
+        form = "decimal" if shown.is_decimal else of.form
+        return _FORMS.get(form, str)(of.start if number is None else number)
+
+    return _PLACE.sub(written, shown.text).strip()
+
+
+def _roman(number: int) -> str:
+    if not 0 < number <= _MAX_ROMAN:
+        return str(number)
+    text = ""
+    for value, sign in _ROMAN:
+        text += sign * (number // value)
+        number %= value
+    return text
+
+
+def _letter(number: int) -> str:
+    copies, at = divmod(number - 1, _LETTERS)
+    return chr(ord("a") + at) * (copies + 1) if 0 <= copies < _MAX_COPIES else str(number)
+
+
+_FORMS: dict[str, Callable[[int], str]] = {
+    "decimalZero": "{:02}".format,
+    "lowerRoman": _roman,
+    "upperRoman": lambda number: _roman(number).upper(),
+    "lowerLetter": _letter,
+    "upperLetter": lambda number: _letter(number).upper(),
+    "none": lambda _: "",
+}
+
+
+def _value(element: Any, tag: str) -> str | None:
+    child = element.find(qn(tag))
+    value: str | None = child.get(_VALUE) if child is not None else None
+    return value
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else None  # noqa: PLR2004 - 32 bits
