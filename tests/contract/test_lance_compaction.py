@@ -1,30 +1,34 @@
-"""LanceDB's disk usage and open files: a table is compacted when due, and old versions do not stay long."""
+"""LanceDB's disk usage and open files: an edit costs what it changed, and old versions do not stay long."""
 
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import sys
 import threading
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
+import lance
 import pytest
 
 from tests.contract.stores import ALWAYS, D, about, axis, near, row
-from worker.vectors import Row
-from worker.vectors.lance import compaction
-from worker.vectors.lance.compaction import COARSE_S, Thresholds, committing, is_due
-from worker.vectors.lance.open_tables import OPEN_TABLES
+from worker.vectors import Leg, Row
+from worker.vectors.lance import cleaning
+from worker.vectors.lance.cleaning import COARSE_S, committing, has_versions_to_delete
+from worker.vectors.lance.compaction import Thresholds, is_due, number_to_merge
+from worker.vectors.lance.open_tables import GONE_SEGMENTS, OPEN_TABLES
 from worker.vectors.lance.store import LanceStore
 
 SPACE = "space"
 ROWS = 600
 #: Higher than any test reaches.
 NEVER = 1_000_000
-NOTHING = Thresholds(NEVER, NEVER, 1, NEVER, 1, NEVER, 1, NEVER)
+NOTHING = Thresholds(fragments=NEVER, rows=NEVER, min_deleted=NEVER, versions=NEVER)
 
 
 def _text(number: int) -> str:
@@ -53,92 +57,163 @@ def _sizes(place: Path) -> dict[Path, int]:
     return {path: path.stat().st_size for path in place.rglob("*") if path.is_file()}
 
 
-def _due(store: LanceStore, place: Path, thresholds: Thresholds) -> bool:
-    with store._table(SPACE) as table:
-        return is_due(table, place / f"{SPACE}.lance", thresholds)
+def _due(place: Path, thresholds: Thresholds) -> bool:
+    return is_due(lance.dataset(place / f"{SPACE}.lance"), thresholds)
 
 
-def _fragments(store: LanceStore) -> int:
-    with store._table(SPACE) as table:
-        return int(table.stats()["fragment_stats"]["num_fragments"])
+def _fragments(place: Path) -> list[int]:
+    """Rows of each fragment, also deleted ones."""
+    return [fragment.physical_rows for fragment in lance.dataset(place / f"{SPACE}.lance").get_fragments()]
+
+
+def _segments(place: Path) -> list[int]:
+    """Number of segments of each index."""
+    return [len(index.segments) for index in lance.dataset(place / f"{SPACE}.lance").describe_indices()]
 
 
 def _versions(place: Path) -> int:
     return len(list((place / f"{SPACE}.lance" / "_versions").glob("*.manifest")))
 
 
-def test_an_edit_writes_little_and_the_disk_holds_little_more_than_the_table(tmp_path: Path) -> None:
-    store = _filled(tmp_path)
-    seen = _sizes(tmp_path)
-    table, written = sum(seen.values()), 0
-    edits = 60
+def test_an_edit_writes_what_it_changed_whatever_the_table_holds(tmp_path: Path) -> None:
+    store = _filled(tmp_path, 3_000)
+    table = sum(_sizes(tmp_path).values())
+    edits, written = 40, 0
     for number in range(edits):
-        store.write(SPACE, D, [_row(ROWS + number)], deletes=[UUID(int=number)])
+        before = _sizes(tmp_path)
+        store.write(SPACE, D, [_row(3_000 + number)], deletes=[UUID(int=number)])
         store.optimize(SPACE)
         now = _sizes(tmp_path)
-        written += sum(size for path, size in now.items() if path not in seen)
-        seen = now
-        assert sum(now.values()) < 3 * table
-    # two compactions, each at most two copies of the table
-    assert written < 5 * table
-    assert _fragments(store) < Thresholds().min_fragments
-    assert store.ids(SPACE, None, 2 * ROWS) == [UUID(int=number) for number in range(edits, ROWS + edits)]
+        written += sum(size for path, size in now.items() if path not in before)
+        assert sum(now.values()) < 2 * table
+    # with a copy of the table for each 25 edits it would be twice as much
+    assert written < 25_000 * edits
+    assert table > 750_000
+    assert _fragments(tmp_path)[0] == 3_000
+    assert len(_fragments(tmp_path)) < 2 * Thresholds().fragments
+    assert max(_segments(tmp_path)) <= 4
+    assert store.ids(SPACE, None, 9_999) == [UUID(int=number) for number in range(edits, 3_000 + edits)]
 
 
-def test_a_table_is_due_from_so_many_fragments_on(tmp_path: Path) -> None:
+def test_a_table_is_due_from_so_many_new_fragments_on(tmp_path: Path) -> None:
     store = _filled(tmp_path, 50)
-    limit = Thresholds(4, 4, 1, NEVER, 1, NEVER, 1, NEVER)
+    limit = replace(NOTHING, fragments=3)
     for number in range(3):
-        assert not _due(store, tmp_path, limit)
+        assert not _due(tmp_path, limit)
         store.write(SPACE, D, [_row(100 + number)])
-    assert _fragments(store) == 4
-    assert _due(store, tmp_path, limit)
-    assert not _due(store, tmp_path, NOTHING)
+    assert _due(tmp_path, limit)
+    assert not _due(tmp_path, NOTHING)
 
 
-def test_larger_tables_wait_for_more_fragments() -> None:
-    thresholds = Thresholds(min_fragments=24, max_fragments=64, rows_per_fragment=200)
-    rows = (0, 4_999, 5_000, 12_799, 12_800, 1_000_000)
-    assert [thresholds.fragments(number) for number in rows] == [24, 24, 25, 63, 64, 64]
-
-
-@pytest.mark.parametrize(("least", "share"), [(6, 1000), (1, 10)], ids=["at least", "share"])
-def test_a_table_is_due_from_so_many_rows_on_that_are_not_indexed(tmp_path: Path, least: int, share: int) -> None:
+def test_a_table_is_due_from_so_many_new_rows_on(tmp_path: Path) -> None:
     store = _filled(tmp_path, 60)
-    limit = Thresholds(NEVER, NEVER, 1, least, share, NEVER, 1, NEVER)
+    limit = replace(NOTHING, rows=6)
     store.write(SPACE, D, [_row(100 + number) for number in range(5)])
-    assert not _due(store, tmp_path, limit)
+    assert not _due(tmp_path, limit)
     store.write(SPACE, D, [_row(200)])
-    assert _due(store, tmp_path, limit)
+    assert _due(tmp_path, limit)
 
 
 @pytest.mark.parametrize(("least", "share"), [(12, 1000), (1, 5)], ids=["at least", "share"])
 def test_a_table_is_due_from_so_many_deleted_rows_on(tmp_path: Path, least: int, share: int) -> None:
     store = _filled(tmp_path, 60)
-    limit = Thresholds(NEVER, NEVER, 1, NEVER, 1, least, share, NEVER)
+    limit = replace(NOTHING, min_deleted=least, deleted_share=share)
     store.write(SPACE, D, deletes=[UUID(int=number) for number in range(11)])
-    assert not _due(store, tmp_path, limit)
+    assert not _due(tmp_path, limit)
     store.write(SPACE, D, deletes=[UUID(int=11)])
-    assert _due(store, tmp_path, limit)
-    compacting = LanceStore(tmp_path, has_keywords=True, thresholds=limit)
-    compacting.optimize(SPACE)
+    assert _due(tmp_path, limit)
+    LanceStore(tmp_path, has_keywords=True, thresholds=limit).optimize(SPACE)
     # the rows are gone, so it does not stay due forever
-    assert not _due(store, tmp_path, limit)
+    assert not _due(tmp_path, limit)
+    assert _fragments(tmp_path) == [48]
 
 
-def test_a_table_is_due_from_so_many_old_versions_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction, "MAX_WAIT_S", 0.1)
+def test_what_is_merged_has_at_most_so_many_times_the_rows_of_all_newer_ones() -> None:
+    assert number_to_merge([100, 20], 10, 2) == 1
+    assert number_to_merge([61, 20], 10, 2) == 1
+    assert number_to_merge([60, 20], 10, 2) == 2
+    assert number_to_merge([60, 21], 10, 2) == 0
+    assert number_to_merge([], 10, 2) == 0
+    assert number_to_merge([0], 1, 2) == 1
+
+
+def test_rows_are_merged_again_once_as_many_newer_ones_follow(tmp_path: Path) -> None:
+    store = _filled(tmp_path, 50)
+    compacting = LanceStore(tmp_path, has_keywords=True, thresholds=ALWAYS)
+    shapes = []
+    for number, rows in enumerate((10, 4, 3, 8, 1)):
+        store.write(SPACE, D, [_row(100 * number + row_) for row_ in range(100, 100 + rows)])
+        compacting.optimize(SPACE)
+        shapes.append((_fragments(tmp_path), set(_segments(tmp_path))))
+    # 4 rows leave 10 alone, and 3 more take 4 and then 10; 8 leave 17 alone
+    assert shapes == [([50, 10], {2}), ([50, 10, 4], {3}), ([50, 17], {2}), ([50, 17, 8], {3}), ([50, 17, 8, 1], {4})]
+    store.write(SPACE, D, [_row(number) for number in range(900, 904)])
+    compacting.optimize(SPACE)
+    # 4 rows take 1, then 8, 17, and at last 50
+    assert (_fragments(tmp_path), set(_segments(tmp_path))) == ([80], {1})
+
+
+def test_a_full_fragment_is_left_alone(tmp_path: Path) -> None:
     store = _filled(tmp_path, 10)
+    for full, expected in ((10, [10, 9, 9]), (11, [10, 27])):
+        compacting = LanceStore(tmp_path, has_keywords=True, thresholds=replace(ALWAYS, full_rows=full))
+        if full == 11:
+            store.write(SPACE, D, [_row(400 + number) for number in range(9)])
+        else:
+            for start in (200, 300):
+                store.write(SPACE, D, [_row(start + number) for number in range(9)])
+        compacting.optimize(SPACE)
+        assert sum(_fragments(tmp_path)) == sum(expected), expected
+
+
+def test_random_edits_answer_like_a_fresh_table(tmp_path: Path) -> None:
+    rng = random.Random(20261123)
+    store = LanceStore(tmp_path / "edited", has_keywords=True, thresholds=Thresholds(fragments=3, min_deleted=5))
+    kept: dict[int, Row] = {}
+    for turn in range(40):
+        gone = rng.sample(sorted(kept), min(len(kept), rng.choice([0, 1, 4])))
+        numbers = set(rng.sample(range(200), rng.choice([1, 3, 20]))) - set(gone)
+        rows = {number: row(number, axis(number % D, rng.random()), _text(rng.randrange(40))) for number in numbers}
+        store.write(SPACE, D, list(rows.values()), deletes=[UUID(int=number) for number in gone])
+        kept = {number: each for number, each in (kept | rows).items() if number not in gone}
+        store.optimize(SPACE)
+        assert store.ids(SPACE, None, 999) == [UUID(int=number) for number in sorted(kept)]
+        if turn % 8 == 7:
+            fresh = LanceStore(tmp_path / f"fresh{turn}", has_keywords=True)
+            fresh.write(SPACE, D, list(kept.values()))
+            for number in range(4):
+                assert near(store, SPACE, axis(number, 0.3)) == near(fresh, SPACE, axis(number, 0.3))
+                words = _text(number * 7)
+                found, expected = (sorted(about(each, SPACE, words, limit=999)) for each in (store, fresh))
+                assert found == expected
+
+
+def test_segments_score_like_one_index(tmp_path: Path) -> None:
+    store = LanceStore(tmp_path / "many", has_keywords=True, thresholds=ALWAYS)
+    for start, end in ((0, 100), (100, 130), (130, 138), (138, 140)):
+        store.write(SPACE, D, [_row(number) for number in range(start, end)])
+        store.optimize(SPACE)
+    assert _segments(tmp_path / "many") == [4, 4, 4]
+    fresh = LanceStore(tmp_path / "fresh", has_keywords=True)
+    fresh.write(SPACE, D, [_row(number) for number in range(140)])
+    for field in ("text", "code"):
+        leg = Leg(50, keywords="w31 w50 w131 w700", field=field)
+        assert store.search(SPACE, [leg]) == fresh.search(SPACE, [leg])
+
+
+def test_old_versions_are_deleted_from_so_many_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cleaning, "MAX_WAIT_S", 0.1)
+    store = _filled(tmp_path, 10)
+    table = tmp_path / f"{SPACE}.lance"
     for number in range(3):
         store.write(SPACE, D, [_row(number)])
-    old = sorted((tmp_path / f"{SPACE}.lance" / "_versions").glob("*.manifest"))[-3:]
-    limit = Thresholds(NEVER, NEVER, 1, NEVER, 1, NEVER, 1, versions=3)
+    old = sorted((table / "_versions").glob("*.manifest"))[-3:]
     # a running commit may need the young ones
-    with committing(tmp_path / f"{SPACE}.lance"):
+    with committing(table):
         for path in old:
-            assert not _due(store, tmp_path, limit)
+            assert not has_versions_to_delete(table, 3)
             os.utime(path, (1_600_000_000, 1_600_000_000))
-        assert _due(store, tmp_path, limit)
+        assert has_versions_to_delete(table, 3)
 
 
 def test_young_versions_count_while_no_commit_runs(tmp_path: Path) -> None:
@@ -146,8 +221,8 @@ def test_young_versions_count_while_no_commit_runs(tmp_path: Path) -> None:
     for number in range(3):
         store.write(SPACE, D, [_row(number)])
     versions = _versions(tmp_path)
-    assert _due(store, tmp_path, Thresholds(NEVER, NEVER, 1, NEVER, 1, NEVER, 1, versions=versions))
-    assert not _due(store, tmp_path, Thresholds(NEVER, NEVER, 1, NEVER, 1, NEVER, 1, versions=versions + 1))
+    assert has_versions_to_delete(tmp_path / f"{SPACE}.lance", versions)
+    assert not has_versions_to_delete(tmp_path / f"{SPACE}.lance", versions + 1)
 
 
 def test_edits_of_the_same_few_rows_leave_few_versions(tmp_path: Path) -> None:
@@ -230,11 +305,12 @@ def test_files_of_indexes_made_anew_and_of_dropped_tables_are_closed(tmp_path: P
     one = _open_files(tmp_path)
     assert 0 < one <= 4
     compacting = LanceStore(tmp_path, has_keywords=True, thresholds=ALWAYS)
-    for number in range(4):
+    for number in range(2 * GONE_SEGMENTS):
         made.write(SPACE, D, [_row(100 + number)])
         compacting.optimize(SPACE)
         asked(SPACE)
-    assert _open_files(tmp_path) <= one
+    # each deleted directory of an index may have as many open files as a table
+    assert _open_files(tmp_path) <= one * (1 + GONE_SEGMENTS)
     for number in range(OPEN_TABLES + 10):
         shutil.copytree(other, tmp_path / f"t{number}.lance")
         asked(f"t{number}")

@@ -1,168 +1,129 @@
-"""Decides when a LanceDB table is compacted, and deletes its old files.
+"""Keeps LanceDB tables fast to search after many small writes, at a cost that follows what was written.
 
-The library's `optimize` rewrites all indexes, and every second time all rows. Run after each edit, it would rewrite the
-table each time. Queries slow down with fragments and with unindexed rows, so a table is compacted once it has many.
-
-Each compaction deletes old versions, and files left behind by lost races and killed processes. The library keeps both
-for long, because a running commit may need them. Every writer therefore holds a shared lock on the table's directory.
-A granted exclusive lock proves that no commit was running at that moment, and is released at once. So no process ever
-waits for it, and a stopped process delays only the cleaning.
+Each write adds a fragment, which no index covers. Queries slow down with fragments and with rows that are not indexed.
+LanceDB's own `optimize` writes about as much as the table holds, because it merges whatever is new into the largest
+fragment and index. So Lance is called directly. New fragments are joined, and each index gets a segment for them. A
+segment or fragment is merged with newer ones once these hold a fair share of its rows, as in a log-structured merge
+tree. So each row is rewritten a number of times that grows with the logarithm of the table.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
-#: Versions are kept this long if a commit may be running. A commit reads the version it began with and all later ones.
-KEEP_VERSIONS = timedelta(minutes=10)
-#: Seconds to wait for a moment without a commit.
-MAX_WAIT_S = 2.0
-#: Directories of a table in which the library deletes files that no version refers to.
-CLEANED = ("data", "_indices", "_deletions", "_transactions")
-#: File name prefix of files that are still being written.
-TEMPORARY = ".tmp"
-#: Age in seconds that `_age_files` gives to files. The library deletes unreferenced files only after seven days.
-OLD_S = 8 * 86_400
-#: Seconds: younger files are kept, because file clocks are coarse.
-COARSE_S = 0.1
-#: Seconds between two attempts to lock.
-PAUSE_S = 0.02
+# A compaction that loses a race is repeated, so its message is suppressed. The library reads this once, on import.
+os.environ.setdefault("LANCE_LOG", "warn,lance::dataset::optimize=error")
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """A table is compacted once it reaches any of these. Where a minimum and a share are given, the larger counts.
+    """A table is compacted once it reaches any of the first three."""
 
-    Each fragment adds about 0.15 ms to a query, each unindexed row about 0.03 ms. A compaction writes up to the whole
-    table, so a larger table may collect more of them.
-    """
-
-    #: Fragments: minimum, maximum, and one per this many rows in between.
-    min_fragments: int = 24
-    max_fragments: int = 64
-    rows_per_fragment: int = 200
-    #: Unindexed rows: minimum, and one in this many rows.
-    min_unindexed: int = 256
-    unindexed_share: int = 32
-    #: Deleted rows: minimum, and one in this many. The library removes them where they are a tenth of a fragment.
+    #: Fragments that no index covers. Each adds about 0.15 ms to a query.
+    fragments: int = 8
+    #: Rows that no index covers. Each adds about 0.03 ms to a query.
+    rows: int = 64
+    #: Deleted rows of a fragment: minimum, and one in this many. The larger counts.
     min_deleted: int = 256
     deleted_share: int = 5
-    #: Versions that may be deleted.
-    versions: int = 200
+    #: A fragment or segment is merged with the newer ones if it has at most this many times as many rows as these.
+    ratio: int = 2
+    #: Rows from which a fragment is joined with no other. Less is lost if a commit of so many loses a race.
+    full_rows: int = 65_536
+    #: Versions that may be deleted, from which on they are.
+    versions: int = 100
 
-    def fragments(self, rows: int) -> int:
-        """Number of fragments from which a table with this many rows is compacted."""
-        return min(self.max_fragments, max(self.min_fragments, rows // self.rows_per_fragment))
 
-
-def is_due(table: Any, path: Path, thresholds: Thresholds) -> bool:
-    """Whether a table should be compacted. Takes a few milliseconds, or up to `MAX_WAIT_S` if it has many versions."""
-    stats = table.stats()
-    rows, fragments = stats["num_rows"], stats["fragment_stats"]["num_fragments"]
-    # Lengths include deleted rows; their mean is rounded down.
-    deleted = stats["fragment_stats"]["lengths"]["mean"] * fragments - rows
-    unindexed = max((index.num_unindexed_rows or 0 for index in table.list_indices()), default=0)
+def is_due(dataset: Any, thresholds: Thresholds) -> bool:
+    """Whether a table should be compacted. Takes a few milliseconds."""
+    new = _unindexed(dataset)
     return (
-        fragments >= thresholds.fragments(rows)
-        or unindexed >= max(thresholds.min_unindexed, rows // thresholds.unindexed_share)
-        or deleted >= max(thresholds.min_deleted, (rows + deleted) // thresholds.deleted_share)
-        or _has_versions_to_delete(path, thresholds.versions)
+        len(new) >= thresholds.fragments
+        or sum(map(_rows, new)) >= thresholds.rows
+        or bool(_worn(dataset.get_fragments(), thresholds))
     )
 
 
-def clean(table: Any, path: Path) -> None:
-    """Delete old versions and unreferenced files. Call it after a compaction. Raises what LanceDB raises.
-
-    The library has no separate call for this. This one also compacts, which does nothing right after a compaction.
-    """
-    quiet_since = _moment_without_commit(path)
-    age = KEEP_VERSIONS
-    if quiet_since is not None:
-        _age_files(path, before=quiet_since - COARSE_S)
-        # Commits that began since then read a version that is kept, and their files are young.
-        age = timedelta(seconds=max(0.001, time.time() - quiet_since))
-    with committing(path):
-        table.optimize(cleanup_older_than=age)
+def compact(opened: Callable[[], Any], thresholds: Thresholds) -> None:
+    """Join new fragments, index them, and merge what is small. Raises what Lance raises, also if it loses a race."""
+    dataset = opened()
+    _join(dataset, _unindexed(dataset), thresholds)
+    _index(opened(), thresholds)
+    dataset = opened()
+    fragments = dataset.get_fragments()
+    sizes = [_rows(fragment) for fragment in fragments]
+    # Fragments of different segments are never joined, so this comes after the merge of segments.
+    small = number_to_merge(sizes[:-1], sizes[-1], thresholds.ratio) + 1 if sizes else 0
+    _join(dataset, [*fragments[len(fragments) - small :], *_worn(fragments, thresholds)], thresholds)
 
 
-@contextmanager
-def committing(path: Path) -> Iterator[None]:
-    """Show other processes that a commit is running, until the block ends or the process dies."""
-    with _directory(path) as directory:
-        # An exclusive holder releases the lock at once unless it is stopped at that moment; continue without the lock.
-        _tried_lock(directory, fcntl.LOCK_SH)
-        yield
+def number_to_merge(sizes: Sequence[int], rows: int, ratio: int) -> int:
+    """How many of the last `sizes`, oldest first, are merged with `rows` newer rows."""
+    number = 0
+    for size in reversed(sizes):
+        if size > ratio * rows:
+            break
+        rows += size
+        number += 1
+    return number
 
 
-def _moment_without_commit(path: Path) -> float | None:
-    """Return a moment at which no commit was running; None if there is none within `MAX_WAIT_S`."""
-    with _directory(path) as directory:
-        return _tried_lock(directory, fcntl.LOCK_EX)
+def _index(dataset: Any, thresholds: Thresholds) -> None:
+    """Add a segment for new rows to each index, merged with small ones."""
+    rows = {fragment.fragment_id: _rows(fragment) for fragment in dataset.get_fragments()}
+    for index in dataset.describe_indices():
+        sizes = [_rows_of(segment.fragment_ids, rows) for segment in index.segments]
+        new = sum(rows.values()) - sum(sizes)
+        if new:
+            number = number_to_merge(sizes, new, thresholds.ratio)
+            dataset.optimize.optimize_indices(index_names=[index.name], num_indices_to_merge=number)
 
 
-@contextmanager
-def _directory(path: Path) -> Iterator[int | None]:
-    """Yield a descriptor of the table's directory; None if the table was dropped. Closing it releases its lock."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    except FileNotFoundError:
-        yield None
+def _join(dataset: Any, chosen: Collection[Any], thresholds: Thresholds) -> None:
+    """Rewrite neighbours as one fragment, without deleted rows. Each result is a commit, so that a race costs one."""
+    from lance.optimize import Compaction
+
+    ids = {fragment.fragment_id for fragment in chosen}
+    if not ids:
         return
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+    others = [fragment.fragment_id for fragment in dataset.get_fragments() if fragment.fragment_id not in ids]
+    options = {
+        "target_rows_per_fragment": thresholds.full_rows,
+        # The library wants more than this share, not exactly so many.
+        "materialize_deletions_threshold": 0.99 / thresholds.deleted_share,
+        "excluded_fragment_ids": others,
+    }
+    for task in Compaction.plan(dataset, options).tasks:
+        Compaction.commit(dataset, [task.execute(dataset)], options)
 
 
-def _tried_lock(descriptor: int | None, kind: int) -> float | None:
-    """Try to lock for up to `MAX_WAIT_S`. Returns the moment at which the lock was granted, or None."""
-    deadline = time.monotonic() + MAX_WAIT_S
-    while descriptor is not None:
-        moment = time.time()
-        try:
-            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                return None
-            time.sleep(PAUSE_S)
-        except OSError:  # a file system without such locks; nothing is proved
-            return None
-        else:
-            return moment
-    return None
+def _unindexed(dataset: Any) -> list[Any]:
+    """The fragments that some index does not cover."""
+    fragments = dataset.get_fragments()
+    covered = [
+        {fragment for segment in index.segments for fragment in segment.fragment_ids}
+        for index in dataset.describe_indices()
+    ]
+    return [fragment for fragment in fragments if not all(fragment.fragment_id in each for each in covered)]
 
 
-def _age_files(path: Path, *, before: float) -> None:
-    """Make files written before then look old, so that the library deletes those that no version refers to.
-
-    Temporary files are deleted here, because the library does not know them.
-    """
-    old = time.time() - OLD_S
-    for directory in CLEANED:
-        for folder, _, names in os.walk(path / directory):
-            for file in (Path(folder) / name for name in names):
-                with suppress(FileNotFoundError):
-                    written = file.stat().st_mtime
-                    if written < before and file.name.startswith(TEMPORARY):
-                        file.unlink()
-                    elif old < written < before:
-                        os.utime(file, (written, old))
+def _worn(fragments: Sequence[Any], thresholds: Thresholds) -> list[Any]:
+    """The fragments of which many rows are deleted."""
+    return [
+        fragment
+        for fragment in fragments
+        if fragment.metadata.num_deletions
+        >= max(thresholds.min_deleted, fragment.metadata.physical_rows / thresholds.deleted_share)
+    ]
 
 
-def _has_versions_to_delete(path: Path, number: int) -> bool:
-    """Whether this many versions can be deleted. A running commit may need those younger than `KEEP_VERSIONS`."""
-    written: list[float] = []
-    with suppress(FileNotFoundError), os.scandir(path / "_versions") as files:
-        written = [file.stat().st_mtime for file in files if file.name.endswith(".manifest")]
-    before = time.time() - KEEP_VERSIONS.total_seconds()
-    return len(written) >= number and (
-        sum(when < before for when in written) >= number or _moment_without_commit(path) is not None
-    )
+def _rows(fragment: Any) -> int:
+    rows: int = fragment.metadata.num_rows
+    return rows
+
+
+def _rows_of(fragment_ids: Collection[int], rows: dict[int, int]) -> int:
+    return sum(rows.get(fragment_id, 0) for fragment_id in fragment_ids)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -14,6 +16,8 @@ from worker.vectors.lance.vector_cache import State
 
 #: Tables that are kept open; each keeps about two files open.
 OPEN_TABLES = 64
+#: Deleted directories of indexes whose files a table may keep open.
+GONE_SEGMENTS = 12
 #: Cache bytes of a process over all tables. LanceDB's own limits add up to 7 GB.
 ALL_BYTES = 640 * 1024**2
 #: Cache bytes of one table for its indexes.
@@ -24,23 +28,25 @@ METADATA_BYTES = 128 * 1024**2
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A table as it was when it was opened, whatever is written since. `state` is None if it is not at rest."""
+    """A table as it was when it was opened, whatever is written since."""
 
     table: Any
     columns: frozenset[str]
-    state: State
+    version: int
 
 
 @dataclass(slots=True)
 class Space:
     """A table with its LanceDB caches: the data that was read, and the open files of its indexes.
 
-    LanceDB also keeps files of deleted indexes open until its caches are full. So the whole session is closed once
-    `indexes` shows that indexes were rebuilt. `rested` is the table as opened while at rest, with its state.
+    LanceDB also keeps files of deleted indexes open until its caches are full. So the whole session is closed once many
+    of the directories that `segments` names are gone. `number` stays the same until the table is made again. `rested`
+    is the table as it was opened while at rest, with the moment of its last commit.
     """
 
     path: Path
-    indexes: State
+    number: int
+    segments: set[str]
     session: Any
     connection: Any
     rested: tuple[State, Opened] | None = None
@@ -53,13 +59,17 @@ class Spaces:
         self._directory = directory
         self._lock = Lock()
         self._open: OrderedDict[str, Space] = OrderedDict()
+        self._numbers = count()
 
     def get(self, namespace: str) -> Space | None:
-        """Return the open session of a table, unless its indexes were rebuilt since."""
-        indexes = _indexes(self._path(namespace))
+        """Return the open session of a table, unless many of its index files were deleted since."""
+        segments = _segments(self._path(namespace))
         with self._lock:
             space = self._open.get(namespace)
-            if space is None or space.indexes != indexes:
+            if space is None or not _is_same(space.segments, segments):
+                return None
+            space.segments |= segments
+            if len(space.segments - segments) > GONE_SEGMENTS:
                 return None
             self._open.move_to_end(namespace)
             return space
@@ -67,9 +77,13 @@ class Spaces:
     async def connect(self, namespace: str) -> Space:
         """Open a session for a table, which need not exist."""
         path = self._path(namespace)
-        indexes = _indexes(path)
+        segments = _segments(path)
+        with self._lock:
+            before = self._open.get(namespace)
+            is_same = before is not None and _is_same(before.segments, segments)
+            number = before.number if before is not None and is_same else next(self._numbers)
         session = lancedb.Session(INDEX_BYTES, METADATA_BYTES)
-        return Space(path, indexes, session, await lancedb.connect_async(self._directory, session=session))
+        return Space(path, number, segments, session, await lancedb.connect_async(self._directory, session=session))
 
     def put(self, namespace: str, space: Space) -> Space:
         """Keep an open table; close tables that were deleted or that exceed the limits."""
@@ -90,10 +104,14 @@ class Spaces:
         return self._directory / f"{namespace}.lance"
 
 
-def _indexes(path: Path) -> State:
-    """Identifies when indexes of a table were last created or deleted; None if it has no indexes."""
+def _segments(path: Path) -> set[str]:
+    """Names of the directories of a table's indexes; none if it does not exist."""
     try:
-        info = (path / "_indices").stat()
+        return {segment.name for segment in os.scandir(path / "_indices")}
     except FileNotFoundError:
-        return None
-    return info.st_ino, info.st_mtime_ns
+        return set()
+
+
+def _is_same(known: set[str], segments: set[str]) -> bool:
+    """Whether a table with these indexes is the known one: a table that was made again shares none with it."""
+    return not known.isdisjoint(segments)

@@ -1,7 +1,7 @@
 """Searches in LanceDB tables. The legs of a search run concurrently, on one state of the table.
 
 They use the library's asynchronous interface. The synchronous one requests a table's schema repeatedly, with a thread
-switch each time, which takes as long as the search itself. Results are cached while a table is at rest.
+switch each time, which takes as long as the search itself. Results are cached for the latest version of a table.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from worker.vectors.lance.vector_cache import (
     EQUAL,
     MAX_BYTES,
     TIES,
+    GrowingRows,
     Latest,
     Rankings,
+    RowIds,
     Rows,
     State,
     rows,
@@ -53,63 +55,81 @@ class Searcher:
         self._directory = directory
         self._spaces = Spaces(directory)
         self._searches: Latest[Iterator[int]] = Latest(MAX_COUNTED_TABLES)
-        self._rows_in_memory: Latest[Rows] = Latest(MAX_BYTES, lambda cached_rows: cached_rows.unit.nbytes)
+        self._rows_in_memory: Latest[GrowingRows] = Latest(MAX_BYTES, lambda growing: growing.nbytes)
         self._rankings = Rankings()
         self._loop = _new_loop()
         threading.Thread(target=self._loop.run_forever, name="lancedb", daemon=True).start()
 
     def search(self, namespace: str, legs: Sequence[Leg]) -> list[list[RankedRow]]:
         """One ranking per leg, ties ordered by id. Raises what LanceDB raises."""
-        opened = self._opened(namespace)
-        cached = [self._rankings.get(namespace, opened.state, leg) for leg in legs]
+        number, opened = self._opened(namespace)
+        state = number, opened.version
+        cached = [self._rankings.get(namespace, state, leg) for leg in legs]
         missing = [leg for leg, ranking in zip(legs, cached, strict=True) if ranking is None]
-        fresh = iter(self._searched(namespace, opened, missing) if missing else ())
-        return [next(fresh) if ranking is None else ranking for ranking in cached]
+        fresh = self._searched(opened, missing, self._rows(namespace, number, opened)) if missing else []
+        for leg, ranking in zip(missing, fresh, strict=True):
+            self._rankings.put(namespace, state, leg, ranking)
+        rankings = iter(fresh)
+        return [next(rankings) if ranking is None else ranking for ranking in cached]
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
-    def _opened(self, namespace: str) -> Opened:
-        """Open the table in its present state."""
+    def _opened(self, namespace: str) -> tuple[int, Opened]:
+        """Open the table in its present state. Returns its number, too, which differs if it is made again."""
         space = self._spaces.get(namespace) or self._spaces.put(namespace, self._run(self._spaces.connect(namespace)))
-        state = _at_rest(space.path)
-        if state is None or space.rested is None or space.rested[0] != state:
-            space.rested = state, self._run(_open(space.connection, namespace, state))
-        return space.rested[1]
+        moment = _at_rest(space.path)
+        if moment is not None and space.rested is not None and space.rested[0] == moment:
+            return space.number, space.rested[1]
+        opened = self._run(_open(space.connection, namespace))
+        space.rested = (moment, opened) if moment is not None else None
+        return space.number, opened
 
-    def _searched(self, namespace: str, opened: Opened, legs: Sequence[Leg]) -> list[list[RankedRow]]:
-        cached_rows = self._rows(namespace, opened)
+    def _searched(self, opened: Opened, legs: Sequence[Leg], cached_rows: Rows | None) -> list[list[RankedRow]]:
         in_memory = all(_is_in_memory(leg, cached_rows) for leg in legs)
         answers = [None] * len(legs) if in_memory else self._run(_answers(opened, legs, cached_rows))
         # Rank outside the event loop, which other searches need for their answers.
-        rankings = [_ranking(leg, answer, cached_rows) for leg, answer in zip(legs, answers, strict=True)]
-        for leg, ranking in zip(legs, rankings, strict=True):
-            self._rankings.put(namespace, opened.state, leg, ranking)
-        return rankings
+        return [_ranking(leg, answer, cached_rows) for leg, answer in zip(legs, answers, strict=True)]
 
-    def _rows(self, namespace: str, opened: Opened) -> Rows | None:
-        """All rows of a table that is at rest and not too large."""
-        cached_rows = self._rows_in_memory.get(namespace, opened.state)
-        if cached_rows is None and self._is_due(namespace, opened.state):
-            cached_rows = self._run(_read(opened.table))
-            if cached_rows is not None:
-                self._rows_in_memory.put(namespace, opened.state, cached_rows)
-        return cached_rows
+    def _rows(self, namespace: str, number: int, opened: Opened) -> Rows | None:
+        """All rows of a table that is not too large, if they are in memory, or are read into it now."""
+        growing = self._rows_in_memory.get(namespace, (number,))
+        if growing is not None:
+            self._advance(namespace, number, opened, growing)
+        elif self._is_due(namespace, number):
+            first = self._run(_read(opened.table))
+            if first is not None:
+                growing = GrowingRows(opened.version, first)
+                self._rows_in_memory.put(namespace, (number,), growing)
+        if growing is None:
+            return None
+        version, cached_rows = growing.latest
+        return cached_rows if version == opened.version else None
 
-    def _is_due(self, namespace: str, state: State) -> bool:
+    def _advance(self, namespace: str, number: int, opened: Opened, growing: GrowingRows) -> None:
+        """Bring the rows in memory to the version of a table, by reading only what is new in it."""
+        version, before = growing.latest
+        if version >= opened.version:
+            return
+        row_ids, added = self._run(_read_new(opened.table, before))
+        if growing.advance(before, opened.version, row_ids, added):
+            self._rows_in_memory.put(namespace, (number,), growing)  # it may have grown
+        elif growing.latest[1] is before:
+            self._rows_in_memory.drop(namespace)
+
+    def _is_due(self, namespace: str, number: int) -> bool:
         """Count a search and tell whether it should read all rows. Of concurrent searches only one does."""
-        searches = self._searches.get(namespace, state) or count(1)
-        self._searches.put(namespace, state, searches)
-        return state is not None and next(searches) % SEARCHES_PER_READ == FIRST_READ
+        searches = self._searches.get(namespace, (number,)) or count(1)
+        self._searches.put(namespace, (number,), searches)
+        return next(searches) % SEARCHES_PER_READ == FIRST_READ
 
 
-async def _open(connection: Any, namespace: str, state: State) -> Opened:
+async def _open(connection: Any, namespace: str) -> Opened:
     table = await connection.open_table(namespace)
-    # A commit may happen in between, so the state includes the version: a later opening may see another one.
-    return Opened(table, frozenset((await table.schema()).names), state and (*state, await table.version()))
+    return Opened(table, frozenset((await table.schema()).names), await table.version())
 
 
-def _at_rest(path: Path) -> State:
+def _at_rest(path: Path) -> State | None:
     """A value that stays equal as long as nothing is written; None during a write or just after one."""
     try:
         commits = (path / "_versions").stat()
@@ -132,7 +152,19 @@ async def _read(table: Any) -> Rows | None:
     dimensions = (await table.schema()).field("vector").type.list_size
     if 4 * dimensions * await table.count_rows() > MAX_BYTES:
         return None
-    table_rows = await table.query().select(["id", "vector", "embedded"]).with_row_id().to_arrow()
+    return await _prepared_rows(table.query())
+
+
+async def _read_new(table: Any, before: Rows) -> tuple[RowIds, Rows | None]:
+    """The ids of all rows, and the rows that are not known."""
+    listed = await table.query().select([]).with_row_id().to_arrow()
+    row_ids = listed["_rowid"].to_numpy()
+    new = before.missing(row_ids)
+    return row_ids, await _prepared_rows(table.take_row_ids(new.tolist())) if len(new) else None
+
+
+async def _prepared_rows(query: Any) -> Rows:
+    table_rows = await query.select(["id", "vector", "embedded"]).with_row_id().to_arrow()
     return await asyncio.to_thread(_prepared, table_rows)
 
 

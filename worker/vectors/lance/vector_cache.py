@@ -1,4 +1,4 @@
-"""Rows of namespaces at rest, in memory. Comparing vectors there takes a tenth of the time of reading them."""
+"""Rows of namespaces in memory. Comparing vectors there takes a tenth of the time of reading them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from worker.vectors.rows import ranked
 MAX_BYTES = 256 * 1024**2
 #: Number of hits that a process caches, of about 150 bytes each.
 MAX_CACHED_HITS = 200_000
+#: Rows for which a namespace's memory has space at least when it grows.
+SPARE_ROWS = 1_024
 #: Rows fetched beyond the limit. They show whether rows at the limit are equal: then their ids decide, not chance.
 TIES = 64
 #: Difference up to which two similarities may be equal: 32-bit sums depend on a row's position.
@@ -26,21 +28,22 @@ EQUAL = 1e-5
 
 T = TypeVar("T")
 RowIds = NDArray[np.uint64]
-#: A value that stays equal as long as nothing is written to a namespace; None during a write.
-State = tuple[Hashable, ...] | None
+#: A value that stays equal as long as nothing is written to a namespace.
+State = tuple[Hashable, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """All n rows of a namespace in one of its states.
+    """The n live rows of a namespace in one of its states. Rows of later states share its memory.
 
-    `row_ids` (n) are the store's row ids, ascending. `unit` (n, dimensions) are the vectors, each of length 1. The rows
-    at the positions `absent` have no vector.
+    `row_ids` (n) are the store's row ids, ascending, and `positions` (n) say where each row is in `ids` and `unit`, the
+    vectors with length 1. `absent` are the positions of deleted rows and of rows without a vector.
     """
 
     ids: list[str]
-    row_ids: RowIds
     unit: Vector
+    row_ids: RowIds
+    positions: NDArray[np.intp]
     absent: NDArray[np.intp]
 
     def nearest(self, vector: Vector, limit: int) -> list[RankedRow]:
@@ -58,7 +61,64 @@ class Rows:
 
     def ids_at(self, row_ids: RowIds) -> list[str]:
         """Return the ids of the rows with these row ids of the store."""
-        return [self.ids[number] for number in np.searchsorted(self.row_ids, row_ids).tolist()]
+        return [self.ids[number] for number in self.positions[np.searchsorted(self.row_ids, row_ids)].tolist()]
+
+    def missing(self, row_ids: RowIds) -> RowIds:
+        """Return those of `row_ids`, which are all rows of another state, that this state does not have."""
+        return np.setdiff1d(row_ids, self.row_ids, assume_unique=True)
+
+
+class GrowingRows:
+    """The rows of a namespace in its newest version, made from those of the version before. Thread-safe."""
+
+    def __init__(self, version: int, rows: Rows) -> None:
+        self._lock = Lock()
+        self._latest = version, rows
+        #: The vectors of `rows` are a part of this, so that rows are added without copying all others.
+        self._memory = rows.unit
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all vectors, also of deleted rows, and of the space for new ones."""
+        return self._memory.nbytes
+
+    @property
+    def latest(self) -> tuple[int, Rows]:
+        """The newest version, and its rows."""
+        return self._latest
+
+    def advance(self, before: Rows, version: int, row_ids: RowIds, added: Rows | None) -> bool:
+        """Make the rows of a version the latest: those with these ids, of which `before` lacks `added`.
+
+        Returns False if another thread was faster, or if deleted rows would fill half of the memory.
+        """
+        new = len(added.ids) if added is not None else 0
+        with self._lock:
+            used = len(before.unit)
+            if before is not self._latest[1] or used + new > 2 * len(row_ids) + SPARE_ROWS:
+                return False
+            if used + new > len(self._memory):
+                grown = np.empty((used + max(new, used // 8, SPARE_ROWS), self._memory.shape[1]), np.float32)
+                if grown.nbytes > MAX_BYTES:
+                    return False
+                grown[:used] = before.unit
+                self._memory = grown
+            if added is not None:
+                self._memory[used : used + new] = added.unit
+                before.ids.extend(added.ids)
+            self._latest = version, _advanced(before, row_ids, added, self._memory[: used + new])
+            return True
+
+
+def _advanced(before: Rows, row_ids: RowIds, added: Rows | None, unit: Vector) -> Rows:
+    kept = np.isin(before.row_ids, row_ids, assume_unique=True)
+    ids, positions, absent = before.row_ids[kept], before.positions[kept], [before.absent, before.positions[~kept]]
+    if added is not None:
+        ids = np.concatenate([ids, added.row_ids])
+        positions = np.concatenate([positions, added.positions + len(before.unit)])
+        absent.append(added.absent + len(before.unit))
+    order = np.argsort(ids)
+    return Rows(before.ids, unit, ids[order], positions[order], np.unique(np.concatenate(absent)))
 
 
 def unpack_vectors(column: Any) -> Vector:
@@ -70,15 +130,10 @@ def unpack_vectors(column: Any) -> Vector:
 def rows(ids: list[str], row_ids: RowIds, vectors: Vector, *, embedded: NDArray[np.bool_]) -> Rows:
     """Prepare rows, given in any order, for searching. Vectors may have any length but 0."""
     order = np.argsort(row_ids)
-    unit = vectors[order]
-    # In place, because the vectors may take hundreds of megabytes.
+    # A copy, divided in place, because the vectors may take hundreds of megabytes.
+    unit = np.array(vectors)
     unit /= _lengths(unit)
-    return Rows(
-        ids=[ids[number] for number in order.tolist()],
-        row_ids=row_ids[order],
-        unit=unit,
-        absent=np.flatnonzero(~embedded[order]),
-    )
+    return Rows(ids, unit, row_ids[order], order, absent=np.flatnonzero(~embedded))
 
 
 class Latest(Generic[T]):
@@ -89,20 +144,24 @@ class Latest(Generic[T]):
         self._cached: LRUCache[str, tuple[State, T]] = LRUCache(maxsize, getsizeof=lambda entry: size(entry[1]))
 
     def get(self, namespace: str, state: State) -> T | None:
-        """Return the value for a namespace in this state; None while the namespace is not at rest."""
+        """Return the value for a namespace in this state, if it is known."""
         with self._lock:
             entry = self._cached.get(namespace)
-        return entry[1] if state is not None and entry is not None and entry[0] == state else None
+        return entry[1] if entry is not None and entry[0] == state else None
 
     def put(self, namespace: str, state: State, value: T) -> None:
-        """Store `value`, replacing that of an earlier state. Stores nothing while the namespace is not at rest."""
+        """Store `value`, replacing that of an earlier state."""
         with self._lock:
-            if state is not None:
-                self._cached[namespace] = state, value
+            self._cached[namespace] = state, value
+
+    def drop(self, namespace: str) -> None:
+        """Forget a namespace."""
+        with self._lock:
+            self._cached.pop(namespace, None)
 
 
 class Rankings:
-    """A cache of search results of namespaces at rest, because agents repeat the same queries. Thread-safe."""
+    """A cache of search results, because agents repeat the same queries. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -113,17 +172,17 @@ class Rankings:
     def get(self, namespace: str, state: State, leg: Leg) -> list[RankedRow] | None:
         """Return what the leg found in this state. Callers must not change it."""
         with self._lock:
-            return self._cached.get(_key(namespace, state, leg)) if _is_kept(state, leg) else None
+            return self._cached.get(_key(namespace, state, leg)) if _is_kept(leg) else None
 
     def put(self, namespace: str, state: State, leg: Leg, ranking: list[RankedRow]) -> None:
         """Cache what a leg found. Legs with filters, which may be long, are not cached."""
-        if _is_kept(state, leg):
+        if _is_kept(leg):
             with self._lock:
                 self._cached[_key(namespace, state, leg)] = ranking
 
 
-def _is_kept(state: State, leg: Leg) -> bool:
-    return state is not None and not leg.conditions and leg.limit < MAX_CACHED_HITS
+def _is_kept(leg: Leg) -> bool:
+    return not leg.conditions and leg.limit < MAX_CACHED_HITS
 
 
 def _key(namespace: str, state: State, leg: Leg) -> Hashable:
