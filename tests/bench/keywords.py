@@ -37,7 +37,7 @@ from worker.state.index.chunks import Placed
 from worker.state.migrate import migrate
 from worker.state.postgres import Pool, open_pool
 from worker.state.search import keywords
-from worker.tokens.keywords import code_words
+from worker.tokens.keywords import IN_ENGLISH, query_tokens
 from worker.tokens.tokenizers import cl100k
 
 #: Number of chunks to search, and of queries of each kind.
@@ -96,7 +96,7 @@ def fill(pool: Pool, placed: Sequence[tuple[str, Placed]]) -> UUID:
         rows = [(id_, index_id, path.encode(), path, uuid4(), owner, numbers[id_]) for id_, path in files.items()]
         connection.cursor().executemany(FILE, rows)
     started = time.process_time()
-    written = [(p, keywords.vector(path, p.chunk.context, p.chunk.text)) for path, p in placed]
+    written = [(p, keywords.vectors(path, p.chunk.context, p.chunk.text, "en")) for path, p in placed]
     spent = time.process_time() - started
     size = sum(len(p.chunk.text) for _, p in placed) / 1e6
     print(f"tokens of {size:.1f} MB made at {size / spent:.1f} MB/s, {len(placed) / spent:.0f} chunks/s")
@@ -178,7 +178,7 @@ def compare(pool: Pool, index_id: UUID, field: keywords.Field, asked: dict[str, 
 
 def _ours(pool: Pool, index_id: UUID, field: keywords.Field) -> Search:
     values: dict[str, Any] = {**dict.fromkeys(FILTERS), "index_id": index_id, "limit": 10}
-    return lambda query: [UUID(id_) for id_, _ in keywords.search(pool, {**values, "query": query}, field)]
+    return lambda query: [UUID(id_) for id_, _ in keywords.search(pool, {**values, "query": query}, field, IN_ENGLISH)]
 
 
 def _ts_rank(pool: Pool, index_id: UUID, field: keywords.Field) -> Search:
@@ -194,11 +194,7 @@ def _ts_rank(pool: Pool, index_id: UUID, field: keywords.Field) -> Search:
 
 
 def _lexemes(connection: Connection[Any], query: str, field: keywords.Field) -> list[str]:
-    if field == "code":
-        return list(dict.fromkeys(code_words(query).split()))
-    return [
-        lexeme for (lexeme,) in connection.execute("SELECT lexeme FROM unnest(to_tsvector('english', %s))", (query,))
-    ]
+    return query_tokens(query, field, IN_ENGLISH)
 
 
 def _library(pool: Pool, field: keywords.Field) -> Search:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.fakes.turbopuffer import FakeTurbopuffer
-from worker.tokens.keywords import Keywords, code_words
+from worker.tokens.keywords import Keywords, keywords_of
 from worker.vectors import Condition, Leg, RankedRow, Row, Value, Vector, VectorStore
 from worker.vectors.lance.compaction import Thresholds
 from worker.vectors.lance.store import LanceStore
@@ -60,8 +60,8 @@ def axis(number: int, tilt: float = 0.0) -> Vector:
     return vector
 
 
-def words(text: str) -> Keywords:
-    return Keywords(text, code_words(text))
+def words(text: str, language: str = "en") -> Keywords:
+    return keywords_of("", "", text, language)
 
 
 def row(number: int, vector: Vector | None = None, keywords: str | None = None, **attributes: Value) -> Row:

@@ -13,6 +13,7 @@ from worker.state.index import chunks
 from worker.state.index.chunks import Placed
 from worker.state.postgres import Pool
 from worker.state.search import keywords
+from worker.tokens.keywords import IN_ENGLISH, Written
 
 FILTERS = (
     *("file_node_ids", "id_paths", "below", "folders", "endings", "types", "languages"),
@@ -32,13 +33,15 @@ VALUES (%s, %s, 'k', %s, '', 1, %s, '', '', 'indexing', %s, %s, 'text')
 class Index:
     """Chunks of one file, numbered from 0."""
 
-    def __init__(self, pool: Pool, texts: Sequence[str], path: str = "notes.txt") -> None:
+    def __init__(self, pool: Pool, texts: Sequence[str], path: str = "notes.txt", language: str = "en") -> None:
         self.pool, self.id, self.file_id, owner = pool, uuid4(), uuid4(), uuid4()
         self.placed = [self._placed(number, text) for number, text in enumerate(texts)]
         with pool.connection() as connection:
             connection.execute(INDEX, {"id": self.id})
             connection.execute(FILE, (self.file_id, self.id, path, uuid4(), owner, len(texts)))
-        chunks.insert(pool, owner, 0, [(p, keywords.vector(path, p.chunk.context, p.chunk.text)) for p in self.placed])
+        chunks.insert(
+            pool, owner, 0, [(p, keywords.vectors(path, p.chunk.context, p.chunk.text, language)) for p in self.placed]
+        )
         with pool.connection() as connection:
             connection.execute("UPDATE chunk SET live = true WHERE index_id = %s", (self.id,))
 
@@ -46,9 +49,11 @@ class Index:
         language = ("a", "b")[number % 2]
         return Placed(UUID(int=self.id.int ^ number), self.file_id, number, _chunk(text), str(number), language)
 
-    def search(self, query: str, field: keywords.Field = "text", limit: int = 10, **filters: Any) -> list[int]:
+    def search(
+        self, query: str, field: keywords.Field = "text", limit: int = 10, written: Written = IN_ENGLISH, **filters: Any
+    ) -> list[int]:
         values = {**dict.fromkeys(FILTERS), **filters, "query": query, "index_id": self.id, "limit": limit}
-        return [UUID(id_).int ^ self.id.int for id_, _ in keywords.search(self.pool, values, field)]
+        return [UUID(id_).int ^ self.id.int for id_, _ in keywords.search(self.pool, values, field, written)]
 
     def run(self, statement: str) -> None:
         with self.pool.connection() as connection:
@@ -89,7 +94,7 @@ def test_a_move_changes_the_words_of_the_path_only(pool: Pool) -> None:
     index = Index(pool, ["old fish", "new fish"], path="old.txt")
     index.run("UPDATE search_index_file SET path = 'newPlace.md' WHERE index_id = %s")
     with pool.connection() as connection:
-        chunks.move_keywords(connection, {index.file_id: keywords.path_vector("newPlace.md")})
+        chunks.move_keywords(connection, {index.file_id: keywords.path_vectors("newPlace.md", "en")})
     assert index.search("old", "code") == index.search("old") == [0]
     assert sorted(index.search("place", "code")) == [0, 1]
     assert index.search("txt", "code") == []
@@ -100,15 +105,45 @@ def test_chunks_of_an_earlier_release_are_found_by_their_text_and_get_the_field_
     index.run("UPDATE chunk SET code = NULL WHERE index_id = %s")
     assert index.search("user", "code") == []
     assert index.search("fish") == [1]
-    kept = [(p, keywords.vector("notes.txt", "", p.chunk.text)) for p in index.placed]
+    kept = [(p, keywords.vectors("notes.txt", "", p.chunk.text, "en")) for p in index.placed]
     with pool.connection() as connection:
         ids = [p.id for p in index.placed]
         assert chunks.replace(connection, files=[index.file_id], failed=[], current=ids, kept=kept) == []
     assert index.search("user", "code") == [0]
 
 
-def test_stop_words_alone_are_found_in_code(pool: Pool) -> None:
-    assert Index(pool, ["to be or not to be", "fish"]).search("to be or not") == [0]
+def test_stop_words_count_only_if_nothing_else_is_left(pool: Pool) -> None:
+    index = Index(pool, ["to be or not to be", "fish"])
+    for field in keywords.FIELDS:
+        assert index.search("to be or not", field) == [0]
+        assert index.search("to be a fish or not", field) == [1]
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "query"),
+    [
+        ("de", "Die Häuser am Fluss", "Haus"),
+        ("ru", "Города на реке Волга", "городами"),
+        ("en", "东京的水族馆", "水"),
+        ("en", "C++ and C# run on .NET", ".NET"),
+    ],
+)
+def test_words_are_found_in_the_forms_of_their_language(pool: Pool, language: str, text: str, query: str) -> None:
+    index = Index(pool, [text, "the C compiler of a net"], language=language)
+    assert index.search(query, written=Written(frozenset({"en", language}))) == [0]
+
+
+def test_words_of_an_earlier_release_are_found_until_they_are_written_again(pool: Pool) -> None:
+    index = Index(pool, ["dry-run the Häuser of users", "fish"], language="de")
+    index.run("UPDATE chunk SET keywords = to_tsvector('english', chunk_text) WHERE index_id = %s")
+    older = Written(older=True)
+    for query in ("user", "Häuser", "dry-run"):
+        assert index.search(query, written=older) == [0], query
+    assert index.search("Haus", written=older) == []
+    kept = [(p, keywords.vectors("notes.txt", "", p.chunk.text, "de")) for p in index.placed]
+    with pool.connection() as connection:
+        chunks.replace(connection, files=[index.file_id], failed=[], current=[p.id for p in index.placed], kept=kept)
+    assert index.search("Haus", written=Written(frozenset({"de"}), older=True)) == [0]
 
 
 def test_common_words_are_bounded_and_those_together_come_first(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:

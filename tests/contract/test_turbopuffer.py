@@ -80,7 +80,7 @@ def test_big_patches_are_split(fake: FakeTurbopuffer) -> None:
     store = TurbopufferStore(fake.api_key, region="", base_url=fake.url, has_keywords=True)
     store.write("a", D, [row(n, axis(0)) for n in range(5)])
     store.write("a", D, patches=[Patch(UUID(int=n), {}, Keywords("é" * 4_000_000, "")) for n in range(5)])
-    assert [len(call.patches) for call in fake.audit] == [0, 3, 2]
+    assert [len(call.patches) for call in fake.audit if call.patches] == [3, 2]
 
 
 def impatient(fake: FakeTurbopuffer) -> TurbopufferStore:

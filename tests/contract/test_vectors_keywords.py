@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
 import lancedb
+import pyarrow as pa
 import pytest
 
 from tests.contract.stores import WITH_KEYWORDS, D, about, axis, coded, near, numbers, row, words
 from tests.fakes.turbopuffer import FakeTurbopuffer
+from tests.fakes.turbopuffer_namespace import words as fake_words
+from worker.tokens.keywords import Written
 from worker.vectors import Condition, Leg, Patch, VectorStore
+from worker.vectors.lance import indexes
 from worker.vectors.lance.store import LanceStore
 
 pytestmark = pytest.mark.parametrize("store", WITH_KEYWORDS, indirect=True)
@@ -112,25 +118,63 @@ def test_legs_over_all_fields_are_answered_in_their_order(store: VectorStore, sp
     assert [numbers(found) for found in store.search(space, legs)] == expected
 
 
-def test_what_an_earlier_release_wrote_lacks_the_field_until_it_is_written_again(
+@pytest.mark.parametrize(
+    ("language", "text", "queries"),
+    [
+        ("de", "Die Häuser wurden von Pumpen getrocknet.", ["Haus", "häusern", "pumpe"]),
+        ("ru", "Города на реке Волга", ["город", "городами", "реки"]),
+        ("tr", "İstanbul'daki kitaplar", ["kitap", "kitaplar", "istanbul"]),
+        ("vi", "Hà Nội là thủ đô", ["thủ đô"]),
+        ("en", "东京的水族馆 and カタカナ", ["水族", "水", "族馆", "カタ"]),
+        ("en", "ภาษาไทยง่าย", ["ไทย"]),
+        ("en", "C++ and C# run on .NET", ["C++", "c#", ".NET", "running"]),
+    ],
+)
+def test_words_are_found_in_the_forms_of_their_language(
+    store: VectorStore, space: str, language: str, text: str, queries: list[str]
+) -> None:
+    other = row(2, axis(1), "the C compiler of a net")
+    store.write(space, D, [replace(row(1, axis(0)), keywords=words(text, language)), other])
+    for query in queries:
+        asked = Leg(5, keywords=query, written=Written(frozenset({"en", language})))
+        assert numbers(store.search(space, [asked])[0]) == [1], query
+    assert about(store, space, "C compilers") == [2, 1] if "C++" in text else [2]
+
+
+def test_words_of_an_earlier_release_are_found_until_they_are_written_again(
     store: VectorStore, space: str, tmp_path: Path, fake: FakeTurbopuffer
 ) -> None:
-    store.write(space, D, [row(1, axis(0), "getUserName"), row(2, axis(1), "other")])
+    store.write(space, D, [row(1, axis(0)), row(2, axis(1))])
+    texts = {1: "two users of the lake", 2: "others swim"}
     if isinstance(store, LanceStore):
-        lancedb.connect(tmp_path).open_table(space).drop_columns(["code"])
+        table = lancedb.connect(tmp_path).open_table(space)
+        table.drop_columns(["words", "code"])
+        table.add_columns(pa.field("keywords", pa.string()))
+        for number, text in texts.items():
+            table.update(where=f"id = '{UUID(int=number)}'", values={"keywords": text})
+        indexes.create(table, "keywords")
     else:
         old = fake.namespaces.get(space)
         if old is None:
             pytest.skip("run against the fake: the real service has no namespace without such a column")
-        del old.schema["chunk_code"]
-        for document in old.rows.values():
-            document.values.pop("chunk_code"), document.terms.pop("chunk_code")
-    legs = [Leg(5, keywords="user", field="code"), Leg(5, keywords="other"), Leg(5, vector=axis(0))]
-    assert [numbers(found) for found in store.search(space, legs)] == [[], [2], [1, 2]]
-    assert coded(store, space, "user") == []
-    store.write(space, D, patches=[Patch(UUID(int=1), {}, words("getUserName " * 2_000))])
-    store.write(space, D, [row(3, axis(2), "userId")])
-    assert coded(store, space, "user") == [1, 3]
-    store.optimize(space)
-    assert coded(store, space, "user") == [1, 3]
-    assert about(store, space, "other") == [2]
+        del old.schema["chunk_words"], old.schema["chunk_code"]
+        old.schema["chunk_text"] = {"type": "string", "filterable": False, "full_text_search": {"language": "english"}}
+        for number, text in texts.items():
+            document = old.rows[str(UUID(int=number))]
+            document.values["chunk_text"], document.terms["chunk_text"] = text, Counter(fake_words(text))
+
+    def found(query: str) -> list[list[int]]:
+        asked = Leg(5, keywords=query, written=Written(older=True))
+        legs = [replace(asked, field="text"), replace(asked, field="code"), replace(asked, field="older")]
+        *fields, near = store.search(space, [*legs, Leg(5, vector=axis(0))])
+        assert numbers(near)[:2] == [1, 2]
+        return [numbers(ranking) for ranking in fields]
+
+    assert found("user") == [[], [], [1]]
+    patch = Patch(UUID(int=1), {}, words("two users of the lake " * 2_000))
+    store.write(space, D, patches=[patch])
+    store.write(space, D, [row(3, axis(2), "getUser"), row(4, axis(3), "use a user")])
+    for _ in range(2):
+        assert [sorted(ids) for ids in found("user")] == [[1, 4], [3, 4], []]
+        assert found("swim") == [[], [], [2]]
+        store.optimize(space)

@@ -16,7 +16,7 @@ from psycopg import Connection
 from schemas.errors import FoldexError
 from worker.index.file_states import Embedded, Failed, Prepared, Removed, Unchanged
 from worker.index.run import Run
-from worker.index.write import code_keywords, taken_back, write
+from worker.index.write import keyword_vectors, taken_back, write
 from worker.state.index import chunks
 from worker.state.index import files as file_rows
 from worker.state.index.files import Outcome
@@ -80,7 +80,7 @@ def _replace(run: Run, connection: Connection[Any], finished: Sequence[Embedded]
         failed=[file.claim.id for file in ended if file.keeps_live],
         current=[chunk.id for file in prepared for chunk in file.chunks],
         kept=[
-            (chunk, code_keywords(run, file.claim, chunk))
+            (chunk, keyword_vectors(run, file, chunk))
             for file in prepared
             for chunk in file.chunks
             if chunk.id in file.live
@@ -96,7 +96,9 @@ def _replace(run: Run, connection: Connection[Any], finished: Sequence[Embedded]
     if with_lost:
         written = [chunk.id for file in with_lost if isinstance(file, Unchanged) for chunk in file.lost]
         chunks.restored(connection, [file.claim.id for file in with_lost], written)
-    moved = {file.claim.id: keywords.path_vector(file.claim.path) for file in ended if file.moved}
+    moved = {
+        file.claim.id: keywords.path_vectors(file.claim.path, file.facts.words_language) for file in ended if file.moved
+    }
     if moved:
         chunks.move_keywords(connection, moved)
     return buried
@@ -117,6 +119,7 @@ def outcome(embedded: Embedded) -> Outcome:
         mime=file.facts.mime,
         is_binary=file.facts.is_binary,
         language=file.facts.language,
+        words_language=file.facts.words_language,
     )
     if isinstance(file, Removed):
         return recorded

@@ -13,6 +13,7 @@ from schemas.status import FileStatus
 from worker.state.index.chunks import Placed
 from worker.state.index.files import Claim
 from worker.tokens import keywords
+from worker.tokens.languages import DEFAULT
 from worker.vectors import Vector
 
 
@@ -26,6 +27,7 @@ class Facts:
     mime: str | None = None
     is_binary: bool | None = None
     language: str | None = None
+    words_language: str = DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class Prepared:
     @property
     def moved(self) -> bool:
         """Whether the stored locations and words of live chunks must be rewritten."""
-        return _moved(self.claim, self.facts.type)
+        return _moved(self.claim, self.facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ class Unchanged:
     @property
     def moved(self) -> bool:
         """Whether the stored locations and words of live chunks must be rewritten."""
-        return _moved(self.claim, self.facts.type)
+        return _moved(self.claim, self.facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,12 +168,13 @@ def failed(file: File, failure: FileError) -> Failed:
     return Failed(file.claim, file.facts, failure, file.timings)
 
 
-def _moved(claim: Claim, type_: str | None) -> bool:
-    """Whether a file moved or changed type, is read anew as a whole, or has its words from an earlier release.
+def _moved(claim: Claim, facts: Facts) -> bool:
+    """Whether a file moved, changed type or language, is read anew as a whole, or has words of an earlier release.
 
     A file that moved back counts too if a claim in between may have patched the store's rows.
     """
     moved = claim.patch_pending or (claim.path, claim.id_path) != (claim.live_path, claim.live_id_path)
-    moved |= type_ is not None and type_ != claim.type
+    moved |= facts.type is not None and facts.type != claim.type
+    moved |= facts.words_language != claim.words_language
     is_old = not (claim.live_fingerprint or "").endswith(f" {keywords.VERSION}")
     return claim.live_chunks > 0 and (moved or is_old or claim.work == "full")

@@ -29,6 +29,7 @@ from worker.index.run import Run
 from worker.state.index import files
 from worker.state.index.chunks import Placed
 from worker.state.index.files import Claim
+from worker.tokens.languages import DEFAULT, language_of
 from worker.tokens.tokenizers import cl100k, counted
 
 #: Seconds after which no further file of a claim is started: scanned documents take minutes each, and others wait.
@@ -79,7 +80,8 @@ def read_file(run: Run, claim: Claim) -> File:
         if claim.listed_reason:
             return reading.failed(_listed_failure(run, claim, Reason(claim.listed_reason)))
         if claim.work == "path" and not _changes_format(claim):
-            return Unchanged(claim, Facts(claim.type, claim.stamp, claim.live_fingerprint))
+            facts = Facts(claim.type, claim.stamp, claim.live_fingerprint, words_language=_language(claim))
+            return Unchanged(claim, facts)
         return reading.read()
     except FileError as error:
         return reading.failed(error)
@@ -101,6 +103,11 @@ def _listed_failure(run: Run, claim: Claim, reason: Reason) -> FileError:
         size = f"The file has {claim.size_bytes:,} bytes, more than MAX_FILE_BYTES ({limit:,})"
         return FileError(reason, f"{size}; split it or raise that setting.")
     return parse.refusal(claim.path) or FileError(reason)
+
+
+def _language(claim: Claim) -> str:
+    """The language of the words of the chunks that are live."""
+    return claim.words_language or DEFAULT
 
 
 def _changes_format(claim: Claim) -> bool:
@@ -137,7 +144,8 @@ class _Reading:
         # from the content's type: the row has the type of the last read
         detected = detect(by_name.with_stated_type(claim.path, content.type), content.data)
         fingerprint = f"sha256:{hashlib.sha256(content.data).hexdigest()} {claim.code_version}"
-        self._facts = Facts(claim.type, content.stamp or "", fingerprint, detected.mime, detected.is_binary)
+        known = Facts(claim.type, content.stamp or "", fingerprint, detected.mime, detected.is_binary)
+        self._facts = replace(known, words_language=_language(claim))
         if fingerprint == claim.live_fingerprint and claim.work != "full" and not _changes_format(claim):
             return Unchanged(claim, self._facts, self._timings)
         with self._timed("parse"):
@@ -158,7 +166,14 @@ class _Reading:
             raise FileError(reason)
         run.lease.parsing(run.limits.seconds, parse.max_seconds(file, len(data), run.limits))
         document = parse.parse(file, data, run.limits, binaries="binaries" in keep)
-        self._facts = replace(self._facts, type=document.type, language=document.language or self._facts.language)
+        # what code says in its own words is rarely enough to tell a language
+        words_language = DEFAULT if document.markup == "code" else language_of(document.text)
+        self._facts = replace(
+            self._facts,
+            type=document.type,
+            language=document.language or self._facts.language,
+            words_language=words_language,
+        )
         return document
 
     def _chunk(self, document: Document) -> tuple[Sequence[Chunk], bool]:

@@ -19,7 +19,6 @@ from worker.index.file_states import Embedded, File, failed
 from worker.index.run import Run
 from worker.state.index import chunks
 from worker.state.index.chunks import Placed
-from worker.state.index.files import Claim
 from worker.state.search import keywords
 from worker.tokens.keywords import Keywords, keywords_of
 from worker.vectors import Patch, Row, Value, Vector
@@ -33,7 +32,7 @@ log = structlog.get_logger()
 def write(run: Run, files: Sequence[Embedded]) -> list[Embedded]:
     """Write new chunks as not yet live, then the store's rows for them. A file whose row is rejected fails."""
     started = time.monotonic()
-    rows = ((chunk, code_keywords(run, file.claim, chunk)) for file in files for chunk in file.state.new)
+    rows = ((chunk, keyword_vectors(run, file.state, chunk)) for file in files for chunk in file.state.new)
     chunks.insert(run.pool, run.lease.owner, run.epoch, rows)
     with taken_back(run, files):
         refusals = upsert(run, files)
@@ -122,7 +121,7 @@ def _row(run: Run, file: Embedded, placed: Placed) -> Row:
         "embedded": placed.embedded,
     }
     vector: Vector | None = file.vectors.get(placed.id)
-    return Row(placed.id, vector, attributes, _keywords(run, file.claim, c.context, c.text), file.claim.generation)
+    return Row(placed.id, vector, attributes, _keywords(run, file.state, c.context, c.text), file.claim.generation)
 
 
 def _file_attributes(file: File) -> dict[str, Value]:
@@ -135,18 +134,18 @@ def _file_attributes(file: File) -> dict[str, Value]:
     }
 
 
-def _keywords(run: Run, claim: Claim, context: str, text: str) -> Keywords | None:
-    return keywords_of(claim.path, context, text) if run.store.has_keywords else None
+def _keywords(run: Run, file: File, context: str, text: str) -> Keywords | None:
+    return keywords_of(file.claim.path, context, text, file.facts.words_language) if run.store.has_keywords else None
 
 
-def code_keywords(run: Run, claim: Claim, placed: Placed) -> str | None:
-    """Return the keyword field "code" of a chunk's row, or None if the store keeps the keywords."""
+def keyword_vectors(run: Run, file: File, placed: Placed) -> Keywords | None:
+    """Return the keyword fields of a chunk's row, or None if the store keeps the keywords."""
     if run.index.keyword_index != "postgres":
         return None
-    return keywords.vector(claim.path, placed.chunk.context, placed.chunk.text)
+    return keywords.vectors(file.claim.path, placed.chunk.context, placed.chunk.text, file.facts.words_language)
 
 
 def _patches(run: Run, file: File) -> Iterator[Patch]:
     for id_, context, text in chunks.of_file(run.pool, file.claim.id, unembedded=run.store.has_keywords):
-        words = _keywords(run, file.claim, context, text)
+        words = _keywords(run, file, context, text)
         yield Patch(id_, _file_attributes(file), words, file.claim.generation)

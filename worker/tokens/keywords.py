@@ -1,4 +1,4 @@
-"""Derives a chunk's two keyword fields: its natural language, and the words and parts of its identifiers."""
+"""Derives a chunk's two keyword fields: stems of natural language, and the words and parts of its identifiers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
+
+from worker.tokens.languages import DEFAULT
+from worker.tokens.words import SIGNED, is_signed, query_words, stop_words_of, text_words
 
 #: Part of a file's code version: the next reindex reads files again whose words came from an earlier version.
-VERSION = "words-1"
+VERSION = "words-2"
 #: Maximum characters in a token. Names are shorter; anything longer is data, such as a hash, base64 or minified text.
 MAX_TOKEN = 64
 #: Maximum parts of one name; `getUserNameById` has five. What changes case and digits more often is data, too.
@@ -21,8 +25,8 @@ REMEMBERED = 1 << 16
 _COMBINING_MARKS = "".join(c for c in map(chr, range(0x300, 0x12000)) if unicodedata.category(c).startswith("M"))
 _NAME = rf"\w+(?:[{_COMBINING_MARKS}]+\w*)*"
 #: Dots and hyphens join one word: `os.path`, `dry-run`, `3.11`, `giraffe.txt`. The ASCII variant takes half the time.
-_WORD = re.compile(rf"{_NAME}(?:[.-]{_NAME})*")
-_ASCII_WORD = re.compile(r"\w+(?:[.-]\w+)*", re.ASCII)
+_WORD = re.compile(rf"{SIGNED}|{_NAME}(?:[.-]{_NAME})*")
+_ASCII_WORD = re.compile(rf"{SIGNED}|\w+(?:[.-]\w+)*", re.ASCII)
 _JOINTS = re.compile("[.-]")
 _SEPARATORS = re.compile("[._-]+")
 #: Digits; capitals up to the one that starts the next part; or lower-case letters with or without their capital.
@@ -32,16 +36,34 @@ _QUERY_PARTS = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class Keywords:
-    """What a chunk is found by: `text` is natural language, `code` holds tokens separated by spaces."""
+    """What a chunk is found by, as tokens separated by spaces: `text` holds stems, `code` identifiers."""
 
     text: str
     code: str
 
 
-def keywords_of(path: str, context: str, text: str) -> Keywords:
-    """Both fields of a chunk of the file at `path`. The path and the context are included."""
+@dataclass(frozen=True, slots=True)
+class Written:
+    """How the words of an index were written: the `languages` of its documents, and whether some words are `older`.
+
+    Those were written by an earlier release, with English stems only.
+    """
+
+    languages: frozenset[str] = frozenset({DEFAULT})
+    older: bool = False
+
+
+#: How everything is written before an index says otherwise.
+IN_ENGLISH = Written()
+
+
+def keywords_of(path: str, context: str, text: str, language: str) -> Keywords:
+    """Both fields of a chunk of the file at `path`, in a document of that language.
+
+    The path and the context are included.
+    """
     searchable = f"{path}\n{context}\n{text}"
-    return Keywords(searchable, code_words(searchable))
+    return Keywords(text_words(searchable, language), code_words(searchable))
 
 
 def code_words(text: str) -> str:
@@ -49,18 +71,26 @@ def code_words(text: str) -> str:
 
     A word's tokens are the word itself and its parts. Parts are separated by dots, hyphens, underscores, and changes of
     case or between letters and digits: `HTTPServerError2` is `httpservererror2 http server error 2`. A token consists
-    of letters, digits, "_", "." and "-". Tokens of more than `MAX_TOKEN` characters are left out. Time and result grow
-    linearly with the text.
+    of letters, digits, "_", "." and "-"; `C++`, `C#` and `.NET` are tokens, too. Tokens of more than `MAX_TOKEN`
+    characters are left out. Time and result grow linearly with the text.
     """
     return " ".join(map(_tokens, _words(text)))
 
 
-def query_words(query: str) -> list[str]:
-    """The distinct tokens to search for: as in `code_words`, but digits stay with the letters around them.
+def query_tokens(query: str, field: Literal["text", "code"], written: Written) -> list[str]:
+    """The distinct tokens to search for in a field. Stop words are left out, unless nothing else is left.
 
-    A search for `kiwi17` therefore finds that, and not every `kiwi` and every `17`.
+    In "code" digits stay with the letters around them: a search for `kiwi17` finds that, and not every `kiwi` and
+    every `17`.
     """
-    tokens = " ".join(_tokens(word, _QUERY_PARTS) for word in _words(query))
+    if field == "text":
+        return query_words(query, written.languages)
+    words = list(_words(query))
+    dropped = stop_words_of(words, written.languages)
+    kept = [word for word in words if word.lower() not in dropped] or words
+    tokens = " ".join(
+        word.lower() if is_signed(word) and not written.older else _tokens(word, _QUERY_PARTS) for word in kept
+    )
     return list(dict.fromkeys(tokens.split()))
 
 
@@ -82,7 +112,7 @@ def _names_in_long_word(word: str) -> Iterator[str]:
 def _tokens(word: str, part_pattern: re.Pattern[str] = _PARTS) -> str:
     """The distinct tokens of a word of at most `MAX_TOKEN` characters."""
     parts = part_pattern.findall(word) if word.isascii() else _parts_by_case(word)
-    names = _JOINTS.split(word)
+    names = filter(None, _JOINTS.split(word.rstrip("+#")))
     return " ".join(dict.fromkeys([word, *names, *(parts if len(parts) <= MAX_PARTS else [])])).lower()
 
 

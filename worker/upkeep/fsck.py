@@ -22,7 +22,6 @@ from worker.state.index import chunks, drift
 from worker.state.index.embedding_cache import Owner
 from worker.state.index.tools import Index
 from worker.state.postgres import Pool
-from worker.tokens.keywords import keywords_of
 from worker.vectors import Patch, Value, VectorStore
 from worker.vectors.rows import storable
 
@@ -231,10 +230,7 @@ def _patch(pool: Pool, store: VectorStore, index: Index, ids: list[UUID]) -> int
     if not ids:
         return 0
     generation, rows, words = drift.rewrite(pool, index.id, ids)
-    patches = [
-        Patch(id_, row, keywords_of(*words[id_]) if store.has_keywords else None, generation)
-        for id_, row in rows.items()
-    ]
+    patches = [Patch(id_, row, words[id_] if store.has_keywords else None, generation) for id_, row in rows.items()]
     store.write(index.namespace, index.settings.embedder.dimensions, patches=patches)
     return len(patches)
 

@@ -10,8 +10,10 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.tokens.keywords import Keywords
+from worker.tokens.keywords import IN_ENGLISH, Keywords, Written
 
+#: Keyword fields: natural language, identifiers, and natural language as an earlier release wrote it.
+Field = Literal["text", "code", "older"]
 Vector = NDArray[np.float32]
 Value = str | int | bool | None
 
@@ -84,13 +86,14 @@ class Condition:
 class Leg:
     """One ranked search: by vector (cosine), or by keywords (BM25, any of the words) in one keyword field.
 
-    `keywords` is the query's text. In the field "code" its words are split in the same way as those of the rows.
+    `keywords` is the query's text. Its words are split in the same way as those of the rows, which are as `written`.
     """
 
     limit: int
     vector: Vector | None = None
     keywords: str | None = None
-    field: Literal["text", "code"] = "text"
+    field: Field = "text"
+    written: Written = IN_ENGLISH
     conditions: Sequence[Condition] = ()
 
 

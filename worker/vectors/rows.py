@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.errors import StoreRefused
-from worker.tokens.keywords import query_words
-from worker.vectors import STRING_ATTRIBUTES, Leg, Patch, RankedRow, Row, Value, cut_filterable
+from worker.tokens.keywords import Written, query_tokens
+from worker.vectors import STRING_ATTRIBUTES, Field, Leg, Patch, RankedRow, Row, Value, cut_filterable
 
 #: Maximum UTF-8 bytes of a full-text query, the same in all stores. Turbopuffer documents 8,192 without a unit; bytes
 #: are the strictest reading.
@@ -85,12 +85,12 @@ def clean(text: str) -> str:
 
 def words(leg: Leg) -> str:
     """Return the leg's keywords as its field takes them, at most `MAX_KEYWORD_BYTES`."""
-    return _words(leg.keywords or "", leg.field)
+    return _words(leg.keywords or "", leg.field, leg.written)
 
 
 @lru_cache(64)  # called again when the leg is sent, and by legs that differ only in their filters
-def _words(keywords: str, field: str) -> str:
-    cleaned = clean(keywords) if field == "text" else " ".join(query_words(keywords))
+def _words(keywords: str, field: Field, written: Written) -> str:
+    cleaned = clean(keywords) if field == "older" else " ".join(query_tokens(keywords, field, written))
     return cleaned.encode()[:MAX_KEYWORD_BYTES].decode(errors="ignore")
 
 

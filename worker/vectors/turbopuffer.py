@@ -1,6 +1,6 @@
 """Rows in Turbopuffer, through its official client: one namespace per name, cosine distance.
 
-Keywords use BM25 over `chunk_text` and `chunk_code`.
+Keywords use BM25 over `chunk_words` and `chunk_code`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import base64
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
@@ -24,6 +24,7 @@ from worker.vectors import (
     CHECKED_ATTRIBUTES,
     STRING_ATTRIBUTES,
     Condition,
+    Field,
     Leg,
     Patch,
     RankedRow,
@@ -58,31 +59,21 @@ MAX_LEGS = 16
 MAX_LIMIT = 10_000
 #: Vectors in one answer: 8 MB at 4096 dimensions.
 MAX_VECTORS = 400
-#: Seconds for which a process remembers that a namespace has an earlier release's schema; another may upgrade it.
-OLD_S = 120
+#: Seconds for which a process remembers a namespace's attributes; another process may add some.
+SCHEMA_S = 120
 #: JSON around a row's values: quotes, commas, id and small values. Column names are sent once per request.
 ROW_OVERHEAD_BYTES = 200
 
-#: Every option is explicit, because client and documentation disagree on the default of `remove_stopwords`. Stop words
-#: stay, as in LanceDB: BM25 gives them little weight, and a query of nothing but stop words still finds something.
-FULL_TEXT = {
-    "tokenizer": "word_v4",
-    "language": "english",
-    "stemming": True,
-    "remove_stopwords": False,
-    "case_sensitive": False,
-    "ascii_folding": True,
-    "max_token_length": 39,
-    "k1": 1.2,
-    "b": 0.75,
-}
-
-#: Tokens are made here, so that they are the same in every store. Namespaces of an earlier release lack the field.
-CODE = {"tokenizer": "pre_tokenized_array", "max_token_length": 254, "k1": 1.2, "b": 0.75}
+#: Tokens are made here, so that they are the same in every store. Namespaces of an earlier release lack some fields.
+TOKENS = {"tokenizer": "pre_tokenized_array", "max_token_length": 254, "k1": 1.2, "b": 0.75}
 KEYWORDS_SCHEMA: dict[str, Any] = {
-    "chunk_text": {"type": "string", "filterable": False, "full_text_search": FULL_TEXT},
-    "chunk_code": {"type": "[]string", "filterable": False, "full_text_search": CODE},
+    name: {"type": "[]string", "filterable": False, "full_text_search": TOKENS}
+    for name in ("chunk_words", "chunk_code")
 }
+#: The attribute of natural language in namespaces of an earlier release, null in rows that were written since.
+OLDER_TEXT = "chunk_text"
+#: The attributes that keyword legs search, by their field.
+ATTRIBUTES: Mapping[Field, str] = {"text": "chunk_words", "code": "chunk_code", "older": OLDER_TEXT}
 
 #: Namespaces of an earlier release lack this attribute; the next write adds it.
 GENERATION_SCHEMA: dict[str, Any] = {"generation": "int"}
@@ -108,7 +99,7 @@ class TurbopufferStore:
         self._has_keywords = has_keywords
         self._lock = threading.Lock()
         self._client: tuple[int, Turbopuffer] | None = None
-        self._without_code: TTLCache[str, bool] = TTLCache(10_000, OLD_S)
+        self._schemas: TTLCache[str, frozenset[str]] = TTLCache(10_000, SCHEMA_S)
 
     @property
     def has_keywords(self) -> bool:
@@ -135,8 +126,13 @@ class TurbopufferStore:
             lambda row: _bytes(row) + dimensions * 4 * 4 // 3,
             lambda rows: self._send(namespace, _upsert_body(rows, dimensions, has_keywords=keywords)),
         )
+        has_older = keywords and any(patch.keywords for patch in patches) and self._has_older(namespace)
         self._each(
-            patches, _bytes, lambda batch: self._send_existing(namespace, _patch_body(batch, has_keywords=keywords))
+            patches,
+            _bytes,
+            lambda batch: self._send_existing(
+                namespace, _patch_body(batch, has_keywords=keywords, has_older=has_older)
+            ),
         )
         self._each(
             deletes,
@@ -144,7 +140,9 @@ class TurbopufferStore:
             lambda ids: self._send_existing(namespace, {"deletes": [str(id_) for id_ in ids]}),
         )
         with self._lock:
-            self._without_code.pop(namespace, None)
+            known = self._schemas.get(namespace)
+            if known is not None and (upserts or patches):
+                self._schemas[namespace] = known.union(KEYWORDS_SCHEMA)
 
     def search(self, namespace: str, legs: Sequence[Leg]) -> list[list[RankedRow]]:
         """One ranking per leg, ties ordered by id, at most `MAX_LIMIT` rows each. Raises as `write` does."""
@@ -200,18 +198,16 @@ class TurbopufferStore:
         """Do nothing: the store compacts and indexes by itself, and its API has no such call."""
 
     def _search(self, namespace: str, legs: Sequence[Leg]) -> list[list[RankedRow]]:
-        asks_code = any(leg.field == "code" for leg in legs)
-        if asks_code and self._lacks_code(namespace):
-            return self._search_without_code(namespace, legs)
+        known = self._known(namespace)
+        if known is not None and not _fields(legs) <= known:
+            return self._search_known(namespace, legs, known)
         queries: Any = [_query(leg) for leg in legs]
         try:
             answer = self._request(namespace, lambda ns: ns.multi_query(queries=queries))
         except StoreRefused:
-            if not asks_code or self._has_code(namespace):
+            if not _fields(legs) or _fields(legs) <= self._read_schema(namespace):
                 raise
-            with self._lock:
-                self._without_code[namespace] = True
-            return self._search_without_code(namespace, legs)
+            return self._search(namespace, legs)
         if answer is None:
             return []
         return [
@@ -224,18 +220,27 @@ class TurbopufferStore:
             for leg, result in zip(legs, answer.results or (), strict=True)
         ]
 
-    def _search_without_code(self, namespace: str, legs: Sequence[Leg]) -> list[list[RankedRow]]:
-        """One ranking per leg for a namespace without the field "code", whose legs find nothing."""
-        others = [leg for leg in legs if leg.field != "code"]
+    def _search_known(self, namespace: str, legs: Sequence[Leg], known: frozenset[str]) -> list[list[RankedRow]]:
+        """One ranking per leg for a namespace without some keyword fields; legs over those find nothing."""
+        possible = [_fields([leg]) <= known for leg in legs]
+        others = [leg for leg, is_possible in zip(legs, possible, strict=True) if is_possible]
         rankings = iter(self._search(namespace, others) if others else [])
-        return [[] if leg.field == "code" else next(rankings, []) for leg in legs]
+        return [next(rankings, []) if is_possible else [] for is_possible in possible]
 
-    def _lacks_code(self, namespace: str) -> bool:
+    def _known(self, namespace: str) -> frozenset[str] | None:
         with self._lock:
-            return namespace in self._without_code
+            return self._schemas.get(namespace)
 
-    def _has_code(self, namespace: str) -> bool:
-        return "chunk_code" in (self._request(namespace, lambda ns: ns.schema()) or {})
+    def _read_schema(self, namespace: str) -> frozenset[str]:
+        """The names of the namespace's attributes; none if it does not exist."""
+        names = frozenset(self._request(namespace, lambda ns: ns.schema()) or {})
+        with self._lock:
+            self._schemas[namespace] = names
+        return names
+
+    def _has_older(self, namespace: str) -> bool:
+        known = self._known(namespace)
+        return OLDER_TEXT in (self._read_schema(namespace) if known is None else known)
 
     def _page(self, namespace: str, after: UUID | None, limit: int) -> list[UUID]:
         return [UUID(str(row.id)) for row in self._rows(namespace, after, limit)]
@@ -330,7 +335,7 @@ def _bytes(row: Row | Patch) -> int:
     strings = [value for value in row.attributes.values() if isinstance(value, str)]
     if row.keywords is not None:
         # Each token has quotes and a comma where the text has a space.
-        strings += [row.keywords.text, row.keywords.code, "  " * row.keywords.code.count(" ")]
+        strings += [f"{tokens}{'  ' * tokens.count(' ')}" for tokens in (row.keywords.text, row.keywords.code)]
     return ROW_OVERHEAD_BYTES + sum(len(value.encode()) for value in strings)
 
 
@@ -348,7 +353,7 @@ def _upsert_body(rows: Sequence[Row], dimensions: int, *, has_keywords: bool) ->
     values = [attributes(row) for row in rows]
     columns |= {name: [row[name] for row in values] for name in values[0]}
     if has_keywords:
-        fields = [_fields(row.keywords) for row in rows]
+        fields = [_tokens(row.keywords) for row in rows]
         columns |= {name: [values[name] for values in fields] for name in KEYWORDS_SCHEMA}
     return {
         "upsert_columns": columns,
@@ -365,31 +370,38 @@ def _decoded(value: object) -> Vector:
     return np.asarray(value, dtype=np.float32)
 
 
-def _patch_body(patches: Sequence[Patch], *, has_keywords: bool) -> dict[str, Any]:
-    rows = [_patch_row(patch, has_keywords=has_keywords) for patch in patches]
+def _fields(legs: Sequence[Leg]) -> set[str]:
+    """The keyword attributes that legs search."""
+    return {ATTRIBUTES[leg.field] for leg in legs if leg.vector is None}
+
+
+def _patch_body(patches: Sequence[Patch], *, has_keywords: bool, has_older: bool) -> dict[str, Any]:
+    rows = [_patch_row(patch, has_keywords=has_keywords, has_older=has_older) for patch in patches]
     # Without a schema, a namespace of an earlier release would make a new attribute filterable.
     schema = GENERATION_SCHEMA | (KEYWORDS_SCHEMA if has_keywords else {})
     return {"patch_rows": rows, "patch_condition": OLDER, "schema": schema}
 
 
-def _patch_row(patch: Patch, *, has_keywords: bool) -> dict[str, Any]:
+def _patch_row(patch: Patch, *, has_keywords: bool, has_older: bool) -> dict[str, Any]:
     row = {"id": str(patch.id), "generation": patch.generation}
     row |= {name: storable(value) for name, value in patch.attributes.items()}
-    return row | _fields(patch.keywords) if has_keywords and patch.keywords is not None else row
+    if not has_keywords or patch.keywords is None:
+        return row
+    return row | _tokens(patch.keywords) | ({OLDER_TEXT: None} if has_older else {})
 
 
-def _fields(keywords: Keywords | None) -> dict[str, Any]:
+def _tokens(keywords: Keywords | None) -> dict[str, Any]:
     if keywords is None:
         return dict.fromkeys(KEYWORDS_SCHEMA)
-    return {"chunk_text": keywords.text, "chunk_code": keywords.code.split()}
+    return {"chunk_words": keywords.text.split(), "chunk_code": keywords.code.split()}
 
 
 def _query(leg: Leg) -> dict[str, Any]:
     filters = [_filter(condition) for condition in leg.conditions]
     if leg.vector is None:
-        code = leg.field == "code"
+        asked = words(leg)
         query: dict[str, Any] = {
-            "rank_by": ("chunk_code", "BM25", words(leg).split()) if code else ("chunk_text", "BM25", words(leg))
+            "rank_by": (ATTRIBUTES[leg.field], "BM25", asked if leg.field == "older" else asked.split())
         }
     else:
         query = {"rank_by": ("vector", "ANN", leg.vector.tolist())}

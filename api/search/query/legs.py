@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import structlog
@@ -17,12 +17,10 @@ from api.search.query.search import Search
 from schemas.errors import FoldexError, StoreError, StoreUnavailable
 from worker.state.index import drift
 from worker.state.index.tools import Index
-from worker.state.search import keywords
+from worker.state.search import keywords, languages
 from worker.vectors import Leg, RankedRow, Vector, VectorStore
 
-Field = Literal["text", "code"]
 Kind = Literal["vector", "text", "code"]
-FIELDS: tuple[Field, ...] = ("text", "code")
 
 #: Seconds that a search waits for keywords in Postgres after all else has answered.
 KEYWORD_SECONDS = 10.0
@@ -38,7 +36,7 @@ log = structlog.get_logger()
 #: A leg of the store, with its query and kind.
 _StoreLeg = tuple[str, Kind, Leg]
 #: A keyword leg that runs in Postgres, with its query and field.
-KeywordLeg = tuple[str, Field, "Future[list[RankedRow]]"]
+KeywordLeg = tuple[str, keywords.Field, "Future[list[RankedRow]]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +92,7 @@ def started_keywords(search: Search) -> Iterator[Sequence[KeywordLeg]]:
     legs = [
         (text, field, _keyword_threads.submit(_search_postgres, search, text, field))
         for text in texts
-        for field in FIELDS
+        for field in keywords.FIELDS
     ]
     try:
         yield legs
@@ -103,10 +101,12 @@ def started_keywords(search: Search) -> Iterator[Sequence[KeywordLeg]]:
             future.cancel()
 
 
-def _search_postgres(search: Search, text: str, field: Field) -> list[RankedRow]:
+def _search_postgres(search: Search, text: str, field: keywords.Field) -> list[RankedRow]:
     search.disconnect.check()
     values = {**search.filters.values, "index_id": search.index.id, "limit": search.depth, "query": text}
-    return [RankedRow(id_, value) for id_, value in keywords.search(search.resources.pool, values, field)]
+    pool = search.resources.pool
+    found = keywords.search(pool, values, field, languages.written(pool, search.index.id))
+    return [RankedRow(id_, value) for id_, value in found]
 
 
 def search_store(search: Search, vectors: Sequence[Vector], *, must_answer: bool) -> LegResults:
@@ -138,12 +138,14 @@ def _vector_legs(search: Search, vectors: Sequence[Vector]) -> list[_StoreLeg]:
 
 
 def _keyword_legs(search: Search) -> list[_StoreLeg]:
-    conditions = search.filters.conditions
-    return [
-        (text, field, Leg(search.depth, keywords=text, field=field, conditions=conditions))
-        for text in search.request.texts
-        for field in FIELDS
-    ]
+    written = languages.written(search.resources.pool, search.index.id)
+    leg = Leg(search.depth, conditions=search.filters.conditions, written=written)
+    legs: list[_StoreLeg] = []
+    for text in search.request.texts:
+        legs += [(text, field, replace(leg, keywords=text, field=field)) for field in keywords.FIELDS]
+        if written.older:
+            legs.append((text, "text", replace(leg, keywords=text, field="older")))
+    return legs
 
 
 def _run_in_store(search: Search, legs: Sequence[_StoreLeg], *, must_answer: bool) -> LegResults:
@@ -156,8 +158,18 @@ def _run_in_store(search: Search, legs: Sequence[_StoreLeg], *, must_answer: boo
         log.warning("the vector store failed; searching keywords only", code=error.code, error=error.message)
         detail = f"The vector store does not answer, so only keywords were searched: {error.message}"
         return LegResults([], search.step("store", started) + note("keywords_only", detail))
-    rankings = [Ranking(text, kind, result) for (text, kind, _), result in zip(legs, results, strict=True)]
+    by_leg: dict[tuple[str, Kind], list[RankedRow]] = {}
+    for (text, kind, _), result in zip(legs, results, strict=True):
+        by_leg.setdefault((text, kind), []).extend(result)
+    # a query of the field "text" has two legs while words of an earlier release remain
+    rankings = [Ranking(text, kind, _best(search, kind, result)) for (text, kind), result in by_leg.items()]
     return LegResults(rankings, search.step("store", started, sum(map(len, results)), f"{len(legs)} legs"))
+
+
+def _best(search: Search, kind: Kind, results: Sequence[RankedRow]) -> Sequence[RankedRow]:
+    if kind == "vector":
+        return results
+    return sorted(results, key=lambda row: (-row.value, row.id))[: search.depth]
 
 
 def keyword_rankings(search: Search, legs: Sequence[KeywordLeg], *, must_answer: bool) -> LegResults:

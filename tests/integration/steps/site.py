@@ -32,6 +32,7 @@ from worker.state.index import files, tasks, tool_actions, tools
 from worker.state.index.chunks import Placed
 from worker.state.index.files import Claim
 from worker.state.index.tools import NewIndex
+from worker.tokens.keywords import Keywords
 
 #: Number of files of a folder.
 FILES = 4
@@ -205,7 +206,7 @@ def embedded(site: Site, run: Run) -> Sequence[Embedded]:
     return files_
 
 
-def rows_of(made: Sequence[Embedded]) -> list[tuple[Placed, str | None]]:
+def rows_of(made: Sequence[Embedded]) -> list[tuple[Placed, Keywords | None]]:
     return [(chunk, None) for file in made for chunk in file.state.new]
 
 

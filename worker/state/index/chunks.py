@@ -16,6 +16,7 @@ from schemas.document import Chunk
 from schemas.errors import LeaseLost
 from worker.state.index.delete_queue import LONGEST_PAUSE
 from worker.state.postgres import Pool, load, reading
+from worker.tokens.keywords import Keywords
 
 #: The longest time that a write may arrive after its sender gave up: the store's 15 s timeout with a wide margin.
 LATE_WRITE = timedelta(minutes=5)
@@ -98,10 +99,10 @@ def restored(connection: Connection[Any], files: Sequence[UUID], ids: Sequence[U
     connection.execute(_SQL["restored"], {"files": list(files), "ids": list(ids)})
 
 
-def insert(pool: Pool, owner: UUID, epoch: int, placed: Iterable[tuple[Placed, str | None]]) -> None:
+def insert(pool: Pool, owner: UUID, epoch: int, placed: Iterable[tuple[Placed, Keywords | None]]) -> None:
     """Write chunks, not yet live, of the files that `owner` holds; existing chunks are left as they are.
 
-    Each comes with the keyword field "code" as `keywords.vector` returns it, or None if the store keeps the keywords.
+    Each comes with its keywords as `keywords.vectors` returns them, or None if the store keeps the keywords.
     Raises `LeaseLost` if a chunk is missing afterwards: every vector needs a row that refers to it.
     """
     with pool.connection() as connection:
@@ -117,7 +118,7 @@ def replace(
     files: Sequence[UUID],
     failed: Sequence[UUID],
     current: Sequence[UUID],
-    kept: Sequence[tuple[Placed, str | None]],
+    kept: Sequence[tuple[Placed, Keywords | None]],
 ) -> list[UUID]:
     """Make `current` the live chunks of finished files. Returns the ids that moved to the tombstones.
 
@@ -142,12 +143,13 @@ def bury_strays(pool: Pool, index_id: UUID, ids: Sequence[UUID]) -> bool:
         return True
 
 
-def move_keywords(connection: Connection[Any], paths: Mapping[UUID, str]) -> None:
+def move_keywords(connection: Connection[Any], paths: Mapping[UUID, Keywords]) -> None:
     """Rewrite the keyword fields of moved files' chunks, because the path is part of them.
 
-    `paths` holds the files' paths as `keywords.path_vector` returns them.
+    `paths` holds the files' paths as `keywords.path_vectors` returns them.
     """
-    connection.execute(_SQL["move_keywords"], {"files": list(paths), "paths": list(paths.values())})
+    values = {"keywords": [path.text for path in paths.values()], "codes": [path.code for path in paths.values()]}
+    connection.execute(_SQL["move_keywords"], {"files": list(paths), **values})
 
 
 def of_file(pool: Pool, file_id: UUID, *, unembedded: bool) -> list[tuple[UUID, str, str]]:
@@ -245,15 +247,16 @@ def any_passes(pool: Pool, values: dict[str, Any]) -> bool:
         return row is not None and bool(row[0])
 
 
-def _stage(connection: Connection[Any], placed: Iterable[tuple[Placed, str | None]]) -> None:
+def _stage(connection: Connection[Any], placed: Iterable[tuple[Placed, Keywords | None]]) -> None:
     connection.execute(_SQL["stage"])
     with connection.cursor().copy(_SQL["copy"]) as copy:
-        for p, code in placed:
+        for p, keywords in placed:
             c = p.chunk
+            fields = (None, None) if keywords is None else (keywords.text, keywords.code)
             copy.write_row(
                 (
                     *(p.id, p.file_id, p.index, c.json_pointer, c.text, c.context, p.lead, p.trail, p.content_hash),
                     *(c.tokens, c.start_line, c.end_line, c.start_char, c.end_char, c.title, c.symbol, c.node_type),
-                    *(c.scope, p.language, c.level, c.page, p.embedded, code),
+                    *(c.scope, p.language, c.level, c.page, p.embedded, *fields),
                 )
             )

@@ -19,13 +19,13 @@ CREATE TEMP TABLE IF NOT EXISTS staged_chunk (
     id uuid, file_id uuid, chunk_index integer, json_pointer text, chunk_text text, context text, lead text, trail text,
     content_hash text, tokens_estimate integer, start_line integer, end_line integer, start_char integer,
     end_char integer, title text, symbol text, node_type text, scope text, language text, level smallint, page integer,
-    embedded boolean, code tsvector
+    embedded boolean, keywords tsvector, code tsvector
 ) ON COMMIT DELETE ROWS
 
 -- name: copy
 COPY staged_chunk (id, file_id, chunk_index, json_pointer, chunk_text, context, lead, trail, content_hash,
     tokens_estimate, start_line, end_line, start_char, end_char, title, symbol, node_type, scope, language, level, page,
-    embedded, code)
+    embedded, keywords, code)
 FROM STDIN
 
 -- name: insert_staged
@@ -35,9 +35,7 @@ INSERT INTO chunk (id, index_id, file_id, chunk_index, json_pointer, chunk_text,
     embedded, keywords, code)
 SELECT s.id, f.index_id, s.file_id, s.chunk_index, s.json_pointer, s.chunk_text, s.context, s.lead, s.trail,
        s.content_hash, s.tokens_estimate, s.start_line, s.end_line, s.start_char, s.end_char, s.title, s.symbol,
-       s.node_type, s.scope, s.language, s.level, s.page, s.embedded,
-       CASE WHEN s.code IS NOT NULL
-            THEN to_tsvector('english', f.path || E'\n' || s.context || E'\n' || s.chunk_text) END, s.code
+       s.node_type, s.scope, s.language, s.level, s.page, s.embedded, s.keywords, s.code
 FROM staged_chunk s
 JOIN search_index_file f ON f.id = s.file_id AND f.lease_owner = %(owner)s AND f.status = 'indexing'
 JOIN search_index i ON i.id = f.index_id AND i.epoch = %(epoch)s AND i.deleted_at IS NULL
@@ -76,17 +74,16 @@ UPDATE chunk SET live = true WHERE file_id = ANY (%(files)s) AND NOT live
 UPDATE chunk c
 SET chunk_index = s.chunk_index, context = s.context, lead = s.lead, trail = s.trail, start_line = s.start_line,
     end_line = s.end_line, start_char = s.start_char, end_char = s.end_char, title = s.title,
-    page = s.page, code = coalesce(c.code, s.code)
+    page = s.page, keywords = s.keywords, code = s.code
 FROM staged_chunk s
 WHERE c.id = s.id AND (c.chunk_index, c.lead, c.trail, c.start_line, c.end_line, c.start_char, c.end_char, c.title,
-        c.page, c.code IS NULL)
+        c.page, c.keywords, c.code)
     IS DISTINCT FROM (s.chunk_index, s.lead, s.trail, s.start_line, s.end_line, s.start_char, s.end_char, s.title,
-        s.page, s.code IS NULL)
+        s.page, s.keywords, s.code)
 
 -- name: move_keywords
-UPDATE chunk c SET keywords = to_tsvector('english', f.path || E'\n' || c.context || E'\n' || c.chunk_text),
-       code = s.code || ts_filter(c.code, '{d}')
-FROM unnest(%(files)s::uuid[], %(paths)s::tsvector[]) s (file_id, code) JOIN search_index_file f ON f.id = s.file_id
+UPDATE chunk c SET keywords = s.keywords || ts_filter(c.keywords, '{d}'), code = s.code || ts_filter(c.code, '{d}')
+FROM unnest(%(files)s::uuid[], %(keywords)s::tsvector[], %(codes)s::tsvector[]) s (file_id, keywords, code)
 WHERE c.file_id = s.file_id AND c.keywords IS NOT NULL
 
 -- name: moved

@@ -16,6 +16,8 @@ from worker.state.index import index_switch, tasks
 from worker.state.index.chunks import LATE_WRITE
 from worker.state.index.embedding_cache import Owner
 from worker.state.postgres import Pool, load, reading
+from worker.tokens.keywords import Keywords, keywords_of
+from worker.tokens.languages import DEFAULT
 
 #: The sweep deletes a vector for the last time after `LATE_WRITE`; one that waits twice as long was missed.
 OVERDUE = 2 * LATE_WRITE
@@ -155,8 +157,8 @@ def _expected(connection: Connection[Any], index_id: UUID, ids: Sequence[UUID]) 
 
 def rewrite(
     pool: Pool, index_id: UUID, ids: Sequence[UUID]
-) -> tuple[int, dict[UUID, dict[str, Any]], dict[UUID, tuple[str, str, str]]]:
-    """Return a generation, what the store should hold under it for an idle index's chunks, and (path, context, text).
+) -> tuple[int, dict[UUID, dict[str, Any]], dict[UUID, Keywords]]:
+    """Return a generation, and what the store should hold under it for an idle index's chunks: attributes and words.
 
     A later claim has a greater generation, so its writes prevail. Raises `LeaseLost` as `_lock_index` does.
     """
@@ -164,8 +166,8 @@ def rewrite(
         _lock_index(connection, index_id, None)
         connection.execute(_SQL["lock_generations"])
         (generation,) = connection.execute(_SQL["next_generation"]).fetchone() or (0,)
-        words = connection.execute(_SQL["words"], {"ids": list(ids)}).fetchall()
-        return generation, _expected(connection, index_id, ids), {id_: (path, *rest) for id_, path, *rest in words}
+        texts = connection.execute(_SQL["words"], {"ids": list(ids), "default": DEFAULT}).fetchall()
+        return generation, _expected(connection, index_id, ids), {id_: keywords_of(*rest) for id_, *rest in texts}
 
 
 def cursor(pool: Pool, index_id: UUID) -> UUID | None:

@@ -82,6 +82,7 @@ class Claim:
     live_tokens: int
     live_embedded: bool
     lost: bool
+    words_language: str | None = None
     generation: int = 0
     patch_pending: bool = False
 
@@ -111,6 +112,7 @@ class Outcome:
     mime: str | None = None
     is_binary: bool | None = None
     language: str | None = None
+    words_language: str | None = None
 
 
 def file_id(index_id: UUID, key: bytes) -> UUID:
@@ -270,6 +272,7 @@ def finish(connection: Connection[Any], owner: UUID, outcomes: Iterable[Outcome]
                     *(o.id, o.generation, o.status, o.reason, o.message, o.type, o.stamp, o.fingerprint, o.chunks),
                     *(o.live_tokens, o.embedded, o.embedded_chunks, o.reused_chunks, o.tokens),
                     *(orjson.dumps(o.timings or {}).decode(), o.mime, o.is_binary, o.language),
+                    o.words_language,
                 )
             )
     return {row[0] for row in connection.execute(_SQL["finish"], {"owner": owner}).fetchall()}

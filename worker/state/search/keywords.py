@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import count
 from threading import Lock
 from typing import Any, Literal
 from uuid import UUID
@@ -20,9 +19,11 @@ from psycopg.sql import Identifier
 
 from schemas.errors import StoreUnavailable
 from worker.state.postgres import Pool, load
-from worker.tokens.keywords import code_words, query_words
+from worker.tokens.keywords import Keywords, Written, code_words, query_tokens
+from worker.tokens.words import text_words
 
 Field = Literal["text", "code"]
+FIELDS: tuple[Field, ...] = ("text", "code")
 
 #: BM25's k1, as in the stores: how fast repeated words lose weight.
 K1 = 1.2
@@ -60,29 +61,31 @@ _sizes: TTLCache[UUID, tuple[float, float]] = TTLCache(MAX_REMEMBERED_SIZES, REM
 _shares: TTLCache[tuple[UUID, Field, str], float] = TTLCache(MAX_REMEMBERED_SHARES, REMEMBERED_SHARE_SECONDS)
 
 
-def vector(path: str, context: str, text: str) -> str:
-    """Return the field "code" of a chunk as Postgres reads a tsvector; label A marks tokens of the path."""
-    numbers = count(1)
-    of_path = [f"{token}:{next(numbers)}A" for token in code_words(path).split()]
-    of_text = [f"{token}:{next(numbers)}" for token in code_words(f"{context}\n{text}").split()]
-    return " ".join(of_path + of_text)
+def vectors(path: str, context: str, text: str, language: str) -> Keywords:
+    """Return both fields of a chunk as Postgres reads a tsvector; label A marks tokens of the path."""
+    rest = f"{context}\n{text}"
+    return Keywords(
+        _vector(text_words(path, language), text_words(rest, language)), _vector(code_words(path), code_words(rest))
+    )
 
 
-def path_vector(path: str) -> str:
-    """Return the part of `vector` that a move changes."""
-    return " ".join(f"{token}:{number}A" for number, token in enumerate(code_words(path).split(), 1))
+def path_vectors(path: str, language: str) -> Keywords:
+    """Return the part of `vectors` that a move changes."""
+    return Keywords(_vector(text_words(path, language)), _vector(code_words(path)))
 
 
-def search(pool: Pool, values: Mapping[str, Any], field: Field) -> list[tuple[str, float]]:
+def _vector(path: str, text: str = "") -> str:
+    of_path = [f"{token}:{number}A" for number, token in enumerate(path.split(), 1)]
+    return " ".join(of_path + [f"{token}:{number}" for number, token in enumerate(text.split(), len(of_path) + 1)])
+
+
+def search(pool: Pool, values: Mapping[str, Any], field: Field, written: Written) -> list[tuple[str, float]]:
     """Find chunks with any word of the query and their BM25 scores, best first, equal scores by id.
 
-    `values` are the filters, `query`, `index_id` and `limit`. "text" drops stop words, so a query of nothing else is
-    searched in "code". Raises `StoreUnavailable` if Postgres takes too long.
+    `values` are the filters, `query`, `index_id` and `limit`. Raises `StoreUnavailable` if Postgres takes too long.
     """
     with pool.connection() as connection:
-        lexemes = _lexemes(connection, values["query"], field)
-        if not lexemes and field == "text":
-            field, lexemes = "code", _lexemes(connection, values["query"], "code")
+        lexemes = _lexemes(connection, values["query"], field, written)
         connection.execute(_SQL["bounds"], {"milliseconds": str(TIMEOUT_SECONDS * 1000)})
         try:
             return _ranked(connection, values, field, lexemes)
@@ -90,12 +93,14 @@ def search(pool: Pool, values: Mapping[str, Any], field: Field) -> list[tuple[st
             raise StoreUnavailable("Postgres takes too long for these keywords; use fewer or rarer words.") from error
 
 
-def _lexemes(connection: Connection[Any], query: str, field: Field) -> list[str]:
-    if field == "code":
-        return sorted(query_words(query), key=lambda token: (-len(token), token))[:MAX_LEXEMES]
-    # Postgres text accepts neither NUL nor lone surrogates
-    words = query.replace("\0", " ").encode(errors="replace").decode()
-    return [lexeme for (lexeme,) in connection.execute(_SQL["lexemes"], {"query": words, "limit": MAX_LEXEMES})]
+def _lexemes(connection: Connection[Any], query: str, field: Field, written: Written) -> list[str]:
+    """The longest tokens of the query, because they are likely to be rare."""
+    tokens = set(query_tokens(query, field, written))
+    if written.older and field == "text":
+        # Postgres text accepts neither NUL nor lone surrogates
+        words = query.replace("\0", " ").encode(errors="replace").decode()
+        tokens.update(lexeme for (lexeme,) in connection.execute(_SQL["older_lexemes"], {"query": words}))
+    return sorted(tokens, key=lambda token: (-len(token), token))[:MAX_LEXEMES]
 
 
 def _ranked(

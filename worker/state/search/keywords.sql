@@ -1,6 +1,6 @@
--- name: lexemes
--- the longest first, because they are likely to be rare
-SELECT lexeme FROM unnest(to_tsvector('english', %(query)s)) ORDER BY length(lexeme) DESC, lexeme LIMIT %(limit)s
+-- name: older_lexemes
+-- as an earlier release wrote them
+SELECT lexeme FROM unnest(to_tsvector('english', %(query)s))
 
 -- name: bounds
 -- for this transaction: with a limit, reading a whole table that several indexes share seems cheap but is not

@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-#: The keyword columns. Tables of an earlier release lack the second one until the next write.
-FIELDS = ("keywords", "code")
+from worker.vectors import Field
+
+#: The keyword columns. Tables of an earlier release lack some of them until the next write.
+FIELDS = ("words", "code")
+#: The column of natural language in tables of an earlier release, null in rows that were written since.
+OLDER = "keywords"
+#: The columns that keyword legs search, by their field.
+COLUMNS: Mapping[Field, str] = {"text": "words", "code": "code", "older": OLDER}
 
 
 def create(table: Any, column: str) -> None:
     """Index a column, replacing an existing index."""
     from lancedb.index import FTS, BTree
 
-    configs = {
-        "id": BTree,
-        # Words of all scripts, also split at "_" and "."; rows that are not indexed yet are searched as well.
-        "keywords": lambda: FTS(
-            base_tokenizer="icu/split", language="English", stem=True, remove_stop_words=False, with_position=False
-        ),
-        # Its tokens are already made.
-        "code": lambda: FTS(
-            base_tokenizer="whitespace", max_token_length=None, stem=False, remove_stop_words=False, with_position=False
-        ),
-    }
-    table.create_index(column, config=configs[column]())
+    # The tokens are already made. Rows that are not indexed yet are searched as well.
+    words = FTS(
+        base_tokenizer="whitespace", max_token_length=None, stem=False, remove_stop_words=False, with_position=False
+    )
+    older = FTS(base_tokenizer="icu/split", language="English", stem=True, remove_stop_words=False, with_position=False)
+    configs = {"id": BTree(), OLDER: older}
+    table.create_index(column, config=configs.get(column, words))
 
 
 def indexable(table: Any) -> list[str]:
     """Return the columns that need an index."""
-    return [column for column in ("id", *FIELDS) if column in table.schema.names]
+    return [column for column in ("id", *FIELDS, OLDER) if column in table.schema.names]
 
 
 def add_missing(table: Any) -> None:
@@ -43,7 +45,7 @@ def read(table: Any, column: str) -> None:
     """Run a small query on an index. Raises what LanceDB raises."""
     from lancedb.query import MatchQuery
 
-    if column in FIELDS:
+    if column in {*FIELDS, OLDER}:
         table.search(MatchQuery("a", column), query_type="fts").limit(1).to_arrow()
     else:
         table.search().where(f"{column} = 'a'").limit(1).to_arrow()

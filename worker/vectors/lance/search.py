@@ -18,6 +18,7 @@ from lancedb.query import MatchQuery
 
 from worker.vectors import Leg, RankedRow
 from worker.vectors.lance.filter_sql import where
+from worker.vectors.lance.indexes import COLUMNS
 from worker.vectors.lance.open_tables import Opened, Spaces
 from worker.vectors.lance.vector_cache import (
     EQUAL,
@@ -186,7 +187,7 @@ async def _answer(opened: Opened, leg: Leg, cached_rows: Rows | None) -> Any:
     """The table's rows for a leg, and some beyond its limit; None if no query is needed or possible."""
     if leg.vector is not None:
         return None if _is_in_memory(leg, cached_rows) else await _nearest(opened.table, leg)
-    column = "code" if leg.field == "code" else "keywords"
+    column = COLUMNS[leg.field]
     if column not in opened.columns:
         return None
     # A match query treats its text as plain words, even if it contains operators.

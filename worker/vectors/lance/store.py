@@ -43,7 +43,7 @@ from worker.vectors.lance import indexes
 from worker.vectors.lance.cleaning import clean, committing, has_versions_to_delete
 from worker.vectors.lance.compaction import Thresholds, compact, is_due
 from worker.vectors.lance.filter_sql import is_in
-from worker.vectors.lance.indexes import FIELDS
+from worker.vectors.lance.indexes import FIELDS, OLDER
 from worker.vectors.lance.repair import is_lost
 from worker.vectors.lance.vector_cache import unpack_vectors
 from worker.vectors.rows import attributes, can_match, check, matrix, storable
@@ -108,7 +108,8 @@ class LanceStore:
                 _commit(partial(_add_columns, table))
             if data is not None:
                 _require_dimensions(table, dimensions)
-                _commit(partial(_update_older(table).when_not_matched_insert_all().execute, data))
+                whole = _with_older(table, data)
+                _commit(partial(_update_older(table).when_not_matched_insert_all().execute, whole))
             for merged in _patched(table, patches, has_keywords=self._has_keywords):
                 _commit(partial(_update_older(table).execute, merged))
             for start in range(0, len(deletes), MAX_IDS):
@@ -284,10 +285,22 @@ def _add_columns(table: Any) -> None:
     import pyarrow as pa
 
     names = table.schema.names
-    if "keywords" in names and "code" not in names:
-        table.add_columns(pa.field("code", pa.string()))
+    if OLDER in names:
+        missing = [pa.field(name, pa.string()) for name in FIELDS if name not in names]
+        if missing:
+            table.add_columns(missing)
     if "generation" not in names:
         table.add_columns(pa.field("generation", pa.int64()))
+
+
+def _with_older(table: Any, data: Any) -> Any:
+    """Rows with the keyword column of an earlier release, empty, if the table has it."""
+    import pyarrow as pa
+
+    names = table.schema.names
+    if OLDER not in names:
+        return data
+    return data.append_column(pa.field(OLDER, pa.string()), pa.nulls(len(data), pa.string())).select(names)
 
 
 def _update_older(table: Any) -> Any:
@@ -332,7 +345,7 @@ def _patched(table: Any, patches: Sequence[Patch], *, has_keywords: bool) -> Ite
         values = {str(patch.id): _values(patch, has_keywords=has_keywords) for patch in patches[start:][:MAX_IDS]}
         existing = table.search().where(is_in("id", list(values))).limit(MAX_IDS).to_arrow().select(table.schema.names)
         rows = [values[id_] for id_ in existing["id"].to_pylist()]
-        for name in {name for row in rows for name in row}:
+        for name in {name for row in rows for name in row if name != OLDER or OLDER in existing.schema.names}:
             old, field = existing[name].to_pylist(), table.schema.field(name)
             new = pa.array([row.get(name, value) for row, value in zip(rows, old, strict=True)], field.type)
             existing = existing.set_column(table.schema.get_field_index(name), field, new)
@@ -343,7 +356,7 @@ def _patched(table: Any, patches: Sequence[Patch], *, has_keywords: bool) -> Ite
 def _values(patch: Patch, *, has_keywords: bool) -> dict[str, Value]:
     values = {name: storable(value) for name, value in patch.attributes.items()} | {"generation": patch.generation}
     if has_keywords and patch.keywords is not None:
-        values |= {name: _field(patch.keywords, name) for name in FIELDS}
+        values |= {OLDER: None} | {name: _field(patch.keywords, name) for name in FIELDS}
     return values
 
 

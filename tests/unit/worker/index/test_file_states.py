@@ -16,7 +16,7 @@ from worker.tokens.keywords import VERSION
 
 CLAIM = Claim(
     *(uuid4(), b"a.md", "a.md", "/a.md", None, "markdown", 9, "s", "markdown-2", None, "content"),
-    *(f"sha256:0 markdown-2 {VERSION}", "a.md", "/a.md", 1, 10, True, False),
+    *(f"sha256:0 markdown-2 {VERSION}", "a.md", "/a.md", 1, 10, True, False, "en"),
 )
 
 
@@ -38,6 +38,7 @@ def test_a_file_that_is_where_it_was_is_not_moved() -> None:
         {"work": "full"},
         # the words of an earlier release
         {"live_fingerprint": "sha256:0 markdown-2"},
+        {"words_language": "de"},
     ],
 )
 def test_live_chunks_of_a_moved_file_are_written_anew(changed: dict[str, object]) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.tokens.keywords import MAX_TOKEN, code_words, keywords_of, query_words
+from worker.tokens.keywords import IN_ENGLISH, MAX_TOKEN, Written, code_words, keywords_of, query_tokens
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,7 @@ from worker.tokens.keywords import MAX_TOKEN, code_words, keywords_of, query_wor
         ("größeÄndern", "größeändern größe ändern"),
         ("cafe\u0301 हिन्दी привет 日本語", "café हिन्दी привет 日本語"),
         ("a\0b\ud800c", "a b c"),
+        ("C++, C# on .NET; i++ ASP.NET", "c++ c c# c on .net net i++ i asp.net asp net"),
         ("", ""),
     ],
 )
@@ -54,13 +55,20 @@ def test_tokens_are_short_and_hold_nothing_but_words(text: str) -> None:
         ("getUser2 page", "getuser2 get user2 page"),
         ("kiwi 17", "kiwi 17"),
         ("a_b1", "a_b1 a b1"),
+        ("where is getUser?", "getuser get user"),
+        ("to be or not to be", "to be or not"),
+        ("C++ or C# on .NET", "c++ c# .net"),
     ],
 )
 def test_a_query_keeps_digits_with_their_letters(query: str, tokens: str) -> None:
-    assert query_words(query) == tokens.split()
+    assert query_tokens(query, "code", IN_ENGLISH) == tokens.split()
+
+
+def test_of_an_earlier_release_a_signed_name_is_found_by_its_letters() -> None:
+    assert query_tokens("C++ strings", "code", Written(older=True)) == ["c++", "c", "strings"]
 
 
 def test_the_path_is_part_of_both_fields() -> None:
-    fields = keywords_of("src/userName.py", "class A", "text")
-    assert fields.text == "src/userName.py\nclass A\ntext"
-    assert fields.code == "src username.py username py user name class a text"
+    fields = keywords_of("src/userName.py", "class A", "texts", "en")
+    assert fields.text == "src usernam py class a text"
+    assert fields.code == "src username.py username py user name class a texts"

@@ -21,7 +21,8 @@ from api.search.query.legs import NEAREST, Kind, LegResults, Ranking
 from api.search.query.search import Search
 from schemas.errors import FoldexError, StoreUnauthorized, StoreUnavailable
 from schemas.search import Filters, Query
-from worker.state.search import keywords
+from worker.state.search import keywords, languages
+from worker.tokens.keywords import IN_ENGLISH, Written
 from worker.vectors import RankedRow
 
 FOUND = (str(UUID(int=1)), 1.0)
@@ -36,7 +37,7 @@ class Keywords:
         self.go = Event()
         self.go.set()
 
-    def search(self, _pool: Any, values: dict[str, Any], _field: str) -> list[tuple[str, float]]:
+    def search(self, _pool: Any, values: dict[str, Any], _field: str, _written: Written) -> list[tuple[str, float]]:
         self.asked.append(values["query"])
         assert self.go.wait(30)
         if self.fails is not None:
@@ -48,6 +49,7 @@ class Keywords:
 def postgres(monkeypatch: pytest.MonkeyPatch) -> Iterator[Keywords]:
     fake = Keywords()
     monkeypatch.setattr(keywords, "search", fake.search)
+    monkeypatch.setattr(languages, "written", lambda _pool, _index_id: IN_ENGLISH)
     monkeypatch.setattr(answer, "embed_queries", lambda _r, _i, texts: [np.ones(2, np.float32) for _ in texts])
     yield fake
     fake.go.set()
@@ -110,7 +112,9 @@ def test_nothing_begins_for_a_search_that_failed_or_whose_caller_left(postgres: 
 
 def rankings_of_many() -> list[Any]:
     """Another search's keywords, which occupy all threads."""
-    return [legs._keyword_threads.submit(keywords.search, Mock(), {"query": "other"}, "text") for _ in range(16)]
+    return [
+        legs._keyword_threads.submit(keywords.search, Mock(), {"query": "other"}, "text", IN_ENGLISH) for _ in range(16)
+    ]
 
 
 def values(kind: Kind, *found: float) -> list[float]:

@@ -1,0 +1,77 @@
+"""Words of natural language, in any script."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from worker.tokens.words import MAX_WORD, query_words, text_words
+
+ANY_TEXT = st.text(st.characters(exclude_categories=()))
+LANGUAGES = st.sampled_from(["en", "de", "ru", "tr", "vi", "ar"])
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "tokens"),
+    [
+        ("en", "Running users_of the big-cats", "run user of the big cat"),
+        ("de", "Die Häuser, Straße", "die haus strass"),
+        ("fr", "l'été à Évian", "l ete a evian"),
+        ("ru", "Города API documents", "город api document"),
+        ("de", "Города in Häusern", "город in haus"),
+        ("vi", "Thủ đô", "thủ đô"),
+        ("tr", "İstanbul'daki kitaplar", "istanbul daki kitap"),
+        ("en", "東京タワー", "東京 京タ タワ ワー 東 京"),
+        ("en", "水 ไทย 물은", "水 ไท ทย 물은 물 은"),
+        ("en", "C++ C# .NET i++ Node.net", "c++ c c# c .net net i++ i node net"),
+        ("en", "a\0b\ud800c", "a b c"),
+        ("en", "", ""),
+    ],
+)
+def test_words_become_stems(language: str, text: str, tokens: str) -> None:
+    assert text_words(text, language) == tokens
+
+
+def test_data_leaves_no_tokens() -> None:
+    assert text_words("x" * MAX_WORD, "en") == "x" * MAX_WORD
+    assert text_words("x" * (MAX_WORD + 1), "en") == ""
+    assert text_words("é" * 1_000_000 + " end", "en") == "end"
+    assert len(text_words("水" * 100_000, "en").split()) == 199_999
+
+
+@given(ANY_TEXT, LANGUAGES)
+def test_tokens_are_short_and_hold_nothing_but_words(text: str, language: str) -> None:
+    tokens = text_words(text, language).split()
+    assert all(0 < len(token) <= 3 * MAX_WORD for token in tokens)
+    assert not set("".join(tokens)) & set(" \0'\"\\:&|!()<>*/")
+    "".join(tokens).encode()
+
+
+@given(ANY_TEXT, LANGUAGES, LANGUAGES)
+def test_a_text_finds_itself_in_each_language_of_the_index(text: str, language: str, other: str) -> None:
+    asked = query_words(text, {language, other})
+    assert bool(asked) == bool(text_words(text, language))
+    assert set(asked) <= set(text_words(text, language).split()) | set(text_words(text, other).split())
+
+
+@pytest.mark.parametrize(
+    ("query", "languages", "tokens"),
+    [
+        ("how does the pump work", {"en"}, "pump work"),
+        ("to be or not to be", {"en"}, "to be or not"),
+        ("die Pumpe der Häuser", {"de"}, "pump haus"),
+        ("die Pumpe der Häuser", {"de", "en"}, "pump haus hauser"),
+        ("pump of the houses", {"de", "en"}, "pump hous"),
+        ("Die", {"de", "en"}, "die"),
+        ("что такое насос", {"ru"}, "так насос"),
+        ("was ist 東京", {"de"}, "東京"),
+        ("水", set(), "水"),
+        ("C++", {"en"}, "c++"),
+        ("?!", {"en"}, ""),
+    ],
+)
+def test_a_query_leaves_stop_words_out_and_counts_in_each_language(
+    query: str, languages: set[str], tokens: str
+) -> None:
+    assert query_words(query, languages) == tokens.split()

@@ -1,0 +1,34 @@
+"""How the words of an index were written, which decides how a query's words are searched."""
+
+from __future__ import annotations
+
+from threading import Lock
+from uuid import UUID
+
+from cachetools import TTLCache
+
+from worker.state.postgres import Pool, load, reading
+from worker.tokens.keywords import IN_ENGLISH, Written
+
+#: Seconds for which a process remembers the languages of an index.
+REMEMBERED_SECONDS = 0.25
+#: Number of indexes whose languages a process remembers.
+MAX_REMEMBERED = 10_000
+
+_SQL = load("search/languages")
+
+_lock = Lock()
+_written: TTLCache[UUID, Written] = TTLCache(MAX_REMEMBERED, REMEMBERED_SECONDS)
+
+
+def written(pool: Pool, index_id: UUID) -> Written:
+    """The languages of an index's searchable files, and whether some words are of an earlier release."""
+    with _lock:
+        known = _written.get(index_id)
+    if known is None:
+        with reading(pool) as connection:
+            row = connection.execute(_SQL["written"], {"index_id": index_id}).fetchone()
+        known = Written(frozenset(row[0]), row[1]) if row else IN_ENGLISH
+        with _lock:
+            _written[index_id] = known
+    return known

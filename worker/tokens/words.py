@@ -1,0 +1,172 @@
+"""The words of natural language: divided alike for every store, and stemmed by the rules of their own language.
+
+Scripts that write words without spaces between them become pairs of neighbouring characters.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Iterator
+from functools import cache, lru_cache
+from threading import Lock
+
+import Stemmer
+
+from worker.tokens.languages import candidates, language_for, script_of, stop_words
+
+#: Maximum characters of a word; anything longer is data.
+MAX_WORD = 64
+#: Words whose tokens a process caches, over all languages.
+REMEMBERED = 1 << 16
+
+_STEMMERS = {
+    "ar": "arabic",
+    "ca": "catalan",
+    "cs": "czech",
+    "da": "danish",
+    "de": "german",
+    "el": "greek",
+    "en": "english",
+    "eo": "esperanto",
+    "es": "spanish",
+    "et": "estonian",
+    "eu": "basque",
+    "fa": "persian",
+    "fi": "finnish",
+    "fr": "french",
+    "ga": "irish",
+    "hi": "hindi",
+    "hu": "hungarian",
+    "hy": "armenian",
+    "id": "indonesian",
+    "it": "italian",
+    "lt": "lithuanian",
+    "nl": "dutch",
+    "no": "norwegian",
+    "pl": "polish",
+    "pt": "portuguese",
+    "ro": "romanian",
+    "ru": "russian",
+    "sr": "serbian",
+    "sv": "swedish",
+    "ta": "tamil",
+    "tr": "turkish",
+}
+#: Languages in which an accent makes another word, so that nobody leaves it out.
+_ACCENTED = {"vi"}
+#: Letters whose plain form is no part of them.
+_PLAIN = str.maketrans({"\u0131": "i", "ø": "o", "ł": "l", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe"})
+
+#: Accents and vowel signs, which belong to the letter before them. Hardly any exist beyond this range.
+MARKS = "".join(c for c in map(chr, range(0x300, 0x12000)) if unicodedata.category(c).startswith("M"))
+#: Names of languages that mean something else without their signs: `C++`, `C#`, `.NET`.
+SIGNED = r"(?<![\w.])\.(?:NET|Net|net)\b|(?<!\w)[A-Za-z]+(?:\+\+|\#)(?![\w+#])"
+#: Han and Korean, where a single character may be a word.
+_WORD_SIGNS = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af\u1100-\u11ff\uac00-\ud7af"
+#: These, and kana, Thai, Lao, Myanmar and Khmer.
+_UNSPACED = (
+    f"{_WORD_SIGNS}\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ece\u1000-\u103f"
+    "\u1050-\u109f\u1780-\u17d3"
+)
+_LETTER = rf"(?![{_UNSPACED}])[^\W_]"
+_ASCII_WORD = re.compile(rf"{SIGNED}|[A-Za-z0-9]+", re.ASCII)
+_WORD = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|{SIGNED}|{_LETTER}(?:{_LETTER}|[{MARKS}])*")
+_SIGN = re.compile(f"[{_WORD_SIGNS}]")
+
+_lock = Lock()
+
+
+def text_words(text: str, language: str) -> str:
+    """The tokens of a document's text in order, separated by spaces. Time and result grow linearly with the text."""
+    if text.isascii():
+        language = language_for("latin", language)
+        return " ".join(filter(None, [_indexed(word, language) for word in _ASCII_WORD.findall(text)]))
+    return " ".join(filter(None, _all_indexed(unicodedata.normalize("NFKC", text), language)))
+
+
+def query_words(query: str, written: Collection[str]) -> list[str]:
+    """The distinct tokens to search for among documents in the languages `written`.
+
+    A word counts in each language that it may be written in. Stop words are left out, unless nothing else is left.
+    """
+    found = list(_WORD.finditer(unicodedata.normalize("NFKC", query)))
+    dropped = stop_words_of([match[0] for match in found if not match["unspaced"]], written)
+    tokens: dict[str, None] = {}
+    for match in [match for match in found if match[0].lower() not in dropped] or found:
+        if match["unspaced"]:
+            tokens.update(dict.fromkeys(_pairs(match[0])))
+        else:
+            languages = candidates(script_of(match[0]), written)
+            tokens.update(dict.fromkeys(_token(match[0], language) for language in languages))
+    tokens.pop("", None)
+    return list(tokens)
+
+
+def stop_words_of(words: Collection[str], written: Collection[str]) -> frozenset[str]:
+    """The stop words among the words of a query, in lower case.
+
+    Each script's words count as written in the language that lists most of them, of those that the index has.
+    """
+    by_script: dict[str, set[str]] = {}
+    for word in words:
+        by_script.setdefault(script_of(word), set()).add(word.lower())
+    dropped: set[str] = set()
+    for script, of_script in by_script.items():
+        listed = [of_script & stop_words().get(language, frozenset()) for language in candidates(script, written)]
+        most = max(map(len, listed), default=0)
+        dropped |= (
+            frozenset.intersection(*(frozenset(words) for words in listed if len(words) == most)) if most else set()
+        )
+    return frozenset(dropped)
+
+
+def is_signed(word: str) -> bool:
+    """Whether a word is a name like `C++`, `C#` or `.NET`."""
+    return word[0] == "." or word[-1] in "+#"
+
+
+def _all_indexed(text: str, language: str) -> Iterator[str]:
+    for match in _WORD.finditer(text):
+        word = match[0]
+        if match["unspaced"]:
+            yield from _pairs(word)
+            if len(word) > 1:
+                yield from _SIGN.findall(word)
+        else:
+            yield _indexed(word, language_for(script_of(word), language))
+
+
+def _pairs(run: str) -> list[str]:
+    return [run[start : start + 2] for start in range(len(run) - 1)] or [run]
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _indexed(word: str, language: str) -> str:
+    """The tokens of a word; a name with signs also counts without them: `count++` is found as `count`."""
+    return (
+        f"{_token(word, language)} {_token(word.strip('.+#'), language)}" if is_signed(word) else _token(word, language)
+    )
+
+
+def _token(word: str, language: str) -> str:
+    """The stem of a word, without accents; empty if the word is too long."""
+    if len(word) > MAX_WORD:
+        return ""
+    lower = word.lower().replace("i\u0307", "i")  # the Turkish capital
+    if is_signed(lower):
+        return lower
+    stemmer = _stemmer(language)
+    if stemmer is not None:
+        with _lock:
+            lower = stemmer.stemWord(lower)
+    if lower.isascii() or language in _ACCENTED or script_of(lower) != "latin":
+        return lower
+    return "".join(c for c in unicodedata.normalize("NFD", lower.translate(_PLAIN)) if not unicodedata.combining(c))
+
+
+@cache
+def _stemmer(language: str) -> Stemmer.Stemmer | None:
+    """The stemmer of a language. It is not safe for threads, and caches nothing, because its callers do."""
+    name = _STEMMERS.get(language)
+    return None if name is None else Stemmer.Stemmer(name, 0)
