@@ -15,6 +15,7 @@ from api.http import metrics, openapi, problems
 from api.http.lookup_cache import LookupCaches
 from api.http.middleware import Gate
 from api.http.request_log import RequestLog
+from api.models.budget import Budgets
 from api.models.check import Checks
 from api.page import routes as page
 from api.routes import (
@@ -106,7 +107,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(
         Gate, is_open=settings.auth == "off", max_body_bytes=settings.max_body_bytes, caches=app.state.lookup_caches
     )
-    metrics.install(app, resources.pool)
+    metrics.install(app, metrics.Backlog(resources.pool), Budgets(resources))
     openapi.install(app, is_open=settings.auth == "off")
     app.add_middleware(RequestLog)
     return app

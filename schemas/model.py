@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Literal
 
 from pydantic import BaseModel, Field
@@ -19,6 +20,42 @@ class ModelCheck(BaseModel):
     code: str | None = Field(default=None, description="Stable code of the error; null if it answered.")
     detail: str | None = Field(
         default=None, description="One sentence that names the cause and the remedy; null if it answered."
+    )
+
+
+class ModelBudget(BaseModel):
+    """What all workers together may spend on a model, and whether its provider is blocked.
+
+    The limits refill within seconds: a minute's limit is split into windows of 10 s, or is one window of 60 s if it is
+    below 60 requests. While Redis does not answer, all but the limits is null.
+    """
+
+    requests_per_minute: int | None = Field(
+        description="`EMBEDDING_RPM` or `LLM_RPM`; null if unlimited.", examples=[3000]
+    )
+    tokens_per_minute: int | None = Field(
+        description="`EMBEDDING_TPM` or `LLM_TPM`; null if unlimited.", examples=[1_000_000]
+    )
+    window_seconds: int = Field(description="Seconds over which requests and tokens are counted.", examples=[10])
+    requests_left: int | None = Field(
+        description="Requests that may be sent now, of this window's part of the limit; null if unlimited or unknown.",
+        examples=[412],
+    )
+    tokens_left: int | None = Field(
+        description="Tokens that may be sent now, of this window's part of the limit; null if unlimited or unknown.",
+        examples=[120_500],
+    )
+    blocked_until: datetime | None = Field(
+        description="When workers ask again, after the provider failed or asked them to wait; null unless blocked.",
+        examples=[None],
+    )
+    reason: str | None = Field(description="Why it is blocked, in words; null unless blocked.", examples=[None])
+    failures: int | None = Field(
+        description="Requests that failed in a row, over all workers; null if unknown.", examples=[0]
+    )
+    active_projects: int | None = Field(
+        description="Projects that asked for the budget within the last 5 s, and share it; null if unknown.",
+        examples=[1],
     )
 
 
@@ -60,6 +97,10 @@ class ModelInfo(BaseModel):
     )
     query_price: float | None = Field(
         description="US dollars per reranked query; null if unknown, or if tokens are paid.", examples=[None]
+    )
+    budget: ModelBudget | None = Field(
+        default=None,
+        description="What workers may spend on it; null for local and rerank models, which have no limits.",
     )
     check: ModelCheck | None = Field(
         default=None, description="Whether it answers now; null without `check`, and beyond the limit of checks."

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from signal import SIGCONT, SIGSTOP
 from typing import Any, Literal
 
 import httpx2
@@ -16,7 +17,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, Tool
 
-from tests.service import Service
+from tests.service import TOOLS, Service, eventually
 
 
 class Agent:
@@ -85,14 +86,43 @@ def over_http(running: Service, key: str | None = None, mode: Literal["auto", "l
 
 @contextmanager
 def over_stdio(
-    running: Service, *arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None
+    running: Service | None, *arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None
 ) -> Iterator[Agent]:
-    """An agent that starts `foldex mcp`."""
-    given = {**os.environ, "FOLDEX_HOME": f"{running.home}/none", "FOLDEX_URL": str(running.client.base_url)}
+    """An agent that starts `foldex mcp`, for a service or for the embedded stack."""
+    given = dict(os.environ)
+    if running is not None:
+        given |= {"FOLDEX_HOME": f"{running.home}/none", "FOLDEX_URL": str(running.client.base_url)}
     command = _command(arguments)
     server = StdioServerParameters(command=command[0], args=command[1:], env={**given, **(env or {})}, cwd=cwd)
     with connected(Client(server)) as agent:
         yield agent
+
+
+@contextmanager
+def frozen(running: Service) -> Iterator[None]:
+    """Nothing is indexed meanwhile."""
+    workers = [process for name, process in running.processes.items() if name.startswith("worker")]
+    for worker in workers:
+        worker.signal(SIGSTOP)
+    try:
+        yield
+    finally:
+        for worker in workers:
+            worker.signal(SIGCONT)
+
+
+def until_nobody_waits(running: Service) -> None:
+    """Wait until no call asks for the status of a folder any more."""
+    polls = f'foldex_requests_total{{method="GET",route="{TOOLS}/{{tool_id}}/status"'
+    seen: list[float] = []
+
+    def is_quiet() -> bool:
+        lines = [line for line in running.client.get("/metrics").text.splitlines() if line.startswith(polls)]
+        seen.append(sum(float(line.split()[-1]) for line in lines))
+        # a wait looks every three seconds at the latest
+        return len(seen) > 16 and len(set(seen[-16:])) == 1
+
+    eventually(is_quiet, 60)
 
 
 def _command(arguments: Sequence[str]) -> list[str]:

@@ -10,7 +10,8 @@ from threading import Lock
 
 from schemas.source import AnySource, ChunkSettings, EmbedderProfile, Granularity
 from worker.embed import Embedder
-from worker.embed.circuit import Rate
+from worker.embed.circuit import SharedRate
+from worker.embed.fleet_view import FleetView
 from worker.embed.models import (
     Access,
     check_allowed,
@@ -136,40 +137,55 @@ class Resources:
         s = self.settings
         if is_local(profile.model):
             return None
-        with self._lock:
-            if profile.model not in self._budgets:
-                # an address may hold a password, and others can read this key
-                address = sha256((s.embedding_api_base or "").encode()).hexdigest()[:16]
-                self._budgets[profile.model] = Budget(
-                    profile.model,
-                    f"{profile.model} {address}",
-                    Rate.per_minute(s.embedding_rpm, s.embedding_tpm),
-                    redis_url=s.redis_url,
-                    concurrency=s.embedding_concurrency,
-                    # the bulk worker's processes, and the one process of the fast worker that indexes
-                    processes=s.worker_concurrency + 1,
-                )
-            return self._budgets[profile.model]
+        return self._budget(
+            profile.model,
+            self.embedding_rate(profile.model),
+            concurrency=s.embedding_concurrency,
+            # the bulk worker's processes, and the one process of the fast worker that indexes
+            processes=s.worker_concurrency + 1,
+            variables="EMBEDDING_RPM or EMBEDDING_TPM",
+        )
 
     def llm_budget(self, model: str) -> Budget | None:
         """Return the budget that all workers share for summaries by a model, opened once per process."""
-        s = self.settings
         if is_local(model):
             return None
-        key = f"llm {model}"
+        return self._budget(
+            model,
+            self.llm_rate(model),
+            concurrency=MAX_SUMMARIES,
+            processes=self.settings.worker_concurrency,
+            variables="LLM_RPM or LLM_TPM",
+        )
+
+    def embedding_rate(self, model: str) -> SharedRate:
+        """What all workers together may spend on an embedding model."""
+        s = self.settings
+        return SharedRate(f"{model} {_hashed(s.embedding_api_base)}", s.embedding_rpm, s.embedding_tpm)
+
+    def llm_rate(self, model: str) -> SharedRate:
+        """What all workers together may spend on summaries by a model."""
+        s = self.settings
+        return SharedRate(f"llm {model} {_hashed(s.llm_api_base)}", s.llm_rpm, s.llm_tpm)
+
+    @cached_property
+    def fleet_view(self) -> FleetView:
+        """What the whole fleet has spent."""
+        return FleetView(self.settings.redis_url)
+
+    def _budget(self, model: str, shared: SharedRate, *, concurrency: int, processes: int, variables: str) -> Budget:
         with self._lock:
-            if key not in self._budgets:
-                address = sha256((s.llm_api_base or "").encode()).hexdigest()[:16]
-                self._budgets[key] = Budget(
+            if shared.name not in self._budgets:
+                self._budgets[shared.name] = Budget(
                     model,
-                    f"{key} {address}",
-                    Rate.per_minute(s.llm_rpm, s.llm_tpm),
-                    redis_url=s.redis_url,
-                    concurrency=MAX_SUMMARIES,
-                    processes=s.worker_concurrency,
-                    variables="LLM_RPM or LLM_TPM",
+                    shared.name,
+                    shared.rate,
+                    redis_url=self.settings.redis_url,
+                    concurrency=concurrency,
+                    processes=processes,
+                    variables=variables,
                 )
-            return self._budgets[key]
+            return self._budgets[shared.name]
 
     def tokenizer(self, profile: EmbedderProfile) -> Tokenizer:
         """The model's own tokenizer if it ships offline, otherwise one that counts at least as many tokens."""
@@ -182,6 +198,11 @@ class Resources:
             if key not in self._stores:
                 self._stores[key] = STORES[name].open(self.settings.values(StoreOptions), key[1])
             return self._stores[key]
+
+
+def _hashed(address: str | None) -> str:
+    """An address as part of a key that others can read: it may hold a password."""
+    return sha256((address or "").encode()).hexdigest()[:16]
 
 
 def store_name(settings: Settings) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from api.agents.folders import BUCKET, DEFAULT_PROJECT, Place, at, called, is_id, nearest, root_of
@@ -58,6 +58,21 @@ class Access:
             raise self._which(found, tools, word)
         return place
 
+    async def places(self, words: str | Sequence[str] | None) -> list[Place]:
+        """The folders, or parts of folders, that words mean.
+
+        None is where the agent works, or else every folder of the project; an empty list is every folder. Raises
+        `Refused`.
+        """
+        if isinstance(words, str) and words:
+            return [await self.place(words)]
+        if words:
+            found = [await self.place(word) for word in words]
+            return list({(place.tool.tool_id, place.below): place for place in found}.values())
+        tools = await self.tools()
+        around = nearest(tools, self.here, self.resolved) if words is None and self.here else None
+        return [around] if around else [Place(tool) for tool in self._every(tools)]
+
     async def exactly(self, word: str) -> Tool:
         """The one tool that a word names by its id, its name or the path of its folder. Raises `Refused`."""
         if is_id(word):
@@ -92,6 +107,14 @@ class Access:
         if len(tools) == 1:
             return Place(tools[0])
         raise self._which([], tools, None)
+
+    def _every(self, tools: list[Tool]) -> list[Tool]:
+        """The tools of the one project that is meant, one for each index."""
+        projects = {tool.project_id for tool in tools}
+        project = DEFAULT_PROJECT if DEFAULT_PROJECT in projects else next(iter(projects), None)
+        if not tools or (len(projects) > 1 and project != DEFAULT_PROJECT):
+            raise self._which([], tools, None)
+        return list({tool.index.index_id: tool for tool in tools if tool.project_id == project}.values())
 
     def _which(self, found: list[Tool], tools: list[Tool], word: str | None) -> Refused:
         listed = "; ".join(name_of(tool) for tool in (found or tools)[:NAMED])

@@ -1,4 +1,4 @@
-"""The tools that search: by meaning and words, by pattern, and files by their paths."""
+"""The tools that find lines by a pattern, and files by their paths."""
 
 from __future__ import annotations
 
@@ -25,127 +25,10 @@ from api.agents.tool import (
     status_of,
     told,
 )
-from foldex_client.errors import FilterMatchesNothing
-from foldex_client.models import Answer, File, Filters, GrepAnswer, GrepHit, TreeHit
+from foldex_client.models import File, GrepAnswer, GrepHit
 
 #: Files that an error about a path names.
 SIMILAR_FILES = 5
-#: Fields of a hit that the answer shows.
-SHOWN_FIELDS = (
-    *("file_path", "start_line", "end_line", "chunk_text", "score"),
-    *("symbol", "title", "json_pointer", "page", "stale"),
-)
-
-
-class Search(Bounded):
-    """Arguments of `search`."""
-
-    query: str = Field(
-        min_length=1,
-        max_length=10_000,
-        description="A question or the words you look for; a name finds its definition.",
-    )
-    path: str | None = Field(
-        default=None, max_length=1024, description="Only files that match, such as `src/**/*.py` or `!tests/**`."
-    )
-    types: list[str] | None = Field(default=None, description="Only these types, such as python or markdown.")
-    top_k: int = Field(default=8, ge=1, le=100, description="Most hits.")
-    mode: Literal["hybrid", "vector", "keyword"] = Field(
-        default="hybrid", description="vector: by meaning; keyword: by words."
-    )
-    fresh: bool = Field(default=False, description="Index what changed in the folder first; takes seconds.")
-    tree: Literal["off", "collapsed", "tree_traversal"] = Field(
-        default="off", description="Search summaries too, if index_status shows a tree: for broad questions."
-    )
-    max_tokens: int = Field(default=3000, ge=300, le=50_000, description="Most tokens of the answer.")
-
-
-class FoundText(BaseModel):
-    """A part of a file."""
-
-    file: str
-    first_line: int
-    last_line: int
-    text: str
-    score: float
-    title: str | None = None
-
-
-class Summary(BaseModel):
-    """A summary over several files."""
-
-    text: str
-    files: list[str]
-
-
-class SearchAnswer(Listed):
-    """What `search` gives."""
-
-    hits: list[FoundText]
-    summaries: list[Summary] | None = None
-
-
-async def search(access: Access, asked: Search, _: Progress) -> Reply:
-    """Ask one folder."""
-    place = await access.place(asked.folder)
-    filters: Filters = {}
-    if pattern := place.pattern(asked.path):
-        filters["path"] = pattern
-    if asked.types:
-        filters["types"] = asked.types
-    try:
-        answer = await access.foldex.tools.search(
-            place.tool,
-            asked.query,
-            top_k=asked.top_k,
-            mode=asked.mode,
-            filters=filters,
-            refresh="wait" if asked.fresh else None,
-            tree=None if asked.tree == "off" else asked.tree,
-            fields=SHOWN_FIELDS,
-        )
-    except FilterMatchesNothing as error:
-        return await _no_files(access, place, error.detail, SearchAnswer, "hits")
-    return _searched(place, asked, answer)
-
-
-def _searched(place: Place, asked: Search, answer: Answer) -> Reply:
-    notes = details(answer.notes)
-    summaries = [Summary(text=each.text, files=each.file_paths) for each in answer.summaries]
-    entries = [
-        *(Entry("a summary", f"Summary of {', '.join(each.files)}:", {}, each.text) for each in summaries),
-        *map(_hit, answer.results),
-    ]
-    text, fit = told(
-        entries,
-        footer(place, answer.coverage, notes),
-        asked.max_tokens,
-        remedy="Narrow with `path`, lower `top_k`, or raise `max_tokens`.",
-        nothing="Nothing found. Try other words, mode=keyword for exact names, or grep.",
-    )
-    shown_summaries = summaries[: len(fit.items)]
-    return Reply(
-        text,
-        SearchAnswer(
-            **common_data(place, answer.coverage, notes, cut=fit.is_cut),
-            hits=[FoundText(**item) for item in fit.items[len(summaries) :]],
-            summaries=shown_summaries or None,
-        ),
-    )
-
-
-def _hit(hit: TreeHit) -> Entry:
-    place = f"{hit.file_path}:{hit.start_line}-{hit.end_line}"
-    title = hit.symbol or hit.title or hit.json_pointer or None
-    more = [title or "", f"page {hit.page}" if hit.page else "", "old text, its update failed" if hit.stale else ""]
-    head = "  ".join([place, f"{hit.score:.2f}", *filter(None, more)])
-    data = {
-        "file": hit.file_path,
-        "first_line": hit.start_line,
-        "last_line": hit.end_line,
-        "score": round(hit.score, 2),
-    }
-    return Entry(place, head, {**data, "title": title}, hit.chunk_text.strip("\n"))
 
 
 class Grep(Bounded):
@@ -226,14 +109,6 @@ def _lines(path: str, hits: list[GrepHit]) -> Entry:
     return Entry(
         path, f"{path}:{min(lines)}-{max(lines)}", {"file": path}, "\n".join(line for _, line in sorted(lines.items()))
     )
-
-
-async def _no_files(access: Access, place: Place, detail: str, kind: type[Any], results: str) -> Reply:
-    """The answer if the filters select no file: nothing was found, and why."""
-    now, warned = await status_of(access, place)
-    notes = [detail, *warned]
-    data = kind(**common_data(place, now, notes, cut=False), **{results: []})
-    return Reply("\n".join(["Nothing found.", footer(place, now, notes)]), data)
 
 
 class ReadFile(Bounded):
@@ -379,14 +254,6 @@ def _why(file: File) -> Iterator[str]:
 
 
 TOOLS: tuple[AgentTool[Any], ...] = (
-    AgentTool(
-        "search",
-        "Find passages of an indexed folder that answer a question, by meaning and words, best first, with path, lines "
-        "and text. Use it first; use grep for exact text and find_symbol for a definition by name.",
-        Search,
-        SearchAnswer,
-        search,
-    ),
     AgentTool(
         "grep",
         "Find every line that matches a pattern, as ripgrep does. A local folder is read as it is now.",

@@ -1,4 +1,8 @@
-"""`/mcp`: the tools over streamable HTTP, within the process of the API. Nothing is kept between two requests."""
+"""`/mcp`: the tools over streamable HTTP, within the process of the API. Nothing is kept between two requests.
+
+A call ends with its connection. In the protocol of 2025 a cancellation is a request of its own. Without a session it
+names the call by a number alone, which another agent with the same key may use too. So it is accepted and ends nothing.
+"""
 
 from __future__ import annotations
 

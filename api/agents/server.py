@@ -21,7 +21,7 @@ from mcp_types import (
 from mcp_types import Tool as Described
 from pydantic import ValidationError
 
-from api.agents import code, find, manage
+from api.agents import code, find, manage, search
 from api.agents.access import Access, Refused
 from api.agents.tool import AgentTool, Asked, Progress
 from foldex_client import FoldexError, NotFound, Status
@@ -29,8 +29,9 @@ from foldex_client.version import __version__
 
 INSTRUCTIONS = """Foldex searches indexed folders: documents and code. Begin with search; grep for exact text; \
 find_symbol, find_references and callers for code; read_file to read on. Results name places as path:first-last, \
-relative to the folder. The last lines of an answer say what was searched, how much of it is indexed, and what was \
-cut. After you edit files, call refresh, or search with fresh=true."""
+relative to the folder, and as [folder] path:first-last if search asked several. The last lines of an answer say what \
+was searched, how much of it is indexed, and what was cut. After you edit files, call refresh, or search with \
+fresh=true."""
 
 #: Parts of a schema that no agent needs. Lengths are checked all the same.
 _UNREAD = ("title", "minLength", "maxLength")
@@ -48,7 +49,7 @@ def make(access: Open, *, allow_delete: bool) -> Server[Any]:
     """The server of all tools."""
     # it logs each session
     logging.getLogger("mcp").setLevel(logging.WARNING)
-    tools = {tool.name: tool for tool in (*find.TOOLS, *code.TOOLS, *manage.TOOLS)}
+    tools = {tool.name: tool for tool in (search.TOOL, *find.TOOLS, *code.TOOLS, *manage.TOOLS)}
     if allow_delete:
         tools[manage.DELETE.name] = manage.DELETE
     listed = ListToolsResult(tools=list(map(_described, tools.values())))
@@ -104,7 +105,7 @@ async def _missing(opened: Access, asked: Asked, error: NotFound) -> str:
     """What to tell of a thing that is not there: the folder itself may have been deleted during the call."""
     word = asked.path if isinstance(asked, manage.IndexFolder) else getattr(asked, "folder", None)
     try:
-        await opened.place(word)
+        await (opened.places(word) if isinstance(word, list) else opened.place(word))
     except (Refused, FoldexError):
         return "The folder was deleted meanwhile; list_folders shows those that there are."
     return error.detail

@@ -55,10 +55,11 @@ class Backlog(Collector):
             yield GaugeMetricFamily(name, text, value=float(value))
 
 
-def install(app: FastAPI, pool: Pool) -> None:
-    """Count requests and serve `/metrics`."""
+def install(app: FastAPI, *collectors: Collector) -> None:
+    """Count requests and serve `/metrics`, with what the collectors add."""
     registry = CollectorRegistry()
-    registry.register(Backlog(pool))
+    for each in collectors:
+        registry.register(each)
     requests = Counter("foldex_requests", "Requests", ["method", "route", "status"], registry=registry)
     seconds = Histogram("foldex_request_seconds", "Seconds a request took", ["method", "route"], registry=registry)
 

@@ -30,6 +30,15 @@ class OfferedOptions:
     llm_api_base: str | None
 
 
+def named(options: OfferedOptions) -> list[tuple[Kind, str]]:
+    """The embedding and chat models that the settings name, without those that only a pattern allows."""
+    literal = (each for each in options.allowed_models or () if not _WILDCARDS & set(each))
+    names: list[tuple[Kind, str]] = [("embedding", each) for each in (options.default_embedding_model, *literal)]
+    if options.default_llm_model:
+        names.append(("chat", options.default_llm_model))
+    return list(dict.fromkeys(names))
+
+
 def offered(options: OfferedOptions, access_to: Callable[[str], Access]) -> list[ModelInfo]:
     """All models, by provider, then kind; defaults come first.
 

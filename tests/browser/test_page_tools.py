@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from signal import SIGCONT, SIGSTOP
 
@@ -13,7 +14,9 @@ from playwright.sync_api import FilePayload, Page, expect
 from api.stack.processes import start, stop
 from tests.browser.checks import overflow, violations
 from tests.browser.conftest import NewPage
-from tests.service import TOOLS, NewService, Service, eventually
+from tests.service import TOOLS, NewService, Service, another_api, eventually
+from worker.embed.circuit import FleetLimiter, SharedRate
+from worker.embed.retry import Failure
 from worker.settings import LOCAL_MODEL
 
 #: Milliseconds within which a busy machine shows what a test waits for.
@@ -169,6 +172,22 @@ def test_the_workers_show_what_waits_and_runs(
     expect(page.get_by_role("row").filter(has_text=LOCAL_MODEL)).to_contain_text(re.compile("yes, in [0-9]+ ms"))
     running.post(f"{TOOLS}/{created}/cancel", {})
     expect(page.get_by_text("Nothing is being indexed.")).to_be_visible()
+
+
+def test_the_budget_of_a_provider_is_shown_as_it_is_spent(running: Service, new_page: NewPage) -> None:
+    env = {"DEFAULT_EMBEDDING_MODEL": "openai/m", "EMBEDDING_RPM": "6", "EMBEDDING_API_BASE": "http://127.0.0.1:9"}
+    with another_api(running, **env) as api:
+        page = visit(api, new_page, "#/workers")
+        budget = page.get_by_role("region", name="Budget").get_by_role("listitem").filter(has_text="openai/m")
+        expect(budget).to_contain_text("6 a minute; 6 of 6 left for these 60 s")
+        expect(budget).to_contain_text("Tokensunlimited")
+        rate = SharedRate(f"openai/m {sha256(b'http://127.0.0.1:9').hexdigest()[:16]}", 6, None)
+        limiter = FleetLimiter(running.env["REDIS_URL"], rate.name, rate.rate)
+        limiter.spend("p", 10, 1)
+        expect(budget).to_contain_text("5 of 6 left")
+        limiter.record_failure("r", Failure(90.0, is_rate_limit=True, reason="openai/m is busy (HTTP 429)"))
+        expect(budget).to_contain_text("openai/m is busy (HTTP 429). Workers ask again in 1 min")
+        assert violations(page) == []
 
 
 def test_what_happens_is_shown_without_a_reload(running: Service, new_page: NewPage, folder: Path) -> None:

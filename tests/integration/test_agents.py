@@ -6,10 +6,9 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from signal import SIGCONT, SIGSTOP
 from typing import Any
 
 import anyio
@@ -17,7 +16,7 @@ import pytest
 
 from api.agents.fitting import counted
 from api.stack.processes import start, stop
-from tests.agents import Agent, over_http, over_stdio, text_of
+from tests.agents import Agent, frozen, over_http, over_stdio, text_of, until_nobody_waits
 from tests.integration.test_keys import assert_unauthorized, foldex, new_key
 from tests.service import TOOLS, NewService, Service, another_api, eventually, with_one_worker
 from worker.settings import LOCAL_MODEL
@@ -85,17 +84,6 @@ def legacy(running: Service, docs: Path) -> Iterator[Agent]:
 def agent(request: pytest.FixtureRequest) -> Agent:
     found: Agent = request.getfixturevalue(request.param)
     return found
-
-
-@contextmanager
-def frozen(running: Service) -> Iterator[None]:
-    """Nothing is indexed meanwhile."""
-    worker = running.processes["worker-fast"]
-    worker.signal(SIGSTOP)
-    try:
-        yield
-    finally:
-        worker.signal(SIGCONT)
 
 
 def test_a_search_gives_place_and_text_and_says_what_was_searched(agent: Agent, docs: Path) -> None:
@@ -291,11 +279,6 @@ def test_a_cancelled_call_stops_waiting_and_the_session_goes_on(
     running: Service, docs: Path, request: pytest.FixtureRequest, transport: str
 ) -> None:
     agent: Agent = request.getfixturevalue(transport)
-    polls = f'foldex_requests_total{{method="GET",route="{TOOLS}/{{tool_id}}/status"'
-
-    def polled() -> float:
-        lines = [line for line in running.client.get("/metrics").text.splitlines() if line.startswith(polls)]
-        return sum(float(line.split()[-1]) for line in lines)
 
     async def give_up() -> None:
         with anyio.move_on_after(30) as scope:
@@ -308,14 +291,7 @@ def test_a_cancelled_call_stops_waiting_and_the_session_goes_on(
     with frozen(running):
         agent.portal.call(give_up)
         assert agent.ask("grep", pattern="holiday", folder="docs")
-        seen = [polled()]
-
-        def is_quiet() -> bool:
-            seen.append(polled())
-            # a wait looks every three seconds at the latest
-            return len(seen) > 16 and len(set(seen[-16:])) == 1
-
-        eventually(is_quiet, 60)
+        until_nobody_waits(running)
     eventually(lambda: agent.data("index_status", folder="docs")["state"] == "ready", 60)
 
 
@@ -369,7 +345,10 @@ def test_of_several_folders_with_one_name_each_is_listed(http: Agent, running: S
     said = http.refused("search", query="x", folder="twin")
     assert all(each in said for each in ids)
     assert "2 folders" in said
-    assert "`folder`" in http.refused("search", query="x")
+    assert "`folder`" in http.refused("grep", pattern="x")
+    # both are searched, under names that lead to each
+    data = http.data("search", query="x", folder=ids)
+    assert {each["folder"] for each in data["folders"]} == set(ids)
 
 
 def test_indexes_are_deleted_only_where_that_is_allowed(

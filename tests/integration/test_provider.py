@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import httpx
@@ -203,3 +204,22 @@ def test_a_refused_text_fails_its_own_file(here: Service, provider: EmbeddingsFa
     assert (status["indexed_files"], status["failed_files"]) == (2, 1)
     (bad,) = here.files(tool, status="failed")
     assert (bad["file_path"], bad["reason"]) == ("bad.md", "embedding_refused")
+
+
+def told(here: Service) -> dict[str, Any]:
+    """The budget of the default model, as the API tells it."""
+    return dict(next(each for each in here.get("/api/models")["items"] if each["default"])["budget"])
+
+
+def test_what_workers_spend_and_wait_for_is_told(here: Service, provider: EmbeddingsFake, root: Path) -> None:
+    provider.delay = 0.05
+    tool = here.local_tool(
+        write(root / "spending", **{f"f{number}": f"Number {number} is spent." for number in range(20)})
+    )
+    eventually(lambda: told(here)["requests_left"] < 100, 30, here.logs)
+    assert told(here)["requests_per_minute"] == 600
+    here.wait(tool)
+    provider.fail_next(429, retry_after=60)
+    here.local_tool(write(root / "blocked", a="This one waits."))
+    eventually(lambda: told(here)["blocked_until"] is not None, 30, here.logs)
+    assert "429" in told(here)["reason"]

@@ -49,6 +49,20 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedRate:
+    """What all processes may spend a minute on one model at one address, and the name under which they count it."""
+
+    name: str
+    requests: int | None
+    tokens: int | None
+
+    @property
+    def rate(self) -> Rate:
+        """The same as windows."""
+        return Rate.per_minute(self.requests, self.tokens)
+
+
+@dataclass(frozen=True, slots=True)
 class Permit:
     """The answer to `Limiter.request_permit`: seconds to wait (0 if the request may go out) and the reason.
 
@@ -106,6 +120,13 @@ class SpentRate:
                 self._counted.hit(item, self._name, cost=cost)
             self._counted.hit(item, self._name, project, cost=cost)
         return True
+
+    def left(self) -> tuple[int | None, int | None]:
+        """The requests and tokens that may be spent at once; None is unlimited."""
+        exact, counted = self._exact, self._counted
+        requests = None if self._requests is None else exact.get_window_stats(self._requests, self._name).remaining
+        tokens = None if self._tokens is None else counted.get_window_stats(self._tokens, self._name).remaining
+        return requests, tokens
 
     def _fits(self, item: RateLimitItem, cost: int, project: str, active_projects: int) -> bool:
         if item is self._tokens and not self._counted.test(item, self._name, cost=cost):
@@ -166,16 +187,30 @@ if ARGV[2] == '1' then redis.call('DEL', KEYS[3]) end
 """
 
 
+def open_redis(url: str) -> Redis:
+    """Connections to Redis that give up soon."""
+    # One retry for a connection that a restart of the server broke, and none for a server that does not answer.
+    reconnect = Retry(NoBackoff(), 1, supported_errors=(LostConnection,))
+    return Redis.from_url(url, socket_timeout=2, socket_connect_timeout=1, retry=reconnect)
+
+
+def storage_in(redis: Redis) -> RedisStorage:
+    """Where the fleet counts what is spent."""
+    return RedisStorage("redis://", redis.connection_pool, key_prefix="foldex:rate")
+
+
+def keys_of(name: str) -> list[str]:
+    """The keys of a budget in Redis."""
+    return [f"foldex:{{{name}}}:{part}" for part in ("asking", "blocked", "failures", "probe", "sharing")]
+
+
 class FleetLimiter:
     """The limiter of the whole fleet. Every method raises `RedisError` if Redis does not answer."""
 
     def __init__(self, url: str, name: str, rate: Rate) -> None:
-        # One retry for a connection that a restart of the server broke, and none for a server that does not answer.
-        reconnect = Retry(NoBackoff(), 1, supported_errors=(LostConnection,))
-        redis = Redis.from_url(url, socket_timeout=2, socket_connect_timeout=1, retry=reconnect)
-        storage = RedisStorage("redis://", redis.connection_pool, key_prefix="foldex:rate")
-        self._spent = SpentRate(storage, name, rate)
-        self._keys = [f"foldex:{{{name}}}:{part}" for part in ("asking", "blocked", "failures", "probe", "sharing")]
+        redis = open_redis(url)
+        self._spent = SpentRate(storage_in(redis), name, rate)
+        self._keys = keys_of(name)
         self._process_id = uuid4().hex
         self._ask, self._record_failure, self._record_end = map(redis.register_script, (_ASK, _FAILED, _ENDED))
 

@@ -10,7 +10,7 @@ from foldex_client.models.base import Model, Note, Page
 from foldex_client.models.code import Call, CallGraph, GrepAnswer, GrepHit, Symbol, Use
 from foldex_client.models.content import Access, Node, Upload, Uploaded
 from foldex_client.models.indexers import IndexerInfo
-from foldex_client.models.llms import ModelCheck, ModelInfo, Models
+from foldex_client.models.llms import ModelBudget, ModelCheck, ModelInfo, Models
 from foldex_client.models.search import (
     AcrossAnswer,
     Answer,
@@ -70,6 +70,7 @@ __all__ = [
     "ListedChunk",
     "Mode",
     "Model",
+    "ModelBudget",
     "ModelCheck",
     "ModelInfo",
     "Models",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from foldex_client.models.base import Model
 
 
@@ -12,6 +14,20 @@ class ModelCheck(Model):
     took_ms: float
     code: str | None = None
     detail: str | None = None
+
+
+class ModelBudget(Model):
+    """What all workers together may spend on a model. A limit is None if there is none; see the HTTP reference."""
+
+    requests_per_minute: int | None
+    tokens_per_minute: int | None
+    window_seconds: int
+    requests_left: int | None
+    tokens_left: int | None
+    blocked_until: datetime | None
+    reason: str | None
+    failures: int | None
+    active_projects: int | None
 
 
 class ModelInfo(Model):
@@ -29,6 +45,7 @@ class ModelInfo(Model):
     input_price: float | None
     output_price: float | None
     query_price: float | None
+    budget: ModelBudget | None = None
     check: ModelCheck | None = None
 
 

@@ -10,7 +10,7 @@ import pytest
 from mcp import Client
 from mcp_types import Tool
 
-from api.agents import code, find, manage, server
+from api.agents import code, find, manage, search, server
 from api.agents.fitting import counted
 from api.agents.tool import AgentTool
 from tests import coroutines
@@ -30,6 +30,7 @@ TOOLS = {
     "refresh": ("wait_seconds folder", "adds"),
     "delete_folder": ("folder!", "deletes"),
 }
+ALL = (search.TOOL, *find.TOOLS, *code.TOOLS, *manage.TOOLS, manage.DELETE)
 #: Tokens that an agent pays for the tools in each of its sessions: what most of them hand to their model.
 MOST_TOKENS = 2500
 
@@ -78,7 +79,7 @@ def test_each_has_a_description_and_schemas_of_objects(tools: list[Tool]) -> Non
             assert "Length" not in text
 
 
-@pytest.mark.parametrize("tool", [*find.TOOLS, *code.TOOLS, *manage.TOOLS, manage.DELETE], ids=lambda tool: tool.name)
+@pytest.mark.parametrize("tool", ALL, ids=lambda tool: tool.name)
 def test_what_may_be_missing_in_an_answer_is_not_required(tool: AgentTool[Any]) -> None:
     schema = tool.answer.model_json_schema(mode="serialization")
     for model in (schema, *schema.get("$defs", {}).values()):

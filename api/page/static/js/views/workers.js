@@ -1,4 +1,4 @@
-// What the workers do now: what waits, what runs and how fast, and whether the models answer.
+// What the workers do now: what waits, what runs and how fast, what may be spent, and whether the models answer.
 import { html, useState } from "../../vendor/preact-htm.js";
 import { get, toolAt } from "../api.js";
 import { compact, dollars, duration, number } from "../format.js";
@@ -14,8 +14,9 @@ const REFRESH_MS = 2_000;
 export function Workers() {
   const queue = useData(backlog, []);
   const running = useData(openTasks, []);
+  const models = useData((signal) => get("api/models", {}, signal), []);
   const access = useAccess();
-  useEvery(REFRESH_MS, () => (queue.reload(), running.reload()));
+  useEvery(REFRESH_MS, () => [queue, running, models].forEach((each) => each.reload()));
   return html`<${Heading} title="Workers">
       ${access?.flower_url && html`<a class="button end" href=${access.flower_url} target="_blank" rel="noreferrer">Open Flower</a>`}
     <//>
@@ -31,7 +32,8 @@ export function Workers() {
         ${running.data?.length === 0 && html`<p class="quiet">Nothing is being indexed.</p>`}
         <ul class="plain-list">${running.data?.map((row) => html`<${Task} key=${row.tool.tool_id} ...${row} flower=${access?.flower_url} />`)}</ul>
       </section>
-      <${Models} />
+      <${Budgets} models=${models.data?.items ?? []} />
+      <${Models} ...${models} />
     </div>`;
 }
 
@@ -66,9 +68,41 @@ function Task({ tool, status, flower }) {
   </li>`;
 }
 
-function Models() {
+// Models of providers that are used by default, or that workers use or wait for now.
+function Budgets({ models }) {
+  const used = models.filter(({ budget, ...model }) => budget && (model.default || budget.active_projects || budget.failures || budget.reason));
+  if (!used.length) return null;
+  return html`<section class="card" aria-label="Budget">
+    <h2>Budget of the provider</h2>
+    <ul class="plain-list">${used.map((model) => html`<${Budget} key=${model.model + model.kind} ...${model} />`)}</ul>
+  </section>`;
+}
+
+function Budget({ model, kind, budget }) {
+  const wait = Math.max(1, Math.ceil((new Date(budget.blocked_until) - Date.now()) / 1000));
+  return html`<li class="task">
+    <h3><span class="mono">${model}</span> <span class="quiet">${kind}</span></h3>
+    <${Facts}
+      rows=${[
+        ["Requests", allowance(budget.requests_per_minute, budget.requests_left, budget.window_seconds)],
+        ["Tokens", allowance(budget.tokens_per_minute, budget.tokens_left, budget.window_seconds)],
+        ["Projects that ask", number(budget.active_projects)],
+        ["Failures in a row", number(budget.failures)],
+      ]}
+    />
+    ${budget.blocked_until && html`<p class="note">${budget.reason}. Workers ask again in ${duration(wait)}.</p>`}
+    ${budget.failures === null && html`<p class="note">Redis does not answer, so what is left is unknown.</p>`}
+  </li>`;
+}
+
+function allowance(limit, left, seconds) {
+  if (limit === null) return "unlimited";
+  const part = Math.max(1, Math.floor((limit * seconds) / 60));
+  return `${number(limit)} a minute; ${number(left)} of ${number(part)} left for these ${seconds} s`;
+}
+
+function Models({ data, error }) {
   const [checked, setChecked] = useState(null);
-  const { data, error } = useData((signal) => get("api/models", {}, signal), []);
   const check = useAction(async () => setChecked(await get("api/models", { check: true })));
   const items = (checked ?? data)?.items;
   return html`<section class="card" aria-label="Models">

@@ -1,0 +1,236 @@
+"""The tool that searches by meaning and words: one folder, or several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field
+
+from api.agents.access import Access, Refused
+from api.agents.fitting import Entry
+from api.agents.folders import Place
+from api.agents.several import MAX_FOLDERS, SearchedFolder, grouped, labels, search_several, several_footer
+from api.agents.tool import AgentTool, Asked, Listed, Progress, Reply, common_data, details, footer, status_of, told
+from foldex_client.errors import FilterMatchesNothing
+from foldex_client.models import Answer, Filters, Hit
+
+NOTHING_FOUND = "Nothing found. Try other words, mode=keyword for exact names, or grep."
+#: Fields of a hit that the answer shows.
+SHOWN_FIELDS = (
+    *("file_path", "start_line", "end_line", "chunk_text", "score"),
+    *("symbol", "title", "json_pointer", "page", "stale"),
+)
+
+
+class Search(Asked):
+    """Arguments of `search`."""
+
+    query: str = Field(
+        min_length=1,
+        max_length=10_000,
+        description="A question or the words you look for; a name finds its definition.",
+    )
+    path: str | None = Field(
+        default=None, max_length=1024, description="Only files that match, such as `src/**/*.py` or `!tests/**`."
+    )
+    types: list[str] | None = Field(default=None, description="Only these types, such as python or markdown.")
+    top_k: int = Field(default=8, ge=1, le=100, description="Most hits.")
+    mode: Literal["hybrid", "vector", "keyword"] = Field(
+        default="hybrid", description="vector: by meaning; keyword: by words."
+    )
+    fresh: bool = Field(default=False, description="Index what changed in the one folder first; takes seconds.")
+    tree: Literal["off", "collapsed", "tree_traversal"] = Field(
+        default="off",
+        description="Show summaries of one folder too, if index_status shows a tree: for broad questions.",
+    )
+    folder: str | Annotated[list[str], Field(max_length=MAX_FOLDERS)] | None = Field(
+        default=None,
+        description="Name, path or id of a folder, a path below, or a list of these. Default: where you work, else all "
+        "folders; [] for all.",
+    )
+    max_tokens: int = Field(default=3000, ge=300, le=50_000, description="Most tokens of the answer.")
+
+
+class FoundText(BaseModel):
+    """A part of a file. `folder`: which of several."""
+
+    folder: str | None = None
+    file: str
+    first_line: int
+    last_line: int
+    text: str
+    score: float
+    title: str | None = None
+
+
+class Summary(BaseModel):
+    """A summary over several files."""
+
+    text: str
+    files: list[str]
+
+
+class SearchAnswer(Listed):
+    """What `search` gives. `folders`: each of several."""
+
+    hits: list[FoundText]
+    summaries: list[Summary] | None = None
+    folders: list[SearchedFolder] | None = None
+
+
+async def search(access: Access, asked: Search, _: Progress) -> Reply:
+    """Ask one folder, or several."""
+    places = await access.places(asked.folder)
+    return await (_search_one(access, asked, places[0]) if len(places) == 1 else _search_all(access, asked, places))
+
+
+async def _search_one(access: Access, asked: Search, place: Place) -> Reply:
+    try:
+        answer = await access.foldex.tools.search(
+            place.tool,
+            asked.query,
+            top_k=asked.top_k,
+            mode=asked.mode,
+            filters=_filters(asked, place.pattern(asked.path)),
+            refresh="wait" if asked.fresh else None,
+            tree=None if asked.tree == "off" else asked.tree,
+            expand_to_leaves=None if asked.tree == "off" else False,
+            fields=SHOWN_FIELDS,
+        )
+    except FilterMatchesNothing as error:
+        return await _no_files(access, place, error.detail)
+    return _searched(place, asked, answer)
+
+
+def _filters(asked: Search, path: str | None) -> Filters:
+    filters: Filters = {}
+    if path:
+        filters["path"] = path
+    if asked.types:
+        filters["types"] = asked.types
+    return filters
+
+
+async def _search_all(access: Access, asked: Search, places: Sequence[Place]) -> Reply:
+    if asked.fresh or asked.tree != "off":
+        raise Refused("`fresh` and `tree` need one folder; name it with `folder`.")
+    newest = sorted(places, key=lambda place: place.tool.created_at)[-MAX_FOLDERS:]
+    left_out = len(places) - len(newest)
+    notes = [f"{left_out} older folders were left out; name them with `folder`."] if left_out else []
+    try:
+        answer = await search_several(
+            access,
+            newest,
+            asked.query,
+            top_k=asked.top_k,
+            mode=asked.mode,
+            filters=_filters(asked, asked.path),
+            fields=(*SHOWN_FIELDS, "tool_id"),
+        )
+    except FilterMatchesNothing as error:
+        return await _nothing_in(access, asked, newest, [error.detail, *notes])
+    called = labels((part.tool_id, part.name) for part in answer.tools)
+    searched = [
+        SearchedFolder(
+            folder=called[part.tool_id],
+            indexed_files=part.coverage.indexed_files,
+            total_files=part.coverage.total_files,
+        )
+        for part in answer.tools
+    ]
+    notes += details(answer.notes)
+    notes += grouped((called[part.tool_id], note) for part in answer.tools for note in details(part.notes))
+    return _found_in(asked, searched, notes, [_hit(hit, called.get(hit.tool_id or "")) for hit in answer.results])
+
+
+async def _nothing_in(access: Access, asked: Search, places: Sequence[Place], notes: list[str]) -> Reply:
+    """The answer if the filters select no file of several folders."""
+    called = labels((place.tool.tool_id, place.tool.name) for place in places)
+    searched = []
+    for place in places:
+        now, warned = await status_of(access, place)
+        name = called[place.tool.tool_id]
+        searched.append(SearchedFolder(folder=name, indexed_files=now.indexed_files, total_files=now.total_files))
+        notes += grouped((name, note) for note in warned)
+    return _found_in(asked, searched, notes, [])
+
+
+def _found_in(asked: Search, searched: Sequence[SearchedFolder], notes: list[str], entries: Sequence[Entry]) -> Reply:
+    text, fit = told(
+        entries,
+        several_footer(searched, notes),
+        asked.max_tokens,
+        remedy="Narrow with `folder` or `path`, lower `top_k`, or raise `max_tokens`.",
+        nothing=NOTHING_FOUND,
+    )
+    data = SearchAnswer(
+        folder=", ".join(part.folder for part in searched),
+        notes=notes,
+        cut=fit.is_cut,
+        indexed_files=sum(part.indexed_files for part in searched),
+        total_files=sum(part.total_files for part in searched),
+        hits=[FoundText(**item) for item in fit.items],
+        folders=list(searched),
+    )
+    return Reply(text, data)
+
+
+def _searched(place: Place, asked: Search, answer: Answer) -> Reply:
+    notes = details(answer.notes)
+    summaries = [Summary(text=each.text, files=each.file_paths) for each in answer.summaries]
+    entries = [
+        *(Entry("a summary", f"Summary of {', '.join(each.files)}:", {}, each.text) for each in summaries),
+        *map(_hit, answer.results),
+    ]
+    text, fit = told(
+        entries,
+        footer(place, answer.coverage, notes),
+        asked.max_tokens,
+        remedy="Narrow with `path`, lower `top_k`, or raise `max_tokens`.",
+        nothing=NOTHING_FOUND,
+    )
+    shown_summaries = summaries[: len(fit.items)]
+    return Reply(
+        text,
+        SearchAnswer(
+            **common_data(place, answer.coverage, notes, cut=fit.is_cut),
+            hits=[FoundText(**item) for item in fit.items[len(summaries) :]],
+            summaries=shown_summaries or None,
+        ),
+    )
+
+
+def _hit(hit: Hit, folder: str | None = None) -> Entry:
+    place = f"{hit.file_path}:{hit.start_line}-{hit.end_line}"
+    if folder is not None:
+        place = f"[{folder}] {place}"
+    title = hit.symbol or hit.title or hit.json_pointer or None
+    more = [title or "", f"page {hit.page}" if hit.page else "", "old text, its update failed" if hit.stale else ""]
+    head = "  ".join([place, f"{hit.score:.2f}", *filter(None, more)])
+    data = {
+        "folder": folder,
+        "file": hit.file_path,
+        "first_line": hit.start_line,
+        "last_line": hit.end_line,
+        "score": round(hit.score, 2),
+    }
+    return Entry(place, head, {**data, "title": title}, hit.chunk_text.strip("\n"))
+
+
+async def _no_files(access: Access, place: Place, detail: str) -> Reply:
+    """The answer if the filters select no file: nothing was found, and why."""
+    now, warned = await status_of(access, place)
+    notes = [detail, *warned]
+    data = SearchAnswer(**common_data(place, now, notes, cut=False), hits=[])
+    return Reply("\n".join(["Nothing found.", footer(place, now, notes)]), data)
+
+
+TOOL = AgentTool(
+    "search",
+    "Find passages of indexed folders that answer a question, by meaning and words, best first, with path, lines "
+    "and text. Use it first; use grep for exact text and find_symbol for a definition by name.",
+    Search,
+    SearchAnswer,
+    search,
+)

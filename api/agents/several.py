@@ -1,0 +1,63 @@
+"""Searches several folders with one request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pydantic import BaseModel
+
+from api.agents.access import Access, Refused, as_it_is
+from api.agents.folders import Place, root_of
+from foldex_client.models import AcrossAnswer
+
+#: Folders that the service searches with one request.
+MAX_FOLDERS = 16
+
+
+class SearchedFolder(BaseModel):
+    """One of several folders that were searched."""
+
+    folder: str
+    indexed_files: int
+    total_files: int
+
+
+async def search_several(access: Access, places: Sequence[Place], query: str, **options: Any) -> AcrossAnswer:
+    """The best hits of all places. Raises `Refused`."""
+    projects = {place.tool.project_id for place in places}
+    if len(projects) > 1:
+        raise Refused("These folders belong to different projects; ask for those of one project at a time.")
+    return await access.foldex.search(projects.pop(), query, **_where(places), **options)
+
+
+def _where(places: Sequence[Place]) -> dict[str, Any]:
+    """What the service is asked for: folders as they are, or paths if a part of one is meant."""
+    if not any(place.below for place in places):
+        return {"tools": [place.tool for place in places]}
+    roots = [root_of(place.tool, as_it_is) for place in places]
+    if not all(roots):
+        raise Refused("A part of a folder cannot be searched together with nodes; ask for them one at a time.")
+    return {"paths": [f"{root}/{place.below}".rstrip("/") for root, place in zip(roots, places, strict=True)]}
+
+
+def labels(named: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """What each folder is called, by the id of its tool: its name, or the id if another one has that name too."""
+    found = dict(named)
+    names = list(found.values())
+    return {tool_id: name if names.count(name) == 1 else tool_id for tool_id, name in found.items()}
+
+
+def several_footer(searched: Sequence[SearchedFolder], notes: Iterable[str]) -> str:
+    """What was searched, how much of each folder, and what the answer lacks."""
+    each = ", ".join(f"{part.folder} {part.indexed_files} of {part.total_files}" for part in searched)
+    first = f"Searched {len(searched)} folders; files indexed: {each}."
+    return "\n".join([first, *(f"Note: {note}" for note in notes)])
+
+
+def grouped(notes: Iterable[tuple[str, str]]) -> list[str]:
+    """The notes of folders, each once with all folders that it is about."""
+    about: dict[str, list[str]] = {}
+    for folder, note in notes:
+        about.setdefault(note, []).append(folder)
+    return [f"{', '.join(folders)}: {note}" for note, folders in about.items()]
