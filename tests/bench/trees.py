@@ -1,13 +1,16 @@
 """Builds of summary trees by method: seconds, processor time and memory of the worker, and requests.
 
 A strict chat model answers at once, so all of this is Foldex's own work. The lower bound of requests is one a summary.
+Of memory that processes share, each counts its part: its proportional set size, which only Linux tells.
+`TREE_LEAVES` and `TREE_METHODS` choose what is built.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,8 +28,8 @@ METHODS = ("adjacent", "kmeans", "gmm")
 SECTIONS, FILES, WORDS = 10, 5, 60
 #: Words that a topic has for itself, and words that all topics share.
 OWN_WORDS, COMMON_WORDS = 40, 400
-#: Seconds between two looks at the memory, and seconds that a build may take.
-LOOK_SECONDS = 0.05
+#: Seconds between two looks at the memory, which take some time too, and seconds that a build may take.
+LOOK_SECONDS = 0.2
 BUILD_SECONDS = 3600
 SECONDS = "SELECT extract(epoch FROM built_at - started_at)::float FROM summary_tree ORDER BY built_at DESC LIMIT 1"
 
@@ -36,12 +39,17 @@ def run(place: Path) -> None:
     with ChatFake() as chat, running(place, roots, bulk=2, delay_ms=0, **chat.env) as service:
         print(
             f"{'leaves':>7} {'method':9} {'seconds':>8} {'processor':>9} {'MB worker':>9} {'MB clustering':>13} "
-            f"{'summaries':>9} {'requests':>8}"
+            f"{'MB both':>7} {'summaries':>9} {'requests':>8}"
         )
-        for leaves in LEAVES:
-            for method in METHODS:
+        for leaves in map(int, _chosen("TREE_LEAVES", LEAVES)):
+            for method in _chosen("TREE_METHODS", METHODS):
                 folder = _fill(roots / f"{method}-{leaves}", leaves)
                 _measure(service, chat, folder, method)
+
+
+def _chosen(variable: str, every: Sequence[object]) -> Sequence[str]:
+    """The values in a variable of the environment, or all."""
+    return os.environ[variable].split(",") if os.environ.get(variable) else [str(value) for value in every]
 
 
 def _fill(folder: Path, leaves: int) -> Path:
@@ -84,17 +92,21 @@ def _measure(service: Service, chat: ChatFake, folder: Path, method: str) -> Non
     ((seconds,),) = service.rows(SECONDS)
     print(
         f"{status['leaf_nodes']:7} {method:9} {seconds:8.1f} {peak.processor:9.1f} {peak.worker >> 20:9} "
-        f"{peak.clustering >> 20:13} {status['summary_nodes']:9} {chat.requests:8}",
+        f"{peak.clustering >> 20:13} {peak.both >> 20:7} {status['summary_nodes']:9} {chat.requests:8}",
         flush=True,
     )
 
 
 @dataclass
 class Peak:
-    """Peak memory in bytes of the process that builds and of its child that clusters, and processor time in seconds."""
+    """Peak memory in bytes of the process that builds, of its child that clusters, and of both together.
+
+    `processor` are the seconds of processor time of all.
+    """
 
     worker: int = 0
     clustering: int = 0
+    both: int = 0
     processor: float = 0.0
 
 
@@ -107,9 +119,10 @@ def _watched(pid: int) -> Iterator[Peak]:
         while not over.wait(LOOK_SECONDS):
             with suppress(psutil.NoSuchProcess):
                 for worker in psutil.Process(pid).children():
-                    peak.worker = max(peak.worker, worker.memory_info().rss)
-                    for child in worker.children():
-                        peak.clustering = max(peak.clustering, child.memory_info().rss)
+                    own = worker.memory_full_info().pss
+                    clustering = sum(child.memory_full_info().pss for child in worker.children())
+                    peak.worker, peak.clustering = max(peak.worker, own), max(peak.clustering, clustering)
+                    peak.both = max(peak.both, own + clustering)
 
     watcher = threading.Thread(target=look)
     watcher.start()

@@ -29,6 +29,10 @@ UMAP_FROM = 50
 DIMENSIONS = 10
 #: Neighbours that UMAP looks at.
 NEIGHBOURS = 15
+#: Nodes up to which each is compared with all others to find them. Above, UMAP estimates them.
+MAX_COMPARED = 50_000
+#: Distances that are computed at a time: 8 MB.
+COMPARED_AT_ONCE = 2_000_000
 #: Numbers of clusters that are compared.
 TRIALS = 10
 #: Points that are divided into final clusters at once. More are divided into parts first, as in the paper.
@@ -45,11 +49,13 @@ STARTS = 3
 
 def clusters(vectors: Points, method: str, min_size: int) -> list[list[int]] | None:
     """Clusters of at least two of the vectors, by index; None if the dimensions cannot be reduced."""
-    points = reduced(vectors, by_umap=method == "gmm" and len(vectors) > UMAP_FROM)
-    if points is None:
-        return None
     divide = _by_mixture if method == "gmm" else _by_means
-    found = [members for part in _parts(points, divide) for members in _within(points, part, divide, min_size)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        points = reduced(vectors, by_umap=method == "gmm" and len(vectors) > UMAP_FROM)
+        if points is None:
+            return None
+        found = [members for part in _parts(points, divide) for members in _within(points, part, divide, min_size)]
     return _without_single(points, found)
 
 
@@ -60,13 +66,17 @@ def reduced(vectors: Points, *, by_umap: bool) -> Points | None:
         if by_umap:
             from umap import UMAP
 
+            near = min(NEIGHBOURS, count - 1)
+            # UMAP's own search takes 250 MB and most of the time, above all to be compiled
+            known = (*neighbours(vectors, near), None) if count <= MAX_COMPARED else (None, None, None)
             reducer = UMAP(
                 n_components=DIMENSIONS,
-                n_neighbors=min(NEIGHBOURS, count - 1),
+                n_neighbors=near,
                 min_dist=0.0,
                 metric="cosine",
                 random_state=SEED,
                 n_jobs=1,
+                precomputed_knn=known,
             )
         else:
             from sklearn.decomposition import PCA
@@ -76,6 +86,26 @@ def reduced(vectors: Points, *, by_umap: bool) -> Points | None:
     except (ValueError, TypeError, ArithmeticError, np.linalg.LinAlgError):
         return None
     return points if np.isfinite(points).all() else None
+
+
+def neighbours(vectors: Points, count: int) -> tuple[NDArray[np.int32], Points]:
+    """For each vector the `count` nearest ones by cosine, itself first, and their distances."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit = vectors / np.where(lengths, lengths, 1)
+    rows = max(1, COMPARED_AT_ONCE // len(unit))
+    indices = np.empty((len(unit), count), dtype=np.int32)
+    distances = np.empty((len(unit), count), dtype=np.float32)
+    for start in range(0, len(unit), rows):
+        block = slice(start, min(start + rows, len(unit)))
+        distance = 1 - unit[block] @ unit.T
+        # a copy may not stand before the vector itself
+        distance[np.arange(len(distance)), np.arange(block.start, block.stop)] = -1
+        near = np.argpartition(distance, count - 1, axis=1)[:, :count]
+        found = np.take_along_axis(distance, near, axis=1)
+        order = np.argsort(found, axis=1, kind="stable")
+        indices[block] = np.take_along_axis(near, order, axis=1)
+        distances[block] = np.take_along_axis(found, order, axis=1).clip(0)
+    return indices, distances
 
 
 def _parts(points: Points, divide: Divide) -> list[list[int]]:
@@ -158,7 +188,6 @@ def main(directory: Path) -> None:
     """Read the task from a directory and write the answer there."""
     # the worker that started this process holds the other end, and it closes when that worker dies
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    warnings.simplefilter("ignore")
     task = json.loads((directory / "task.json").read_text())
     vectors = np.load(directory / "vectors.npy")
     answer = directory / "answer.tmp"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 import numpy as np
 import pytest
 
-from worker.tree.fit import UMAP_FROM, Points, clusters
+from worker.tree import fit
+from worker.tree.fit import UMAP_FROM, Points, clusters, neighbours, reduced
 
 pytest.importorskip("sklearn", reason="install foldex[raptor] to run")
 pytest.importorskip("umap", reason="install foldex[raptor] to run")
@@ -38,3 +41,46 @@ def test_equal_points_give_equal_clusters(method: str, count: int) -> None:
     # without clear topics, each run would divide them in another way
     vague = points(count, 5.0)
     assert clusters(vague, method, 3) == clusters(vague, method, 3)
+
+
+@pytest.mark.parametrize("at_once", [1, 7 * 40, 40 * 40])
+def test_neighbours_are_the_nearest_of_all(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    monkeypatch.setattr(fit, "COMPARED_AT_ONCE", at_once)
+    vectors = points(40, 5.0)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    distances = 1 - unit @ unit.T
+    np.fill_diagonal(distances, 0)
+    found, apart = neighbours(vectors, 6)
+    assert found.tolist() == np.argsort(distances, axis=1)[:, :6].tolist()
+    assert np.allclose(apart, np.sort(distances, axis=1)[:, :6], atol=1e-5)
+
+
+def test_a_vector_is_its_own_nearest_neighbour() -> None:
+    copies = np.repeat(points(3, 0.1), 3, axis=0)
+    copies[-1] = 0
+    found, apart = neighbours(copies, 3)
+    assert found[:, 0].tolist() == list(range(len(copies)))
+    assert not apart[:, 0].any()
+    assert np.isfinite(apart).all()
+
+
+class Umap:
+    """Notes the neighbours that UMAP is given, and keeps the first dimensions: its own search takes long to compile."""
+
+    given: ClassVar[list[object]] = []
+
+    def __init__(self, **options: Any) -> None:
+        self.given.append(options["precomputed_knn"][0])
+
+    def fit_transform(self, vectors: Points) -> Points:
+        return vectors[:, :DIMENSIONS]
+
+
+@pytest.mark.parametrize(("count", "is_compared"), [(UMAP_FROM + 9, True), (UMAP_FROM + 10, False)])
+def test_of_many_vectors_umap_estimates_the_neighbours(
+    monkeypatch: pytest.MonkeyPatch, count: int, is_compared: bool
+) -> None:
+    monkeypatch.setattr(fit, "MAX_COMPARED", UMAP_FROM + 9)
+    monkeypatch.setattr("umap.UMAP", Umap)
+    assert reduced(points(count, 0.1), by_umap=True) is not None
+    assert (Umap.given.pop() is not None) == is_compared
