@@ -33,7 +33,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory, new_service: NewService) ->
             new_service(partial(service, bulk=1), **env) as started,
             running(another_node(started.env, "bulk", "second", 1), started.home),
         ):
-            yield Library(started, chat, root, store)
+            yield Library(started, chat, root, store, embeddings)
 
 
 @pytest.fixture
