@@ -26,6 +26,8 @@ from worker.settings import Settings
 FAST = "fast"
 #: The queue of all other work.
 BULK = "bulk"
+#: The queue of summary trees. Workers of the bulk queue take from both in turn, so neither waits for all of the other.
+TREES = "trees"
 #: Tasks of at most this many files are indexed on the fast queue too.
 SMALL_TASK = 200
 #: Messages per task that may wake workers at once.
@@ -62,7 +64,7 @@ def make_app(broker_url: str, parse_seconds: float = 60.0) -> Celery:
     """Build the application for a broker. docs/how-to/production.md explains why Celery is pinned."""
     app = Celery("foldex", broker=broker_url, include=["worker.tasks"])
     app.conf.update(
-        task_queues=[Queue(name, Exchange(name), routing_key=name) for name in (FAST, BULK)],
+        task_queues=[Queue(name, Exchange(name), routing_key=name) for name in (FAST, BULK, TREES)],
         task_default_queue=BULK,
         task_default_exchange=BULK,
         task_default_routing_key=BULK,

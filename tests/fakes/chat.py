@@ -45,6 +45,8 @@ class ChatFake:
     requests: int = 0
     #: When each request arrived, by the monotonic clock, and the port of its client.
     arrivals: list[tuple[float, int]] = field(default_factory=list)
+    #: When each request arrived, and its tokens: those of the prompt, and the most that the answer may have.
+    charged: list[tuple[float, int]] = field(default_factory=list)
     holds: Holds = field(default_factory=Holds)
     _failures: list[Refusal] = field(default_factory=list)
 
@@ -84,18 +86,20 @@ class ChatFake:
         self.prompts.clear()
         self.requests = 0
         self.arrivals.clear()
+        self.charged.clear()
         self._failures.clear()
 
     def answer(self, key: str, raw: bytes, port: int) -> bytes:
         """The response body. Raises `Refusal`."""
         self.requests += 1
-        self.arrivals.append((time.monotonic(), port))
+        now, body = time.monotonic(), json.loads(raw)
+        self.arrivals.append((now, port))
+        self.charged.append((now, _tokens(body["messages"][0]["content"]) + body["max_tokens"]))
         self.holds.wait("chat", raw, port, after=False)
         if self._failures:
             raise self._failures.pop(0)
         if key in {"", "wrong"}:
             raise Refusal(401, "invalid api key")
-        body = json.loads(raw)
         prompt = _checked(body)
         for word, body_of_nonsense in NONSENSE.items():
             if word in prompt:

@@ -12,13 +12,17 @@ from typing import Any
 
 import psutil
 import pytest
+from redis import Redis
 
 from tests.fakes.chat import ChatFake
 from tests.fakes.embeddings import EmbeddingsFake
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.service import TOOLS, NewService, Service, checked, eventually
+from worker.app import BULK, MOST_WAITING, SMALL_TASK, make_app
 
 RAPTOR = {"enabled": True, "cluster_method": "adjacent"}
+#: Messages that occupy a process for longer than a small tree takes.
+BACKLOG = 2_000
 
 
 @dataclass
@@ -29,6 +33,7 @@ class Library:
     chat: ChatFake
     root: Path
     store: FakeTurbopuffer
+    embeddings: EmbeddingsFake
 
     def folder(self, name: str, files: int = 30) -> Path:
         path = self.root / name
@@ -68,12 +73,13 @@ def shared(tmp_path_factory: pytest.TempPathFactory, new_service: NewService) ->
     with EmbeddingsFake() as embeddings, ChatFake() as chat, FakeTurbopuffer() as store:
         env = {**embeddings.env, **chat.env, **store.env, "LOCAL_SOURCE_ROOTS": str(root)}
         with new_service(**env) as started:
-            yield Library(started, chat, root, store)
+            yield Library(started, chat, root, store, embeddings)
 
 
 @pytest.fixture
 def library(shared: Library) -> Library:
     shared.chat.reset()
+    shared.embeddings.reset()
     return shared
 
 
@@ -148,6 +154,38 @@ def test_cancel_stops_requests_within_two_seconds(library: Library) -> None:
     time.sleep(1)
     assert library.chat.requests == sent == 2
     assert not status["has_index"]
+
+
+def test_a_tree_is_built_while_other_folders_are_indexed(library: Library) -> None:
+    tool = library.service.local_tool(library.folder("pending", 12))
+    library.service.wait(tool)
+    # of two processes one is held, and messages of many folders wait for the other
+    hold = library.embeddings.holds.add("embeddings", "number 150")
+    large = library.service.local_tool(library.folder("large", SMALL_TASK + 1))
+    eventually(lambda: bool(hold.arrived), 60, library.service.logs)
+    task = library.service.status(large)["task_id"]
+    url = library.service.env["CELERY_BROKER_URL"]
+    with make_app(url) as app, Redis.from_url(url) as broker:
+        for _ in range(BACKLOG):
+            app.send_task("foldex.index", args=[task], queue=BULK)
+        checked(library.service.client.patch(f"{TOOLS}/{tool}", json={"config": {"raptor": RAPTOR}}), 202)
+        library.ended(tool)
+        assert broker.llen(BULK) > MOST_WAITING
+        assert library.service.status(large)["status"] == "indexing"
+        broker.delete(BULK)
+    hold.release()
+    library.service.wait(large)
+
+
+def test_a_folder_is_indexed_while_a_tree_is_built(library: Library) -> None:
+    hold = library.chat.holds.add("chat")
+    tool = library.tool("slow", 12)
+    eventually(lambda: bool(hold.arrived), 60, library.service.logs)
+    other = library.service.local_tool(library.folder("beside", SMALL_TASK + 1))
+    library.service.wait(other)
+    assert library.status(tool)["indexing_status"] == "indexing"
+    hold.release()
+    library.ended(tool)
 
 
 def test_a_busy_provider_is_waited_for(library: Library) -> None:

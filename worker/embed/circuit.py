@@ -109,15 +109,16 @@ class SpentRate:
 
     def spend(self, project: str, tokens: int, active_projects: int, *, force: bool) -> bool:
         """See `Limiter`. A request larger than the whole rate takes all of it."""
-        costs = [(item, cost) for item, cost in ((self._requests, 1), (self._tokens, tokens)) if item is not None]
+        costs = [(item, cost) for item, cost in ((self._tokens, tokens), (self._requests, 1)) if item is not None]
         costs = [(item, min(cost, item.amount)) for item, cost in costs]
         if not force and not all(self._fits(item, cost, project, active_projects) for item, cost in costs):
             return False
         if self._requests is not None and not self._exact.hit(self._requests, self._name) and not force:
             return False
         for item, cost in costs:
-            if item is self._tokens:
-                self._counted.hit(item, self._name, cost=cost)
+            # another process may have spent since `_fits` looked
+            if item is self._tokens and not self._counted.hit(item, self._name, cost=cost) and not force:
+                return False
             self._counted.hit(item, self._name, project, cost=cost)
         return True
 

@@ -10,7 +10,7 @@ import structlog
 from celery import Task, signals
 
 from worker import logs
-from worker.app import REQUEST_ID, settings
+from worker.app import BULK, REQUEST_ID, TREES, settings
 from worker.machine.privacy import close_home, keep_private
 from worker.parse.sandbox import client as sandbox
 from worker.resources import preload
@@ -57,6 +57,14 @@ def _prepare_parsing(**_: Any) -> None:
         log.warning(
             "files are parsed with less protection because the system does not support all of it", refused=refused
         )
+
+
+@signals.celeryd_after_setup.connect
+def _build_trees(instance: Any, **_: Any) -> None:
+    """Let each worker of the bulk queue build trees, whatever queues its command names."""
+    queues = instance.app.amqp.queues
+    if BULK in queues.consume_from:
+        queues.select_add(queues[TREES])
 
 
 @signals.worker_process_shutdown.connect

@@ -34,8 +34,8 @@ HIGHER_SHARE = 0.25
 MAX_FAILURES = 3
 #: Reasons that are no failure of the model: the texts are gone, or hold no words.
 HARMLESS = {"vanished", "no_words"}
-#: Seconds of a slice before other work may end it.
-LEAST_SECONDS = 1.0
+#: Seconds of a slice before other work may end it. A slice of indexing takes four times as long.
+LEAST_SECONDS = 5.0
 
 log = structlog.get_logger()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import threading
 import warnings
@@ -187,7 +188,7 @@ def _without_single(points: Points, found: list[list[int]]) -> list[list[int]]:
 def main(directory: Path) -> None:
     """Read the task from a directory and write the answer there."""
     # the worker that started this process holds the other end, and it closes when that worker dies
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=(directory,), daemon=True).start()
     task = json.loads((directory / "task.json").read_text())
     vectors = np.load(directory / "vectors.npy")
     answer = directory / "answer.tmp"
@@ -195,8 +196,10 @@ def main(directory: Path) -> None:
     answer.rename(directory / "clusters.json")
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(directory: Path) -> None:
     sys.stdin.read()
+    # a killed worker removes nothing
+    shutil.rmtree(directory, ignore_errors=True)
     os._exit(1)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import structlog
 
 from schemas.errors import FoldexError
-from worker.app import BULK, crowded, send
+from worker.app import TREES, crowded, send
 from worker.resources import Resources
 from worker.state.index.tools import TREE
 from worker.state.postgres import Pool
@@ -30,12 +30,12 @@ def wake(resources: Resources) -> int:
 
 def send_messages(pool: Pool) -> int:
     """Send a message for each open build that no worker holds, unless one was sent just now."""
-    if not trees.any_open(pool) or crowded(BULK):
+    if not trees.any_open(pool) or crowded(TREES):
         return 0
     messages = trees.messages(pool)
     for message in messages:
         shown = f"{message.done} of {message.expected} summaries, index {message.index_id}, tree {message.id}"
-        send("foldex.tree", message.id, queue=BULK, shown=shown)
+        send("foldex.tree", message.id, queue=TREES, shown=shown)
     return len(messages)
 
 

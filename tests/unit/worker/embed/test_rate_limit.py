@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -13,7 +15,7 @@ from redis import Redis
 
 from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable, FoldexError, LeaseLost
 from worker.embed import Vectors
-from worker.embed.circuit import SHARING_SECONDS, FleetLimiter, Limiter, LocalLimiter, Permit, Rate
+from worker.embed.circuit import SHARING_SECONDS, FleetLimiter, Limiter, LocalLimiter, Permit, Rate, SpentRate
 from worker.embed.rate_limit import CALM_SECONDS, Budget
 from worker.embed.retry import (
     BLOCK_SECONDS,
@@ -164,6 +166,21 @@ def test_a_budget_of_tokens_is_one_for_all_and_lets_the_largest_request_through(
     assert limiter(rate).spend("p", 200, 1)
     small = Rate(None, 900, 60)
     assert limiter(small).spend("p", 5000, 1)
+
+
+def test_of_two_that_look_at_the_same_moment_one_spends(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked, fits = threading.Barrier(2, timeout=30), SpentRate._fits
+
+    def look(self: SpentRate, *cost: Any) -> bool:
+        found = fits(self, *cost)
+        looked.wait()
+        return found
+
+    monkeypatch.setattr(SpentRate, "_fits", look)
+    name = uuid4().hex
+    limiters = [FleetLimiter(redis_url, name, Rate(None, 100, 60)) for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        assert sorted(pool.map(lambda limiter: limiter.spend("p", 60, 1), limiters)) == [False, True]
 
 
 def test_a_project_keeps_to_its_share_while_others_ask(limiter: Callable[..., Limiter]) -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import psutil
 import pytest
 
+from tests.service import eventually
 from worker.tree import fit
 from worker.tree.fit import UMAP_FROM, Points, clusters, neighbours, reduced
 
@@ -62,6 +68,26 @@ def test_a_vector_is_its_own_nearest_neighbour() -> None:
     assert found[:, 0].tolist() == list(range(len(copies)))
     assert not apart[:, 0].any()
     assert np.isfinite(apart).all()
+
+
+#: Clusters in a process of its own, as a worker does, more vectors than end within the test.
+WORKER = """
+import numpy
+from worker.tree.clusters import _fitted
+_fitted(numpy.random.default_rng(0).normal(size=(20_000, 64)).astype("f4"), "gmm", 3, lambda: None)
+"""
+
+
+def test_the_process_that_clusters_ends_with_its_worker_and_leaves_no_file(tmp_path: Path) -> None:
+    worker = subprocess.Popen([sys.executable, "-c", WORKER], env={**os.environ, "TMPDIR": str(tmp_path)})
+    try:
+        eventually(lambda: bool(psutil.Process(worker.pid).children()), 60)
+        (clustering,) = psutil.Process(worker.pid).children()
+        assert list(tmp_path.glob("*/vectors.npy"))
+    finally:
+        worker.kill()
+        worker.wait()
+    eventually(lambda: not clustering.is_running() and not list(tmp_path.iterdir()), 60)
 
 
 class Umap:
