@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
@@ -12,7 +13,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 from api.stack.processes import start, stop
 from tests.browser.checks import overflow, violations
 from tests.browser.conftest import NewPage
-from tests.service import TOOLS, NewService, Service, eventually
+from tests.service import PROJECT, TOOLS, NewService, Service, eventually
 from worker.settings import LOCAL_MODEL
 
 #: Milliseconds within which a busy machine shows what a test waits for.
@@ -33,6 +34,13 @@ def steep(leaves):
 def serve():
     steep(1)
 """
+#: Names of files that are markup, have quotes, read from the right, look like an address, or are as long as may be.
+ODD_NAMES = (
+    'it\'s "<script>alert(1)<script>" & more.md',
+    "\u05e9\u05dc\u05d5\u05dd \u0639\u0631\u0628\u064a.md",
+    "100%25 #?a=1&b=2.md",
+    f"{'long' * 62}.md",
+)
 GUIDE = "# Tea 🍵\n\nAbout tea.\n\n## Green\n\nGreen tea 🍵 is steeped for two minutes.\n"
 VIEWS = (
     "search?q=steeped&explain=1",
@@ -135,6 +143,71 @@ def test_an_older_answer_never_replaces_a_newer_one(running: Service, new_page: 
     # the first request was given up
     eventually(lambda: bool(page.evaluate("1")) and held[0].request.failure is not None, 30)
     expect(page.locator(".hit mark").first).to_have_text("minutes")
+
+
+def test_one_hit_is_shown_for_each_file(running: Service, new_page: NewPage, tool: str) -> None:
+    page = visit(running, new_page, tool, "search?q=tea")
+    of_guide = page.locator(".hit").filter(has=page.get_by_role("link", name=re.compile(r"guide\.md:\d")))
+    expect(of_guide).to_have_count(2)
+    page.get_by_text("Filters and options").click()
+    page.get_by_label("One hit per file").check()
+    page.get_by_role("button", name="Search", exact=True).click()
+    expect(of_guide).to_have_count(1)
+    expect(page.get_by_text("Filters and options (1 chosen)")).to_be_visible()
+    expect(of_guide).to_contain_text("About tea.")
+    expect(of_guide).to_contain_text("two minutes")
+
+
+def test_the_original_of_a_file_is_downloaded(running: Service, new_page: NewPage) -> None:
+    folder = running.node("uploaded", "folder")
+    original = b"# Caf\xe9\r\n\r\nTea in Latin-1.\r\n"
+    sent = {"files": (ODD_NAMES[0], original, "text/markdown")}
+    running.client.post(f"/api/projects/{PROJECT}/uploads", data={"parent_id": folder}, files=sent).raise_for_status()
+    tool = running.tool(node_id=folder)
+    running.wait(tool, seconds=LONG / 1000)
+    page = visit(running, new_page, tool, f"files/at?{urlencode({'path': ODD_NAMES[0]})}")
+    expect(page.get_by_role("region", name="Text")).to_contain_text("Tea in Latin-1.")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download the original").click()
+    assert Path(download.value.path()).read_bytes() == original
+    assert download.value.suggested_filename.endswith(".md")
+
+
+def test_a_full_rebuild_reads_every_file_again(running: Service, new_page: NewPage, root: Path) -> None:
+    folder = root / "rebuilt"
+    folder.mkdir()
+    for name in ("a.md", "b.md"):
+        (folder / name).write_text(f"# {name}\n")
+    tool = made(running, folder)
+    page = visit(running, new_page, tool)
+    for number, button in enumerate(("Reindex", "Read every file again"), start=2):
+        page.get_by_role("button", name=button, exact=True).click()
+        eventually(lambda number=number: len(running.get(f"{TOOLS}/{tool}/tasks")["items"]) == number, 30)  # type: ignore[misc]
+        assert running.wait(tool, seconds=LONG / 1000)["indexed_files"] == 2
+        expect(page.get_by_role("button", name=button, exact=True)).to_be_visible()
+    runs = 'SELECT o."full" FROM search_index_task o JOIN search_tool t USING (index_id) WHERE t.id = %s'
+    assert running.rows(f"{runs} ORDER BY o.created_at", tool) == [(False,), (False,), (True,)]
+
+
+def test_odd_names_are_shown_as_they_are(running: Service, new_page: NewPage, root: Path) -> None:
+    folder = root / "<b>odd<b> \u202e\"folder\" & 'co' %41"
+    folder.mkdir()
+    for name in ODD_NAMES:
+        (folder / name).write_text(f"# A zebra\n\nThis is {len(name)} characters long.\n")
+    tool = made(running, folder)
+    for route in ("", "search?q=zebra", "files"):
+        page = visit(running, new_page, tool, route, viewport={"width": 360, "height": 900})
+        expect(page.get_by_text(re.compile(r"^(Loading|Searching) "))).to_have_count(0)
+        assert overflow(page) == 0, route
+        assert violations(page) == [], route
+    for name in ODD_NAMES:
+        expect(shown_files(page).get_by_role("option").filter(has_text=name)).to_have_count(1)
+        show(page, tool, f"files/at?{urlencode({'path': name})}")
+        expect(page.get_by_role("heading", level=2)).to_have_text(name)
+        expect(page.get_by_role("region", name="Text")).to_contain_text(f"This is {len(name)} characters long.")
+        assert overflow(page) == 0, name
+        show(page, tool, "files")
+    assert page.locator("main :is(script, img)").count() == 0
 
 
 def test_nothing_found_says_what_to_try(running: Service, new_page: NewPage, tool: str) -> None:

@@ -84,8 +84,8 @@ function Budget({ model, kind, budget }) {
     <h3><span class="mono">${model}</span> <span class="quiet">${kind}</span></h3>
     <${Facts}
       rows=${[
-        ["Requests", allowance(budget.requests_per_minute, budget.requests_left, budget.window_seconds)],
-        ["Tokens", allowance(budget.tokens_per_minute, budget.tokens_left, budget.window_seconds)],
+        ...allowance("Requests", budget.requests_per_minute, budget.requests_left, budget.window_seconds),
+        ...allowance("Tokens", budget.tokens_per_minute, budget.tokens_left, budget.window_seconds),
         ["Projects that ask", number(budget.active_projects)],
         ["Failures in a row", number(budget.failures)],
       ]}
@@ -95,10 +95,10 @@ function Budget({ model, kind, budget }) {
   </li>`;
 }
 
-function allowance(limit, left, seconds) {
-  if (limit === null) return "unlimited";
+function allowance(name, limit, left, seconds) {
+  if (limit === null) return [[name, "unlimited"]];
   const part = Math.max(1, Math.floor((limit * seconds) / 60));
-  return `${number(limit)} a minute; ${number(left)} of ${number(part)} left for these ${seconds} s`;
+  return [[`${name} a minute`, number(limit)], [`Left in ${seconds} s`, `${number(left)} of ${number(part)}`]];
 }
 
 function Models({ data, error }) {
