@@ -149,6 +149,8 @@ class LocalFolder:
         self._closed = None if closed is None else os.fsencode(real_path(closed))
         self._trail: Trail[bytes] = Trail(rules, os.fsdecode, self._ignore_files)
         self._page_size = page_size
+        #: The only paths to list, ascending, none below another one; None for the whole folder.
+        self._tops: list[Parts] | None = None
         self._resolved: tuple[str, Parts] | None = None
         self._paused_walk: tuple[str | None, Iterator[_Item]] | None = None
         self._open_directory: tuple[Parts, int] | None = None
@@ -179,6 +181,20 @@ class LocalFolder:
         ignored = Counter(item.ignored for item in items if item.ignored)
         ignored += self._trail.refused(None if cursor is None else _parts_of_cursor(cursor)[:-1])
         return Page(entries, after, unlisted, ignored)
+
+    def narrow(self, keys: Sequence[bytes]) -> Sequence[bytes] | None:
+        """See `Source`. An ignore file affects its whole directory."""
+        ignore_files = {os.fsencode(name) for name in IGNORE_FILES}
+        tops: list[Parts] = []
+        for parts in sorted(_parts_of(key) for key in keys):
+            top = parts[:-1] if parts[-1] in ignore_files else parts
+            # the last one may begin later than an ignore file's directory
+            while tops and tops[-1][: len(top)] == top:
+                tops.pop()
+            if not tops or top[: len(tops[-1])] != tops[-1]:
+                tops.append(top)
+        self._tops = None if () in tops else tops
+        return None if self._tops is None else [_key(top) for top in self._tops]
 
     def leaves_out(self, key: bytes) -> bool:
         """See `Source`."""
@@ -247,7 +263,7 @@ class LocalFolder:
         return self._walk(_parts_of_cursor(cursor))
 
     def _walk(self, after: Parts) -> Iterator[_Item]:
-        stack = [self._children((), after)]
+        stack = [self._children((), after) if self._tops is None else self._found_tops(self._tops, after)]
         while stack:
             item = next(stack[-1], None)
             if item is None:
@@ -265,6 +281,24 @@ class LocalFolder:
             elif item.parts > after:
                 self._trail.pruned(item.parts[:-1])
                 yield _Item(item.parts, item.info, self._trail.ignored(os.fsdecode(item.parts[-1])))
+
+    def _found_tops(self, tops: Sequence[Parts], after: Parts) -> Iterator[_Item]:
+        """Those of the paths that exist and that no excluded directory contains, from the one that leads to `after`."""
+        unlisted: Parts | None = None
+        for top in tops:
+            if top < after[: len(top)] or self.is_closed(top[:-1]) or self._trail.pruned(top[:-1]):
+                continue
+            try:
+                info = _info(top[-1], self._directory(top[:-1]))
+            except OSError as error:
+                if error.errno in _OUT_OF_HANDLES:
+                    raise _unavailable(error) from error
+                if error.errno not in _VANISHED and top[:-1] != unlisted:
+                    unlisted = top[:-1]
+                    yield _Item(unlisted, None)
+                continue
+            if info is not None:
+                yield _Item(top, info)
 
     def _ignore_files(self, parts: Parts) -> Iterator[IgnoreFile]:
         for name in self._names_in(parts):
