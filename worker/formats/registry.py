@@ -240,6 +240,7 @@ FORMATS = (
         mime=f"{_OFFICE_XML}.presentationml.presentation",
         isolated=True,
         binary=True,
+        programs=("tesseract",),
         member="ppt/presentation.xml",
     ),
     Format(

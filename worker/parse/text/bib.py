@@ -15,7 +15,9 @@ _ENTRY = re.compile(
     r"^[ 	]*@(?!comment\b|string\b|preamble\b)\w{1,40}[ 	]*[{(]\s*([^\s,{}()]{1,200})\s*,.*$",
     re.IGNORECASE | re.MULTILINE,
 )
-_TITLE = re.compile(r"^[ \t]*title\s*=\s*[{\"]+([^\n]{1,500}?)[}\"]*,?[ \t\r]*$", re.IGNORECASE | re.MULTILINE)
+_TITLE = re.compile(
+    r"^[ \t]*title\s*=\s*[{\"]{1,4}([^\n]{1,500}?)[}\"]{0,4},?[ \t]{0,20}\r?$", re.IGNORECASE | re.MULTILINE
+)
 _BRACES = re.compile(r"[{}]")
 
 

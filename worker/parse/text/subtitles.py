@@ -13,7 +13,7 @@ from worker.parse.text.encodings import decode
 #: The line of times above a caption. Hours may be missing; fractions are not shown.
 _TIMES = re.compile(r"\s*((?:\d{1,4}:)?\d{1,2}:\d\d)[.,]\d{1,3}\s+-->\s")
 #: A tag of style, of a voice or of a time within a caption. That of a voice holds the speaker's name.
-_TAG = re.compile(r"<(?:v[.\w]*\s+([^<>]{1,200})|/?[a-z0-9][^<>]{0,200})>|\{\\[^{}]{1,200}\}", re.IGNORECASE)
+_TAG = re.compile(r"<(?:v[.\w]{0,100}\s{1,20}([^<>]{1,200})|/?[a-z0-9][^<>]{0,200})>|\{\\[^{}]{1,200}\}", re.IGNORECASE)
 
 
 def read(data: bytes, _limits: Limits) -> Document:
