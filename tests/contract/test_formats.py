@@ -84,7 +84,9 @@ def test_names_tell_type_and_version() -> None:
     assert refusal("a.pdf") is None
 
 
-@pytest.mark.parametrize("name", ["a.mp3", "a.ZIP", "b.xls", "c.ppt", "d.mp4", "e.exe", "f.heic", "g.parquet", "h.pst"])
+@pytest.mark.parametrize(
+    "name", ["a.mp3", "a.ZIP", "b.numbers", "c.ppt", "d.mp4", "e.exe", "f.heic", "g.parquet", "h.pst", "i.vsdx"]
+)
 def test_what_is_not_read_has_a_remedy(name: str) -> None:
     failure = refusal(name)
     assert failure is not None
@@ -124,7 +126,7 @@ def test_an_archive_that_is_no_document_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("stream", "reason"),
-    [("EncryptedPackage", Reason.ENCRYPTED), ("Workbook", Reason.UNSUPPORTED_TYPE)],
+    [("EncryptedPackage", Reason.ENCRYPTED), ("Contents", Reason.UNSUPPORTED_TYPE), ("Workbook", Reason.PARSE_FAILED)],
 )
 @pytest.mark.parametrize("name", ["a.docx", "a.pot", "a.msg"])
 def test_compound_files_are_told_apart(name: str, stream: str, reason: Reason) -> None:

@@ -14,10 +14,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pptx
 import psutil
 import pytest
 
 from schemas.document import Document
+from schemas.errors import FileError
 from schemas.status import Reason
 from tests.contract.samples import DATA, LIMITS, ROOT, helper, of, refused
 from tests.parsing import parse
@@ -25,6 +27,7 @@ from worker.formats import unsupported
 from worker.parse import Limits
 from worker.parse.ocr import image
 from worker.parse.office import doc
+from worker.parse.office import pptx as pptx_reader
 from worker.parse.pdf import pdf
 from worker.parse.sandbox import client as sandbox
 
@@ -270,6 +273,7 @@ import sys
 from pathlib import Path
 from worker.parse import Limits
 from worker.parse.office import doc
+from worker.parse.office import pptx as pptx_reader
 doc._converted("soffice", Path(sys.argv[1]), Limits(seconds=600, memory_bytes=1 << 40))
 """
 
@@ -340,3 +344,27 @@ def test_the_converter_with_the_fewest_signs_that_are_no_text_is_believed(
     texts: list[str | None], best: str | None
 ) -> None:
     assert doc._best(texts) == best
+
+
+def slides(*pictures: Any, title: str = "") -> bytes:
+    presentation = pptx.Presentation()
+    for picture in pictures:
+        slide = presentation.slides.add_slide(presentation.slide_layouts[5 if title else 6])
+        if title:
+            slide.shapes.title.text = title
+        slide.shapes.add_picture(BytesIO(saved(picture, "PNG")), 0, 0)
+    out = BytesIO()
+    presentation.save(out)
+    return out.getvalue()
+
+
+def test_slides_that_have_only_pictures_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    if unsupported.programs(("tesseract",)):
+        words = " ".join(WORDS.split())
+        assert read("a.pptx", slides(drawn(), drawn(""))) == f"# Slide 1 {words}"
+        assert read("a.pptx", slides(drawn(), title="Ferry")) == "# Ferry"
+        assert refused("a.pptx", slides(drawn(""))).reason is Reason.NO_TEXT
+    monkeypatch.setattr(unsupported, "has_ocr", lambda: False)
+    with pytest.raises(FileError) as caught:
+        pptx_reader.read(slides(drawn()), LIMITS)
+    assert caught.value.reason is Reason.NEEDS_OCR

@@ -14,8 +14,13 @@ from worker.formats.unsupported import unsupported
 
 #: Mail and web servers may put bytes in front of the header; PDF readers find it within this many bytes.
 _PDF_HEADER_WITHIN = 1024
-#: Names of streams, which programs write in any case.
-_WORD_STREAM = re.compile(re.escape("WordDocument".encode("utf-16-le")), re.IGNORECASE)
+#: Formats by their streams, whose names programs write in any case.
+_STREAMS = [
+    (re.compile(re.escape(format_.stream.encode("utf-16-le")), re.IGNORECASE), format_)
+    for format_ in FORMATS
+    if format_.stream
+]
+_SLIDES_STREAM = "PowerPoint Document".encode("utf-16-le")
 _ENCRYPTED_STREAM = "EncryptedPackage".encode("utf-16-le")
 
 #: Bytes searched for the beginning of a markup language.
@@ -89,10 +94,17 @@ def _ole_format(data: bytes) -> Format:
     """What a compound file of the old office suites holds, judged by its stream names."""
     if _ENCRYPTED_STREAM in data:
         raise FileError(Reason.ENCRYPTED)
-    if _WORD_STREAM.search(data):
-        return BY_TYPE["doc"]
-    message = "The file is an old Office document; save it as .xlsx, .pptx or .pdf."
+    format_ = _format_by_stream(data)
+    if format_ is not None:
+        return format_
+    message = "The file is an old Office document; save it as .pptx or .pdf."
     raise FileError(Reason.UNSUPPORTED_TYPE, message)
+
+
+def _format_by_stream(data: bytes) -> Format | None:
+    found = next((format_ for stream, format_ in _STREAMS if stream.search(data)), None)
+    # slides hold the workbooks of their charts
+    return None if found is BY_TYPE["xls"] and _SLIDES_STREAM in data else found
 
 
 def _text_format(named: Format, start: bytes, data: bytes) -> Format:
@@ -114,8 +126,8 @@ def _mime(
     """The MIME type, and whether the file is binary: by its first bytes, by whether it is text, then by its name."""
     if signature is ZIP:
         return _zip_mime(data), True
-    if signature is OLE and _WORD_STREAM.search(data):
-        return BY_TYPE["doc"].mime, True
+    if signature is OLE and (format_ := _format_by_stream(data)):
+        return format_.mime, True
     if signature and signature.mime:
         return signature.mime, True
     # UTF-16 without a byte order mark is text, but cannot be told cheaply from other data with zero bytes

@@ -36,7 +36,8 @@ class Format:
     PATH extend what the module can read.
 
     Content tells a format by its `signatures`. Text is told by its `beginnings`, in lower case. A ZIP container is told
-    by a `member`, given by its path or the start of it, or by the start of the `package_type` in its first member.
+    by a `member`, given by its path or the start of it, or by the start of the `package_type` in its first member. A
+    compound file of old programs is told by the name of a `stream`, in any case.
 
     The text of `as_written` formats is the decoded file, so line numbers of the text and the file agree. A source may
     state the type of files with `stated` extensions. `headings` finds those of a text that is cut at headings.
@@ -55,6 +56,7 @@ class Format:
     beginnings: tuple[bytes, ...] = ()
     member: str | None = None
     package_type: str | None = None
+    stream: str | None = None
     as_written: bool = False
     stated: str = ""
     headings: str = "worker.parse.text.markdown:headings"
@@ -159,7 +161,35 @@ FORMATS = (
         beginnings=(b"<?xml",),
         as_written=True,
     ),
+    Format("fb2", "fb2", "worker.parse.text.articles:read_fb2", mime="application/x-fictionbook+xml", isolated=True),
+    Format(
+        "docbook",
+        "dbk docbook",
+        "worker.parse.text.articles:read_docbook",
+        mime="application/docbook+xml",
+        isolated=True,
+    ),
+    Format("jats", "nxml jats", "worker.parse.text.articles:read_jats", mime="application/jats+xml", isolated=True),
+    Format("subtitles", "vtt srt", "worker.parse.text.subtitles:read", mime="text/vtt"),
+    Format(
+        "bibtex",
+        "bib",
+        "worker.parse.text.bib:read",
+        mime="application/x-bibtex",
+        as_written=True,
+        headings="worker.parse.text.bib:headings",
+    ),
     Format("email", "eml mht mhtml", "worker.parse.mail.email:read", version=5, mime="message/rfc822", isolated=True),
+    Format("mbox", "mbox", "worker.parse.mail.mbox:read", mime="application/mbox", isolated=True),
+    Format(
+        "msg",
+        "msg",
+        "worker.parse.mail.msg:read",
+        mime="application/vnd.ms-outlook",
+        isolated=True,
+        binary=True,
+        stream="__properties_version1.0",
+    ),
     Format(
         "rtf",
         "rtf",
@@ -195,6 +225,7 @@ FORMATS = (
         "doc",
         "doc",
         "worker.parse.office.doc:read",
+        stream="WordDocument",
         version=4,
         mime="application/msword",
         isolated=True,
@@ -209,7 +240,18 @@ FORMATS = (
         mime=f"{_OFFICE_XML}.presentationml.presentation",
         isolated=True,
         binary=True,
+        programs=("tesseract",),
         member="ppt/presentation.xml",
+    ),
+    Format(
+        "xls",
+        "xls xlt xlsb",
+        "worker.parse.office.xls:read",
+        mime="application/vnd.ms-excel",
+        isolated=True,
+        binary=True,
+        member="xl/workbook.bin",
+        stream="Workbook",
     ),
     Format(
         "xlsx",
@@ -229,6 +271,13 @@ FORMATS = (
         isolated=True,
         binary=True,
         package_type="application/vnd.oasis.opendocument.",
+    ),
+    Format(
+        "fodt",
+        "fodt fods fodp",
+        "worker.parse.office.odt:read_flat",
+        mime="application/vnd.oasis.opendocument.text-flat-xml",
+        isolated=True,
     ),
     Format(
         "epub",

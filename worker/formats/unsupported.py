@@ -11,11 +11,11 @@ from worker.formats.registry import Signature
 
 #: Extensions that hold no text or are not supported, by the advice for the file's owner.
 UNSUPPORTED = {
-    "This spreadsheet format is not supported; save the file as .xlsx or .csv.": "xls xlsb xlt numbers",
+    "This spreadsheet format is not supported; save the file as .xlsx or .csv.": "numbers",
     "This presentation format is not supported; save the file as .pptx or .pdf.": "ppt pps",
     "This document format is not supported; save the file as .docx, .pdf or .odt.": "pages wpd wps hwp one xps oxps",
-    "This e-book format is not supported; convert the file to .epub or .pdf.": "mobi azw azw3 djvu fb2",
-    "E-mail archives are not supported; export the messages as .eml.": "pst ost mbox",
+    "This e-book format is not supported; convert the file to .epub or .pdf.": "mobi azw azw3 djvu chm",
+    "E-mail archives are not supported; export the messages as .eml or .mbox.": "pst ost",
     "This image format is not supported; save the file as .png or .jpg.": (
         "avif heic heif ico icns psd ai eps xcf cr2 nef dng jxl odg"
     ),
@@ -34,6 +34,7 @@ UNSUPPORTED = {
     "Binary data files are not supported; export the data as .csv or .jsonl.": (
         "parquet avro orc feather arrow npy npz pkl pickle h5 hdf5 onnx pt pth safetensors gguf rds"
     ),
+    "Diagrams of Visio are not supported; export the file as .pdf.": "vsd vsdx vsdm vssx vstx",
     "Design and model files are not supported; export the file as .pdf.": "dwg dxf blend fbx glb stl 3ds sketch fig",
 }
 

@@ -41,6 +41,12 @@ NOTHING = "Tesseract finds no text in the image; if it shows text, save it large
 
 def read(data: bytes, limits: Limits) -> Document:
     """The text in a picture, page by page. Raises `FileError`: `too_large`, `needs_ocr`, `no_text`, `parse_failed`."""
+    text, pages = text_and_pages(data, child_cpu_seconds() + limits.seconds, limits)
+    return Document(text, "image", pages=pages if len(pages) > 1 else ())
+
+
+def text_and_pages(data: bytes, cpu_deadline: float, limits: Limits) -> tuple[str, tuple[int, ...]]:
+    """The text in a picture, and where its pages start. Raises as `read` and `recognise` do."""
     if not unsupported.has_ocr():
         raise FileError(Reason.NEEDS_OCR)
     from PIL import Image
@@ -52,10 +58,10 @@ def read(data: bytes, limits: Limits) -> Document:
         _check_size(image)
         if not unsupported.programs(("tesseract",)):
             raise FileError(Reason.NEEDS_OCR)
-        text, pages = laid_out(_frames(image, frames, limits), limits)
+        text, pages = laid_out(_frames(image, frames, cpu_deadline, limits), limits)
     if not text.strip():
         raise FileError(Reason.NO_TEXT, NOTHING)
-    return Document(text, "image", pages=pages if frames > 1 else ())
+    return text, pages
 
 
 def child_cpu_seconds() -> float:
@@ -64,8 +70,7 @@ def child_cpu_seconds() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def _frames(image: Any, count: int, limits: Limits) -> Iterator[str]:
-    cpu_deadline = child_cpu_seconds() + limits.seconds
+def _frames(image: Any, count: int, cpu_deadline: float, limits: Limits) -> Iterator[str]:
     for number in range(count):
         image.seek(number)
         _check_size(image)

@@ -35,7 +35,7 @@ _MAX_POINTS = 200
 _MAX_DEPTH = 50
 _CONTENT = (None, "node", "asst")
 #: What programs write as the description of a picture: the name of its file, or a remark behind their own guess.
-_FILE_NAME = re.compile(r"\S*[\\/]?[^\\/]*\.(?:png|jpe?g|gif|bmp|tiff?|emf|wmf|svg)", re.IGNORECASE)
+_FILE_ENDS = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".emf", ".wmf", ".svg")
 _MADE = re.compile(r"\s*(?:Description automatically generated|AI-generated content may be incorrect\.?).*$")
 #: Operators between the parts of a formula.
 _SIGNS = {f"{_MATH}{name}": sign for name, sign in (("den", "/"), ("sup", "^"), ("sub", "_"))}
@@ -115,7 +115,8 @@ def diagram(part: bytes) -> Iterator[str]:
 def described(properties: Any) -> str:
     """The description of a picture for those who do not see it; "" for one that a program made up of its name."""
     text = " ".join((properties.get("descr") or properties.get("title") or "").split())
-    return "" if _FILE_NAME.fullmatch(text) else _MADE.sub("", text)
+    is_file = text.lower().endswith(_FILE_ENDS) and (" " not in text or "\\" in text or "/" in text)
+    return "" if is_file else _MADE.sub("", text)
 
 
 def written(element: Element) -> str:

@@ -91,6 +91,16 @@ def read(data: bytes, limits: Limits) -> Document:
         _insert_objects(root, archive, names)
         styles = fromstring(archive.read("styles.xml")) if "styles.xml" in names else None
         meta = fromstring(archive.read("meta.xml")) if "meta.xml" in names else None
+    return _document("odt", root, styles, meta, limits)
+
+
+def read_flat(data: bytes, limits: Limits) -> Document:
+    """The document in one XML text, which holds what are members otherwise."""
+    root = fromstring(data)
+    return _document("fodt", root, root, root, limits)
+
+
+def _document(type_: str, root: Element, styles: Element | None, meta: Element | None, limits: Limits) -> Document:
     _mark_code(root)
     body = root.find(f"{_OFFICE}body")
     kind = next(iter(body), None) if body is not None else None
@@ -101,12 +111,12 @@ def read(data: bytes, limits: Limits) -> Document:
         slides = kind.findall(f"{_DRAW}page")
         limits.check_pages(len(slides), "slides")
         text, pages = laid_out((joined(_slide(s, n, limits), limits) for n, s in enumerate(slides, 1)), limits)
-        return Document(text, "odt", title=title or title_of(text), markup="markdown", pages=pages)
+        return Document(text, type_, title=title or title_of(text), markup="markdown", pages=pages)
     sheets = kind.findall(_TABLE_ELEMENT) if kind.tag == f"{_OFFICE}spreadsheet" else []
     for sheet in sheets:
         sheet.set(_OF_SHEETS, "true")
     text = joined(chain(_blocks(kind, limits), _edges(styles)), limits)
-    return Document(text, "odt", title=title or (None if sheets else title_of(text)), markup="markdown")
+    return Document(text, type_, title=title or (None if sheets else title_of(text)), markup="markdown")
 
 
 def _mark_code(root: Element) -> None:

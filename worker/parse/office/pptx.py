@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from io import BytesIO
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 from defusedxml.ElementTree import fromstring
@@ -13,7 +13,9 @@ from pptx.oxml import parse_xml
 from pptx.oxml.ns import nsdecls, qn
 
 from schemas.document import Document
+from schemas.errors import FileError
 from worker.parse.limits import Limits
+from worker.parse.ocr import image
 from worker.parse.office import drawing
 from worker.parse.office.transitional import transitional
 from worker.parse.text.markdown import title_of
@@ -21,6 +23,9 @@ from worker.parse.text.markdown_blocks import comment, heading, item, joined, la
 
 #: A formula within text.
 _FORMULA = "{http://schemas.microsoft.com/office/drawing/2010/main}m"
+_PICTURE = qn("p:pic")
+#: Maximum shapes of a slide or a group that are searched for pictures.
+_MAX_PICTURES = 20
 _INK = qn("p:contentPart")
 _COMPATIBLE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 
@@ -31,9 +36,39 @@ def read(data: bytes, limits: Limits) -> Document:
     slides = presentation.slides
     limits.check_pages(len(slides), "slides")
     people = _people(presentation.part)
-    text, pages = laid_out((joined(_slide(s, n, people, limits), limits) for n, s in enumerate(slides, 1)), limits)
+    text, pages = laid_out(_texts(slides, people, limits), limits)
     title = (presentation.core_properties.title or "").strip()
     return Document(text, "pptx", title=title or title_of(text), markup="markdown", pages=pages)
+
+
+def _texts(slides: Iterable[Any], people: dict[str, str], limits: Limits) -> Iterator[str]:
+    """The text of each slide; of one that has only pictures, their text. If there is none, raises why."""
+    cpu_deadline = image.child_cpu_seconds() + limits.seconds
+    has_text, hindrances = False, list[FileError]()
+    for number, slide in enumerate(slides, 1):
+        text = joined(_slide(slide, number, people, limits), limits)
+        if not text:
+            shown = joined(_shown(slide.shapes, cpu_deadline, limits, hindrances), limits)
+            text = f"{heading(1, f'Slide {number}')}\n\n{shown}" if shown else ""
+        has_text = has_text or bool(text)
+        yield text
+    if hindrances and not has_text:
+        raise hindrances[0]
+
+
+def _shown(shapes: Iterable[Any], cpu_deadline: float, limits: Limits, hindrances: list[FileError]) -> Iterator[str]:
+    """The text that Tesseract finds in pictures. Why one has none is added to `hindrances`."""
+    for shape in islice(shapes, _MAX_PICTURES):
+        if hasattr(shape, "shapes"):
+            yield from _shown(shape.shapes, cpu_deadline, limits, hindrances)
+        elif shape.element.tag == _PICTURE:
+            try:
+                yield paragraph(image.text_and_pages(shape.image.blob, cpu_deadline, limits)[0])
+            except FileError as failure:
+                hindrances.append(failure)
+            except (OSError, ValueError):
+                # a picture that is linked, drawn by commands or damaged
+                continue
 
 
 def _parts(part: Any, kind: str) -> Iterator[Any]:

@@ -150,10 +150,11 @@ def _tail(archive: ZipFile, member: str) -> str:
 
 def _rows(sheet: Any) -> Iterator[list[str]]:
     for row in sheet.iter_rows(values_only=True):
-        yield [_shown(value) for value in row]
+        yield [shown(value) for value in row]
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """The text of a cell's value."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -89,9 +89,14 @@ def _format(archive: ZipFile) -> Format:
     if "META-INF/container.xml" in names:
         return BY_TYPE["epub"]
     if "[Content_Types].xml" in names:
+        exact = next((format_ for format_ in FORMATS if format_.member in names), None)
+        if exact:
+            return exact
         for folder, format_ in _BY_FOLDER.items():
             if any(name.startswith(folder) for name in names):
                 return format_
+    if any(name.endswith(".iwa") for name in names):
+        raise FileError(Reason.UNSUPPORTED_TYPE, "Files of iWork are not supported; export the file as .pdf.")
     raise FileError(Reason.UNSUPPORTED_TYPE, "Archives are not supported; extract the archive and index its files.")
 
 

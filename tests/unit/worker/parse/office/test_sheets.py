@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import struct
 from io import BytesIO
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
+import python_calamine
 from openpyxl import Workbook
 from openpyxl.comments import Comment
 
-from tests.contract.samples import zipped
+from schemas.errors import FileError
+from schemas.status import Reason
+from tests.compound import compound, workbook
+from tests.contract.samples import of, zipped
 from tests.parsing import parse
 from worker.parse import Limits
+from worker.parse.office import xls
 
 LIMITS = Limits()
 OFFICE = "urn:oasis:names:tc:opendocument:xmlns:"
@@ -91,3 +98,34 @@ def test_a_comment_whose_author_is_blank_is_nobodys() -> None:
     out = BytesIO()
     book.save(out)
     assert parse("a.xlsx", out.getvalue(), LIMITS).text.endswith("Comment on A1: Why?")
+
+
+@pytest.mark.parametrize("enough", [True, False])
+def test_old_sheets_that_span_more_than_memory_are_refused(enough: bool) -> None:
+    narrow = compound({"Workbook": workbook("Boats", [["Boat", "Metres"], ["Anna", 9.0], ["Möwe", 12.0]])})
+    cell = struct.Struct("<II")
+    with ZipFile(BytesIO(of("xls/lamps.xlsb"))) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    sheet = members["xl/worksheets/sheet1.bin"]
+    far = sheet.replace(cell.pack(1, 0) + struct.pack("<d", 100), cell.pack(16_383, 0) + struct.pack("<d", 100))
+    assert far != sheet
+    for data, cells in ((narrow, 3 * 2), (zipped({**members, "xl/worksheets/sheet1.bin": far}), 3 * 16_384)):
+        limits = Limits(memory_bytes=cells * xls._CELL_BYTES - (not enough))
+        if enough:
+            assert xls.read(data, limits).text.startswith("# ")
+        else:
+            with pytest.raises(FileError) as caught:
+                xls.read(data, limits)
+            assert caught.value.reason is Reason.TOO_LARGE
+
+
+def test_a_panic_of_the_library_is_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    class PanicError(BaseException):
+        pass
+
+    def panicking(_: object) -> None:
+        raise PanicError
+
+    monkeypatch.setattr(python_calamine, "load_workbook", panicking)
+    with pytest.raises(ValueError, match=r"^$"):
+        xls.read(compound({"Workbook": b""}), LIMITS)

@@ -1,0 +1,32 @@
+"""Reads folders of e-mail messages in one file (mbox): each message is a section, named by its subject."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from schemas.document import Document
+from worker.parse.limits import Limits
+from worker.parse.mail import email
+from worker.parse.text.markdown_blocks import heading, joined, paragraph
+
+#: The line in front of a message: a sender and a date, with a time of day. A line of text that begins so is escaped.
+_START = re.compile(rb"^From [^\r\n]{0,300}\d:\d\d[^\r\n]{0,100}\r?\n", re.MULTILINE)
+_ESCAPED = re.compile(rb"^>(?=>*From )", re.MULTILINE)
+
+
+def read(data: bytes, limits: Limits) -> Document:
+    """The messages as Markdown, in their order. Without a line that starts a message, the file is one."""
+    starts = list(_START.finditer(data))
+    limits.check_pages(len(starts), "messages")
+    begins = [start.end() for start in starts] or [0]
+    ends = [*(start.start() for start in starts[1:]), len(data)]
+    messages = [data[begin:end] for begin, end in zip(begins, ends, strict=True)]
+    return Document(joined(_sections(messages, limits), limits), "mbox", markup="markdown")
+
+
+def _sections(messages: list[bytes], limits: Limits) -> Iterator[str]:
+    for data in messages:
+        message = email.read(_ESCAPED.sub(b"", data), limits)
+        yield heading(1, message.title or "(no subject)") if message.text else ""
+        yield message.text if message.markup == "markdown" else paragraph(message.text)

@@ -1,0 +1,35 @@
+"""Reads BibTeX, unchanged: each entry is a section, named by its title."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from schemas.document import Document
+from worker.parse.limits import Limits
+from worker.parse.text.encodings import decode
+from worker.parse.text.markdown import Heading
+
+#: The first line of an entry, with its key. Remarks, abbreviations and preambles are no entries.
+_ENTRY = re.compile(
+    r"^[ 	]*@(?!comment\b|string\b|preamble\b)\w{1,40}[ 	]*[{(]\s*([^\s,{}()]{1,200})\s*,.*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_TITLE = re.compile(
+    r"^[ \t]*title\s*=\s*[{\"]{1,4}([^\n]{1,500}?)[}\"]{0,4},?[ \t]{0,20}\r?$", re.IGNORECASE | re.MULTILINE
+)
+_BRACES = re.compile(r"[{}]")
+
+
+def read(data: bytes, _limits: Limits) -> Document:
+    """The document of a bibliography. Raises what `encodings.decode` does."""
+    return Document(decode(data), "bibtex", markup="markdown")
+
+
+def headings(text: str) -> Iterator[Heading]:
+    """The first lines of the entries, with the title of each, else its key."""
+    entries = list(_ENTRY.finditer(text))
+    ends = [entry.start() for entry in entries[1:]] + [len(text)]
+    for entry, end in zip(entries, ends, strict=True):
+        title = _TITLE.search(text, entry.end(), end)
+        yield Heading(entry.start(), entry.end(), 1, _BRACES.sub("", title[1]).strip() if title else entry[1])

@@ -1,0 +1,42 @@
+"""Reads subtitles (WebVTT and SubRip): a line of text for each caption, behind the time at which it is shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html import unescape
+
+from schemas.document import Document
+from worker.parse.limits import Limits
+from worker.parse.text.encodings import decode
+
+#: The line of times above a caption. Hours may be missing; fractions are not shown.
+_TIMES = re.compile(r"\s*((?:\d{1,4}:)?\d{1,2}:\d\d)[.,]\d{1,3}\s+-->\s")
+#: A tag of style, of a voice or of a time within a caption. That of a voice holds the speaker's name.
+_TAG = re.compile(r"<(?:v[.\w]{0,100}\s{1,20}([^<>]{1,200})|/?[a-z0-9][^<>]{0,200})>|\{\\[^{}]{1,200}\}", re.IGNORECASE)
+
+
+def read(data: bytes, _limits: Limits) -> Document:
+    """The captions, one a line. A caption that repeats the one before is left out. Raises what `decode` does."""
+    text = decode(data)
+    captions = list(_captions(re.split(r"\n[ \t]*\n", text.replace("\r\n", "\n"))))
+    # a file without times is read as it is
+    return Document("\n".join(captions) or text, "subtitles")
+
+
+def _captions(blocks: list[str]) -> Iterator[str]:
+    before = ""
+    for block in blocks:
+        lines = block.strip("\n").split("\n")
+        at = next((at for at, line in enumerate(lines[:2]) if _TIMES.match(line)), None)
+        times = _TIMES.match(lines[at]) if at is not None else None
+        if at is None or times is None:
+            continue
+        caption = " ".join(unescape(_TAG.sub(_speaker, " ".join(lines[at + 1 :]))).split())
+        if caption and caption != before:
+            yield f"{times[1]} {caption}"
+        before = caption
+
+
+def _speaker(tag: re.Match[str]) -> str:
+    return f"{tag[1]}: " if tag[1] else ""
