@@ -13,7 +13,7 @@ from worker.state.index import chunks
 from worker.state.index.chunks import Placed
 from worker.state.postgres import Pool
 from worker.state.search import keywords
-from worker.tokens.keywords import IN_ENGLISH, Written
+from worker.tokens.keywords import IN_ENGLISH, Written, phrase_tokens
 
 FILTERS = (
     *("file_node_ids", "id_paths", "below", "folders", "endings", "types", "languages"),
@@ -50,10 +50,18 @@ class Index:
         return Placed(UUID(int=self.id.int ^ number), self.file_id, number, _chunk(text), str(number), language)
 
     def search(
-        self, query: str, field: keywords.Field = "text", limit: int = 10, written: Written = IN_ENGLISH, **filters: Any
+        self,
+        query: str,
+        field: keywords.Field = "text",
+        limit: int = 10,
+        written: Written = IN_ENGLISH,
+        *,
+        phrase: bool = False,
+        **filters: Any,
     ) -> list[int]:
         values = {**dict.fromkeys(FILTERS), **filters, "query": query, "index_id": self.id, "limit": limit}
-        return [UUID(id_).int ^ self.id.int for id_, _ in keywords.search(self.pool, values, field, written)]
+        found = keywords.search(self.pool, values, field, written, phrase=phrase)
+        return [UUID(id_).int ^ self.id.int for id_, _ in found]
 
     def run(self, statement: str) -> None:
         with self.pool.connection() as connection:
@@ -131,6 +139,25 @@ def test_stop_words_count_only_if_nothing_else_is_left(pool: Pool) -> None:
 def test_words_are_found_in_the_forms_of_their_language(pool: Pool, language: str, text: str, query: str) -> None:
     index = Index(pool, [text, "the C compiler of a net"], language=language)
     assert index.search(query, written=Written(frozenset({"en", language}))) == [0]
+
+
+def test_a_phrase_is_found_whatever_its_white_space(pool: Pool) -> None:
+    texts = ["The connection\n   POOL is  exhausted", "a pool for the connection", "the pool", "在东京的地方"]
+    index = Index(pool, texts)
+
+    def found(phrase: str) -> tuple[list[int], list[int]]:
+        field, _ = phrase_tokens(phrase)
+        with_words = index.search(phrase, field, phrase=True)
+        ids = [str(index.placed[number].id) for number in with_words]
+        holding = chunks.with_phrase(pool, index.id, ids, phrase)
+        return sorted(with_words), sorted(UUID(id_).int ^ index.id.int for id_ in holding)
+
+    assert found("connection pool") == ([0, 1], [0])
+    assert found("is \t exhausted") == ([0], [0])
+    assert found("the connection") == ([0, 1], [0, 1])
+    assert found("no connection") == ([], [])
+    assert found("东京的") == ([3], [3])
+    assert found("pool?\0\ud800") == ([0, 1, 2], [])
 
 
 def test_words_of_an_earlier_release_are_found_until_they_are_written_again(pool: Pool) -> None:

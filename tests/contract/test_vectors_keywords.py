@@ -15,7 +15,7 @@ from tests.contract.stores import WITH_KEYWORDS, D, about, axis, coded, near, nu
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from tests.fakes.turbopuffer_namespace import words as fake_words
 from worker.tokens.keywords import Written
-from worker.vectors import Condition, Leg, Patch, VectorStore
+from worker.vectors import Condition, Field, Leg, Patch, VectorStore
 from worker.vectors.lance import indexes
 from worker.vectors.lance.store import LanceStore
 
@@ -139,6 +139,29 @@ def test_words_are_found_in_the_forms_of_their_language(
         asked = Leg(5, keywords=query, written=Written(frozenset({"en", language})))
         assert numbers(store.search(space, [asked])[0]) == [1], query
     assert about(store, space, "C compilers") == [2, 1] if "C++" in text else [2]
+
+
+@pytest.mark.parametrize(
+    ("field", "phrase", "expected"),
+    [
+        ("code", "connection pool", [1, 2]),
+        ("code", "Pool  exhausted", [1]),
+        ("code", "pools exhausted", []),
+        ("code", "getUser of C++", [3]),
+        ("text", "东京的", [3]),
+        ("code", "?!", []),
+    ],
+)
+def test_of_a_phrase_every_word_is_there(
+    store: VectorStore, space: str, field: Field, phrase: str, expected: list[int]
+) -> None:
+    texts = ["the connection-pool is exhausted", "a pool for the connection", "getUser() of C++ 在东京的地方"]
+    store.write(space, D, [row(number, axis(number), text) for number, text in enumerate(texts, 1)])
+    written = Written(frozenset({"en", "de"}))
+    leg = Leg(5, keywords=phrase, field=field, phrase=True, written=written)
+    for _ in range(2):
+        assert sorted(numbers(store.search(space, [leg])[0])) == expected
+        store.optimize(space)
 
 
 def test_words_of_an_earlier_release_are_found_until_they_are_written_again(

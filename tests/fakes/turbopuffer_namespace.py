@@ -378,6 +378,9 @@ def predicate(space: Namespace, node: Any) -> Predicate:
     name, how, want = node
     config = space.schema.get(name)
     require(config is not None, f"filter error: attribute {name!r} not found")
+    if how == "ContainsAllTokens":
+        require(config and config.get("full_text_search") and fits("[]string", want), "invalid filter of tokens")
+        return lambda _id, row: set(want) <= row.terms.get(name, {}).keys()
     require(config and config.get("filterable", True), f"attribute {name!r} isn't filterable; is BM25 enabled?")
     require(how in COMPARE, f"the fake does not know the filter {how}")
     # Only globs that mean the same in Python.

@@ -293,3 +293,21 @@ def test_killed_workers_change_nothing_about_the_result(remote: Service, provide
         assert (status["indexed_files"], status["failed_files"], status["error"]) == (12, 0, None)
         assert chunks(remote, killed) == chunks(remote, calm)
         assert len(remote.query(killed, "section", mode="vector", top_k=10_000)) == status["total_chunks"] == 36
+
+
+def test_words_phrases_and_long_queries_find_their_files(running: Service, root: Path) -> None:
+    german = "Die Häuser am Fluss werden von den Pumpen trocken gehalten, und der Keller bleibt im Winter warm."
+    texts = {
+        "german": german,
+        "wrapped": "No free\n    connection slots remain.",
+        "apart": "Slots remain; free connection",
+    }
+    tool, _ = indexed(running, **local(write(root / "words", **texts)))
+    assert found(running, tool, "Haus einer Pumpe") == {"german.md"}
+    assert found(running, tool, '"free connection slots"') == {"wrapped.md", "apart.md"}
+    assert running.query(tool, '"free  connection slots"', mode="keyword")[0]["file_path"] == "wrapped.md"
+    trace = "\n".join(f"at frame {number} of some call" for number in range(99)) + "\nno free connection"
+    answer = running.post(f"{TOOLS}/{tool}/query", {"queries": [trace], "mode": "keyword"}, 200)
+    assert [note["code"] for note in answer["notes"]] == ["query_split"]
+    assert {hit["file_path"] for hit in answer["results"]} >= {"wrapped.md", "apart.md"}
+    assert all(hit["matched_queries"] == [trace] for hit in answer["results"])

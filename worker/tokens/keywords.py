@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Literal
 
 from worker.tokens.languages import DEFAULT
-from worker.tokens.words import SIGNED, is_signed, query_words, stop_words_of, text_words
+from worker.tokens.words import SIGNED, is_signed, query_words, stop_words_of, text_words, unspaced_pairs
 
 #: Part of a file's code version: the next reindex reads files again whose words came from an earlier version.
 VERSION = "words-2"
@@ -92,6 +92,16 @@ def query_tokens(query: str, field: Literal["text", "code"], written: Written) -
         word.lower() if is_signed(word) and not written.older else _tokens(word, _QUERY_PARTS) for word in kept
     )
     return list(dict.fromkeys(tokens.split()))
+
+
+def phrase_tokens(phrase: str) -> tuple[Literal["text", "code"], list[str]]:
+    """The distinct tokens of a phrase that each chunk with that phrase has, and their field.
+
+    Those of "code" are no stems, so they are the same in all languages; but a word that no space ends is one token.
+    """
+    pairs = unspaced_pairs(phrase)
+    tokens = list(dict.fromkeys(pairs or map(str.lower, _words(phrase))))
+    return ("text" if pairs else "code"), tokens
 
 
 def _words(text: str) -> Iterator[str]:

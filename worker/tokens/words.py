@@ -121,6 +121,12 @@ def stop_words_of(words: Collection[str], written: Collection[str]) -> frozenset
     return frozenset(dropped)
 
 
+def unspaced_pairs(text: str) -> list[str]:
+    """The pairs of neighbouring characters of such words."""
+    normal = unicodedata.normalize("NFKC", text)
+    return [pair for match in _WORD.finditer(normal) if match["unspaced"] for pair in _pairs(match[0])]
+
+
 def is_signed(word: str) -> bool:
     """Whether a word is a name like `C++`, `C#` or `.NET`."""
     return word[0] == "." or word[-1] in "+#"

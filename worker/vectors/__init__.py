@@ -87,12 +87,14 @@ class Leg:
     """One ranked search: by vector (cosine), or by keywords (BM25, any of the words) in one keyword field.
 
     `keywords` is the query's text. Its words are split in the same way as those of the rows, which are as `written`.
+    Of a `phrase` a row must have every word, in any order.
     """
 
     limit: int
     vector: Vector | None = None
     keywords: str | None = None
     field: Field = "text"
+    phrase: bool = False
     written: Written = IN_ENGLISH
     conditions: Sequence[Condition] = ()
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.errors import StoreRefused
-from worker.tokens.keywords import Written, query_tokens
+from worker.tokens.keywords import Written, phrase_tokens, query_tokens
 from worker.vectors import STRING_ATTRIBUTES, Field, Leg, Patch, RankedRow, Row, Value, cut_filterable
 
 #: Maximum UTF-8 bytes of a full-text query, the same in all stores. Turbopuffer documents 8,192 without a unit; bytes
@@ -85,11 +85,13 @@ def clean(text: str) -> str:
 
 def words(leg: Leg) -> str:
     """Return the leg's keywords as its field takes them, at most `MAX_KEYWORD_BYTES`."""
-    return _words(leg.keywords or "", leg.field, leg.written)
+    return _words(leg.keywords or "", leg.field, leg.written, phrase=leg.phrase)
 
 
 @lru_cache(64)  # called again when the leg is sent, and by legs that differ only in their filters
-def _words(keywords: str, field: Field, written: Written) -> str:
+def _words(keywords: str, field: Field, written: Written, *, phrase: bool) -> str:
+    if phrase:
+        return " ".join(phrase_tokens(keywords)[1])
     cleaned = clean(keywords) if field == "older" else " ".join(query_tokens(keywords, field, written))
     return cleaned.encode()[:MAX_KEYWORD_BYTES].decode(errors="ignore")
 

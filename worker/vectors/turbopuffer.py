@@ -403,6 +403,8 @@ def _query(leg: Leg) -> dict[str, Any]:
         query: dict[str, Any] = {
             "rank_by": (ATTRIBUTES[leg.field], "BM25", asked if leg.field == "older" else asked.split())
         }
+        if leg.phrase:
+            filters.append((ATTRIBUTES[leg.field], "ContainsAllTokens", asked.split()))
     else:
         query = {"rank_by": ("vector", "ANN", leg.vector.tolist())}
         filters.append(("embedded", "Eq", True))

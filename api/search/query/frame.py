@@ -15,6 +15,7 @@ from uuid import UUID
 from api.http.disconnect import Disconnect
 from api.search.query.coverage import coverage
 from api.search.query.filters import resolve_filters
+from api.search.query.long_query import split, with_whole_queries
 from api.search.query.no_hits import not_indexed_yet
 from api.search.query.refresh import refresh
 from api.search.query.report import note
@@ -75,8 +76,14 @@ def _findings(
     store = resources.store(index.vector_store, index.keyword_index)
     depth = min(MAX_DEPTH, max(MIN_DEPTH, 2 * query.top_k))
     whole = query.include_unembedded and index.settings.bounded
-    search = Search(resources, index, store, query, filters, depth, whole, disconnect, on_step)
-    return _with_min_score(query.min_score, finder.find(search))
+    parts, report = split(query.texts)
+    request = query.model_copy(update={"query": None, "queries": list(parts)}) if report.notes else query
+    search = Search(resources, index, store, request, filters, depth, whole, disconnect, on_step)
+    findings = finder.find(search)
+    if report.notes:
+        hits = [with_whole_queries(hit, parts) for hit in findings.hits]
+        findings = replace(findings, hits=hits, report=report + findings.report)
+    return _with_min_score(query.min_score, findings)
 
 
 def _with_min_score(min_score: float | None, findings: Findings) -> Findings:

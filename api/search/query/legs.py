@@ -14,10 +14,12 @@ from psycopg import OperationalError
 
 from api.search.query.report import Report, note
 from api.search.query.search import Search
+from api.search.rank.boosts import phrases
 from schemas.errors import FoldexError, StoreError, StoreUnavailable
-from worker.state.index import drift
+from worker.state.index import chunks, drift
 from worker.state.index.tools import Index
 from worker.state.search import keywords, languages
+from worker.tokens.keywords import IN_ENGLISH, phrase_tokens
 from worker.vectors import Leg, RankedRow, Vector, VectorStore
 
 Kind = Literal["vector", "text", "code"]
@@ -26,6 +28,8 @@ Kind = Literal["vector", "text", "code"]
 KEYWORD_SECONDS = 10.0
 #: Nearest vectors whose values count. Independent of the depth, so that an answer's length does not change its order.
 NEAREST = 100
+#: Rows with every word of a quoted phrase that are checked for the phrase itself.
+PHRASE_DEPTH = 300
 #: Threads for keyword legs in Postgres. Fewer than the pool has connections, which leaves some to other requests.
 KEYWORD_THREADS = 16
 
@@ -94,6 +98,11 @@ def started_keywords(search: Search) -> Iterator[Sequence[KeywordLeg]]:
         for text in texts
         for field in keywords.FIELDS
     ]
+    legs += [
+        (text, "text", _keyword_threads.submit(_search_phrase, search, phrase))
+        for text in texts
+        for phrase in phrases(text)
+    ]
     try:
         yield legs
     finally:
@@ -107,6 +116,20 @@ def _search_postgres(search: Search, text: str, field: keywords.Field) -> list[R
     pool = search.resources.pool
     found = keywords.search(pool, values, field, languages.written(pool, search.index.id))
     return [RankedRow(id_, value) for id_, value in found]
+
+
+def _search_phrase(search: Search, phrase: str) -> list[RankedRow]:
+    search.disconnect.check()
+    field, tokens = phrase_tokens(phrase)
+    values = {**search.filters.values, "index_id": search.index.id, "limit": PHRASE_DEPTH, "query": phrase}
+    found = keywords.search(search.resources.pool, values, field, IN_ENGLISH, phrase=True) if tokens else []
+    return _with_phrase(search, phrase, [RankedRow(id_, value) for id_, value in found])
+
+
+def _with_phrase(search: Search, phrase: str, found: Sequence[RankedRow]) -> list[RankedRow]:
+    """The chunks, of those that have every word of a phrase, in which the words follow each other."""
+    holding = chunks.with_phrase(search.resources.pool, search.index.id, [row.id for row in found], phrase)
+    return [row for row in found if row.id in holding]
 
 
 def search_store(search: Search, vectors: Sequence[Vector], *, must_answer: bool) -> LegResults:
@@ -145,6 +168,9 @@ def _keyword_legs(search: Search) -> list[_StoreLeg]:
         legs += [(text, field, replace(leg, keywords=text, field=field)) for field in keywords.FIELDS]
         if written.older:
             legs.append((text, "text", replace(leg, keywords=text, field="older")))
+        for phrase in phrases(text):
+            of_phrase = replace(leg, limit=PHRASE_DEPTH, keywords=phrase, phrase=True)
+            legs.append((text, "text", replace(of_phrase, field=phrase_tokens(phrase)[0])))
     return legs
 
 
@@ -159,10 +185,15 @@ def _run_in_store(search: Search, legs: Sequence[_StoreLeg], *, must_answer: boo
         detail = f"The vector store does not answer, so only keywords were searched: {error.message}"
         return LegResults([], search.step("store", started) + note("keywords_only", detail))
     by_leg: dict[tuple[str, Kind], list[RankedRow]] = {}
-    for (text, kind, _), result in zip(legs, results, strict=True):
-        by_leg.setdefault((text, kind), []).extend(result)
+    of_phrases: list[Ranking] = []
+    for (text, kind, leg), result in zip(legs, results, strict=True):
+        if leg.phrase:
+            of_phrases.append(Ranking(text, kind, _with_phrase(search, leg.keywords or "", result)))
+        else:
+            by_leg.setdefault((text, kind), []).extend(result)
     # a query of the field "text" has two legs while words of an earlier release remain
     rankings = [Ranking(text, kind, _best(search, kind, result)) for (text, kind), result in by_leg.items()]
+    rankings += of_phrases
     return LegResults(rankings, search.step("store", started, sum(map(len, results)), f"{len(legs)} legs"))
 
 

@@ -207,6 +207,15 @@ def _joined(ids: Iterable[str]) -> str:
     return f"{{{','.join(ids)}}}"
 
 
+def with_phrase(pool: Pool, index_id: UUID, ids: Iterable[str], phrase: str) -> set[str]:
+    """Return those of the live chunks that hold a phrase in lower case, whatever the white space between its words."""
+    # Postgres text accepts neither NUL nor lone surrogates
+    normal = " ".join(phrase.lower().replace("\0", " ").encode(errors="replace").decode().split())
+    with reading(pool) as connection:
+        values = {"ids": _joined(ids), "index_id": index_id, "phrase": normal}
+        return {id_ for (id_,) in connection.execute(_SQL["with_phrase"], values)}
+
+
 def any_live(pool: Pool, index_id: UUID) -> bool:
     """Whether any text of the index can be found."""
     with reading(pool) as connection:

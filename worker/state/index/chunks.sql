@@ -143,6 +143,12 @@ WHERE c.id = ANY (%(ids)s::uuid[]) AND c.index_id = %(index_id)s AND c.live
 -- name: file_ids
 SELECT id::text, file_id FROM chunk WHERE id = ANY (%(ids)s::uuid[]) AND index_id = %(index_id)s AND live
 
+-- name: with_phrase
+-- white space of any length and kind is one space
+SELECT id::text FROM chunk
+WHERE id = ANY (%(ids)s::uuid[]) AND index_id = %(index_id)s AND live
+  AND strpos(regexp_replace(lower(chunk_text), '\s+', ' ', 'g'), %(phrase)s) > 0
+
 -- name: any_live
 SELECT EXISTS (SELECT FROM search_index_file WHERE index_id = %(index_id)s AND live_chunks > 0)
 

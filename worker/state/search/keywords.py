@@ -19,7 +19,7 @@ from psycopg.sql import Identifier
 
 from schemas.errors import StoreUnavailable
 from worker.state.postgres import Pool, load
-from worker.tokens.keywords import Keywords, Written, code_words, query_tokens
+from worker.tokens.keywords import Keywords, Written, code_words, phrase_tokens, query_tokens
 from worker.tokens.words import text_words
 
 Field = Literal["text", "code"]
@@ -79,16 +79,19 @@ def _vector(path: str, text: str = "") -> str:
     return " ".join(of_path + [f"{token}:{number}" for number, token in enumerate(text.split(), len(of_path) + 1)])
 
 
-def search(pool: Pool, values: Mapping[str, Any], field: Field, written: Written) -> list[tuple[str, float]]:
+def search(
+    pool: Pool, values: Mapping[str, Any], field: Field, written: Written, *, phrase: bool = False
+) -> list[tuple[str, float]]:
     """Find chunks with any word of the query and their BM25 scores, best first, equal scores by id.
 
-    `values` are the filters, `query`, `index_id` and `limit`. Raises `StoreUnavailable` if Postgres takes too long.
+    `values` are the filters, `query`, `index_id` and `limit`. Of a `phrase` a chunk must have every word. Raises
+    `StoreUnavailable` if Postgres takes too long.
     """
     with pool.connection() as connection:
-        lexemes = _lexemes(connection, values["query"], field, written)
+        lexemes = phrase_tokens(values["query"])[1] if phrase else _lexemes(connection, values["query"], field, written)
         connection.execute(_SQL["bounds"], {"milliseconds": str(TIMEOUT_SECONDS * 1000)})
         try:
-            return _ranked(connection, values, field, lexemes)
+            return _ranked(connection, values, field, lexemes, phrase=phrase)
         except QueryCanceled as error:
             raise StoreUnavailable("Postgres takes too long for these keywords; use fewer or rarer words.") from error
 
@@ -104,20 +107,21 @@ def _lexemes(connection: Connection[Any], query: str, field: Field, written: Wri
 
 
 def _ranked(
-    connection: Connection[Any], values: Mapping[str, Any], field: Field, lexemes: Sequence[str]
+    connection: Connection[Any], values: Mapping[str, Any], field: Field, lexemes: Sequence[str], *, phrase: bool
 ) -> list[tuple[str, float]]:
     index_id: UUID = values["index_id"]
     total, mean = _size(connection, index_id)
     frequencies = _frequencies(connection, index_id, field, lexemes, total)
     terms = sorted((number, lexeme) for lexeme, number in frequencies.items() if number)[:MAX_TERMS]
-    if not terms:
+    if not terms or (phrase and not all(frequencies.values())):
         return []
+    every = {"rare": " & ".join(map(quoted, lexemes)), "together": None}
     # never prepared: a generic plan takes ten times as long as a plan for these lexemes and filters
     statement = _SQL["search"].format(field=_COLUMNS[field])
     ranking = {
         "queries": [quoted(lexeme) for _, lexeme in terms],
         "weights": [math.log(1 + (max(total, number) - number + 0.5) / (number + 0.5)) for number, _ in terms],
-        **_choice(terms),
+        **(every if phrase else _choice(terms)),
         "anywhere": all(values[name] is None for name in ("file_node_ids", "id_paths", "folders", "endings")),
         "candidates": MAX_CANDIDATES,
         "k1": K1,

@@ -191,7 +191,7 @@ async def _answer(opened: Opened, leg: Leg, cached_rows: Rows | None) -> Any:
     if column not in opened.columns:
         return None
     # A match query treats its text as plain words, even if it contains operators.
-    query = opened.table.query().nearest_to_text(MatchQuery(words(leg), column))
+    query = opened.table.query().nearest_to_text(MatchQuery(words(leg), column, operator="AND" if leg.phrase else "OR"))
     if cached_rows is None:
         return await _fetched(query, leg, ["_score", "id"])
     return await _fetched(query.with_row_id(), leg, ["_score"])
