@@ -8,18 +8,22 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from shutil import which
 
 import pytest
 
 from api.cli.background import stop
+from api.stack.processes import which
 from api.stack.record import owner
+from tests.agents import over_stdio
+from tests.browser.conftest import BROWSERS
 from tests.documents import DOCS, ROOT, Block, blocks
 from tests.service import NewService, Service, environment, with_one_worker
 from worker.settings import LOCAL_MODEL
 
 pytestmark = pytest.mark.skipif(which("curl") is None, reason="install curl to run")
 ADDRESS = "http://127.0.0.1:8000"
+#: Seconds that all blocks of a page may take on a busy machine.
+PASTE_SECONDS = 400
 #: Printed between two blocks.
 BORDER = "--- next block ---"
 
@@ -35,11 +39,11 @@ def running(new_service: NewService, home: Path) -> Iterator[Service]:
         yield started
 
 
-def pasted(scripts: list[str], home: Path, address: str, **env: str) -> list[str]:
+def pasted(scripts: list[str], home: Path, address: str, *programs: Path, **env: str) -> list[str]:
     """The output of each script, all in one shell."""
     joined = f"\necho; echo '{BORDER}'\n".join(scripts).replace(ADDRESS, address)
     # python3 is this one, wherever the machine has its own
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    path = os.pathsep.join([*map(str, programs), str(Path(sys.executable).parent), os.environ["PATH"]])
     ended = subprocess.run(
         ["bash", "-eu", "-o", "pipefail"],
         input=joined,
@@ -47,7 +51,7 @@ def pasted(scripts: list[str], home: Path, address: str, **env: str) -> list[str
         cwd=home,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=PASTE_SECONDS,
         check=False,
     )
     assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
@@ -63,15 +67,36 @@ def test_a_reader_who_pastes_every_block_of_the_readme_sees_what_it_shows(runnin
     check(ROOT / "README.md", lambda scripts: pasted(scripts, home, str(running.client.base_url).rstrip("/")))
 
 
-def test_a_reader_of_the_tutorial_gets_to_an_answer_in_the_terminal(tmp_path: Path) -> None:
-    """The page starts and stops the stack itself."""
+@pytest.mark.timeout(PASTE_SECONDS + 100)
+def test_a_reader_of_the_tutorial_gets_to_an_answer_in_terminal_browser_and_agent(tmp_path: Path) -> None:
+    """The page starts and stops the stack itself. Afterwards an agent starts it again."""
+    page, followed = DOCS / "tutorial.md", tmp_path / "followed"
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    program(programs / "claude", f"{sys.executable} -m tests.fakes.claude")
+    program(programs / "browser", f"{sys.executable} -m tests.browser.steps {page} {followed}")
     # the stack finds its own servers and free ports
     env = {name: value for name, value in environment(tmp_path / "home", "", "").items() if value}
+    env |= {"PYTHONPATH": str(ROOT), "CLAUDE_FAKE": str(programs)}
+    env["BROWSER"] = f"{programs / 'browser'} %s" if which(*BROWSERS) else "true"
     try:
-        check(DOCS / "tutorial.md", lambda scripts: pasted(scripts, tmp_path, ADDRESS, **env))
+        check(page, lambda scripts: pasted(scripts, tmp_path, ADDRESS, programs, **env))
         assert owner(tmp_path / "home") is None
+        with over_stdio(None, env={**env, "HOME": str(tmp_path)}, cwd=tmp_path) as agent:
+            assert agent.refused("search", query="vacation").startswith("No folder is indexed yet")
+            assert owner(tmp_path / "home") is not None
     finally:
         stop(tmp_path / "home")
+    if not which(*BROWSERS):
+        # CI installs it, so that it is an error there
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("install chromium to run")
+    assert followed.read_text() == "ok"
+
+
+def program(path: Path, command: str) -> None:
+    """Make a program of the reader's machine that runs a command."""
+    path.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+    path.chmod(0o700)
 
 
 def check(page: Path, paste: Callable[[list[str]], list[str]]) -> None:
