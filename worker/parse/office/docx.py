@@ -91,7 +91,11 @@ def _blocks(document: Any, styles: Styles, limits: Limits) -> Iterator[str]:
 
 
 def _number_paragraphs(document: Any, styles: Styles) -> None:
-    for root in _parts(document.part, "/numbering"):
+    for relation in document.part.rels.values():
+        # the library has parsed this part already
+        root = None if relation.is_external else getattr(relation.target_part, "element", None)
+        if root is None or not relation.reltype.endswith("/numbering"):
+            continue
         numbers = Numbers(root, styles)
         for element in document.element.body.iter(_P):
             place = numbers.of(element)

@@ -53,9 +53,9 @@ class Numbers:
 
     def __init__(self, root: Any, styles: dict[str, Any]) -> None:
         self._styles = styles
-        abstract = {e.get(qn("w:abstractNumId")): e for e in root.iterchildren(qn("w:abstractNum"))}
+        self._abstract = {e.get(qn("w:abstractNumId")): e for e in root.iterchildren(qn("w:abstractNum"))}
         self._instances = {e.get(qn("w:numId")): e for e in root.iterchildren(qn("w:num"))}
-        self._lists = {name: _List(_levels(self._defined(e, abstract))) for name, e in abstract.items()}
+        self._lists: dict[str, _List] = {}
         self._restarted: set[str] = set()
 
     def of(self, paragraph: Any) -> tuple[int, str] | None:
@@ -67,7 +67,7 @@ class Numbers:
         instance = self._instances.get(name or "")
         if instance is None or any(each.tag in _NOT_COUNTED for each in paragraph.iterancestors()):
             return None
-        items = self._lists.get(_value(instance, "w:abstractNumId") or "")
+        items = self._list(_value(instance, "w:abstractNumId") or "")
         if items is None or level not in items.levels:
             return level, ""
         overrides = self._overrides(name or "", instance)
@@ -99,12 +99,19 @@ class Numbers:
                 yield inner
             style = self._styles.get(_value(style, "w:basedOn") or "")
 
-    def _defined(self, element: Any, abstract: dict[str, Any]) -> Any:
+    def _list(self, name: str) -> _List | None:
+        if name not in self._lists and name in self._abstract:
+            self._lists[name] = _List(_levels(self._defined(self._abstract[name])))
+        return self._lists.get(name)
+
+    def _defined(self, element: Any) -> Any:
         """The list that a list refers to by a style, else itself."""
         style = self._styles.get(_value(element, "w:numStyleLink") or "")
         numbered = style.find(f"{qn('w:pPr')}/{qn('w:numPr')}") if style is not None else None
         instance = self._instances.get(_value(numbered, "w:numId") or "") if numbered is not None else None
-        return abstract.get(_value(instance, "w:abstractNumId") or "", element) if instance is not None else element
+        return (
+            self._abstract.get(_value(instance, "w:abstractNumId") or "", element) if instance is not None else element
+        )
 
     def _overrides(self, name: str, instance: Any) -> dict[int, int]:
         """Numbers at which an instance of a list starts its levels anew, once."""
