@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from signal import SIGCONT, SIGKILL, SIGSTOP
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.chaos import corpus
@@ -37,11 +39,11 @@ def folder(root: Path) -> Path:
     return corpus.make(root / "forest", "forest")
 
 
-def planted(here: Cluster, folder: Path, project: str) -> Case:
+def planted(here: Cluster, folder: Path, project: str, method: str = "adjacent") -> Case:
     """A case with a complete index, whose tree is being built."""
     made = Case(here, project, folder, "forest")
     here.wait(made.start())
-    raptor = {"enabled": True, "cluster_method": "adjacent", "summary_num_workers": IN_FLIGHT}
+    raptor = {"enabled": True, "cluster_method": method, "summary_num_workers": IN_FLIGHT}
     here.patch(made.tool, raptor=raptor)
     return made
 
@@ -129,3 +131,31 @@ def test_a_build_goes_on_while_its_worker_is_stopped(here: Cluster, folder: Path
         os.kill(stopped, SIGCONT)
     # the late answers change nothing
     prove(made, calm_tree)
+
+
+def clustering(here: Cluster) -> list[psutil.Process]:
+    """The processes that cluster."""
+    found = []
+    for pid in here.children("worker-bulk"):
+        with suppress(psutil.NoSuchProcess):
+            process = psutil.Process(pid)
+            found += [process] if "worker.tree.fit" in process.cmdline() else []
+    return found
+
+
+@pytest.fixture(scope="module")
+def calm_clusters(whole: Cluster, folder: Path) -> Tree:
+    """The tree of clusters of a run without faults."""
+    pytest.importorskip("umap", reason="install foldex[raptor] to run")
+    whole.chat.reset()
+    return grown(planted(whole, folder, "calm-clusters", "gmm"))
+
+
+def test_a_worker_is_killed_while_it_clusters(here: Cluster, folder: Path, calm_clusters: Tree) -> None:
+    here.chat.reset()
+    made = planted(here, folder, "killed-clusters", "gmm")
+    eventually(lambda: bool(clustering(here)), 60, here.logs)
+    (first,) = clustering(here)
+    os.kill(first.ppid(), SIGKILL)
+    prove(made, calm_clusters)
+    eventually(lambda: not clustering(here), 30, here.logs)

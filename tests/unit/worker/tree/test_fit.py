@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,8 +13,10 @@ import numpy as np
 import psutil
 import pytest
 
+from schemas.errors import LeaseLost
 from tests.service import eventually
 from worker.tree import fit
+from worker.tree.clusters import Item, by_fit
 from worker.tree.fit import UMAP_FROM, Points, clusters, neighbours, reduced
 
 pytest.importorskip("sklearn", reason="install foldex[raptor] to run")
@@ -88,6 +91,24 @@ def test_the_process_that_clusters_ends_with_its_worker_and_leaves_no_file(tmp_p
         worker.kill()
         worker.wait()
     eventually(lambda: not clustering.is_running() and not list(tmp_path.iterdir()), 60)
+
+
+def test_clusters_that_nobody_wants_any_more_are_not_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    started: list[psutil.Process] = []
+
+    def check() -> None:
+        started.extend(child for child in psutil.Process().children() if "worker.tree.fit" in child.cmdline())
+        if started:
+            raise LeaseLost("cancelled")
+
+    vectors = points(5_000, 5.0)
+    items = [Item(str(number), str(number), "") for number in range(len(vectors))]
+    with pytest.raises(LeaseLost):
+        by_fit(items, vectors, method="gmm", min_size=3, first_slot=0, check=check)
+    assert started
+    assert not any(process.is_running() for process in started)
+    assert list(tmp_path.iterdir()) == []
 
 
 class Umap:
