@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Generic, Literal, Self, TypeVar
 from uuid import UUID
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from schemas import fields
 from schemas.derived import DerivedConfigs
@@ -162,16 +162,40 @@ class ToolPatch(BaseModel):
     config: ToolConfig | None = Field(default=None, description="Fields of the config to change; null: none.")
 
 
+#: Maximum number of paths of a run; a file is compared with each of them.
+MAX_PATHS = 100
+
+
+def _relative(path: str) -> str:
+    """The path without a slash at its end. Raises `ValueError` if it is no path in a folder."""
+    path = path.removesuffix("/")
+    if "\0" in path or any(part in {"", ".", ".."} for part in path.split("/")):
+        raise ValueError("must be a path in the tool's folder, without `.` and `..`")
+    path.encode()  # raises for half of a surrogate pair
+    return path
+
+
 class Reindex(BaseModel):
     """How to index again."""
 
     model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"examples": [{}, {"full": True}, {"allow_removals": True}]}
+        extra="forbid",
+        json_schema_extra={
+            "examples": [{}, {"full": True}, {"allow_removals": True}, {"paths": ["docs/guide.md", "src"]}]
+        },
     )
 
     full: bool = Field(default=False, description="Read and chunk every file again; only new text is embedded.")
     allow_removals: bool = Field(
         default=False, description="Remove vanished files even if they are most of the folder."
+    )
+    paths: list[Annotated[str, AfterValidator(_relative)]] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MAX_PATHS,
+        description="Look only at these files and folders, by their paths in the tool's folder. One that is gone is "
+        "removed. Null: the whole folder. Nodes and S3 prefixes are always listed as a whole, and so is a folder whose "
+        "last run left something undone.",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -41,9 +42,17 @@ def estimate(resources: Resources, subject: Subject) -> Estimate:
     return estimate_of(index, resources)
 
 
-def build(resources: Resources, subject: Subject, what: Build, *, allow_removals: bool = False) -> None:
-    """Index what changed in the folder, or with `full` all of it. Raises `NotFound`."""
-    task_id = tool_actions.reindex(resources.pool, subject.tool_id, full=what == "full", allow_removals=allow_removals)
+def build(
+    resources: Resources,
+    subject: Subject,
+    what: Build,
+    *,
+    allow_removals: bool = False,
+    paths: Sequence[str] | None = None,
+) -> None:
+    """Index what changed in the folder or at `paths`, or with `full` all of it. Raises `NotFound`."""
+    options = {"full": what == "full", "allow_removals": allow_removals}
+    task_id = tool_actions.reindex(resources.pool, subject.tool_id, paths=paths, **options)
     if task_id is not None:
         # in the background: a broker that is down must not delay the answer
         queue.post(partial(queue.send_plan, task_id, subject.tool_id))

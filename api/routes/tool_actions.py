@@ -15,7 +15,7 @@ from psycopg import OperationalError
 
 from api.http.dependencies import ResourcesDep, ToolDep, needs_space
 from api.http.described_errors import raises
-from api.indexers import chunks, subject_of
+from api.indexers import Build, chunks, subject_of
 from api.indexers.chunks import shown_status
 from api.indexers.registry import DERIVED, follow_config
 from api.routes.tools import CONFIG_ERRORS, existing, shown_tool, wanted_index
@@ -81,7 +81,8 @@ def reindex_tool(tool: ToolDep, resources: ResourcesDep, body: Reindex | None = 
     """
     options = body or Reindex()
     subject = subject_of(tool)
-    chunks.build(resources, subject, "full" if options.full else "due", allow_removals=options.allow_removals)
+    what: Build = "full" if options.full else "due"
+    chunks.build(resources, subject, what, allow_removals=options.allow_removals, paths=options.paths)
     return chunks.status(resources, subject)
 
 

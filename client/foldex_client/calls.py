@@ -156,10 +156,15 @@ class Tools(Calls[Way]):
 
     @call
     def reindex(
-        self, tool: AnyTool, *, full: bool | None = None, allow_removals: bool | None = None
+        self,
+        tool: AnyTool,
+        *,
+        full: bool | None = None,
+        allow_removals: bool | None = None,
+        paths: Sequence[str] | None = None,
     ) -> Request[Status]:
-        """Index what changed in the folder; with `full`, read every file again."""
-        body = given(full=full, allow_removals=allow_removals)
+        """Index what changed in the folder, or only at `paths`; with `full`, read every file again."""
+        body = given(full=full, allow_removals=allow_removals, paths=paths)
         return Request("POST", _tools(tool, "reindex"), Status, body=body, repeatable=False)
 
     @call

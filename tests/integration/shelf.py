@@ -156,6 +156,9 @@ class Shelf(OfTool):
     def list(self, cursor: str | None) -> Page:
         raise NotImplementedError
 
+    def narrow(self, _keys: Sequence[bytes]) -> None:
+        """List everything."""
+
     def leaves_out(self, key: bytes) -> bool:
         raise NotImplementedError
 
@@ -216,7 +219,9 @@ class Shelf(OfTool):
             self.pool, **values, listed=listed, cursor="c", unlisted=(), ignored={}, matched=(), first=False
         )
         if last:
-            files.end_listing(self.pool, **values, hold=False, left_out=0, warning=None, listing_warning=None)
+            files.end_listing(
+                self.pool, **values, hold=False, left_out=0, warning=None, listing_warning=None, keys=None
+            )
 
     def _entry(self, key: str) -> Entry:
         path, text = self.files[key]

@@ -52,7 +52,7 @@ def new_task(pool: Pool) -> UUID:
     found = [_listed(plan.index_id, number) for number in range(FILES)]
     page = {"task_id": made, "index_id": plan.index_id, "owner": lister}
     files.record_page(pool, **page, listed=found, cursor=None, unlisted=(), ignored={}, matched=(), first=True)
-    files.end_listing(pool, **page, hold=False, left_out=0, warning=None, listing_warning=None)
+    files.end_listing(pool, **page, hold=False, left_out=0, warning=None, listing_warning=None, keys=None)
     return made
 
 

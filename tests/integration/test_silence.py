@@ -292,7 +292,7 @@ def listed(pool: Pool) -> tuple[UUID, UUID, UUID]:
     owner = uuid4()
     assert tasks.begin_plan(pool, task, owner)
     page = {"task_id": task, "index_id": index, "owner": owner}
-    files.end_listing(pool, **page, hold=False, left_out=0, warning=None, listing_warning=None)
+    files.end_listing(pool, **page, hold=False, left_out=0, warning=None, listing_warning=None, keys=None)
     return tool, index, task
 
 

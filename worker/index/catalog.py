@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -36,6 +36,8 @@ class ListingRun:
     pool: Pool
     lease: Lease
     matched: Matched
+    #: The only keys that are listed, with all below them; None for the whole folder.
+    keys: Sequence[bytes] | None
 
 
 def open_listing(
@@ -43,7 +45,9 @@ def open_listing(
 ) -> ListingRun:
     """A slice of planning over the source that is `opened` with rules."""
     matched = Matched(index, () if plan.list_cursor is None else plan.matched)
-    return ListingRun(plan, index, opened(NotingRules(index.settings, matched)), pool, lease, matched)
+    source = opened(NotingRules(index.settings, matched))
+    keys = None if plan.paths is None else source.narrow([path.encode() for path in plan.paths])
+    return ListingRun(plan, index, source, pool, lease, matched, keys)
 
 
 class Recorded(NamedTuple):
@@ -110,14 +114,16 @@ def _end(listing: ListingRun) -> None:
         left_out=_left_out(listing) if hold else 0,
         warning=REMOVALS_HELD,
         listing_warning=listing_warning,
+        keys=listing.keys,
     )
 
 
 def _left_out(listing: ListingRun) -> int:
     """Count the vanished files that a rule left out, if the count can affect the decision; otherwise 0."""
-    task = {"task_id": listing.plan.id, "index_id": listing.index.id}
-    if not files.too_many_vanished(listing.pool, **task):
+    task_id, index_id, keys = listing.plan.id, listing.index.id, listing.keys
+    if not files.too_many_vanished(listing.pool, task_id=task_id, index_id=index_id, keys=keys):
         return 0
-    left_out = sum(listing.source.leaves_out(key) for key in files.vanished(listing.pool, **task))
+    vanished = files.vanished(listing.pool, task_id=task_id, index_id=index_id, keys=keys)
+    left_out = sum(listing.source.leaves_out(key) for key in vanished)
     listing.lease.check()
     return left_out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from schemas.document import Content, Page
@@ -20,6 +20,13 @@ class Source(Protocol):
 
         A cursor stays valid after the process that made it ends. Entries that the tool's rules exclude are counted but
         not listed, and excluded directories are not entered. Raises as `check` does.
+        """
+        ...
+
+    def narrow(self, keys: Sequence[bytes]) -> Sequence[bytes] | None:
+        """From now on list only what is at or below these keys, and what their change may affect.
+
+        Returns the keys that are listed, with all below them; None if this source still lists everything.
         """
         ...
 

@@ -158,6 +158,9 @@ class NodeTree:
         more = len(nodes) == self._page_size
         return Page(entries, self._next(root, nodes[-1]) if more else None, ignored=ignored)
 
+    def narrow(self, _keys: Sequence[bytes]) -> None:
+        """See `Source`. Everything is listed, by one request for each page."""
+
     def leaves_out(self, key: bytes) -> bool:
         """See `Source`. False for a node that no longer exists."""
         with _connection(self._pool) as database:

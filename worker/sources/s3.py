@@ -134,6 +134,9 @@ class S3Prefix:
         entries = [self._entry(item) for item in kept]
         return Page(entries, self._next(keys[-1]) if is_more else None, ignored=ignored)
 
+    def narrow(self, _keys: Sequence[bytes]) -> None:
+        """See `Source`. Everything is listed, by one request for each page."""
+
     def leaves_out(self, key: bytes) -> bool:
         """See `Source`."""
         folders, name = _split(key.decode())

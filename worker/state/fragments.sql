@@ -20,6 +20,12 @@ substring(f.key FROM 1 FOR length(u.prefix)) = u.prefix
 EXISTS (
     SELECT FROM search_index_task t, unnest(t.unlisted) AS u (prefix) WHERE t.id = %(task_id)s AND :has_prefix)
 
+-- name: is_listed
+-- whether a file f is at or below one of the keys that a task lists; null: all
+(%(keys)s::bytea[] IS NULL OR EXISTS (
+    SELECT FROM unnest(%(keys)s::bytea[]) AS listed (key)
+    WHERE f.key = listed.key OR substring(f.key FROM 1 FOR length(listed.key) + 1) = listed.key || '\x2f'::bytea))
+
 -- name: set_pending
 -- columns of a file that becomes pending: without a worker, an outcome or costs
 status = 'pending', reason = NULL, message = NULL, lease_owner = NULL, embedded_chunks = 0, reused_chunks = 0,

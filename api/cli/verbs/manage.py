@@ -103,17 +103,21 @@ def retry(invocation: Invocation, tool: str, is_waiting: bool) -> int:
             return _shown(service, found, service.foldex.tools.retry(found.tool_id), is_waiting=is_waiting)
 
 
-@verb("foldex reindex . --wait", "foldex reindex handbook --full")
+@verb("foldex reindex . --wait", "foldex reindex handbook guides/start.md", "foldex reindex handbook --full")
 @tool_argument
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option("--full", is_flag=True, help="Read every file again; only new text is embedded.")
 @click.option("--allow-removals", is_flag=True, help="Remove vanished files even if they are most of the folder.")
 @wait_option
-def reindex(invocation: Invocation, tool: str, full: bool, allow_removals: bool, is_waiting: bool) -> int:
-    """Index what changed in the folder of TOOL."""
+def reindex(
+    invocation: Invocation, tool: str, paths: tuple[str, ...], full: bool, allow_removals: bool, is_waiting: bool
+) -> int:
+    """Index what changed in TOOL, or at each PATH in it."""
     with connect(invocation) as service:
         found = named(service, tool)
         with going_on(tool):
-            now = service.foldex.tools.reindex(found.tool_id, full=full or None, allow_removals=allow_removals or None)
+            options = {"full": full or None, "allow_removals": allow_removals or None}
+            now = service.foldex.tools.reindex(found.tool_id, paths=paths or None, **options)
             return _shown(service, found, now, is_waiting=is_waiting)
 
 

@@ -47,7 +47,9 @@ def listing(resources: Resources) -> tuple[Site, Callable[..., None], Callable[[
         files.record_page(site.pool, **values, **more)
 
     def end(hold: bool) -> int:
-        return files.end_listing(site.pool, **values, hold=hold, left_out=0, warning="held", listing_warning=None)
+        return files.end_listing(
+            site.pool, **values, hold=hold, left_out=0, warning="held", listing_warning=None, keys=None
+        )
 
     return site, record, end
 

@@ -67,6 +67,9 @@ class Shelf:
         texts = TEXTS[self.name].items()
         return Page([Entry(n.encode(), n, f"/{n}", None, len(text), text[-9:]) for n, text in texts], None)
 
+    def narrow(self, _keys: Sequence[bytes]) -> None:
+        """List everything."""
+
     def leaves_out(self, _key: bytes) -> bool:
         return False
 

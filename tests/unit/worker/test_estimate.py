@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -34,6 +35,9 @@ class Texts:
         sizes = {name: len(self._texts[name].encode()) for name in names}
         entries = [Entry(name.encode(), name, f"/{name}", None, sizes[name], "1") for name in names]
         return Page(entries, str(start + 10) if start + 10 < len(self._texts) else None)
+
+    def narrow(self, _keys: Sequence[bytes]) -> None:
+        """List everything."""
 
     def leaves_out(self, key: bytes) -> bool:
         return False

@@ -87,7 +87,8 @@ ORDER BY s.created_at, s.id LIMIT 1
 
 -- name: join
 -- A task that has not begun sees the change anyway. Its row is still written, so that it begins after this commits.
-UPDATE search_index_task SET rerun = rerun OR status = 'indexing'
+UPDATE search_index_task
+SET rerun = rerun OR status = 'indexing', rerun_paths = NULL, paths = CASE WHEN status = 'indexing' THEN paths END
 WHERE index_id = %(index_id)s AND status IN :open
 
 -- name: forget_runs

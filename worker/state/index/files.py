@@ -171,20 +171,22 @@ def unchanged(pool: Pool, index_id: UUID, listed: Sequence[Entry]) -> set[bytes]
         return {row[0] for row in connection.execute(_SQL["unchanged"], values).fetchall()}
 
 
-def too_many_vanished(pool: Pool, *, task_id: UUID, index_id: UUID) -> bool:
-    """Whether so much is missing from a complete listing that the source may be at fault."""
+def too_many_vanished(pool: Pool, *, task_id: UUID, index_id: UUID, keys: Sequence[bytes] | None = None) -> bool:
+    """Whether so much is missing from a complete listing that the source may be at fault.
+
+    `keys` are the only ones that were listed, with all below them; None for the whole folder.
+    """
+    values = {"task_id": task_id, "index_id": index_id, "keys": keys}
     with pool.connection() as connection:
-        vanished, total = connection.execute(
-            _SQL["count_vanished"], {"task_id": task_id, "index_id": index_id}
-        ).fetchone() or (0, 0)
+        vanished, total = connection.execute(_SQL["count_vanished"], values).fetchone() or (0, 0)
         return _too_many(vanished, total)
 
 
-def vanished(pool: Pool, *, task_id: UUID, index_id: UUID) -> Iterator[bytes]:
+def vanished(pool: Pool, *, task_id: UUID, index_id: UUID, keys: Sequence[bytes] | None = None) -> Iterator[bytes]:
     """Yield the keys of known files that are missing from a complete listing, in order."""
     with pool.connection() as connection, connection.cursor(name="vanished") as cursor:
         silent_backends.take_time(connection)
-        for (key,) in cursor.execute(_SQL["vanished"], {"task_id": task_id, "index_id": index_id}):
+        for (key,) in cursor.execute(_SQL["vanished"], {"task_id": task_id, "index_id": index_id, "keys": keys}):
             yield key
 
 
@@ -202,14 +204,16 @@ def end_listing(
     left_out: int,
     warning: str | None,
     listing_warning: str | None,
+    keys: Sequence[bytes] | None,
 ) -> int:
     """After the last page, mark vanished files for removal, or hold all removals back. Returns the number held.
 
     `warning` is shown if removals are held, `listing_warning` until the next listing ends. `left_out` of the vanished
-    files were left out by a rule, which is no reason to hold. Raises `LeaseLost` if another worker has the plan.
+    files were left out by a rule, which is no reason to hold. `keys` are the only ones that were listed, with all below
+    them. Raises `LeaseLost` if another worker has the plan.
     """
     values: dict[str, Any] = {"task_id": task_id, "index_id": index_id, "owner": owner, "cursor": None, "unlisted": []}
-    values |= {"ignored": Jsonb({}), "matched": [], "first": False}
+    values |= {"ignored": Jsonb({}), "matched": [], "first": False, "keys": keys}
     with pool.connection() as connection:
         if not connection.execute(_TASKS["save_cursor"], values).rowcount:
             raise LeaseLost("another worker lists this folder")

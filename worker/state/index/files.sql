@@ -44,7 +44,7 @@ WHERE f.status IN ('indexed', 'skipped')
 
 -- name: vanished
 SELECT f.key FROM search_index_file f
-WHERE f.index_id = %(index_id)s AND f.status <> 'removed'
+WHERE f.index_id = %(index_id)s AND f.status <> 'removed' AND :is_listed
   AND NOT EXISTS (SELECT FROM search_index_listing l WHERE l.task_id = %(task_id)s AND l.file_id = f.id)
   AND NOT :is_unlisted
 ORDER BY f.key
@@ -52,14 +52,14 @@ ORDER BY f.key
 -- name: count_vanished
 SELECT count(*) FILTER (WHERE l.file_id IS NULL AND NOT f.kept) AS vanished, count(*) AS known
 FROM (
-    SELECT f.id, :is_unlisted AS kept
+    SELECT f.id, :is_unlisted OR NOT :is_listed AS kept
     FROM search_index_file f WHERE f.index_id = %(index_id)s AND f.status <> 'removed'
 ) f LEFT JOIN search_index_listing l ON l.task_id = %(task_id)s AND l.file_id = f.id
 
 -- name: remove_vanished
 UPDATE search_index_file f
 SET work = 'remove', task_id = %(task_id)s, :set_pending
-WHERE f.index_id = %(index_id)s AND f.status <> 'removed'
+WHERE f.index_id = %(index_id)s AND f.status <> 'removed' AND :is_listed
   AND NOT EXISTS (SELECT FROM search_index_listing l WHERE l.task_id = %(task_id)s AND l.file_id = f.id)
   AND NOT :is_unlisted
 

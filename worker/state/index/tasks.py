@@ -14,6 +14,7 @@ from psycopg.sql import SQL
 
 from schemas.errors import FoldexError, LeaseLost
 from schemas.status import TaskKind, TaskStatus
+from schemas.tool import MAX_PATHS
 from worker.logs import request_at_hand
 from worker.state.index import index_switch
 from worker.state.postgres import Pool, load, reading
@@ -51,6 +52,8 @@ class Plan:
     list_cursor: str | None
     epoch: int | None
     allow_removals: bool
+    #: The only paths to list; None for the whole folder. The source may still list all.
+    paths: list[str] | None
     #: Entries of the config that earlier slices found to match something; None if a slice did not note them.
     matched: list[str] | None
     #: Workers that died of the listing since its last progress, and the last unexpected exception.
@@ -131,21 +134,45 @@ def create(
     kind: TaskKind,
     full: bool = False,
     allow_removals: bool = False,
+    paths: Sequence[str] | None = None,
 ) -> UUID | None:
-    """Create a pending task for the request at hand. Returns None if a task is already open over this index."""
-    row = {"id": uuid4(), "tool_id": tool_id, "index_id": index_id, "folder_node_id": folder_node_id, "kind": kind}
-    return _create(connection, row | {"full": full, "allow_removals": allow_removals, "request_id": request_at_hand()})
+    """Create a pending task for the request at hand. Returns None if a task is already open over this index.
+
+    It lists only `paths`, if given, unless the last task left something undone.
+    """
+    row: dict[str, Any] = {
+        "id": uuid4(),
+        "tool_id": tool_id,
+        "index_id": index_id,
+        "folder_node_id": folder_node_id,
+        "kind": kind,
+    }
+    row |= {"full": full, "allow_removals": allow_removals, "request_id": request_at_hand(), "paths": _array(paths)}
+    return _create(connection, row)
 
 
 def _create(connection: Connection[Any], row: dict[str, Any]) -> UUID | None:
     return row["id"] if connection.execute(_SQL["create"], row).rowcount else None
 
 
+def _array(paths: Sequence[str] | None) -> list[str] | None:
+    return None if paths is None else list(paths)
+
+
 def request_rerun(
-    connection: Connection[Any], index_id: UUID, *, full: bool = False, allow_removals: bool = False
+    connection: Connection[Any],
+    index_id: UUID,
+    *,
+    full: bool = False,
+    allow_removals: bool = False,
+    paths: Sequence[str] | None = None,
 ) -> bool:
-    """Request a follow-up of the task that is open over an index. Returns False if none is open."""
+    """Request a follow-up, over some paths or all, of the task that is open over an index.
+
+    Returns False if none is open.
+    """
     values = {"index_id": index_id, "full": full, "allow_removals": allow_removals, "request_id": request_at_hand()}
+    values |= {"paths": _array(paths), "most_paths": MAX_PATHS}
     return connection.execute(_SQL["request_rerun"], values).rowcount > 0
 
 
@@ -168,7 +195,7 @@ def retry(connection: Connection[Any], *, tool_id: UUID, index_id: UUID, folder_
     if last_listing is None or not last_listing[0]:
         planned = create(connection, kind=TaskKind.RETRY, **row)
         return Retry(planned, listing=True, files=0) if planned else None
-    values = {**row, "id": uuid4(), "kind": TaskKind.RETRY, "full": False, "allow_removals": False}
+    values = {**row, "id": uuid4(), "kind": TaskKind.RETRY, "full": False, "allow_removals": False, "paths": None}
     values["request_id"] = request_at_hand()
     file_count = connection.execute(_SQL["retry_files"], values).rowcount
     if not file_count:
@@ -177,6 +204,11 @@ def retry(connection: Connection[Any], *, tool_id: UUID, index_id: UUID, folder_
     for query in ("create", "begin_retry", "raise_epoch", "refresh"):
         connection.execute(_SQL[query], values)
     return Retry(values["id"], listing=False, files=file_count)
+
+
+def widen(connection: Connection[Any], index_id: UUID) -> None:
+    """Make the task that is open over an index, or one that follows it, list the whole folder."""
+    connection.execute(_SQL["widen"], {"index_id": index_id})
 
 
 def newest(pool: Pool, index_id: UUID) -> dict[str, Any] | None:
@@ -352,7 +384,7 @@ def _closed(connection: Connection[Any], query: SQL, values: dict[str, Any]) -> 
 
 def _further(connection: Connection[Any], task: dict[str, Any]) -> UUID | None:
     row = {key: task[key] for key in ("tool_id", "index_id", "folder_node_id")}
-    asked = {key: task[f"rerun_{key}"] for key in ("full", "allow_removals", "request_id")}
+    asked = {key: task[f"rerun_{key}"] for key in ("full", "allow_removals", "request_id", "paths")}
     return _create(connection, {"id": uuid4(), "kind": TaskKind.REINDEX, **row, **asked})
 
 

@@ -3,7 +3,7 @@
 -- because time passes while a transaction waits for its locks.
 INSERT INTO search_index_task (id, tool_id, index_id, folder_node_id, kind, "full", allow_removals, created_at,
     total_files, indexed_files, skipped_files, failed_files, total_chunks, ignored, listing_warning,
-    max_cost_tokens, spent_tokens, request_id, total_bytes, done_bytes)
+    max_cost_tokens, spent_tokens, request_id, total_bytes, done_bytes, paths)
 SELECT %(id)s, %(tool_id)s, %(index_id)s, %(folder_node_id)s, %(kind)s, %(full)s, %(allow_removals)s,
     -- keeps the newest task recognizable even if the clock was set back
     greatest(clock_timestamp(), l.created_at + interval '1 microsecond'),
@@ -13,7 +13,9 @@ SELECT %(id)s, %(tool_id)s, %(index_id)s, %(folder_node_id)s, %(kind)s, %(full)s
      FROM search_tool s WHERE s.id = %(tool_id)s),
     -- runs after one that its limit stopped count on, so that none of them pays before the limit is raised
     CASE WHEN l.over_cost THEN l.spent_tokens ELSE 0 END,
-    %(request_id)s, coalesce(l.total_bytes, 0), coalesce(l.done_bytes, 0)
+    %(request_id)s, coalesce(l.total_bytes, 0), coalesce(l.done_bytes, 0),
+    -- after a run that did not take up everything, the whole folder is listed
+    CASE WHEN l.status = 'ready' AND NOT l.listing AND l.held_removals = 0 THEN %(paths)s::text[] END
 FROM (SELECT) AS new LEFT JOIN LATERAL (
     SELECT * FROM search_index_task WHERE index_id = %(index_id)s ORDER BY created_at DESC, id DESC LIMIT 1) l ON true
 ON CONFLICT (index_id) WHERE status IN :open DO NOTHING
@@ -21,8 +23,19 @@ ON CONFLICT (index_id) WHERE status IN :open DO NOTHING
 -- name: request_rerun
 UPDATE search_index_task
 SET rerun = true, rerun_full = rerun_full OR %(full)s, rerun_allow_removals = rerun_allow_removals OR %(allow_removals)s,
-    rerun_request_id = %(request_id)s
+    rerun_request_id = %(request_id)s,
+    -- null, the whole folder, includes all paths
+    rerun_paths = CASE WHEN NOT rerun THEN %(paths)s::text[]
+                       WHEN cardinality(rerun_paths) + cardinality(%(paths)s::text[]) <= %(most_paths)s
+                       THEN rerun_paths || %(paths)s::text[] END
 WHERE index_id = %(index_id)s AND status IN :open
+
+-- name: widen
+-- lets the open task list the whole folder, or one that follows it
+UPDATE search_index_task
+SET paths = CASE WHEN status = 'indexing' THEN paths END, rerun_paths = NULL,
+    rerun = rerun OR status = 'indexing' AND paths IS NOT NULL
+WHERE index_id = %(index_id)s AND status IN :open AND (paths IS NOT NULL OR rerun_paths IS NOT NULL)
 
 -- name: request_rerun_over_nodes
 -- A task that has not begun sees the edit anyway. Its row is still written, so that it begins after the edit commits. A
@@ -81,7 +94,7 @@ SET plan_owner = %(owner)s, plan_until = now() + %(lease)s, status = 'indexing',
 WHERE id = %(task_id)s AND status IN :open AND listing
   AND (plan_until IS NULL OR plan_until < now()
        AND now() NOT BETWEEN pg_postmaster_start_time() AND pg_postmaster_start_time() + interval '10 s')
-RETURNING id, index_id, tool_id, request_id, list_cursor, epoch, allow_removals, matched,
+RETURNING id, index_id, tool_id, request_id, list_cursor, epoch, allow_removals, matched, paths,
           cardinality(plan_dead) AS deaths, fault
 
 -- name: raise_epoch
@@ -99,12 +112,12 @@ SET list_cursor = %(cursor)s, unlisted = t.unlisted || %(unlisted)s::bytea[],
     listed_pages = n.pages, most_pages = greatest(t.most_pages, n.pages),
     plan_dead = CASE WHEN n.pages > t.most_pages THEN '{}' ELSE t.plan_dead END,
     fault = CASE WHEN n.pages > t.most_pages THEN NULL ELSE t.fault END,
-    ignored = (
+    ignored = CASE WHEN t.paths IS NOT NULL THEN t.ignored ELSE (
         SELECT coalesce(jsonb_object_agg(rule, number), '{}') FROM (
             SELECT rule, sum(number::bigint) AS number FROM (
                 SELECT * FROM jsonb_each_text(t.ignored) WHERE NOT %(first)s
                 UNION ALL SELECT * FROM jsonb_each_text(%(ignored)s)) AS e (rule, number)
-            GROUP BY rule) AS s)
+            GROUP BY rule) AS s) END
 FROM search_index i, search_index_task o
 CROSS JOIN LATERAL (SELECT CASE WHEN %(first)s THEN 1 ELSE o.listed_pages + 1 END AS pages) n
 WHERE t.id = %(task_id)s AND t.plan_owner = %(owner)s AND t.status = 'indexing' AND i.id = t.index_id AND i.epoch = t.epoch
@@ -113,7 +126,8 @@ WHERE t.id = %(task_id)s AND t.plan_owner = %(owner)s AND t.status = 'indexing' 
 -- name: end_listing
 UPDATE search_index_task
 SET listing = false, plan_owner = NULL, plan_until = NULL, held_removals = %(held)s, warning = coalesce(%(warning)s, warning),
-    listing_warning = %(listing_warning)s
+    -- a few paths tell nothing about the whole folder
+    listing_warning = CASE WHEN paths IS NULL THEN %(listing_warning)s ELSE listing_warning END
 WHERE id = %(task_id)s
 
 -- name: release_plan
@@ -232,7 +246,7 @@ SET status = CASE WHEN t.failed_files > 0 AND t.total_chunks = 0 AND NOT t.over_
 WHERE t.id = %(task_id)s AND t.status = 'indexing' AND NOT t.listing
   AND :no_open_file
 RETURNING t.id, t.tool_id, t.index_id, t.folder_node_id, t.status, t.error, t.error_code, t.rerun, t.rerun_full,
-    t.rerun_allow_removals, t.request_id, t.rerun_request_id, t.over_cost
+    t.rerun_allow_removals, t.request_id, t.rerun_request_id, t.over_cost, t.rerun_paths
 
 -- name: open_task
 SELECT id FROM search_index_task WHERE index_id = %(index_id)s AND status IN :open FOR UPDATE
@@ -268,7 +282,7 @@ SET status = %(status)s, error = %(error)s, error_code = %(error_code)s, finishe
     rerun = rerun AND %(status)s <> 'cancelled'
 WHERE id = %(task_id)s
 RETURNING id, tool_id, index_id, folder_node_id, status, error, error_code, rerun, rerun_full, rerun_allow_removals,
-    request_id, rerun_request_id, over_cost
+    request_id, rerun_request_id, over_cost, rerun_paths
 
 -- name: listing_ended
 -- whether the last run listed the whole folder

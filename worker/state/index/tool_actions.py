@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -22,16 +23,19 @@ CANCELLED = "The change was cancelled."
 _SQL = load("index/tools")
 
 
-def reindex(pool: Pool, tool_id: UUID, *, full: bool, allow_removals: bool) -> UUID | None:
+def reindex(
+    pool: Pool, tool_id: UUID, *, full: bool, allow_removals: bool, paths: Sequence[str] | None = None
+) -> UUID | None:
     """Start an incremental task and return its id, or request a follow-up of the open one and return None.
 
-    An index that is being built for the tool is brought up to date as well. Raises `NotFound`.
+    It lists only `paths`, if given, unless the last task left something undone. An index that is being built for the
+    tool is brought up to date as well. Raises `NotFound`.
     """
     with pool.connection() as connection:
         tool = _lock(connection, tool_id)
         if tool.next_index_id is not None:
-            tasks.request_rerun(connection, tool.next_index_id, allow_removals=allow_removals)
-        if tasks.request_rerun(connection, tool.index_id, full=full, allow_removals=allow_removals):
+            tasks.request_rerun(connection, tool.next_index_id, allow_removals=allow_removals, paths=paths)
+        if tasks.request_rerun(connection, tool.index_id, full=full, allow_removals=allow_removals, paths=paths):
             return None
         return tasks.create(
             connection,
@@ -41,6 +45,7 @@ def reindex(pool: Pool, tool_id: UUID, *, full: bool, allow_removals: bool) -> U
             kind=TaskKind.REINDEX,
             full=full,
             allow_removals=allow_removals,
+            paths=paths,
         )
 
 

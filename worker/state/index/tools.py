@@ -214,6 +214,8 @@ def _insert(
         folder_node_id=new_index.folder_node_id,
         kind=TaskKind.CREATE if is_new else TaskKind.REINDEX,
     )
+    if task_id is None:
+        tasks.widen(connection, index_id)
     return tool_id, task_id
 
 

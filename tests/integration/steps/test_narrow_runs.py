@@ -1,0 +1,128 @@
+"""When a run lists only the paths that were asked for, and when the whole folder; directly on the rows."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from schemas.tool import MAX_PATHS, ToolConfig
+from tests.integration.steps.site import Site, new_site
+from worker.resources import Resources
+from worker.state.index import changes, tasks, tool_actions, tools
+
+
+@pytest.fixture
+def ready(resources: Resources) -> Site:
+    site = new_site(resources)
+    site.list_folder()
+    site.finish_all()
+    return site
+
+
+def ask(site: Site, *paths: str) -> None:
+    task = tool_actions.reindex(site.pool, site.tool, full=False, allow_removals=False, paths=paths or None)
+    site.task = task or site.task
+
+
+def open_paths(site: Site) -> tuple[list[str] | None, bool, list[str] | None]:
+    """Of the open task: the paths, whether another follows, and the paths of that."""
+    ((paths, rerun, rerun_paths),) = site.do(
+        "SELECT paths, rerun, rerun_paths FROM search_index_task WHERE id = %s", site.task
+    )
+    return paths, rerun, rerun_paths
+
+
+def test_only_what_vanished_at_and_below_the_paths_is_removed(ready: Site) -> None:
+    (ready.folder / "0.md").unlink()
+    (ready.folder / "1.md").unlink()
+    ask(ready, "0.md")
+    ready.list_folder()
+    ready.finish_all()
+    assert ready.outcomes() == {"0.md": "removed", "1.md": "indexed"}
+
+
+def test_a_path_is_no_prefix_of_a_longer_name(ready: Site) -> None:
+    (ready.folder / "0.md").unlink()
+    ask(ready, "0.m", "0")
+    ready.list_folder()
+    ready.finish_all()
+    assert set(ready.outcomes().values()) == {"indexed"}
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_after_a_run_that_was_stopped_the_whole_folder_is_listed(ready: Site, listed: bool) -> None:
+    ready.start()
+    if listed:
+        ready.list_folder()
+    ready.cancel()
+    ask(ready, "0.md")
+    assert open_paths(ready)[0] is None
+    ready.list_folder()
+    ready.finish_all()
+    ask(ready, "0.md")
+    assert open_paths(ready)[0] == ["0.md"]
+
+
+def test_while_removals_are_held_the_whole_folder_is_listed(ready: Site) -> None:
+    ready.do("UPDATE search_index_task SET held_removals = 1 WHERE id = %s RETURNING 1", ready.task)
+    ask(ready, "0.md")
+    assert open_paths(ready)[0] is None
+
+
+@pytest.mark.parametrize(("others", "kept"), [(MAX_PATHS - 1, True), (MAX_PATHS, False)])
+def test_requests_are_joined_up_to_so_many_paths(ready: Site, others: int, kept: bool) -> None:
+    ask(ready, "0.md")
+    more = [f"more/{number}" for number in range(others)]
+    ask(ready, "1.md")
+    ask(ready, *more)
+    assert open_paths(ready) == (["0.md"], True, ["1.md", *more] if kept else None)
+
+
+def test_a_request_for_everything_includes_all_paths(ready: Site) -> None:
+    ask(ready, "0.md")
+    for paths in ((), ("1.md",)):
+        ask(ready, *paths)
+        assert open_paths(ready) == (["0.md"], True, None)
+
+
+def test_a_run_that_follows_has_the_paths_that_were_asked_for_meanwhile(ready: Site) -> None:
+    ask(ready, "nowhere.md")
+    ask(ready, "1.md")
+    ready.list_folder()
+    closed = tasks.refresh(ready.pool, ready.task, ready.index.id)
+    assert closed is not None
+    assert closed.next_task_id is not None
+    ready.task = closed.next_task_id
+    assert open_paths(ready) == (["1.md"], False, None)
+
+
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("by", ["watch", "tool"])
+def test_who_joins_an_open_run_gets_the_whole_folder(ready: Site, begun: bool, by: str) -> None:
+    ask(ready, "0.md")
+    if begun:
+        ready.list_folder()
+    if by == "tool":
+        _, started = tools.create(ready.pool, ready.wanted(), name="", config=ToolConfig())
+        assert started is None
+    else:
+        ready.do("""UPDATE search_tool SET config = '{"watch": true}' WHERE id = %s RETURNING 1""", ready.tool)
+        changes.changed(ready.pool, [ready.index.id], quiet=timedelta(0))
+        assert changes.start(ready.pool, ready.index.id, timedelta(0)) is None
+    assert open_paths(ready) == ((["0.md"], True, None) if begun else (None, False, None))
+
+
+def test_what_the_last_listing_of_everything_said_stays(ready: Site) -> None:
+    said = {"ignored": {"git": 3}, "listing_warning": "types matched nothing"}
+    ready.do(
+        """UPDATE search_index_task SET ignored = '{"git": 3}', listing_warning = %s WHERE id = %s RETURNING 1""",
+        said["listing_warning"],
+        ready.task,
+    )
+    ask(ready, "0.md")
+    ready.list_folder()
+    ready.finish_all()
+    row = tasks.newest_of_tool(ready.pool, ready.tool)
+    assert row is not None
+    assert {name: row[name] for name in said} == said
