@@ -27,6 +27,7 @@ from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile,
 from worker.machine.paths import real_path
 from worker.sources.flat_listing import DIRECTORIES
 from worker.sources.kind import ContentAccess, Location, Target, not_granted, outside_target, raise_if_temporary
+from worker.sources.local_keys import Parts, cursor_of, key_of, parts_of, parts_of_cursor, printable
 from worker.state.access import grants
 
 #: Entries of one page.
@@ -53,8 +54,6 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 _VANISHED = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 #: Errors of a process or machine that can open nothing more.
 _OUT_OF_HANDLES = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
-
-Parts = tuple[bytes, ...]
 
 #: A name and its file information; None stands for the directory itself, which could not be listed.
 _NameInfo = tuple[bytes, os.stat_result | None]
@@ -174,27 +173,26 @@ class LocalFolder:
             items = [*islice(walk, self._page_size)]
         finally:
             self._close_directory()
-        after = _cursor_of(items[-1].parts) if len(items) == self._page_size else None
+        after = cursor_of(items[-1].parts) if len(items) == self._page_size else None
         self._paused_walk = (after, walk)
-        unlisted = tuple(_key(item.parts) + b"/" for item in items if item.info is None)
+        unlisted = tuple(key_of(item.parts) + b"/" for item in items if item.info is None)
         entries = [_entry(item) for item in items if item.ignored is None]
         ignored = Counter(item.ignored for item in items if item.ignored)
-        ignored += self._trail.refused(None if cursor is None else _parts_of_cursor(cursor)[:-1])
+        ignored += self._trail.refused(None if cursor is None else parts_of_cursor(cursor)[:-1])
         return Page(entries, after, unlisted, ignored)
 
     def narrow(self, keys: Sequence[bytes]) -> Sequence[bytes] | None:
         """See `Source`. An ignore file affects its whole directory."""
         ignore_files = {os.fsencode(name) for name in IGNORE_FILES}
         tops: list[Parts] = []
-        for parts in sorted(_parts_of(key) for key in keys):
+        for parts in sorted(parts_of(key) for key in keys):
             top = parts[:-1] if parts[-1] in ignore_files else parts
-            # the last one may begin later than an ignore file's directory
             while tops and tops[-1][: len(top)] == top:
                 tops.pop()
             if not tops or top[: len(tops[-1])] != tops[-1]:
                 tops.append(top)
         self._tops = None if () in tops else tops
-        return None if self._tops is None else [_key(top) for top in self._tops]
+        return None if self._tops is None else [key_of(top) for top in self._tops]
 
     def leaves_out(self, key: bytes) -> bool:
         """See `Source`."""
@@ -220,7 +218,7 @@ class LocalFolder:
 
     def read(self, key: bytes, limit: int) -> Content:
         """See `Source`. Never blocks on a pipe or a device."""
-        *folders, name = _parts_of(key)
+        *folders, name = parts_of(key)
         if self.is_closed((*folders, name)):
             raise FileError(Reason.UNREADABLE)
         with (
@@ -260,7 +258,7 @@ class LocalFolder:
         walk, self._paused_walk = self._paused_walk, None
         if cursor is not None and walk and walk[0] == cursor:
             return walk[1]
-        return self._walk(_parts_of_cursor(cursor))
+        return self._walk(parts_of_cursor(cursor))
 
     def _walk(self, after: Parts) -> Iterator[_Item]:
         stack = [self._children((), after) if self._tops is None else self._found_tops(self._tops, after)]
@@ -303,7 +301,7 @@ class LocalFolder:
     def _ignore_files(self, parts: Parts) -> Iterator[IgnoreFile]:
         for name in self._names_in(parts):
             try:
-                yield os.fsdecode(name), self.read(_key((*parts, name)), MAX_IGNORE_FILE).data
+                yield os.fsdecode(name), self.read(key_of((*parts, name)), MAX_IGNORE_FILE).data
             except FileError:
                 yield os.fsdecode(name), None
 
@@ -476,9 +474,9 @@ def _closing(handle: int) -> Iterator[int]:
 
 
 def _entry(item: _Item) -> Entry:
-    path, info = _printable(item.parts), item.info
+    path, info = printable(item.parts), item.info
     return Entry(
-        key=_key(item.parts),
+        key=key_of(item.parts),
         path=path,
         id_path=f"/{path}",
         node_id=None,
@@ -500,26 +498,3 @@ def _reason(info: os.stat_result) -> Reason | None:
 
 def _stamp(info: os.stat_result) -> str:
     return f"{info.st_size}-{info.st_mtime_ns}-{info.st_ctime_ns}-{info.st_ino}"
-
-
-def _key(parts: Parts) -> bytes:
-    return b"/".join(parts)
-
-
-def _printable(parts: Parts) -> str:
-    return _key(parts).decode("utf-8", "backslashreplace")
-
-
-def _parts_of(key: bytes) -> Parts:
-    parts = tuple(key.split(b"/"))
-    if b"\0" in key or not {b"", b".", b".."}.isdisjoint(parts):
-        raise FileError(Reason.UNREADABLE)
-    return parts
-
-
-def _cursor_of(parts: Parts) -> str:
-    return _key(parts).hex()
-
-
-def _parts_of_cursor(cursor: str | None) -> Parts:
-    return tuple(bytes.fromhex(cursor).split(b"/")) if cursor else ()

@@ -16,7 +16,8 @@ from operator import attrgetter
 
 from schemas.errors import FileError
 from worker.ignore import IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
-from worker.sources.local import TRUSTED_AGE_NS, LocalFolder, Parts
+from worker.sources.local import TRUSTED_AGE_NS, LocalFolder
+from worker.sources.local_keys import Parts
 
 _Stamp = tuple[int, int, int, int] | None
 _Children = list[os.DirEntry[bytes]]

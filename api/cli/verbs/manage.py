@@ -112,7 +112,7 @@ def retry(invocation: Invocation, tool: str, is_waiting: bool) -> int:
 def reindex(
     invocation: Invocation, tool: str, paths: tuple[str, ...], full: bool, allow_removals: bool, is_waiting: bool
 ) -> int:
-    """Index what changed in the folder of TOOL, or only at each PATH in it."""
+    """Index what changed in TOOL, or at each PATH in it."""
     with connect(invocation) as service:
         found = named(service, tool)
         with going_on(tool):
