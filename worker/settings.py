@@ -36,13 +36,16 @@ LEG_WEIGHTS = {
     "name_code": 1.0,
     "language_vector": 1.0,
     "language_text": 0.5,
-    "language_code": 1.0,
+    "language_code": 0.5,
+    "prose_vector": 1.0,
+    "prose_text": 1.0,
+    "prose_code": 1.0,
 }
 #: Weights of what is known about a chunk and its file; a negative weight ranks the chunk lower.
 RANKING_WEIGHTS = {
     "definition": 0.5,
     "symbol": 0.3,
-    "path": 0.15,
+    "path": 0.3,
     "scope": 0.1,
     "phrase": 0.3,
     "verbatim": 0.3,
@@ -52,6 +55,11 @@ RANKING_WEIGHTS = {
     "vendored": -0.1,
     "generated": -0.1,
     "long": -0.05,
+    "example": -0.1,
+    "compat": -0.1,
+    "reexport": -0.1,
+    "coherence": 0.8,
+    "repeat": -0.5,
 }
 SIMPLE_WEIGHTS = dict.fromkeys(RANKING_WEIGHTS, 0.0) | {"symbol": 0.2, "path": 0.1, "scope": 0.1}
 

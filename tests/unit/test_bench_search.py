@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import lzma
+import tarfile
 from math import log2, sqrt
 from pathlib import Path
 
@@ -9,6 +12,7 @@ import pytest
 
 from api.stack.record import ROOT
 from tests.bench.search.definitions import summary, words
+from tests.bench.search.folded import folded_sets
 from tests.bench.search.measures import means, ndcg, ranks, recall, reciprocal_rank
 from tests.bench.search.messages import raised
 from tests.bench.search.questions import Label, Passage, Question
@@ -16,6 +20,7 @@ from tests.bench.search.sets import ask_repo
 from tests.bench.search.sources import without_docstrings
 from tests.bench.search.trees.coverage import coverage, difference, mean
 from tests.bench.search.trees.folders import FOLDERS
+from tests.bench.search.unanswerable import OFF_TOPIC, unanswerable
 
 FOUND = [2, None, 4]
 
@@ -169,3 +174,38 @@ def test_a_docstring_is_asked_by_its_first_sentence_without_marks() -> None:
 def test_messages_are_read_from_what_is_raised() -> None:
     source = 'raise errors.Full(f"the bucket {name!r}\\n  is full")\nraise Empty("empty: %s" % name)\nraise Odd(name)'
     assert list(raised(source)) == [("Full", "the bucket %s is full"), ("Empty", "empty: %s"), ("Odd", "")]
+
+
+def test_a_repository_is_unpacked_and_every_file_that_answers_counts(tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    with tarfile.open(tmp_path / "code" / "one.tar.xz", "w:xz") as archive:
+        for name in ("a.py", "b.py"):
+            (tmp_path / name).write_text(name)
+            archive.add(tmp_path / name, name)
+    asked = [{"query": "q", "relevant": ["a.py"], "secondary": ["b.py", "a.py"], "category": "symbol"}]
+    (tmp_path / "code" / "one.questions.json").write_text(json.dumps(asked))
+    one = folded_sets(tmp_path)["code"]["one"]
+    one.fill(tmp_path / "filled")
+    assert sorted(path.name for path in (tmp_path / "filled").iterdir()) == ["a.py", "b.py"]
+    assert one.ask() == [Question(query="q", kind="symbol", relevant=(Label(path="a.py"), Label(path="b.py")))]
+
+
+def test_a_paragraph_is_a_file_and_answers_its_own_questions(tmp_path: Path) -> None:
+    (tmp_path / "xquad").mkdir()
+    paragraphs = [{"context": text, "qas": [{"question": f"which {text}?"}]} for text in ("water", "fire")]
+    data = json.dumps({"data": [{"title": "t", "paragraphs": paragraphs}]}).encode()
+    (tmp_path / "xquad" / "xquad.en.json.xz").write_bytes(lzma.compress(data))
+    english = folded_sets(tmp_path)["xquad"]["en"]
+    english.fill(tmp_path / "filled")
+    for question, text in zip(english.ask(), ("water", "fire"), strict=True):
+        assert question.query == f"which {text}?"
+        assert (tmp_path / "filled" / question.relevant[0].path).read_text() == text
+
+
+def test_questions_without_an_answer_are_those_of_the_next_fold_and_of_other_things() -> None:
+    one, two = (Question(query=name, kind="k", relevant=(Label(path="a"),)) for name in ("one", "two"))
+    symbol = Question(query="main", kind="symbol", relevant=(Label(path="a"),))
+    asked = unanswerable({"one": [one], "two": [two, symbol]})
+    assert [question.query for question in asked["one"]] == ["two", *OFF_TOPIC]
+    assert [question.query for question in asked["two"]] == ["one", *OFF_TOPIC]
+    assert not any(label.fits(Passage("a", 1, "")) for question in asked["one"] for label in question.relevant)

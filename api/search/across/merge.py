@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import merge
+from itertools import accumulate
+from math import inf
+from operator import itemgetter
 from typing import NamedTuple
 from uuid import UUID, uuid5
 
 from api.search.rank.fusion import reciprocal_ranks
 from schemas.across import PlacedHit
 from schemas.search import Hit
+from schemas.source import EmbedderProfile
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """The hits of one tool, best first. `tool_id` is None for unindexed files.
 
-    `files` are the hits' files, by ids that are the same in all tools.
+    `files` are the hits' files, by ids that are the same in all tools. Distances compare between parts of one `model`;
+    None compares with no other part.
     """
 
     tool_id: UUID | None
     hits: Sequence[Hit]
     files: Sequence[UUID]
+    model: EmbedderProfile | None = None
 
 
 class _RankedHit(NamedTuple):
@@ -38,26 +45,48 @@ class _RankedHit(NamedTuple):
 
 
 def merged(parts: Sequence[Part], top_k: int, *, by_file: bool) -> list[PlacedHit]:
-    """Rank hits by the sum of their reciprocal ranks, then by the score in their own tool.
+    """Rank hits of tools with one model by distance. Of several models, fuse these rankings by reciprocal ranks.
 
-    Hits at the same place of a file are merged into the better one. With `by_file`, all hits of a file are.
+    Ties go by the score in their own tool. Hits at the same place of a file are merged into the better one. With
+    `by_file`, all hits of a file are.
     """
     best: dict[UUID, _RankedHit] = {}
     rankings = []
-    for part in parts:
-        keys = [_merge_key(hit, file, by_file) for hit, file in zip(part.hits, part.files, strict=True)]
-        rankings.append((1.0, list(dict.fromkeys(keys))))
-        for rank, (key, hit) in enumerate(zip(keys, part.hits, strict=True)):
-            ranked = _RankedHit(rank, hit, part.tool_id)
-            if key not in best or ranked.order < best[key].order:
-                best[key] = ranked
+    for of_model in _by_model(parts):
+        ranked = [(_merge_key(hit, file, by_file), hit) for hit, file in of_model]
+        rankings.append((1.0, list(dict.fromkeys(key for key, _ in ranked))))
+        for key, hit in ranked:
+            if key not in best or hit.order < best[key].order:
+                best[key] = hit
     scores = reciprocal_ranks(rankings)
     ordered = sorted(scores, key=lambda key: (-scores[key], -best[key].hit.score, best[key].hit.chunk_id))
     return [_placed(best[key], scores[key]) for key in ordered[:top_k]]
 
 
-def _merge_key(hit: Hit, file: UUID, by_file: bool) -> UUID:
+def _by_model(parts: Sequence[Part]) -> list[list[tuple[_RankedHit, UUID]]]:
+    """One ranking of hits with their files for each model, and for each part without one."""
+    groups: dict[object, list[Part]] = {}
+    for number, part in enumerate(parts):
+        groups.setdefault(part.model or number, []).append(part)
+    return [
+        [(hit, file) for _, hit, file in merge(*map(_nearest, group), key=itemgetter(0))] for group in groups.values()
+    ]
+
+
+def _nearest(part: Part) -> list[tuple[float, _RankedHit, UUID]]:
+    """The hits in the order of their tool, each with the distance of the nearest that is not before it.
+
+    So a hit that only words found stands with the hits behind it, and no tool's order changes.
+    """
+    distances = [inf if hit.distance is None else hit.distance for hit in part.hits]
+    nearest = list(accumulate(reversed(distances), min))[::-1]
+    hits = (_RankedHit(rank, hit, part.tool_id) for rank, hit in enumerate(part.hits))
+    return list(zip(nearest, hits, part.files, strict=True))
+
+
+def _merge_key(ranked: _RankedHit, file: UUID, by_file: bool) -> UUID:
     """The same id for hits that are merged."""
+    hit = ranked.hit
     return uuid5(file, "" if by_file else f"{hit.level} {hit.start_char} {hit.end_char}")
 
 

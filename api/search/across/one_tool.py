@@ -56,7 +56,8 @@ def search_tool(
     files = [file_id(prefix + hit.file_id_path) for hit in answer.results]
     shown = {name: getattr(answer, name) for name in ("took_ms", "total_results", "coverage", "notes", "trace")}
     searched = Searched(tool_id=tool.tool_id, name=tool.name, **shown)
-    return JobResult(Part(tool.tool_id, answer.results, files), searched)
+    part = Part(tool.tool_id, answer.results, files, tool.index.settings.embedder)
+    return JobResult(part, searched)
 
 
 def embed_in_turn(

@@ -8,11 +8,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 from api.http.disconnect import Disconnect
-from api.search.query.candidates import Candidate, boost, fuse, join_rows
+from api.search.query.candidates import (
+    Candidate,
+    RankOptions,
+    boost,
+    confidence_of,
+    fuse,
+    is_simple,
+    joined,
+    scaled,
+    wanted_ids,
+)
+from api.search.query.definitions import defining_chunks
 from api.search.query.file_depth import legs_over_files
 from api.search.query.frame import answered, first_hits
 from api.search.query.legs import LegResults, keyword_rankings, search_store, started_keywords
@@ -21,12 +32,17 @@ from api.search.query.query_vectors import embed_queries
 from api.search.query.report import Report, note
 from api.search.query.search import Finder, Findings, Search, unheard
 from api.search.query.unembedded import whole_files
+from api.search.rank.confidence import FITS
 from api.search.rank.rerank import RerankOptions, provider_of, reranked
 from schemas.errors import EmbeddingError, RerankUnavailable
 from schemas.search import Answer, Hit, Query, SearchRequest, Step
 from worker.resources import Resources
+from worker.state.index import chunks
 from worker.state.index.tools import Index
 from worker.vectors import Vector
+
+#: Share of a rerank model's score in the score of a hit. The model reads words, but knows neither files nor names.
+MODEL_SHARE = 0.7
 
 
 def search(
@@ -54,17 +70,35 @@ def prepared(resources: Resources, _: UUID, query: Query) -> Finder:
 
 def _ranked_hits(search: Search) -> Findings:
     """The hits, or lines of the folder if the index cannot answer yet. Raises `FilterMatchesNothing`."""
-    legs, files = legs_over_files(search, run_legs) if search.request.group_by_file else (run_legs(search), {})
+    request, options = search.request, search.resources.settings.values(RankOptions)
+    legs, files = legs_over_files(search, run_legs) if request.group_by_file else (run_legs(search), {})
     search.disconnect.check()
-    fusion = fuse(search, legs.rankings)
-    candidates, row_report = join_rows(search, fusion, files)
-    boosted = boost(search, candidates, fusion.defining)
+    defining = () if request.ranking == "none" or is_simple(request, options) else defining_chunks(search)
+    fusion = fuse(request, options, legs.rankings, defining)
+    rows, row_report = _rows(search, wanted_ids(request, fusion, files))
+    boosted = boost(request, options, joined(request, fusion, rows), fusion.defining)
     search.disconnect.check()
     ranked, rerank_report = _rerank(search, boosted)
     whole = whole_files(search, legs.rankings) if search.whole_files else []
     hits = [*_chunk_hits(search, ranked, {hit.file_id for hit in whole}), *whole]
-    findings = Findings(hits, legs.report + row_report + rerank_report, legs.vectors_missing)
+    report = legs.report + row_report + rerank_report + _fit(request, boosted)
+    findings = Findings(hits, report, legs.vectors_missing)
     return findings if hits else stand_in(search, findings)
+
+
+def _rows(search: Search, ids: Sequence[str]) -> tuple[dict[str, dict[str, Any]], Report]:
+    started = time.perf_counter()
+    rows = chunks.hits(search.resources.pool, search.index.id, ids)
+    return rows, search.step("rows", started, len(rows))
+
+
+def _fit(request: SearchRequest, boosted: Sequence[Candidate]) -> Report:
+    """A note if the search probably has no answer."""
+    sure = None if request.ranking == "none" else confidence_of(boosted, request)
+    if sure is None or sure >= FITS:
+        return Report()
+    detail = "Probably no hit answers this query: the best ones share few of its words and little of its meaning."
+    return note("nothing_fits_well", detail)
 
 
 def run_legs(search: Search) -> LegResults:
@@ -103,7 +137,7 @@ def _rerank(search: Search, candidates: Sequence[Candidate]) -> tuple[Sequence[C
     if request.ranking not in {"model", "llm"} or not candidates:
         return candidates, Report()
     by_id = {candidate.id: candidate for candidate in candidates}
-    texts = [(candidate.id, candidate.row["chunk_text"]) for candidate in candidates]
+    texts = [(candidate.id, _with_place(candidate)) for candidate in candidates]
     started = time.perf_counter()
     try:
         scores = reranked(search.resources, request.ranking, query, texts, check=search.disconnect.check)
@@ -111,11 +145,20 @@ def _rerank(search: Search, candidates: Sequence[Candidate]) -> tuple[Sequence[C
         return candidates, search.step("rerank", started) + note(
             "rerank_failed", f"Ranked without the model: {error.message}"
         )
-    return [_with_rerank_score(by_id[id_], score) for id_, score in scores], search.step("rerank", started)
+    # those that the model did not read have 0 from it, so they stay behind
+    blended = [_blended(by_id[id_], score) for id_, score in scores]
+    return sorted(blended, key=lambda candidate: -candidate.score), search.step("rerank", started)
 
 
-def _with_rerank_score(candidate: Candidate, score: float) -> Candidate:
-    return replace(candidate, score=score, parts={**candidate.parts, "rerank": round(score, 6)})
+def _with_place(candidate: Candidate) -> str:
+    """A chunk's text below its path, and the headings or definitions around it."""
+    row = candidate.row
+    return "\n".join(filter(None, (row["file_path"], row["context"], row["chunk_text"])))
+
+
+def _blended(candidate: Candidate, score: float) -> Candidate:
+    """The candidate with its score joined by the model's."""
+    return scaled(candidate, 1 - MODEL_SHARE, {"rerank": MODEL_SHARE * score})
 
 
 def _chunk_hits(search: Search, ranked: Sequence[Candidate], whole_file_ids: Collection[UUID]) -> list[Hit]:
@@ -132,5 +175,10 @@ def _hit(candidate: Candidate, request: SearchRequest) -> Hit:
         score=round(max(0.0, candidate.score), 6),
         distance=None if distance is None else round(distance, 6),
         matched_queries=candidate.queries,
-        explain=candidate.parts if request.explain else None,
+        explain=_explained(candidate) if request.explain else None,
     )
+
+
+def _explained(candidate: Candidate) -> dict[str, float]:
+    """The parts that add up to the score, and the ranks in the legs."""
+    return {**{name: round(value, 6) for name, value in candidate.parts.items()}, **candidate.ranks}

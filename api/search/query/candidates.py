@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from api.search.query.file_depth import Files, best_of_each_file
-from api.search.query.legs import Kind, Ranking
-from api.search.query.report import Report
-from api.search.query.search import Search
+from api.search.query.legs import Ranking
 from api.search.rank.boosts import (
     QuerySignals,
-    boosted_score,
     chunk_features,
     max_score,
-    phrases,
+    name_share,
     query_signals,
     split_near_duplicates,
 )
-from api.search.rank.definition_query import names_in_query
+from api.search.rank.confidence import READ_HITS, confidence
+from api.search.rank.files import FoundChunk, file_parts
 from api.search.rank.fusion import by_score, ranks_and_values, reciprocal_ranks
-from schemas.search import Filters, SearchRequest
-from worker.state.index import chunks
-from worker.state.search import symbols
+from schemas.search import SearchRequest
 
 #: Chunks ranked by their features.
 BOOSTED_CHUNKS = 64
@@ -32,22 +27,37 @@ BOOSTED_CHUNKS = 64
 SIMPLE_CHUNKS = 50
 #: Minimum of chunks checked for near-duplicates.
 MIN_DEDUPLICATED = 20
+#: Types of files whose words are mostly identifiers.
+CODE_TYPES = frozenset({"code", "json", "yaml", "toml", "csv"})
 #: A query counts as finding a hit if the hit is among this many first results of that query alone.
 FINDER_RANKS = 10
 
 
 @dataclass(frozen=True, slots=True)
+class RankOptions:
+    """The settings of ranking, by the names they have in `worker.settings`."""
+
+    ranking: str
+    ranking_weights: Mapping[str, float]
+    leg_weights: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
 class Fusion:
-    """The rankings that count, the scores of their ids, best first, and chunks that define a name of the queries."""
+    """The rankings that count, the scores of their ids, best first, and chunks that define a name of the queries.
+
+    `prose` are the scores of ids that are prose, where words count otherwise than in code.
+    """
 
     rankings: Sequence[Ranking]
     scores: Mapping[str, float]
     defining: Collection[str]
+    prose: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A chunk that may become a hit, with its row. `parts` explains its score."""
+    """A chunk that may become a hit, with its row. `parts` add up to its score; `ranks` are those in the legs."""
 
     id: str
     row: dict[str, Any]
@@ -55,106 +65,124 @@ class Candidate:
     distance: float | None
     parts: Mapping[str, float]
     queries: Sequence[str]
+    ranks: Mapping[str, float] = field(default_factory=dict)
 
 
-def fuse(search: Search, rankings: Sequence[Ranking]) -> Fusion:
+def fuse(
+    request: SearchRequest, options: RankOptions, rankings: Sequence[Ranking], defining: Collection[str]
+) -> Fusion:
     """Fuse the rankings, by ranks and values, or by distance alone with the preset `simple`."""
-    request, settings = search.request, search.resources.settings
     # in mode `vector`, keyword legs only serve whole files
     counted = [ranking for ranking in rankings if request.mode != "vector" or ranking.kind == "vector"]
-    is_boosted = request.ranking != "none"
-    if is_boosted and settings.ranking == "simple" and any(ranking.kind == "vector" for ranking in counted):
+    if is_simple(request, options) and any(ranking.kind == "vector" for ranking in counted):
         return Fusion(counted, _nearest(counted), ())
-    defining = _defining_chunks(search) if is_boosted else ()
-    return Fusion(counted, _fused(request, counted, settings.leg_weights), defining)
+    if request.mode == "vector" and len(counted) == 1:
+        return Fusion(counted, {result.id: min(1.0, max(0.0, 1 - result.value)) for result in counted[0].results}, ())
+    of_code, of_prose = (_fused(counted, options.leg_weights, kind) for kind in ("language", "prose"))
+    either = by_score({id_: max(score, of_prose.get(id_, 0.0)) for id_, score in of_code.items()})
+    return Fusion(counted, {id_: of_code[id_] for id_ in either}, defining, of_prose)
 
 
-def join_rows(search: Search, fusion: Fusion, files: Files) -> tuple[list[Candidate], Report]:
-    """Read the rows of the best ids, and drop ids without a live row. Chunks that no leg found come last.
+def _fused(rankings: Sequence[Ranking], weights: Mapping[str, float], kind: str) -> dict[str, float]:
+    """Ids with scores from 0 to 1. The more a query is about names, the more the weights of names count."""
+    legs = []
+    for each in rankings:
+        share = name_share(each.query)
+        weight = share * weights[f"name_{each.kind}"] + (1 - share) * weights[f"{kind}_{each.kind}"]
+        legs.append((weight, each.ids, each.values))
+    return ranks_and_values(legs)
 
-    `files` adds the best id of each of the best files.
-    """
-    started = time.perf_counter()
-    count = max(BOOSTED_CHUNKS, 2 * search.request.top_k)
+
+def is_simple(request: SearchRequest, options: RankOptions) -> bool:
+    """Whether the preset `simple` ranks the hits."""
+    return options.ranking == "simple" and request.ranking != "none"
+
+
+def wanted_ids(request: SearchRequest, fusion: Fusion, files: Files) -> list[str]:
+    """The ids whose rows are ranked: the best ones, the best of each of the best files, and those that define."""
+    count = max(BOOSTED_CHUNKS, 2 * request.top_k)
     best = [*list(fusion.scores)[:count], *best_of_each_file(fusion.scores, files, count)]
-    ids = dict.fromkeys([*best, *sorted(fusion.defining)])
-    rows = chunks.hits(search.resources.pool, search.index.id, ids)
-    report = search.step("rows", started, len(rows))
-    return _joined(search.request, fusion, rows), report
+    return list(dict.fromkeys([*best, *sorted(fusion.defining)]))
 
 
-def boost(search: Search, candidates: Sequence[Candidate], defining: Collection[str]) -> Sequence[Candidate]:
+def joined(request: SearchRequest, fusion: Fusion, rows: Mapping[str, dict[str, Any]]) -> list[Candidate]:
+    """The ids that have a live row, best first. Chunks that no leg found come last."""
+    texts = request.texts
+    distances = _distances(fusion.rankings)
+    finders = _finders(request, fusion.rankings)
+    ranks = _ranks(fusion.rankings) if request.explain else {}
+    scores = by_score({id_: _score(fusion, id_, row) for id_, row in rows.items()})
+    return [
+        Candidate(
+            id_,
+            rows[id_],
+            score,
+            distances.get(id_),
+            {"found": score},
+            finders.get(id_, texts),
+            ranks.get(id_, {}),
+        )
+        for id_, score in scores.items()
+    ]
+
+
+def _score(fusion: Fusion, id_: str, row: Mapping[str, Any]) -> float:
+    """The score of a chunk by its type of file."""
+    scores = fusion.scores if row["file_type"] in CODE_TYPES or not fusion.prose else fusion.prose
+    return scores.get(id_, 0.0)
+
+
+def boost(
+    request: SearchRequest, options: RankOptions, candidates: Sequence[Candidate], defining: Collection[str]
+) -> Sequence[Candidate]:
     """Rank the first ones by their features, then the others as they were, then near-duplicates of better ones.
 
     Keeps the order if the request's ranking is "none".
     """
-    request, weights = search.request, search.resources.settings.ranking_weights
     if request.ranking == "none":
         return candidates
-    signals = query_signals(request.texts, defining, request.context)
+    signals, weights = query_signals(request.texts, defining, request.context), options.ranking_weights
     # behind the chunks of one file, those of others may be the best of theirs
     boosted_chunks = len(candidates) if request.group_by_file else BOOSTED_CHUNKS
     first = [each for rank, each in enumerate(candidates) if rank < boosted_chunks or each.id in defining]
     others = [each for each in candidates[boosted_chunks:] if each.id not in defining]
-    boosted = _boosted(first, signals, weights)
+    # a definition must not lose to the file that names it most often
+    about_files = 1 - signals.name_share if defining else 1.0
+    file_weights = {**weights, "coherence": about_files * weights["coherence"]}
+    boosted = _by_files(_boosted(first, signals, weights), file_weights, grouped=request.group_by_file)
     kept, duplicates = split_near_duplicates(
         boosted, lambda candidate: candidate.row["chunk_text"], first=max(MIN_DEDUPLICATED, request.top_k)
     )
+    kept = kept if is_simple(request, options) else _calibrated(kept, request)
     behind = _capped(others, min((candidate.score for candidate in kept), default=0.0))
     last = _capped(duplicates, min((candidate.score for candidate in behind or kept), default=0.0))
     return [*kept, *behind, *last]
+
+
+def _calibrated(candidates: Sequence[Candidate], request: SearchRequest) -> list[Candidate]:
+    """Candidates, which come best first, with scores that begin at the confidence that the search has an answer.
+
+    Without any distance there is nothing to judge by, so that scores stay.
+    """
+    sure = confidence_of(candidates, request)
+    if sure is None or candidates[0].score <= 0:
+        return list(candidates)
+    return [scaled(each, sure / candidates[0].score, {}) for each in candidates]
+
+
+def confidence_of(candidates: Sequence[Candidate], request: SearchRequest) -> float | None:
+    """How likely candidates, which come best first, answer one of the queries; None if no distance is known."""
+    distances = [each.distance for each in candidates if each.distance is not None]
+    if not distances:
+        return None
+    texts = [f"{each.row['file_path']}\n{each.row['chunk_text']}" for each in candidates[:READ_HITS]]
+    return max(confidence(query, 1 - min(distances), texts) for query in request.texts)
 
 
 def _nearest(rankings: Sequence[Ranking]) -> dict[str, float]:
     """Scores of the preset `simple`: cosine similarity of the nearest few chunks."""
     nearest = [result for ranking in rankings if ranking.kind == "vector" for result in ranking.results[:SIMPLE_CHUNKS]]
     return by_score({result.id: 1 - result.value for result in sorted(nearest, key=lambda result: -result.value)})
-
-
-def _fused(request: SearchRequest, rankings: Sequence[Ranking], weights: Mapping[str, float]) -> dict[str, float]:
-    """Ids with scores from 0 to 1, best first. A single vector leg is scored by distance alone."""
-    if request.mode == "vector" and len(rankings) == 1:
-        return {result.id: min(1.0, max(0.0, 1 - result.value)) for result in rankings[0].results}
-    return ranks_and_values(
-        [(weights[_weight_name(ranking.query, ranking.kind)], ranking.ids, ranking.values) for ranking in rankings]
-    )
-
-
-def _weight_name(query: str, kind: Kind) -> str:
-    """The name of a leg's weight: identifiers and quoted phrases favor keywords, sentences favor vectors."""
-    return f"{'name' if names_in_query(query) or phrases(query) else 'language'}_{kind}"
-
-
-def _defining_chunks(search: Search) -> Collection[str]:
-    """Chunks that pass the filters and hold the first line of a definition that a query names."""
-    names = list(dict.fromkeys(name for text in search.request.texts for name in names_in_query(text)))
-    if not names:
-        return ()
-    pool = search.resources.pool
-    definitions = symbols.named(pool, search.index.id, names)
-    defining = chunks.containing_lines(pool, [(file_id, line) for file_id, line, *_ in definitions])
-    if search.request.filters != Filters():
-        defining = chunks.passing(pool, defining, search.filters.values)
-    return set(defining)
-
-
-def _joined(request: SearchRequest, fusion: Fusion, rows: Mapping[str, dict[str, Any]]) -> list[Candidate]:
-    scores, texts = fusion.scores, request.texts
-    distances = _distances(fusion.rankings)
-    finders = _finders(request, fusion.rankings)
-    ranks = _ranks(fusion.rankings) if request.explain else {}
-    ids = [*(id_ for id_ in scores if id_ in rows), *(id_ for id_ in rows if id_ not in scores)]
-    return [
-        Candidate(
-            id_,
-            rows[id_],
-            score := scores.get(id_, 0.0),
-            distances.get(id_),
-            {"found": round(score, 6), **ranks.get(id_, {})},
-            finders.get(id_, texts),
-        )
-        for id_ in ids
-    ]
 
 
 def _distances(rankings: Sequence[Ranking]) -> dict[str, float]:
@@ -192,21 +220,34 @@ def _finders(request: SearchRequest, rankings: Sequence[Ranking]) -> dict[str, l
 def _boosted(candidates: Sequence[Candidate], signals: QuerySignals, weights: Mapping[str, float]) -> list[Candidate]:
     """The candidates with their features in score and parts, best first."""
     highest = max_score(weights)
-    boosted = [
-        _with_features(candidate, chunk_features(signals, candidate.row), weights, highest) for candidate in candidates
-    ]
+    boosted = []
+    for each in candidates:
+        features = chunk_features(signals, each.row)
+        added = {name: weights[name] * value / highest for name, value in features.items()}
+        boosted.append(scaled(each, 1 / highest, added))
     return sorted(boosted, key=lambda candidate: (-candidate.score, candidate.id))
 
 
-def _with_features(
-    candidate: Candidate, features: Mapping[str, float], weights: Mapping[str, float], highest: float
-) -> Candidate:
-    weighted = {name: round(weights[name] * value, 6) for name, value in features.items() if weights[name]}
-    score = boosted_score(candidate.score, weighted, highest)
-    parts = {**candidate.parts, **weighted}
-    return Candidate(candidate.id, candidate.row, score, candidate.distance, parts, candidate.queries)
+def _by_files(candidates: Sequence[Candidate], weights: Mapping[str, float], *, grouped: bool) -> list[Candidate]:
+    """The candidates, which come best first, with what their files add to their scores, best first."""
+    found = [
+        FoundChunk(each.row["file_id"], grouped or each.row["file_type"] == "code", each.score) for each in candidates
+    ]
+    factor = 1 / (1 + max(0.0, weights["coherence"]))
+    changed = [
+        scaled(each, factor, {name: factor * value})
+        for each, (name, value) in zip(candidates, file_parts(found, weights), strict=True)
+    ]
+    return sorted(changed, key=lambda candidate: (-candidate.score, candidate.id))
+
+
+def scaled(candidate: Candidate, factor: float, added: Mapping[str, float]) -> Candidate:
+    """The candidate with its score times `factor`, and parts added, so that the parts add up to the score."""
+    parts = {name: factor * value for name, value in candidate.parts.items()}
+    parts |= {name: value for name, value in added.items() if value}
+    return replace(candidate, score=factor * candidate.score + sum(added.values()), parts=parts)
 
 
 def _capped(candidates: Sequence[Candidate], highest: float) -> list[Candidate]:
     """The candidates with scores of at most `highest`, so that scores fall with the ranks."""
-    return [replace(candidate, score=min(highest, candidate.score)) for candidate in candidates]
+    return [scaled(each, 1, {"capped": min(0.0, highest - each.score)}) for each in candidates]

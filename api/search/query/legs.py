@@ -30,6 +30,9 @@ KEYWORD_SECONDS = 10.0
 NEAREST = 100
 #: Rows with every word of a quoted phrase that are checked for the phrase itself.
 PHRASE_DEPTH = 300
+#: Minimum difference of distances that counts fully. If the nearest vectors are about as near as the others, the leg
+#: guesses, and must not outweigh words.
+MIN_SPAN = 0.2
 #: Threads for keyword legs in Postgres. Fewer than the pool has connections, which leaves some to other requests.
 KEYWORD_THREADS = 16
 
@@ -64,6 +67,8 @@ class Ranking:
         # cosines have no natural zero: the distance of unrelated texts depends on the model
         zero = values[:NEAREST][-1] if is_vector and values else 0.0
         span = values[0] - zero if values else 0.0
+        if is_vector:
+            span = min(span, -MIN_SPAN)
         if span == 0:
             return [1.0] * len(values)
         shares = [max(0.0, (value - zero) / span) for value in values]

@@ -28,21 +28,67 @@ _STOP_WORDS = frozenset(
     """.split()  # noqa: SIM905 - a list of words reads better as one string
 )
 _QUOTED = re.compile(r'"([^"\n]{2,200})"|“([^”\n]{2,200})”')
-_TEST = re.compile(r"(^|/)(tests?|testing|spec|specs|__tests__)/|(^|/)(test_|conftest)|[._-](test|tests|spec)\.\w+$")
+_TEST = re.compile(
+    r"(^|[/._-])([Tt]ests?|testing|testdata|specs?|__tests__)/|(^|/)(test_|conftest|tests?\.)|[._-](tests?|spec)\.\w+$"
+    r"|[a-z0-9](Tests?|Spec)\.\w+$"
+)
 _VENDORED = re.compile(r"(^|/)(vendor|vendored|_vendor|third_party|thirdparty|node_modules|site-packages|external)/")
 _GENERATED = re.compile(
     r"\.(lock|min\.\w+|map|svg|snap)$|(^|/)(dist|build|generated|__generated__)/|_pb2\.py$|\.pb\.go$"
 )
+_EXAMPLE = re.compile(r"(^|/)_?(examples?|demos?|samples?|tutorials?|bench(es|marks?)?)/", re.IGNORECASE)
+_COMPAT = re.compile(
+    r"(^|/|[._-])_?(compat|compatibility|polyfills?|shims?|legacy|deprecated)(/|\.\w+$)", re.IGNORECASE
+)
+#: Files that mostly pass on what others define.
+_REEXPORT = re.compile(r"(^|/)(__init__\.pyi?|index\.[cm]?[jt]sx?|mod\.rs|prelude\.rs)$")
+_PENALIZED = {
+    "test": _TEST,
+    "vendored": _VENDORED,
+    "generated": _GENERATED,
+    "example": _EXAMPLE,
+    "compat": _COMPAT,
+    "reexport": _REEXPORT,
+}
 #: Words with which a query asks for what is otherwise penalized.
 _ASKS_FOR = {
     "test": {"test", "tests", "testing", "tested", "fixture", "spec"},
     "vendored": {"vendor", "vendored", "vendoring", "bundled"},
     "generated": {"generated", "minified", "lockfile", "snapshot"},
+    "example": {
+        "example",
+        "examples",
+        "demo",
+        "demos",
+        "sample",
+        "samples",
+        "tutorial",
+        "usage",
+        "benchmark",
+        "benchmarks",
+    },
+    "compat": {"compat", "compatibility", "compatible", "polyfill", "shim", "legacy", "deprecated", "backport"},
+    "reexport": {
+        "export",
+        "exports",
+        "exported",
+        "reexport",
+        "init",
+        "import",
+        "imports",
+        "index",
+        "package",
+        "public",
+    },
 }
 #: Maximum paths and names whose terms a process caches.
 MAX_CACHED_TERMS = 1 << 14
 #: Characters above which a chunk counts as long: most of it is about something else.
 LONG_CHARACTERS = 6_000
+#: Minimum characters of a word's beginning that makes it resemble another word.
+MIN_ROOT = 4
+#: Maximum characters of an ending, such as that of `dependency`, whose root begins `dependencies`.
+MAX_ENDING = 1
 #: Words of a run that is searched for verbatim.
 RUN_WORDS = 4
 #: Maximum runs of one query.
@@ -91,6 +137,14 @@ def query_signals(texts: Sequence[str], defining: Collection[str], context: Cont
     )
 
 
+def name_share(text: str) -> float:
+    """How much a query is about what it names or quotes, 0 to 1."""
+    if phrases(text):
+        return 1.0
+    names = names_in_query(text)
+    return _name_share(text, names) * len(names) if names else 0.0
+
+
 def _name_share(text: str, names: Sequence[str]) -> float:
     """How much a query is about its names, 0 to 1."""
     others = terms(text) - terms(" ".join(names))
@@ -127,7 +181,7 @@ def chunk_features(signals: QuerySignals, row: Row) -> dict[str, float]:
         features["symbol"] = _symbol_overlap(signals, row["symbol"])
     if row["scope"]:
         features["scope"] = _shared_terms(signals.terms, _name_terms(row["scope"]))
-    features["path"] = _shared_terms(signals.terms, _path_terms(path))
+    features["path"] = _path_overlap(signals.terms, path)
     if signals.phrases:
         features["phrase"] = _contained(signals.phrases, text)
     # tests only quote text that stands elsewhere
@@ -143,13 +197,8 @@ def chunk_features(signals: QuerySignals, row: Row) -> dict[str, float]:
 
 
 def max_score(weights: Mapping[str, float]) -> float:
-    """The highest possible score: 1 plus all positive weights."""
-    return 1 + sum(weight for weight in weights.values() if weight > 0)
-
-
-def boosted_score(score: float, weighted_features: Mapping[str, float], highest: float) -> float:
-    """Add weighted features to a score and divide by `highest`: at most 1, but penalties may take it below 0."""
-    return (score + sum(weighted_features.values())) / highest
+    """The highest possible score: 1 plus all positive weights of features."""
+    return 1 + sum(weight for name, weight in weights.items() if weight > 0 and name != "coherence")
 
 
 def split_near_duplicates(ranked: Sequence[T], text: Callable[[T], str], *, first: int) -> tuple[list[T], list[T]]:
@@ -192,14 +241,40 @@ def _name_terms(name: str) -> frozenset[str]:
 @lru_cache(maxsize=MAX_CACHED_TERMS)
 def _penalized_kinds(path: str) -> tuple[str, ...]:
     """The penalized kinds of file that a path shows."""
-    patterns = {"test": _TEST, "vendored": _VENDORED, "generated": _GENERATED}
-    return tuple(name for name, pattern in patterns.items() if pattern.search(path))
+    return tuple(name for name, pattern in _PENALIZED.items() if pattern.search(path))
 
 
 @lru_cache(maxsize=MAX_CACHED_TERMS)
 def _path_terms(path: str) -> frozenset[str]:
     pure = PurePosixPath(path)
     return terms(" ".join((*pure.parts[-3:-1], pure.stem)))
+
+
+def _path_overlap(query_terms: frozenset[str], path: str) -> float:
+    """The share of the query's words that a word of the path resembles: `dependencies` and `dependency`."""
+    begins, roots = _path_beginnings(path)
+    alike = sum(not (roots.isdisjoint(_beginnings(term)) and begins.isdisjoint(_roots(term))) for term in query_terms)
+    return alike / len(query_terms) if query_terms else 0.0
+
+
+@lru_cache(maxsize=MAX_CACHED_TERMS)
+def _path_beginnings(path: str) -> tuple[frozenset[str], frozenset[str]]:
+    """All beginnings of the words of a path, and their roots."""
+    words = _path_terms(path)
+    begins = frozenset(begin for word in words for begin in _beginnings(word))
+    return begins, frozenset(root for word in words for root in _roots(word))
+
+
+@lru_cache(maxsize=MAX_CACHED_TERMS)
+def _beginnings(word: str) -> frozenset[str]:
+    """The word, and its beginnings of at least `MIN_ROOT` characters."""
+    return frozenset((word, *(word[:end] for end in range(MIN_ROOT, len(word)))))
+
+
+@lru_cache(maxsize=MAX_CACHED_TERMS)
+def _roots(word: str) -> frozenset[str]:
+    """The word with and without an ending of up to `MAX_ENDING` characters. Words that begin with one are alike."""
+    return frozenset((word, *(word[:end] for end in range(max(MIN_ROOT, len(word) - MAX_ENDING), len(word)))))
 
 
 def _shared_terms(query_terms: frozenset[str], other: frozenset[str]) -> float:

@@ -3,6 +3,10 @@
 `ONLY=tree` compares summary trees with plain search. `BENCH_HOME=folder` keeps the index, so that the next run only
 queries. `BENCH_ANSWERS=file` receives each question with its answers, as one line of JSON. Settings in the environment
 apply to the service.
+
+`EVAL_DIR=folder` adds the sets `code` and `xquad`, which have folds; `FOLDS=name,…` chooses some. Their first run
+records what the legs of a search find. Each run compares rankings of that: the service's own, and others without a
+part of it.
 """
 
 from __future__ import annotations
@@ -14,26 +18,35 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.bench.search import report
+from tests.bench.search import report, variants
+from tests.bench.search.folded import Folds, folded_sets
 from tests.bench.search.indexed import indexed
+from tests.bench.search.recorded import recording
 from tests.bench.search.sets import SETS
 from tests.bench.search.systems import chunks_of, systems
 from tests.bench.search.trees import trees
+from tests.bench.search.unanswerable import unanswerable
 
 TREE = "tree"
+#: The measures of each set with folds.
+FOLDED_MEASURES = {"code": ["nDCG@10"], "xquad": ["recall@10", "MRR"]}
 
 
 def main() -> None:
-    every = [*SETS, TREE]
+    folded = folded_sets(Path(eval_dir)) if (eval_dir := os.environ.get("EVAL_DIR")) else {}
+    every = [*SETS, TREE, *folded]
     names = os.environ["ONLY"].split(",") if os.environ.get("ONLY") else every
     if unknown := set(names) - set(every):
         sys.exit(f"ONLY takes {', '.join(every)}, not {', '.join(sorted(unknown))}.")
     answers_file = Path(path) if (path := os.environ.get("BENCH_ANSWERS")) else None
     with _home() as place:
-        if sets := [name for name in names if name != TREE]:
+        if sets := [name for name in names if name in SETS]:
             _compare_systems(place, sets, answers_file)
         if TREE in names:
             trees.run(place, answers_file)
+        for name in names:
+            if name in folded:
+                _compare_rankings(place, name, _chosen(folded[name]))
 
 
 def _compare_systems(place: Path, names: Sequence[str], answers_file: Path | None) -> None:
@@ -46,6 +59,33 @@ def _compare_systems(place: Path, names: Sequence[str], answers_file: Path | Non
             report.show(questions, answers)
             if answers_file:
                 report.write(answers_file, name, questions, answers)
+
+
+def _compare_rankings(place: Path, name: str, folds: Folds) -> None:
+    fills = {f"{name}-{fold}": each.fill for fold, each in folds.items()}
+    asked = {fold: each.ask() for fold, each in folds.items()}
+    # a text in another language answers the same questions
+    has_others = name == "code" and len(folds) > 1
+    groups = {"recorded": asked, "unanswerable": unanswerable(asked)} if has_others else {"recorded": asked}
+    with indexed(place, fills) as (service, tools):
+        recordings = {
+            group: {
+                fold: recording(place / f"{group}-{name}-{fold}.pickle", service, tools[f"{name}-{fold}"], of_fold)
+                for fold, of_fold in questions.items()
+            }
+            for group, questions in groups.items()
+        }
+    for measure in FOLDED_MEASURES[name]:
+        count = sum(len(each.recorded) for each in recordings["recorded"].values())
+        print(f"\n== {name}: {count} questions", flush=True)
+        variants.compare(recordings["recorded"], measure)
+    if has_others:
+        variants.tell_apart(recordings["recorded"], recordings["unanswerable"])
+
+
+def _chosen(folds: Folds) -> Folds:
+    names = os.environ["FOLDS"].split(",") if os.environ.get("FOLDS") else list(folds)
+    return {name: each for name, each in folds.items() if name in names}
 
 
 @contextmanager

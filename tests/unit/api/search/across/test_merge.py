@@ -8,9 +8,11 @@ from uuid import UUID, uuid4, uuid5
 from api.search.across.merge import Part, merged
 from api.search.grep.fallback import hit_of
 from api.search.grep.scope import Text
+from schemas.source import EmbedderProfile
 
 FIRST, SECOND = uuid4(), uuid4()
 FILES = uuid4()
+MODEL = EmbedderProfile(model="one", dimensions=2)
 
 
 def part(tool_id: UUID, *found: tuple[str, int, float]) -> Part:
@@ -49,3 +51,23 @@ def test_other_places_of_a_file_are_one_hit_by_file_only() -> None:
 
 def test_nothing_found_is_no_hits() -> None:
     assert merged([], 5, by_file=False) == merged([part(FIRST)], 5, by_file=False) == []
+
+
+def near(tool_id: UUID, model: EmbedderProfile, *found: tuple[str, float | None]) -> Part:
+    """Hits of (file, distance) that a tool of that model ranks in this order."""
+    plain = part(tool_id, *((name, 0, 0.9 - rank / 10) for rank, (name, _) in enumerate(found)))
+    hits = [hit.model_copy(update={"distance": d}) for hit, (_, d) in zip(plain.hits, found, strict=True)]
+    return Part(tool_id, hits, plain.files, model)
+
+
+def test_tools_with_one_model_merge_by_distance_and_keep_their_order() -> None:
+    far = near(FIRST, MODEL, ("a", 0.8), ("b", 0.9))
+    close = near(SECOND, MODEL, ("c", 0.5), ("d", None), ("e", 0.3), ("f", 0.85), ("g", None))
+    assert [name for name, *_ in shown([far, close])] == ["c", "d", "e", "a", "f", "b", "g"]
+
+
+def test_distances_of_several_models_do_not_compare() -> None:
+    far = near(FIRST, MODEL, ("a", 0.8), ("b", 0.9))
+    other = near(SECOND, MODEL.model_copy(update={"model": "other"}), ("c", 0.1), ("d", 0.2))
+    names = [name for name, *_ in shown([far, other])]
+    assert (set(names[:2]), set(names[2:])) == ({"a", "c"}, {"b", "d"})

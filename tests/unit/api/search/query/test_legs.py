@@ -17,7 +17,7 @@ from api.http.disconnect import CallerLeft, Disconnect
 from api.search.query import answer, legs
 from api.search.query.answer import run_legs
 from api.search.query.filters import ResolvedFilters
-from api.search.query.legs import NEAREST, Kind, LegResults, Ranking
+from api.search.query.legs import MIN_SPAN, NEAREST, Kind, LegResults, Ranking
 from api.search.query.search import Search
 from schemas.errors import FoldexError, StoreUnauthorized, StoreUnavailable
 from schemas.search import Filters, Query
@@ -129,13 +129,19 @@ def test_distances_are_worth_how_much_nearer_they_are_than_the_furthest() -> Non
     assert values("vector", 0.25, 0.5, 0.75) == [1, 0.5, 0]
 
 
+def test_distances_that_hardly_differ_are_worth_little() -> None:
+    assert values("vector", 0.5, 0.5 + MIN_SPAN) == pytest.approx([1, 0])
+    assert values("vector", 0.5, 0.5 + 2 * MIN_SPAN) == [1, 0]
+    assert values("vector", 0.5, 0.5 + MIN_SPAN / 4, 0.5 + MIN_SPAN / 2) == pytest.approx([0.5, 0.25, 0])
+
+
 def test_values_are_the_same_whatever_the_depth_of_a_leg() -> None:
     few = [number / 1000 for number in range(NEAREST)]
     assert values("vector", *few, 0.5, 0.9) == [*values("vector", *few), 0, 0]
 
 
-@pytest.mark.parametrize("kind", ["vector", "text"])
-def test_equal_rows_are_all_the_best(kind: Kind) -> None:
-    assert values(kind, 0.5, 0.5) == values(kind, 0, 0) == [1, 1]
-    assert values(kind, 0.5) == [1]
-    assert values(kind) == []
+def test_equal_rows_are_worth_the_same() -> None:
+    assert values("text", 5, 5) == values("text", 5, 5, 5)[1:] == [1, 1]
+    assert values("vector", 0.5, 0.5) == [0, 0]
+    assert values("text", 0, 0) == [1, 1]
+    assert values("text") == values("vector") == []

@@ -6,14 +6,11 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from api.search.rank.boosts import (
     MAX_RUNS,
-    boosted_score,
     chunk_features,
-    max_score,
+    name_share,
     phrases,
     query_signals,
     split_near_duplicates,
@@ -75,6 +72,9 @@ def test_a_symbol_counts_as_far_as_it_is_what_the_query_says() -> None:
         ("tests/test_water.py", "test", "test of the water"),
         ("pip/_vendor/water.py", "vendored", "the vendored copy of water"),
         ("dist/water.js", "generated", "the generated water"),
+        ("examples/water.js", "example", "an example of water"),
+        ("src/compat.js", "compat", "water with legacy pipes"),
+        ("src/water/__init__.py", "reexport", "exports of water"),
     ],
 )
 def test_what_weighs_against_a_file_does_not_if_it_is_asked_for(path: str, mark: str, query: str) -> None:
@@ -111,6 +111,19 @@ def test_a_phrase_counts_where_it_stands_verbatim() -> None:
         ("web/a.spec.ts", "test"),
         ("vendor/lib/a.go", "vendored"),
         ("lib/_vendor/a.py", "vendored"),
+        ("src/FooTest.java", "test"),
+        ("src/BarTests.cs", "test"),
+        ("src/FooSpec.kt", "test"),
+        ("app/tests.py", "test"),
+        ("pkg/testdata/a.txt", "test"),
+        ("Water.Tests/Pump.cs", "test"),
+        ("_examples/a.go", "example"),
+        ("Examples/Tap.swift", "example"),
+        ("benchmarks/a.rb", "example"),
+        ("src/_compat.py", "compat"),
+        ("legacy/a.php", "compat"),
+        ("src/a/__init__.py", "reexport"),
+        ("src/a/index.ts", "reexport"),
         ("dist/app.js", "generated"),
         ("api/thing_pb2.py", "generated"),
     ],
@@ -119,7 +132,13 @@ def test_tests_and_copies_are_told_by_their_paths(path: str, feature: str) -> No
     assert features_of("anything", row(path)) == {feature: 1}
 
 
-@pytest.mark.parametrize("path", ["src/latest.py", "src/contest/a.py", "rebuild/a.py", "src/invendor.py"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("src/latest.py", "src/contest/a.py", "rebuild/a.py", "src/invendor.py", "src/Contest.java", "src/attests.py"),
+        *("sampled/a.py", "src/compatible.py", "src/reindex.ts"),
+    ],
+)
 def test_what_only_looks_like_one_is_none(path: str) -> None:
     assert features_of("anything", row(path)) == {}
 
@@ -137,11 +156,28 @@ def test_the_callers_place_counts_by_the_folders_shared() -> None:
     assert features_of("x", row("api/main.py", scope="Task/close"), here)["near_symbol"] == 1
 
 
-@given(st.floats(0, 1), st.dictionaries(st.sampled_from(sorted(RANKING_WEIGHTS)), st.floats(0, 1)))
-def test_no_feature_takes_a_score_above_one(score: float, parts: dict[str, float]) -> None:
-    added = {name: RANKING_WEIGHTS[name] * value for name, value in parts.items()}
-    assert boosted_score(score, added, max_score(RANKING_WEIGHTS)) <= 1
-    assert boosted_score(score, {}, 2) <= boosted_score(score, {"path": 0.1}, 2)
+def test_the_words_of_a_path_count_in_other_forms_too() -> None:
+    for query, path in [
+        ("dependencies", "a/dependency.py"),
+        ("caching", "a/cache.py"),
+        ("configuration", "conf/a.py"),
+        ("auth", "a/authentication.py"),
+    ]:
+        assert features_of(query, row(path))["path"] == 1, query
+    for query, path in [("context", "a/contest.py"), ("routing", "a/rotor.py"), ("use", "a/user.py")]:
+        assert features_of(query, row(path)) == {}, query
+
+
+@pytest.mark.parametrize(
+    ("query", "share"),
+    [("how is water drawn", 0), ("class TokenBucket", 1), ('the words "not found" in an answer', 1)],
+)
+def test_a_query_is_about_what_it_names_or_quotes(query: str, share: float) -> None:
+    assert name_share(query) == share
+
+
+def test_a_long_sentence_is_less_about_the_name_in_it() -> None:
+    assert name_share("empty buckets raise an error that TokenBucket users cannot handle themselves") == 1 / 2
 
 
 def test_near_repetitions_come_last() -> None:

@@ -1,0 +1,41 @@
+"""Adjusts the scores of chunks by the other chunks of their file that were found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from typing import NamedTuple
+
+#: Chunks of a file that support its best one. With more, long files would win by their length.
+SUPPORTING_CHUNKS = 4
+
+
+class FoundChunk(NamedTuple):
+    """A chunk's file, whether the chunks of that file matter to each other, and the chunk's score."""
+
+    file: Hashable
+    by_file: bool
+    score: float
+
+
+def file_parts(chunks: Sequence[FoundChunk], weights: Mapping[str, float]) -> list[tuple[str, float]]:
+    """What its file adds to the score of each chunk, with the name of the part. `chunks` come best first.
+
+    A file's next chunks raise its best one ("coherence"). The further ones sink ("repeat"), because most are found by
+    the same words. In prose, each place may answer by itself.
+    """
+    scores: dict[Hashable, list[float]] = {}
+    for chunk in chunks:
+        scores.setdefault(chunk.file, []).append(max(0.0, chunk.score))
+    seen: Counter[Hashable] = Counter()
+    parts = []
+    for chunk in chunks:
+        rank, of_file = seen[chunk.file], scores[chunk.file]
+        seen[chunk.file] += 1
+        if rank == 0:
+            support = sum(of_file[1 : 1 + SUPPORTING_CHUNKS]) / SUPPORTING_CHUNKS
+            parts.append(("coherence", weights["coherence"] * support * chunk.by_file))
+        else:
+            kept = (1 + weights["repeat"]) ** rank
+            parts.append(("repeat", (kept - 1) * of_file[rank] * chunk.by_file))
+    return parts

@@ -1,0 +1,79 @@
+"""Question sets in folds, from the folder that `EVAL_DIR` names: repositories of code, and one text in many languages.
+
+Each fold has a folder and questions of its own, so that a choice can be made on all folds but one and judged on that.
+The folder has `code/NAME.tar.xz` with `code/NAME.questions.json`, and `xquad/xquad.LANGUAGE.json.xz`.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import tarfile
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from tests.bench.search.questions import Label, Question
+from tests.bench.search.sets import Set
+
+#: The folds of each set, by name.
+Folds = dict[str, Set]
+
+
+def folded_sets(eval_dir: Path) -> dict[str, Folds]:
+    """The folded sets that the folder has, by name."""
+    return {
+        "code": {
+            archive.name.removesuffix(".tar.xz"): Set(partial(unpack, archive), partial(ask_repository, archive))
+            for archive in sorted((eval_dir / "code").glob("*.tar.xz"))
+        },
+        "xquad": {
+            file.name.split(".")[1]: Set(partial(write_paragraphs, file), partial(ask_paragraphs, file))
+            for file in sorted((eval_dir / "xquad").glob("xquad.*.json.xz"))
+        },
+    }
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Write the files of a repository."""
+    folder.mkdir(parents=True)
+    with tarfile.open(archive) as files:
+        files.extractall(folder, filter="data")
+
+
+def ask_repository(archive: Path) -> list[Question]:
+    """The questions of a repository. Every file that answers one counts alike."""
+    questions = json.loads(archive.with_name(archive.name.replace(".tar.xz", ".questions.json")).read_text())
+    return [
+        Question(
+            query=each["query"],
+            kind=each["category"],
+            relevant=tuple(Label(path=path) for path in dict.fromkeys([*each["relevant"], *each["secondary"]])),
+        )
+        for each in questions
+    ]
+
+
+@cache
+def _articles(file: Path) -> list[dict[str, Any]]:
+    articles: list[dict[str, Any]] = json.loads(lzma.decompress(file.read_bytes()))["data"]
+    return articles
+
+
+def write_paragraphs(file: Path, folder: Path) -> None:
+    """Write each paragraph to a file of its own, in a folder for its article."""
+    for number, article in enumerate(_articles(file)):
+        place = folder / f"{number:02}"
+        place.mkdir(parents=True)
+        for part, paragraph in enumerate(article["paragraphs"]):
+            (place / f"{part}.txt").write_text(paragraph["context"])
+
+
+def ask_paragraphs(file: Path) -> list[Question]:
+    """The questions of a language, each answered by its own paragraph."""
+    return [
+        Question(query=asked["question"], kind="paragraph", relevant=(Label(path=f"{number:02}/{part}.txt"),))
+        for number, article in enumerate(_articles(file))
+        for part, paragraph in enumerate(article["paragraphs"])
+        for asked in paragraph["qas"]
+    ]

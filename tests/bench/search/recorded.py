@@ -1,0 +1,99 @@
+"""Records what the legs of a search find, so that rankings can be compared without searching again.
+
+A recording has everything that the service's own ranking reads. `ranked` runs that ranking, so nothing here can differ
+from it.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from api.http.disconnect import Disconnect
+from api.search.query.answer import run_legs
+from api.search.query.candidates import Candidate, RankOptions, boost, fuse, joined, wanted_ids
+from api.search.query.definitions import defining_chunks
+from api.search.query.filters import resolve_filters
+from api.search.query.legs import Ranking
+from api.search.query.search import MIN_DEPTH, Search
+from schemas.search import Query
+from tests.bench.search.questions import Passage, Question
+from tests.service import Service
+from worker.resources import Resources
+from worker.settings import Settings
+from worker.state.index import chunks, tools
+from worker.state.index.tools import Index
+
+Rows = Mapping[str, dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A question with what each leg found, and the chunks that define a name of it."""
+
+    question: Question
+    rankings: Sequence[Ranking]
+    defining: Collection[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """The questions of one folder, and the rows of all chunks that were found."""
+
+    recorded: Sequence[Recorded]
+    rows: Rows
+
+
+def recording(file: Path, service: Service, tool: str, questions: Sequence[Question]) -> Recording:
+    """The recording in the file, if it has these questions; otherwise records it there."""
+    if file.exists():
+        kept: Recording = pickle.loads(file.read_bytes())
+        if [each.question for each in kept.recorded] == list(questions):
+            return kept
+    made = _record(service, tool, questions)
+    file.write_bytes(pickle.dumps(made))
+    return made
+
+
+def ranked(request: Query, options: RankOptions, each: Recorded, rows: Rows) -> Sequence[Candidate]:
+    """The candidates as the service ranks them, best first."""
+    fusion = fuse(request, options, each.rankings, each.defining)
+    wanted = wanted_ids(request, fusion, {})
+    found = {id_: rows[id_] for id_ in wanted if id_ in rows}
+    return boost(request, options, joined(request, fusion, found), fusion.defining)
+
+
+def passages(candidates: Sequence[Candidate], depth: int) -> list[Passage]:
+    """The first candidates as passages."""
+    rows = [candidate.row for candidate in candidates[:depth]]
+    return [Passage(row["file_path"], row["start_line"], row["chunk_text"]) for row in rows]
+
+
+def _record(service: Service, tool: str, questions: Sequence[Question]) -> Recording:
+    resources = Resources(_settings(service))
+    with closing(resources.pool):
+        index = tools.index_of_tool(resources.pool, UUID(tool))
+        if index is None:
+            raise LookupError(f"no tool {tool}")
+        recorded = [_legs(resources, index, question) for question in questions]
+        ids = {id_ for each in recorded for ranking in each.rankings for id_ in ranking.ids}
+        defining = {id_ for each in recorded for id_ in each.defining}
+        return Recording(recorded, chunks.hits(resources.pool, index.id, ids | defining))
+
+
+def _settings(service: Service) -> Settings:
+    names = {name.upper() for name in Settings.model_fields}
+    return Settings(**{name.lower(): value for name, value in service.env.items() if name in names and value})
+
+
+def _legs(resources: Resources, index: Index, question: Question) -> Recorded:
+    request = Query(query=question.query)
+    store = resources.store(index.vector_store, index.keyword_index)
+    filters = resolve_filters(resources.pool, index, request.filters)
+    search = Search(resources, index, store, request, filters, MIN_DEPTH, whole_files=False, disconnect=Disconnect())
+    return Recorded(question, run_legs(search).rankings, defining_chunks(search))

@@ -1,0 +1,101 @@
+"""Compares rankings over recordings: the service's own, and each with one part of it switched off.
+
+A change is worth keeping if it gains on average over the folds, and no fold loses more than one standard error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+
+from api.search.query.candidates import RankOptions
+from schemas.search import Query
+from tests.bench.search.measures import MEASURES, Ranks, ranks
+from tests.bench.search.recorded import Recording, passages, ranked
+from tests.bench.search.trees.coverage import Mean, difference
+from worker.settings import LEG_WEIGHTS, RANKING_WEIGHTS
+
+DEPTH = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """Weights that differ from the service's own, and the mode of the search."""
+
+    ranking_weights: Mapping[str, float] = field(default_factory=dict)
+    leg_weights: Mapping[str, float] = field(default_factory=dict)
+    mode: str = "hybrid"
+
+
+OWN = "hybrid+boost"
+#: What is compared, by the name of the row.
+VARIANTS = {
+    OWN: Variant(),
+    "keyword": Variant(mode="keyword"),
+    "vector": Variant(mode="vector"),
+    **{f"without {name}": Variant({name: 0.0}) for name, weight in RANKING_WEIGHTS.items() if weight},
+    "code leg as text": Variant(leg_weights={"prose_code": 1.0}),
+}
+
+#: For each variant, the ranks of each question's labels in each fold.
+Found = dict[str, dict[str, list[Ranks]]]
+
+
+def compare(folds: Mapping[str, Recording], measure: str) -> None:
+    """Print each variant's mean over the folds, what it changes, its worst fold, and two standard errors."""
+    found = {name: {fold: _found(variant, each) for fold, each in folds.items()} for name, variant in VARIANTS.items()}
+    values = {name: _values(of_folds, MEASURES[measure]) for name, of_folds in found.items()}
+    _row(measure, *folds, "mean", "change", "worst", "two errors")
+    for name, of_folds in values.items():
+        cells = [*(fmean(of_fold) for of_fold in of_folds.values()), fmean(map(fmean, of_folds.values()))]
+        change = _change(of_folds, values[OWN])
+        worst = min(fmean(of_fold) - fmean(values[OWN][fold]) for fold, of_fold in of_folds.items())
+        _row(name, *(f"{cell:.3f}" for cell in cells), *(f"{x:+.3f}" for x in (change.value, worst, 2 * change.error)))
+
+
+def tell_apart(folds: Mapping[str, Recording], without_answer: Mapping[str, Recording]) -> None:
+    """Print how well the score of the first hit tells questions with an answer from those without, as AUC."""
+    values = {fold: auc(_first_scores(each), _first_scores(without_answer[fold])) for fold, each in folds.items()}
+    _row("AUC of scores", *folds, "mean")
+    _row("", *(f"{value:.3f}" for value in [*values.values(), fmean(values.values())]))
+
+
+def auc(scores: Sequence[float], others: Sequence[float]) -> float:
+    """How often one of `scores` is above one of the `others`; equal ones count half."""
+    return fmean((score > other) + (score == other) / 2 for score in scores for other in others)
+
+
+def _first_scores(recording: Recording) -> list[float]:
+    options = RankOptions("measured", RANKING_WEIGHTS, LEG_WEIGHTS)
+    ranking = (ranked(Query(query=each.question.query), options, each, recording.rows) for each in recording.recorded)
+    return [candidates[0].score if candidates else 0.0 for candidates in ranking]
+
+
+def _found(variant: Variant, recording: Recording) -> list[Ranks]:
+    options = RankOptions(
+        "measured", {**RANKING_WEIGHTS, **variant.ranking_weights}, {**LEG_WEIGHTS, **variant.leg_weights}
+    )
+    requests = [
+        Query.model_validate({"query": each.question.query, "mode": variant.mode}) for each in recording.recorded
+    ]
+    return [
+        ranks(each.question.relevant, passages(ranked(request, options, each, recording.rows), DEPTH))
+        for request, each in zip(requests, recording.recorded, strict=True)
+    ]
+
+
+def _values(folds: Mapping[str, Sequence[Ranks]], measure: Callable[[Ranks], float]) -> dict[str, list[float]]:
+    return {fold: [measure(found) for found in of_fold] for fold, of_fold in folds.items()}
+
+
+def _change(values: Mapping[str, Sequence[float]], base: Mapping[str, Sequence[float]]) -> Mean:
+    """The mean change of a question, and its standard error."""
+    return difference(
+        [value for of_fold in values.values() for value in of_fold],
+        [value for of_fold in base.values() for value in of_fold],
+    )
+
+
+def _row(name: str, *cells: str) -> None:
+    print(f"{name:20}" + "".join(f"{cell:>11}" for cell in cells), flush=True)

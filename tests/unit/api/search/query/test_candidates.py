@@ -1,0 +1,93 @@
+"""From rankings to candidates: scores that mean something, and their parts."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from api.search.query.candidates import Candidate, RankOptions, boost, fuse, joined, wanted_ids
+from api.search.query.legs import Kind, Ranking
+from api.search.rank.confidence import FITS
+from schemas.search import Query
+from worker.settings import LEG_WEIGHTS, RANKING_WEIGHTS
+from worker.vectors import RankedRow
+
+OPTIONS = RankOptions("measured", RANKING_WEIGHTS, LEG_WEIGHTS)
+RANKS = {"vector_rank", "text_rank", "code_rank"}
+
+
+def row(name: str, text: str, **more: Any) -> dict[str, Any]:
+    plain = {"file_path": f"{name}.py", "file_type": "code", "symbol": None, "scope": None}
+    return {"chunk_id": name, "file_id": UUID(int=1), "chunk_text": text, **plain, **more}
+
+
+def ranked(
+    request: Query, rows: dict[str, dict[str, Any]], options: RankOptions = OPTIONS, **found: list[tuple[str, float]]
+) -> list[Candidate]:
+    kinds: dict[str, Kind] = {"vector": "vector", "text": "text", "code": "code"}
+    rankings = [Ranking(request.texts[0], kinds[kind], [RankedRow(*one) for one in of]) for kind, of in found.items()]
+    fusion = fuse(request, options, rankings, ())
+    assert set(wanted_ids(request, fusion, {})) == set(rows)
+    return list(boost(request, options, joined(request, fusion, rows), ()))
+
+
+def test_parts_add_up_to_each_score() -> None:
+    rows = {
+        "a": row("a", "fill the water pump", symbol="pump", file_path="pump.py"),
+        "b": row("b", "a test of water", file_path="tests/b.py"),
+        "c": row("c", "the water is cold", file_type="markdown", file_id=UUID(int=2)),
+        "d": row("d", "fill the water pump", file_id=UUID(int=3)),
+    }
+    found = ranked(
+        Query(query="how does the water pump fill", explain=True),
+        rows,
+        vector=[("a", 0.3), ("b", 0.4), ("d", 0.5)],
+        code=[("b", 7.0), ("a", 6.0), ("c", 1.0), ("d", 0.5)],
+    )
+    names = {name for each in found for name in each.parts}
+    assert names >= {"found", "symbol", "path", "test", "coherence", "repeat"}
+    for each in found:
+        assert sum(each.parts.values()) == pytest.approx(each.score)
+        assert set(each.ranks) <= RANKS
+    assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
+
+
+@pytest.mark.parametrize(("defining", "supports"), [((), True), (("b",), False)])
+def test_a_file_with_many_uses_does_not_gain_over_the_definition(defining: tuple[str, ...], supports: bool) -> None:
+    rows = {name: row(name, f"{name} uses TokenBucket", file_id=UUID(int=1 + (name == "b"))) for name in "abc"}
+    request = Query(query="TokenBucket")
+    found = [Ranking("TokenBucket", "code", [RankedRow(name, 9.0) for name in "acb"])]
+    fusion = fuse(request, OPTIONS, found, defining)
+    hits = boost(request, OPTIONS, joined(request, fusion, rows), defining)
+    assert any("coherence" in each.parts for each in hits) is supports
+
+
+def test_hits_that_hardly_differ_have_scores_that_hardly_differ() -> None:
+    rows = {name: row(name, f"{name} is some water", file_id=UUID(int=n)) for n, name in enumerate(("xa", "xb"))}
+    first, second = ranked(Query(query="water"), rows, vector=[("xa", 0.500), ("xb", 0.501)])
+    assert 0.9 * first.score < second.score < first.score
+
+
+def test_a_search_without_an_answer_has_low_scores() -> None:
+    rows = {"a": row("a", "sends a request over HTTP")}
+    found = [("a", 0.95)]
+    (off_topic,) = ranked(Query(query="banana smoothie recipe"), rows, vector=found, text=[("a", 0.5)])
+    (asked,) = ranked(Query(query="send a request"), rows, vector=[("a", 0.4)], text=[("a", 9.0)])
+    assert off_topic.score < FITS
+    assert asked.score > 1 - FITS
+
+
+@pytest.mark.parametrize(("file_type", "best"), [("code", "near"), ("markdown", "worded")])
+def test_words_count_more_in_prose_than_in_code(file_type: str, best: str) -> None:
+    files = {"near": 1, "worded": 2}
+    rows = {name: row(name, name, file_type=file_type, file_id=UUID(int=n)) for name, n in files.items()}
+    found = ranked(Query(query="how is it"), rows, vector=[("near", 0.3), ("worded", 0.9)], text=[("worded", 9.0)])
+    assert found[0].id == best
+
+
+def test_the_preset_simple_keeps_cosines() -> None:
+    simple = RankOptions("simple", dict.fromkeys(RANKING_WEIGHTS, 0.0), LEG_WEIGHTS)
+    (found,) = ranked(Query(query="banana"), {"a": row("a", "x")}, simple, vector=[("a", 0.6)])
+    assert found.score == pytest.approx(0.4)

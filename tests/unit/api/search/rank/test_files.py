@@ -1,0 +1,41 @@
+"""What the other chunks of a file do to a chunk's score."""
+
+from __future__ import annotations
+
+import pytest
+
+from api.search.rank.files import SUPPORTING_CHUNKS, FoundChunk, file_parts
+
+WEIGHTS = {"coherence": 0.8, "repeat": -0.5}
+
+
+def values(*chunks: tuple[str, float], by_file: bool = True) -> list[float]:
+    found = [FoundChunk(file, by_file, score) for file, score in chunks]
+    return [value for _, value in file_parts(found, WEIGHTS)]
+
+
+def test_the_best_chunk_of_a_file_is_raised_by_the_next_and_those_sink() -> None:
+    parts = file_parts([FoundChunk("a", True, 0.8), FoundChunk("b", True, 0.6), FoundChunk("a", True, 0.4)], WEIGHTS)
+    assert parts == [
+        ("coherence", pytest.approx(0.8 * 0.4 / SUPPORTING_CHUNKS)),
+        ("coherence", 0),
+        ("repeat", pytest.approx(-0.2)),
+    ]
+
+
+def test_each_further_chunk_keeps_half_of_what_the_one_before_it_keeps() -> None:
+    assert values(("a", 0.8), ("a", 0.8), ("a", 0.8))[1:] == pytest.approx([-0.4, -0.6])
+
+
+def test_only_the_first_few_chunks_support_a_file() -> None:
+    few = [("a", 0.5)] * (1 + SUPPORTING_CHUNKS)
+    assert values(*few)[0] == values(*few, ("a", 0.5))[0] == pytest.approx(0.8 * 0.5)
+    assert values(*few[1:])[0] < values(*few)[0]
+
+
+def test_what_counts_against_a_chunk_does_not_count_against_its_file() -> None:
+    assert values(("a", 0.5), ("a", -0.1)) == [0, 0]
+
+
+def test_chunks_of_prose_stand_by_themselves() -> None:
+    assert values(("a", 0.8), ("a", 0.4), by_file=False) == [0, 0]
