@@ -86,6 +86,8 @@ def example(schema: Schema, schemas: Schema) -> Any:
             value = example(choice, schemas)
         case {"type": "array"}:
             value = [example(schema["items"], schemas)]
+        case {"additionalProperties": values, "propertyNames": names}:
+            value = {example(names, schemas): example(values, schemas)}
         case {"properties": properties}:
             value = {name: example(field, schemas) for name, field in properties.items()}
         case _:

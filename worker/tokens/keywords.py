@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Literal
 
 from worker.tokens.languages import DEFAULT
-from worker.tokens.words import SIGNED, is_signed, query_words, stop_words_of, text_words, unspaced_pairs
+from worker.tokens.words import MARKS, SIGNED, is_signed, query_words, stop_words_of, text_words, unspaced_pairs
 
 #: Part of a file's code version: the next reindex reads files again whose words came from an earlier version.
 VERSION = "words-2"
@@ -21,9 +21,7 @@ MAX_PARTS = 16
 #: Words whose tokens a process caches: some 15 MB, and nearly every word of a folder.
 REMEMBERED = 1 << 16
 
-#: Accents and vowel signs, which belong to the letter before them. Hardly any exist beyond this range.
-_COMBINING_MARKS = "".join(c for c in map(chr, range(0x300, 0x12000)) if unicodedata.category(c).startswith("M"))
-_NAME = rf"\w+(?:[{_COMBINING_MARKS}]+\w*)*"
+_NAME = rf"\w+(?:[{MARKS}]+\w*)*"
 #: Dots and hyphens join one word: `os.path`, `dry-run`, `3.11`, `giraffe.txt`. The ASCII variant takes half the time.
 _WORD = re.compile(rf"{SIGNED}|{_NAME}(?:[.-]{_NAME})*")
 _ASCII_WORD = re.compile(rf"{SIGNED}|\w+(?:[.-]\w+)*", re.ASCII)

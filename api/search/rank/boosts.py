@@ -157,8 +157,8 @@ def terms(text: str) -> frozenset[str]:
 
 
 def phrases(text: str) -> tuple[str, ...]:
-    """The texts in double quotes, in lower case."""
-    return tuple((plain or curly).lower() for plain, curly in _QUOTED.findall(text))
+    """The texts in double quotes, in lower case, with single spaces."""
+    return tuple(_flat(plain or curly) for plain, curly in _QUOTED.findall(text))
 
 
 def word_runs(text: str) -> list[str]:
@@ -183,10 +183,10 @@ def chunk_features(signals: QuerySignals, row: Row) -> dict[str, float]:
         features["scope"] = _shared_terms(signals.terms, _name_terms(row["scope"]))
     features["path"] = _path_overlap(signals.terms, path)
     if signals.phrases:
-        features["phrase"] = _contained(signals.phrases, text)
+        features["phrase"] = _contained(signals.phrases, _flat(text))
     # tests only quote text that stands elsewhere
     if signals.runs and "test" not in features:
-        features["verbatim"] = _contained(signals.runs, text)
+        features["verbatim"] = _contained(signals.runs, text.lower())
     if signals.context.path is not None:
         features["near_path"] = _path_nearness(signals.context.path, path)
     if signals.context.symbol is not None:
@@ -284,8 +284,12 @@ def _shared_terms(query_terms: frozenset[str], other: frozenset[str]) -> float:
 
 def _contained(phrases: Sequence[str], text: str) -> float:
     """The share of the phrases that the text contains."""
-    lower = text.lower()
-    return sum(phrase in lower for phrase in phrases) / len(phrases)
+    return sum(phrase in text for phrase in phrases) / len(phrases)
+
+
+def _flat(text: str) -> str:
+    """A text in lower case with single spaces, as phrases match whatever the white space."""
+    return " ".join(text.lower().split())
 
 
 def _path_nearness(context: str, path: str) -> float:

@@ -100,6 +100,7 @@ def test_path_and_scope_count_by_the_share_of_words_they_hold() -> None:
 
 def test_a_phrase_counts_where_it_stands_verbatim() -> None:
     assert features_of('"not found"', row(text="It was Not Found here"))["phrase"] == 1
+    assert features_of('"not  found"', row(text="It was not\n    found here"))["phrase"] == 1
     assert "phrase" not in features_of('"not found"', row(text="found not"))
 
 
