@@ -120,7 +120,7 @@ FORMATS = (
         "json",
         "json geojson webmanifest jsonc",
         "worker.parse.text.json:read",
-        version=5,
+        version=4,
         mime="application/json",
         # parsed values take up to thirty times the memory of their text
         isolated=True,

@@ -114,7 +114,9 @@ def test_a_late_lister_records_no_page_and_no_end(site: Site, event: str) -> Non
         )
     )
     assert refused(
-        lambda: files.end_listing(site.pool, **page, hold=False, left_out=0, warning=None, listing_warning=None)
+        lambda: files.end_listing(
+            site.pool, **page, hold=False, left_out=0, warning=None, listing_warning=None, keys=None
+        )
     )
     # otherwise all files would count as vanished
     assert set(site.outcomes().values()) == {"indexed"}

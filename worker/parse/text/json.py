@@ -26,7 +26,6 @@ class _NotJsonError(ValueError):
 def read(data: bytes, _limits: Limits) -> Document:
     """The document of a JSON text. Raises `FileError` (`parse_failed`) with line and column if it is not JSON.
 
-    A text whose end is missing is cut at lines.
     Duplicate keys and escapes of lone surrogates are legal and stay unchanged. Also raises what `encodings.decode`
     does.
     """
@@ -36,11 +35,7 @@ def read(data: bytes, _limits: Limits) -> Document:
     except json.JSONDecodeError as error:
         if _is_of_lines(error):
             return Document(text, "jsonl", "json")
-        remaining = _failure_of(plain(text))
-        if remaining and _is_at_end(remaining):
-            # the rest is missing, and what is there is worth finding
-            return Document(text, "json", "json")
-        if remaining:
+        if not _is_well_formed(plain(text)):
             raise _failure(error.lineno, error.colno, error.msg) from None
     except _NotJsonError as error:
         raise _failure(*_place_of_constant(text), f"{error} is not a JSON value") from None
@@ -55,19 +50,12 @@ def _check(text: str) -> None:
     json.loads(text, object_pairs_hook=len, parse_int=len, parse_float=len, parse_constant=_refuse)
 
 
-def _failure_of(text: str) -> ValueError | None:
+def _is_well_formed(text: str) -> bool:
     try:
         _check(text)
-    except (json.JSONDecodeError, _NotJsonError) as error:
-        return error
-    return None
-
-
-def _is_at_end(error: ValueError) -> bool:
-    """Whether the parser lacks the rest of the text: a copy or a transfer was cut off."""
-    if not isinstance(error, json.JSONDecodeError) or not error.doc.lstrip().startswith(("{", "[")):
+    except (json.JSONDecodeError, _NotJsonError):
         return False
-    return error.msg.startswith("Unterminated string") or error.pos >= len(error.doc.rstrip())
+    return True
 
 
 def _is_of_lines(error: json.JSONDecodeError) -> bool:

@@ -86,14 +86,6 @@ def test_messages_say_where() -> None:
     assert "line 2, column 8" in refusal("a.json", b'{\n  "a": }').message
 
 
-@pytest.mark.parametrize(
-    "text", ['{"a": [1, 2', '{"a": "the ferry lea', '[{"a": 1},', '{\n  // remark\n  "a": 1,\n  "b', '{"a":\n']
-)
-def test_json_whose_end_is_missing_is_text(text: str) -> None:
-    document = parse("a.json", text.encode())
-    assert (document.text, document.type, document.markup) == (text, "json", "lines")
-
-
 @pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity"])
 def test_constants_of_python_are_no_json(constant: str) -> None:
     error = refusal("a.json", f'{{"NaN": "\\"NaN",\n "b": {constant}}}'.encode())
