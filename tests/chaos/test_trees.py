@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from http import HTTPStatus
 from pathlib import Path
 from signal import SIGCONT, SIGKILL, SIGSTOP
 from typing import Any
@@ -54,6 +55,8 @@ def grown(made: Case, seconds: float = 90) -> Tree:
 
     def has_ended() -> bool:
         answer = here.client.get(f"{TOOLS}/{made.tool}/raptor/status")
+        if answer.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
+            return False  # Postgres was killed, and comes back
         status.update(checked(answer, 200))
         return status["indexing_status"] in {"indexed", "error", "cancelled"}
 

@@ -108,5 +108,7 @@ def _prove_clean(place: Path) -> None:
     names = sorted(str(path.relative_to(table_place)) for path in table_place.rglob("*") if path.is_file())
     assert len([name for name in names if name.startswith("data/")]) == fragments, names
     assert {name.split("/")[1] for name in names if name.startswith("_indices/")} == segments, names
-    assert len([name for name in names if name.startswith("_versions/")]) <= 2, names
+    # a process killed within a commit leaves its unfinished manifest, which nothing reads
+    versions = [name for name in names if name.startswith("_versions/") and ".tmp" not in name]
+    assert len(versions) <= 2, names
     assert len(names) < 40, names

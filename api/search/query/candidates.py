@@ -111,7 +111,10 @@ def joined(request: SearchRequest, fusion: Fusion, rows: Mapping[str, dict[str, 
     distances = _distances(fusion.rankings)
     finders = _finders(request, fusion.rankings)
     ranks = _ranks(fusion.rankings) if request.explain else {}
-    scores = by_score({id_: _score(fusion, id_, row) for id_, row in rows.items()})
+    # the stable order of the legs decides between equal scores, such as of vectors that all point away
+    order = {id_: rank for rank, id_ in enumerate([*fusion.scores, *sorted(rows.keys() - fusion.scores.keys())])}
+    by_rank = sorted(rows, key=order.__getitem__)
+    scores = dict(sorted(((id_, _score(fusion, id_, rows[id_])) for id_ in by_rank), key=lambda each: -each[1]))
     return [
         Candidate(
             id_,
