@@ -162,3 +162,16 @@ def test_a_worker_is_killed_while_it_clusters(here: Cluster, folder: Path, calm_
     os.kill(first.ppid(), SIGKILL)
     prove(made, calm_clusters)
     eventually(lambda: not clustering(here), 30, here.logs)
+
+
+def test_a_worker_is_stopped_while_it_clusters(here: Cluster, folder: Path, calm_clusters: Tree) -> None:
+    here.chat.reset()
+    made = planted(here, folder, "stopped-clusters", "gmm")
+    eventually(lambda: bool(clustering(here)), 60, here.logs)
+    stopped = clustering(here)[0].ppid()
+    os.kill(stopped, SIGSTOP)
+    try:
+        prove(made, calm_clusters)
+    finally:
+        os.kill(stopped, SIGCONT)
+    prove(made, calm_clusters)
