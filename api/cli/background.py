@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
-from signal import SIGTERM
+from signal import SIGINT, SIGTERM
+from threading import current_thread, main_thread
 from urllib.parse import urlsplit
 
 from api.cli.invocation import Failed
@@ -36,16 +38,35 @@ def log_file(home: Path) -> Path:
 def start(home: Path, say: Say) -> str:
     """Start the stack and return its address once it answers. It goes on after this process. Raises `Failed`."""
     say(f"Starting Foldex in the background; `foldex down` stops it. Its data and logs are in {home}")
-    child = _started(home)
+    child = None
     try:
+        with _deferred_interrupt():
+            child = _started(home)
         return _address(child, home)
     except KeyboardInterrupt:
         # nobody has asked for a stack but the command that ends here
-        if child.poll() is None:
+        if child is not None and child.poll() is None:
             say("Stopping what was started …")
             child.terminate()
             child.wait()
         raise
+
+
+@contextmanager
+def _deferred_interrupt() -> Iterator[None]:
+    """Hold Ctrl-C back until the block has ended: within `Popen` it would leave a child that nobody knows."""
+    # another handler belongs to somebody else; SIG_IGN is inherited by the child
+    if signal.getsignal(SIGINT) is not signal.default_int_handler or current_thread() is not main_thread():
+        yield
+        return
+    pressed: list[int] = []
+    signal.signal(SIGINT, lambda number, _frame: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(SIGINT, signal.default_int_handler)
+    if pressed:
+        raise KeyboardInterrupt
 
 
 def _address(child: subprocess.Popen[bytes], home: Path) -> str:
