@@ -12,7 +12,7 @@ from schemas.errors import StoreError, StoreRefused, StoreUnauthorized, StoreUna
 from tests.contract.stores import D, axis, row
 from tests.fakes.turbopuffer import FakeTurbopuffer
 from worker.tokens.keywords import Keywords
-from worker.vectors import Leg, Patch, Row
+from worker.vectors import FILTERED, STRING_ATTRIBUTES, Condition, Leg, Patch, Row
 from worker.vectors.turbopuffer import TurbopufferStore
 
 
@@ -65,6 +65,19 @@ def test_the_region_variable_does_not_disturb(fake: FakeTurbopuffer, monkeypatch
     monkeypatch.setenv("TURBOPUFFER_REGION", "gcp-us-central1")
     monkeypatch.setenv("TURBOPUFFER_BASE_URL", "http://127.0.0.1:1")
     assert puffer(fake).ids("a", None, 1) == []
+
+
+def test_only_attributes_that_searches_filter_are_filterable(fake: FakeTurbopuffer) -> None:
+    store = puffer(fake)
+    store.write("a", D, [row(1, axis(0), chunk_id="x")])
+    # a namespace of an earlier release
+    fake.namespaces["a"].schema["chunk_id"]["filterable"] = True
+    store.write("a", D, [row(2, axis(0), chunk_id="y")])
+    filterable = {name for name, kind in fake.namespaces["a"].schema.items() if kind.get("filterable") is True}
+    assert filterable & set(STRING_ATTRIBUTES) == set(FILTERED)
+    with pytest.raises(StoreRefused):
+        store.search("a", [Leg(1, vector=axis(0), conditions=[Condition("chunk_id", "in", ["x"])])])
+    assert [row["chunk_id"] for row in store.attributes("a", None, 5).values()] == ["x", "y"]
 
 
 def test_big_writes_are_split(fake: FakeTurbopuffer) -> None:

@@ -17,7 +17,7 @@ Field = Literal["text", "code", "older"]
 Vector = NDArray[np.float32]
 Value = str | int | bool | None
 
-#: Filterable string attributes of every row. Rows also have `level` and `generation` (int) and `embedded` (bool).
+#: String attributes of every row. Rows also have `level` and `generation` (int) and `embedded` (bool).
 STRING_ATTRIBUTES = (
     "file_node_id",
     "file_id_path",
@@ -32,10 +32,16 @@ STRING_ATTRIBUTES = (
     "scope",
 )
 
+#: String attributes that no search filters. A store need not index them.
+UNFILTERED = frozenset({"content_hash", "chunk_id"})
+
+#: String attributes that searches filter.
+FILTERED = tuple(name for name in STRING_ATTRIBUTES if name not in UNFILTERED)
+
 #: Attributes that describe a row's file and chunk; `worker.upkeep.fsck` checks them.
 CHECKED_ATTRIBUTES = (*STRING_ATTRIBUTES, "level")
 
-#: Filterable values are cut to this many UTF-8 bytes. The store accepts 4 KiB; an index needs far less.
+#: String values are cut to this many UTF-8 bytes. The store accepts 4 KiB; an index needs far less.
 MAX_FILTERABLE_BYTES = 1024
 
 

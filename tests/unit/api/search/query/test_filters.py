@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from api.http.dependencies import from_cursor, to_cursor
 from api.search.query.file_filter import FileSelection, folder_of, selection_by_patterns
-from api.search.query.filters import ResolvedFilters
+from api.search.query.filters import PathFilters, ResolvedFilters
 from api.search.rank.fusion import ranks_and_values, reciprocal_ranks
 from schemas.errors import Invalid
 from schemas.search import Filters
 from worker.ignore import compiled_glob
 from worker.state.index.files import IndexedFile
+from worker.vectors import FILTERED
 
 A, B, C, D = (UUID(int=number) for number in range(4))
 
@@ -83,6 +84,14 @@ def test_filters_become_conditions() -> None:
         ("json_pointer", "prefix", ("/a",)),
     }
     assert ResolvedFilters(Filters(), None).conditions == []
+
+
+def test_every_attribute_of_a_filter_is_filterable_in_a_store() -> None:
+    values = {"types": ["json"], "languages": ["go"], "symbols": ["a"], "node_types": ["class"], "scope": "x"}
+    filters = PathFilters.model_validate({**values, "json_pointer": "/a", "level": 0, "id_paths": ["x/y"]})
+    resolved = ResolvedFilters(filters, FileSelection(["n"], ["folder"], [".go"]), filters.id_paths)
+    asked = {condition.attribute for condition in resolved.conditions}
+    assert asked == {*FILTERED, "level"}
 
 
 def test_a_cursor_comes_back_as_its_parts() -> None:
