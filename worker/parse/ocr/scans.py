@@ -44,7 +44,8 @@ def is_scan(page: pypdfium2.PdfPage, text: str) -> bool:
 
 def is_illegible(text: str) -> bool:
     """Whether too many characters of a text layer are controls, private or replaced ones."""
-    return len(_NON_TEXT.findall(text)) > _MAX_NON_TEXT_SHARE * sum(map(len, text.split()))
+    number = len(_NON_TEXT.findall(text))
+    return number > 0 and number > _MAX_NON_TEXT_SHARE * sum(map(len, text.split()))
 
 
 def without_text(page: pypdfium2.PdfPage) -> pypdfium2.PdfPage:

@@ -37,6 +37,8 @@ def entries(pdf: pypdfium2.PdfDocument) -> dict[int, Entries]:
 
 def with_headings(text: str, page_entries: Entries) -> str:
     """The page's text as Markdown, with the lines that match outline entries as headings."""
+    if not page_entries:
+        return "\n".join(map(paragraph, text.split("\n"))).strip("\n")
     lines = text.split("\n")
     first, others = list(map(_bare, lines)), [_signless(line) for line in lines]
     blocks: list[str] = []

@@ -26,10 +26,10 @@ from worker.parse.text.markdown_blocks import laid_out
 _RENDER_DPI = 200
 _MAX_PIXELS = 25_000_000
 #: A hyphen at a line's end: one that PDFium marks, or one that it does not mark.
-_LINE_END_HYPHEN = r"(?:[\x02\ufffe]\n?|(?<=\w)[\xad\u2010]\n(?=\w))"
-#: Such a hyphen within a name: no word is divided in front of a digit, or of a capital that follows a small letter.
-_NAME_HYPHEN = re.compile(rf"{_LINE_END_HYPHEN}(?=\d)|(?<=[^\W\d_A-Z]){_LINE_END_HYPHEN}(?=[A-Z])")
-_HYPHEN = re.compile(_LINE_END_HYPHEN)
+_HYPHEN = re.compile(r"[\x02\ufffe]\n?|[\xad\u2010]\n(?<=\w..)(?=\w)", re.DOTALL)
+#: What follows a hyphen within a name: no word is divided in front of a digit, or of a capital behind a small letter.
+_DIGIT, _CAPITAL = re.compile(r"\d"), re.compile("[A-Z]")
+_SMALL = re.compile(r"[^\W\d_A-Z]")
 #: Text that programs write in front of a title or instead of one.
 _NO_TITLE = re.compile(r"(?:Microsoft \w+ - |untitled(?: document)?$|\(?anonymous\)?$)", re.IGNORECASE)
 
@@ -115,7 +115,14 @@ def _text(page: pypdfium2.PdfPage) -> str:
     text = right_to_left.repaired(layer, layer.get_text_range())
     layer.close()
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return _HYPHEN.sub("", _NAME_HYPHEN.sub("-", text)).strip()
+    return _HYPHEN.sub(_hyphen, text).strip()
+
+
+def _hyphen(at_end: re.Match[str]) -> str:
+    """The hyphen if it is part of a name, else nothing."""
+    text, start, end = at_end.string, *at_end.span()
+    is_name = _DIGIT.match(text, end) or (_CAPITAL.match(text, end) and start and _SMALL.match(text, start - 1))
+    return "-" if is_name else ""
 
 
 def _recognised(page: pypdfium2.PdfPage, cpu_deadline: float, limits: Limits) -> str:

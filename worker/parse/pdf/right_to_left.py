@@ -14,6 +14,7 @@ _REVERSED = re.compile("[\u0622\u0623\u0625\u0627]\u0644")
 #: Words of two directions without a blank. PDFium leaves out narrow gaps there. The words are of bounded length.
 _LATIN, _ARABIC = "[A-Za-z0-9]", "[\u0620-\u065f\u0671-\u06d3]"
 _CHANGE = re.compile(f"(?<={_LATIN})(?={_ARABIC})|(?<={_ARABIC})(?={_LATIN})")
+_ANY_ARABIC = re.compile(_ARABIC)
 _MAX_WORD = 40
 _WORD = re.compile(f"{_LATIN}{{1,{_MAX_WORD}}}|{_ARABIC}{{1,{_MAX_WORD}}}")
 #: Minimum gap between words, as a share of the line's height. Prefixes in front of a Latin word have none.
@@ -29,6 +30,9 @@ class _Box(NamedTuple):
 
 def repaired(layer: pypdfium2.PdfTextpage, text: str) -> str:
     """The text that was taken from `layer`, with lam before alef, and with blanks around Latin words."""
+    # most files have none, and this search is ten times as fast as the others
+    if not _ANY_ARABIC.search(text):
+        return text
     edits = [*_swaps(layer, text), *_blanks(layer, text)]
     for start, end, new in sorted(edits, reverse=True):
         text = text[:start] + new + text[end:]
