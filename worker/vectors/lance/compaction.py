@@ -14,8 +14,12 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from worker.vectors.lance.vector_index import MIN_ROWS
+
 # A compaction that loses a race is repeated, so its message is suppressed. The library reads this once, on import.
 os.environ.setdefault("LANCE_LOG", "warn,lance::dataset::optimize=error")
+# Only the number of partitions is read from an index's statistics.
+os.environ.setdefault("LANCE_INCLUDE_VECTOR_CENTROIDS", "false")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,8 @@ class Thresholds:
     full_rows: int = 65_536
     #: Versions that may be deleted, from which on they are.
     versions: int = 100
+    #: Rows from which the vectors have an approximate index.
+    vector_index_rows: int = MIN_ROWS
 
 
 def is_due(dataset: Any, thresholds: Thresholds) -> bool:

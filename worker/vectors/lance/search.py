@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from lancedb.query import MatchQuery
 
 from worker.vectors import Leg, RankedRow
+from worker.vectors.lance import vector_index
 from worker.vectors.lance.filter_sql import where
 from worker.vectors.lance.indexes import COLUMNS
 from worker.vectors.lance.open_tables import Opened, Spaces
@@ -206,6 +207,8 @@ async def _nearest(table: Any, leg: Leg) -> Any:
 
     async def nearest(*conditions: str) -> Any:
         query = table.query().nearest_to(leg.vector).distance_type("cosine")
+        # Rows that pass a filter may be far from all others, in partitions that the index would not read.
+        query = query.bypass_vector_index() if conditions or leg.conditions else vector_index.approximate(query)
         return await _fetched(query, leg, ["_distance", "id", "embedded"], *conditions)
 
     answer = await nearest()
