@@ -1,23 +1,31 @@
-"""Indexes about 1,500 files (17 MB of Python, Markdown and JSON), and measures status calls meanwhile."""
+"""Indexes every twelfth Python, Markdown and JSON file of the installed packages, and measures status calls meanwhile.
+
+`GRANULARITY=packed` fills chunks; see `config.granularity`.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import shutil
 import statistics
 import sysconfig
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from threading import Event, Thread
 
 import psutil
 
+from tests.bench.processor import processor_seconds
 from tests.bench.running import running
 from tests.service import PROJECT, TOOLS, Service
 
-FILES, MEGABYTES = 1_500, 17
 SUFFIXES = {".py", ".md", ".json"}
 LARGEST = 262_144
+#: One file of so many is taken.
+STEP = 12
 
 
 def run(place: Path) -> None:
@@ -31,8 +39,8 @@ def run(place: Path) -> None:
 
 def _indexed(service: Service, folder: Path, size: int, project: str) -> float:
     stop, waits, peaks = Event(), list[float](), dict[str, int]()
-    started = time.monotonic()
-    tool = service.local_tool(folder, project=project)
+    before, started = processor_seconds(), time.monotonic()
+    tool = service.local_tool(folder, project=project, config={"granularity": os.environ.get("GRANULARITY")})
     watchers = [
         Thread(target=_ask, args=(service, tool, stop, waits)),
         Thread(target=weigh, args=(service, stop, peaks)),
@@ -41,10 +49,12 @@ def _indexed(service: Service, folder: Path, size: int, project: str) -> float:
         watcher.start()
     status = service.wait(tool, seconds=600)
     seconds = time.monotonic() - started
+    spent = {name: total - before.get(name, 0) for name, total in processor_seconds().items()}
     stop.set()
     for watcher in watchers:
         watcher.join()
     _print(service, tool, status, seconds, size)
+    _print_processor(spent, int(str(status["total_chunks"])))
     waits.sort()
     print(f"status during the run: p50 {statistics.median(waits):.1f} ms, p99 {waits[int(len(waits) * 0.99)]:.1f} ms")
     print("peak memory: " + ", ".join(f"{name} {peak / 1e6:.0f} MB" for name, peak in sorted(peaks.items())))
@@ -52,17 +62,16 @@ def _indexed(service: Service, folder: Path, size: int, project: str) -> float:
 
 
 def corpus(folder: Path) -> int:
-    """Copy files of installed packages, in a fixed order and spread over all packages. Returns the bytes copied."""
+    """Copy files of installed packages, chosen by a hash of their paths. Returns the bytes copied."""
     root = Path(sysconfig.get_paths()["purelib"])
-    found = sorted(p for p in root.rglob("*") if p.suffix in SUFFIXES and 200 < p.stat().st_size <= LARGEST)
-    step, total, count = max(1, len(found) // FILES), 0, 0
-    for path in found[::step]:
-        if total > MEGABYTES * 1e6 or count >= FILES:
-            break
+    found = [path for path in root.rglob("*") if path.suffix in SUFFIXES and path.stat().st_size <= LARGEST]
+    by_hash = sorted(found, key=lambda path: hashlib.sha256(str(path.relative_to(root)).encode()).digest())
+    total = 0
+    for path in by_hash[::STEP]:
         target = folder / path.relative_to(root)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
-        total, count = total + path.stat().st_size, count + 1
+        total += path.stat().st_size
     return total
 
 
@@ -78,6 +87,12 @@ def _print(service: Service, tool: str, status: dict[str, object], seconds: floa
         for stage, spent in timings.items():
             stages[stage] = stages.get(stage, 0.0) + spent
     print("seconds by stage, all processes: " + json.dumps({k: round(v, 1) for k, v in stages.items()}))
+
+
+def _print_processor(seconds: Mapping[str, float], chunks: int) -> None:
+    each = {name: spent / chunks * 1e6 for name, spent in sorted(seconds.items(), key=lambda item: -item[1])}
+    shares = ", ".join(f"{name} {share:.0f}" for name, share in each.items())
+    print(f"microseconds of the processor for a chunk: {sum(each.values()):.0f} ({shares})")
 
 
 def _ask(service: Service, tool: str, stop: Event, waits: list[float]) -> None:

@@ -6,10 +6,10 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal
 
 from worker.tokens.languages import DEFAULT
+from worker.tokens.remembered import Remembered
 from worker.tokens.words import MARKS, SIGNED, is_signed, query_words, stop_words_of, text_words, unspaced_pairs
 
 #: Part of a file's code version: the next reindex reads files again whose words came from an earlier version.
@@ -18,13 +18,14 @@ VERSION = "words-2"
 MAX_TOKEN = 64
 #: Maximum parts of one name; `getUserNameById` has five. What changes case and digits more often is data, too.
 MAX_PARTS = 16
-#: Words whose tokens a process caches: some 15 MB, and nearly every word of a folder.
-REMEMBERED = 1 << 16
 
 _NAME = rf"\w+(?:[{MARKS}]+\w*)*"
 #: Dots and hyphens join one word: `os.path`, `dry-run`, `3.11`, `giraffe.txt`. The ASCII variant takes half the time.
 _WORD = re.compile(rf"{SIGNED}|{_NAME}(?:[.-]{_NAME})*")
 _ASCII_WORD = re.compile(rf"{SIGNED}|\w+(?:[.-]\w+)*", re.ASCII)
+#: Characters that no word contains, and what stands between them: one word or none, with few exceptions.
+_TO_SPACES = str.maketrans({c: " " for c in map(chr, range(128)) if not c.isalnum() and c not in "_.-+#"})
+_GROUP = re.compile("[A-Za-z0-9_.+#\x80-\U0010ffff-]+")
 _JOINTS = re.compile("[.-]")
 _SEPARATORS = re.compile("[._-]+")
 #: Digits; capitals up to the one that starts the next part; or lower-case letters with or without their capital.
@@ -72,7 +73,10 @@ def code_words(text: str) -> str:
     of letters, digits, "_", "." and "-"; `C++`, `C#` and `.NET` are tokens, too. Tokens of more than `MAX_TOKEN`
     characters are left out. Time and result grow linearly with the text.
     """
-    return " ".join(map(_tokens, _words(text)))
+    groups = (
+        text.translate(_TO_SPACES).split() if text.isascii() else _GROUP.findall(unicodedata.normalize("NFKC", text))
+    )
+    return " ".join(filter(None, map(_remembered.__getitem__, groups)))
 
 
 def query_tokens(query: str, field: Literal["text", "code"], written: Written) -> list[str]:
@@ -116,7 +120,6 @@ def _names_in_long_word(word: str) -> Iterator[str]:
         yield from [name] if len(name) <= MAX_TOKEN else (part for part in name.split("_") if len(part) <= MAX_TOKEN)
 
 
-@lru_cache(maxsize=REMEMBERED)
 def _tokens(word: str, part_pattern: re.Pattern[str] = _PARTS) -> str:
     """The distinct tokens of a word of at most `MAX_TOKEN` characters."""
     parts = part_pattern.findall(word) if word.isascii() else _parts_by_case(word)
@@ -129,3 +132,7 @@ def _parts_by_case(word: str) -> list[str]:
     edges = [n for n in range(1, len(word)) if word[n - 1].islower() and word[n].isupper()]
     runs = [word[start:end] for start, end in zip([0, *edges], [*edges, None], strict=True)]
     return [part for run in runs for part in _SEPARATORS.split(run) if part]
+
+
+#: The tokens of groups, in order.
+_remembered = Remembered(lambda group: " ".join(map(_tokens, _words(group))))

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterator
-from functools import cache, lru_cache
+from collections.abc import Collection
+from functools import cache, lru_cache, partial
 from threading import Lock
 
 import Stemmer
 
 from worker.tokens.languages import candidates, language_for, script_of, stop_words
+from worker.tokens.remembered import Remembered
 
 #: Maximum characters of a word; anything longer is data.
 MAX_WORD = 64
-#: Words whose tokens a process caches, over all languages.
-REMEMBERED = 1 << 16
+#: Languages whose words a process caches: a folder seldom holds more.
+REMEMBERED_LANGUAGES = 4
 
 _STEMMERS = {
     "ar": "arabic",
@@ -73,16 +74,20 @@ _LETTER = rf"(?![{_UNSPACED}])[^\W_]"
 _ASCII_WORD = re.compile(rf"{SIGNED}|[A-Za-z0-9]+", re.ASCII)
 _WORD = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|{SIGNED}|{_LETTER}(?:{_LETTER}|[{MARKS}])*")
 _SIGN = re.compile(f"[{_WORD_SIGNS}]")
+#: Characters that end every word, and what stands between them: a word, or several in scripts without spaces.
+_TO_SPACES = str.maketrans({character: " " for character in map(chr, range(128)) if not character.isalnum()})
+_GROUP = re.compile("[A-Za-z0-9\x80-\U0010ffff]+")
+#: A letter and a `#`; it starts with a constant, which makes the search fast.
+_SHARP = re.compile(r"\#(?<=[A-Za-z]\#)")
+_NETS = (".NET", ".Net", ".net")
 
 _lock = Lock()
 
 
 def text_words(text: str, language: str) -> str:
     """The tokens of a document's text in order, separated by spaces. Time and result grow linearly with the text."""
-    if text.isascii():
-        language = language_for("latin", language)
-        return " ".join(filter(None, [_indexed(word, language) for word in _ASCII_WORD.findall(text)]))
-    return " ".join(filter(None, _all_indexed(unicodedata.normalize("NFKC", text), language)))
+    normal = text if text.isascii() else unicodedata.normalize("NFKC", text)
+    return " ".join(filter(None, map(_remembered(language).__getitem__, _groups(normal))))
 
 
 def query_words(query: str, written: Collection[str]) -> list[str]:
@@ -132,22 +137,37 @@ def is_signed(word: str) -> bool:
     return word[0] == "." or word[-1] in "+#"
 
 
-def _all_indexed(text: str, language: str) -> Iterator[str]:
+def _groups(text: str) -> list[str]:
+    """Divide a text at some ends of words, in order; what is left out holds no word."""
+    if "++" in text or any(name in text for name in _NETS) or _SHARP.search(text):
+        return [match[0] for match in (_ASCII_WORD if text.isascii() else _WORD).finditer(text)]
+    return text.translate(_TO_SPACES).split() if text.isascii() else _GROUP.findall(text)
+
+
+@lru_cache(REMEMBERED_LANGUAGES)
+def _remembered(language: str) -> Remembered:
+    """The tokens of groups in a document of that language."""
+    return Remembered(partial(_all_indexed, language=language))
+
+
+def _all_indexed(text: str, language: str) -> str:
+    """The tokens of every word of a text in NFKC."""
+    tokens: list[str] = []
     for match in _WORD.finditer(text):
         word = match[0]
         if match["unspaced"]:
-            yield from _pairs(word)
+            tokens += _pairs(word)
             if len(word) > 1:
-                yield from _SIGN.findall(word)
+                tokens += _SIGN.findall(word)
         else:
-            yield _indexed(word, language_for(script_of(word), language))
+            tokens.append(_indexed(word, language_for(script_of(word), language)))
+    return " ".join(filter(None, tokens))
 
 
 def _pairs(run: str) -> list[str]:
     return [run[start : start + 2] for start in range(len(run) - 1)] or [run]
 
 
-@lru_cache(maxsize=REMEMBERED)
 def _indexed(word: str, language: str) -> str:
     """The tokens of a word; a name with signs also counts without them: `count++` is found as `count`."""
     return (
