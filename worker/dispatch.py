@@ -26,23 +26,28 @@ def start_indexing(pool: Pool, task_id: UUID, index_id: UUID) -> bool:
     return closed
 
 
-def wake(pool: Pool, task_id: UUID, max_messages: int = MAX_SLICES, *, min_messages: int = 0) -> None:
-    """Send messages to index a task's files; a small task's go to the fast queue too.
+def wake(
+    pool: Pool, task_id: UUID, max_messages: int = MAX_SLICES, *, min_messages: int = 0, fast: bool = True
+) -> dict[str, int]:
+    """Send messages to index a task's files; a small task's go to the fast queue too, if `fast`.
 
     The bulk queue gets `min_messages` to `max_messages` messages, depending on the number of pending rows. Removals are
     rows like any other. The sweep asks for at least one message, so that a wrong count can delay a task but never
-    strand it.
+    strand it. Returns the number of messages by queue.
     """
     task = tasks.running(pool, task_id)
     if task is None:
-        return
+        return {}
     pending = files.count_pending(pool, task.index_id, most=max(max_messages, 1) * FILES_PER_SLICE)
     bulk = max(min_messages, min(max_messages, math.ceil(pending / FILES_PER_SLICE)))
-    fast = bool(pending or min_messages) and not task.listing and task.total_files <= SMALL_TASK
-    for queue in [FAST] * fast + [BULK] * bulk:
-        send_index(task, queue)
+    fast = fast and bool(pending or min_messages) and not task.listing and task.total_files <= SMALL_TASK
+    sent = {FAST: int(fast), BULK: bulk}
+    for queue, number in sent.items():
+        for _ in range(number):
+            send_index(task, queue)
     if fast or bulk:
         tasks.sent(pool, task_id)
+    return sent
 
 
 def send_index(task: Running | None, queue: str, countdown: float | None = None) -> None:

@@ -22,6 +22,7 @@ from tests.bench import (
     small,
     trees,
 )
+from tests.bench.size import parts
 
 BENCHES = {
     "small": small.run,
@@ -33,6 +34,7 @@ BENCHES = {
     "keywords": keywords.run,
     "queries": queries.run,
     "scale": scale.run,
+    "size": parts.run,
     "grep": grep.run,
     "command": command.run,
     "mcp": mcp.run,

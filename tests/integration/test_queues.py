@@ -126,8 +126,10 @@ def test_a_task_that_waits_for_its_provider_takes_nobodys_turn(running: Service)
         connection.execute("UPDATE search_index_task SET started_at = '-infinity' WHERE id = %s", [waiting])
         assert fairest() == busy
         connection.execute(
-            "UPDATE search_index_file SET status = 'indexing', lease_owner = gen_random_uuid() WHERE id IN"
-            " (SELECT id FROM search_index_file WHERE task_id = %s LIMIT 1)",
+            "WITH claimed AS (UPDATE search_index_file SET status = 'indexing', lease_owner = gen_random_uuid()"
+            " WHERE id IN (SELECT id FROM search_index_file WHERE task_id = %s LIMIT 1)"
+            " RETURNING lease_owner, index_id)"
+            " INSERT INTO file_lease (owner, index_id, until) SELECT *, now() + interval '8 s' FROM claimed",
             [busy],
         )
         assert fairest() == waiting

@@ -145,6 +145,17 @@ def test_the_alarm_tells_the_state_and_sends_all_messages_again(
     assert (alarm["task_id"], alarm["open_files"]) == (str(task), {"pending read": FILES})
 
 
+def test_a_round_restarts_some_of_many_tasks_and_the_next_one_the_others(
+    pool: Pool, resources: Resources, task: UUID, sent: list[tuple[str, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(open_tasks, "MAX_RESTARTED", 1)
+    other = new_task(pool)
+    _execute(pool, "UPDATE search_index_task SET created_at = now() - interval '2 min' WHERE id = %s", other)
+    assert [open_tasks.restart_stalled(resources) for _ in range(3)] == [1, 1, 0]
+    assert {id_ for _, id_, _ in sent} == {str(task), str(other)}
+    _execute(pool, "UPDATE search_index_task SET status = 'ready' WHERE id = %s", other)
+
+
 def test_a_task_waits_quietly_while_others_keep_the_workers(
     pool: Pool, resources: Resources, task: UUID, sent: list[tuple[str, str, str]]
 ) -> None:

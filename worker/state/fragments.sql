@@ -11,6 +11,18 @@ NOT EXISTS (
   AND NOT EXISTS (
       SELECT FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'indexing')
 
+-- name: slices_at_work
+-- the slices that hold files, by index and by project
+at_work AS MATERIALIZED (
+    SELECT l.index_id, count(*) AS slices FROM file_lease l
+    WHERE l.index_id IS NOT NULL AND EXISTS (
+        SELECT FROM search_index_file f
+        WHERE f.index_id = l.index_id AND f.lease_owner = l.owner AND f.status = 'indexing')
+    GROUP BY l.index_id
+), at_project AS MATERIALIZED (
+    SELECT i.project_id, sum(w.slices) AS slices FROM at_work w JOIN search_index i ON i.id = w.index_id GROUP BY i.project_id
+)
+
 -- name: has_prefix
 -- whether a file f is below a directory u
 substring(f.key FROM 1 FOR length(u.prefix)) = u.prefix

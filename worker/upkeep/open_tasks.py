@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from datetime import timedelta
 from functools import partial
 from uuid import UUID
@@ -10,7 +9,7 @@ from uuid import UUID
 import structlog
 
 from worker import dispatch
-from worker.app import BULK, FAST, MAX_SLICES, crowded, queued, send_plan
+from worker.app import BULK, FAST, MAX_SLICES, MOST_WAITING, SMALL_TASK, crowded, queued, send_plan
 from worker.resources import Resources
 from worker.state.index import changes, tasks
 from worker.state.postgres import Pool
@@ -19,6 +18,9 @@ from worker.upkeep.isolation import failing_alone, unless_locked
 
 #: Time before a folder whose task could not be started is tried again.
 START_PAUSE = timedelta(minutes=1)
+#: Tasks that one sweep closes, and stalled ones that it restarts.
+MAX_CLOSED = 200
+MAX_RESTARTED = 20
 
 log = structlog.get_logger()
 
@@ -46,11 +48,13 @@ def wake_tasks(resources: Resources) -> int:
     """Send the messages that open tasks lack, and close those that are done. Returns the number of tasks woken."""
     pool = resources.pool
     tasks.bring_back(pool)
+    tasks.refresh_due(pool)
+    _close_done(pool)
     return _send_plans(pool) + _wake_workers(pool)
 
 
 def _send_plans(pool: Pool) -> int:
-    unplanned = tasks.unplanned(pool)
+    unplanned = tasks.unplanned(pool, MOST_WAITING)
     sent = 0
     for task_id, tool_id in [] if unplanned and crowded(FAST) else unplanned:
         if tasks.sent_unless_held(pool, task_id):
@@ -59,28 +63,42 @@ def _send_plans(pool: Pool) -> int:
     return sent
 
 
-def _wake_workers(pool: Pool) -> int:
-    woken = 0
-    # a message serves whatever task the rows choose, so one waiting for a free worker is as good as a new one
-    untaken = functools.cache(partial(queued, BULK))
-    for task in tasks.open_tasks(pool):
-        closed = unless_locked(partial(dispatch.close_if_done, pool, task.id, task.index_id, wait=False))
+def _close_done(pool: Pool) -> None:
+    for task_id, index_id in tasks.done(pool, MAX_CLOSED):
+        closed = unless_locked(partial(dispatch.close_if_done, pool, task_id, index_id, wait=False))
         if closed and closed.failure:
-            show_failed_run(task.id, closed.tool_id, closed.failure)
-        if not closed and task.waiting and task.quiet and task.slices < MAX_SLICES:
-            room = max(0, MAX_SLICES - task.slices - untaken())
-            unless_locked(partial(dispatch.wake, pool, task.id, room, min_messages=min(1, room)))
-            woken += 1
+            show_failed_run(task_id, closed.tool_id, closed.failure)
+
+
+def _wake_workers(pool: Pool) -> int:
+    """Send messages until as many wait as slices are at work.
+
+    A message serves whatever task the rows choose, so one that waits for a free worker is as good as a new one. As long
+    as the workers take all of them, each round doubles the slices.
+    """
+    waiting = tasks.waiting(pool, most_slices=MAX_SLICES, most_files=SMALL_TASK, limit=MOST_WAITING)
+    if not waiting:
+        return 0
+    room = {BULK: max(MAX_SLICES, tasks.slices(pool)) - queued(BULK), FAST: MAX_SLICES - queued(FAST)}
+    woken = 0
+    for task in waiting:
+        bulk, fast = max(0, min(task.most - task.slices, room[BULK])), task.is_small and room[FAST] > 0
+        if not bulk and not fast:
+            continue
+        wake = partial(dispatch.wake, pool, task.id, bulk, min_messages=min(1, bulk), fast=fast)
+        for queue, sent in (unless_locked(wake) or {}).items():
+            room[queue] -= sent
+        woken += 1
     return woken
 
 
 def restart_stalled(resources: Resources) -> int:
     """Report open tasks without a worker, and send all their messages again, whatever was sent before."""
     pool = resources.pool
-    stalled = tasks.stalled(pool)
-    if stalled and tasks.any_work(pool):
-        for task in stalled:
-            tasks.warn(pool, task.id, tasks.BUSY)
+    busy = tasks.any_work(pool)
+    stalled = tasks.stalled(pool, limit=tasks.MAX_COUNTED if busy else MAX_RESTARTED)
+    if busy:
+        tasks.warn_all(pool, [task.id for task in stalled], tasks.BUSY)
         return 0
     for task in stalled:
         log.error(

@@ -32,9 +32,10 @@ def site(resources: Resources) -> Site:
 
 @pytest.fixture
 def nobody_else(resources: Resources) -> Iterator[None]:
-    """Close the open tasks of other tests."""
+    """Close the open tasks of other tests, and end their workers' leases."""
     yield
     with resources.pool.connection() as connection:
         connection.execute("UPDATE search_index_task SET status = 'cancelled' WHERE status IN ('pending', 'indexing')")
+        connection.execute("DELETE FROM file_lease")
         connection.execute("DELETE FROM search_index_change")
         connection.execute("UPDATE search_index SET checked_at = now()")

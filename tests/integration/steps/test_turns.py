@@ -207,6 +207,90 @@ def test_a_sweep_wakes_nobody_for_a_task_that_has_its_workers(resources: Resourc
     assert sweeps.round() == []
 
 
+@pytest.mark.parametrize(
+    ("left", "slices", "untaken", "messages"),
+    [
+        # as many more as are at work
+        (100_000, 10, 0, 10),
+        (100_000, 10, 4, 6),
+        (100_000, 10, 10, 0),
+        (100_000, 2, 0, MAX_SLICES),
+        # a slice for each so many files
+        (11 * tasks.FILES_PER_FURTHER_SLICE, 10, 0, 1),
+        (11 * tasks.FILES_PER_FURTHER_SLICE - 1, 10, 0, 0),
+    ],
+)
+def test_a_large_task_gets_more_workers_as_long_as_they_come(
+    resources: Resources, sweeps: Sweeps, left: int, slices: int, untaken: int, messages: int
+) -> None:
+    site = listed_site(resources, 60)
+    for _ in range(slices):
+        assert site.claim(site.worker(), 1)
+    # the sweep does not count what takes long
+    site.do("UPDATE search_index_task SET total_files = %s, refresh_seconds = 10 WHERE id = %s", left, site.task)
+    passes(resources, 60)
+    sweeps.waiting = untaken
+    sweeps.round()
+    assert sweeps.sent.count(("foldex.index", [str(site.task)])) == messages
+
+
+def test_a_sweep_sends_no_more_messages_for_many_tasks_than_for_one(resources: Resources, sweeps: Sweeps) -> None:
+    sites = [listed_site(resources, 9) for _ in range(MAX_SLICES + 1)]
+    passes(resources, 60)
+    assert {*sweeps.round()} <= {site.task for site in sites}
+    # on each of the two queues
+    assert len(sweeps.sent) == 2 * MAX_SLICES
+
+
+def test_a_sweep_counts_all_tasks_that_are_due(resources: Resources, sweeps: Sweeps) -> None:
+    sites = [listed_site(resources, 2 + number) for number in range(3)]
+    for site in sites:
+        site.do("UPDATE search_index_file SET tokens = 5 WHERE index_id = %s AND path = '1.md'", site.index.id)
+        # an earlier task paid for this file
+        site.do(
+            "UPDATE search_index_file SET status = 'skipped', tokens = 3, task_id = gen_random_uuid()"
+            " WHERE index_id = %s AND path = '0.md'",
+            site.index.id,
+        )
+    sweeps.round()
+    counted = "SELECT total_files, skipped_files, tokens FROM search_index_task WHERE id = %s"
+    assert [site.do(counted, site.task) for site in sites] == [[(2, 1, 5)], [(3, 1, 5)], [(4, 1, 5)]]
+
+
+@pytest.mark.parametrize(
+    ("counted", "changed", "seconds", "due"),
+    [
+        # after a pause as long as nothing had changed for
+        (5, 9, 0, True),
+        (5, 11, 0, False),
+        (31, 3600, 0, True),
+        (29, 3600, 0, False),
+        # at most a twentieth of a core
+        (9, 9, 0.5, False),
+        (11, 11, 0.5, True),
+        # what takes long is left to the workers
+        (3600, 3600, tasks.COUNT_SECONDS, False),
+    ],
+)
+def test_a_task_that_does_not_change_is_counted_less_often(
+    resources: Resources, counted: float, changed: float, seconds: float, due: bool
+) -> None:
+    site = listed_site(resources)
+    site.do(
+        "UPDATE search_index_task SET refreshed_at = now() - make_interval(secs => %s),"
+        " moved_at = now() - make_interval(secs => %s), refresh_seconds = %s WHERE id = %s",
+        *(counted, changed, seconds, site.task),
+    )
+    assert tasks.refresh_due(resources.pool) == int(due)
+
+
+def test_a_sweep_spends_little_time_on_counts(resources: Resources) -> None:
+    for _ in range(3):
+        site = listed_site(resources)
+        site.do("UPDATE search_index_task SET refresh_seconds = %s WHERE id = %s", 0.6 * tasks.COUNT_SECONDS, site.task)
+    assert [tasks.refresh_due(resources.pool) for _ in range(3)] == [2, 1, 0]
+
+
 def test_a_sweep_ends_a_task_of_which_nothing_is_left(resources: Resources, sweeps: Sweeps) -> None:
     site = listed_site(resources)
     site.do("UPDATE search_index_file SET status = 'skipped' WHERE index_id = %s", site.index.id)

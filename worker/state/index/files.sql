@@ -66,8 +66,8 @@ WHERE f.index_id = %(index_id)s AND f.status <> 'removed' AND :is_listed
 -- name: claim
 -- limited by bytes and by count; the first file is taken whatever its size, and a suspect file alone
 WITH held AS (
-    INSERT INTO file_lease (owner, until) VALUES (%(owner)s, now() + %(lease)s)
-    ON CONFLICT (owner) DO UPDATE SET until = excluded.until
+    INSERT INTO file_lease (owner, until, index_id) VALUES (%(owner)s, now() + %(lease)s, %(index_id)s)
+    ON CONFLICT (owner) DO UPDATE SET until = excluded.until, index_id = excluded.index_id
 ), locked AS (
     SELECT id, size_bytes, suspect, patch_pending FROM search_index_file
     WHERE index_id = %(index_id)s AND status = 'pending'
@@ -99,17 +99,18 @@ RETURNING f.id, f.key, f.path, f.id_path, f.node_id, f.type, f.size_bytes, f.sta
 
 -- name: fairest
 -- Of all tasks with pending files that do not wait for a provider: a task of the project with the fewest slices at
--- work, and of its tasks the one with the fewest.
-SELECT t.id FROM search_index_task t
-JOIN search_index i ON i.id = t.index_id AND i.epoch = t.epoch AND i.deleted_at IS NULL
+-- work, and of its tasks the one with the fewest. The join keeps the order, and ends with the first such task.
+WITH :slices_at_work
+SELECT t.id FROM (
+    SELECT t.id, t.index_id FROM search_index_task t
+    JOIN search_index i ON i.id = t.index_id AND i.epoch = t.epoch AND i.deleted_at IS NULL
+    LEFT JOIN at_work w ON w.index_id = i.id LEFT JOIN at_project p ON p.project_id = i.project_id
+    WHERE t.status = 'indexing' AND coalesce(t.sent_at, now()) <= now()
+      AND (%(most_files)s::bigint IS NULL OR NOT t.listing AND t.total_files <= %(most_files)s)
+    ORDER BY coalesce(p.slices, 0), coalesce(w.slices, 0), t.id IS NOT DISTINCT FROM %(preferred)s::uuid DESC, t.started_at
+) t
 CROSS JOIN LATERAL (
-    SELECT count(DISTINCT f.lease_owner) AS slices FROM search_index_file f
-    WHERE f.index_id = t.index_id AND f.status = 'indexing') s
-WHERE t.status = 'indexing' AND coalesce(t.sent_at, now()) <= now()
-  AND (%(most_files)s::bigint IS NULL OR NOT t.listing AND t.total_files <= %(most_files)s)
-  AND EXISTS (SELECT FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'pending')
-ORDER BY sum(s.slices) OVER (PARTITION BY i.project_id), s.slices, t.id IS NOT DISTINCT FROM %(preferred)s::uuid DESC,
-    t.started_at
+    SELECT FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'pending' LIMIT 1) f
 LIMIT 1
 
 -- name: count_pending

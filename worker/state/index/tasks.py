@@ -34,6 +34,11 @@ MAX_PLAN_DEATHS = 3
 #: Unexpected exceptions of a task's index slices, without a file that ends in between, before the task ends. More than
 #: it takes to give up a single file (`files.MAX_DEATHS`). They count at most once per lease.
 MAX_FAULTS = 40
+#: Tasks that one sweep counts, and the seconds that it may begin to count in, so that it ends within its time.
+MAX_COUNTED = 1000
+COUNT_SECONDS = 1.0
+#: Files left for each slice beyond those that every task may have.
+FILES_PER_FURTHER_SLICE = 500
 #: The longest time by which a message is ever delayed.
 LONGEST_WAIT = timedelta(minutes=10)
 
@@ -80,14 +85,13 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
-    """What the sweep needs to know about a running task."""
+class Waiting:
+    """A running task with files that wait, how many slices work on it, how many may, and whether it has few files."""
 
     id: UUID
-    index_id: UUID
-    waiting: bool
     slices: int
-    quiet: bool
+    most: int
+    is_small: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +204,7 @@ def retry(connection: Connection[Any], *, tool_id: UUID, index_id: UUID, folder_
     file_count = connection.execute(_SQL["retry_files"], values).rowcount
     if not file_count:
         return None
-    values["task_id"] = values["id"]
+    values |= {"task_id": values["id"], "task_ids": [values["id"]]}
     for query in ("create", "begin_retry", "raise_epoch", "refresh"):
         connection.execute(_SQL[query], values)
     return Retry(values["id"], listing=False, files=file_count)
@@ -322,7 +326,7 @@ def refresh(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = True) -> 
 
     Without `wait`, a task whose project or index is locked is left alone.
     """
-    values = {"task_id": task_id, "index_id": index_id}
+    values = {"task_id": task_id, "index_id": index_id, "task_ids": [task_id]}
     with pool.connection() as connection:
         # checked before the counting: outcomes recorded in between would close the task without being counted
         complete = connection.execute(_SQL["complete"], values).fetchone() is not None
@@ -333,6 +337,21 @@ def refresh(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = True) -> 
         if complete or connection.execute(_SQL["due"], values).fetchone() is not None:
             connection.execute(_SQL["refresh"], values)
         return _closed(connection, _SQL["close"], values) if complete else None
+
+
+def refresh_due(pool: Pool, limit: int = MAX_COUNTED) -> int:
+    """Count the file rows into the rows of the tasks that are due for it. Returns the number of tasks."""
+    with pool.connection() as connection:
+        due = connection.execute(_SQL["all_due"], {"limit": limit, "seconds": COUNT_SECONDS}).fetchall()
+        if due:
+            connection.execute(_SQL["refresh"], {"task_ids": [task_id for (task_id,) in due]})
+        return len(due)
+
+
+def done(pool: Pool, limit: int) -> Sequence[tuple[UUID, UUID]]:
+    """Return running tasks of which nothing is left, with their indexes."""
+    with reading(pool) as connection:
+        return connection.execute(_SQL["done"], {"limit": limit}).fetchall()
 
 
 def fail(pool: Pool, task_id: UUID, index_id: UUID, error: FoldexError) -> Closed | None:
@@ -353,7 +372,7 @@ def _stop(
     connection: Connection[Any], task_id: UUID, index_id: UUID, status: TaskStatus, error: FoldexError | None
 ) -> Closed | None:
     """End an open task early: its workers are shut out, and its open files return to their live content."""
-    values = {"task_id": task_id, "index_id": index_id, "status": status}
+    values = {"task_id": task_id, "index_id": index_id, "task_ids": [task_id], "status": status}
     values |= {"error": error and error.message, "error_code": error and error.code}
     row = connection.execute(_SQL["open_task"], values).fetchone()
     if row is None or row[0] != task_id:
@@ -390,8 +409,13 @@ def _further(connection: Connection[Any], task: dict[str, Any]) -> UUID | None:
 
 def warn(pool: Pool, task_id: UUID, warning: str) -> None:
     """Set what a task waits for."""
+    warn_all(pool, [task_id], warning)
+
+
+def warn_all(pool: Pool, task_ids: Sequence[UUID], warning: str) -> None:
+    """Set what tasks wait for."""
     with pool.connection() as connection:
-        connection.execute(_SQL["warn"], {"task_id": task_id, "warning": warning})
+        connection.execute(_SQL["warn"], {"task_ids": list(task_ids), "warning": warning})
 
 
 def clear_warning(pool: Pool, task_id: UUID) -> None:
@@ -421,20 +445,32 @@ def bring_back(pool: Pool) -> int:
         return connection.execute(_SQL["bring_back"], {"longest": LONGEST_WAIT}).rowcount
 
 
-def unplanned(pool: Pool) -> Sequence[tuple[UUID, UUID]]:
+def unplanned(pool: Pool, limit: int) -> Sequence[tuple[UUID, UUID]]:
     """Return tasks, with their tools, whose listing has no worker and whose message may be lost."""
+    with reading(pool) as connection:
+        return connection.execute(_SQL["unplanned"], {"patience": RESEND_AFTER, "limit": limit}).fetchall()
+
+
+def waiting(pool: Pool, *, most_slices: int, most_files: int, limit: int) -> list[Waiting]:
+    """Return running tasks that wait for a worker, and whose message may be lost, in the order of their turns.
+
+    At most `most_slices` work on each, or more if it has many files left. One of `most_files` files is small.
+    """
+    values: dict[str, Any] = {"patience": RESEND_AFTER, "files_per_slice": FILES_PER_FURTHER_SLICE}
+    values |= {"most_slices": most_slices, "most_files": most_files}
     with pool.connection() as connection:
-        return connection.execute(_SQL["unplanned"], {"patience": RESEND_AFTER}).fetchall()
+        cursor = connection.cursor(row_factory=class_row(Waiting))
+        return cursor.execute(_SQL["waiting"], {**values, "limit": limit}).fetchall()
 
 
-def open_tasks(pool: Pool) -> Sequence[Open]:
-    """Return every running task."""
-    with pool.connection() as connection:
-        cursor = connection.cursor(row_factory=class_row(Open))
-        return cursor.execute(_SQL["open_tasks"], {"patience": RESEND_AFTER}).fetchall()
+def slices(pool: Pool) -> int:
+    """Count the slices that hold files of any task."""
+    with reading(pool) as connection:
+        row = connection.execute(_SQL["slices"]).fetchone()
+        return int(row[0]) if row else 0
 
 
-def stalled(pool: Pool, patience: timedelta = STALLED_AFTER) -> list[Stalled]:
+def stalled(pool: Pool, patience: timedelta = STALLED_AFTER, limit: int = MAX_COUNTED) -> list[Stalled]:
     """Return open tasks without progress for `patience` and without a warning that says why.
 
     Returns a task again after another `patience`.
@@ -442,7 +478,7 @@ def stalled(pool: Pool, patience: timedelta = STALLED_AFTER) -> list[Stalled]:
     with pool.connection() as connection:
         connection.execute(_SQL["note_work"])
         cursor = connection.cursor(row_factory=class_row(Stalled))
-        return cursor.execute(_SQL["stalled"], {"patience": patience, "busy": BUSY}).fetchall()
+        return cursor.execute(_SQL["stalled"], {"patience": patience, "busy": BUSY, "limit": limit}).fetchall()
 
 
 def any_work(pool: Pool) -> bool:

@@ -196,36 +196,54 @@ SELECT FROM search_index_task
 WHERE id = %(task_id)s AND coalesce(refreshed_at + make_interval(secs => 0.2 + least(20 * refresh_seconds, 30)) < now(), true)
 FOR NO KEY UPDATE SKIP LOCKED
 
+-- name: all_due
+-- Running tasks whose counts the sweep brings up to date, after a pause as long as nothing has changed for. What takes
+-- long is left to the workers, which count after each batch.
+SELECT id FROM search_index_task
+WHERE id = ANY (ARRAY (
+    SELECT d.id FROM (
+        SELECT t.id, sum(t.refresh_seconds) OVER (ORDER BY t.refreshed_at NULLS FIRST, t.id) - t.refresh_seconds AS before
+        FROM search_index_task t JOIN search_index i ON i.id = t.index_id AND i.epoch = t.epoch
+        WHERE t.status = 'indexing' AND t.refresh_seconds < %(seconds)s
+          AND coalesce(t.refreshed_at + make_interval(secs => greatest(
+              0.2 + 20 * t.refresh_seconds,
+              least(extract(epoch FROM t.refreshed_at - coalesce(t.moved_at, t.created_at)), 30))) < now(), true)
+        ORDER BY t.refreshed_at NULLS FIRST, t.id LIMIT %(limit)s) d
+    WHERE d.before < %(seconds)s))
+FOR NO KEY UPDATE SKIP LOCKED
+
 -- name: refresh
--- counts the file rows into the task's row; progress is by bytes and never falls
+-- counts the file rows into the tasks' rows; progress is by bytes and never falls
 UPDATE search_index_task t
 SET total_files = c.total, indexed_files = c.indexed, skipped_files = c.skipped, failed_files = c.failed,
     removed_files = c.removed, total_chunks = c.chunks, embedded_chunks = c.embedded, reused_chunks = c.reused,
     tokens = c.tokens, total_bytes = c.total_bytes, done_bytes = c.done_bytes,
     progress = greatest(t.progress, least(CASE WHEN t.listing THEN 0.99 ELSE 0.999 END, c.done_weight / c.weight)),
-    refreshed_at = now(), refresh_seconds = extract(epoch FROM clock_timestamp() - statement_timestamp()),
+    refreshed_at = now(), refresh_seconds = c.share * extract(epoch FROM clock_timestamp() - statement_timestamp()),
     moved_at = CASE
         WHEN (t.total_files, t.indexed_files, t.skipped_files, t.failed_files, t.removed_files, t.total_chunks, t.tokens)
             IS DISTINCT FROM (c.total, c.indexed, c.skipped, c.failed, c.removed, c.chunks, c.tokens) THEN now()
         ELSE t.moved_at END
 FROM (
-    SELECT count(*) FILTER (WHERE status <> 'removed' AND work <> 'remove') AS total,
-           count(*) FILTER (WHERE status = 'indexed') AS indexed,
-           count(*) FILTER (WHERE status = 'skipped') AS skipped,
-           count(*) FILTER (WHERE status = 'failed') AS failed,
-           count(*) FILTER (WHERE status = 'removed' AND task_id = %(task_id)s) AS removed,
-           coalesce(sum(live_chunks), 0) AS chunks,
-           coalesce(sum(embedded_chunks) FILTER (WHERE task_id = %(task_id)s), 0) AS embedded,
-           coalesce(sum(reused_chunks) FILTER (WHERE task_id = %(task_id)s), 0) AS reused,
-           coalesce(sum(tokens) FILTER (WHERE task_id = %(task_id)s), 0) AS tokens,
-           coalesce(sum(size_bytes) FILTER (WHERE status <> 'removed' AND work <> 'remove'), 0) AS total_bytes,
-           coalesce(sum(size_bytes) FILTER (WHERE status IN ('indexed', 'skipped', 'failed')), 0) AS done_bytes,
+    SELECT k.id, count(*)::float8 / sum(count(*)) OVER () AS share,
+           count(*) FILTER (WHERE f.status <> 'removed' AND f.work <> 'remove') AS total,
+           count(*) FILTER (WHERE f.status = 'indexed') AS indexed,
+           count(*) FILTER (WHERE f.status = 'skipped') AS skipped,
+           count(*) FILTER (WHERE f.status = 'failed') AS failed,
+           count(*) FILTER (WHERE f.status = 'removed' AND f.task_id = k.id) AS removed,
+           coalesce(sum(f.live_chunks), 0) AS chunks,
+           coalesce(sum(f.embedded_chunks) FILTER (WHERE f.task_id = k.id), 0) AS embedded,
+           coalesce(sum(f.reused_chunks) FILTER (WHERE f.task_id = k.id), 0) AS reused,
+           coalesce(sum(f.tokens) FILTER (WHERE f.task_id = k.id), 0) AS tokens,
+           coalesce(sum(f.size_bytes) FILTER (WHERE f.status <> 'removed' AND f.work <> 'remove'), 0) AS total_bytes,
+           coalesce(sum(f.size_bytes) FILTER (WHERE f.status IN ('indexed', 'skipped', 'failed')), 0) AS done_bytes,
            -- an empty file counts too, and so does a removal that is left to do
-           coalesce(sum(size_bytes + 1) FILTER (WHERE status IN ('indexed', 'skipped', 'failed')), 0)::float8 AS done_weight,
-           coalesce(sum(size_bytes + 1) FILTER (WHERE status <> 'removed'), 0)::float8 + 1 AS weight
-    FROM search_index_file WHERE index_id = %(index_id)s
+           coalesce(sum(f.size_bytes + 1) FILTER (WHERE f.status IN ('indexed', 'skipped', 'failed')), 0)::float8 AS done_weight,
+           coalesce(sum(f.size_bytes + 1) FILTER (WHERE f.status <> 'removed'), 0)::float8 + 1 AS weight
+    FROM search_index_task k LEFT JOIN search_index_file f ON f.index_id = k.index_id
+    WHERE k.id = ANY (%(task_ids)s) GROUP BY k.id
 ) c
-WHERE t.id = %(task_id)s AND t.status = 'indexing'
+WHERE t.id = c.id AND t.status = 'indexing'
 
 -- name: complete
 SELECT t.id FROM search_index_task t
@@ -302,7 +320,8 @@ UPDATE search_index_task SET status = 'indexing', listing = false, started_at = 
 
 -- name: warn
 -- a warning about held removals stays: it asks for a decision, and waiting does not
-UPDATE search_index_task SET warning = %(warning)s WHERE id = %(task_id)s AND status = 'indexing' AND held_removals = 0
+UPDATE search_index_task SET warning = %(warning)s
+WHERE id = ANY (%(task_ids)s) AND status = 'indexing' AND held_removals = 0
 
 -- name: clear_warning
 UPDATE search_index_task
@@ -332,17 +351,36 @@ WHERE id IN (
 SELECT t.id, t.tool_id FROM search_index_task t
 WHERE t.status IN :open AND t.listing AND (t.plan_until IS NULL OR t.plan_until < now())
   AND coalesce(t.sent_at, t.created_at) < now() - %(patience)s
+ORDER BY coalesce(t.sent_at, t.created_at) LIMIT %(limit)s
 
--- name: open_tasks
-SELECT t.id, t.index_id,
-       EXISTS (SELECT FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'pending') AS waiting,
-       (SELECT count(DISTINCT f.lease_owner) FROM search_index_file f
-        WHERE f.index_id = t.index_id AND f.status = 'indexing') AS slices,
-       coalesce(t.sent_at, t.created_at) < now() - %(patience)s AS quiet
-FROM search_index_task t JOIN search_index i ON i.id = t.index_id
-WHERE t.status = 'indexing' AND i.epoch = t.epoch
--- so that a round that is cut short starts with other tasks next time
-ORDER BY random()
+-- name: done
+-- running tasks of which nothing is left; at random, so that one that cannot be closed delays no others
+SELECT t.id, t.index_id FROM search_index_task t JOIN search_index i ON i.id = t.index_id AND i.epoch = t.epoch
+WHERE t.status = 'indexing' AND NOT t.listing AND :no_open_file
+ORDER BY random() LIMIT %(limit)s
+
+-- name: waiting
+-- Running tasks with files that wait for a worker, and no message on its way; those first that fairness prefers. With
+-- many files left, more slices than `most_slices` may work on a task.
+WITH :slices_at_work
+SELECT t.id, t.slices, t.most, t.is_small FROM (
+    SELECT t.id, t.index_id, NOT t.listing AND t.total_files <= %(most_files)s AS is_small,
+        coalesce(w.slices, 0) AS slices, greatest(%(most_slices)s, (
+        t.total_files - t.indexed_files - t.skipped_files - t.failed_files) / %(files_per_slice)s) AS most
+    FROM search_index_task t JOIN search_index i ON i.id = t.index_id AND i.epoch = t.epoch
+    LEFT JOIN at_work w ON w.index_id = i.id LEFT JOIN at_project p ON p.project_id = i.project_id
+    WHERE t.status = 'indexing' AND coalesce(t.sent_at, t.created_at) < now() - %(patience)s
+    ORDER BY coalesce(p.slices, 0), coalesce(w.slices, 0), random()
+) t
+CROSS JOIN LATERAL (
+    SELECT FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'pending' LIMIT 1) f
+WHERE t.slices < t.most
+LIMIT %(limit)s
+
+-- name: slices
+-- slices at work, on all tasks
+WITH :slices_at_work
+SELECT coalesce(sum(slices), 0)::bigint FROM at_work
 
 -- name: note_work
 -- written at most every ten seconds, although the sweep asks every second
@@ -358,13 +396,13 @@ WHERE id IN (
 -- name: stalled
 -- a warning explains the wait as long as the task's messages continue; held removals explain nothing
 UPDATE search_index_task t SET moved_at = now()
-WHERE id IN (
+WHERE id = ANY (ARRAY (
     SELECT t.id FROM search_index_task t
     WHERE t.status IN :open AND coalesce(t.moved_at, t.created_at) < now() - %(patience)s
       AND (t.warning IS NULL OR t.warning = %(busy)s OR t.held_removals > 0
            OR coalesce(t.sent_at, t.created_at) < now() - %(patience)s)
       AND coalesce(t.sent_at, t.created_at) <= now()
-    FOR NO KEY UPDATE OF t SKIP LOCKED)
+    LIMIT %(limit)s FOR NO KEY UPDATE OF t SKIP LOCKED))
 RETURNING t.id, t.tool_id, t.index_id, t.status, t.listing, t.plan_until, t.sent_at, t.refreshed_at
 
 -- name: any_work
