@@ -3,9 +3,10 @@
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
 READY := .venv/.ready
+PEERS := .venv-peers
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test chaos check docs bench bench-search fsck lock clean
+.PHONY: help setup demo up test chaos check docs bench bench-search bench-peers fsck lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -48,23 +49,28 @@ bench: $(READY) ## Run the benchmarks
 bench-search: $(READY) ## Measure search quality, compared with plain BM25 and plain vectors
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PYTHON) -m tests.bench.search
 
+bench-peers: $(READY) $(PEERS)/.ready ## Index one folder with Foldex and with other indexers, side by side
+	@$(PYTHON) -m tests.bench.peers $(PEERS)/bin/python
+
 fsck: $(READY) ## Compare the vectors with Postgres: make fsck [TOOL=id] [REPAIR=1]
 	@$(PYTHON) -m api fsck "$(or $(TOOL),--all)" $(if $(REPAIR),--repair)
 
 # A release must be a week old: by then a poisoned one has been found out.
-lock: $(READY) ## Resolve the dependencies and rewrite both requirements.lock files
+lock: $(READY) ## Resolve the dependencies and rewrite the requirements.lock files
 	@set -euo pipefail; \
 	place=$$(mktemp -d); trap 'rm -rf "$$place"' EXIT; \
 	$(PYTHON) -m venv "$$place"; \
 	"$$place/bin/python" -m pip install --quiet --disable-pip-version-check uv; \
 	week_ago=$$($(PYTHON) -c 'import datetime as d; print(d.date.today() - d.timedelta(7))'); \
-	compile() { "$$place/bin/uv" pip compile pyproject.toml --quiet --universal --python-version 3.11 \
+	compile() { "$$place/bin/uv" pip compile --quiet --universal --python-version 3.11 \
 	    --generate-hashes --no-header --exclude-newer "$$week_ago" "$$@"; }; \
-	compile --all-extras --output-file requirements.lock; \
-	compile --extra code --extra ocr --extra lancedb --extra local-model --extra raptor --output-file deploy/requirements.lock
+	compile pyproject.toml --all-extras --output-file requirements.lock; \
+	compile pyproject.toml --extra code --extra ocr --extra lancedb --extra local-model --extra raptor \
+	    --output-file deploy/requirements.lock; \
+	compile tests/bench/peers/requirements.in --output-file tests/bench/peers/requirements.lock
 
 clean: ## Remove the virtual environment and all caches; data in .foldex/ stays
-	rm -rf .venv .site .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache
+	rm -rf .venv $(PEERS) .site .mypy_cache .ruff_cache .import_linter_cache .hypothesis .pytest_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Candidates are run, not only looked up: a version manager's shim may have no Python behind it.
@@ -88,3 +94,11 @@ $(READY): requirements.lock pyproject.toml
 	         /^Installing/ { print "  installing"; fflush() }'; \
 	$(PYTHON) -m pip install --quiet --no-deps --no-build-isolation -e .; \
 	touch $@
+
+# The other indexers have an environment of their own, as they need hundreds of packages that Foldex does not.
+$(PEERS)/.ready: tests/bench/peers/requirements.lock $(READY)
+	@rm -rf $(PEERS)
+	@$(PYTHON) -m venv $(PEERS)
+	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps \
+	    --only-binary :all: -r $<
+	@touch $@

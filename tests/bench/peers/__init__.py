@@ -1,0 +1,1 @@
+"""Compares Foldex with other indexers of folders."""
