@@ -35,7 +35,7 @@ LONG = 400_000
 def is_refused(pattern: str) -> bool:
     """Whether a string, read as a pattern, has a possessive quantifier or an atomic group."""
     bare = SET.sub("x", re.sub(r"\\.", "x", pattern, flags=re.DOTALL))
-    return "(?>" in bare or re.search(r"[*+?}]\+", bare) is not None
+    return "(?>" in bare or re.search(r".[*+?}]\+", bare, re.DOTALL) is not None
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
