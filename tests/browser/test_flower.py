@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.fakes.chat import ChatFake
 from tests.service import TOOLS, NewService, Service, checked, eventually, service
 from worker.app import BULK, SMALL_TASK, make_app
 from worker.settings import LOCAL_MODEL
+from worker.tree.build import LEAST_SECONDS
 
 FILES = 12
 RED = re.compile(r"rgb\(2\d\d, \d\d?, \d\d?\)")
@@ -130,6 +132,7 @@ def test_the_build_of_a_tree_shows_its_progress(
     plant(service, tool, min_cluster_size=2)
     # the first layer is summarised, and the second one waits
     eventually(lambda: bool(hold.arrived), 60, service.logs)
+    arrived = time.monotonic()
     # a build lets other work on its queue go first, and its next message says how far it came
     for number in range(SMALL_TASK + 1):
         note = folder / "large" / f"note-{number}.md"
@@ -138,6 +141,8 @@ def test_the_build_of_a_tree_shows_its_progress(
     large = service.local_tool(folder / "large")
     with Redis.from_url(service.env["CELERY_BROKER_URL"]) as broker:
         eventually(lambda: bool(broker.llen(BULK)), 60, service.logs)
+    # no slice ends sooner
+    eventually(lambda: time.monotonic() > arrived + LEAST_SECONDS, 60)
     hold.release()
     rows = page.get_by_role("row").filter(has_text="foldex.tree").filter(has_text=f"index {index}")
 

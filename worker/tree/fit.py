@@ -187,20 +187,26 @@ def _without_single(points: Points, found: list[list[int]]) -> list[list[int]]:
 
 def main(directory: Path) -> None:
     """Read the task from a directory and write the answer there."""
+    # without the lock, a read or write that fails in a removed directory would end the process before it is gone
+    in_use = threading.Lock()
     # the worker that started this process holds the other end, and it closes when that worker dies
-    threading.Thread(target=_end_with_parent, args=(directory,), daemon=True).start()
-    task = json.loads((directory / "task.json").read_text())
-    vectors = np.load(directory / "vectors.npy")
+    threading.Thread(target=_end_with_parent, args=(directory, in_use), daemon=True).start()
+    with in_use:
+        task = json.loads((directory / "task.json").read_text())
+        vectors = np.load(directory / "vectors.npy")
+    found = clusters(vectors, task["method"], task["min_size"])
     answer = directory / "answer.tmp"
-    answer.write_text(json.dumps(clusters(vectors, task["method"], task["min_size"])))
-    answer.rename(directory / "clusters.json")
+    with in_use:
+        answer.write_text(json.dumps(found))
+        answer.rename(directory / "clusters.json")
 
 
-def _end_with_parent(directory: Path) -> None:
+def _end_with_parent(directory: Path, in_use: threading.Lock) -> None:
     sys.stdin.read()
     # a killed worker removes nothing
-    shutil.rmtree(directory, ignore_errors=True)
-    os._exit(1)
+    with in_use:
+        shutil.rmtree(directory, ignore_errors=True)
+        os._exit(1)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -90,7 +91,42 @@ def test_the_process_that_clusters_ends_with_its_worker_and_leaves_no_file(tmp_p
     finally:
         worker.kill()
         worker.wait()
-    eventually(lambda: not clustering.is_running() and not list(tmp_path.iterdir()), 60)
+    eventually(
+        lambda: not clustering.is_running() and not list(tmp_path.iterdir()),
+        60,
+        lambda: f"{clustering} {list(tmp_path.rglob('*'))}",
+    )
+
+
+#: Its worker is dead at once. Reading and removing are slow, so that they meet.
+ORPHAN = """
+import json, os, sys, time
+from pathlib import Path
+from worker.tree import fit
+
+def loads(text):
+    time.sleep(0.2)
+    return json.JSONDecoder().decode(text)
+
+def rmtree(directory, **_):
+    for file in directory.iterdir():
+        file.unlink()
+    time.sleep(0.4)
+    directory.rmdir()
+
+fit.json.loads, fit.shutil.rmtree = loads, rmtree
+fit.main(Path(sys.argv[1]))
+"""
+
+
+def test_a_worker_that_dies_while_its_vectors_are_read_leaves_no_file(tmp_path: Path) -> None:
+    directory = tmp_path / "task"
+    directory.mkdir()
+    np.save(directory / "vectors.npy", points(5_000, 5.0))
+    (directory / "task.json").write_text(json.dumps({"method": "gmm", "min_size": 3}))
+    command = [sys.executable, "-c", ORPHAN, str(directory)]
+    subprocess.run(command, stdin=subprocess.DEVNULL, timeout=60, check=False)
+    assert not directory.exists()
 
 
 def test_clusters_that_nobody_wants_any_more_are_not_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
