@@ -1,4 +1,7 @@
-"""A TCP proxy that can go silent: connections stay open, new ones are accepted, and no data passes."""
+"""A TCP proxy that can go silent: connections stay open, new ones are accepted, and no data passes.
+
+It can also refuse: new connections end at once, as those to a server that starts.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ class Silence:
         self._sockets: list[socket.socket] = []
         #: Number of accepted connections.
         self.made = 0
+        self.refuses = False
 
     @property
     def port(self) -> int:
@@ -53,6 +57,9 @@ class Silence:
             while True:
                 client, _ = self._listener.accept()
                 self.made += 1
+                if self.refuses:
+                    client.close()
+                    continue
                 threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:

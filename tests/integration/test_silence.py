@@ -417,3 +417,38 @@ def test_a_silent_ledger_is_given_up_soon(redis_url: str) -> None:
         proxy.freeze()
         with at_most(12), pytest.raises(RedisError):
             limiter.request_permit("project", "request")
+
+
+def test_a_user_is_served_as_soon_as_the_server_is_up(behind: str, proxy: Silence) -> None:
+    """Pauses between the pool's attempts do not grow: the later ones would outlast a user's patience."""
+    proxy.refuses = True
+    with open_pool(behind, limits=replace(SHORT, pool=20.0)) as pool, ThreadPoolExecutor() as threads:
+        early = threads.submit(do, pool, "SELECT 1")
+        eventually(lambda: proxy.made >= 3, 30)
+        proxy.refuses = False
+        with pool.connection(timeout=2) as connection:
+            assert connection.execute("SELECT 2").fetchone() == (2,)
+        assert early.result() == [(1,)]
+
+
+def test_a_closed_pool_tries_no_more(behind: str, proxy: Silence) -> None:
+    proxy.refuses = True
+    with open_pool(behind, limits=SHORT) as pool, pytest.raises(PoolTimeout), pool.connection():
+        pass
+    eventually(lambda: not any(thread.name.startswith(pool.name) for thread in threading.enumerate()), 20)
+    made = proxy.made
+    assert made > 1
+    time.sleep(1)
+    assert proxy.made == made
+
+
+def test_a_connection_returns_while_others_cannot_be_opened(behind: str, proxy: Silence) -> None:
+    with open_pool(behind, limits=replace(SHORT, pool=5.0), max_size=4) as pool:
+        lent = [pool.getconn() for _ in range(4)]
+        proxy.refuses = True
+        for broken in lent[1:]:
+            broken.close()
+            pool.putconn(broken)
+        pool.putconn(lent[0])
+        for _ in range(3):
+            assert do(pool, "SELECT 1") == [(1,)]

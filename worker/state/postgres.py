@@ -49,6 +49,8 @@ _CONNECT_SECONDS = 2
 _SUSPECT_SHARE = 0.3
 #: Seconds between two probes of a silent server.
 _PROBE_PAUSE_SECONDS = 0.5
+#: How long a pool keeps trying to open one connection, and its pause between two attempts, in seconds.
+_RECONNECT_SECONDS, _RECONNECT_PAUSE_SECONDS = 60.0, 0.2
 #: The first Postgres release with a time limit for whole transactions.
 _TRANSACTION_TIMEOUT_VERSION = 170_000
 
@@ -182,6 +184,22 @@ class Bounded(Connection[TupleRow]):
             raise
 
 
+class Pooled(Bounded):
+    """A connection of a pool, which keeps trying to open it: the server may be restarting."""
+
+    @classmethod
+    def connect(cls, conninfo: str = "", *, guard: Guard, **options: Any) -> Self:  # type: ignore[override] # only a pool opens it
+        """See psycopg. Retries at a steady pace: a pause that grows would outlast the patience of the pool's users."""
+        deadline = time.monotonic() + _RECONNECT_SECONDS
+        while True:
+            try:
+                return super().connect(conninfo, **options)
+            except OperationalError:
+                if guard.is_over or time.monotonic() > deadline:
+                    raise
+            time.sleep(_RECONNECT_PAUSE_SECONDS)
+
+
 class Silent(OperationalError):
     """The server sent nothing for as long as its client waits."""
 
@@ -245,17 +263,20 @@ def _milliseconds(seconds: float) -> int:
 class GuardedPool(ConnectionPool[Connection[TupleRow]]):
     """A pool whose users do not wait for a server that is known to be silent."""
 
-    def __init__(self, database_url: str, limits: Limits, **options: Any) -> None:
+    def __init__(self, database_url: str, limits: Limits, *, max_size: int, **options: Any) -> None:
         self._limits, self._guard = limits, Guard(database_url)
         super().__init__(
-            connection_class=Bounded,
-            kwargs=parameters(database_url, limits),
+            connection_class=Pooled,
+            kwargs={**parameters(database_url, limits), "guard": self._guard},
             configure=self._restrict,
             reset=_be_brief,
             timeout=limits.pool,
-            # the next user tries again; otherwise pauses between attempts grow to a minute
-            reconnect_timeout=limits.pool,
+            # the connection itself tries again, and the next user after that
+            reconnect_timeout=0.0,
             check=_check,
+            max_size=max_size,
+            # one thread takes back connections while the others open some
+            num_workers=max_size + 1,
             **options,
         )
 
@@ -285,7 +306,7 @@ class GuardedPool(ConnectionPool[Connection[TupleRow]]):
 
 def open_pool(database_url: str, *, max_size: int = 4, limits: Limits = WORK, **options: Any) -> Pool:
     """Open a pool that checks connections before lending them, so that a restart of Postgres goes unnoticed."""
-    return GuardedPool(database_url, limits, min_size=0, max_size=max_size, open=True, **options)
+    return GuardedPool(database_url, limits, max_size=max_size, min_size=0, open=True, **options)
 
 
 def _be_brief(connection: Connection[Any]) -> None:
