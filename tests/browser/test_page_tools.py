@@ -293,9 +293,11 @@ def test_everything_is_reached_by_the_keyboard(running: Service, new_page: NewPa
     expect(page.get_by_role("link", name="New tool")).to_be_focused()
     keys.press("Enter")
     expect(page.get_by_role("heading", level=1, name="New tool")).to_be_focused()
+    path = page.get_by_label("Path of the folder")
+    expect(path).to_be_visible()
     for _ in range(4):
         keys.press("Tab")
-    expect(page.get_by_label("Path of the folder")).to_be_focused()
+    expect(path).to_be_focused()
     keys.type(str(folder))
     keys.press("Enter")
     expect(page.get_by_role("region", name="Estimate")).to_be_visible()
