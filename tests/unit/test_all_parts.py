@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.__main__ import PARTS, main
+from tests.__main__ import PARTS, RERUN_AT_MOST, main
 
 ROOT = Path(__file__).parents[2]
 PLAIN = ("-q", "-c", os.devnull, "-p", "no:xdist", "-p", "no:cacheprovider")
@@ -50,6 +50,43 @@ def test_a_failure_stops_no_later_part_and_all_are_counted_together(
     assert main([part(tmp_path, "first", FIRST), part(tmp_path, "second", SECOND)]) == 1
     said = capsys.readouterr().out.splitlines()
     assert said[-3:] == ["Skipped:", "     2  install this to run", "3 passed, 2 failed, 2 skipped"]
+
+
+def test_a_test_that_passes_alone_is_told_as_flaky(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    mark = str(tmp_path / "mark")
+    healing = f"""
+import os
+
+def test_good(): pass
+def test_it():
+    if not os.path.exists({mark!r}):
+        os.mkdir({mark!r})
+        assert False
+"""
+    assert main([part(tmp_path, "healing", healing)]) == 0
+    said = capfd.readouterr().out.splitlines()
+    assert said[-2:] == [
+        "Flaky: test_healing.test_it failed, and passed when it ran alone.",
+        "2 passed (1 flaky), 0 failed, 0 skipped",
+    ]
+
+
+@pytest.mark.parametrize("number", [RERUN_AT_MOST, RERUN_AT_MOST + 1])
+def test_only_few_failed_tests_run_once_more(tmp_path: Path, capfd: pytest.CaptureFixture[str], number: int) -> None:
+    healing = f"""
+import pytest
+from pathlib import Path
+@pytest.mark.parametrize("number", range({number}))
+def test_it(number):
+    mark = Path({str(tmp_path)!r}) / str(number)
+    if not mark.exists():
+        mark.touch()
+        assert False
+"""
+    reran = number == RERUN_AT_MOST
+    assert main([part(tmp_path, "healing", healing)]) == (0 if reran else 1)
+    told = f"{number} passed ({number} flaky), 0 failed" if reran else f"0 passed, {number} failed"
+    assert capfd.readouterr().out.splitlines()[-1] == f"{told}, 0 skipped"
 
 
 def test_success_is_told_as_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
