@@ -75,17 +75,17 @@ def main(parts: Sequence[Sequence[str]] = PARTS) -> int:
 
 def _run_part(part: Sequence[str], scratch: Path) -> tuple[int, Counts]:
     """Run one part, and its failed tests once more if they are few. Returns pytest's exit status and the outcome."""
-    # pyproject.toml switches off the cache, which keeps the names of the failed tests
-    part = [*part, "-p", "cacheprovider", "-o", f"cache_dir={scratch}"]
+    part = [*part, "-o", f"cache_dir={scratch}"]
     ended, counts = _run_pytest(part, scratch / "first.xml")
     if ended == _FAILED and len(counts.failed) <= RERUN_AT_MOST:
         print("\nRunning the failed tests once more, one at a time.", flush=True)
         alone = ["-n", "0"] if "-n" in part else []
         failed_only = ["--last-failed", "--last-failed-no-failures=none"]
-        ended, again = _run_pytest([*part, *alone, *failed_only], scratch / "again.xml")
-        counts.flaky = [name for name in counts.failed if name not in again.failed]
-        counts.failed = again.failed
-        counts.passed += len(counts.flaky)
+        again_ended, again = _run_pytest([*part, *alone, *failed_only], scratch / "again.xml")
+        if again.passed + len(again.failed) == len(counts.failed):
+            ended, counts.flaky = again_ended, [name for name in counts.failed if name not in again.failed]
+            counts.failed = again.failed
+            counts.passed += len(counts.flaky)
     return ended, counts
 
 

@@ -15,7 +15,9 @@ import pytest
 from tests.__main__ import PARTS, RERUN_AT_MOST, main
 
 ROOT = Path(__file__).parents[2]
-PLAIN = ("-q", "-c", os.devnull, "-p", "no:xdist", "-p", "no:cacheprovider")
+PLAIN = ("-q", "-c", os.devnull, "-p", "no:xdist")
+#: As the real parts run: with the settings of this project, on several processes.
+REAL = ("-c", str(ROOT / "pyproject.toml"), "-n", "2", "--dist", "loadfile")
 FIRST = """
 import pytest
 
@@ -38,10 +40,10 @@ def test_skipped(): pytest.skip("install this to run")
 """
 
 
-def part(directory: Path, name: str, text: str) -> tuple[str, ...]:
+def part(directory: Path, name: str, text: str, settings: tuple[str, ...] = PLAIN) -> tuple[str, ...]:
     path = directory / f"test_{name}.py"
     path.write_text(text)
-    return (*PLAIN, "--rootdir", str(directory), str(path))
+    return (*settings, "--rootdir", str(directory), str(path))
 
 
 def test_a_failure_stops_no_later_part_and_all_are_counted_together(
@@ -52,7 +54,10 @@ def test_a_failure_stops_no_later_part_and_all_are_counted_together(
     assert said[-3:] == ["Skipped:", "     2  install this to run", "3 passed, 2 failed, 2 skipped"]
 
 
-def test_a_test_that_passes_alone_is_told_as_flaky(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("settings", [PLAIN, REAL])
+def test_a_test_that_passes_alone_is_told_as_flaky(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], settings: tuple[str, ...]
+) -> None:
     mark = str(tmp_path / "mark")
     healing = f"""
 import os
@@ -63,7 +68,7 @@ def test_it():
         os.mkdir({mark!r})
         assert False
 """
-    assert main([part(tmp_path, "healing", healing)]) == 0
+    assert main([part(tmp_path, "healing", healing, settings)]) == 0
     said = capfd.readouterr().out.splitlines()
     assert said[-2:] == [
         "Flaky: test_healing.test_it failed, and passed when it ran alone.",
