@@ -9,6 +9,9 @@ from typing import Literal, NamedTuple
 
 from schemas.status import Reason
 
+#: Characters of its properties that each chunk of a document is found by: more would outweigh the chunk's own words.
+_MAX_WORDS_CHARS = 500
+
 
 def extension(name: str) -> str:
     """The part after the last dot of a name, in lower case; empty if there is no dot, or only a leading one."""
@@ -121,12 +124,35 @@ class Reference(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Properties:
+    """What a document says of itself, each on one line; empty if it does not. Dates are in ISO 8601."""
+
+    title: str = ""
+    author: str = ""
+    description: str = ""
+    keywords: str = ""
+    created: str = ""
+    modified: str = ""
+
+    @property
+    def words(self) -> str:
+        """What the chunks of the document are found by besides their text: the title first, cut to a maximum."""
+        stated = (self.title, self.keywords, self.author, self.created, self.modified, self.description)
+        words = "\n".join(filter(None, stated))
+        return words if len(words) <= _MAX_WORDS_CHARS else words[:_MAX_WORDS_CHARS].rpartition(" ")[0]
+
+
+#: Those of a document that states nothing.
+NO_PROPERTIES = Properties()
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """The text of one file. `type` is shown as `file_type` ("markdown", "json", "text", "code", "pdf", …).
 
     `markup` is the structure by which the text is chunked: "markdown" (headings), "json", "code" (`definitions`),
     "table" (each chunk repeats `header` for the model), "keys" (indented keys or sections in brackets), "lines".
-    `pages` are the character offsets where pages begin.
+    `pages` are the character offsets where pages begin. `title` is that of the `properties`, else the first heading.
     """
 
     text: str
@@ -138,6 +164,7 @@ class Document:
     pages: tuple[int, ...] = ()
     definitions: tuple[Definition, ...] = ()
     references: tuple[Reference, ...] = ()
+    properties: Properties = NO_PROPERTIES
 
 
 class Chunk(NamedTuple):

@@ -338,6 +338,17 @@ class Status(BaseModel):
     finished_at: datetime | None = Field(description="Time of the end; null before.", examples=[None])
 
 
+class Properties(BaseModel):
+    """What a document says of itself. Each is null if it states none."""
+
+    title: str | None = Field(None, description="Stated title, besides the headings.", examples=["Tides"])
+    author: str | None = Field(None, description="Authors, or the sender of a mail.", examples=["Ada Lovelace"])
+    description: str | None = Field(None, description="What the document is about.", examples=["When the sea ebbs."])
+    keywords: str | None = Field(None, description="Keywords, tags and categories.", examples=["sea, moon"])
+    created: str | None = Field(None, description="Year, month or day of its creation.", examples=["2026-03-01"])
+    modified: str | None = Field(None, description="Year, month or day of its last change.", examples=["2026-04"])
+
+
 class File(BaseModel):
     """One file of an index with its outcome."""
 
@@ -357,6 +368,9 @@ class File(BaseModel):
         description="Whether the content is binary; null until it is read.", examples=[False]
     )
     language: fields.Language
+    properties: Properties | None = Field(
+        description="What the document says of itself, found by keywords in all its chunks; null if it states nothing."
+    )
     status: FileStatus = Field(description="Outcome of the file.", examples=["indexed"])
     reason: Reason | None = Field(description="Why it is not indexed; null if it is.", examples=[None])
     message: str | None = Field(

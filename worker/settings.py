@@ -245,7 +245,9 @@ class Settings(BaseSettings):
     )
 
     rerank_model: str | None = Field(
-        None, description="Rerank model, by LiteLLM's name; unset: `rerank: model` is unavailable."
+        None,
+        description="Rerank model, by LiteLLM's name, or `local/DIRECTORY` for a cross-encoder's files; unset: "
+        "`rerank: model` is unavailable.",
     )
     rerank_api_base: str | None = Field(None, description="Address of the rerank model; unset: the provider's own.")
     rerank_api_key: str | None = Field(

@@ -14,6 +14,8 @@ from worker.embed.models import Access
 
 #: Characters that make an entry of ALLOWED_MODELS a pattern.
 _WILDCARDS = frozenset("*?[")
+#: What is known of a rerank model that runs here.
+_FREE = KnownModel(query_price=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +102,11 @@ def _embedding(options: OfferedOptions, name: str, access_to: Callable[[str], Ac
 
 
 def _other(kind: Kind, name: str, api_base: str | None) -> ModelInfo:
-    known = known_models.known(name)
+    known = _FREE if models.is_local(name) else known_models.known(name)
     priced = KnownModel() if api_base else known
     return ModelInfo(
         model=name,
-        provider=known_models.provider_of(name),
+        provider="local" if models.is_local(name) else known_models.provider_of(name),
         kind=kind,
         default=True,
         dimensions=None,

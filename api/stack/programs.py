@@ -15,11 +15,14 @@ from api.stack.record import ROOT
 
 #: Seconds for a worker to stop, as in production. A slice ends within 20 s of the request.
 WORKER_GRACE = 75.0
+#: Otherwise numeric libraries start a thread per core in every process, which spin while they wait for each other.
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def api(env: Mapping[str, str]) -> Program:
     """The HTTP API. It migrates the database before it answers."""
     host, port = env["API_HOST"], int(env["API_PORT"])
+    env = {**env, **ONE_THREAD}
     return _python("api", ("-m", "api", "serve"), env, lambda: answers(host, port, "/healthz"))
 
 
@@ -28,8 +31,8 @@ def worker(queue: str, concurrency: int, env: Mapping[str, str]) -> Program:
     node = f"{queue}@{socket.gethostname()}"
     options = ("-P", "prefork", "-c", str(concurrency), "--without-gossip", "--without-mingle", "-E")
     command = (*_celery("worker"), *options, "-n", node, "-Q", queue)
-    # otherwise numeric libraries start a thread per core in every process, and malloc keeps many heaps
-    env = {**env, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
+    # otherwise malloc keeps many heaps
+    env = {**env, **ONE_THREAD, "MALLOC_ARENA_MAX": "2"}
     name, broker = f"worker-{queue}", env["CELERY_BROKER_URL"]
     # all share one machine: requests take priority over indexing
     return _python(name, command, env, lambda: _listens(broker, node), grace=WORKER_GRACE, rank=1, nice=5)

@@ -31,7 +31,7 @@ def cut(measure: Measure, document: Document) -> Iterator[Piece]:
     if len(sections) > _MAX_SECTIONS:
         yield from (Piece(*span, title=document.title) for span in lines.cut(measure, 0, len(measure.text)))
         return
-    untitled = document.title if len(sections) == 1 else None
+    untitled = document.title if len(sections) == 1 else document.properties.title or None
     starts, ends, _ = zip(*sections, strict=True)
     sure = measure.surely_fit(np.array(starts), np.array(ends)).tolist()
     long = []

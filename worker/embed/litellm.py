@@ -14,11 +14,12 @@ import time
 import warnings
 from collections.abc import Sequence
 from email.utils import parsedate_to_datetime
-from functools import cache
+from functools import cache, lru_cache
 from http import HTTPStatus
 from typing import Any
 
 import numpy as np
+import orjson
 import structlog
 
 from schemas.errors import EmbeddingError, EmbeddingRefused, EmbeddingUnauthorized, EmbeddingUnavailable
@@ -126,34 +127,64 @@ class Call:
 
     def _request(self, texts: Sequence[str], encoding: str) -> list[Any]:
         litellm = warm()
-        silence_warnings()
-        _price(self._model)
+        ask = self._ask_openai if _provider(self._model) == "openai" else self._ask_litellm
         import openai
 
         try:
-            answer = litellm.embedding(
-                model=self._model,
-                input=list(texts),
-                encoding_format=encoding,
-                api_base=self._api_base,
-                api_key=self._key(litellm),
-                timeout=self._seconds,
-                num_retries=0,
-                max_retries=0,
-                drop_params=True,
-                **self._dimension_arguments(),
-            )
+            return ask(litellm, texts, encoding)
         except openai.OpenAIError as error:
             raise embedding_error(self._model, error) from error
         except (LookupError, TypeError, ValueError, AttributeError) as error:
-            # LiteLLM raises such internal errors if an answer does not have the expected form.
+            # LiteLLM raises such errors, too, if an answer does not have the expected form.
             log.warning(
                 "cannot read a provider's response", model=self._model, error=repr(error)[:_MAX_LOGGED_CHARACTERS]
             )
             raise EmbeddingRefused(
                 f"The response of {self._model} is not readable; check EMBEDDING_API_BASE."
             ) from error
+
+    def _ask_litellm(self, litellm: Any, texts: Sequence[str], encoding: str) -> list[Any]:
+        silence_warnings()
+        _price(self._model)
+        answer = litellm.embedding(
+            model=self._model,
+            input=list(texts),
+            encoding_format=encoding,
+            api_base=self._api_base,
+            api_key=self._key(litellm),
+            timeout=self._seconds,
+            num_retries=0,
+            max_retries=0,
+            drop_params=True,
+            **self._dimension_arguments(),
+        )
         return list(answer.data or [])
+
+    def _ask_openai(self, litellm: Any, texts: Sequence[str], encoding: str) -> list[Any]:
+        """Ask with the client that LiteLLM uses for this provider, which takes a fourth of LiteLLM's processor time."""
+        from httpx import Response
+
+        client = _openai_client(self._api_base, self._key(litellm), self._seconds)
+        body: dict[str, Any] = {
+            "model": self._model.removeprefix("openai/"),
+            "input": list(texts),
+            "encoding_format": encoding,
+        }
+        if self._dimensions is not None:
+            body["dimensions"] = self._dimensions
+        return self._data(client.post("/embeddings", body=body, cast_to=Response).content)
+
+    def _data(self, content: bytes) -> list[Any]:
+        """The rows of an answer. Raises `EmbeddingUnavailable` if it is no JSON, or holds an error."""
+        try:
+            answer = orjson.loads(content)
+        except orjson.JSONDecodeError as error:
+            raise EmbeddingUnavailable(f"The response of {self._model} is not JSON.") from error
+        if "error" in answer and "data" not in answer:
+            said = str(answer["error"])[:_MAX_LOGGED_CHARACTERS]
+            log.warning("a provider answered with an error", model=self._model, said=said)
+            raise EmbeddingUnavailable(f"The response of {self._model} holds an error instead of vectors.")
+        return list(answer["data"] or [])
 
     def _dimension_arguments(self) -> dict[str, Any]:
         if self._dimensions is None:
@@ -218,6 +249,27 @@ def _provider(model: str) -> str:
         raise EmbeddingUnauthorized(f"No provider is known for the model {model}. {_MODEL_REMEDY}") from error
 
 
+@lru_cache(maxsize=32)
+def _openai_client(api_base: str | None, api_key: str | None, seconds: float) -> Any:
+    """A client for OpenAI's API, with the addresses and certificates of the variables that LiteLLM reads.
+
+    Models at one address share its connections.
+    """
+    import openai
+    from httpx import Client
+    from litellm.llms.custom_httpx.http_handler import get_ssl_configuration
+
+    environment = os.environ
+    return openai.OpenAI(
+        base_url=api_base or environment.get("OPENAI_BASE_URL") or environment.get("OPENAI_API_BASE"),
+        api_key=api_key,
+        organization=environment.get("OPENAI_ORGANIZATION"),
+        timeout=seconds,
+        max_retries=0,
+        http_client=Client(verify=get_ssl_configuration(), follow_redirects=True),
+    )
+
+
 @cache
 def _price(model: str) -> None:
     """Register a price of zero for a model missing from LiteLLM's table: its lookup takes a fifth of each request."""
@@ -249,7 +301,10 @@ def known_input_tokens(model: str) -> int | None:
 
 def embedding_error(model: str, error: Exception) -> EmbeddingError:
     """Map LiteLLM's error to ours by its status, because LiteLLM picks its classes by words in the provider's text."""
-    status = getattr(error, "status_code", None)
+    import openai
+
+    timed_out = HTTPStatus.REQUEST_TIMEOUT.value if isinstance(error, openai.APITimeoutError) else None
+    status = getattr(error, "status_code", timed_out)
     if not isinstance(status, int):
         # A failed connection, or an error in a body with a provider-specific code.
         status = HTTPStatus.INTERNAL_SERVER_ERROR.value
@@ -274,7 +329,9 @@ def provider_text(error: Exception) -> str:
 
 def retry_after(error: Exception) -> float | None:
     """Seconds to wait, from a header that holds seconds or a date."""
-    value = (getattr(error, "litellm_response_headers", None) or {}).get("retry-after")
+    response = getattr(error, "response", None)
+    headers = getattr(error, "litellm_response_headers", None) or getattr(response, "headers", None) or {}
+    value = headers.get("retry-after")
     if value is None:
         return None
     try:

@@ -16,7 +16,7 @@ from psycopg import Connection
 from schemas.errors import FoldexError
 from worker.index.file_states import Embedded, Failed, Prepared, Removed, Unchanged
 from worker.index.run import Run
-from worker.index.write import keyword_vectors, taken_back, write
+from worker.index.write import found_by, keyword_vectors, taken_back, write
 from worker.state.index import chunks
 from worker.state.index import files as file_rows
 from worker.state.index.files import Outcome
@@ -97,7 +97,7 @@ def _replace(run: Run, connection: Connection[Any], finished: Sequence[Embedded]
         written = [chunk.id for file in with_lost if isinstance(file, Unchanged) for chunk in file.lost]
         chunks.restored(connection, [file.claim.id for file in with_lost], written)
     moved = {
-        file.claim.id: keywords.path_vectors(file.claim.path, file.facts.words_language) for file in ended if file.moved
+        file.claim.id: keywords.path_vectors(found_by(file), file.facts.words_language) for file in ended if file.moved
     }
     if moved:
         chunks.move_keywords(connection, moved)
@@ -120,6 +120,7 @@ def outcome(embedded: Embedded) -> Outcome:
         is_binary=file.facts.is_binary,
         language=file.facts.language,
         words_language=file.facts.words_language,
+        properties=file.facts.properties,
     )
     if isinstance(file, Removed):
         return recorded

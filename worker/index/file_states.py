@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 from uuid import UUID
 
-from schemas.document import Definition, Reference
+from schemas.document import NO_PROPERTIES, Definition, Properties, Reference
 from schemas.errors import FileError
 from schemas.status import FileStatus
 from worker.state.index.chunks import Placed
@@ -28,6 +28,7 @@ class Facts:
     is_binary: bool | None = None
     language: str | None = None
     words_language: str = DEFAULT
+    properties: Properties = NO_PROPERTIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,12 +170,16 @@ def failed(file: File, failure: FileError) -> Failed:
 
 
 def _moved(claim: Claim, facts: Facts) -> bool:
-    """Whether a file moved, changed type or language, is read anew as a whole, or has words of an earlier release.
+    """Whether the stored rows of a file's chunks are outdated.
+
+    The file moved, changed its type, language or properties, is read anew as a whole, or its words are of an earlier
+    release.
 
     A file that moved back counts too if a claim in between may have patched the store's rows.
     """
     moved = claim.patch_pending or (claim.path, claim.id_path) != (claim.live_path, claim.live_id_path)
     moved |= facts.type is not None and facts.type != claim.type
     moved |= facts.words_language != claim.words_language
+    moved |= facts.properties.words != claim.live_properties.words
     is_old = not (claim.live_fingerprint or "").endswith(f" {keywords.VERSION}")
     return claim.live_chunks > 0 and (moved or is_old or claim.work == "full")

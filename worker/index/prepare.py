@@ -80,7 +80,7 @@ def read_file(run: Run, claim: Claim) -> File:
         if claim.listed_reason:
             return reading.failed(_listed_failure(run, claim, Reason(claim.listed_reason)))
         if claim.work == "path" and not _changes_format(claim):
-            facts = Facts(claim.type, claim.stamp, claim.live_fingerprint, words_language=_language(claim))
+            facts = _with_live(claim, Facts(claim.type, claim.stamp, claim.live_fingerprint))
             return Unchanged(claim, facts)
         return reading.read()
     except FileError as error:
@@ -105,9 +105,9 @@ def _listed_failure(run: Run, claim: Claim, reason: Reason) -> FileError:
     return parse.refusal(claim.path) or FileError(reason)
 
 
-def _language(claim: Claim) -> str:
-    """The language of the words of the chunks that are live."""
-    return claim.words_language or DEFAULT
+def _with_live(claim: Claim, facts: Facts) -> Facts:
+    """The facts with what is known of the chunks that are live."""
+    return replace(facts, words_language=claim.words_language or DEFAULT, properties=claim.live_properties)
 
 
 def _changes_format(claim: Claim) -> bool:
@@ -145,7 +145,7 @@ class _Reading:
         detected = detect(by_name.with_stated_type(claim.path, content.type), content.data)
         fingerprint = f"sha256:{hashlib.sha256(content.data).hexdigest()} {claim.code_version}"
         known = Facts(claim.type, content.stamp or "", fingerprint, detected.mime, detected.is_binary)
-        self._facts = replace(known, words_language=_language(claim))
+        self._facts = _with_live(claim, known)
         if fingerprint == claim.live_fingerprint and claim.work != "full" and not _changes_format(claim):
             return Unchanged(claim, self._facts, self._timings)
         with self._timed("parse"):
@@ -173,6 +173,7 @@ class _Reading:
             type=document.type,
             language=document.language or self._facts.language,
             words_language=words_language,
+            properties=document.properties,
         )
         return document
 

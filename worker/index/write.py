@@ -20,7 +20,7 @@ from worker.index.run import Run
 from worker.state.index import chunks
 from worker.state.index.chunks import Placed
 from worker.state.search import keywords
-from worker.tokens.keywords import Keywords, keywords_of
+from worker.tokens.keywords import Keywords, keywords_of, with_properties
 from worker.vectors import Patch, Row, Value, Vector
 
 #: Rows built for the store at a time; with their words and vectors they take many times the memory of their text.
@@ -135,14 +135,19 @@ def _file_attributes(file: File) -> dict[str, Value]:
 
 
 def _keywords(run: Run, file: File, context: str, text: str) -> Keywords | None:
-    return keywords_of(file.claim.path, context, text, file.facts.words_language) if run.store.has_keywords else None
+    return keywords_of(found_by(file), context, text, file.facts.words_language) if run.store.has_keywords else None
 
 
 def keyword_vectors(run: Run, file: File, placed: Placed) -> Keywords | None:
     """Return the keyword fields of a chunk's row, or None if the store keeps the keywords."""
     if run.index.keyword_index != "postgres":
         return None
-    return keywords.vectors(file.claim.path, placed.chunk.context, placed.chunk.text, file.facts.words_language)
+    return keywords.vectors(found_by(file), placed.chunk.context, placed.chunk.text, file.facts.words_language)
+
+
+def found_by(file: File) -> str:
+    """The path and the properties of a file, by which all its chunks are found."""
+    return with_properties(file.claim.path, file.facts.properties)
 
 
 def _patches(run: Run, file: File) -> Iterator[Patch]:

@@ -6,7 +6,9 @@ import math
 from collections.abc import Sequence
 
 from worker.embed.litellm import known_input_tokens
+from worker.embed.models import is_local
 from worker.embed.rate_limit import no_check
+from worker.llm import cross_encoder
 from worker.llm.litellm import Check, Provider, relevance
 from worker.llm.text_windows import beginning, likeliest, windows
 from worker.tokens.tokenizers import cl100k
@@ -31,12 +33,15 @@ def scores(
     raises.
     """
     share = MAX_REQUEST_TOKENS // len(texts)
-    tokens = min(_cautious(max_tokens or known_input_tokens(provider.model) or DEFAULT_TOKENS), share)
+    runs_here = is_local(provider.model)
+    known = None if runs_here else known_input_tokens(provider.model)
+    tokens = min(_cautious(max_tokens or known or DEFAULT_TOKENS), share)
     query = beginning(query, tokens // 2)
     size = tokens - len(cl100k().starts(query))
     max_parts = min(share // tokens, MAX_DOCUMENTS // len(texts))
     parts = [likeliest(query, windows(text, size), max_parts) for text in texts]
-    part_scores = iter(_unit(relevance(provider, query, [part for of_text in parts for part in of_text], check)))
+    ask = cross_encoder.relevance if runs_here else relevance
+    part_scores = iter(_unit(ask(provider, query, [part for of_text in parts for part in of_text], check)))
     return [max(next(part_scores) for _ in of_text) for of_text in parts]
 
 

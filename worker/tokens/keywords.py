@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from schemas.document import Properties
 from worker.tokens.languages import DEFAULT
 from worker.tokens.remembered import Remembered
 from worker.tokens.words import MARKS, SIGNED, is_signed, query_words, stop_words_of, text_words, unspaced_pairs
@@ -56,10 +57,15 @@ class Written:
 IN_ENGLISH = Written()
 
 
+def with_properties(path: str, properties: Properties) -> str:
+    """What all chunks of a file are found by: its path, and what its document says of itself."""
+    return f"{path}\n{properties.words}" if properties.words else path
+
+
 def keywords_of(path: str, context: str, text: str, language: str) -> Keywords:
     """Both fields of a chunk of the file at `path`, in a document of that language.
 
-    The path and the context are included.
+    The path and the context are included. The path may be one `with_properties`.
     """
     searchable = f"{path}\n{context}\n{text}"
     return Keywords(text_words(searchable, language), code_words(searchable))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from api.search.query.file_depth import Files, best_of_each_file
 from api.search.query.legs import Ranking
@@ -55,8 +55,8 @@ class Fusion:
     prose: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+# a query makes hundreds, and creating a frozen dataclass takes several times as long
+class Candidate(NamedTuple):
     """A chunk that may become a hit, with its row. `parts` add up to its score; `ranks` are those in the legs."""
 
     id: str
@@ -65,7 +65,7 @@ class Candidate:
     distance: float | None
     parts: Mapping[str, float]
     queries: Sequence[str]
-    ranks: Mapping[str, float] = field(default_factory=dict)
+    ranks: Mapping[str, float]
 
 
 def fuse(
@@ -78,19 +78,26 @@ def fuse(
         return Fusion(counted, _nearest(counted), ())
     if request.mode == "vector" and len(counted) == 1:
         return Fusion(counted, {result.id: min(1.0, max(0.0, 1 - result.value)) for result in counted[0].results}, ())
-    of_code, of_prose = (_fused(counted, options.leg_weights, kind) for kind in ("language", "prose"))
+    of_code, of_prose = _fused(counted, options.leg_weights)
     either = by_score({id_: max(score, of_prose.get(id_, 0.0)) for id_, score in of_code.items()})
     return Fusion(counted, {id_: of_code[id_] for id_ in either}, defining, of_prose)
 
 
-def _fused(rankings: Sequence[Ranking], weights: Mapping[str, float], kind: str) -> dict[str, float]:
-    """Ids with scores from 0 to 1. The more a query is about names, the more the weights of names count."""
-    legs = []
-    for each in rankings:
-        share = name_share(each.query)
-        weight = share * weights[f"name_{each.kind}"] + (1 - share) * weights[f"{kind}_{each.kind}"]
-        legs.append((weight, each.ids, each.values))
-    return ranks_and_values(legs)
+def _fused(rankings: Sequence[Ranking], weights: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
+    """Ids with scores from 0 to 1, in code and in prose.
+
+    The more a query is about names, the more the weights of names count.
+    """
+    shares = {query: name_share(query) for query in {each.query for each in rankings}}
+    legs = [(each.kind, shares[each.query], each.ids, each.values) for each in rankings]
+    of_code, of_prose = (
+        ranks_and_values(
+            (share * weights[f"name_{leg}"] + (1 - share) * weights[f"{kind}_{leg}"], ids, values)
+            for leg, share, ids, values in legs
+        )
+        for kind in ("language", "prose")
+    )
+    return of_code, of_prose
 
 
 def is_simple(request: SearchRequest, options: RankOptions) -> bool:
@@ -248,7 +255,8 @@ def scaled(candidate: Candidate, factor: float, added: Mapping[str, float]) -> C
     """The candidate with its score times `factor`, and parts added, so that the parts add up to the score."""
     parts = {name: factor * value for name, value in candidate.parts.items()}
     parts |= {name: value for name, value in added.items() if value}
-    return replace(candidate, score=factor * candidate.score + sum(added.values()), parts=parts)
+    id_, row, score, distance, _, queries, ranks = candidate
+    return Candidate(id_, row, factor * score + sum(added.values()), distance, parts, queries, ranks)
 
 
 def _capped(candidates: Sequence[Candidate], highest: float) -> list[Candidate]:

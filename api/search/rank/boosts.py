@@ -105,11 +105,13 @@ DUPLICATE_SHARE = 0.9
 class QuerySignals:
     """What a search asks for: words, names with the chunks that define them, phrases, and the caller's context.
 
-    `name_share`, 0 to 1, is how much the query is about its names: of several names, or in a long sentence, most are
-    only mentioned. `unpenalized` are kinds of files that are not penalized, because the query asks for them.
+    `forms` are the beginnings and the roots of each term. `name_share`, 0 to 1, is how much the query is about its
+    names: of several names, or in a long sentence, most are only mentioned. `unpenalized` are kinds of files that are
+    not penalized, because the query asks for them.
     """
 
     terms: frozenset[str]
+    forms: tuple[tuple[frozenset[str], frozenset[str]], ...]
     names: frozenset[str]
     name_share: float
     defining: Collection[str]
@@ -127,6 +129,7 @@ def query_signals(texts: Sequence[str], defining: Collection[str], context: Cont
     shares = [_name_share(text, names) for text, names in zip(texts, names_by_text, strict=True) if names]
     return QuerySignals(
         terms=query_terms,
+        forms=tuple((_beginnings(term), _roots(term)) for term in query_terms),
         names=frozenset(name.lower() for names in names_by_text for name in names),
         name_share=min(shares, default=0.0),
         defining=defining,
@@ -181,7 +184,7 @@ def chunk_features(signals: QuerySignals, row: Row) -> dict[str, float]:
         features["symbol"] = _symbol_overlap(signals, row["symbol"])
     if row["scope"]:
         features["scope"] = _shared_terms(signals.terms, _name_terms(row["scope"]))
-    features["path"] = _path_overlap(signals.terms, path)
+    features["path"] = _path_overlap(signals.forms, path)
     if signals.phrases:
         features["phrase"] = _contained(signals.phrases, _flat(text))
     # tests only quote text that stands elsewhere
@@ -250,11 +253,16 @@ def _path_terms(path: str) -> frozenset[str]:
     return terms(" ".join((*pure.parts[-3:-1], pure.stem)))
 
 
-def _path_overlap(query_terms: frozenset[str], path: str) -> float:
-    """The share of the query's words that a word of the path resembles: `dependencies` and `dependency`."""
+def _path_overlap(forms: Sequence[tuple[frozenset[str], frozenset[str]]], path: str) -> float:
+    """The share of the query's words that a word of the path resembles: `dependencies` and `dependency`.
+
+    `forms` are the beginnings and the roots of each word.
+    """
     begins, roots = _path_beginnings(path)
-    alike = sum(not (roots.isdisjoint(_beginnings(term)) and begins.isdisjoint(_roots(term))) for term in query_terms)
-    return alike / len(query_terms) if query_terms else 0.0
+    alike = sum(
+        not (roots.isdisjoint(word_begins) and begins.isdisjoint(word_roots)) for word_begins, word_roots in forms
+    )
+    return alike / len(forms) if forms else 0.0
 
 
 @lru_cache(maxsize=MAX_CACHED_TERMS)

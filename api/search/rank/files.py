@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -25,13 +24,13 @@ def file_parts(chunks: Sequence[FoundChunk], weights: Mapping[str, float]) -> li
     the same words. In prose, each place may answer by itself.
     """
     scores: dict[Hashable, list[float]] = {}
+    ranked = []
     for chunk in chunks:
-        scores.setdefault(chunk.file, []).append(max(0.0, chunk.score))
-    seen: Counter[Hashable] = Counter()
+        of_file = scores.setdefault(chunk.file, [])
+        ranked.append((chunk, len(of_file), of_file))
+        of_file.append(max(0.0, chunk.score))
     parts = []
-    for chunk in chunks:
-        rank, of_file = seen[chunk.file], scores[chunk.file]
-        seen[chunk.file] += 1
+    for chunk, rank, of_file in ranked:
         if rank == 0:
             support = sum(of_file[1 : 1 + SUPPORTING_CHUNKS]) / SUPPORTING_CHUNKS
             parts.append(("coherence", weights["coherence"] * support * chunk.by_file))

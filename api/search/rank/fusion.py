@@ -30,7 +30,9 @@ def reciprocal_ranks(rankings: Iterable[tuple[float, Sequence[Id]]]) -> dict[Id,
 
 
 def ranks_and_values(legs: Iterable[tuple[float, Sequence[Id], Sequence[float]]]) -> dict[Id, float]:
-    """As `reciprocal_ranks`, but half of a leg's share depends on the value, 0 to 1, that it gives each id.
+    """As `reciprocal_ranks` without its order, but half of a leg's share depends on the value that it gives each id.
+
+    Values are 0 to 1.
 
     Ranks alone do not distinguish a confident leg from a guessing one: Bruch, Gai and Ingber, "An Analysis of Fusion
     Functions for Hybrid Retrieval" (2023). Values alone say too little about legs that are far apart.
@@ -42,9 +44,11 @@ def ranks_and_values(legs: Iterable[tuple[float, Sequence[Id], Sequence[float]]]
         share = weight / total
         for rank, (id_, value) in enumerate(zip(ids, values, strict=True), start=1):
             scores[id_] += share * ((RANK_CONSTANT + 1) / (RANK_CONSTANT + rank) + value)
-    return by_score(scores)
+    return dict(scores)
 
 
 def by_score(scores: Mapping[Id, float]) -> dict[Id, float]:
     """Sort scores, best first; ties by id."""
-    return dict(sorted(scores.items(), key=lambda item: (-item[1], item[0])))
+    # two sorts without a function of our own take half the time of one by pairs
+    ids = sorted(sorted(scores), key=scores.__getitem__, reverse=True)
+    return {id_: scores[id_] for id_ in ids}

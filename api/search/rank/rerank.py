@@ -10,7 +10,7 @@ from schemas.errors import RerankNotConfigured
 from worker.embed import litellm
 from worker.embed.models import is_local
 from worker.embed.rate_limit import no_check
-from worker.llm import chat_scores, rerank_scores
+from worker.llm import chat_scores, cross_encoder, rerank_scores
 from worker.llm.litellm import Check, Provider
 from worker.resources import Resources
 
@@ -52,9 +52,11 @@ def reranked(
 
 
 def warm(options: RerankOptions) -> None:
-    """If a model is configured, do its slow imports now, so that no query waits for them."""
-    if options.rerank_model or is_remote(options.default_llm_model):
+    """If a model is configured, do its slow imports and loads now, so that no query waits for them."""
+    if is_remote(options.rerank_model) or is_remote(options.default_llm_model):
         litellm.warm()
+    if options.rerank_model and is_local(options.rerank_model):
+        cross_encoder.warm(options.rerank_model)
 
 
 def is_remote(model: str | None) -> bool:
@@ -70,7 +72,7 @@ def provider_of(options: RerankOptions, kind: Kind) -> Provider:
     else:
         name, base, key, prefix = o.default_llm_model, o.llm_api_base, o.llm_api_key, "LLM"
     variable = "RERANK_MODEL" if kind == "model" else "DEFAULT_LLM_MODEL"
-    if name is None or not is_remote(name):
+    if name is None or (kind == "llm" and not is_remote(name)):
         raise RerankNotConfigured(f'rerank: "{kind}" needs a model; set {variable}, or send rerank: "boost".')
     return Provider(name, base, key, o.rerank_seconds, f"{variable}, {prefix}_API_BASE and {prefix}_API_KEY")
 

@@ -142,6 +142,17 @@ class Placed(Model):
     file_id_path: str
 
 
+class Properties(Model):
+    """What a document says of itself."""
+
+    title: str | None = None
+    author: str | None = None
+    description: str | None = None
+    keywords: str | None = None
+    created: str | None = None
+    modified: str | None = None
+
+
 class File(Placed):
     """One file of an index with its outcome."""
 
@@ -152,6 +163,7 @@ class File(Placed):
     mime: str | None
     is_binary: bool | None
     language: str | None
+    properties: Properties | None
     status: str
     reason: str | None
     message: str | None

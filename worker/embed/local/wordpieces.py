@@ -21,7 +21,7 @@ class WordPieces:
     """The `Tokenizer` of a model directory. Thread-safe, because nothing changes after loading."""
 
     def __init__(self, directory: Path) -> None:
-        self._tokenizer = _load(directory / "tokenizer.json")
+        self._tokenizer = load_tokenizer(directory / "tokenizer.json")
 
     def starts(self, text: str) -> Offsets:
         """Character offsets of the pieces, ascending. Pieces of one character (accented, Hangul) share its offset."""
@@ -56,7 +56,8 @@ def _window_end(text: str, begin: int) -> int:
     return cut + 1 if cut >= begin else end
 
 
-def _load(path: Path) -> Any:
+def load_tokenizer(path: Path) -> Any:
+    """The tokenizer of a file, which neither cuts nor pads, and takes special pieces in a text as text."""
     # Forked workers would inherit the tokenizer's threads, and a request has few texts anyway.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from tokenizers import Tokenizer, pre_tokenizers

@@ -16,6 +16,7 @@ from itertools import chain
 from schemas.document import Document
 from schemas.errors import FileError
 from worker.parse.limits import Limits
+from worker.parse.properties import properties_of
 from worker.parse.text.encodings import decode, decoded
 from worker.parse.text.markdown_blocks import paragraph
 from worker.parse.web import html
@@ -61,7 +62,11 @@ def read(data: bytes, _limits: Limits) -> Document:
     shown = _shown(message)
     markup = "markdown" if any(markup == "markdown" for markup, _ in shown) else "lines"
     body = "\n\n".join(text if markup in ("lines", own_markup) else paragraph(text) for own_markup, text in shown)
-    return Document(f"{head}\n\n{body}".strip(), "email", None, _header(message, "Subject") or None, markup=markup)
+    properties = properties_of(
+        title=_header(message, "Subject"), author=_header(message, "From"), created=_header(message, "Date")
+    )
+    title = properties.title or None
+    return Document(f"{head}\n\n{body}".strip(), "email", None, title, markup, properties=properties)
 
 
 def _narrow(data: bytes) -> bytes:
@@ -92,7 +97,7 @@ def _own_text(part: Message) -> _Shown:
     if kind == "text/plain":
         shown = "lines", _text(part).strip()
     elif kind == "text/html":
-        shown = "markdown", html.to_markdown(_text(part))[0]
+        shown = "markdown", html.to_markdown(_text(part))
     elif kind.startswith("text/") and kind not in _UNREAD_TYPES:
         shown = "markdown" if kind == "text/markdown" else "other", _text(part).strip()
     else:

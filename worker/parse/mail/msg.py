@@ -13,6 +13,7 @@ from schemas.document import Document
 from schemas.errors import FileError
 from worker.parse.limits import Limits
 from worker.parse.office import rtf
+from worker.parse.properties import properties_of
 from worker.parse.text.encodings import decode
 from worker.parse.web import html
 
@@ -47,9 +48,9 @@ def read(data: bytes, limits: Limits) -> Document:
             remainder = f" and {len(names) - _MAX_ATTACHMENTS} more" if len(names) > _MAX_ATTACHMENTS else ""
             head.append(f"Attachments: {', '.join(names[:_MAX_ATTACHMENTS])}{remainder}")
         body, markup = _body(file, limits)
-        subject = _line(_value(file, _HEAD["Subject"]))
+        properties = properties_of(title=_value(file, _HEAD["Subject"]), author=_value(file, _HEAD["From"]))
     text = "\n".join(head) + f"\n\n{body}"
-    return Document(text.strip(), "msg", title=subject or None, markup=markup)
+    return Document(text.strip(), "msg", title=properties.title or None, markup=markup, properties=properties)
 
 
 def _head(file: Any) -> Iterator[tuple[str, str]]:
@@ -66,7 +67,7 @@ def _body(file: Any, limits: Limits) -> tuple[str, str]:
         return plain.replace("\r\n", "\n"), "lines"
     page = _bytes(file, _HTML) or _value(file, _HTML).encode()
     if page.strip():
-        return html.to_markdown(decode(page))[0], "markdown"
+        return html.to_markdown(decode(page)), "markdown"
     rich = _bytes(file, _RICH_TEXT)
     return (rtf.read(_decompressed(rich, limits), limits).text, "markdown") if rich else ("", "lines")
 

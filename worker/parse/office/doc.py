@@ -20,6 +20,7 @@ from worker.formats import unsupported
 from worker.formats.registry import BY_TYPE
 from worker.parse.limits import Limits, too_large
 from worker.parse.office.compound import without_signs
+from worker.parse.office.stated import summary
 
 MISSING = "Reading a .doc document needs catdoc, antiword or LibreOffice; install one, or save it as .docx."
 #: The office suite reserves far more address space than it uses.
@@ -44,7 +45,9 @@ def read(data: bytes, limits: Limits) -> Document:
     if text is None:
         message = f"The document is damaged: {' and '.join(programs)} cannot read it; save it as .docx."
         raise FileError(Reason.PARSE_FAILED, message)
-    return Document(text.replace("\r\n", "\n").strip(), "doc")
+    properties = summary(data)
+    text = text.replace("\r\n", "\n").strip()
+    return Document(text, "doc", title=properties.title or None, properties=properties)
 
 
 def _best(texts: Iterable[str | None]) -> str | None:

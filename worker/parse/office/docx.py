@@ -19,6 +19,7 @@ from schemas.document import Document
 from worker.parse.limits import Limits
 from worker.parse.office import drawing
 from worker.parse.office.numbering import Numbers
+from worker.parse.office.stated import core
 from worker.parse.office.transitional import transitional
 from worker.parse.text.markdown import title_of
 from worker.parse.text.markdown_blocks import code, comment, edges, heading, item, joined, paragraph, table
@@ -68,12 +69,13 @@ _MARKS = {_TAB: "\t", qn("w:ptab"): "\t", _BR: "\n", _CR: "\n", _HYPHEN: "-"}
 
 def read(data: bytes, limits: Limits) -> Document:
     """The document as Markdown. Raises `FileError` as `zip_container.opened` does."""
-    document = docx.Document(BytesIO(transitional(data, limits)))
+    data = transitional(data, limits)
+    document = docx.Document(BytesIO(data))
     styles = _styles(document)
     _number_paragraphs(document, styles)
     text = joined(_blocks(document, styles, limits), limits)
-    title = (document.core_properties.title or "").strip()
-    return Document(text, "docx", title=title or title_of(text), markup="markdown")
+    properties = core(data)
+    return Document(text, "docx", title=properties.title or title_of(text), markup="markdown", properties=properties)
 
 
 def _blocks(document: Any, styles: Styles, limits: Limits) -> Iterator[str]:

@@ -19,6 +19,7 @@ from schemas.errors import FileError
 from schemas.status import Reason
 from worker.parse.limits import Limits
 from worker.parse.office.zip_container import member, opened
+from worker.parse.properties import dublin_core
 from worker.parse.text.markdown import title_of
 from worker.parse.text.markdown_blocks import (
     code,
@@ -106,17 +107,19 @@ def _document(type_: str, root: Element, styles: Element | None, meta: Element |
     kind = next(iter(body), None) if body is not None else None
     if kind is None:
         raise FileError(Reason.NO_TEXT)
-    title = ((meta.findtext(f".//{_DUBLIN_CORE}title") if meta is not None else "") or "").strip() or None
+    properties = dublin_core(None if meta is None else meta.find(f"{_OFFICE}meta"), undated="modified")
     if kind.tag == f"{_OFFICE}presentation":
         slides = kind.findall(f"{_DRAW}page")
         limits.check_pages(len(slides), "slides")
         text, pages = laid_out((joined(_slide(s, n, limits), limits) for n, s in enumerate(slides, 1)), limits)
-        return Document(text, type_, title=title or title_of(text), markup="markdown", pages=pages)
+        title = properties.title or title_of(text)
+        return Document(text, type_, title=title, markup="markdown", pages=pages, properties=properties)
     sheets = kind.findall(_TABLE_ELEMENT) if kind.tag == f"{_OFFICE}spreadsheet" else []
     for sheet in sheets:
         sheet.set(_OF_SHEETS, "true")
     text = joined(chain(_blocks(kind, limits), _edges(styles)), limits)
-    return Document(text, type_, title=title or (None if sheets else title_of(text)), markup="markdown")
+    title = properties.title or (None if sheets else title_of(text))
+    return Document(text, type_, title=title, markup="markdown", properties=properties)
 
 
 def _mark_code(root: Element) -> None:

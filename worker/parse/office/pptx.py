@@ -17,6 +17,7 @@ from schemas.errors import FileError
 from worker.parse.limits import Limits
 from worker.parse.ocr import image
 from worker.parse.office import drawing
+from worker.parse.office.stated import core
 from worker.parse.office.transitional import transitional
 from worker.parse.text.markdown import title_of
 from worker.parse.text.markdown_blocks import comment, heading, item, joined, laid_out, named, paragraph, table
@@ -32,13 +33,15 @@ _COMPATIBLE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 
 def read(data: bytes, limits: Limits) -> Document:
     """The slides as Markdown, one page each. Raises `FileError` as `zip_container.opened` does."""
-    presentation = Presentation(BytesIO(transitional(data, limits)))
+    data = transitional(data, limits)
+    presentation = Presentation(BytesIO(data))
     slides = presentation.slides
     limits.check_pages(len(slides), "slides")
     people = _people(presentation.part)
     text, pages = laid_out(_texts(slides, people, limits), limits)
-    title = (presentation.core_properties.title or "").strip()
-    return Document(text, "pptx", title=title or title_of(text), markup="markdown", pages=pages)
+    properties = core(data)
+    title = properties.title or title_of(text)
+    return Document(text, "pptx", title=title, markup="markdown", pages=pages, properties=properties)
 
 
 def _texts(slides: Iterable[Any], people: dict[str, str], limits: Limits) -> Iterator[str]:

@@ -13,9 +13,12 @@ from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.parse.limits import Limits
+from worker.parse.properties import properties_of
 from worker.parse.text.markdown_blocks import edges, heading, paragraph
 
-_TITLE = re.compile(r"\{\\title\s+([^{}\\]{1,500})\}")
+#: Properties by the control words that state them. A value with escapes is left out.
+_INFORMATION = {"title": "title", "author": "author", "subject": "description", "keywords": "keywords"}
+_INFO = re.compile(rf"\{{\\({'|'.join(_INFORMATION)})\s+([^{{}}\\]{{1,1000}})\}}")
 _CODE_PAGE = re.compile(r"\\ansicpg(\d{1,5})")
 #: Code pages whose numbers Python does not know.
 _ENCODING_OF_CODE_PAGE = {"10000": "mac_roman", "10001": "shift_jis", "10006": "mac_greek", "10007": "mac_cyrillic"}
@@ -77,16 +80,17 @@ def read(data: bytes, _limits: Limits) -> Document:
     source = _with_edges_last(_with_boxes(_without_deleted(_with_charsets(source))))
     source = _OUTLINE.sub("\\g<0> \x01\\1\x02", _with_notes(source))
     text: str = rtf_to_text(source, encoding=encoding, errors=_ERRORS if encoding == "utf-8" else "replace")
-    title_match = _TITLE.search(source, 0, 65_536)
-    title = title_match[1].strip() if title_match else None
+    stated = {_INFORMATION[match[1]]: match[2] for match in _INFO.finditer(source, 0, 65_536)}
+    properties = properties_of(**stated)
+    title = properties.title or None
     # characters beyond 16 bits are written as surrogate pairs
     text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     text, *edge_texts = text.split(_EDGE_START)
     text = "\n\n".join(filter(None, [text.strip("\n"), *_edges(edge_texts)]))
     if _HEADING.search(text):
         text = "\n".join(map(_as_markdown, text.split("\n"))).strip("\n")
-        return Document(text, "rtf", title=title, markup="markdown")
-    return Document(text, "rtf", title=title)
+        return Document(text, "rtf", title=title, markup="markdown", properties=properties)
+    return Document(text, "rtf", title=title, properties=properties)
 
 
 def _edges(edge_texts: Sequence[str]) -> Iterator[str]:

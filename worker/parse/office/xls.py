@@ -15,6 +15,7 @@ from schemas.document import Document
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.parse.limits import Limits, too_large
+from worker.parse.office.stated import core, summary
 from worker.parse.office.xlsx import shown
 from worker.parse.office.zip_container import opened
 from worker.parse.text.markdown_blocks import heading, joined, tables
@@ -45,7 +46,8 @@ def read(data: bytes, limits: Limits) -> Document:
             raise
         # a panic of the library's own language, which is no `Exception`
         raise ValueError(str(failure)) from failure
-    return Document(text, "xls", markup="markdown")
+    properties = summary(data) if data.startswith(_OLE) else core(data)
+    return Document(text, "xls", title=properties.title or None, markup="markdown", properties=properties)
 
 
 def _check_area(data: bytes, limits: Limits) -> None:

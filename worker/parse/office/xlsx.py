@@ -22,6 +22,7 @@ from openpyxl.reader.excel import ExcelReader
 from schemas.document import Document
 from worker.parse.limits import Limits
 from worker.parse.office import drawing
+from worker.parse.office.stated import core
 from worker.parse.office.transitional import transitional
 from worker.parse.office.zip_container import related
 from worker.parse.text.markdown_blocks import comment, edges, heading, joined, named, paragraph, tables
@@ -47,10 +48,10 @@ def read(data: bytes, limits: Limits) -> Document:
             members, people = _members_and_people(archive)
             sheets = _sheets(book, archive, members, people, limits)
             text = joined(chain(sheets, _edges(archive, members.values())), limits)
-            title = (book.properties.title or "").strip()
         finally:
             book.close()
-    return Document(text, "xlsx", title=title or None, markup="markdown")
+    properties = core(data)
+    return Document(text, "xlsx", title=properties.title or None, markup="markdown", properties=properties)
 
 
 def _loaded(data: bytes) -> Any:

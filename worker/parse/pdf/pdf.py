@@ -20,6 +20,7 @@ from worker.parse.limits import Limits
 from worker.parse.ocr import scans
 from worker.parse.ocr.image import NOTHING, child_cpu_seconds, recognise
 from worker.parse.pdf import outline, page_annotations, right_to_left
+from worker.parse.properties import of_pdf
 from worker.parse.text.markdown_blocks import laid_out
 
 #: Dots per inch at which pages are rendered for Tesseract, and maximum pixels of a page.
@@ -30,8 +31,6 @@ _HYPHEN = re.compile(r"[\x02\ufffe]\n?|[\xad\u2010]\n(?<=\w..)(?=\w)", re.DOTALL
 #: What follows a hyphen within a name: no word is divided in front of a digit, or of a capital behind a small letter.
 _DIGIT, _CAPITAL = re.compile(r"\d"), re.compile("[A-Z]")
 _SMALL = re.compile(r"[^\W\d_A-Z]")
-#: Text that programs write in front of a title or instead of one.
-_NO_TITLE = re.compile(r"(?:Microsoft \w+ - |untitled(?: document)?$|\(?anonymous\)?$)", re.IGNORECASE)
 
 
 def read(data: bytes, limits: Limits) -> Document:
@@ -41,13 +40,14 @@ def read(data: bytes, limits: Limits) -> Document:
         with suppress(pypdfium2.PdfiumError):
             # before any page is loaded
             pdf.init_forms()
-        title = _NO_TITLE.sub("", pdf.get_metadata_dict().get("Title", "").strip()) or None
+        properties = of_pdf(pdf.get_metadata_dict())
         begin = outline.entries(pdf)
         texts = _texts(pdf, limits)
         if begin:
             texts = (outline.with_headings(text, begin.get(number, [])) for number, text in enumerate(texts))
         text, pages = laid_out(texts, limits)
-    return Document(text, "pdf", title=title, markup="markdown" if begin else "lines", pages=pages)
+    markup = "markdown" if begin else "lines"
+    return Document(text, "pdf", title=properties.title or None, markup=markup, pages=pages, properties=properties)
 
 
 def _opened(data: bytes) -> pypdfium2.PdfDocument:

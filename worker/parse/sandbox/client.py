@@ -26,7 +26,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import orjson
 
-from schemas.document import Document
+from schemas.document import Document, Properties
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.formats.registry import Format
@@ -187,7 +187,7 @@ def _document(answer: dict[str, Any]) -> Document:
         raise FileError(Reason(answer["reason"]), answer["message"])
     fields = answer["document"]
     lists = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
-    return Document(**{**fields, **lists})
+    return Document(**{**fields, **lists, "properties": Properties(**fields["properties"])})
 
 
 def _attempt_seconds(limits: Limits) -> float:

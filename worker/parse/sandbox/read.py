@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import codecs
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 
-from schemas.document import Document
+from schemas.document import Document, Properties
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.formats.registry import Format, imported
@@ -61,6 +61,7 @@ def _cleaned(document: Document) -> Document:
         text=_clean(document.text),
         header=_clean(document.header),
         title=None if document.title is None else _clean(document.title),
+        properties=Properties(**{name: _clean(value) for name, value in asdict(document.properties).items()}),
     )
 
 

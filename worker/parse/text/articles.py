@@ -15,6 +15,7 @@ from defusedxml.ElementTree import ParseError, fromstring
 
 from schemas.document import Document
 from worker.parse.limits import Limits
+from worker.parse.properties import properties_of
 from worker.parse.text import xml
 from worker.parse.text.encodings import decode
 from worker.parse.text.markdown_blocks import code, heading, item, joined, paragraph, table
@@ -82,9 +83,12 @@ def _read(data: bytes, type_: str, limits: Limits) -> Document:
         root = fromstring(_ENTITY.sub(_character, decode(data)))
     except (ParseError, DefusedXmlException):
         return xml.read(data, limits)
-    title = next((text for element in root.iter() if _name(element) in _TITLES and (text := _text(element))), None)
+    title = next((text for element in root.iter() if _name(element) in _TITLES and (text := _text(element))), "")
     text = joined(_blocks(root, 0, limits), limits)
-    return Document(text, type_, title=title, markup="markdown") if text else xml.read(data, limits)
+    if not text:
+        return xml.read(data, limits)
+    properties = properties_of(title=title)
+    return Document(text, type_, title=properties.title or None, markup="markdown", properties=properties)
 
 
 def _character(entity: re.Match[str]) -> str:

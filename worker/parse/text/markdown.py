@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from schemas.document import Document
+from schemas.document import Document, Properties
 from worker.parse.limits import Limits
+from worker.parse.properties import MAX_TITLE_CHARS, properties_of
 from worker.parse.text.csv import is_data
 from worker.parse.text.encodings import decode
 from worker.parse.text.runs import end_of_run
@@ -24,11 +25,19 @@ _FRONT_MATTER = re.compile(
     r"\A(?:---[ \t]*\r?\n(?![ \t]*\r?\n)(?:[^\n]*\n)*?(?:---|\.\.\.)|\+\+\+[ \t]*\r?\n(?:[^\n]*\n)*?\+\+\+)"
     r"[ \t]*\r?(?:\n|\Z)"
 )
-#: Maximum characters in a title.
-_MAX_TITLE_CHARS = 500
 #: Maximum characters in front matter.
 _MAX_FRONT_MATTER_CHARS = 65_536
-_TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(\S[^\r\n]{0,500})", re.MULTILINE)
+#: Properties by their names in front matter.
+_PROPERTIES = {
+    **{name: name for name in ("title", "author", "description", "keywords")},
+    "authors": "author",
+    "summary": "description",
+    "tags": "keywords",
+    "date": "created",
+    "lastmod": "modified",
+    "updated": "modified",
+}
+_PROPERTY = re.compile(rf"^({'|'.join(_PROPERTIES)})[ \t]*[:=][ \t]*(\S[^\r\n]{{0,1000}})", re.MULTILINE)
 #: The YAML indicator that text follows on the lines below.
 _BLOCK = re.compile(r"[|>][-+\d]{0,2}")
 _BACKTICKS = re.compile(r"^[ ]*(`{3,})", re.MULTILINE)
@@ -67,23 +76,31 @@ class Heading(NamedTuple):
 def read(data: bytes, _limits: Limits) -> Document:
     """The document of a Markdown text. Its title is that of the front matter, else the first heading."""
     text = decode(data)
-    return Document(text, "markdown", None, title_of(text), markup="markdown")
+    properties = _properties(text)
+    title = properties.title or first_title(headings(text))
+    return Document(text, "markdown", None, title, markup="markdown", properties=properties)
 
 
 def title_of(text: str) -> str | None:
     """The one-line title in the front matter, else the first heading with text."""
+    return _properties(text).title or first_title(headings(text))
+
+
+def _properties(text: str) -> Properties:
+    """The one-line properties in the front matter."""
     front = _FRONT_MATTER.match(text, 0, _MAX_FRONT_MATTER_CHARS)
-    declared = _TITLE.search(text, 0, front.end()) if front else None
-    title = declared[1].strip().strip("\"'") if declared else ""
-    if title and not _BLOCK.fullmatch(title):
-        return title
-    return first_title(headings(text))
+    stated: dict[str, str] = {}
+    for match in _PROPERTY.finditer(text, 0, front.end()) if front else ():
+        value = match[2].strip().strip("[]\"'")
+        if not _BLOCK.fullmatch(value):
+            stated.setdefault(_PROPERTIES[match[1]], value)
+    return properties_of(**stated)
 
 
 def first_title(all_headings: Iterator[Heading]) -> str | None:
     """The first heading that has text."""
     first = next((heading.title for heading in all_headings if heading.title), None)
-    return first and first[:_MAX_TITLE_CHARS]
+    return first and first[:MAX_TITLE_CHARS]
 
 
 def fenced(code: str, language: str = "") -> str:

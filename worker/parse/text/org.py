@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from schemas.document import Document
 from worker.parse.limits import Limits
+from worker.parse.properties import properties_of
 from worker.parse.text.encodings import decode
 from worker.parse.text.markdown import Heading, first_title
 
@@ -26,8 +27,9 @@ def read(data: bytes, _limits: Limits) -> Document:
     """
     text = decode(data)
     declared = _TITLE.search(text, 0, _TITLE_SEARCH_CHARS)
-    title = declared[1].strip() if declared else first_title(headings(text))
-    return Document(text, "org", None, title, markup="markdown")
+    properties = properties_of(title=declared[1] if declared else "")
+    title = properties.title or first_title(headings(text))
+    return Document(text, "org", None, title, markup="markdown", properties=properties)
 
 
 def headings(text: str) -> Iterator[Heading]:

@@ -15,13 +15,13 @@ from schemas.errors import FileError
 from schemas.status import Reason
 from worker.parse.limits import Limits
 from worker.parse.office.zip_container import member, opened
+from worker.parse.properties import dublin_core
 from worker.parse.text.encodings import decode
 from worker.parse.text.markdown_blocks import joined
 from worker.parse.web import html
 
 _CONTAINER = "{urn:oasis:names:tc:opendocument:xmlns:container}"
 _PACKAGE = "{http://www.idpf.org/2007/opf}"
-_TITLE = "{http://purl.org/dc/elements/1.1/}title"
 _REFERENCE = "{http://www.w3.org/2001/04/xmlenc#}CipherReference"
 _MARKUP = ("application/xhtml+xml", "text/html")
 
@@ -39,8 +39,8 @@ def read(data: bytes, limits: Limits) -> Document:
         _refuse_locked(archive, chapters)
         limits.check_pages(len(chapters), "chapters")
         text = joined(_texts(archive, chapters), limits)
-    title = (package.findtext(f".//{_TITLE}") or "").strip()
-    return Document(text, "epub", title=title or None, markup="markdown")
+    properties = dublin_core(package.find(f"{_PACKAGE}metadata"), undated="created")
+    return Document(text, "epub", title=properties.title or None, markup="markdown", properties=properties)
 
 
 def _chapters(package: Element, folder: str) -> list[str]:
@@ -70,7 +70,7 @@ def _texts(archive: ZipFile, chapters: list[str]) -> Iterator[str]:
         if not markup.strip():
             continue
         try:
-            text = html.to_markdown(decode(markup))[0]
+            text = html.to_markdown(decode(markup))
         except FileError as error:
             failure = failure or error
             continue

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from schemas.document import Document
+from schemas.document import Document, Properties
 from schemas.errors import FileError
 from schemas.status import Reason
 from worker.parse.limits import Limits
+from worker.parse.properties import MAX_TITLE_CHARS, properties_of
 from worker.parse.text.encodings import decode
 from worker.parse.text.markdown import fenced
 
@@ -31,6 +32,15 @@ _BREAKS = re.compile("\xad|(?<=[!-\u024f])\u200b(?=[!-\u024f])")
 _WIDE = ", ".join(f"{cell}[{side}span]" for cell in ("td", "th") for side in ("col", "row"))
 #: Maximum columns or rows that a cell spans.
 _MAX_SPAN = 64
+#: Names of elements in the head of a page that state a property.
+_META = {
+    "author": "author",
+    "description": "description",
+    "keywords": "keywords",
+    "date": "created",
+    "article:published_time": "created",
+    "article:modified_time": "modified",
+}
 _MAIN = "main, [role=main]"
 #: What states the source or the licence of the main text, and not of the site.
 _KEPT = 'main [role="contentinfo"], [role=main] [role="contentinfo"]'
@@ -68,26 +78,46 @@ _CLOSED = re.compile(rf"<(?!(?:{_VOID})\b)([A-Za-z][\w:-]*)((?:\s[^<>]*)?)/>")
 
 def read(data: bytes, _limits: Limits) -> Document:
     """The document of a page, as Markdown. Character offsets count in the text built here, not in the file."""
-    text, title = to_markdown(decode(data))
-    return Document(text, "html", None, title, markup="markdown")
+    tree = _tree(decode(data))
+    properties = _properties(tree)
+    return Document(
+        _rendered(tree), "html", None, properties.title or _heading(tree), "markdown", properties=properties
+    )
 
 
-def to_markdown(markup: str) -> tuple[str, str | None]:
-    """The main text of a page as Markdown, and its title: that of the head, else its first top-level heading.
+def to_markdown(markup: str) -> str:
+    """The main text of a page as Markdown.
 
     Accepts any HTML, as browsers do, and XHTML, whose empty elements HTML does not know. Raises `FileError`
     (`parse_failed`) for a page nested far deeper than real ones.
     """
+    return _rendered(_tree(markup))
+
+
+def _tree(markup: str) -> Any:
     from selectolax.lexbor import LexborHTMLParser
 
     if _XHTML.match(markup):
         markup = _CLOSED.sub(r"<\1\2></\1>", markup)
     _check_depth(markup)
-    tree = LexborHTMLParser(markup.encode("utf-8", "replace"))
+    return LexborHTMLParser(markup.encode("utf-8", "replace"))
+
+
+def _properties(tree: Any) -> Properties:
     # an inline SVG may have a title as well
-    titles = (" ".join(node.text().split()) for kind in ("head > title", "h1") for node in tree.css(kind))
-    title = next(filter(None, titles), "")[:500]
-    return _rendered(tree), title or None
+    stated = {"title": next((node.text() for node in tree.css("head > title")), "")}
+    for node in tree.css("head > meta[content]"):
+        attributes = node.attributes
+        property_ = _META.get((attributes.get("name") or attributes.get("property") or "").lower())
+        if property_:
+            stated.setdefault(property_, attributes["content"])
+    return properties_of(**stated)
+
+
+def _heading(tree: Any) -> str | None:
+    """The first top-level heading with text."""
+    headings = (" ".join(node.text().split()) for node in tree.css("h1"))
+    return next(filter(None, headings), "")[:MAX_TITLE_CHARS] or None
 
 
 def _check_depth(markup: str) -> None:

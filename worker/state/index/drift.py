@@ -11,12 +11,13 @@ from uuid import UUID
 from psycopg import Connection
 from psycopg.rows import class_row, dict_row
 
+from schemas.document import Properties
 from schemas.errors import LeaseLost
 from worker.state.index import index_switch, tasks
 from worker.state.index.chunks import LATE_WRITE
 from worker.state.index.embedding_cache import Owner
 from worker.state.postgres import Pool, load, reading
-from worker.tokens.keywords import Keywords, keywords_of
+from worker.tokens.keywords import Keywords, keywords_of, with_properties
 from worker.tokens.languages import DEFAULT
 
 #: The sweep deletes a vector for the last time after `LATE_WRITE`; one that waits twice as long was missed.
@@ -167,7 +168,11 @@ def rewrite(
         connection.execute(_SQL["lock_generations"])
         (generation,) = connection.execute(_SQL["next_generation"]).fetchone() or (0,)
         texts = connection.execute(_SQL["words"], {"ids": list(ids), "default": DEFAULT}).fetchall()
-        return generation, _expected(connection, index_id, ids), {id_: keywords_of(*rest) for id_, *rest in texts}
+        words = {
+            id_: keywords_of(with_properties(path, Properties(**stated or {})), *rest)
+            for id_, path, stated, *rest in texts
+        }
+        return generation, _expected(connection, index_id, ids), words
 
 
 def cursor(pool: Pool, index_id: UUID) -> UUID | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -13,7 +13,7 @@ from psycopg import Connection
 from psycopg.rows import class_row, dict_row
 from psycopg.types.json import Jsonb
 
-from schemas.document import Entry
+from schemas.document import NO_PROPERTIES, Entry, Properties
 from schemas.errors import LeaseLost
 from schemas.status import FileStatus, Reason
 from worker.state import silent_backends
@@ -85,6 +85,12 @@ class Claim:
     words_language: str | None = None
     generation: int = 0
     patch_pending: bool = False
+    properties: Mapping[str, str] | None = None
+
+    @property
+    def live_properties(self) -> Properties:
+        """What the document of the live chunks says of itself."""
+        return Properties(**self.properties or {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +119,7 @@ class Outcome:
     is_binary: bool | None = None
     language: str | None = None
     words_language: str | None = None
+    properties: Properties = NO_PROPERTIES
 
 
 def file_id(index_id: UUID, key: bytes) -> UUID:
@@ -276,10 +283,16 @@ def finish(connection: Connection[Any], owner: UUID, outcomes: Iterable[Outcome]
                     *(o.id, o.generation, o.status, o.reason, o.message, o.type, o.stamp, o.fingerprint, o.chunks),
                     *(o.live_tokens, o.embedded, o.embedded_chunks, o.reused_chunks, o.tokens),
                     *(orjson.dumps(o.timings or {}).decode(), o.mime, o.is_binary, o.language),
-                    o.words_language,
+                    *(o.words_language, _stated(o.properties)),
                 )
             )
     return {row[0] for row in connection.execute(_SQL["finish"], {"owner": owner}).fetchall()}
+
+
+def _stated(properties: Properties) -> str | None:
+    """The properties that are not empty, as JSON."""
+    stated = {name: value for name, value in asdict(properties).items() if value}
+    return orjson.dumps(stated).decode() if stated else None
 
 
 def add_paid(pool: Pool, epoch: int, paid: Sequence[tuple[UUID, int, int]]) -> None:

@@ -62,7 +62,10 @@ _shares: TTLCache[tuple[UUID, Field, str], float] = TTLCache(MAX_REMEMBERED_SHAR
 
 
 def vectors(path: str, context: str, text: str, language: str) -> Keywords:
-    """Return both fields of a chunk as Postgres reads a tsvector; label A marks tokens of the path."""
+    """Return both fields of a chunk as Postgres reads a tsvector; label A marks tokens of the path.
+
+    The path may be one `with_properties`.
+    """
     rest = f"{context}\n{text}"
     return Keywords(
         _vector(text_words(path, language), text_words(rest, language)), _vector(code_words(path), code_words(rest))
@@ -70,7 +73,7 @@ def vectors(path: str, context: str, text: str, language: str) -> Keywords:
 
 
 def path_vectors(path: str, language: str) -> Keywords:
-    """Return the part of `vectors` that a move changes."""
+    """Return the part of `vectors` that a move, or an edit of the properties, changes."""
     return Keywords(_vector(text_words(path, language)), _vector(code_words(path)))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,6 +72,14 @@ def test_the_local_model_alone_is_listed_by_default() -> None:
     (local,) = ask(default_embedding_model=LOCAL_MODEL).values()
     assert (local["provider"], local["kind"], local["default"]) == ("local", "embedding", True)
     assert (local["dimensions"], local["input_price"], local["check"]) == (384, 0.0, None)
+
+
+def test_a_cross_encoder_of_ones_own_is_free_and_its_check_names_what_is_missing(tmp_path: Path) -> None:
+    listed = ask(check=True, default_embedding_model=LOCAL_MODEL, rerank_model=f"local/{tmp_path}")
+    found = listed[f"local/{tmp_path}"]
+    assert (found["provider"], found["kind"], found["query_price"]) == ("local", "rerank", 0.0)
+    assert found["check"]["code"] == "rerank_unavailable"
+    assert "lacks config.json" in found["check"]["detail"]
 
 
 def test_allowed_names_and_patterns_are_listed_by_provider_with_their_facts() -> None:

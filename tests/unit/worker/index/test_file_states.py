@@ -39,6 +39,7 @@ def test_a_file_that_is_where_it_was_is_not_moved() -> None:
         # the words of an earlier release
         {"live_fingerprint": "sha256:0 markdown-2"},
         {"words_language": "de"},
+        {"properties": {"title": "Tides"}},
     ],
 )
 def test_live_chunks_of_a_moved_file_are_written_anew(changed: dict[str, object]) -> None:

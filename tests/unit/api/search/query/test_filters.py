@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from api.http.dependencies import from_cursor, to_cursor
 from api.search.query.file_filter import FileSelection, folder_of, selection_by_patterns
 from api.search.query.filters import PathFilters, ResolvedFilters
-from api.search.rank.fusion import ranks_and_values, reciprocal_ranks
+from api.search.rank.fusion import by_score, ranks_and_values, reciprocal_ranks
 from schemas.errors import Invalid
 from schemas.search import Filters
 from worker.ignore import compiled_glob
@@ -55,10 +55,16 @@ def test_scores_lie_between_zero_and_one_and_fall(rankings: list[tuple[float, li
     assert scores == sorted(scores, reverse=True)
 
 
+@given(st.dictionaries(st.uuids(), st.sampled_from([0.0, -0.0, 0.25, 0.5, 1.0])))
+def test_scores_come_best_first_and_ties_by_id(scores: dict[UUID, float]) -> None:
+    ranked = by_score(scores)
+    assert list(ranked.items()) == sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+
+
 def test_a_leg_that_stands_out_beats_one_that_guesses() -> None:
     guess, sure = (1.0, [A, B], [1.0, 0.99]), (1.0, [B, A], [1.0, 0.1])
     scores = ranks_and_values([guess, sure])
-    assert list(scores) == [B, A]
+    assert list(by_score(scores)) == [B, A]
     assert scores == pytest.approx({B: (1 + 11 / 12 + 1.99) / 4, A: (1 + 11 / 12 + 1.1) / 4})
 
 

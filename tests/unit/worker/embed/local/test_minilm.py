@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
-from safetensors.numpy import load_file
 
 from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, ModelRefused
+from tests.unit.worker.embed.local.reference import Reference
 from worker.embed.local import minilm
 from worker.embed.local.minilm import LocalEmbedder, check_files, model_directory
 from worker.embed.local.wordpieces import WINDOW, WordPieces, windows
-
-Doubles = NDArray[np.float64]
 
 TEXTS = [
     "That is a happy person",
@@ -31,49 +27,6 @@ TEXTS = [
 @pytest.fixture(scope="module")
 def pieces() -> WordPieces:
     return WordPieces(model_directory(None))
-
-
-class Reference:
-    """The forward pass as in the paper, one text at a time."""
-
-    def __init__(self, path: Path) -> None:
-        self._weights = {name: value.astype(np.float64) for name, value in load_file(path).items()}
-
-    def embed(self, ids: list[int]) -> Doubles:
-        get = self._weights
-        rows = get["embeddings.word_embeddings.weight"][ids]
-        rows = rows + get["embeddings.position_embeddings.weight"][: len(ids)]
-        rows = self._norm(rows + get["embeddings.token_type_embeddings.weight"][0], "embeddings.LayerNorm")
-        for number in range(6):
-            rows = self._layer(rows, f"encoder.layer.{number}.")
-        mean: Doubles = rows.mean(axis=0)
-        return mean / np.linalg.norm(mean)
-
-    def _layer(self, rows: Doubles, at: str) -> Doubles:
-        mixed = self._dense(self._attention(rows, f"{at}attention.self."), f"{at}attention.output.dense")
-        rows = self._norm(rows + mixed, f"{at}attention.output.LayerNorm")
-        inner = self._dense(rows, f"{at}intermediate.dense")
-        gelu = inner * 0.5 * (1 + np.vectorize(math.erf)(inner / math.sqrt(2)))
-        return self._norm(rows + self._dense(gelu, f"{at}output.dense"), f"{at}output.LayerNorm")
-
-    def _attention(self, rows: Doubles, at: str) -> Doubles:
-        query, key, value = (np.split(self._dense(rows, at + name), 12, axis=1) for name in ("query", "key", "value"))
-        heads = []
-        for head in range(12):
-            scores = query[head] @ key[head].T / math.sqrt(32)
-            shares = np.exp(scores - scores.max(axis=1, keepdims=True))
-            heads.append(shares / shares.sum(axis=1, keepdims=True) @ value[head])
-        return np.hstack(heads)
-
-    def _dense(self, rows: Doubles, name: str) -> Doubles:
-        out: Doubles = rows @ self._weights[f"{name}.weight"].T + self._weights[f"{name}.bias"]
-        return out
-
-    def _norm(self, rows: Doubles, name: str) -> Doubles:
-        spread = np.sqrt(rows.var(axis=1, keepdims=True) + 1e-12)
-        scaled = (rows - rows.mean(axis=1, keepdims=True)) / spread
-        out: Doubles = scaled * self._weights[f"{name}.weight"] + self._weights[f"{name}.bias"]
-        return out
 
 
 def test_vectors_are_those_of_the_definition(pieces: WordPieces) -> None:

@@ -134,7 +134,8 @@ def test_comments_stand_behind_their_page() -> None:
     ("title", "kept"),
     [
         ("untitled", None),
-        ("Microsoft Word - tides.doc", "tides.doc"),
+        ("Microsoft Word - tides.doc", None),
+        ("Microsoft Word - Tides of 1907", "Tides of 1907"),
         ("(anonymous)", None),
         ("Untitled tides", "Untitled tides"),
     ],

@@ -14,8 +14,12 @@ from worker.parse.text.rst import headings
 SECTIONS = {
     "rst/tides.rst": ("Tides", ["Tides", "Why", "Spring tides", "Neap tides", "Where"], "Tides > Why"),
     "asciidoc/tides.adoc": ("Tides", ["Tides", "Why", "Spring tides", "Where"], "Tides > Why"),
-    "org/tides.org": ("Tides", [None, "Why", "Spring tides", "Where"], "Why"),
-    "tex/tides.tex": ("Tides of the North Sea", [None, "Why", "Spring tides", "Where there are tides"], "Why"),
+    "org/tides.org": ("Tides", ["Tides", "Why", "Spring tides", "Where"], "Why"),
+    "tex/tides.tex": (
+        "Tides of the North Sea",
+        ["Tides of the North Sea", "Why", "Spring tides", "Where there are tides"],
+        "Why",
+    ),
 }
 
 

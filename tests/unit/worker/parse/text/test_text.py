@@ -155,7 +155,7 @@ def test_html_becomes_markdown() -> None:
 
 def test_xhtml_with_an_empty_title_keeps_its_body() -> None:
     page = '<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><head><title/></head><body><a id="x"/>Hi'
-    assert html.to_markdown(page) == ("Hi", None)
+    assert html.read(page.encode(), LIMITS) == Document("Hi", "html", markup="markdown")
 
 
 @pytest.mark.parametrize(
@@ -167,16 +167,16 @@ def test_xhtml_with_an_empty_title_keeps_its_body() -> None:
     ],
 )
 def test_the_title_of_a_page_is_its_own(page: str, title: str) -> None:
-    assert html.to_markdown(page)[1] == title
+    assert html.read(page.encode(), LIMITS).title == title
 
 
 def test_a_table_that_lays_out_a_page_is_no_table() -> None:
     page = "<table><tr><td>menu</td><td><p>text</p><table><tr><td>1<td>2</table></table>"
-    assert html.to_markdown(page)[0] == "menu\n\ntext\n\n| 1 | 2 |\n| --- | --- |"
+    assert html.to_markdown(page) == "menu\n\ntext\n\n| 1 | 2 |\n| --- | --- |"
 
 
 def test_a_page_of_navigation_only_is_still_text() -> None:
-    assert html.to_markdown("<nav>all there is</nav>")[0] == "all there is"
+    assert html.to_markdown("<nav>all there is</nav>") == "all there is"
 
 
 def test_xml_is_kept_as_it_stands() -> None:

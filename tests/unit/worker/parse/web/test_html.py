@@ -13,7 +13,7 @@ from worker.parse.web.html import to_markdown
 
 
 def text(page: str) -> str:
-    return to_markdown(page)[0]
+    return to_markdown(page)
 
 
 def rows(cells: str) -> list[str]:
@@ -126,5 +126,5 @@ def test_where_words_may_be_broken_they_are_not() -> None:
 
 def test_the_source_of_an_article_is_part_of_it() -> None:
     page = '<main><p>Tides</p><div role="contentinfo">By Ada</div></main><div role="contentinfo">Imprint</div>'
-    assert to_markdown(page)[0] == "Tides\n\nBy Ada"
-    assert to_markdown(page.replace("main>", "div>"))[0] == "Tides"
+    assert to_markdown(page) == "Tides\n\nBy Ada"
+    assert to_markdown(page.replace("main>", "div>")) == "Tides"

@@ -1,0 +1,50 @@
+"""Reads the properties that office documents state: in a member of their container, or in a stream of an old one."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from io import BytesIO
+from xml.etree.ElementTree import ParseError
+from zipfile import ZipFile
+
+import olefile
+from defusedxml.common import DefusedXmlException
+from defusedxml.ElementTree import fromstring
+
+from schemas.document import Properties
+from worker.parse.office.zip_container import related
+from worker.parse.properties import dublin_core, properties_of
+
+#: Code pages of the properties in old documents that Python has under another name ([MS-UCODEREF]).
+_CODECS = {65001: "utf-8", 1200: "utf-16-le", 10000: "mac-roman"}
+
+
+def core(data: bytes) -> Properties:
+    """The core properties of an Office Open XML container. Libraries would invent some of those that are missing."""
+    with ZipFile(BytesIO(data)) as archive, suppress(ParseError, DefusedXmlException):
+        for _, kind, name in related(archive, ""):
+            if kind == "core-properties":
+                return dublin_core(fromstring(archive.read(name)), undated="created")
+    return Properties()
+
+
+def summary(data: bytes) -> Properties:
+    """The summary information of a compound file. A damaged one states nothing."""
+    try:
+        with olefile.OleFileIO(BytesIO(data)) as file:
+            stated = file.get_metadata()
+    except (OSError, ValueError, LookupError, TypeError):
+        return Properties()
+    page = (stated.codepage or 0) & 0xFFFF
+    codec = _CODECS.get(page, f"cp{page}")
+    texts = (_text(value, codec) for value in (stated.title, stated.author, stated.comments, stated.keywords))
+    return properties_of(*texts, *(str(day or "") for day in (stated.create_time, stated.last_saved_time)))
+
+
+def _text(value: bytes | str | None, codec: str) -> str:
+    if not isinstance(value, bytes):
+        return value or ""
+    try:
+        return value.decode(codec, "replace")
+    except LookupError:
+        return value.decode("cp1252", "replace")

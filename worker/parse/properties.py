@@ -1,0 +1,96 @@
+"""What documents say of themselves: title, author, description, keywords and dates, made short and comparable."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from contextlib import suppress
+from datetime import date
+from email.utils import parsedate_to_datetime
+from xml.etree.ElementTree import Element
+
+from schemas.document import Properties
+
+#: Maximum characters of a title, and of the other texts. Longer ones are cut.
+MAX_TITLE_CHARS = 200
+_MAX_CHARS = 1_000
+#: What programs write in front of a title or instead of one, and names of files.
+_NO_TITLE = re.compile(
+    r"(?:Microsoft (?:Office )?\w+ - "
+    r"|(?:untitled(?: document| presentation)?|\(?anonymous\)?|PowerPoint Presentation|Word Document"
+    r"|(?:Document|Presentation|Book|Slide) ?\d+)$)",
+    re.IGNORECASE,
+)
+_FILE_NAME = re.compile(r"\S+\.(?:docx?|dotx?|fm|html?|indd|odt|p65|pdf|pptx?|ps|qxd|rtf|tex|txt|xlsx?)", re.IGNORECASE)
+#: Year, month and day as ISO 8601 and PDF write them.
+_DAY = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?|(\d{4})(?:-(\d\d)(?:-(\d\d))?)?(?![\d-])")
+
+_DUBLIN_CORE = "{http://purl.org/dc/elements/1.1/}"
+_TERMS = "{http://purl.org/dc/terms/}"
+_META = "{urn:oasis:names:tc:opendocument:xmlns:meta:1.0}"
+_CORE = "{http://schemas.openxmlformats.org/package/2006/metadata/core-properties}"
+#: Properties by the elements that state them.
+_ELEMENTS = {
+    f"{_DUBLIN_CORE}title": "title",
+    f"{_META}initial-creator": "author",
+    f"{_DUBLIN_CORE}creator": "author",
+    f"{_DUBLIN_CORE}description": "description",
+    f"{_DUBLIN_CORE}subject": "keywords",
+    f"{_META}keyword": "keywords",
+    f"{_CORE}keywords": "keywords",
+    f"{_CORE}category": "keywords",
+    f"{_META}creation-date": "created",
+    f"{_TERMS}created": "created",
+    f"{_TERMS}modified": "modified",
+}
+
+
+def properties_of(
+    title: str = "", author: str = "", description: str = "", keywords: str = "", created: str = "", modified: str = ""
+) -> Properties:
+    """The properties on one line each, cut to their maximum, with days in ISO 8601. What is no title is left out."""
+    title = _NO_TITLE.sub("", _line(title))
+    return Properties(
+        "" if _FILE_NAME.fullmatch(title) else title[:MAX_TITLE_CHARS].rstrip(),
+        *(_line(text)[:_MAX_CHARS].rstrip() for text in (author, description, keywords)),
+        *map(_day, (created, modified)),
+    )
+
+
+def dublin_core(metadata: Element | None, undated: str) -> Properties:
+    """The properties that the children of an element state by the names of Dublin Core and of office programs.
+
+    `undated` is the property that a date without a meaning of its own is.
+    """
+    stated: dict[str, list[str]] = defaultdict(list)
+    for element in metadata.iter() if metadata is not None else ():
+        name = element.get("property") or ""
+        # EPUB 3 states some of them as `<meta property="dcterms:modified">`
+        tag = f"{_TERMS}{name.removeprefix('dcterms:')}" if name.startswith("dcterms:") else element.tag
+        property_ = undated if tag == f"{_DUBLIN_CORE}date" else _ELEMENTS.get(tag)
+        if property_ and (text := _line(element.text or "")) and text not in stated[property_]:
+            stated[property_].append(text)
+    one = ("title", "created", "modified")
+    return properties_of(**{name: texts[0] if name in one else ", ".join(texts) for name, texts in stated.items()})
+
+
+def of_pdf(metadata: dict[str, str]) -> Properties:
+    """The properties in a PDF's information dictionary."""
+    names = ("Title", "Author", "Subject", "Keywords", "CreationDate", "ModDate")
+    return properties_of(*(metadata.get(name, "") for name in names))
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _day(text: str) -> str:
+    """The year, month or day that a text begins with or, in the form of e-mail, states; "" if it does neither."""
+    match = _DAY.match(text.strip())
+    with suppress(ValueError, TypeError, OverflowError):
+        if match is None:
+            return parsedate_to_datetime(text).date().isoformat()
+        parts = [part for part in match.groups() if part]
+        date(*map(int, [*parts, "1", "1"][:3]))
+        return "-".join(parts)
+    return ""
