@@ -19,6 +19,9 @@ Item = TypeVar("Item")
 #: Kinds of files that are excluded unless a tool's `config.keep` names them.
 IgnoredKind = Literal["vcs", "dependencies", "caches", "locks", "minified", "generated", "editors", "binaries"]
 
+#: Containers whose files a tool's `config.containers` indexes as files of their own.
+ContainerKind = Literal["archives", "attachments"]
+
 #: Seconds of each unit of a duration.
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
@@ -74,6 +77,12 @@ class ChunksConfig(BaseModel):
         default_factory=list,
         description="Kinds of files to index although they are left out by default.",
         examples=[["generated"]],
+    )
+    containers: list[ContainerKind] = Field(
+        default_factory=list,
+        description='Files whose content is indexed as files of its own: `"archives"` (.zip, .tar, .tar.gz, .tar.bz2, '
+        '.tar.xz), `"attachments"` of .eml. Each run opens them again. Empty: none.',
+        examples=[["archives"]],
     )
     min_token_count: int = Field(
         default=0, ge=0, description="Files with fewer tokens (cl100k_base) are found by keywords only; 0: no minimum."
@@ -217,6 +226,7 @@ class IndexSettings(BaseModel):
     types: tuple[str, ...] = ()
     use_ignore_files: bool = True
     keep: tuple[IgnoredKind, ...] = ()
+    containers: tuple[ContainerKind, ...] = ()
     max_file_bytes: int
     min_token_count: int = 0
     max_token_count: int | None = None
@@ -243,7 +253,7 @@ class IndexSettings(BaseModel):
 
 #: Fields of `IndexSettings` that older indexes do not have.
 _LATER_FIELDS = frozenset(
-    {"use_ignore_files", "keep", "max_pages", "max_characters", "min_token_count", "max_token_count"}
+    {"use_ignore_files", "keep", "containers", "max_pages", "max_characters", "min_token_count", "max_token_count"}
 )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Lock
 
 from schemas.source import AnySource, ChunkSettings, EmbedderProfile, Granularity
+from schemas.tool import IndexSettings
 from worker.embed import Embedder
 from worker.embed.circuit import SharedRate
 from worker.embed.fleet_view import FleetView
@@ -27,6 +28,7 @@ from worker.machine.disk_space import DiskSpace
 from worker.objects.object_store import Objects, open_objects
 from worker.settings import LOCAL_MODEL, Settings
 from worker.sources import Source
+from worker.sources.containers.opening import OpeningSource
 from worker.sources.kind import ContentAccess, SourceOptions
 from worker.sources.registry import open_source
 from worker.state.index.tools import Index
@@ -88,7 +90,17 @@ class Resources:
 
     def source_of(self, index: Index, rules: Rules | None = None) -> Source:
         """The content behind an index, to which its own rules apply unless others are given."""
-        return self.source(index.project_id, index.source, rules or rules_of(index.settings))
+        return self.source_with(index.project_id, index.source, index.settings, rules)
+
+    def source_with(
+        self, project_id: str, source: AnySource, settings: IndexSettings, rules: Rules | None = None
+    ) -> Source:
+        """The content that an index with these settings has. Raises as `SourceKind.open` does."""
+        rules = rules or rules_of(settings)
+        opened = self.source(project_id, source, rules)
+        if not settings.containers:
+            return opened
+        return OpeningSource(opened, rules, settings.containers, settings.max_file_bytes)
 
     def profile(
         self, model: str | None, dimensions: int | None, *, in_use: str | None = None

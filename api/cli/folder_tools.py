@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from foldex_client.estimate import Estimate
 
 #: Fields of a config that are lists: their values are separated by commas, or given several times.
-LISTS = frozenset({"include", "exclude", "types", "keep"})
+LISTS = frozenset({"include", "exclude", "types", "keep", "containers"})
 
 
 def config_of(settings: Iterable[str]) -> dict[str, Any]:

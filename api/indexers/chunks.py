@@ -95,6 +95,7 @@ def index_for(
         types=tuple(config.types),
         use_ignore_files=config.use_ignore_files,
         keep=tuple(sorted({*config.keep})),
+        containers=tuple(sorted({*config.containers})),
         max_file_bytes=settings.max_file_bytes,
         min_token_count=config.min_token_count,
         max_token_count=config.max_token_count,

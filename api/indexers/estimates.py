@@ -12,7 +12,6 @@ from schemas.estimate import Estimate
 from worker.embed.known_models import known
 from worker.embed.models import is_local, limits
 from worker.estimate import Model, estimate
-from worker.ignore import rules_of
 from worker.resources import Resources
 from worker.state.index import files, tools
 from worker.state.index.tools import NewIndex
@@ -42,7 +41,7 @@ def estimate_of(new_index: NewIndex, resources: Resources) -> Estimate:
     )
     with _slot():
         return estimate(
-            resources.source(new_index.project_id, new_index.source, rules_of(settings)),
+            resources.source_with(new_index.project_id, new_index.source, settings),
             settings,
             tools.restricting_types(new_index.folder_node_id, settings),
             unchanged,

@@ -23,7 +23,7 @@ UNSUPPORTED = {
         "mp3 wav flac ogg oga opus m4a aac wma aif aiff mid midi"
     ),
     "Video is not supported; add a transcript as .txt or .md.": "mp4 m4v mov avi mkv webm wmv flv mpg mpeg 3gp",
-    "Archives are not supported; extract the archive and index its files.": (
+    "Archives are not read; extract the archive, or add `archives` to config.containers for .zip and .tar.": (
         "zip tar gz tgz bz2 tbz2 xz txz zst 7z rar jar war ear whl egg apk ipa dmg iso cab deb rpm lz4 crx"
     ),
     "Executables and compiled files are not supported; index their source instead.": (

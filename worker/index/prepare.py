@@ -26,6 +26,7 @@ from worker.index.file_states import Facts, Failed, File, Prepared, Removed, Unc
 from worker.index.memory_guard import GuardedTokenizer
 from worker.index.reuse_chunks import match_live, restore
 from worker.index.run import Run
+from worker.sources import containers
 from worker.state.index import files
 from worker.state.index.chunks import Placed
 from worker.state.index.files import Claim
@@ -98,11 +99,14 @@ def read_file(run: Run, claim: Claim) -> File:
 
 def _listed_failure(run: Run, claim: Claim, reason: Reason) -> FileError:
     """The outcome that the listing already decided."""
-    if reason is Reason.TOO_LARGE:
-        limit = run.index.settings.max_file_bytes
+    limit = run.index.settings.max_file_bytes
+    if reason is Reason.TOO_LARGE and claim.size_bytes > limit:
         size = f"The file has {claim.size_bytes:,} bytes, more than MAX_FILE_BYTES ({limit:,})"
         return FileError(reason, f"{size}; split it or raise that setting.")
-    return parse.refusal(claim.path) or FileError(reason)
+    if reason is Reason.TOO_LARGE:
+        return FileError(reason, containers.TOO_MUCH)
+    refusal = parse.refusal(claim.path)
+    return refusal if refusal and refusal.reason is reason else FileError(reason)
 
 
 def _with_live(claim: Claim, facts: Facts) -> Facts:

@@ -36,6 +36,7 @@ class ToolConfig(Model):
     types: list[str] = Field(default_factory=list)
     use_ignore_files: bool = True
     keep: list[str] = Field(default_factory=list)
+    containers: list[str] = Field(default_factory=list)
     min_token_count: int = 0
     max_token_count: int | None = None
     max_cost_tokens: int | None = None

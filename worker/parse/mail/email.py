@@ -15,6 +15,7 @@ from itertools import chain
 
 from schemas.document import Document
 from schemas.errors import FileError
+from worker.formats.mail_parts import attached, inner_parts, is_attached
 from worker.parse.limits import Limits
 from worker.parse.properties import properties_of
 from worker.parse.text.encodings import decode, decoded
@@ -81,19 +82,19 @@ def _narrow(data: bytes) -> bytes:
 
 def _shown(part: Message) -> _Shown:
     """The texts of a part, in order. Of alternatives: the first plain text, else the last HTML, which is the best."""
-    inner = [shown for each in _inner_parts(part) if (shown := _shown(each))]
+    inner = [shown for each in inner_parts(part) if (shown := _shown(each))]
     if inner and part.get_content_type() == "multipart/alternative":
         # a calendar alternative may repeat the content
         kinds = {shown[0][0]: shown for shown in inner if shown[0][0] != "lines"}
         return next((shown for shown in inner if shown[0][0] == "lines"), kinds.get("markdown", inner[-1]))
     if part.get_content_type() == "message/rfc822":
         # a forwarded or returned message: its sender and subject appear nowhere else
-        inner = [[("lines", "\n".join(_head(each))) for each in _inner_parts(part) if any(_head(each))], *inner]
+        inner = [[("lines", "\n".join(_head(each))) for each in inner_parts(part) if any(_head(each))], *inner]
     return [*chain.from_iterable(inner), *_own_text(part)]
 
 
 def _own_text(part: Message) -> _Shown:
-    kind = "" if part.is_multipart() or _is_attached(part) else part.get_content_type()
+    kind = "" if part.is_multipart() or is_attached(part) else part.get_content_type()
     if kind == "text/plain":
         shown = "lines", _text(part).strip()
     elif kind == "text/html":
@@ -103,12 +104,6 @@ def _own_text(part: Message) -> _Shown:
     else:
         return []
     return [shown] if shown[1] else []
-
-
-def _inner_parts(part: Message) -> list[Message]:
-    """The parts of a part. Attached messages are not opened."""
-    inner = part.get_payload() if part.is_multipart() and not _is_attached(part) else []
-    return [each for each in inner if isinstance(each, Message)]
 
 
 def _head(message: Message) -> Iterator[str]:
@@ -152,7 +147,7 @@ def _guessed(text: bytes) -> str:
 
 
 def _attachments(message: Message) -> Iterator[str]:
-    names = [_name(part) for part in _attached(message)]
+    names = [_name(part) for part in attached(message)]
     if names:
         remainder = f" and {len(names) - _MAX_ATTACHMENTS} more" if len(names) > _MAX_ATTACHMENTS else ""
         yield f"Attachments: {', '.join(names[:_MAX_ATTACHMENTS])}{remainder}"
@@ -163,19 +158,6 @@ def _name(part: Message) -> str:
     within = part.get_payload() if part.get_content_type() == "message/rfc822" else []
     subjects = [_header(each, "Subject") for each in within if isinstance(each, Message)]
     return _unfolded(str(part.get_filename() or "")) or " ".join(subjects) or "(unnamed)"
-
-
-def _attached(part: Message) -> Iterator[Message]:
-    if _is_attached(part):
-        yield part
-    for each in _inner_parts(part):
-        yield from _attached(each)
-
-
-def _is_attached(part: Message) -> bool:
-    """Whether a part is a file of its own. Never true for a part that only holds other parts."""
-    is_file = bool(part.get_filename()) or part.get_content_disposition() == "attachment"
-    return is_file and part.get_content_maintype() != "multipart"
 
 
 def _text(part: Message) -> str:

@@ -1,0 +1,320 @@
+"""Containers list and read what was put into them, and refuse what promises too much before it is unpacked."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import zipfile
+from collections.abc import Callable
+from contextlib import suppress
+from email.message import EmailMessage
+from email.mime.message import MIMEMessage
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from schemas.document import Content, Entry, Page
+from schemas.errors import FileError
+from schemas.status import Reason
+from schemas.tool import ContainerKind
+from worker.ignore import EVERYTHING, Rules
+from worker.sources import containers
+from worker.sources.containers import opening
+from worker.sources.containers.mail import open_mail
+from worker.sources.containers.opening import OpeningSource
+from worker.sources.containers.tar import open_tar
+from worker.sources.containers.zip import open_zip
+from worker.sources.local import LocalFolder
+
+LIMIT = 1_000_000
+BOTH: tuple[ContainerKind, ...] = ("archives", "attachments")
+Files = dict[str, bytes]
+
+
+def _zip(files: Files) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return packed.getvalue()
+
+
+def _tar(files: Files, mode: str = "w:gz") -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode=mode) as archive:  # type: ignore[call-overload]  # modes are literals there
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return packed.getvalue()
+
+
+def _mail(files: Files) -> bytes:
+    message = EmailMessage()
+    message["Subject"] = "Report"
+    message.set_content("See what is attached.")
+    for name, data in files.items():
+        message.add_attachment(data, maintype="application", subtype="octet-stream", filename=name.replace("/", "-"))
+    return bytes(message)
+
+
+PACKERS: dict[str, Callable[[Files], bytes]] = {
+    "a.zip": _zip,
+    "b.tar": lambda files: _tar(files, "w"),
+    "c.tar.gz": _tar,
+    "d.TGZ": _tar,
+    "e.tar.bz2": lambda files: _tar(files, "w:bz2"),
+    "f.tar.xz": lambda files: _tar(files, "w:xz"),
+    "g.eml": _mail,
+}
+
+
+def _source(folder: Path, rules: Rules = EVERYTHING, page_size: int = 3) -> OpeningSource:
+    return OpeningSource(LocalFolder(str(folder), [folder], rules, page_size=page_size), rules, BOTH, LIMIT)
+
+
+def _pages(open_: Callable[[], OpeningSource]) -> list[Page]:
+    pages = [open_().list(None)]
+    while pages[-1].cursor is not None:
+        # a new source stands for another process
+        pages.append(open_().list(pages[-1].cursor))
+    return pages
+
+
+def _listed(open_: Callable[[], OpeningSource]) -> dict[str, Entry]:
+    entries = [entry for page in _pages(open_) for entry in page.entries]
+    by_path = {entry.path: entry for entry in entries}
+    assert len(by_path) == len({entry.key for entry in entries}) == len(entries)
+    return by_path
+
+
+@pytest.mark.parametrize("page_entries", [1, 4, 10_000])
+@pytest.mark.parametrize("seed", range(4))
+def test_lists_and_reads_what_was_packed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, page_entries: int
+) -> None:
+    monkeypatch.setattr(opening, "PAGE_ENTRIES", page_entries)
+    rng = Random(seed)
+    expected: Files = {}
+    for name, pack in PACKERS.items():
+        at = f"{rng.choice(['', 'x/', 'a.zip.d/'])}{name}"
+        names = rng.sample(["1.md", "in/2.md", "in/deep/3.txt", "é.md", "4"], rng.randrange(5))
+        files = {each: rng.randbytes(rng.randrange(50)) for each in names}
+        (tmp_path / at).parent.mkdir(exist_ok=True)
+        (tmp_path / at).write_bytes(pack(files))
+        expected |= {
+            f"{at}/{each.replace('/', '-') if name == 'g.eml' else each}": data for each, data in files.items()
+        }
+        if name == "g.eml":
+            expected[at] = (tmp_path / at).read_bytes()
+    listed = _listed(lambda: _source(tmp_path))
+    assert {path: entry.size for path, entry in listed.items()} == {path: len(data) for path, data in expected.items()}
+    reader = _source(tmp_path)
+    for path, entry in rng.sample(sorted(listed.items()), len(listed)):
+        assert reader.read(entry.key, LIMIT).data == expected[path]
+
+
+def test_members_have_the_stamp_of_their_container(tmp_path: Path) -> None:
+    (tmp_path / "a.zip").write_bytes(_zip({"1.md": b"one"}))
+    before = _listed(lambda: _source(tmp_path))["a.zip/1.md"]
+    (tmp_path / "a.zip").write_bytes(_zip({"1.md": b"one", "2.md": b"two"}))
+    after = _listed(lambda: _source(tmp_path))["a.zip/1.md"]
+    assert (before.key, before.stamp != after.stamp) == (after.key, True)
+
+
+def test_rules_apply_to_members(tmp_path: Path) -> None:
+    (tmp_path / "a.zip").write_bytes(_zip({"keep.md": b"1", "node_modules/x.js": b"2", "drafts/y.md": b"3"}))
+    rules = Rules(exclude=["drafts/"])
+    pages = _pages(lambda: _source(tmp_path, rules))
+    assert [entry.path for page in pages for entry in page.entries] == ["a.zip/keep.md"]
+    assert dict(pages[0].ignored) == {"dependencies_directories": 1, "exclude_directories": 1}
+    source = _source(tmp_path, rules)
+    by_path = _listed(lambda: _source(tmp_path))
+    assert {path for path, entry in by_path.items() if source.leaves_out(entry.key)} == {
+        "a.zip/node_modules/x.js",
+        "a.zip/drafts/y.md",
+    }
+
+
+def test_only_wanted_kinds_are_opened(tmp_path: Path) -> None:
+    for name, pack in PACKERS.items():
+        (tmp_path / name).write_bytes(pack({"1.md": b"one"}))
+    source = LocalFolder(str(tmp_path), [tmp_path])
+    paths = [entry.path for entry in OpeningSource(source, EVERYTHING, ["attachments"], LIMIT).list(None).entries]
+    assert sorted(paths) == sorted([*PACKERS, "g.eml/1.md"])
+
+
+def test_a_path_within_a_container_lists_all_of_it(tmp_path: Path) -> None:
+    (tmp_path / "a.zip").write_bytes(_zip({"1.md": b"one", "2.md": b"two"}))
+    (tmp_path / "b.md").write_bytes(b"other")
+    (tmp_path / "dir.zip").mkdir()
+    (tmp_path / "dir.zip" / "c.md").write_bytes(b"c")
+    source = _source(tmp_path)
+    assert source.narrow([b"a.zip/1.md"]) == [b"a.zip"]
+    assert [entry.path for entry in source.list(None).entries] == ["a.zip/1.md", "a.zip/2.md"]
+    source = _source(tmp_path)
+    assert source.narrow([b"dir.zip/c.md"]) == [b"dir.zip"]
+    assert [entry.path for entry in source.list(None).entries] == ["dir.zip/c.md"]
+
+
+def test_names_lead_nowhere_else(tmp_path: Path) -> None:
+    names = ["../up.md", "/root.md", "a\\b.md", "./c.md", "long/" + "x" * 500, "..", "long/" + "x" * 501]
+    (tmp_path / "a.zip").write_bytes(_zip({name: name.encode() for name in names}))
+    listed = _listed(lambda: _source(tmp_path))
+    short = {path for path in listed if "long" not in path}
+    assert short == {"a.zip/up.md", "a.zip/root.md", "a.zip/a/b.md", "a.zip/c.md"}
+    assert len(listed) == 6
+    assert {_source(tmp_path).read(entry.key, LIMIT).data.decode() for entry in listed.values()} == {*names} - {".."}
+
+
+def test_a_damaged_archive_stands_for_its_members(tmp_path: Path) -> None:
+    whole = {name: pack({"1.md": b"one" * 400}) for name, pack in PACKERS.items() if name != "g.eml"}
+    for name, data in whole.items():
+        (tmp_path / name).write_bytes(data[: len(data) // 3])
+    listed = _listed(lambda: _source(tmp_path))
+    reasons = {path: entry.reason for path, entry in listed.items() if path in PACKERS}
+    # the header of a plain tar is whole, and only reading finds that its member is cut off
+    assert reasons == dict.fromkeys(set(whole) - {"b.tar"}, Reason.PARSE_FAILED)
+
+
+def test_what_cannot_be_read_for_now_has_not_vanished(tmp_path: Path) -> None:
+    (tmp_path / "a.zip").write_bytes(_zip({"1.md": b"one"}))
+    known = _listed(lambda: _source(tmp_path))["a.zip/1.md"]
+
+    class Unreadable(LocalFolder):
+        def read(self, key: bytes, limit: int) -> Content:
+            raise FileError(Reason.UNREADABLE)
+
+    page = OpeningSource(Unreadable(str(tmp_path), [tmp_path]), EVERYTHING, BOTH, LIMIT).list(None)
+    assert [(entry.path, entry.reason) for entry in page.entries] == [("a.zip", Reason.UNREADABLE)]
+    assert any(known.key.startswith(prefix) for prefix in page.unlisted)
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar"])
+@pytest.mark.parametrize("beyond", [False, True])
+def test_limits_hold_on_both_sides(monkeypatch: pytest.MonkeyPatch, kind: str, *, beyond: bool) -> None:
+    for module in (containers, opening, *(__import__(f"worker.sources.containers.{kind}", fromlist=["x"]),)):
+        monkeypatch.setattr(module, "MAX_MEMBERS", 3, raising=False)
+        monkeypatch.setattr(module, "MAX_INFLATED_BYTES", 3_000, raising=False)
+    pack, open_ = (_zip, open_zip) if kind == "zip" else (_tar, open_tar)
+    for files in (
+        {f"{number}.md": b"" for number in range(3 + beyond)},
+        {"a.md": b"x" * 1_500, "b.md": b"y" * (1_500 + beyond)},
+    ):
+        if beyond:
+            with pytest.raises(FileError) as refused:
+                [*open_(pack(files)).members()]
+            assert refused.value.reason is Reason.TOO_LARGE
+        else:
+            assert {member.path for member in open_(pack(files)).members()} == {*files}
+
+
+def test_a_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = 0
+
+    def temporary() -> io.BytesIO:
+        nonlocal written
+
+        class Counting(io.BytesIO):
+            def write(self, data: object) -> int:
+                nonlocal written
+                written += len(data)  # type: ignore[arg-type]
+                return super().write(data)  # type: ignore[arg-type]
+
+        return Counting()
+
+    module = __import__("worker.sources.containers.tar", fromlist=["x"])
+    monkeypatch.setattr(module.tempfile, "TemporaryFile", temporary)
+    monkeypatch.setattr(module, "MAX_INFLATED_BYTES", 1_000)
+    monkeypatch.setattr(module, "MAX_MEMBERS", 1)
+    with pytest.raises(FileError):
+        open_tar(_tar({"zeros": bytes(30 << 20)}))
+    assert written == 0
+
+
+def test_a_member_that_understates_its_size_gives_no_more() -> None:
+    packed = bytearray(_zip({"a.md": b"x" * 5_000}))
+    for at in (packed.find(b"PK\x01\x02") + 24, packed.find(b"PK\x03\x04") + 22):
+        packed[at : at + 4] = (10).to_bytes(4, "little")
+    archive = open_zip(bytes(packed))
+    assert [member.size for member in archive.members()] == [10]
+    with pytest.raises(FileError) as refused:
+        archive.read("a.md", LIMIT)
+    assert refused.value.reason is Reason.PARSE_FAILED
+
+
+def test_members_that_share_bytes_are_refused() -> None:
+    packed = _zip({"a.md": b"".join(b"%d" % number for number in range(2_000))})
+    directory = packed.find(b"PK\x01\x02")
+    end = packed.find(b"PK\x05\x06")
+    entry = packed[directory:end]
+    tail = bytearray(packed[end:])
+    tail[8:10] = tail[10:12] = (3).to_bytes(2, "little")
+    tail[12:16] = (3 * len(entry)).to_bytes(4, "little")
+    with pytest.raises(FileError):
+        [*open_zip(packed[:directory] + 3 * entry + bytes(tail)).members()]
+
+
+def test_links_and_encrypted_members_have_their_reason() -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        link = tarfile.TarInfo("link")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        pipe = tarfile.TarInfo("pipe")
+        pipe.type = tarfile.FIFOTYPE
+        archive.addfile(link)
+        archive.addfile(pipe)
+    opened = open_tar(packed.getvalue())
+    assert {each.path: each.reason for each in opened.members()} == {"link": Reason.SYMLINK, "pipe": Reason.NOT_A_FILE}
+    with pytest.raises(FileError):
+        opened.read("link", LIMIT)
+    encrypted = bytearray(_zip({"a.md": b"secret"}))
+    for at in (encrypted.find(b"PK\x01\x02") + 8, encrypted.find(b"PK\x03\x04") + 6):
+        encrypted[at] |= 1
+    assert [each.reason for each in open_zip(bytes(encrypted)).members()] == [Reason.ENCRYPTED]
+
+
+def test_attachments_have_names_of_their_own() -> None:
+    message = EmailMessage()
+    message.set_content("Text.")
+    for name in ("a.pdf", "a.pdf", "=?utf-8?q?=C3=BC.md?=", "../x/y.md"):
+        message.add_attachment(b"data", maintype="application", subtype="pdf", filename=name)
+    inner = EmailMessage()
+    inner["Subject"] = "Forwarded"
+    inner.set_content("Inner text.")
+    part = MIMEMessage(inner)
+    part.add_header("Content-Disposition", "attachment")
+    message.attach(part)  # type: ignore[arg-type]  # the stubs allow its own class only
+    message.add_attachment(b"data", maintype="image", subtype="png")
+    opened = open_mail(bytes(message))
+    paths = [member.path for member in opened.members()]
+    assert paths == ["a.pdf", "a (2).pdf", "ü.md", ".._x_y.md", "Forwarded.eml", "attachment 6.png"]
+    assert b"Inner text." in opened.read("Forwarded.eml", LIMIT)
+    with pytest.raises(FileError):
+        opened.read("a.pdf", 3)
+    assert opened.read("a.pdf", 4) == b"data"
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_damage_raises_only_errors_with_a_reason(tmp_path: Path, seed: int) -> None:
+    rng = Random(seed)
+    files = {f"{number}.md": rng.randbytes(200) for number in range(4)}
+    for name, pack in PACKERS.items():
+        data = bytearray(pack(files))
+        for _ in range(rng.randrange(1, 12)):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        (tmp_path / name).write_bytes(data)
+    reader = _source(tmp_path)
+    for page in _pages(lambda: _source(tmp_path)):
+        for entry in page.entries:
+            with suppress(FileError):
+                reader.read(entry.key, LIMIT)
+
+
+def test_a_deeply_nested_message_has_an_outcome(tmp_path: Path) -> None:
+    text = "Content-Type: text/plain\n\nend\n"
+    for number in range(3_000):
+        text = f'Content-Type: multipart/mixed; boundary="b{number}"\n\n--b{number}\n{text}\n--b{number}--\n'
+    (tmp_path / "deep.eml").write_text(text)
+    assert [entry.path for entry in _source(tmp_path).list(None).entries] == ["deep.eml"]

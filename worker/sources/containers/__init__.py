@@ -1,0 +1,74 @@
+"""The interface to files that contain files: listing their members with what they say of them, and reading one.
+
+A member's path continues the container's: `mail.eml/report.pdf`. Containers within containers are not opened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from schemas.errors import FileError
+from schemas.status import Reason
+
+#: Most members of a container.
+MAX_MEMBERS = 10_000
+#: Most bytes of all members of a container together: their names alone may promise petabytes.
+MAX_INFLATED_BYTES = 500_000_000
+#: Most characters of a member's path. Longer ones are cut, and a hash keeps them apart.
+MAX_PATH_CHARACTERS = 400
+#: Why a container is not opened.
+TOO_MUCH = (
+    f"The container has more than {MAX_MEMBERS:,} files, or more than {MAX_INFLATED_BYTES:,} bytes once unpacked; "
+    "unpack it and index its files."
+)
+#: Stands for NUL, which Postgres does not store.
+_NUL_SHOWN = "\N{SYMBOL FOR NULL}"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A file of a container, with its unpacked size in bytes. `reason` is set if it cannot be read."""
+
+    path: str
+    size: int
+    reason: Reason | None = None
+
+
+class Container(Protocol):
+    """An opened container."""
+
+    def members(self) -> Iterator[Member]:
+        """All files, each path once. Raises `FileError` (`too_large`, `parse_failed`)."""
+        ...
+
+    def read(self, path: str, limit: int) -> bytes:
+        """The bytes of a member. Raises `FileError` (`too_large` above `limit` bytes, `unreadable`, …)."""
+        ...
+
+
+#: Opens a container from its bytes. Raises `FileError`.
+Opener = Callable[[bytes], Container]
+
+
+def too_much() -> FileError:
+    """The error for a container beyond the limits."""
+    return FileError(Reason.TOO_LARGE, TOO_MUCH)
+
+
+def damaged(detail: object) -> FileError:
+    """The error for a container, or a member, that cannot be unpacked."""
+    return FileError(Reason.PARSE_FAILED, f"The file cannot be unpacked ({detail}); unpack it and index its files.")
+
+
+def cleaned(name: str) -> str:
+    """A member's name as a relative path that leads nowhere else; "" if nothing is left of it."""
+    text = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    parts = text.replace("\\", "/").replace("\0", _NUL_SHOWN).split("/")
+    path = "/".join(part for part in parts if part not in {"", ".", ".."})
+    if len(path) > MAX_PATH_CHARACTERS:
+        mark = hashlib.sha256(path.encode()).hexdigest()[:16]
+        path = f"{path[:MAX_PATH_CHARACTERS]}…{mark}"
+    return path

@@ -1,0 +1,78 @@
+"""Attachments of e-mail messages."""
+
+from __future__ import annotations
+
+import mimetypes
+from collections.abc import Iterator
+from email import message_from_bytes
+from email.errors import HeaderParseError
+from email.header import decode_header, make_header
+from email.message import Message
+
+from schemas.errors import FileError
+from schemas.status import Reason
+from worker.formats.mail_parts import attached
+from worker.sources.containers import MAX_MEMBERS, Container, Member, cleaned, too_much
+
+
+def open_mail(data: bytes) -> Container:
+    """See `Opener`. A message in UTF-16 has no attachments."""
+    return _Mail(message_from_bytes(data.lstrip(b"\xef\xbb\xbf\r\n")))
+
+
+class _Mail:
+    def __init__(self, message: Message) -> None:
+        self._parts: dict[str, Message] = {}
+        for number, part in enumerate(attached(message), 1):
+            if number > MAX_MEMBERS:
+                raise too_much()
+            name = _name(part, number)
+            # each has a name of its own, whatever the message calls them
+            while name in self._parts:
+                stem, dot, suffix = name.rpartition(".")
+                name = f"{stem if dot else suffix} ({number}){dot}{suffix if dot else ''}"
+            self._parts[name] = part
+
+    def members(self) -> Iterator[Member]:
+        """See `Container`."""
+        for path, part in self._parts.items():
+            yield Member(path, len(_data(part)))
+
+    def read(self, path: str, limit: int) -> bytes:
+        """See `Container`."""
+        part = self._parts.get(path)
+        if part is None:
+            raise FileError(Reason.UNREADABLE)
+        data = _data(part)
+        if len(data) > limit:
+            raise FileError(Reason.TOO_LARGE)
+        return data
+
+
+def _data(part: Message) -> bytes:
+    if part.get_content_type() == "message/rfc822":
+        inner = part.get_payload()
+        return b"".join(bytes(each) for each in inner if isinstance(each, Message)) if isinstance(inner, list) else b""
+    data = part.get_payload(decode=True)
+    return data if isinstance(data, bytes) else b""
+
+
+def _name(part: Message, number: int) -> str:
+    """The file name that a part states, as one name without directories; for an attached message, its subject."""
+    name = _decoded(part.get_filename())
+    if not name and part.get_content_type() == "message/rfc822":
+        inner = part.get_payload()
+        subject = inner[0].get("Subject") if isinstance(inner, list) and isinstance(inner[0], Message) else None
+        name = f"{_decoded(subject) or number}.eml"
+    name = cleaned(name.replace("/", "_").replace("\\", "_"))
+    return name or f"attachment {number}{mimetypes.guess_extension(part.get_content_type()) or ''}"
+
+
+def _decoded(header: object) -> str:
+    """A header's text on one line. One that cannot be decoded stays as it is."""
+    raw = str(header or "")
+    try:
+        text = str(make_header(decode_header(raw)))
+    except (HeaderParseError, LookupError, ValueError):
+        text = raw
+    return " ".join(text.split())

@@ -1,0 +1,103 @@
+"""Tar archives, plain or compressed by gzip, bzip2 or xz.
+
+A compressed archive states no size, so it is unpacked up to the limit into a temporary file.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import tarfile
+import tempfile
+import weakref
+import zlib
+from collections.abc import Callable, Iterator
+from typing import IO
+
+from schemas.errors import FileError
+from schemas.status import Reason
+from worker.sources.containers import MAX_INFLATED_BYTES, MAX_MEMBERS, Container, Member, cleaned, damaged, too_much
+
+_STEP_BYTES = 1 << 20
+#: What a member may take besides its bytes: two blocks of headers, and padding.
+_HEADER_BYTES = 3 * tarfile.BLOCKSIZE
+_COMPRESSIONS: dict[bytes, Callable[[IO[bytes]], io.BufferedIOBase]] = {
+    b"\x1f\x8b": lambda packed: gzip.GzipFile(fileobj=packed),
+    b"BZh": bz2.BZ2File,
+    b"\xfd7zXZ\0": lzma.LZMAFile,
+}
+_ERRORS = (tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError)
+
+
+def open_tar(data: bytes) -> Container:
+    """See `Opener`."""
+    try:
+        return _Tar(_unpacked(data))
+    except _ERRORS as error:
+        raise damaged(error) from None
+
+
+def _unpacked(data: bytes) -> IO[bytes]:
+    """The plain archive. Raises `FileError`."""
+    opened = next((opened for magic, opened in _COMPRESSIONS.items() if data.startswith(magic)), None)
+    if opened is None:
+        return io.BytesIO(data)
+    unpacked = tempfile.TemporaryFile()  # noqa: SIM115 - the container keeps it
+    try:
+        with opened(io.BytesIO(data)) as packed:
+            _copy(packed, unpacked)
+    except BaseException:
+        unpacked.close()
+        raise
+    unpacked.seek(0)
+    return unpacked
+
+
+def _copy(packed: io.BufferedIOBase, unpacked: IO[bytes]) -> None:
+    largest = MAX_INFLATED_BYTES + MAX_MEMBERS * _HEADER_BYTES + tarfile.RECORDSIZE
+    while step := packed.read(_STEP_BYTES):
+        if unpacked.tell() + len(step) > largest:
+            raise too_much()
+        unpacked.write(step)
+
+
+class _Tar:
+    def __init__(self, unpacked: IO[bytes]) -> None:
+        weakref.finalize(self, unpacked.close)
+        self._archive = tarfile.open(fileobj=unpacked, mode="r:")  # noqa: SIM115 - it stays open for reads
+        self._infos: dict[str, tarfile.TarInfo] = {}
+        total = 0
+        for number, info in enumerate(self._archive):
+            total += info.size
+            if number >= MAX_MEMBERS or total > MAX_INFLATED_BYTES:
+                raise too_much()
+            path = cleaned(info.name)
+            if path and not info.isdir():
+                self._infos[path] = info
+
+    def members(self) -> Iterator[Member]:
+        """See `Container`."""
+        for path, info in self._infos.items():
+            yield Member(path, info.size, _reason(info))
+
+    def read(self, path: str, limit: int) -> bytes:
+        """See `Container`."""
+        info = self._infos.get(path)
+        reason = Reason.UNREADABLE if info is None else _reason(info)
+        if info is None or reason:
+            raise FileError(reason or Reason.UNREADABLE)
+        if info.size > limit:
+            raise FileError(Reason.TOO_LARGE)
+        try:
+            file = self._archive.extractfile(info)
+            return file.read() if file else b""
+        except _ERRORS as error:
+            raise damaged(error) from None
+
+
+def _reason(info: tarfile.TarInfo) -> Reason | None:
+    if info.issym() or info.islnk():
+        return Reason.SYMLINK
+    return None if info.isfile() else Reason.NOT_A_FILE

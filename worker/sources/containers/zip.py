@@ -1,0 +1,59 @@
+"""Zip archives. Their directory states all sizes, so limits are checked before anything is unpacked."""
+
+from __future__ import annotations
+
+import io
+import lzma
+import zipfile
+import zlib
+from collections.abc import Iterator
+
+from schemas.errors import FileError
+from schemas.status import Reason
+from worker.sources.containers import MAX_INFLATED_BYTES, MAX_MEMBERS, Container, Member, cleaned, damaged, too_much
+
+_ENCRYPTED = 0x1
+_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError, NotImplementedError)
+
+
+def open_zip(data: bytes) -> Container:
+    """See `Opener`."""
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(data))
+    except _ERRORS as error:
+        raise damaged(error) from None
+    return _Zip(archive, len(data))
+
+
+class _Zip:
+    def __init__(self, archive: zipfile.ZipFile, size: int) -> None:
+        self._archive, self._size = archive, size
+        # of members with one name, the last counts, as for programs that unpack
+        self._infos = {
+            path: info for info in archive.infolist() if not info.is_dir() and (path := cleaned(info.filename))
+        }
+
+    def members(self) -> Iterator[Member]:
+        """See `Container`."""
+        infos = self._archive.infolist()
+        # members that share their bytes are a way to promise more than the archive has
+        overlap = sum(info.compress_size for info in infos) > self._size
+        if overlap or len(infos) > MAX_MEMBERS or sum(info.file_size for info in infos) > MAX_INFLATED_BYTES:
+            raise too_much()
+        for path, info in self._infos.items():
+            yield Member(path, info.file_size, Reason.ENCRYPTED if info.flag_bits & _ENCRYPTED else None)
+
+    def read(self, path: str, limit: int) -> bytes:
+        """See `Container`."""
+        info = self._infos.get(path)
+        if info is None:
+            raise FileError(Reason.UNREADABLE)
+        if info.flag_bits & _ENCRYPTED:
+            raise FileError(Reason.ENCRYPTED)
+        if info.file_size > limit:
+            raise FileError(Reason.TOO_LARGE)
+        try:
+            # never returns more bytes than the directory states
+            return self._archive.read(info)
+        except _ERRORS as error:
+            raise damaged(error) from None
