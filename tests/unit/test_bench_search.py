@@ -7,20 +7,29 @@ import lzma
 import tarfile
 from math import log2, sqrt
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
+from api.search.query.candidates import RankOptions
+from api.search.query.legs import Ranking
 from api.stack.record import ROOT
+from schemas.search import Mode, Query
 from tests.bench.search.definitions import summary, words
 from tests.bench.search.folded import folded_sets
+from tests.bench.search.granularity import ask_articles, ask_bare, ask_names, fill_articles, fill_bare
+from tests.bench.search.indexed import settings_of_run
 from tests.bench.search.measures import means, ndcg, ranks, recall, reciprocal_rank
 from tests.bench.search.messages import raised
 from tests.bench.search.questions import Label, Passage, Question
+from tests.bench.search.recorded import Recorded, ranked
 from tests.bench.search.sets import ask_repo
 from tests.bench.search.sources import without_docstrings
 from tests.bench.search.trees.coverage import coverage, difference, mean
 from tests.bench.search.trees.folders import FOLDERS
 from tests.bench.search.unanswerable import OFF_TOPIC, unanswerable
+from worker.settings import LEG_WEIGHTS, RANKING_WEIGHTS
+from worker.vectors import RankedRow
 
 FOUND = [2, None, 4]
 
@@ -209,3 +218,45 @@ def test_questions_without_an_answer_are_those_of_the_next_fold_and_of_other_thi
     assert [question.query for question in asked["one"]] == ["two", *OFF_TOPIC]
     assert [question.query for question in asked["two"]] == ["one", *OFF_TOPIC]
     assert not any(label.fits(Passage("a", 1, "")) for question in asked["one"] for label in question.relevant)
+
+
+def test_keywords_alone_are_ranked_without_the_vectors_of_a_recording() -> None:
+    plain = {"file_id": UUID(int=1), "file_type": "text", "chunk_text": "words", "symbol": None, "scope": None}
+    rows = {name: {**plain, "chunk_id": name, "file_path": f"{name}.txt"} for name in ("near", "said")}
+    legs = [Ranking("words", "vector", [RankedRow("near", 0.1)]), Ranking("words", "text", [RankedRow("said", 9.0)])]
+    recorded = Recorded(Question(query="words", kind="", relevant=(Label(path="said.txt"),)), legs, ())
+    options = RankOptions("measured", RANKING_WEIGHTS, LEG_WEIGHTS)
+    modes: dict[Mode, set[str]] = {"hybrid": {"near", "said"}, "keyword": {"said"}, "vector": {"near"}}
+    for mode, expected in modes.items():
+        found = ranked(Query(query="words", mode=mode), options, recorded, rows)
+        assert {candidate.id for candidate in found} == expected
+
+
+def test_settings_of_the_environment_apply_to_each_service_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings_of_run.cache_clear()
+    monkeypatch.setenv("CHUNK_SIZE_TOKENS", "99")
+    found = [settings_of_run()]
+    monkeypatch.delenv("CHUNK_SIZE_TOKENS")
+    found.append(settings_of_run())
+    settings_of_run.cache_clear()
+    assert [each["CHUNK_SIZE_TOKENS"] for each in found] == ["99", "99"]
+
+
+def lines_of(folder: Path, question: Question) -> str:
+    (label,) = question.relevant
+    first, last = label.lines or (0, 0)
+    return "\n".join((folder / label.path).read_text().splitlines()[first - 1 : last])
+
+
+def test_labels_of_lines_hold_what_is_asked_for(tmp_path: Path) -> None:
+    context = "One line\nand another one."
+    paragraphs = [{"context": f"{n} {context}", "qas": [{"question": f"which {n}?"}]} for n in range(3)]
+    packed = tmp_path / "articles.xz"
+    packed.write_bytes(lzma.compress(json.dumps({"data": [{"title": "T", "paragraphs": paragraphs}]}).encode()))
+    fill_articles(packed, tmp_path / "articles")
+    found = [lines_of(tmp_path / "articles", question) for question in ask_articles(packed)]
+    assert found == [f"## Part {n + 1}\n\n{n} {context}" for n in range(3)]
+    fill_bare(tmp_path / "bare")
+    assert all("..." in lines_of(tmp_path / "bare", question) for question in ask_bare())
+    for question in ask_names(tmp_path / "bare"):
+        assert question.query in " ".join(words(lines_of(tmp_path / "bare", question)))

@@ -6,7 +6,7 @@ apply to the service.
 
 `EVAL_DIR=folder` adds the sets `code` and `xquad`, which have folds; `FOLDS=name,…` chooses some. Their first run
 records what the legs of a search find. Each run compares rankings of that: the service's own, and others without a
-part of it.
+part of it. `ONLY=granularity` compares `config.granularity` over some of both.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.bench.search import report, variants
+from tests.bench.search import granularity, report, variants
 from tests.bench.search.folded import Folds, folded_sets
 from tests.bench.search.indexed import indexed
 from tests.bench.search.recorded import recording
@@ -28,6 +28,7 @@ from tests.bench.search.trees import trees
 from tests.bench.search.unanswerable import unanswerable
 
 TREE = "tree"
+GRANULARITY = "granularity"
 #: The measures of each set with folds.
 FOLDED_MEASURES = {"code": ["nDCG@10"], "xquad": ["recall@10", "MRR"]}
 
@@ -35,15 +36,19 @@ FOLDED_MEASURES = {"code": ["nDCG@10"], "xquad": ["recall@10", "MRR"]}
 def main() -> None:
     folded = folded_sets(Path(eval_dir)) if (eval_dir := os.environ.get("EVAL_DIR")) else {}
     every = [*SETS, TREE, *folded]
+    possible = [*every, GRANULARITY] if folded else every
     names = os.environ["ONLY"].split(",") if os.environ.get("ONLY") else every
-    if unknown := set(names) - set(every):
-        sys.exit(f"ONLY takes {', '.join(every)}, not {', '.join(sorted(unknown))}.")
+    if unknown := set(names) - set(possible):
+        sys.exit(f"ONLY takes {', '.join(possible)}, not {', '.join(sorted(unknown))}.")
     answers_file = Path(path) if (path := os.environ.get("BENCH_ANSWERS")) else None
     with _home() as place:
         if sets := [name for name in names if name in SETS]:
             _compare_systems(place, sets, answers_file)
         if TREE in names:
             trees.run(place, answers_file)
+        if GRANULARITY in names:
+            prose = Path(os.environ["EVAL_DIR"]) / "xquad" / "xquad.en.json.xz"
+            granularity.compare(place, _chosen(folded["code"]), prose)
         for name in names:
             if name in folded:
                 _compare_rankings(place, name, _chosen(folded[name]))

@@ -55,14 +55,15 @@ def ask_repository(archive: Path) -> list[Question]:
 
 
 @cache
-def _articles(file: Path) -> list[dict[str, Any]]:
-    articles: list[dict[str, Any]] = json.loads(lzma.decompress(file.read_bytes()))["data"]
-    return articles
+def articles(file: Path) -> list[dict[str, Any]]:
+    """The articles of a file in SQuAD's format."""
+    read: list[dict[str, Any]] = json.loads(lzma.decompress(file.read_bytes()))["data"]
+    return read
 
 
 def write_paragraphs(file: Path, folder: Path) -> None:
     """Write each paragraph to a file of its own, in a folder for its article."""
-    for number, article in enumerate(_articles(file)):
+    for number, article in enumerate(articles(file)):
         place = folder / f"{number:02}"
         place.mkdir(parents=True)
         for part, paragraph in enumerate(article["paragraphs"]):
@@ -73,7 +74,7 @@ def ask_paragraphs(file: Path) -> list[Question]:
     """The questions of a language, each answered by its own paragraph."""
     return [
         Question(query=asked["question"], kind="paragraph", relevant=(Label(path=f"{number:02}/{part}.txt"),))
-        for number, article in enumerate(_articles(file))
+        for number, article in enumerate(articles(file))
         for part, paragraph in enumerate(article["paragraphs"])
         for asked in paragraph["qas"]
     ]

@@ -62,7 +62,9 @@ def recording(file: Path, service: Service, tool: str, questions: Sequence[Quest
 
 def ranked(request: Query, options: RankOptions, each: Recorded, rows: Rows) -> Sequence[Candidate]:
     """The candidates as the service ranks them, best first."""
-    fusion = fuse(request, options, each.rankings, each.defining)
+    # the service runs no vector leg in mode `keyword`, but the recording has it
+    rankings = [leg for leg in each.rankings if request.mode != "keyword" or leg.kind != "vector"]
+    fusion = fuse(request, options, rankings, each.defining)
     wanted = wanted_ids(request, fusion, {})
     found = {id_: rows[id_] for id_ in wanted if id_ in rows}
     return boost(request, options, joined(request, fusion, found), fusion.defining)

@@ -35,13 +35,13 @@ def definitions() -> Iterator[tuple[str, Definition]]:
 def fill(folder: Path) -> None:
     """Write all sources unchanged."""
     for path, source in sources().items():
-        _write(folder / path, source)
+        write(folder / path, source)
 
 
 def fill_bare(folder: Path) -> None:
     """Write all sources without docstrings."""
     for path, source in sources().items():
-        _write(folder / path, without_docstrings(source))
+        write(folder / path, without_docstrings(source))
 
 
 def without_docstrings(source: str) -> str:
@@ -65,6 +65,6 @@ def _docstrings(source: str) -> Iterator[ast.stmt]:
             yield node.body[0]
 
 
-def _write(path: Path, text: str) -> None:
+def write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)

@@ -44,7 +44,9 @@ Found = dict[str, dict[str, list[Ranks]]]
 
 def compare(folds: Mapping[str, Recording], measure: str) -> None:
     """Print each variant's mean over the folds, what it changes, its worst fold, and two standard errors."""
-    found = {name: {fold: _found(variant, each) for fold, each in folds.items()} for name, variant in VARIANTS.items()}
+    found = {
+        name: {fold: found_by(variant, each) for fold, each in folds.items()} for name, variant in VARIANTS.items()
+    }
     values = {name: _values(of_folds, MEASURES[measure]) for name, of_folds in found.items()}
     _row(measure, *folds, "mean", "change", "worst", "two errors")
     for name, of_folds in values.items():
@@ -72,7 +74,7 @@ def _first_scores(recording: Recording) -> list[float]:
     return [candidates[0].score if candidates else 0.0 for candidates in ranking]
 
 
-def _found(variant: Variant, recording: Recording) -> list[Ranks]:
+def found_by(variant: Variant, recording: Recording) -> list[Ranks]:
     options = RankOptions(
         "measured", {**RANKING_WEIGHTS, **variant.ranking_weights}, {**LEG_WEIGHTS, **variant.leg_weights}
     )
