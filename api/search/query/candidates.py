@@ -86,26 +86,29 @@ def fuse(
 
 def _fused(rankings: Sequence[Ranking], weights: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
     """Ids with scores from 0 to 1, in code and in prose."""
+    shares = {query: name_share(query) for query in {each.query for each in rankings}}
     legs = [(each.ids, each.values) for each in rankings]
     of_code, of_prose = (
         ranks_and_values(
             (weight, ids, values)
-            for weight, (ids, values) in zip(_leg_weights(rankings, weights, kind, trust), legs, strict=True)
+            for weight, (ids, values) in zip(_leg_weights(rankings, shares, weights, kind, trust), legs, strict=True)
         )
         for kind, trust in (("language", CODE), ("prose", PROSE))
     )
     return of_code, of_prose
 
 
-def _leg_weights(rankings: Sequence[Ranking], weights: Mapping[str, float], kind: str, trust: Trust) -> Iterator[float]:
+def _leg_weights(
+    rankings: Sequence[Ranking], shares: Mapping[str, float], weights: Mapping[str, float], kind: str, trust: Trust
+) -> Iterator[float]:
     """The weight of each leg in a kind of text.
 
-    The more a query is about names, the more the weights of names count. The others depend on how sure the legs of the
-    query are.
+    `shares` tell how much each query is about names: so far, the weights of names count. The others depend on how sure
+    the legs of the query are.
     """
     factors = _factors(rankings, trust)
     for number, each in enumerate(rankings):
-        share = name_share(each.query)
+        share = shares[each.query]
         language = factors[number] * weights[f"{kind}_{each.kind}"]
         yield share * weights[f"name_{each.kind}"] + (1 - share) * language
 
