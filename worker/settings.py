@@ -39,7 +39,7 @@ LEG_WEIGHTS = {
     "language_code": 0.5,
     "prose_vector": 1.0,
     "prose_text": 1.0,
-    "prose_code": 1.0,
+    "prose_code": 0.3,
 }
 #: Weights of what is known about a chunk and its file; a negative weight ranks the chunk lower.
 RANKING_WEIGHTS = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import lzma
 import tarfile
@@ -15,6 +16,7 @@ from api.search.query.candidates import RankOptions
 from api.search.query.legs import Ranking
 from api.stack.record import ROOT
 from schemas.search import Mode, Query
+from tests.bench.search import functions
 from tests.bench.search.definitions import summary, words
 from tests.bench.search.folded import folded_sets
 from tests.bench.search.granularity import ask_articles, ask_bare, ask_names, fill_articles, fill_bare
@@ -209,6 +211,37 @@ def test_a_paragraph_is_a_file_and_answers_its_own_questions(tmp_path: Path) -> 
     for question, text in zip(english.ask(), ("water", "fire"), strict=True):
         assert question.query == f"which {text}?"
         assert (tmp_path / "filled" / question.relevant[0].path).read_text() == text
+
+
+def test_an_article_is_a_file_and_a_chunk_answers_with_the_words_around_its_answer(tmp_path: Path) -> None:
+    (tmp_path / "xquad").mkdir()
+    start, answer = 50, "in 1984"
+    text = f"{'left ' * 10}{answer}{' right' * 10}"
+    asked = {"question": "when?", "answers": [{"text": answer, "answer_start": start}]}
+    paragraphs = [{"context": "Also in 1984.", "qas": []}, {"context": text, "qas": [asked]}]
+    data = json.dumps({"data": [{"title": "t", "paragraphs": paragraphs}]}).encode()
+    (tmp_path / "xquad" / "xquad.en.json.xz").write_bytes(lzma.compress(data))
+    english = folded_sets(tmp_path)["articles"]["en"]
+    english.fill(tmp_path / "filled")
+    assert (tmp_path / "filled" / "00.txt").read_text() == f"Also in 1984.\n\n{text}\n"
+    (question,) = english.ask()
+    assert [
+        label.fits(Passage("00.txt", 1, shown)) for label in question.relevant for shown in ("Also in 1984.", text)
+    ] == [
+        False,
+        True,
+    ]
+
+
+def test_a_function_is_a_file_without_the_sentence_that_asks_for_it(tmp_path: Path) -> None:
+    functions.fill(tmp_path / "filled")
+    questions = functions.ask()
+    assert len({question.query for question in questions}) == len(questions) >= 400
+    for question in questions:
+        text = (tmp_path / "filled" / question.relevant[0].path).read_text()
+        assert isinstance(ast.parse(text).body[0], ast.FunctionDef)
+        sentence = question.query.removeprefix("python ").removeprefix("how to ").removesuffix(" in python")
+        assert sentence not in " ".join(text.lower().split()), question.query
 
 
 def test_questions_without_an_answer_are_those_of_the_next_fold_and_of_other_things() -> None:

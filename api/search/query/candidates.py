@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from api.search.rank.boosts import (
 from api.search.rank.confidence import READ_HITS, confidence
 from api.search.rank.files import FoundChunk, file_parts
 from api.search.rank.fusion import by_score, ranks_and_values, reciprocal_ranks
+from api.search.rank.sureness import CODE, PROSE, Trust, sureness_factors
 from schemas.search import SearchRequest
 
 #: Chunks ranked by their features.
@@ -84,20 +85,48 @@ def fuse(
 
 
 def _fused(rankings: Sequence[Ranking], weights: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
-    """Ids with scores from 0 to 1, in code and in prose.
-
-    The more a query is about names, the more the weights of names count.
-    """
+    """Ids with scores from 0 to 1, in code and in prose."""
     shares = {query: name_share(query) for query in {each.query for each in rankings}}
-    legs = [(each.kind, shares[each.query], each.ids, each.values) for each in rankings]
+    legs = [(each.ids, each.values) for each in rankings]
     of_code, of_prose = (
         ranks_and_values(
-            (share * weights[f"name_{leg}"] + (1 - share) * weights[f"{kind}_{leg}"], ids, values)
-            for leg, share, ids, values in legs
+            (weight, ids, values)
+            for weight, (ids, values) in zip(_leg_weights(rankings, shares, weights, kind, trust), legs, strict=True)
         )
-        for kind in ("language", "prose")
+        for kind, trust in (("language", CODE), ("prose", PROSE))
     )
     return of_code, of_prose
+
+
+def _leg_weights(
+    rankings: Sequence[Ranking], shares: Mapping[str, float], weights: Mapping[str, float], kind: str, trust: Trust
+) -> Iterator[float]:
+    """The weight of each leg in a kind of text.
+
+    `shares` tell how much each query is about names: so far, the weights of names count. The others depend on how sure
+    the legs of the query are.
+    """
+    factors = _factors(rankings, trust)
+    for number, each in enumerate(rankings):
+        share = shares[each.query]
+        language = factors[number] * weights[f"{kind}_{each.kind}"]
+        yield share * weights[f"name_{each.kind}"] + (1 - share) * language
+
+
+def _factors(rankings: Sequence[Ranking], trust: Trust) -> dict[int, float]:
+    """How much each ranking counts beside the others of its query, by its number."""
+    of_query: dict[str, list[int]] = {}
+    for number, each in enumerate(rankings):
+        of_query.setdefault(each.query, []).append(number)
+    return {
+        number: factor
+        for numbers in of_query.values()
+        for number, factor in zip(
+            numbers,
+            sureness_factors([(rankings[n].kind, rankings[n].first_scores) for n in numbers], trust),
+            strict=True,
+        )
+    }
 
 
 def is_simple(request: SearchRequest, options: RankOptions) -> bool:

@@ -15,6 +15,7 @@ from psycopg import OperationalError
 from api.search.query.report import Report, note
 from api.search.query.search import Search
 from api.search.rank.boosts import phrases
+from api.search.rank.sureness import COMPARED_RANK
 from schemas.errors import FoldexError, StoreError, StoreUnavailable
 from worker.state.index import chunks, drift
 from worker.state.index.tools import Index
@@ -58,6 +59,12 @@ class Ranking:
     def ids(self) -> list[str]:
         """The ids, best first."""
         return [result.id for result in self.results]
+
+    @property
+    def first_scores(self) -> list[float]:
+        """The scores of the first results: cosines, or scores of keywords."""
+        first = [result.value for result in self.results[:COMPARED_RANK]]
+        return [1 - distance for distance in first] if self.kind == "vector" else first
 
     @property
     def values(self) -> list[float]:

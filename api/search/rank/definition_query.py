@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
 
+from worker.tokens.words import unspaced_pairs
+
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -73,7 +75,8 @@ def names_in_query(query: str) -> tuple[str, ...]:
     """The distinct names a query asks for, qualified as written, by first appearance; at most 16.
 
     A plain word is a name only if it is the whole query, or if the query says so ("function search"). The kind of a
-    printed error is not ("ValueError: not a number"). Of a long query only the beginning is read.
+    printed error is not ("ValueError: not a number"). In a script without spaces a whole sentence is one word, so there
+    the query must say so. Of a long query only the beginning is read.
     """
     return _names(_beginning(query))
 
@@ -88,7 +91,7 @@ def _beginning(query: str) -> str:
 @lru_cache(maxsize=_CACHED_QUERIES)
 def _names(query: str) -> tuple[str, ...]:
     alone = _ALONE.fullmatch(query)
-    if alone is not None:
+    if alone is not None and not unspaced_pairs(alone[1]):
         return () if _is_file(alone[1]) else (_without_self(alone[1]),)
     text = _GO_RECEIVER.sub("func", _MESSAGE.sub("", query, count=1))
     defined = {name for match in _DEFINED.finditer(text) for name in match.groups() if name}

@@ -4,9 +4,10 @@
 queries. `BENCH_ANSWERS=file` receives each question with its answers, as one line of JSON. Settings in the environment
 apply to the service.
 
-`EVAL_DIR=folder` adds the sets `code` and `xquad`, which have folds; `FOLDS=name,…` chooses some. Their first run
-records what the legs of a search find. Each run compares rankings of that: the service's own, and others without a
-part of it. `ONLY=granularity` compares `config.granularity` over some of both.
+`EVAL_DIR=folder` adds the sets `code`, `xquad` and `articles`, which have folds; `FOLDS=name,…` chooses some. Their
+first run records what the legs of a search find. Each run compares rankings of that: the service's own, and others
+without a part of it.
+`ONLY=granularity` compares `config.granularity` over some of both.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from tests.bench.search.unanswerable import unanswerable
 TREE = "tree"
 GRANULARITY = "granularity"
 #: The measures of each set with folds.
-FOLDED_MEASURES = {"code": ["nDCG@10"], "xquad": ["recall@10", "MRR"]}
+FOLDED_MEASURES = {"code": ["nDCG@10"], "xquad": ["recall@10", "MRR"], "articles": ["MRR"]}
 
 
 def main() -> None:

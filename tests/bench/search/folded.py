@@ -16,6 +16,8 @@ from typing import Any
 from tests.bench.search.questions import Label, Question
 from tests.bench.search.sets import Set
 
+#: Characters on each side of an answer that a chunk must have too, since a year or a name may stand in many.
+AROUND = 20
 #: The folds of each set, by name.
 Folds = dict[str, Set]
 
@@ -29,6 +31,10 @@ def folded_sets(eval_dir: Path) -> dict[str, Folds]:
         },
         "xquad": {
             file.name.split(".")[1]: Set(partial(write_paragraphs, file), partial(ask_paragraphs, file))
+            for file in sorted((eval_dir / "xquad").glob("xquad.*.json.xz"))
+        },
+        "articles": {
+            file.name.split(".")[1]: Set(partial(write_articles, file), partial(ask_articles, file))
             for file in sorted((eval_dir / "xquad").glob("xquad.*.json.xz"))
         },
     }
@@ -78,3 +84,32 @@ def ask_paragraphs(file: Path) -> list[Question]:
         for part, paragraph in enumerate(article["paragraphs"])
         for asked in paragraph["qas"]
     ]
+
+
+def write_articles(file: Path, folder: Path) -> None:
+    """Write each article to a file, with its paragraphs below each other."""
+    folder.mkdir(parents=True)
+    for number, article in enumerate(_articles(file)):
+        paragraphs = [paragraph["context"] for paragraph in article["paragraphs"]]
+        (folder / f"{number:02}.txt").write_text("\n\n".join(paragraphs) + "\n")
+
+
+def ask_articles(file: Path) -> list[Question]:
+    """The questions of a language, each answered by the chunks of its article with the words around its answer."""
+    return [
+        Question(
+            query=asked["question"],
+            kind="article",
+            relevant=(Label(path=f"{number:02}.txt", contains=_surroundings(paragraph["context"], asked)),),
+        )
+        for number, article in enumerate(_articles(file))
+        for paragraph in article["paragraphs"]
+        for asked in paragraph["qas"]
+    ]
+
+
+def _surroundings(text: str, asked: dict[str, Any]) -> str:
+    """The answer with some characters before and after it."""
+    start = asked["answers"][0]["answer_start"]
+    end = start + len(asked["answers"][0]["text"])
+    return text[max(0, start - AROUND) : end + AROUND].strip()

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import numpy as np
+
 from api.http.disconnect import Disconnect
-from api.search.query.answer import run_legs
+from api.search.query.answer import embed, run_legs
 from api.search.query.candidates import Candidate, RankOptions, boost, fuse, joined, wanted_ids
 from api.search.query.definitions import defining_chunks
 from api.search.query.filters import resolve_filters
@@ -23,30 +25,38 @@ from api.search.query.legs import Ranking
 from api.search.query.search import MIN_DEPTH, Search
 from schemas.search import Query
 from tests.bench.search.questions import Passage, Question
-from tests.service import Service
+from tests.service import PROJECT, Service
 from worker.resources import Resources
 from worker.settings import Settings
 from worker.state.index import chunks, tools
 from worker.state.index.tools import Index
+from worker.vectors import Vector
+
+_VECTORS = """
+SELECT encode(text_hash, 'hex'), vector FROM embedding_cache
+WHERE project_id = %s AND encode(text_hash, 'hex') = ANY (%s)
+"""
 
 Rows = Mapping[str, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A question with what each leg found, and the chunks that define a name of it."""
+    """A question and its vector, with what each leg found, and the chunks that define a name of it."""
 
     question: Question
+    vector: Vector
     rankings: Sequence[Ranking]
     defining: Collection[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """The questions of one folder, and the rows of all chunks that were found."""
+    """The questions of one folder, and the rows and vectors of all chunks that were found."""
 
     recorded: Sequence[Recorded]
     rows: Rows
+    vectors: Mapping[str, Vector]
 
 
 def recording(file: Path, service: Service, tool: str, questions: Sequence[Question]) -> Recording:
@@ -62,8 +72,8 @@ def recording(file: Path, service: Service, tool: str, questions: Sequence[Quest
 
 def ranked(request: Query, options: RankOptions, each: Recorded, rows: Rows) -> Sequence[Candidate]:
     """The candidates as the service ranks them, best first."""
-    # the service runs no vector leg in mode `keyword`, but the recording has it
-    rankings = [leg for leg in each.rankings if request.mode != "keyword" or leg.kind != "vector"]
+    # in mode `keyword`, the service does not run the others
+    rankings = [ranking for ranking in each.rankings if request.mode != "keyword" or ranking.kind != "vector"]
     fusion = fuse(request, options, rankings, each.defining)
     wanted = wanted_ids(request, fusion, {})
     found = {id_: rows[id_] for id_ in wanted if id_ in rows}
@@ -85,7 +95,16 @@ def _record(service: Service, tool: str, questions: Sequence[Question]) -> Recor
         recorded = [_legs(resources, index, question) for question in questions]
         ids = {id_ for each in recorded for ranking in each.rankings for id_ in ranking.ids}
         defining = {id_ for each in recorded for id_ in each.defining}
-        return Recording(recorded, chunks.hits(resources.pool, index.id, ids | defining))
+        rows = chunks.hits(resources.pool, index.id, ids | defining)
+        return Recording(recorded, rows, _vectors(service, rows))
+
+
+def _vectors(service: Service, rows: Rows) -> dict[str, Vector]:
+    """The vectors of chunks by id, shape (384,)."""
+    hashes = {row["content_hash"].removeprefix("sha256:") for row in rows.values()}
+    stored = dict(service.rows(_VECTORS, PROJECT, sorted(hashes)))
+    by_id = {id_: stored.get(row["content_hash"].removeprefix("sha256:")) for id_, row in rows.items()}
+    return {id_: np.frombuffer(vector, dtype="<f4") for id_, vector in by_id.items() if vector is not None}
 
 
 def _settings(service: Service) -> Settings:
@@ -98,4 +117,5 @@ def _legs(resources: Resources, index: Index, question: Question) -> Recorded:
     store = resources.store(index.vector_store, index.keyword_index)
     filters = resolve_filters(resources.pool, index, request.filters)
     search = Search(resources, index, store, request, filters, MIN_DEPTH, whole_files=False, disconnect=Disconnect())
-    return Recorded(question, run_legs(search).rankings, defining_chunks(search))
+    vectors, _ = embed(search)
+    return Recorded(question, vectors[0], run_legs(search).rankings, defining_chunks(search))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from api.stack.record import ROOT
-from tests.bench.search import definitions, manuals, messages, sources
+from tests.bench.search import definitions, functions, manuals, messages, sources
 from tests.bench.search.questions import Question
 
 OWN = ("api", "deploy", "docs", "schemas", "tests", "worker", "CHANGELOG.md", "Makefile", "README.md", "pyproject.toml")
@@ -53,6 +53,7 @@ SETS = {
     "repo": Set(fill_repo, ask_repo),
     "symbols": Set(sources.fill, definitions.ask_names),
     "docstrings": Set(sources.fill_bare, definitions.ask_docstrings),
+    "functions": Set(functions.fill, functions.ask),
     "manuals": Set(manuals.fill, manuals.ask),
     "messages": Set(sources.fill, messages.ask),
 }

@@ -29,11 +29,11 @@ class Variant:
 
 
 OWN = "hybrid+boost"
+LEGS = ("keyword", "vector")
 #: What is compared, by the name of the row.
 VARIANTS = {
     OWN: Variant(),
-    "keyword": Variant(mode="keyword"),
-    "vector": Variant(mode="vector"),
+    **{leg: Variant(mode=leg) for leg in LEGS},
     **{f"without {name}": Variant({name: 0.0}) for name, weight in RANKING_WEIGHTS.items() if weight},
     "code leg as text": Variant(leg_weights={"prose_code": 1.0}),
 }
@@ -43,7 +43,10 @@ Found = dict[str, dict[str, list[Ranks]]]
 
 
 def compare(folds: Mapping[str, Recording], measure: str) -> None:
-    """Print each variant's mean over the folds, what it changes, its worst fold, and two standard errors."""
+    """Print each variant's mean over the folds, what it changes, its worst fold, and two standard errors.
+
+    The last row is how far the service's own ranking is above its better leg.
+    """
     found = {
         name: {fold: found_by(variant, each) for fold, each in folds.items()} for name, variant in VARIANTS.items()
     }
@@ -54,6 +57,8 @@ def compare(folds: Mapping[str, Recording], measure: str) -> None:
         change = _change(of_folds, values[OWN])
         worst = min(fmean(of_fold) - fmean(values[OWN][fold]) for fold, of_fold in of_folds.items())
         _row(name, *(f"{cell:.3f}" for cell in cells), *(f"{x:+.3f}" for x in (change.value, worst, 2 * change.error)))
+    above = [fmean(values[OWN][fold]) - max(fmean(values[leg][fold]) for leg in LEGS) for fold in folds]
+    _row("above better leg", *(f"{gain:+.3f}" for gain in [*above, fmean(above)]))
 
 
 def tell_apart(folds: Mapping[str, Recording], without_answer: Mapping[str, Recording]) -> None:

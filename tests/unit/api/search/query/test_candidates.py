@@ -83,8 +83,28 @@ def test_a_search_without_an_answer_has_low_scores() -> None:
 def test_words_count_more_in_prose_than_in_code(file_type: str, best: str) -> None:
     files = {"near": 1, "worded": 2}
     rows = {name: row(name, name, file_type=file_type, file_id=UUID(int=n)) for name, n in files.items()}
-    found = ranked(Query(query="how is it"), rows, vector=[("near", 0.3), ("worded", 0.9)], text=[("worded", 9.0)])
+    found = ranked(Query(query="how is it"), rows, vector=[("near", 0.3), ("worded", 0.6)], text=[("worded", 9.0)])
     assert found[0].id == best
+
+
+NEXT = ["c2", "c3", "c4", "c5"]
+
+
+@pytest.mark.parametrize(
+    ("best", "near", "worded"),
+    [
+        # each leg has another first result; the one far ahead of its next ones is right
+        ("near", [("near", 0.2), *((name, 0.6) for name in NEXT), ("worded", 0.62)], [("worded", 9.0), (NEXT, 8.6)]),
+        ("worded", [("near", 0.3), *((name, 0.37) for name in NEXT)], [("worded", 9.0), (NEXT, 3.0), (["near"], 2.9)]),
+    ],
+)
+def test_in_prose_a_leg_that_guesses_yields_to_one_that_is_sure(
+    best: str, near: list[tuple[str, float]], worded: list[tuple[Any, float]]
+) -> None:
+    names = ["near", "worded", *NEXT]
+    rows = {name: row(name, name, file_type="markdown", file_id=UUID(int=n + 1)) for n, name in enumerate(names)}
+    text = [(name, score) for of, score in worded for name in ([of] if isinstance(of, str) else of)]
+    assert ranked(Query(query="how is it"), rows, vector=near, text=text)[0].id == best
 
 
 def test_the_preset_simple_keeps_cosines() -> None:

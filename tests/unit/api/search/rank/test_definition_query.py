@@ -16,6 +16,8 @@ ASKED = {
     "class Foo": ["Foo"],
     "class foo": ["foo"],
     "class Foo(Base):": ["Foo"],
+    "class 帳簿": ["帳簿"],
+    "`帳簿`": ["帳簿"],
     "public static class Foo extends Bar": ["Foo"],
     "def foo": ["foo"],
     "async def foo(self, bar)": ["foo"],
@@ -83,6 +85,7 @@ PLAIN = [
     "ValueError: not a number",
     "requests.exceptions.ConnectionError: the host does not answer",
     "wo ist die Größe festgelegt",
+    "谁是黑豹队的截锋领袖",
     "???",
     "",
 ]
