@@ -1,18 +1,16 @@
-"""Measures queries to one API process: its own work for each, and the rate for eight concurrent callers."""
+"""Measures queries to one API process from outside: their rate and times for 1, 8 and 32 clients, by kind of text."""
 
 from __future__ import annotations
 
-import http.client
 import os
+import random
+import re
 import shutil
 import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
 
 import orjson
@@ -21,124 +19,104 @@ import psutil
 from api.stack.processes import server_port, wait_until
 from api.stack.programs import answers
 from api.stack.record import ROOT
+from tests.bench.query_client import Load, Measured
 from tests.bench.running import running
 from tests.service import TOOLS, Service
+from worker.settings import LOCAL_MODEL
 
-CALLERS, SECONDS, ALONE = 8, 6.0, 300
+CLIENTS, SECONDS = (1, 8, 32), 6.0
 FOLDERS = ("api", "worker", "schemas")
-WORDS = [
-    *("lease", "epoch", "tombstone", "namespace", "vector", "chunk", "stamp", "folder"),
-    *("parse", "embed", "budget", "sweep", "reindex", "cursor", "page"),
-]
+WORDS_OF_A_QUERY = 5
+#: Texts that are known: asked before they are measured.
+KNOWN = 100
+#: Texts that are new: more than a run asks.
+NEW = 50_000
+#: Queries of one client from whose traces the time of each step is taken.
+TRACED = 100
 
-#: External work that a query waits for. With LanceDB, the store also does the keyword search.
-OUTSIDE = ("provider", "store", "keywords")
-
-_numbers = count()
+_WORD = re.compile(r"[A-Za-z]{2,}")
 
 
 def run(place: Path) -> None:
-    for store in ("lancedb", "turbopuffer"):
-        folder = place / store / "folder"
-        for name in FOLDERS:
-            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-        _measure(place / store, folder, store)
+    with _turbopuffer() as url:
+        turbopuffer = {"VECTOR_STORE": "turbopuffer", "TURBOPUFFER_API_KEY": "tpuf_fake", "TURBOPUFFER_BASE_URL": url}
+        ways: dict[str, dict[str, str]] = {
+            "LanceDB, the provider's fake": {},
+            "LanceDB, the local model": {"DEFAULT_EMBEDDING_MODEL": LOCAL_MODEL},
+            "Turbopuffer's fake, the provider's fake": turbopuffer,
+        }
+        for number, (name, given) in enumerate(ways.items()):
+            folder = place / str(number) / "folder"
+            for part in FOLDERS:
+                shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+            with running(place / str(number), folder, 2, 0, **given) as service:
+                tool = service.local_tool(folder)
+                status = service.wait(tool, seconds=900)
+                print(f"{name}: {status['total_files']} files, {status['total_chunks']} chunks, hybrid, 10 hits")
+                measure(service, tool, _texts(folder))
 
 
-def _measure(place: Path, folder: Path, store: str) -> None:
-    with turbopuffer() as url:
-        given = {"VECTOR_STORE": store, "TURBOPUFFER_API_KEY": "tpuf_fake", "TURBOPUFFER_BASE_URL": url}
-        with running(place, folder, 2, 0, **given) as service, timed_api(service) as (port, process):
-            tool = service.local_tool(folder)
-            status = service.wait(tool, seconds=300)
-            print(f"{store}: {status['total_files']} files, {status['total_chunks']} chunks, hybrid, 10 hits")
-            for known in (False, True):
-                _alone(port, tool, known)
-                _together(port, tool, known, process)
+def measure(service: Service, tool: str, texts: Iterator[str]) -> None:
+    """Print what queries of these texts take, which no one has asked yet."""
+    new, known = [next(texts) for _ in range(NEW)], [next(texts) for _ in range(KNOWN)]
+    asked = iter(new)
+    # the first queries import, open the table and read it into memory
+    for text in known:
+        service.query(tool, text)
+    for kind in ("new", "known"):
+        for clients in CLIENTS:
+            of_run = known if kind == "known" else [next(asked) for _ in range(NEW // len(CLIENTS) - TRACED)]
+            print(f"  {kind} texts, {clients:2} clients: {_load(service, tool, of_run, clients, kind == 'known')}")
+        print(f"  {kind} texts, by steps, p50 ms: {_steps(service, tool, known if kind == 'known' else asked)}")
 
 
-def _alone(port: int, tool: str, known: bool) -> None:
-    """One caller: the time of each step of a query."""
-    caller = Caller(port, tool)
-    for _ in range(30):
-        caller.ask(known)
-    asked = [caller.ask(known) for _ in range(ALONE)]
-    own = [2 * times["total"] - sum(times.values()) for times in asked]
-    parts = ", ".join(
-        f"{name} p50 {statistics.median(times):.1f} p99 {statistics.quantiles(times, n=100)[98]:.1f}"
-        for name, times in (("own work", own), *((name, [times[name] for times in asked]) for name in OUTSIDE))
+def _load(service: Service, tool: str, texts: Sequence[str], clients: int, repeated: bool) -> str:
+    process = psutil.Process(service.processes["api"].child.pid)
+    load = Load(int(service.env["API_PORT"]), f"{TOOLS}/{tool}/query", list(texts), clients, SECONDS, repeated)
+    before = process.cpu_times()
+    command = [sys.executable, "-m", "tests.bench.query_client"]
+    answer = subprocess.run(command, input=orjson.dumps([*load]), capture_output=True, check=True, cwd=ROOT)
+    after, measured = process.cpu_times(), Measured(*orjson.loads(answer.stdout))
+    took = measured.milliseconds
+    processor = 1000 * (after.user + after.system - before.user - before.system) / len(took)
+    percentiles = statistics.quantiles(took, n=100)
+    return (
+        f"{len(took) / measured.seconds:.0f} queries/s, p50 {percentiles[49]:.1f} ms, p99 {percentiles[98]:.1f} ms, "
+        f"{processor:.1f} ms of processor time each"
     )
-    print(f"  {_said(known)}: ms: {parts}")
 
 
-def _together(port: int, tool: str, known: bool, process: psutil.Process) -> None:
-    """Eight callers. The processor time of the process shows what an idle machine could serve."""
-    before, started = process.cpu_times(), time.monotonic()
-    deadline = started + SECONDS
-    with ThreadPoolExecutor(CALLERS) as pool:
-        asked = sum(pool.map(lambda _: _until(deadline, Caller(port, tool), known), range(CALLERS)))
-    seconds, after = time.monotonic() - started, process.cpu_times()
-    spent = (after.user + after.system - before.user - before.system) * 1000 / asked
-    print(
-        f"  {_said(known)}: {CALLERS} callers: {asked / seconds:.0f} queries/s, {spent:.1f} ms of processor time each"
-    )
+def _steps(service: Service, tool: str, texts: Sequence[str] | Iterator[str]) -> str:
+    took: dict[str, list[float]] = {}
+    for _, text in zip(range(TRACED), texts, strict=False):
+        answer = service.post(f"{TOOLS}/{tool}/query", {"query": text, "trace": True}, 200)
+        for step in answer["trace"]:
+            took.setdefault(step["step"], []).append(step["took_ms"])
+        took.setdefault("the whole search", []).append(answer["took_ms"])
+    return ", ".join(f"{name} {statistics.median(times):.1f}" for name, times in took.items())
 
 
-def _until(deadline: float, caller: Caller, known: bool) -> int:
-    asked = 0
-    while time.monotonic() < deadline:
-        caller.ask(known)
-        asked += 1
-    return asked
-
-
-def _said(known: bool) -> str:
-    return "known texts" if known else "texts never asked before"
-
-
-class Caller:
-    """One persistent connection. It is as light as possible, because it competes with the measured process."""
-
-    def __init__(self, port: int, tool: str) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", port)
-        self._path = f"{TOOLS}/{tool}/query"
-
-    def ask(self, known: bool) -> dict[str, float]:
-        """Milliseconds of one query: total and outside the API."""
-        number = next(_numbers)
-        text = " ".join(WORDS[(number * step) % len(WORDS)] for step in (1, 2, 7))
-        body = orjson.dumps({"query": text if known else f"{text} {number}"})
-        self._connection.request("POST", self._path, body, {"Content-Type": "application/json"})
-        answer = self._connection.getresponse()
-        content = answer.read()
-        if answer.status != http.client.OK or not orjson.loads(content)["results"]:
-            raise SystemExit(content.decode())
-        return {name: float(answer.headers.get(f"x-{name}", "0")) for name in ("total", *OUTSIDE)}
+def _texts(folder: Path) -> Iterator[str]:
+    """Queries of words of the folder, each as frequent as it is there. So common ones are among them."""
+    contents = [path.read_text(errors="ignore") for path in sorted(folder.rglob("*")) if path.is_file()]
+    words, chance = [word for content in contents for word in _WORD.findall(content)], random.Random(0)
+    seen: set[str] = set()
+    while True:
+        text = " ".join(chance.choices(words, k=WORDS_OF_A_QUERY))
+        if text not in seen:
+            seen.add(text)
+            yield text
 
 
 @contextmanager
-def timed_api(service: Service) -> Iterator[tuple[int, psutil.Process]]:
-    """Start another API process over the service's rows that reports its times. Yields its port and the process."""
-    port = server_port()
-    env = {**os.environ, **service.env, "LOG_LEVEL": "ERROR", "PYTHONWARNINGS": "ignore"}
-    with _process("tests.bench.timed_api", str(port), env=env) as process:
-        if not wait_until(lambda: answers("127.0.0.1", port, "/healthz"), 30):
-            raise SystemExit("the API does not start")
-        yield port, psutil.Process(process.pid)
-
-
-@contextmanager
-def turbopuffer() -> Iterator[str]:
+def _turbopuffer() -> Iterator[str]:
     """Start the fake store. Yields its address."""
     port = server_port()
-    with _process("tests.fakes.turbopuffer", "--port", str(port), env={**os.environ, "OMP_NUM_THREADS": "1"}):
-        yield f"http://127.0.0.1:{port}"
-
-
-@contextmanager
-def _process(module: str, *arguments: str, env: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen([sys.executable, "-m", module, *arguments], cwd=ROOT, env=env) as process:
+    command = [sys.executable, "-m", "tests.fakes.turbopuffer", "--port", str(port)]
+    with subprocess.Popen(command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}) as process:
         try:
-            yield process
+            if not wait_until(lambda: answers("127.0.0.1", port, "/_audit"), 20):
+                raise SystemExit("the fake of Turbopuffer does not start")
+            yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()

@@ -269,13 +269,12 @@ class GuardedPool(ConnectionPool[Connection[TupleRow]]):
             connection_class=Pooled,
             kwargs={**parameters(database_url, limits), "guard": self._guard},
             configure=self._restrict,
-            reset=_be_brief,
             timeout=limits.pool,
             # the connection itself tries again, and the next user after that
             reconnect_timeout=0.0,
             check=_check,
             max_size=max_size,
-            # one thread takes back connections while the others open some
+            # one thread keeps up the pool while the others open connections
             num_workers=max_size + 1,
             **options,
         )
@@ -291,6 +290,8 @@ class GuardedPool(ConnectionPool[Connection[TupleRow]]):
                 # all connections are in use, or none can be opened
                 self._guard.suspect()
                 raise
+            # not as the pool's `reset`, for which each connection passes to another thread and back
+            _be_brief(connection)
             yield connection
 
     def close(self, timeout: float = 5.0) -> None:

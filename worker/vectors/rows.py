@@ -88,7 +88,7 @@ def words(leg: Leg) -> str:
     return _words(leg.keywords or "", leg.field, leg.written, phrase=leg.phrase)
 
 
-@lru_cache(64)  # called again when the leg is sent, and by legs that differ only in their filters
+@lru_cache(1024)  # called again when the leg is sent, and by legs that differ only in their filters
 def _words(keywords: str, field: Field, written: Written, *, phrase: bool) -> str:
     if phrase:
         return " ".join(phrase_tokens(keywords)[1])

@@ -58,7 +58,11 @@ class Fusion:
 
 # a query makes hundreds, and creating a frozen dataclass takes several times as long
 class Candidate(NamedTuple):
-    """A chunk that may become a hit, with its row. `parts` add up to its score; `ranks` are those in the legs."""
+    """A chunk that may become a hit, with its row. `ranks` are those in the legs.
+
+    `parts` add up to its score; they are empty unless the request wants them explained, as they take longer than the
+    score.
+    """
 
     id: str
     row: dict[str, Any]
@@ -157,7 +161,7 @@ def joined(request: SearchRequest, fusion: Fusion, rows: Mapping[str, dict[str, 
             rows[id_],
             score,
             distances.get(id_),
-            {"found": score},
+            {"found": score} if request.explain else {},
             finders.get(id_, texts),
             ranks.get(id_, {}),
         )
@@ -282,9 +286,10 @@ def _by_files(candidates: Sequence[Candidate], weights: Mapping[str, float], *, 
 
 def scaled(candidate: Candidate, factor: float, added: Mapping[str, float]) -> Candidate:
     """The candidate with its score times `factor`, and parts added, so that the parts add up to the score."""
-    parts = {name: factor * value for name, value in candidate.parts.items()}
-    parts |= {name: value for name, value in added.items() if value}
-    id_, row, score, distance, _, queries, ranks = candidate
+    id_, row, score, distance, parts, queries, ranks = candidate
+    if parts:
+        parts = {name: factor * value for name, value in parts.items()}
+        parts |= {name: value for name, value in added.items() if value}
     return Candidate(id_, row, factor * score + sum(added.values()), distance, parts, queries, ranks)
 
 

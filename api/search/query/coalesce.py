@@ -12,9 +12,6 @@ from schemas.errors import EmbeddingRefused
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-#: Seconds that a caller waits for the request in flight, whose answer may take long, before another is sent.
-MAX_QUEUED_SECONDS = 0.01
-
 #: The texts that a caller asks for, with their keys, and the future on which it waits.
 _Pending = tuple[Mapping[str, Key], "Future[Mapping[str, Value]]"]
 
@@ -22,12 +19,16 @@ _Pending = tuple[Mapping[str, Key], "Future[Mapping[str, Value]]"]
 class Coalescer(Generic[Key, Value]):
     """Sends texts at once; those that arrive during a request go together in the next. Thread-safe.
 
-    `send` takes texts with their keys and returns their values. It runs in threads of `pool`.
+    `send` takes texts with their keys and returns their values. It runs in threads of `pool`. A caller waits for the
+    request in flight, whose answer may take long, for at most `queued_seconds` before another is sent.
     """
 
-    def __init__(self, send: Callable[[Mapping[str, Key]], Mapping[str, Value]], pool: Executor) -> None:
+    def __init__(
+        self, send: Callable[[Mapping[str, Key]], Mapping[str, Value]], pool: Executor, queued_seconds: float
+    ) -> None:
         self._send = send
         self._pool = pool
+        self._queued_seconds = queued_seconds
         self._lock = Lock()
         self._waiting: list[_Pending[Key, Value]] = []
         self._working = 0
@@ -48,14 +49,14 @@ class Coalescer(Generic[Key, Value]):
 
     def _result_in_time(self, future: Future[Mapping[str, Value]], seconds: float) -> Mapping[str, Value]:
         try:
-            return future.result(MAX_QUEUED_SECONDS)
+            return future.result(self._queued_seconds)
         except TimeoutError:
             if future.running() or future.done():
-                return future.result(seconds - MAX_QUEUED_SECONDS)
+                return future.result(seconds - self._queued_seconds)
         with self._lock:
             self._working += 1
         self._pool.submit(self._work)
-        return future.result(seconds - MAX_QUEUED_SECONDS)
+        return future.result(seconds - self._queued_seconds)
 
     def _work(self) -> None:
         while pending := self._take_pending():

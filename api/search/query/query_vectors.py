@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
@@ -28,6 +29,12 @@ _OVERHEAD_BYTES = 256
 QUERY_SECONDS = 4.0
 #: Requests to providers that run at a time.
 PROVIDER_THREADS = 32
+#: Seconds that a text waits for a request to its provider that is in flight, before another is sent.
+PROVIDER_QUEUED_SECONDS = 0.01
+#: Seconds that a query waits for the local model, which answers however busy the machine is.
+LOCAL_SECONDS = 60.0
+#: The same as for providers. A text alone takes as long as four together, so that texts wait for each other longer.
+LOCAL_QUEUED_SECONDS = 0.05
 #: Models whose requests a process coalesces.
 MAX_COALESCERS = 64
 #: Characters of a token, for an estimate of a request's tokens.
@@ -67,6 +74,8 @@ class VectorCache:
 _process_cache = VectorCache()
 #: Runs requests to providers, so that abandoned ones do not block the threads that serve HTTP.
 _provider_threads = ThreadPoolExecutor(PROVIDER_THREADS, thread_name_prefix="embed-query")
+#: Runs the local model, once per processor: more threads would not be faster.
+_local_threads = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="embed-local")
 
 
 def embed_queries(
@@ -82,9 +91,7 @@ def embed_queries(
     missing = {text: key for text, key in keys.items() if text not in vectors}
     if missing:
         model = _Model(index.settings.embedder, index.settings.explicit_dimensions)
-        # the local model needs no timeout, and another thread would not be faster
-        is_local = resources.budget(model.profile) is None
-        vectors |= (_embed_and_cache if is_local else _embed_in_time)(resources, cache, model, missing)
+        vectors |= _embed_in_time(resources, cache, model, missing)
     return [vectors[text] for text in texts]
 
 
@@ -92,19 +99,25 @@ def _embed_in_time(
     resources: Resources, cache: VectorCache, model: _Model, missing: Mapping[str, _Key]
 ) -> Mapping[str, Vector]:
     """As `_embed_and_cache`, with a time limit. A late request goes on, and the cache gets its vectors."""
-    litellm.warm()  # a process's first import takes longer than a provider is given
+    is_local = resources.budget(model.profile) is None
+    if not is_local:
+        litellm.warm()  # a process's first import takes longer than a provider is given
+    seconds = LOCAL_SECONDS if is_local else QUERY_SECONDS
     try:
-        return _coalescer(resources, cache, model).get(missing, QUERY_SECONDS)
+        return _coalescer(resources, cache, model, is_local=is_local).get(missing, seconds)
     except TimeoutError as error:
+        remedy = "" if is_local else " If this persists, check the provider and EMBEDDING_API_BASE."
         raise EmbeddingUnavailable(
-            f"{model.profile.model} did not answer within {QUERY_SECONDS:g} s; try again. If this persists, "
-            "check the provider and EMBEDDING_API_BASE."
+            f"{model.profile.model} did not answer within {seconds:g} s; try again.{remedy}"
         ) from error
 
 
 @lru_cache(maxsize=MAX_COALESCERS)
-def _coalescer(resources: Resources, cache: VectorCache, model: _Model) -> Coalescer[_Key, Vector]:
-    return Coalescer(partial(_embed_and_cache, resources, cache, model), _provider_threads)
+def _coalescer(resources: Resources, cache: VectorCache, model: _Model, *, is_local: bool) -> Coalescer[_Key, Vector]:
+    send = partial(_embed_and_cache, resources, cache, model)
+    if is_local:
+        return Coalescer(send, _local_threads, LOCAL_QUEUED_SECONDS)
+    return Coalescer(send, _provider_threads, PROVIDER_QUEUED_SECONDS)
 
 
 def _embed_and_cache(

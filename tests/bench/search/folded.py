@@ -89,7 +89,7 @@ def ask_paragraphs(file: Path) -> list[Question]:
 def write_articles(file: Path, folder: Path) -> None:
     """Write each article to a file, with its paragraphs below each other."""
     folder.mkdir(parents=True)
-    for number, article in enumerate(_articles(file)):
+    for number, article in enumerate(articles(file)):
         paragraphs = [paragraph["context"] for paragraph in article["paragraphs"]]
         (folder / f"{number:02}.txt").write_text("\n\n".join(paragraphs) + "\n")
 
@@ -102,7 +102,7 @@ def ask_articles(file: Path) -> list[Question]:
             kind="article",
             relevant=(Label(path=f"{number:02}.txt", contains=_surroundings(paragraph["context"], asked)),),
         )
-        for number, article in enumerate(_articles(file))
+        for number, article in enumerate(articles(file))
         for paragraph in article["paragraphs"]
         for asked in paragraph["qas"]
     ]

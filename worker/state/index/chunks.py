@@ -191,7 +191,7 @@ def hits(pool: Pool, index_id: UUID, ids: Iterable[str]) -> dict[str, dict[str, 
     """Return what an answer shows of live chunks; ids without a live row are omitted."""
     values = {"ids": _joined(ids), "index_id": index_id}
     with reading(pool) as connection:
-        cursor = connection.cursor(row_factory=dict_row)
+        cursor = connection.cursor(row_factory=dict_row, binary=True)
         return {row["chunk_id"]: row for row in cursor.execute(_SQL["hits"], values).fetchall()}
 
 

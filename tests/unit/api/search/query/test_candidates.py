@@ -40,12 +40,14 @@ def test_parts_add_up_to_each_score() -> None:
         "c": row("c", "the water is cold", file_type="markdown", file_id=UUID(int=2)),
         "d": row("d", "fill the water pump", file_id=UUID(int=3)),
     }
-    found = ranked(
-        Query(query="how does the water pump fill", explain=True),
-        rows,
-        vector=[("a", 0.3), ("b", 0.4), ("d", 0.5)],
-        code=[("b", 7.0), ("a", 6.0), ("c", 1.0), ("d", 0.5)],
-    )
+    request = Query(query="how does the water pump fill", explain=True)
+    legs: dict[str, list[tuple[str, float]]] = {
+        "vector": [("a", 0.3), ("b", 0.4), ("d", 0.5)],
+        "code": [("b", 7.0), ("a", 6.0), ("c", 1.0), ("d", 0.5)],
+    }
+    found = ranked(request, rows, OPTIONS, **legs)
+    plain = ranked(request.model_copy(update={"explain": False}), rows, OPTIONS, **legs)
+    assert [(each.id, each.score) for each in plain] == [(each.id, each.score) for each in found]
     names = {name for each in found for name in each.parts}
     assert names >= {"found", "symbol", "path", "test", "coherence", "repeat"}
     for each in found:
@@ -57,7 +59,7 @@ def test_parts_add_up_to_each_score() -> None:
 @pytest.mark.parametrize(("defining", "supports"), [((), True), (("b",), False)])
 def test_a_file_with_many_uses_does_not_gain_over_the_definition(defining: tuple[str, ...], supports: bool) -> None:
     rows = {name: row(name, f"{name} uses TokenBucket", file_id=UUID(int=1 + (name == "b"))) for name in "abc"}
-    request = Query(query="TokenBucket")
+    request = Query(query="TokenBucket", explain=True)
     found = [Ranking("TokenBucket", "code", [RankedRow(name, 9.0) for name in "acb"])]
     fusion = fuse(request, OPTIONS, found, defining)
     hits = boost(request, OPTIONS, joined(request, fusion, rows), defining)

@@ -55,7 +55,7 @@ def threads(provider: Provider) -> Iterator[ThreadPoolExecutor]:
 
 @pytest.fixture
 def coalescer(provider: Provider, threads: ThreadPoolExecutor) -> Coalescer[None, int]:
-    return Coalescer(provider.send, threads)
+    return Coalescer(provider.send, threads, 0.01)
 
 
 def ask(coalescer: Coalescer[None, int], callers: ThreadPoolExecutor, *texts: str) -> list[Future[Mapping[str, int]]]:
@@ -129,7 +129,7 @@ def test_a_request_that_takes_long_holds_nobody_up(callers: ThreadPoolExecutor, 
         return provider.send(texts) if "first" in texts else dict.fromkeys(texts, 0)
 
     with ThreadPoolExecutor(4) as threads:
-        coalescer = Coalescer(send, threads)
+        coalescer = Coalescer(send, threads, 0.01)
         first = behind_one(coalescer, callers, provider)
         assert coalescer.get({"quick": None}, SECONDS) == {"quick": 0}
         assert not first.done()

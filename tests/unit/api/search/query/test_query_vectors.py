@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from threading import Event
 from uuid import uuid4
 
 import numpy as np
@@ -10,9 +13,12 @@ import pytest
 
 from api.search.query import query_vectors
 from api.search.query.query_vectors import VectorCache, embed_queries
+from api.stack.processes import wait_until
 from schemas.source import ChunkSettings, EmbedderProfile, NodesSource
 from schemas.tool import IndexSettings
 from tests.fakes.embeddings import EmbeddingsFake
+from worker.embed import Vectors
+from worker.embed.local import minilm
 from worker.resources import Resources
 from worker.settings import Settings
 from worker.state.index.tools import Index
@@ -70,6 +76,35 @@ def test_no_project_can_tell_by_the_time_what_another_asked(resources: Resources
     for project in ("p", "q", "p", "q"):
         embed_queries(resources, index(project_id=project), ["one"], cache)
     assert len(provider.audit.requests) == 2
+
+
+def test_texts_that_wait_for_the_local_model_go_together(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query_vectors, "LOCAL_QUEUED_SECONDS", 60.0)
+    local = Resources(Settings(default_embedding_model=minilm.MODEL, redis_url=redis_url))
+    model = IndexSettings(embedder=minilm.PROFILE, chunks=ChunkSettings(), max_file_bytes=1)
+    of_local = replace(index(), settings=model)
+    embedder, requests, go = local.embedder(minilm.PROFILE, explicit_dimensions=False), list[int](), Event()
+    embed = embedder.embed
+
+    def held(texts: Sequence[str]) -> Vectors:
+        requests.append(len(texts))
+        assert go.wait(60)
+        return embed(texts)
+
+    monkeypatch.setattr(embedder, "embed", held)
+    cache = VectorCache()
+    with ThreadPoolExecutor(6) as callers:
+        first = callers.submit(embed_queries, local, of_local, ["first"], cache)
+        assert wait_until(lambda: requests == [1], 60)
+        others = [callers.submit(embed_queries, local, of_local, [f"text {n}"], cache) for n in range(5)]
+        coalescer = query_vectors._coalescer(
+            local, cache, query_vectors._Model(minilm.PROFILE, explicit_dimensions=False), is_local=True
+        )
+        assert wait_until(lambda: len(coalescer._waiting) == 5, 60)
+        go.set()
+        vectors = [each.result()[0] for each in (first, *others)]
+    assert requests == [1, 5]
+    assert np.allclose(vectors, embed(["first", *(f"text {n}" for n in range(5))]), atol=1e-5)
 
 
 def test_texts_are_cut_to_what_the_model_takes(resources: Resources) -> None:
