@@ -192,6 +192,10 @@ class ChunkSettings(BaseModel):
     granularity: Granularity = "definition"
 
 
+#: The precision of vectors as a model gives them.
+FLOAT32 = "float32"
+
+
 class EmbedderProfile(BaseModel):
     """The embedding model with which an index is built. Vectors of different `precision` must not be mixed."""
 
@@ -199,5 +203,5 @@ class EmbedderProfile(BaseModel):
 
     model: str
     dimensions: int = Field(ge=1, le=10_752)
-    precision: str = "float32"
+    precision: str = FLOAT32
     max_input_tokens: int = 8192

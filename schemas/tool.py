@@ -263,6 +263,7 @@ class IndexInfo(BaseModel):
     index_id: UUID = Field(description="Id of the index.", examples=["e1f5d7c3-0b8a-4f6e-9d21-7a3c5b9e8f10"])
     model: str = Field(description="Embedding model of the index.", examples=["local/all-minilm-l6-v2"])
     dimensions: int = Field(description="Dimensions of its vectors.", examples=[384])
+    precision: str = Field(description="`int8` or `float32`: how the model computes them.", examples=["int8"])
 
 
 class Updating(BaseModel):

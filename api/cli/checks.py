@@ -13,6 +13,7 @@ from api.cli.invocation import Failed, Invocation
 from api.cli.output import counts
 from api.cli.tool_lookup import tools_of
 from api.stack.record import environment
+from schemas.source import FLOAT32
 
 if TYPE_CHECKING:
     from foldex_client import Tool
@@ -70,7 +71,7 @@ def _models(service: Connection, tools: list[Tool]) -> Iterator[Check]:
     """Ask one tool of each model a question, for which the model must embed it."""
     from foldex_client import FoldexError
 
-    by_model = {tool.index.model: tool for tool in tools if tool.task == "ready"}
+    by_model = {_name(tool): tool for tool in tools if tool.task == "ready"}
     for model, tool in by_model.items():
         try:
             service.foldex.tools.search(tool.tool_id, "foldex doctor", top_k=1, mode="vector")
@@ -78,6 +79,11 @@ def _models(service: Connection, tools: list[Tool]) -> Iterator[Check]:
             yield Check(f"model {model}", False, sentence(error, service.url))
         else:
             yield Check(f"model {model}", True, "answers")
+
+
+def _name(tool: Tool) -> str:
+    index = tool.index
+    return index.model if index.precision == FLOAT32 else f"{index.model} ({index.precision})"
 
 
 def _folders(service: Connection, tools: list[Tool]) -> Iterator[Check]:

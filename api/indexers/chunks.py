@@ -14,7 +14,7 @@ from api.search.query import answer
 from schemas.errors import Invalid, NotFound
 from schemas.estimate import Estimate
 from schemas.search import MAX_NAMES
-from schemas.source import AnySource
+from schemas.source import FLOAT32, AnySource, EmbedderProfile
 from schemas.tool import IndexSettings, Status, ToolConfig
 from worker import app as queue
 from worker.ignore import Rules
@@ -84,6 +84,7 @@ def index_for(
     target = target_of(resources.access(project_id), source)
     Rules(config.include, config.exclude)
     profile, explicit = resources.profile(config.embedding_model, config.dimensions, in_use=model_in_use)
+    profile = _in_use(resources, project_id, source, profile)
     store = store_name(settings)
     resources.store(store, keyword_index(settings))
     index = IndexSettings(
@@ -107,6 +108,14 @@ def index_for(
         namespace_prefix=settings.namespace_prefix,
     )
     return new_index, target.name
+
+
+def _in_use(resources: Resources, project_id: str, source: AnySource, profile: EmbedderProfile) -> EmbedderProfile:
+    """Return the profile with the precision of the source's first index, so that its vectors serve further ones."""
+    if profile.precision == FLOAT32:
+        return profile
+    first = tools.first_precision(resources.pool, project_id, source, profile.model)
+    return profile.model_copy(update={"precision": FLOAT32}) if first == FLOAT32 else profile
 
 
 def _check_bounds(config: ToolConfig) -> None:

@@ -227,14 +227,18 @@ def wanted_index(
 
 def shown_tool(row: dict[str, Any]) -> Tool:
     """Convert a tool's row to its API form."""
-    info = IndexInfo(index_id=row["index_id"], model=row["model"], dimensions=row["dimensions"])
+    info = _index_info(row)
     return Tool(**{**row, "index": info, "updating": _updating(row)})
+
+
+def _index_info(row: dict[str, Any], prefix: str = "") -> IndexInfo:
+    return IndexInfo(**{name: row[prefix + name] for name in IndexInfo.model_fields})
 
 
 def _updating(row: dict[str, Any]) -> Updating | None:
     if row["next_index_id"] is None:
         return None
-    info = IndexInfo(index_id=row["next_index_id"], model=row["next_model"], dimensions=row["next_dimensions"])
+    info = _index_info(row, "next_")
     names = ("config", "namespace", "task_id", "status", "progress")
     return Updating(index=info, **{name: row[f"next_{name}"] for name in names})
 

@@ -22,13 +22,13 @@ from schemas.errors import (
     ModelNotAllowed,
     ModelRefused,
 )
-from schemas.source import EmbedderProfile
+from schemas.source import FLOAT32, EmbedderProfile
 from tests.fakes.embeddings import EmbeddingsFake, sha
 from tests.service import eventually
 from worker.embed import Embedder, models
 from worker.embed.batching import embed_all
 from worker.embed.local import minilm
-from worker.embed.local.minilm import LocalEmbedder
+from worker.embed.local.minilm import INT8, LocalEmbedder
 from worker.embed.models import Access, check_allowed, limits, open_embedder, resolve, same_provider, tokenizer_for
 from worker.resources import Resources
 from worker.settings import Settings
@@ -65,9 +65,10 @@ def remote(fake: EmbeddingsFake) -> MakeRemote:
     return make
 
 
-@pytest.fixture(params=["local", *PROVIDERS])
+@pytest.fixture(params=[FLOAT32, INT8, *PROVIDERS])
 def embedder(request: pytest.FixtureRequest, remote: MakeRemote) -> Embedder:
-    return LocalEmbedder() if request.param == "local" else remote(f"{request.param}/m")
+    local = request.param in {FLOAT32, INT8}
+    return LocalEmbedder(precision=request.param) if local else remote(f"{request.param}/m")
 
 
 @pytest.mark.parametrize(
@@ -169,7 +170,8 @@ import safetensors, tokenizers
 assert threading.active_count() == 1
 remote = dict(api_base=URL, api_key="k", max_inputs=9, max_request_tokens=999)
 models = [EmbedderProfile(model=f"{provider}/m", dimensions=DIMENSIONS) for provider in PROVIDERS]
-embedders = [minilm.LocalEmbedder(), *(litellm.LiteLLMEmbedder(model, **remote) for model in models)]
+local = [minilm.LocalEmbedder(precision=name) for name in ("float32", "int8")]
+embedders = [*local, *(litellm.LiteLLMEmbedder(model, **remote) for model in models)]
 children = [os.fork() for _ in range(2)]
 if 0 in children:
     os._exit(0 if all(len(embedder.embed(["a", "b"])) == 2 for embedder in embedders) else 1)
@@ -237,7 +239,7 @@ def test_nothing_but_the_use_imports_litellm() -> None:
 import sys
 from worker.embed import batching, litellm, models
 from worker.embed.local import minilm, wordpieces
-print({"litellm", "openai", "tokenizers"} & set(sys.modules))
+print({"litellm", "onnxruntime", "openai", "tokenizers"} & set(sys.modules))
 """
     assert python(script).stdout.strip() == "set()"
 
@@ -410,8 +412,12 @@ def test_a_busy_provider_refuses_no_model(fake: EmbeddingsFake) -> None:
 
 
 def test_the_local_model_needs_no_account() -> None:
-    assert resolve(minilm.MODEL, None) == resolve(minilm.MODEL, 384) == LocalEmbedder().profile
-    assert isinstance(open_embedder(minilm.PROFILE), LocalEmbedder)
+    profile = resolve(minilm.MODEL, None)
+    assert (profile, profile.precision) == (resolve(minilm.MODEL, 384), minilm.fastest_precision())
+    for each in (minilm.PROFILE, profile):
+        local = open_embedder(each)
+        assert isinstance(local, LocalEmbedder)
+        assert local.profile == each
 
 
 def test_limits_follow_the_provider() -> None:

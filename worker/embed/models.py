@@ -149,7 +149,7 @@ def _probe_local(model: str, dimensions: int | None, directory: Path | None) -> 
     if dimensions not in {None, minilm.DIMENSIONS}:
         raise ModelRefused(f"{model} has {minilm.DIMENSIONS} dimensions, not {dimensions}; omit `dimensions`.")
     minilm.check_files(directory)
-    return minilm.PROFILE
+    return minilm.with_precision(minilm.fastest_precision())
 
 
 def _input_tokens(model: str) -> int:
@@ -171,7 +171,7 @@ def open_embedder(
 ) -> Embedder:
     """Create a profile's embedder without any request. `batch_size` overrides the model's limit on texts a request."""
     if is_local(profile.model):
-        return minilm.LocalEmbedder(local_model_dir)
+        return minilm.LocalEmbedder(local_model_dir, profile.precision)
     model_limits, access = limits(profile.model), access or Access()
     return litellm.LiteLLMEmbedder(
         profile,

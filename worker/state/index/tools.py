@@ -174,6 +174,14 @@ def over_whole(pool: Pool, project_id: str, source: AnySource, config: ToolConfi
         return _over_whole(connection, project_id, source, config)
 
 
+def first_precision(pool: Pool, project_id: str, source: AnySource, model: str) -> str | None:
+    """Return the precision of the oldest index of a source by a model; None if there is no index."""
+    with reading(pool) as connection:
+        values = {"project_id": project_id, "source": Jsonb(source.model_dump()), "model": model}
+        row = connection.execute(_SQL["first_precision"], values).fetchone()
+        return None if row is None else str(row[0])
+
+
 def any_busy(pool: Pool, tool_ids: Sequence[UUID]) -> bool:
     """Whether the index of one of these tools has an open task."""
     with reading(pool) as connection:

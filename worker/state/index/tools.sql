@@ -19,6 +19,12 @@ FOR NO KEY UPDATE
 -- name: find_index
 SELECT id FROM search_index WHERE project_id = %(project_id)s AND identity = %(identity)s AND deleted_at IS NULL
 
+-- name: first_precision
+SELECT settings #>> '{embedder,precision}' FROM search_index
+WHERE project_id = %(project_id)s AND source = %(source)s AND settings #>> '{embedder,model}' = %(model)s
+  AND deleted_at IS NULL
+ORDER BY created_at LIMIT 1
+
 -- name: insert_tool
 INSERT INTO search_tool (id, project_id, name, index_id, node_id, source, config, next_run_at)
 VALUES (%(id)s, %(project_id)s, %(name)s, %(index_id)s, %(node_id)s, %(source)s, %(config)s,
@@ -27,9 +33,11 @@ VALUES (%(id)s, %(project_id)s, %(name)s, %(index_id)s, %(node_id)s, %(source)s,
 -- name: tools
 SELECT s.id AS tool_id, s.project_id, s.name, s.node_id, s.source, s.config, s.created_at, s.updated_at, s.index_id,
        i.namespace, i.settings -> 'embedder' ->> 'model' AS model,
-       (i.settings -> 'embedder' ->> 'dimensions')::int AS dimensions, t.status AS task, s.update_error,
+       (i.settings -> 'embedder' ->> 'dimensions')::int AS dimensions,
+       i.settings -> 'embedder' ->> 'precision' AS precision, t.status AS task, s.update_error,
        s.next_index_id, s.next_config, n.namespace AS next_namespace, n.settings -> 'embedder' ->> 'model' AS next_model,
-       (n.settings -> 'embedder' ->> 'dimensions')::int AS next_dimensions, u.id AS next_task_id, u.status AS next_status,
+       (n.settings -> 'embedder' ->> 'dimensions')::int AS next_dimensions,
+       n.settings -> 'embedder' ->> 'precision' AS next_precision, u.id AS next_task_id, u.status AS next_status,
        u.progress AS next_progress
 FROM search_tool s
 JOIN search_index i ON i.id = s.index_id

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from schemas.errors import EmbeddingRefused, EmbeddingUnauthorized, ModelRefused
+from schemas.source import FLOAT32
 from tests.unit.worker.embed.local.reference import Reference
-from worker.embed.local import minilm
-from worker.embed.local.minilm import LocalEmbedder, check_files, model_directory
+from worker.embed.local import minilm, runtime
+from worker.embed.local.minilm import INT8, LocalEmbedder, check_files, fastest_precision, model_directory
 from worker.embed.local.wordpieces import WINDOW, WordPieces, windows
 
 TEXTS = [
@@ -24,34 +25,42 @@ TEXTS = [
 ]
 
 
+@pytest.fixture(params=[FLOAT32, INT8])
+def precision(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
 def pieces() -> WordPieces:
     return WordPieces(model_directory(None))
 
 
-def test_vectors_are_those_of_the_definition(pieces: WordPieces) -> None:
+@pytest.mark.parametrize(("precision", "least"), [(FLOAT32, 0.99999), (INT8, 0.98)], indirect=["precision"])
+def test_vectors_are_those_of_the_definition(pieces: WordPieces, precision: str, least: float) -> None:
     reference = Reference(model_directory(None) / "model.safetensors")
     expected = np.stack([reference.embed(ids) for ids in pieces.ids(TEXTS)])
-    assert ((LocalEmbedder().embed(TEXTS) * expected).sum(axis=1) > 0.99999).all()
+    assert ((LocalEmbedder(precision=precision).embed(TEXTS) * expected).sum(axis=1) > least).all()
 
 
-def test_similarities_are_those_the_authors_publish() -> None:
-    person, dog, very, day = LocalEmbedder().embed(
+@pytest.mark.parametrize(("precision", "off"), [(FLOAT32, 1e-3), (INT8, 0.02)], indirect=["precision"])
+def test_similarities_are_those_the_authors_publish(precision: str, off: float) -> None:
+    person, dog, very, day = LocalEmbedder(precision=precision).embed(
         ["That is a happy person", "That is a happy dog", "That is a very happy person", "Today is a sunny day"]
     )
-    assert [person @ dog, person @ very, person @ day] == pytest.approx([0.695, 0.943, 0.257], abs=1e-3)
+    assert [person @ dog, person @ very, person @ day] == pytest.approx([0.695, 0.943, 0.257], abs=off)
 
 
-def test_a_vector_does_not_depend_on_the_company() -> None:
-    embedder = LocalEmbedder()
-    together = embedder.embed(TEXTS)
-    for text, vector in zip(TEXTS, together, strict=True):
+def test_a_vector_does_not_depend_on_the_company(precision: str) -> None:
+    embedder = LocalEmbedder(precision=precision)
+    texts = [*TEXTS, *(f"{'word ' * number}end" for number in range(0, 90, 7))]
+    together = embedder.embed(texts)
+    for text, vector in zip(texts, together, strict=True):
         assert embedder.embed([text])[0] == pytest.approx(vector, abs=1e-5)
 
 
-def test_too_long_a_text_is_refused_by_position_and_never_cut() -> None:
+def test_too_long_a_text_is_refused_by_position_and_never_cut(precision: str) -> None:
     with pytest.raises(EmbeddingRefused, match="256") as caught:
-        LocalEmbedder().embed(["short", "word " * 255, "word " * 254])
+        LocalEmbedder(precision=precision).embed(["short", "word " * 255, "word " * 254])
     assert caught.value.indices == [1]
 
 
@@ -106,3 +115,26 @@ def test_other_weights_are_not_taken_for_the_model(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").touch()
     with pytest.raises(ModelRefused, match=r"model\.safetensors"):
         check_files(tmp_path)
+
+
+def test_int8_needs_its_library_and_is_never_replaced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert fastest_precision() == INT8
+    monkeypatch.setattr(runtime, "is_installed", lambda: False)
+    assert fastest_precision() == FLOAT32
+    with pytest.raises(EmbeddingUnauthorized, match="onnxruntime"):
+        LocalEmbedder(link(tmp_path), INT8).embed(["a"])
+    assert LocalEmbedder(tmp_path, FLOAT32).embed(["a"]).shape == (1, 384)
+
+
+def test_other_weights_embed_nothing(tmp_path: Path, precision: str) -> None:
+    weights = link(tmp_path) / "model.safetensors"
+    weights.unlink()
+    weights.write_bytes(b"others")
+    with pytest.raises(EmbeddingUnauthorized, match="differs from the published"):
+        LocalEmbedder(tmp_path, precision).embed(["a"])
+
+
+def link(folder: Path) -> Path:
+    for name in minilm.HASHES:
+        (folder / name).symlink_to(model_directory(None) / name)
+    return folder

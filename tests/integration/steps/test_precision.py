@@ -1,0 +1,61 @@
+"""The vectors of an index keep their precision, also once a faster one can be computed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from api.routes.tools import shown_tool, wanted_index
+from schemas.source import FLOAT32, AnySource, LocalSource
+from schemas.tool import ToolConfig
+from worker.embed import models
+from worker.embed.local import runtime
+from worker.embed.local.minilm import INT8
+from worker.resources import Resources
+from worker.state.index import tools
+from worker.state.index.tools import NewIndex
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> AnySource:
+    (tmp_path / "a.md").write_text("Apples.\n")
+    return LocalSource(kind="local", path=str(tmp_path))
+
+
+def wanted(
+    resources: Resources, monkeypatch: pytest.MonkeyPatch, source: AnySource, *, fast: bool, config: ToolConfig
+) -> NewIndex:
+    """What a tool would need with ONNX Runtime or without it."""
+    monkeypatch.setattr(models, "_profiles", {})
+    monkeypatch.setattr(runtime, "is_installed", lambda: fast)
+    return wanted_index("precision", source, config, resources)[0]
+
+
+def test_an_index_keeps_its_precision_and_the_next_folder_gets_the_faster_one(
+    resources: Resources, folder: AnySource, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(resources, "settings", resources.settings.model_copy(update={"local_source_roots": [tmp_path]}))
+    plain, longer = ToolConfig(), ToolConfig(chunk_size=128)
+    old = wanted(resources, monkeypatch, folder, fast=False, config=plain)
+    assert old.settings.embedder.precision == FLOAT32
+    first, _ = tools.create(resources.pool, old, name="", config=plain)
+    assert wanted(resources, monkeypatch, folder, fast=True, config=plain).identity == old.identity
+    assert wanted(resources, monkeypatch, folder, fast=True, config=longer).settings.embedder.precision == FLOAT32
+
+    row = tools.get(resources.pool, first)
+    assert row is not None
+    assert shown_tool(row).index.precision == FLOAT32
+
+    below = tmp_path / "below"
+    below.mkdir()
+    other = LocalSource(kind="local", path=str(below))
+    new = wanted(resources, monkeypatch, other, fast=True, config=plain)
+    assert new.settings.embedder.precision == INT8
+    tools.create(resources.pool, new, name="", config=plain)
+    assert wanted(resources, monkeypatch, other, fast=True, config=plain).identity == new.identity
+    # without the library, vectors of int8 could not be made: a new index has those that can
+    assert wanted(resources, monkeypatch, other, fast=False, config=plain).settings.embedder.precision == FLOAT32
+
+    tools.delete(resources.pool, first)
+    assert wanted(resources, monkeypatch, folder, fast=True, config=plain).settings.embedder.precision == INT8

@@ -1,0 +1,74 @@
+"""The arithmetic of int8, and the groups of texts that pass through the model together."""
+
+from __future__ import annotations
+
+import platform
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from worker.embed.local import runtime
+from worker.embed.local.onnx_file import FLOAT, RUNTIME, Graph
+
+RNG = np.random.default_rng(3)
+
+
+@pytest.mark.parametrize("depth", [384, 1536])
+@pytest.mark.parametrize("overflows", [False, True])
+def test_products_of_the_largest_numbers_are_exact(
+    depth: int, overflows: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some processors add two products in 16 bits."""
+    overflows = overflows or runtime._overflows()
+    monkeypatch.setattr(runtime, "_overflows", lambda: overflows)
+    weight = RNG.choice(np.array([-127, 126, 127], dtype=np.int8), (depth, 16))
+    graph = Graph()
+    middle, one = graph.constant(np.array(128, dtype=np.uint8)), graph.constant(np.float32(1))
+    whole = graph.node("QuantizeLinear", "rows", one, middle)
+    scale = graph.constant(np.ones(16, dtype=np.float32))
+    out = graph.node("MatMulIntegerToFloat", whole, graph.constant(weight), one, scale, middle, domain=RUNTIME)
+    model = graph.model([("rows", FLOAT, ["row", depth])], [(out, FLOAT, ["row", 16])])
+    rows = RNG.choice(np.array([-127, 1, 127], dtype=np.float32), (40, depth))
+    (found,) = runtime.open_session(model).run(None, {"rows": rows})
+    assert np.array_equal(found, rows.astype(np.int64) @ weight.astype(np.int64))
+
+
+def test_rounding_keeps_each_column_to_half_a_step() -> None:
+    weight = RNG.normal(size=(384, 8)).astype(np.float32) * np.logspace(-6, 3, 8, dtype=np.float32)
+    weight[:, 3] = 0
+    whole, scale = runtime.rounded(weight)
+    assert np.abs(whole).max(axis=0).tolist() == [127, 127, 127, 0, 127, 127, 127, 127]
+    assert (np.abs(whole * scale - weight) <= 0.501 * scale).all()
+
+
+def test_groups_hold_each_text_once_and_little_padding() -> None:
+    chance = random.Random(5)
+    for _ in range(50):
+        lengths = [chance.randint(2, 256) for _ in range(chance.randint(0, 40))]
+        groups = list(runtime.padded_groups(lengths))
+        assert sorted(index for group in groups for index in group) == list(range(len(lengths)))
+        sizes = [len(group) * lengths[group[0]] for group in groups]
+        assert all(size <= 256 for size in sizes)
+        following = [lengths[group[0]] for group in groups]
+        assert following == sorted(following, reverse=True)
+        # no group had room for one more
+        assert all(size + lengths[group[0]] > 256 for size, group in list(zip(sizes, groups, strict=True))[:-1])
+
+
+@pytest.mark.parametrize(
+    ("machine", "flags", "expected"),
+    [
+        ("x86_64", "flags: avx2 fma", True),
+        ("x86_64", "flags: avx2 avx512_vnni", False),
+        ("AMD64", "flags: avx_vnni", False),
+        ("aarch64", "Features: asimd", False),
+    ],
+)
+def test_processors_that_overflow_are_known(
+    machine: str, flags: str, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    monkeypatch.setattr(Path, "read_text", lambda _: flags)
+    assert runtime._overflows() is expected
