@@ -223,7 +223,7 @@ FORMATS = (
         "pdf",
         "pdf",
         "worker.parse.pdf.pdf:read",
-        version=6,
+        version=7,
         isolated=True,
         binary=True,
         programs=("tesseract",),

@@ -1,13 +1,14 @@
 """Reads PDF with PDFium: the text of each page, or the text that Tesseract finds if a page is only a picture.
 
-Lines named in the outline become headings. Comments follow the text of their page.
+Lines named in the outline become headings; without one, lines that look like headings do. Ruled tables become rows.
+Comments follow the text of their page.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import NamedTuple
 
 import pypdfium2
 from pypdfium2 import raw
@@ -19,18 +20,23 @@ from worker.formats import unsupported
 from worker.parse.limits import Limits
 from worker.parse.ocr import scans
 from worker.parse.ocr.image import NOTHING, child_cpu_seconds, recognise
-from worker.parse.pdf import outline, page_annotations, right_to_left
+from worker.parse.pdf import headings, outline, page_annotations
+from worker.parse.pdf.looks import add_looks
+from worker.parse.pdf.ruled_tables import add_tables
+from worker.parse.pdf.text_lines import ROW, Lines, join_words, lines_of
 from worker.parse.properties import of_pdf
-from worker.parse.text.markdown_blocks import laid_out
+from worker.parse.text.markdown_blocks import laid_out, paragraph
 
 #: Dots per inch at which pages are rendered for Tesseract, and maximum pixels of a page.
 _RENDER_DPI = 200
 _MAX_PIXELS = 25_000_000
-#: A hyphen at a line's end: one that PDFium marks, or one that it does not mark.
-_HYPHEN = re.compile(r"[\x02\ufffe]\n?|[\xad\u2010]\n(?<=\w..)(?=\w)", re.DOTALL)
-#: What follows a hyphen within a name: no word is divided in front of a digit, or of a capital behind a small letter.
-_DIGIT, _CAPITAL = re.compile(r"\d"), re.compile("[A-Z]")
-_SMALL = re.compile(r"[^\W\d_A-Z]")
+
+
+class _Page(NamedTuple):
+    """The lines of a page's text layer, and what follows them: the text of its pictures, and comments."""
+
+    lines: Lines
+    more: str = ""
 
 
 def read(data: bytes, limits: Limits) -> Document:
@@ -42,12 +48,28 @@ def read(data: bytes, limits: Limits) -> Document:
             pdf.init_forms()
         properties = of_pdf(pdf.get_metadata_dict())
         begin = outline.entries(pdf)
-        texts = _texts(pdf, limits)
-        if begin:
-            texts = (outline.with_headings(text, begin.get(number, [])) for number, text in enumerate(texts))
-        text, pages = laid_out(texts, limits)
-    markup = "markdown" if begin else "lines"
+        # labels and values of forms are drawn like headings
+        looks = not begin and pdf.get_formtype() == raw.FORMTYPE_NONE
+        read_pages = list(_pages(pdf, limits, looks=looks))
+    found = headings.levels([page.lines for page in read_pages])
+    is_marked = bool(begin or found) or any(ROW in page.lines.starts for page in read_pages)
+    texts = (_text(page, number, begin, found, is_marked=is_marked) for number, page in enumerate(read_pages))
+    text, pages = laid_out(texts, limits)
+    markup = "markdown" if is_marked else "lines"
     return Document(text, "pdf", title=properties.title or None, markup=markup, pages=pages, properties=properties)
+
+
+def _text(
+    page: _Page, number: int, begin: dict[int, outline.Entries], found: headings.Headings, *, is_marked: bool
+) -> str:
+    """The text of a page, as Markdown if the document has headings or tables."""
+    if not is_marked:
+        shown, more = page.lines.text, page.more
+    elif begin:
+        shown, more = outline.with_headings(page.lines.text, begin.get(number, [])), paragraph(page.more)
+    else:
+        shown, more = headings.marked(page.lines, number, found), paragraph(page.more)
+    return "\n\n".join(filter(None, (shown, more)))
 
 
 def _opened(data: bytes) -> pypdfium2.PdfDocument:
@@ -59,25 +81,26 @@ def _opened(data: bytes) -> pypdfium2.PdfDocument:
         raise
 
 
-def _texts(pdf: pypdfium2.PdfDocument, limits: Limits) -> Iterator[str]:
-    """Yield the text of each page, "" for a damaged one. On scans, OCR text follows any printed text.
+def _pages(pdf: pypdfium2.PdfDocument, limits: Limits, *, looks: bool) -> Iterator[_Page]:
+    """Yield each page, an empty one if it is damaged. On scans, OCR text follows any printed text.
 
     If no page has text, raises after the last page: `needs_ocr` or `no_text` if a page has a picture, else the damage.
     """
     cpu_deadline = child_cpu_seconds() + limits.seconds
-    has_text, has_printed_text, scanned, damage, hindrance = False, False, [], None, None
+    has_text, has_printed_text, scanned, damage, hindrance, size = False, False, [], None, None, 0
     for number in range(len(pdf)):
         try:
             page = pdf[number]
             comments = "\n".join(page_annotations.comments_and_values(pdf, page))
             page = page_annotations.flattened(pdf, number, page)
-            text = _text(page)
+            lines = _lines(page, limits, looks=looks)
+            text = lines.text
             is_scan = scans.is_scan(page, text)
             if is_scan and scans.is_illegible(text):
-                text = ""
+                lines, text = Lines(), ""
         except pypdfium2.PdfiumError as error:
             damage = error
-            yield ""
+            yield _Page(Lines())
             continue
         shown = ""
         if is_scan:
@@ -85,9 +108,11 @@ def _texts(pdf: pypdfium2.PdfDocument, limits: Limits) -> Iterator[str]:
             shown, missed = _shown(page, text, cpu_deadline, limits)
             hindrance = hindrance or missed
         has_printed_text = has_printed_text or bool(text and not is_scan)
-        text = "\n\n".join(filter(None, (text, shown, comments)))
-        has_text = has_text or bool(text)
-        yield text
+        more = "\n\n".join(filter(None, (shown, comments)))
+        has_text = has_text or bool(text or more)
+        size += len(text) + len(more)
+        limits.check_characters(size)
+        yield _Page(lines, more)
         page.close()
     if hindrance and (not has_text or (scans.are_stamps(scanned) and not has_printed_text)):
         raise hindrance
@@ -110,19 +135,15 @@ def _shown(page: pypdfium2.PdfPage, text: str, cpu_deadline: float, limits: Limi
         return "", error
 
 
-def _text(page: pypdfium2.PdfPage) -> str:
+def _lines(page: pypdfium2.PdfPage, limits: Limits, *, looks: bool) -> Lines:
     layer = page.get_textpage()
-    text = right_to_left.repaired(layer, layer.get_text_range())
+    lines = lines_of(layer)
+    add_tables(page, layer, lines, limits)
+    if looks:
+        add_looks(layer, lines)
     layer.close()
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return _HYPHEN.sub(_hyphen, text).strip()
-
-
-def _hyphen(at_end: re.Match[str]) -> str:
-    """The hyphen if it is part of a name, else nothing."""
-    text, start, end = at_end.string, *at_end.span()
-    is_name = _DIGIT.match(text, end) or (_CAPITAL.match(text, end) and start and _SMALL.match(text, start - 1))
-    return "-" if is_name else ""
+    join_words(lines)
+    return lines
 
 
 def _recognised(page: pypdfium2.PdfPage, cpu_deadline: float, limits: Limits) -> str:

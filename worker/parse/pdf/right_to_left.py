@@ -31,7 +31,7 @@ class _Box(NamedTuple):
 def repaired(layer: pypdfium2.PdfTextpage, text: str) -> str:
     """The text that was taken from `layer`, with lam before alef, and with blanks around Latin words."""
     # most files have none, and this search is ten times as fast as the others
-    if not _ANY_ARABIC.search(text):
+    if text.isascii() or not _ANY_ARABIC.search(text):
         return text
     edits = [*_swaps(layer, text), *_blanks(layer, text)]
     for start, end, new in sorted(edits, reverse=True):

@@ -1,0 +1,171 @@
+"""Tables of a PDF whose cells are ruled become rows, where the geometry leaves no doubt."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import pytest
+
+from schemas.source import ChunkSettings
+from tests.parsing import parse
+from tests.pdfs import bar, drawn, frame, rule, text
+from worker.chunk import chunk
+from worker.parse import Limits
+from worker.tokens.tokenizers import cl100k
+
+pytestmark = pytest.mark.usefixtures("helper")
+
+WORDS = ["boat", "Ada", "pier", "fee", "120", "7", "quay", "storm", "Bertha", "net", "Ada Bertha"]
+ROWS = [["Boat", "Fee"], ["Ada", "120"], ["Bertha", "240"]]
+SHOWN = "| Boat | Fee |\n| --- | --- |\n| Ada | 120 |\n| Bertha | 240 |"
+
+Draw = Callable[[float, float, float, float], str]
+
+
+def read(*operators: str) -> str:
+    return parse("a.pdf", drawn([operators]), Limits()).text
+
+
+def grid(xs: Sequence[float], ys: Sequence[float], draw: Draw = rule) -> list[str]:
+    """Rules of all cells; rules from the left, and from the bottom."""
+    return [draw(xs[0], y, xs[-1], y) for y in ys] + [draw(x, ys[-1], x, ys[0]) for x in xs]
+
+
+def boxes(xs: Sequence[float], ys: Sequence[float]) -> list[str]:
+    """A frame around each cell."""
+    return [frame(x, lower, next_x, y) for y, lower in pairwise(ys) for x, next_x in pairwise(xs)]
+
+
+def cells(xs: Sequence[float], ys: Sequence[float], rows: Sequence[Sequence[str]]) -> list[str]:
+    return [
+        text(x + 3, y - 12, words)
+        for y, row in zip(ys, rows, strict=False)
+        for x, words in zip(xs, row, strict=False)
+        if words
+    ]
+
+
+XS, YS = [72, 172, 272], [700, 680, 660, 640]
+
+
+def test_a_ruled_table_keeps_its_columns() -> None:
+    above, below = text(72, 740, "Fees of the pier"), text(72, 600, "as of May")
+    assert read(above, *grid(XS, YS), *cells(XS, YS, ROWS), below) == f"Fees of the pier\n\n{SHOWN}\n\nas of May"
+
+
+@pytest.mark.parametrize("draw", [rule, bar])
+def test_rules_are_lines_or_thin_rectangles(draw: Draw) -> None:
+    assert read(*grid(XS, YS, draw), *cells(XS, YS, ROWS)) == SHOWN
+
+
+def test_frames_of_cells_are_rules_if_they_are_drawn() -> None:
+    assert read(*boxes(XS, YS), *cells(XS, YS, ROWS)) == SHOWN
+    filled = [operators.replace(" S", " f") for operators in ["1 1 0.8 rg", *boxes(XS, YS), "0 g"]]
+    assert "|" not in read(*filled, *cells(XS, YS, ROWS))
+
+
+def test_rules_may_be_one_path_in_other_units() -> None:
+    path = " ".join(each.removesuffix(" S") for each in grid([x * 10 for x in XS], [y * 10 for y in YS]))
+    assert read(f"q .1 0 0 .1 0 0 cm {path} S Q", *cells(XS, YS, ROWS)) == SHOWN
+
+
+@pytest.mark.parametrize("missing", range(7))
+def test_a_table_without_one_of_its_rules_is_told_by_the_others(missing: int) -> None:
+    rules = grid(XS, YS)
+    del rules[missing]
+    shown = read(*rules, *cells(XS, YS, ROWS))
+    if missing in (1, 2):
+        # two rows have become one
+        whole = [" ".join(pair) for pair in zip(*ROWS[missing - 1 : missing + 1], strict=True)]
+        rows = [*ROWS[: missing - 1], whole, *ROWS[missing + 1 :]]
+        assert [line for line in shown.split("\n") if "---" not in line] == [f"| {' | '.join(row)} |" for row in rows]
+    elif missing in (0, 3):
+        # the words outside are lines
+        assert shown.count("\n|") + shown.startswith("|") == 3
+    else:
+        assert "|" not in shown
+
+
+def test_rows_without_rules_stay_lines() -> None:
+    rows = [*ROWS, ["Carl", "9"]]
+    inner = [text(x + 3, 668 - 12 * at, row[at_x]) for at, row in enumerate(rows[1:]) for at_x, x in enumerate(XS[:2])]
+    head = cells(XS, YS, rows[:1])
+    assert "|" not in read(*grid(XS, [700, 680, 600]), *head, *inner)
+    # two lines in each cell may be one text
+    assert "|" in read(*grid(XS, [700, 680, 600]), *head, *inner[:4])
+
+
+def test_a_word_or_line_across_a_rule_makes_it_no_table() -> None:
+    rows = [*ROWS[:2], ["Berthaofthenorthernquay", ""]]
+    assert "|" not in read(*grid(XS, YS), *cells(XS, YS, rows))
+    assert "|" not in read(*grid(XS, YS), *cells(XS, YS, ROWS), text(240, 690, "see the note at the pier"))
+
+
+def test_merged_cells_have_their_text_once() -> None:
+    rules = [rule(72, y, 372, y) for y in (700, 680, 640)] + [rule(172, 660, 372, 660)]
+    rules += [rule(x, 640, x, 700) for x in (72, 172, 372)] + [rule(272, 640, 272, 680)]
+    content = [text(75, 688, "Boat"), text(175, 688, "Fee of the year"), text(75, 655, "Ada")]
+    content += [text(175, 668, "May"), text(275, 668, "120"), text(175, 648, "June"), text(275, 648, "7")]
+    assert read(*rules, *content) == ("| Boat | Fee of the year |\n| --- | --- |\n| Ada | May | 120 |\n|  | June | 7 |")
+
+
+def test_cells_that_are_open_or_no_rectangles_make_it_no_table() -> None:
+    assert "|" not in read(rule(72, 700, 172, 700), *grid(XS, YS)[1:], *cells(XS, YS, ROWS))
+    # a cell with two corners on one side
+    rules = [rule(72, y, 272, y) for y in (700, 660, 640)] + [rule(172, 680, 272, 680)]
+    rules += [rule(x, 640, x, 700) for x in (72, 272)] + [rule(172, 640, 172, 680)]
+    assert "|" in read(*rules, *cells(XS, YS, ROWS))
+    rules[3:] = [rule(72, 680, 172, 680), rule(72, 640, 72, 700), rule(272, 640, 272, 700)]
+    rules += [rule(172, 640, 172, 660), rule(172, 680, 172, 700)]
+    assert "|" not in read(*rules, *cells(XS, YS, ROWS))
+
+
+def test_text_in_frames_is_no_table() -> None:
+    lines = [text(75, 690 - 12 * at, "The boats moor at the quay", 6) for at in range(5)]
+    assert "|" not in read(frame(72, 600, 272, 700), *lines)
+    assert "|" not in read(*grid([72, 172, 272], [700, 600]), *cells(XS, YS, ROWS[:1]))
+    assert "|" not in read(*grid(XS, YS), *cells(XS, YS, [["Boat", ""], ["Ada", ""]]))
+
+
+@pytest.mark.parametrize(("signs", "is_table"), [(1000, True), (1001, False)])
+def test_a_page_of_text_in_columns_is_no_table(signs: int, *, is_table: bool) -> None:
+    xs, ys = [10, 500, 590], [700, 680, 20]
+    lines = ["boats and " * 10] * 9 + ["b" * (signs - 9 * 100)]
+    content = [text(13, 668 - 12 * at, line, 6) for at, line in enumerate(lines)]
+    shown = read(*grid(xs, ys), *content, *cells(xs, ys, [["Text", "Fee"], ["", "12"]]))
+    assert ("|" in shown) is is_table
+
+
+def test_a_turned_page_has_no_tables() -> None:
+    data = drawn([[*grid(XS, YS), *cells(XS, YS, ROWS)]])
+    assert "|" in parse("a.pdf", data, Limits()).text
+    assert "|" not in parse("a.pdf", data.replace(b"/Type/Page/", b"/Type/Page/Rotate 90/"), Limits()).text
+
+
+def test_a_long_table_repeats_its_header() -> None:
+    ys = [780 - 14 * at for at in range(52)]
+    rows = [["Boat", "Fee"], *([f"Ada the {at}th", str(at)] for at in range(50))]
+    document = parse("a.pdf", drawn([[*grid(XS, ys), *cells(XS, ys, rows)]]), Limits())
+    chunks = chunk(document, ChunkSettings(unit="tokens", size=100, overlap=0), cl100k(), 8192)
+    assert len(chunks) > 2
+    assert all("Boat, Fee" in each.context or "Boat | Fee" in each.text for each in chunks)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_tables_are_read_as_they_were_drawn(seed: int) -> None:
+    chance = random.Random(seed)
+    height, width = chance.randrange(2, 12), chance.randrange(2, 6)
+    xs = [40.0]
+    for _ in range(width):
+        xs.append(xs[-1] + chance.uniform(60, 100))
+    ys = [780.0]
+    for _ in range(height):
+        ys.append(ys[-1] - chance.uniform(16, 40))
+    rows = [[chance.choice(WORDS) for _ in range(width)] for _ in range(height)]
+    rules = chance.choice([grid(xs, ys), grid(xs, ys, bar), boxes(xs, ys)])
+    content = cells(xs, ys, rows)
+    chance.shuffle(content)
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    assert read(*rules, *content) == "\n".join([lines[0], "|" + " --- |" * width, *lines[1:]])

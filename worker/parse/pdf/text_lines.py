@@ -1,0 +1,104 @@
+"""The lines of a PDF page's text layer.
+
+They are columns of texts and numbers: an object for each line takes more time than the lines themselves.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import NamedTuple
+
+import pypdfium2
+from pypdfium2 import raw
+
+from worker.parse.pdf import right_to_left
+
+#: The place of what is no line of the page, but a row of a table in Markdown.
+ROW = -1
+_LINE = re.compile(r"([^\r\n]*)(?:\r\n?|\n|\Z)")
+#: A hyphen at a line's end: one that PDFium marks, or one that it does not mark.
+_HYPHEN = re.compile(r"[\x02\ufffe]\n?|[\xad\u2010]\n(?<=\w..)(?=\w)", re.DOTALL)
+#: What follows a hyphen within a name: no word is divided in front of a digit, or of a capital behind a small letter.
+_DIGIT, _CAPITAL = re.compile(r"\d"), re.compile("[A-Z]")
+_SMALL = re.compile(r"[^\W\d_A-Z]")
+
+
+class Look(NamedTuple):
+    """How a short, upright line is drawn: the size of its letters, its baseline, its width, in points.
+
+    `above` and `below` are the distances of the baselines of the lines before and after, negative if those are at the
+    other side, as in another column. They are None if there is no such line.
+    """
+
+    size: float
+    is_bold: bool
+    baseline: float
+    width: float
+    above: float | None
+    below: float | None
+
+
+@dataclass(slots=True)
+class Lines:
+    """The lines of a page: their texts, and the index of each in the page's text, or `ROW`.
+
+    `looks` has the lines that may be headings, by number. `sizes` counts characters by size and weight, `pitches` lines
+    by their distance from the one above.
+    """
+
+    texts: list[str] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    looks: dict[int, Look] = field(default_factory=dict)
+    sizes: dict[tuple[float, bool], int] = field(default_factory=dict)
+    pitches: dict[float, int] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The text without blank lines around it."""
+        return "\n".join(self.texts).strip()
+
+
+def lines_of(layer: pypdfium2.PdfTextpage) -> Lines:
+    """The lines of a page in the order of its text."""
+    text = layer.get_text_range()
+    starts = [match.start() for match in _LINE.finditer(text)]
+    # repairs are made within lines
+    return Lines(_LINE.findall(right_to_left.repaired(layer, text)), starts)
+
+
+def join_words(lines: Lines) -> None:
+    """Remove the hyphens that break words. What is joined keeps the look of its first line."""
+    texts = lines.texts
+    lines.texts = without_hyphens("\n".join(texts)).split("\n")
+    if len(lines.texts) == len(texts):
+        return
+    places = list(accumulate((len(text) + 1 for text in texts), initial=0))
+    joined = [bisect_left(places, match.end()) for match in _HYPHEN.finditer("\n".join(texts)) if "\n" in match[0]]
+    kept = sorted(set(range(len(texts))).difference(joined))
+    lines.starts = [lines.starts[number] for number in kept]
+    lines.looks = {at: lines.looks[number] for at, number in enumerate(kept) if number in lines.looks}
+
+
+def without_hyphens(text: str) -> str:
+    """The text without the hyphens that break words."""
+    return _HYPHEN.sub(_hyphen, text)
+
+
+def box(layer: pypdfium2.PdfTextpage, index: int) -> tuple[float, float, float, float] | None:
+    """Left, bottom, right and top of the character at an index of the page's text."""
+    at = raw.FPDFText_GetCharIndexFromTextIndex(layer.raw, index)
+    left, bottom, right, top = ctypes.c_double(), ctypes.c_double(), ctypes.c_double(), ctypes.c_double()
+    if at < 0 or not raw.FPDFText_GetCharBox(layer.raw, at, left, right, bottom, top):
+        return None
+    return left.value, bottom.value, right.value, top.value
+
+
+def _hyphen(at_end: re.Match[str]) -> str:
+    """The hyphen if it is part of a name, else nothing."""
+    text, start, end = at_end.string, *at_end.span()
+    is_name = _DIGIT.match(text, end) or (_CAPITAL.match(text, end) and start and _SMALL.match(text, start - 1))
+    return "-" if is_name else ""
