@@ -76,7 +76,7 @@ class _Batch:
         missing: dict[str, list[Placed]] = defaultdict(list)
         for file in self._files:
             for chunk in file.state.new if file.state.embedded else ():
-                if chunk.id not in file.vectors:
+                if not file.vectors or chunk.id not in file.vectors:
                     missing[chunk.content_hash].append(chunk)
         return missing
 

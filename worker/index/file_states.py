@@ -52,7 +52,7 @@ class Prepared:
     @property
     def new(self) -> Sequence[Placed]:
         """The chunks to write."""
-        return [chunk for chunk in self.chunks if chunk.id not in self.live]
+        return [chunk for chunk in self.chunks if chunk.id not in self.live] if self.live else self.chunks
 
     @property
     def moved(self) -> bool:

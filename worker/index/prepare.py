@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from uuid import UUID, uuid5
 
+import orjson
 import structlog
 
 from schemas.document import Chunk, Content, Document, text_hash
@@ -231,4 +231,4 @@ def chunk_id(file_id: UUID, piece: Chunk, content: list[object]) -> UUID:
     file.
     """
     location = [piece.json_pointer, piece.symbol, piece.node_type, piece.scope, piece.level]
-    return uuid5(file_id, json.dumps([*content, location]))
+    return uuid5(file_id, orjson.dumps([*content, location]).decode())

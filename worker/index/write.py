@@ -21,7 +21,7 @@ from worker.state.index import chunks
 from worker.state.index.chunks import Placed
 from worker.state.search import keywords
 from worker.tokens.keywords import Keywords, keywords_of, with_properties
-from worker.vectors import Patch, Row, Value, Vector
+from worker.vectors import Patch, Row, Value
 
 #: Rows built for the store at a time; with their words and vectors they take many times the memory of their text.
 ROWS = 8_000
@@ -74,9 +74,9 @@ def upsert(run: Run, files: Sequence[Embedded], *, rows: int = ROWS) -> dict[UUI
     """
     refusals: dict[UUID, FileError] = {}
     stored = (file for file in files if file.state.embedded or run.store.has_keywords)
-    new = ((file, chunk) for file in stored for chunk in file.state.new)
+    new = ((file.claim.id, row) for file in stored for row in _rows(run, file))
     while batch := list(islice(new, rows)):
-        _upsert(run, [(file.claim.id, _row(run, file, chunk)) for file, chunk in batch], refusals)
+        _upsert(run, batch, refusals)
     patches = [
         patch
         for file in files
@@ -91,7 +91,8 @@ def upsert(run: Run, files: Sequence[Embedded], *, rows: int = ROWS) -> dict[UUI
 
 def _upsert(run: Run, rows: Sequence[tuple[UUID, Row]], refusals: dict[UUID, FileError]) -> None:
     """Halve a rejected write until the rejected row is found; its file goes to `refusals` and the others continue."""
-    rows = [(file_id, row) for file_id, row in rows if file_id not in refusals]
+    if refusals:
+        rows = [(file_id, row) for file_id, row in rows if file_id not in refusals]
     if not rows:
         return
     run.lease.check()
@@ -106,22 +107,24 @@ def _upsert(run: Run, rows: Sequence[tuple[UUID, Row]], refusals: dict[UUID, Fil
         _upsert(run, rows[half:], refusals)
 
 
-def _row(run: Run, file: Embedded, placed: Placed) -> Row:
-    c = placed.chunk
-    attributes: dict[str, Value] = {
-        **_file_attributes(file.state),
-        "json_pointer": c.json_pointer,
-        "content_hash": placed.content_hash,
-        "chunk_id": str(placed.id),
-        "language": placed.language,
-        "symbol": c.symbol,
-        "node_type": c.node_type,
-        "scope": c.scope,
-        "level": c.level,
-        "embedded": placed.embedded,
-    }
-    vector: Vector | None = file.vectors.get(placed.id)
-    return Row(placed.id, vector, attributes, _keywords(run, file.state, c.context, c.text), file.claim.generation)
+def _rows(run: Run, file: Embedded) -> Iterator[Row]:
+    of_file, found, language = _file_attributes(file.state), found_by(file.state), file.state.facts.words_language
+    for placed in file.state.new:
+        c = placed.chunk
+        attributes: dict[str, Value] = {
+            **of_file,
+            "json_pointer": c.json_pointer,
+            "content_hash": placed.content_hash,
+            "chunk_id": str(placed.id),
+            "language": placed.language,
+            "symbol": c.symbol,
+            "node_type": c.node_type,
+            "scope": c.scope,
+            "level": c.level,
+            "embedded": placed.embedded,
+        }
+        words = keywords_of(found, c.context, c.text, language) if run.store.has_keywords else None
+        yield Row(placed.id, file.vectors.get(placed.id), attributes, words, file.claim.generation)
 
 
 def _file_attributes(file: File) -> dict[str, Value]:
@@ -132,10 +135,6 @@ def _file_attributes(file: File) -> dict[str, Value]:
         "file_name": claim.path.rsplit("/", 1)[-1],
         "file_type": file.facts.type,
     }
-
-
-def _keywords(run: Run, file: File, context: str, text: str) -> Keywords | None:
-    return keywords_of(found_by(file), context, text, file.facts.words_language) if run.store.has_keywords else None
 
 
 def keyword_vectors(run: Run, file: File, placed: Placed) -> Keywords | None:
@@ -151,6 +150,7 @@ def found_by(file: File) -> str:
 
 
 def _patches(run: Run, file: File) -> Iterator[Patch]:
+    found, language = found_by(file), file.facts.words_language
     for id_, context, text in chunks.of_file(run.pool, file.claim.id, unembedded=run.store.has_keywords):
-        words = _keywords(run, file, context, text)
+        words = keywords_of(found, context, text, language) if run.store.has_keywords else None
         yield Patch(id_, _file_attributes(file), words, file.claim.generation)

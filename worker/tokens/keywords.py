@@ -6,12 +6,22 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Literal
 
 from schemas.document import Properties
 from worker.tokens.languages import DEFAULT
 from worker.tokens.remembered import Remembered
-from worker.tokens.words import MARKS, SIGNED, is_signed, query_words, stop_words_of, text_words, unspaced_pairs
+from worker.tokens.words import (
+    MARKS,
+    REMEMBERED_LANGUAGES,
+    SIGNED,
+    is_signed,
+    query_words,
+    stop_words_of,
+    text_words,
+    unspaced_pairs,
+)
 
 #: Part of a file's code version: the next reindex reads files again whose words came from an earlier version.
 VERSION = "words-2"
@@ -67,8 +77,13 @@ def keywords_of(path: str, context: str, text: str, language: str) -> Keywords:
 
     The path and the context are included. The path may be one `with_properties`.
     """
-    searchable = f"{path}\n{context}\n{text}"
-    return Keywords(text_words(searchable, language), code_words(searchable))
+    groups = _groups(f"{path}\n{context}\n{text}")
+    stems = _remembered_stems(language)
+    return Keywords(
+        # no word of the text's language spans two groups, nor does what makes it a name with signs
+        " ".join(filter(None, map(stems.__getitem__, groups))),
+        " ".join(filter(None, map(_remembered.__getitem__, groups))),
+    )
 
 
 def code_words(text: str) -> str:
@@ -79,10 +94,12 @@ def code_words(text: str) -> str:
     of letters, digits, "_", "." and "-"; `C++`, `C#` and `.NET` are tokens, too. Tokens of more than `MAX_TOKEN`
     characters are left out. Time and result grow linearly with the text.
     """
-    groups = (
-        text.translate(_TO_SPACES).split() if text.isascii() else _GROUP.findall(unicodedata.normalize("NFKC", text))
-    )
-    return " ".join(filter(None, map(_remembered.__getitem__, groups)))
+    return " ".join(filter(None, map(_remembered.__getitem__, _groups(text))))
+
+
+def _groups(text: str) -> list[str]:
+    """Divide a text where no word continues, in order."""
+    return text.translate(_TO_SPACES).split() if text.isascii() else _GROUP.findall(unicodedata.normalize("NFKC", text))
 
 
 def query_tokens(query: str, field: Literal["text", "code"], written: Written) -> list[str]:
@@ -138,6 +155,12 @@ def _parts_by_case(word: str) -> list[str]:
     edges = [n for n in range(1, len(word)) if word[n - 1].islower() and word[n].isupper()]
     runs = [word[start:end] for start, end in zip([0, *edges], [*edges, None], strict=True)]
     return [part for run in runs for part in _SEPARATORS.split(run) if part]
+
+
+@lru_cache(REMEMBERED_LANGUAGES)
+def _remembered_stems(language: str) -> Remembered:
+    """The stems of groups in a document of that language, in order."""
+    return Remembered(partial(text_words, language=language))
 
 
 #: The tokens of groups, in order.

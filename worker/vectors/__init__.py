@@ -43,6 +43,8 @@ CHECKED_ATTRIBUTES = (*STRING_ATTRIBUTES, "level")
 
 #: String values are cut to this many UTF-8 bytes. The store accepts 4 KiB; an index needs far less.
 MAX_FILTERABLE_BYTES = 1024
+#: Maximum bytes of a character in UTF-8.
+MAX_CHARACTER_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,5 +168,7 @@ class VectorStore(Protocol):
 
 def cut_filterable(value: str) -> str:
     """`value` cut to at most `MAX_FILTERABLE_BYTES` of UTF-8, at a character boundary."""
+    if len(value) <= MAX_FILTERABLE_BYTES // MAX_CHARACTER_BYTES:
+        return value
     raw = value.encode()
     return value if len(raw) <= MAX_FILTERABLE_BYTES else raw[:MAX_FILTERABLE_BYTES].decode(errors="ignore")

@@ -42,14 +42,14 @@ class Owner:
 
 def lookup(pool: Pool, owner: Owner, hashes: Iterable[str]) -> dict[str, Vector]:
     """Look up cached vectors by content hash (`sha256:…`), in one query."""
-    values = {**owner.values, "hashes": [_raw(hash_) for hash_ in hashes], "rest": TOUCH_INTERVAL}
+    values = {**owner.values, "hashes": _joined(hashes), "rest": TOUCH_INTERVAL}
     if not values["hashes"]:
         return {}
     with pool.connection() as connection:
         rows = connection.execute(_SQL["lookup"], values, binary=True).fetchall()
         rested = [text_hash for text_hash, _, is_rested in rows if is_rested]
         if rested:
-            connection.execute(_SQL["touch"], {**values, "hashes": rested})
+            connection.execute(_SQL["touch"], {**values, "hashes": b"".join(rested)})
     return {_HASH + text_hash.hex(): np.frombuffer(vector, dtype="<f4") for text_hash, vector, _ in rows}
 
 
@@ -58,13 +58,13 @@ def insert(pool: Pool, owner: Owner, vectors: Mapping[str, Vector]) -> None:
 
     Vectors of a project that is being deleted are not kept: its deletion waits for this insert, or this finds no tool.
     """
+    if not vectors:
+        return
+    rows = np.stack(list(vectors.values())).astype("<f4", copy=False)
+    values = {"hashes": _joined(vectors), "vectors": rows.tobytes(), "vector_bytes": rows[0].nbytes}
     with pool.connection() as connection:
-        connection.execute(_SQL["stage"])
-        with connection.cursor().copy(_SQL["copy"]) as copy:
-            for hash_, vector in vectors.items():
-                copy.write_row((_raw(hash_), np.ascontiguousarray(vector, dtype="<f4").tobytes()))
         connection.execute(_SQL["hold_project"], owner.values)
-        connection.execute(_SQL["insert_staged"], owner.values)
+        connection.execute(_SQL["insert"], {**owner.values, **values})
 
 
 def live_elsewhere(pool: Pool, owner: Owner, vector_store: str, hashes: Iterable[str]) -> list[tuple[str, str, UUID]]:
@@ -107,5 +107,6 @@ def _evict(pool: Pool, choice: str, keep: int) -> int:
     return deleted
 
 
-def _raw(content_hash: str) -> bytes:
-    return bytes.fromhex(content_hash.removeprefix(_HASH))
+def _joined(hashes: Iterable[str]) -> bytes:
+    """The bytes of content hashes, one after another: psycopg would inspect the items of a list one by one."""
+    return bytes.fromhex("".join(hashes).replace(_HASH, ""))

@@ -1,34 +1,33 @@
 -- name: lookup
+-- hashes arrive joined, each in 32 bytes
 SELECT text_hash, vector, used_at < now() - %(rest)s AS rested FROM embedding_cache
-WHERE project_id = %(project_id)s AND embedder = %(embedder)s AND text_hash = ANY (%(hashes)s)
+WHERE project_id = %(project_id)s AND embedder = %(embedder)s AND text_hash = ANY (ARRAY (
+    SELECT substr(%(hashes)s::bytea, n, 32) FROM generate_series(1, length(%(hashes)s::bytea), 32) AS n))
 
 -- name: touch
 -- skips locked rows: the transaction that locks one touches it as well
 UPDATE embedding_cache e SET used_at = now()
 FROM (
     SELECT text_hash FROM embedding_cache
-    WHERE project_id = %(project_id)s AND embedder = %(embedder)s AND text_hash = ANY (%(hashes)s)
+    WHERE project_id = %(project_id)s AND embedder = %(embedder)s AND text_hash = ANY (ARRAY (
+        SELECT substr(%(hashes)s::bytea, n, 32) FROM generate_series(1, length(%(hashes)s::bytea), 32) AS n))
     FOR UPDATE SKIP LOCKED
 ) s
 WHERE e.project_id = %(project_id)s AND e.embedder = %(embedder)s AND e.text_hash = s.text_hash
-
--- name: stage
-CREATE TEMP TABLE IF NOT EXISTS staged_vector (text_hash bytea, vector bytea) ON COMMIT DELETE ROWS
-
--- name: copy
-COPY staged_vector (text_hash, vector) FROM STDIN
 
 -- name: hold_project
 -- Deleting a project's vectors takes this lock exclusively. Its key differs from that of `index_switch.lock_project`.
 SELECT pg_advisory_xact_lock_shared(hashtextextended('embedding_cache ' || %(project_id)s, 0))
 
--- name: insert_staged
+-- name: insert
 -- In a fixed order, so that two writers of the same texts wait for each other instead of deadlocking. Not for a project
 -- that was deleted while the answer was on its way.
 INSERT INTO embedding_cache (project_id, embedder, text_hash, vector)
-SELECT %(project_id)s, %(embedder)s, text_hash, vector FROM staged_vector
+SELECT %(project_id)s, %(embedder)s, substr(%(hashes)s::bytea, 32 * n + 1, 32),
+       substr(%(vectors)s::bytea, %(vector_bytes)s * n + 1, %(vector_bytes)s)
+FROM generate_series(0, length(%(hashes)s::bytea) / 32 - 1) AS n
 WHERE EXISTS (SELECT FROM search_tool WHERE project_id = %(project_id)s)
-ORDER BY text_hash
+ORDER BY 3
 ON CONFLICT DO NOTHING
 
 -- name: live_elsewhere

@@ -45,7 +45,7 @@ from worker.vectors.lance.filter_sql import is_in
 from worker.vectors.lance.indexes import FIELDS, OLDER
 from worker.vectors.lance.repair import is_lost
 from worker.vectors.lance.vector_cache import unpack_vectors
-from worker.vectors.rows import attributes, can_match, check, matrix, storable
+from worker.vectors.rows import can_match, check, column, matrix, storable
 
 if TYPE_CHECKING:
     from worker.vectors.lance.search import Searcher
@@ -327,9 +327,11 @@ def _upsert_table(rows: Sequence[Row], dimensions: int, *, has_keywords: bool) -
     import pyarrow as pa
 
     schema = _schema(dimensions, has_keywords=has_keywords)
-    values = [attributes(row) for row in rows]
-    columns: dict[str, Any] = {name: [row[name] for row in values] for name in values[0]}
+    columns: dict[str, Any] = {name: column(rows, name) for name in STRING_ATTRIBUTES}
     columns["id"] = [str(row.id) for row in rows]
+    columns["level"] = [row.attributes.get("level") for row in rows]
+    columns["embedded"] = [row.vector is not None for row in rows]
+    columns["generation"] = [row.generation for row in rows]
     columns["vector"] = pa.FixedSizeListArray.from_arrays(pa.array(matrix(rows, dimensions).ravel()), dimensions)
     columns |= {name: [_field(row.keywords, name) for row in rows] for name in FIELDS}
     return pa.table({name: columns[name] for name in schema.names}, schema=schema)

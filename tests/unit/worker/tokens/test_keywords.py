@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.tokens.keywords import IN_ENGLISH, MAX_TOKEN, Written, code_words, keywords_of, query_tokens
+from worker.tokens.keywords import IN_ENGLISH, MAX_TOKEN, Keywords, Written, code_words, keywords_of, query_tokens
+from worker.tokens.words import text_words
 
 
 @pytest.mark.parametrize(
@@ -72,3 +73,14 @@ def test_the_path_is_part_of_both_fields() -> None:
     fields = keywords_of("src/userName.py", "class A", "texts", "en")
     assert fields.text == "src usernam py class a text"
     assert fields.code == "src username.py username py user name class a texts"
+
+
+#: What may join words, divide them, or change with its neighbours.
+PARTS = [*"aBé1_-./+# \n'…", "C++", "c#", ".NET", "word", "getUser", "名", "한", "ก", "\u0301", "ﬁ", "\u2028", "x" * 60]
+
+
+@given(st.lists(st.sampled_from(PARTS), max_size=12).map("".join), st.sampled_from(["en", "de", "tr", "zh"]))
+def test_one_pass_over_a_chunk_finds_the_words_of_both_fields(text: str, language: str) -> None:
+    searchable = f"p/q.py\nC\n{text}"
+    words = Keywords(text_words(searchable, language), code_words(searchable))
+    assert keywords_of("p/q.py", "C", text, language) == words

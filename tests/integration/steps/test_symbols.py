@@ -1,0 +1,55 @@
+"""Rows of definitions and references: every text arrives as it was, and the rows go with their file."""
+
+from __future__ import annotations
+
+import random
+
+from schemas.document import Definition, Reference
+from tests.integration.steps.site import Site
+from worker.state.search import symbols
+
+#: What COPY's text format treats specially, and what it does not.
+SIGNS = ["\\", "\t", "\n", "\r", "\\N", "\\.", "'", '"', "\x01", "é", "名", "\U0001f600", "a", " ", "/"]
+#: One byte more than the longest name, and the longest one.
+TOO_LONG, LONGEST = "x" * 999 + "é", "x" * 998 + "é"
+
+
+def texts(chance: random.Random) -> str:
+    return "".join(chance.choices(SIGNS, k=chance.randrange(1, 9)))
+
+
+def kept(name: str, scope: tuple[str, ...]) -> bool:
+    return TOO_LONG not in {name, *scope}
+
+
+def test_names_of_any_characters_arrive_unchanged(site: Site) -> None:
+    chance = random.Random(7)
+    ((file,), *_) = site.do("SELECT id FROM search_index_file WHERE index_id = %s", site.index.id)
+    names = [*(texts(chance) for _ in range(40)), TOO_LONG, LONGEST]
+    scopes: list[tuple[str, ...]] = [(), (LONGEST,), (TOO_LONG,), *((texts(chance), texts(chance)) for _ in range(9))]
+    defined = [Definition(name, "class", chance.choice(scopes), 0, 0, 1, 3, 4, texts(chance)) for name in names]
+    used = [Reference(name, "call", chance.choice(scopes), 5) for name in names]
+
+    with site.pool.connection() as connection:
+        symbols.replace(connection, site.index.id, files=[file], file_symbols=[(file, defined, used)])
+
+    rows = site.do("SELECT name, scope, signature, number FROM symbol WHERE file_id = %s ORDER BY number", file)
+    fitting = [(d.name, "/".join(d.scope), d.signature) for d in defined if kept(d.name, d.scope)]
+    assert rows == [(*row, number) for number, row in enumerate(fitting)]
+    rows = site.do("SELECT name, scope, line, number FROM symbol_reference WHERE file_id = %s ORDER BY number", file)
+    assert rows == [
+        (*row, 5, n) for n, row in enumerate((r.name, "/".join(r.scope)) for r in used if kept(r.name, r.scope))
+    ]
+
+
+def test_a_deleted_file_takes_its_symbols_along(site: Site) -> None:
+    (gone,), (stays,), *_ = site.do("SELECT id FROM search_index_file WHERE index_id = %s", site.index.id)
+    rows = [Definition("f", "function", (), 0, 0, 1, 1, 1, "")], [Reference("g", "call", (), 1)]
+    with site.pool.connection() as connection:
+        both = [(file, *rows) for file in (gone, stays)]
+        symbols.replace(connection, site.index.id, files=[gone, stays], file_symbols=both)
+
+    site.do("DELETE FROM search_index_file WHERE id = %s", gone)
+
+    for table in ("symbol", "symbol_reference"):
+        assert site.do(f"SELECT file_id FROM {table} WHERE index_id = %s", site.index.id) == [(stays,)]
