@@ -11,6 +11,11 @@ NOT EXISTS (
   AND NOT EXISTS (
       SELECT FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'indexing')
 
+-- name: embedder_of
+-- an index i's embedder, as the embedding cache names it
+concat_ws(' ', i.settings #>> '{embedder,model}', i.settings #>> '{embedder,dimensions}',
+    i.settings #>> '{embedder,precision}')
+
 -- name: slices_at_work
 -- the slices that hold files, by index and by project
 at_work AS MATERIALIZED (
