@@ -43,7 +43,7 @@ SELECT i.project_id, 'm 4 float32', decode(substring(c.content_hash FROM 8), 'he
     now() - interval '2 days'
 FROM (SELECT index_id, content_hash FROM chunk LIMIT %(cached)s / 2) c JOIN search_index i ON i.id = c.index_id
 UNION ALL
-SELECT 'project-' || n %% 10, 'm 4 float32', sha256(n::text::bytea), ''::bytea,
+SELECT 'project-0', 'm 4 float32', sha256(n::text::bytea), ''::bytea,
     now() - interval '2 days' - n * interval '1 ms'
 FROM generate_series(1, %(cached)s / 2) n
 """
