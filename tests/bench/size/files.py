@@ -21,7 +21,7 @@ SIZES = (10_000, 100_000)
 def run(place: Path) -> None:
     for size in [int(size) for size in os.environ.get("FILES", "").split()] or SIZES:
         folder = place / f"folder-{size}"
-        _fill(folder, size)
+        fill(folder, size)
         small = _small(place / f"small-{size}")
         with running(place / str(size), place) as service:
             _measure(service, folder, small, size)
@@ -50,7 +50,8 @@ def _bytes(service: Service) -> int:
     return int(service.rows("SELECT pg_database_size(current_database())")[0][0])
 
 
-def _fill(folder: Path, size: int) -> None:
+def fill(folder: Path, size: int) -> None:
+    """Write files of one line each, 500 in a directory."""
     for number in range(size):
         path = folder / f"d{number // 500}" / f"{number}.txt"
         if number % 500 == 0:
