@@ -55,13 +55,13 @@ class Resources:
     @cached_property
     def pool(self) -> Pool:
         """Connections to Postgres."""
-        return open_pool(self.settings.database_url, max_size=self._pool_size, limits=self._limits)
+        return open_pool(self.settings.database, max_size=self._pool_size, limits=self._limits)
 
     @cached_property
     def sweeping(self) -> Resources:
         """A copy with its own single Postgres connection, which waits for locks only briefly."""
         own = copy(self)
-        own.__dict__["pool"] = open_pool(self.settings.database_url, max_size=1, limits=SWEEP)
+        own.__dict__["pool"] = open_pool(self.settings.session_url, max_size=1, limits=SWEEP)
         return own
 
     @cached_property

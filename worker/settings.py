@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from schemas.errors import Invalid
 from schemas.source import Granularity
+from worker.state.address import Address, Shared
 from worker.stores import STORES
 
 Group = TypeVar("Group")
@@ -79,6 +80,11 @@ class Settings(BaseSettings):
     foldex_home: Path = Field(Path(".foldex"), description="Directory of all data of the installation.")
     database_url: str = Field(
         "postgresql://localhost/foldex", pattern="^postgres(ql)?://", description="URL of the Postgres database."
+    )
+    database_session_url: str | None = Field(
+        None,
+        pattern="^postgres(ql)?://",
+        description="URL of the database without a pooler; set it if `DATABASE_URL` is a pooler in transaction mode.",
     )
     celery_broker_url: str = Field(
         "redis://localhost:6379/0", description="URL of Redis or RabbitMQ; carries only wake-ups."
@@ -285,6 +291,16 @@ class Settings(BaseSettings):
         self.ranking_weights = _with_defaults("RANKING_WEIGHTS", self.ranking_weights, defaults)
         self.leg_weights = _with_defaults("LEG_WEIGHTS", self.leg_weights, LEG_WEIGHTS)
         return self
+
+    @property
+    def database(self) -> Address:
+        """The database, for what needs no session."""
+        return Shared(self.database_url) if self.database_session_url else self.database_url
+
+    @property
+    def session_url(self) -> str:
+        """The database, for what lasts as long as a connection."""
+        return self.database_session_url or self.database_url
 
     def values(self, group: type[Group]) -> Group:
         """Make a dataclass whose fields are named like settings, so that its reader needs no `Settings`."""

@@ -72,7 +72,7 @@ def serve() -> None:
     keep_private(settings.debuggers)
     close_home(settings.foldex_home, store_directories())
     logs.configure(settings.log_level)
-    migrate(settings.database_url)
+    migrate(settings.session_url)
     app = create_app(settings)
     uvicorn.run(
         app,
@@ -157,7 +157,7 @@ def migrate() -> None:
     from worker.settings import Settings
     from worker.state.migrate import migrate as run
 
-    run(Settings().database_url)
+    run(Settings().session_url)
     click.echo("The database is up to date.")
 
 
@@ -289,9 +289,9 @@ def _database() -> Iterator[Pool]:
     from worker.state.migrate import migrate
     from worker.state.postgres import open_pool
 
-    url = _settings().database_url
-    migrate(url)
-    with open_pool(url) as pool:
+    settings = _settings()
+    migrate(settings.session_url)
+    with open_pool(settings.database) as pool:
         yield pool
 
 

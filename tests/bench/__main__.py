@@ -18,7 +18,6 @@ from tests.bench import (
     mcp,
     parallel,
     queries,
-    scale,
     small,
     trees,
 )
@@ -33,7 +32,6 @@ BENCHES = {
     "parallel": parallel.run,
     "keywords": keywords.run,
     "queries": queries.run,
-    "scale": scale.run,
     "size": parts.run,
     "grep": grep.run,
     "command": command.run,

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from random import Random
 from signal import SIGKILL
 from uuid import uuid4
 
@@ -244,7 +245,9 @@ def make_live(pool: Pool, *numbers: int) -> None:
 
 
 def evict(pool: Pool, *, spare: int = 1000, maximum: int = 1000) -> int:
-    return embedding_cache.evict(pool, spare=spare, maximum=maximum)
+    evicted, more = embedding_cache.evict(pool, spare=spare, maximum=maximum, seconds=60)
+    assert not more
+    return evicted
 
 
 def test_vectors_come_back_as_they_were_put(pool: Pool) -> None:
@@ -287,6 +290,53 @@ def test_above_the_hard_bound_live_ones_go_too(pool: Pool) -> None:
     make_live(pool, 5, 6)
     assert evict(pool, maximum=5) == 1
     assert held(pool) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_pass_in_many_steps_keeps_what_is_live_and_the_newest_of_the_rest(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Also if a worker dies between two steps, and if entries have the same time."""
+    random = Random(seed)
+    monkeypatch.setattr(embedding_cache, "EVICTION_ROWS", random.randint(1, 7))
+    embedding_cache.insert(pool, OWNER, vectors(*range(20)))
+    ages = {number: random.choice([3, 4, number + 5]) for number in range(20)}
+    for number, days in ages.items():
+        age(pool, number, days)
+    live = random.sample(range(20), random.randint(0, 8))
+    make_live(pool, *live)
+    spare, keep = [number for number in range(20) if number not in live], random.randint(0, 12)
+    for _ in range(random.randint(0, 4)):
+        with pool.connection() as connection:
+            embedding_cache._step(connection, keep)
+    evict(pool, spare=keep)
+    left = held(pool)
+    assert set(live) <= set(left)
+    kept = sorted((ages[number], number) for number in spare if number in left)
+    assert len(kept) == min(keep, len(spare))
+    gone = [ages[number] for number in spare if number not in left]
+    assert not gone or not kept or min(gone) >= kept[-1][0]
+    assert evict(pool, spare=keep) == 0
+    assert held(pool) == left
+
+
+def test_entries_used_during_a_pass_stay_and_are_not_counted_twice(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedding_cache, "EVICTION_ROWS", 2)
+    embedding_cache.insert(pool, OWNER, vectors(1, 2, 3, 4))
+    for number in range(1, 5):
+        age(pool, number, 10 - number)
+    with pool.connection() as connection:
+        embedding_cache._step(connection, 3)
+    embedding_cache.lookup(pool, OWNER, vectors(1, 2))
+    assert evict(pool, spare=3) == 1
+    assert held(pool) == [1, 2, 4]
+
+
+def test_an_eviction_out_of_time_says_that_there_is_more(pool: Pool) -> None:
+    embedding_cache.insert(pool, OWNER, vectors(1, 2, 3))
+    assert embedding_cache.evict(pool, spare=1, maximum=1, seconds=0) == (0, True)
+    assert embedding_cache.evict(pool, spare=3, maximum=1, seconds=0) == (0, True)
+    assert embedding_cache.evict(pool, spare=3, maximum=3, seconds=0) == (0, False)
 
 
 def test_a_look_up_counts_as_use_once_a_day(pool: Pool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -79,6 +80,14 @@ def test_texts_that_are_live_are_looked_up_by_their_index(pool: Pool, index_id: 
     steps = plan(pool, "index/embedding_cache", "live_elsewhere", **owner.values, vector_store="lancedb", hashes=hashes)
     assert "chunk_content_hash" in steps
     assert "Hash Join" not in steps
+
+
+def test_cached_vectors_are_compared_with_the_chunks_by_their_index(pool: Pool, index_id: UUID) -> None:
+    values = {"used_at": datetime(1970, 1, 1, tzinfo=UTC), "began": datetime.now(UTC), "batch": 5000, "text_hash": b""}
+    steps = plan(pool, "index/embedding_cache", "probe", project_id="", embedder="", **values)
+    assert "chunk_content_hash" in steps
+    assert "embedding_cache_used" in steps
+    assert "Seq Scan on chunk" not in steps
 
 
 def test_the_few_files_that_failed_are_found_among_many(pool: Pool, index_id: UUID) -> None:

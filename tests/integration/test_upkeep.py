@@ -345,7 +345,7 @@ def test_a_batch_keeps_its_limit_under_any_plan(resources: Resources, database_u
     do(resources.pool, "UPDATE search_index SET checked_at = NULL")
     do(resources.pool, "UPDATE namespace_name SET next_check_at = now()")
     do(resources.pool, "ANALYZE")
-    values = {"every": timedelta(hours=1), "limit": 2, "pause": timedelta(hours=1)}
+    values = {"every": timedelta(hours=1), "longest": timedelta(days=1), "limit": 2, "pause": timedelta(hours=1)}
     with psycopg.connect(database_url, options=NESTED_LOOPS) as connection:
         for file, name in (("index/drift", "due"), ("index/namespaces", "take_due")):
             assert connection.execute(postgres.load(file)[name], values).rowcount == 2

@@ -16,6 +16,7 @@ import structlog
 from psycopg import Connection
 
 from schemas.errors import LeaseLost
+from worker.state.address import Address
 from worker.state.index import tasks
 from worker.state.postgres import BRIEF, Bounded
 
@@ -26,9 +27,6 @@ KILL_FACTOR = 2.0
 #: The wall-clock limit as a multiple of that time, since the machine may be busy with other things.
 _WALL_CLOCK_FACTOR = 10
 
-#: Renewals do not wait for the disk: while it is slow, all leases would expire at once. If the server crashes and loses
-#: the latest renewals, every worker gets time when it is back.
-_RENEWAL_OPTION = "synchronous_commit=off"
 #: Seconds that the work waits for its last renewal; a thread that gets no answer from Postgres ends by itself.
 _JOIN_SECONDS = 5.0
 
@@ -77,7 +75,7 @@ class Lease:
         """Note that nothing is being parsed any more."""
         self._parsing_since = None
 
-    def keep(self, database_url: str, task_id: UUID) -> None:
+    def keep(self, database: Address, task_id: UUID) -> None:
         """Renew until `end`. Runs in a thread, because the work may be busy for longer than a lease lasts."""
         connection: Bounded | None = None
         while not self._done.wait(RENEW_SECONDS):
@@ -86,7 +84,7 @@ class Lease:
                 # other workers may have the files by now, even if the task is still wanted: renewing is useless
                 continue
             try:
-                connection = connection or Bounded.open(database_url, BRIEF, _RENEWAL_OPTION)
+                connection = connection or Bounded.open(database, BRIEF)
                 sent_at = time.monotonic()
                 if self.beat(connection, task_id):
                     self._renewed = sent_at
@@ -117,16 +115,16 @@ class Lease:
 
 
 @contextmanager
-def leased(database_url: str, task_id: UUID) -> Iterator[Lease]:
+def leased(database: Address, task_id: UUID) -> Iterator[Lease]:
     """Open a lease that is renewed until the block ends."""
-    with kept(Lease(), database_url, task_id) as lease:
+    with kept(Lease(), database, task_id) as lease:
         yield lease
 
 
 @contextmanager
-def kept(lease: L, database_url: str, task_id: UUID) -> Iterator[L]:
+def kept(lease: L, database: Address, task_id: UUID) -> Iterator[L]:
     """Renew a lease until the block ends."""
-    thread = threading.Thread(target=lease.keep, args=(database_url, task_id), name="lease", daemon=True)
+    thread = threading.Thread(target=lease.keep, args=(database, task_id), name="lease", daemon=True)
     thread.start()
     try:
         yield lease

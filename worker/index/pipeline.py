@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from schemas.errors import FoldexError, SliceOver
@@ -15,6 +15,7 @@ from worker.index.prepare import prepare
 from worker.index.run import Run
 from worker.state.index import files as file_rows
 from worker.state.index.files import Claim
+from worker.state.index.leftovers import NO_ID
 
 #: Maximum number of files per claim.
 MAX_CLAIM_FILES = 192
@@ -37,14 +38,23 @@ def index_slice(run: Run, task_id: UUID, seconds: float) -> Iterator[Batch]:
     deadline = time.monotonic() + seconds
     limits = {"max_files": claim_files(run), "max_bytes": claim_bytes(run)}
     waiting: Sequence[Embedded] = []
-    more = True
+    more, after = True, NO_ID
     while more:
-        claims = file_rows.claim(run.pool, task_id=task_id, index_id=run.index.id, owner=run.lease.owner, **limits)
+        claims = _claim(run, task_id, after, **limits)
+        # the next claim begins where this one ended
+        after = max((claim.id for claim in claims), default=NO_ID)
         more = bool(claims) and time.monotonic() < deadline
         started = len(claims) + len(waiting)
         if started:
             waiting = index_files(run, claims, waiting, more=more)
         yield Batch(started - len(waiting), more=bool(claims))
+
+
+def _claim(run: Run, task_id: UUID, after: UUID, **limits: int) -> list[Claim]:
+    """Claim files after an id; if there are none, those that were released before it."""
+    values: dict[str, Any] = {"task_id": task_id, "index_id": run.index.id, "owner": run.lease.owner, **limits}
+    claims = file_rows.claim(run.pool, **values, after=after)
+    return claims if claims or after == NO_ID else file_rows.claim(run.pool, **values)
 
 
 def index_files(

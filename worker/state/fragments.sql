@@ -11,6 +11,11 @@ NOT EXISTS (
   AND NOT EXISTS (
       SELECT FROM search_index_file f WHERE f.index_id = t.index_id AND f.status = 'indexing')
 
+-- name: embedder_of
+-- an index i's embedder, as the embedding cache names it
+concat_ws(' ', i.settings #>> '{embedder,model}', i.settings #>> '{embedder,dimensions}',
+    i.settings #>> '{embedder,precision}')
+
 -- name: slices_at_work
 -- the slices that hold files, by index and by project
 at_work AS MATERIALIZED (
@@ -37,6 +42,44 @@ EXISTS (
 (%(keys)s::bytea[] IS NULL OR EXISTS (
     SELECT FROM unnest(%(keys)s::bytea[]) AS listed (key)
     WHERE f.key = listed.key OR substring(f.key FROM 1 FOR length(listed.key) + 1) = listed.key || '\x2f'::bytea))
+
+-- name: counted
+-- columns of a file f that the counts of a task are made of
+f.id, f.task_id, f.status, f.work, f.size_bytes, f.live_chunks, f.embedded_chunks, f.reused_chunks, f.tokens
+
+-- name: file_counts
+-- What files f add to the counts of a task k; f.sign is 1, or -1 for a file as it was before. The weights make an empty
+-- file count too, and a removal that is left to do.
+coalesce(sum(f.sign) FILTER (WHERE f.status <> 'removed' AND f.work <> 'remove'), 0) AS total,
+coalesce(sum(f.sign) FILTER (WHERE f.status = 'indexed'), 0) AS indexed,
+coalesce(sum(f.sign) FILTER (WHERE f.status = 'skipped'), 0) AS skipped,
+coalesce(sum(f.sign) FILTER (WHERE f.status = 'failed'), 0) AS failed,
+coalesce(sum(f.sign) FILTER (WHERE f.status = 'removed' AND f.task_id = k.id), 0) AS removed,
+coalesce(sum(f.sign * f.live_chunks), 0) AS chunks,
+coalesce(sum(f.sign * f.embedded_chunks) FILTER (WHERE f.task_id = k.id), 0) AS embedded,
+coalesce(sum(f.sign * f.reused_chunks) FILTER (WHERE f.task_id = k.id), 0) AS reused,
+coalesce(sum(f.sign * f.tokens) FILTER (WHERE f.task_id = k.id), 0) AS tokens,
+coalesce(sum(f.sign * f.size_bytes) FILTER (WHERE f.status <> 'removed' AND f.work <> 'remove'), 0) AS total_bytes,
+coalesce(sum(f.sign * f.size_bytes) FILTER (WHERE f.status IN ('indexed', 'skipped', 'failed')), 0) AS done_bytes,
+coalesce(sum(f.sign * (f.size_bytes + 1)) FILTER (WHERE f.status <> 'removed' AND f.work = 'remove'), 0) AS removing
+
+-- name: note_counts
+-- Ends a statement whose parts `before` and `after` hold files of one task as it changes them. The task's own row would
+-- make its workers wait for each other.
+INSERT INTO search_index_task_delta (task_id, total, indexed, skipped, failed, removed, chunks, embedded, reused,
+    tokens, total_bytes, done_bytes, removing)
+SELECT k.id, :file_counts
+FROM (SELECT task_id AS id FROM after LIMIT 1) k CROSS JOIN (
+    SELECT 1 AS sign, * FROM after UNION ALL SELECT -1, * FROM before WHERE id IN (SELECT id FROM after)) f
+GROUP BY k.id
+
+-- name: set_counts
+-- columns of a task t whose counts are c; progress is by bytes and never falls
+total_files = c.total, indexed_files = c.indexed, skipped_files = c.skipped, failed_files = c.failed,
+    removed_files = c.removed, total_chunks = c.chunks, embedded_chunks = c.embedded, reused_chunks = c.reused,
+    tokens = c.tokens, total_bytes = c.total_bytes, done_bytes = c.done_bytes, removing = c.removing,
+    progress = greatest(t.progress, least(CASE WHEN t.listing THEN 0.99 ELSE 0.999 END,
+        (c.done_bytes + c.indexed + c.skipped + c.failed)::float8 / (c.total_bytes + c.total + c.removing + 1)::float8))
 
 -- name: set_pending
 -- columns of a file that becomes pending: without a worker, an outcome or costs
@@ -70,6 +113,10 @@ LEFT JOIN content_node n ON n.project_id = i.project_id AND n.id = f.node_id
     AND (%(folders)s::text[] IS NULL OR f.id_path ^@ ANY (%(folders)s::text[]))
     AND (%(endings)s::text[] IS NULL OR f.path LIKE ANY (%(endings)s::text[]))
     AND (%(types)s::text[] IS NULL OR f.type = ANY (%(types)s))
+
+-- name: check_every
+-- how often the namespace of an index i is compared: as long as no task began over it, between two bounds
+least(%(longest)s, greatest(%(every)s, (SELECT now() - max(k.created_at) FROM search_index_task k WHERE k.index_id = i.id)))
 
 -- name: newest_task
 -- the newest task over the index of a tree t

@@ -20,7 +20,7 @@ import functools
 import re
 import select
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import resources
@@ -33,6 +33,8 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import TupleRow
 from psycopg.sql import SQL
 from psycopg_pool import ConnectionPool, PoolTimeout
+
+from worker.state.address import Address, Shared
 
 Pool = ConnectionPool[Connection[TupleRow]]
 T = TypeVar("T")
@@ -65,7 +67,8 @@ class Limits:
     """Time limits of a connection's client and server, in seconds.
 
     `answer`: silence after which the client gives up on the server. `patient`: the same after `be_patient`. `lock`,
-    `statement` and `transaction` are limits of the server. `pool`: longest wait for a free connection.
+    `statement` and `transaction` are limits of the server. `pool`: longest wait for a free connection. `rest`: time
+    after which a pool closes a connection that nobody needs.
     """
 
     answer: float
@@ -74,10 +77,12 @@ class Limits:
     statement: float
     pool: float
     transaction: float = 600.0
+    rest: float = 600.0
 
 
-#: Statements over a million files take a minute. The server's limit is shorter than the client's.
-WORK = Limits(answer=130.0, patient=130.0, lock=20.0, statement=120.0, pool=20.0)
+#: Statements over a million files take a minute. The server's limit is shorter than the client's. A worker at rest
+#: keeps no connection.
+WORK = Limits(answer=130.0, patient=130.0, lock=20.0, statement=120.0, pool=20.0, rest=30.0)
 #: A caller gets an answer within 5 s. Write requests wait longer: for a lock until a silent process loses it, and for
 #: statements over all files of an index.
 REQUEST = Limits(answer=3.5, patient=130.0, lock=15.0, statement=120.0, pool=4.0)
@@ -116,8 +121,8 @@ class Guard:
     server on its own connection, because a slow statement alone proves nothing.
     """
 
-    def __init__(self, database_url: str) -> None:
-        self._database_url = database_url
+    def __init__(self, database: Address) -> None:
+        self._database = database
         self._lock = Lock()
         self._is_probing = False
         self.is_silent = False
@@ -144,7 +149,7 @@ class Guard:
 
     def _answers(self) -> bool:
         try:
-            with Bounded.open(self._database_url, PROBE) as connection:
+            with Bounded.open(self._database, PROBE) as connection:
                 connection.execute("SELECT 1")
         except OperationalError:
             return False
@@ -159,16 +164,17 @@ class Bounded(Connection[TupleRow]):
     guard: Guard | None = None
 
     @classmethod
-    def open(cls, database_url: str, limits: Limits, *options: str) -> Self:
+    def open(cls, database: Address, limits: Limits, *options: str) -> Self:
         """Open a connection in autocommit mode; `options` are further server options."""
-        connection = cls.connect(autocommit=True, **parameters(database_url, limits, *options))
+        connection = cls.connect(autocommit=True, **parameters(database, limits, *options))
         connection.restrict(limits)
         return connection
 
     def restrict(self, limits: Limits) -> None:
         """Apply the limits that a new connection's parameters could not set; leaves no transaction open."""
         self.limits, self.answer = limits, limits.answer
-        if self.info.server_version >= _TRANSACTION_TIMEOUT_VERSION:
+        has_session = "options" in self.info.get_parameters()
+        if has_session and self.info.server_version >= _TRANSACTION_TIMEOUT_VERSION:
             self.execute(SQL("SET transaction_timeout = {}").format(_milliseconds(limits.transaction)))
             self.commit()
 
@@ -230,9 +236,9 @@ def be_patient(connection: Connection[Any]) -> None:
         connection.answer = connection.limits.patient
 
 
-def parameters(database_url: str, limits: Limits, *options: str) -> dict[str, Any]:
+def parameters(database: Address, limits: Limits, *options: str) -> dict[str, Any]:
     """Return connection parameters; the URL's own values take precedence, except for `application_name`."""
-    url_parameters = conninfo_to_dict(database_url)
+    url_parameters = conninfo_to_dict(database.url if isinstance(database, Shared) else database)
     milliseconds = {
         "statement_timeout": limits.statement,
         "lock_timeout": limits.lock,
@@ -250,10 +256,17 @@ def parameters(database_url: str, limits: Limits, *options: str) -> dict[str, An
         "tcp_user_timeout": _milliseconds(_LOST_HOST_SECONDS),
         **url_parameters,
         "application_name": APPLICATION,
-        "options": " ".join(
-            [*(f"-c {option}" for option in server_options), str(url_parameters.get("options", ""))]
-        ).strip(),
+        # a pooler rejects options, and gives the next transaction a connection that does not know the statement
+        **(
+            {"prepare_threshold": None}
+            if isinstance(database, Shared)
+            else {"options": _options(server_options, url_parameters)}
+        ),
     }
+
+
+def _options(ours: Sequence[str], url_parameters: Mapping[str, Any]) -> str:
+    return " ".join([*(f"-c {option}" for option in ours), str(url_parameters.get("options", ""))]).strip()
 
 
 def _milliseconds(seconds: float) -> int:
@@ -263,13 +276,14 @@ def _milliseconds(seconds: float) -> int:
 class GuardedPool(ConnectionPool[Connection[TupleRow]]):
     """A pool whose users do not wait for a server that is known to be silent."""
 
-    def __init__(self, database_url: str, limits: Limits, *, max_size: int, **options: Any) -> None:
-        self._limits, self._guard = limits, Guard(database_url)
+    def __init__(self, database: Address, limits: Limits, *, max_size: int, **options: Any) -> None:
+        self._limits, self._guard = limits, Guard(database)
         super().__init__(
             connection_class=Pooled,
-            kwargs={**parameters(database_url, limits), "guard": self._guard},
+            kwargs={**parameters(database, limits), "guard": self._guard},
             configure=self._restrict,
             timeout=limits.pool,
+            max_idle=limits.rest,
             # the connection itself tries again, and the next user after that
             reconnect_timeout=0.0,
             check=_check,
@@ -305,9 +319,9 @@ class GuardedPool(ConnectionPool[Connection[TupleRow]]):
             connection.restrict(self._limits)
 
 
-def open_pool(database_url: str, *, max_size: int = 4, limits: Limits = WORK, **options: Any) -> Pool:
+def open_pool(database: Address, *, max_size: int = 4, limits: Limits = WORK, **options: Any) -> Pool:
     """Open a pool that checks connections before lending them, so that a restart of Postgres goes unnoticed."""
-    return GuardedPool(database_url, limits, max_size=max_size, min_size=0, open=True, **options)
+    return GuardedPool(database, limits, max_size=max_size, min_size=0, open=True, **options)
 
 
 def _be_brief(connection: Connection[Any]) -> None:

@@ -22,7 +22,7 @@ from worker.index.spending import Spending
 from worker.logs import bind_run
 from worker.parse import Limits
 from worker.resources import Resources
-from worker.state.index import files, tasks, tools
+from worker.state.index import counting, files, tasks, tools
 from worker.state.index.tasks import Running
 from worker.state.index.tools import Index
 from worker.state.postgres import Pool, try_exclusive
@@ -43,7 +43,7 @@ def index(self: Any, task_id: str) -> dict[str, Any]:
 def _index_small(task_id: UUID, node: str) -> dict[str, Any]:
     """Index in one process per node at a time: a hanging provider must delay neither planning nor the sweep."""
     r = process.resources()
-    with try_exclusive(r.settings.database_url, f"small tasks on {node}") as free:
+    with try_exclusive(r.settings.session_url, f"small tasks on {node}") as free:
         if not free:
             return {"left": "to another process"}
         result = _index(files.fairest(r.pool, preferred=task_id, most_files=SMALL_TASK) or task_id, FAST)
@@ -66,7 +66,7 @@ def _index(task_id: UUID, queue: str) -> dict[str, Any]:
     if not task or not index:
         return {"nothing": "to index"}
     bind_run(task.id, task.tool_id, task.request_id)
-    with leased(r.settings.database_url, task_id) as lease:
+    with leased(r.settings.database, task_id) as lease:
         try:
             batches = index_slice(_run(r, task, index, lease, queue), task_id, SLICE_SECONDS[queue])
             finished, more = _record(r.pool, task, batches)
@@ -97,7 +97,8 @@ def _record(pool: Pool, task: Running, batches: Iterable[Batch]) -> tuple[int, b
             tasks.clear_warning(pool, task.id)
             finished += batch.finished
             log.info("indexed", files=batch.finished, done=finished)
-            dispatch.close_if_done(pool, task.id, task.index_id)
+            # whether nothing is left is asked once no more was found
+            counting.note_progress(pool, task.id)
     return finished, more
 
 

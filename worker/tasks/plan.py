@@ -38,7 +38,7 @@ def plan(task_id: str) -> dict[str, Any]:
 
 def _plan(task_id: UUID) -> dict[str, Any]:
     r = process.resources()
-    with leased(r.settings.database_url, task_id) as lease:
+    with leased(r.settings.database, task_id) as lease:
         plan = tasks.begin_plan(r.pool, task_id, lease.owner)
         index = plan and tools.index(r.pool, plan.index_id)
         if not plan or not index:

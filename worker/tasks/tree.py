@@ -44,12 +44,12 @@ def _build_alone(tree_id: UUID, node: str) -> dict[str, Any]:
     r = process.resources()
     # a process that is stopped loses the lock as soon as its lease, so that another one builds
     silence = int(tasks.LEASE.total_seconds())
-    with exclusive_connection(r.settings.database_url, f"summary trees on {node}", seconds=silence) as lock:
+    with exclusive_connection(r.settings.session_url, f"summary trees on {node}", seconds=silence) as lock:
         return _build(r, tree_id, lock) if lock else {"left": "to another process"}
 
 
 def _build(r: Resources, tree_id: UUID, lock: Connection[Any]) -> dict[str, Any]:
-    with tree_leased(r.settings.database_url, tree_id, lock) as lease:
+    with tree_leased(r.settings.database, tree_id, lock) as lease:
         build = trees.begin(r.pool, tree_id, lease.owner)
         if build is None:
             return {"nothing": "to build"}

@@ -84,10 +84,12 @@ def evict() -> dict[str, Any]:
 def _evict() -> dict[str, Any]:
     r = process.resources()
     limits = {"spare": r.settings.embedding_cache_spare, "maximum": r.settings.embedding_cache_max}
-    evicted = embedding_cache.evict(r.pool, **limits)
+    evicted, more = embedding_cache.evict(r.pool, **limits, seconds=SLICE_SECONDS[BULK])
     if evicted:
         log.info("cached vectors evicted", vectors=evicted)
-    return {"evicted": evicted}
+    if more:
+        send("foldex.evict", queue=BULK, shown="more of the embedding cache", quiet=True)
+    return {"evicted": evicted, "more": more}
 
 
 @app.task(name="foldex.optimize", base=failures.ShownTask)

@@ -11,6 +11,7 @@ import psycopg
 from psycopg import Connection
 
 from worker.index.lease import Lease, kept
+from worker.state.address import Address
 from worker.state.tree import trees
 
 
@@ -31,7 +32,7 @@ class TreeLease(Lease):
 
 
 @contextmanager
-def tree_leased(database_url: str, tree_id: UUID, lock: Connection[Any]) -> Iterator[TreeLease]:
+def tree_leased(database: Address, tree_id: UUID, lock: Connection[Any]) -> Iterator[TreeLease]:
     """Open a lease that is renewed until the block ends, and keep the lock's connection alive."""
-    with kept(TreeLease(lock), database_url, tree_id) as lease:
+    with kept(TreeLease(lock), database, tree_id) as lease:
         yield lease

@@ -11,7 +11,7 @@ import structlog
 from worker import dispatch
 from worker.app import BULK, FAST, MAX_SLICES, MOST_WAITING, SMALL_TASK, crowded, queued, send_plan
 from worker.resources import Resources
-from worker.state.index import changes, tasks
+from worker.state.index import changes, counting, leftovers, tasks
 from worker.state.postgres import Pool
 from worker.upkeep.flower import show_failed_run
 from worker.upkeep.isolation import failing_alone, unless_locked
@@ -48,7 +48,7 @@ def wake_tasks(resources: Resources) -> int:
     """Send the messages that open tasks lack, and close those that are done. Returns the number of tasks woken."""
     pool = resources.pool
     tasks.bring_back(pool)
-    tasks.refresh_due(pool)
+    counting.refresh_due(pool)
     _close_done(pool)
     return _send_plans(pool) + _wake_workers(pool)
 
@@ -92,11 +92,16 @@ def _wake_workers(pool: Pool) -> int:
     return woken
 
 
+def tidy(resources: Resources) -> int:
+    """Return files of ended tasks, and delete what they listed, in parts: there may be millions."""
+    return leftovers.tidy(resources.pool)
+
+
 def restart_stalled(resources: Resources) -> int:
     """Report open tasks without a worker, and send all their messages again, whatever was sent before."""
     pool = resources.pool
     busy = tasks.any_work(pool)
-    stalled = tasks.stalled(pool, limit=tasks.MAX_COUNTED if busy else MAX_RESTARTED)
+    stalled = tasks.stalled(pool, limit=counting.MAX_COUNTED if busy else MAX_RESTARTED)
     if busy:
         tasks.warn_all(pool, [task.id for task in stalled], tasks.BUSY)
         return 0

@@ -45,7 +45,7 @@ def drop(resources: Resources, keys: Sequence[str]) -> None:
 def delete_strays(resources: Resources, seconds: float) -> tuple[int, bool]:
     """Delete what is due until the time is up. Returns the number of objects and whether there may be more."""
     done, deadline = 0, time.monotonic() + seconds
-    with try_exclusive(resources.settings.database_url, STRAYS) as free:
+    with try_exclusive(resources.settings.session_url, STRAYS) as free:
         while free and (keys := orphans.give_up(resources.pool, PAGE)):
             deleted = _discard(resources.objects, keys)
             orphans.forget(resources.pool, deleted)

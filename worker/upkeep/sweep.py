@@ -40,6 +40,7 @@ def sweep(resources: Resources) -> dict[str, Any]:
         "followed": open_tasks.start_due,
         "woken": open_tasks.wake_tasks,
         "stalled": open_tasks.restart_stalled,
+        "tidied": open_tasks.tidy,
         "trees": trees.reconcile,
         "building": trees.wake,
         "checks": _send_checks,
@@ -50,7 +51,7 @@ def sweep(resources: Resources) -> dict[str, Any]:
         "strays": _send_strays,
         "evictions": _send_eviction,
     }
-    with exclusive_connection(resources.settings.database_url, SWEEP, seconds=MAX_SWEEP_SECONDS) as lock:
+    with exclusive_connection(resources.settings.session_url, SWEEP, seconds=MAX_SWEEP_SECONDS) as lock:
         if lock is None:
             return {"skipped": "another worker sweeps"}
         return {name: _attempt(lock, name, step, resources) for name, step in steps.items()}

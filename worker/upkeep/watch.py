@@ -67,7 +67,7 @@ def run(resources: Resources, stop: Event, silence: int = SILENT_SECONDS) -> Non
     waits = False
     while not stop.is_set():
         try:
-            with exclusive_connection(resources.settings.database_url, WATCH, seconds=silence) as lock:
+            with exclusive_connection(resources.settings.session_url, WATCH, seconds=silence) as lock:
                 if lock is not None:
                     log.info("watching")
                     Watcher(resources).watch(lock, stop)

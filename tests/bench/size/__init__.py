@@ -1,1 +1,1 @@
-"""Curves over the numbers of open tasks, cached vectors and files: `make bench ONLY=size [PART=name]`."""
+"""Curves over the numbers of files, chunks and open tasks: `make bench ONLY=size [PART=name]`."""

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import structlog
 
-from tests.bench.size import tasks
+from tests.bench.size import chunks, endings, files, listing, tasks
 
-PARTS = {"tasks": tasks.run}
+PARTS = {"tasks": tasks.run, "files": files.run, "chunks": chunks.run, "endings": endings.run, "listing": listing.run}
 
 
 def run(place: Path) -> None:

@@ -33,6 +33,19 @@ SELECT gen_random_uuid(), t.index_id, convert_to('f' || n, 'UTF8'), 'f' || n, '/
 FROM tasks t, generate_series(1, %(files)s) AS n
 """
 
+#: Ready indexes of one file each, ten in a project.
+INDEXES = """
+WITH made AS (
+    INSERT INTO search_index (id, project_id, identity, source, settings, vector_store, keyword_index, namespace, epoch)
+    SELECT gen_random_uuid(), 'project-' || n / 10, 'i-' || n, '{"kind": "local", "path": "/nowhere"}',
+        '{"embedder": {"model": "m", "dimensions": 4, "precision": "float32"}}', 'lancedb', 'postgres', 'n-' || n, 1
+    FROM generate_series(1, %(indexes)s) AS n RETURNING id
+)
+INSERT INTO search_index_file (id, index_id, key, path, id_path, size_bytes, task_id, stamp, code_version, status,
+    live_chunks)
+SELECT gen_random_uuid(), id, 'f', 'f', '/f', 100, id, 's', 'v', 'indexed', 10000 FROM made
+"""
+
 
 def fill(pool: Pool, query: str, **values: object) -> None:
     """Write rows, and bring the statistics up to date."""

@@ -230,6 +230,35 @@ def test_checks_beyond_one_round_are_made_by_the_next(resources: Resources) -> N
     assert {*rounds[0], *rounds[1]} == {*indexes}
 
 
+@pytest.mark.parametrize(
+    ("idle", "rested", "due"),
+    [
+        # at first hourly, then after as long as nothing happened, and at least daily
+        (0.1, 0.9, False),
+        (0.1, 1.1, True),
+        (5, 4.9, False),
+        (5, 5.1, True),
+        (500, 23.9, False),
+        (500, 24.1, True),
+    ],
+)
+def test_an_index_where_nothing_happens_is_checked_less_often(
+    resources: Resources, idle: float, rested: float, due: bool
+) -> None:
+    site = listed_site(resources, 1)
+    site.finish_all()
+    before = "now() - make_interval(secs => 3600 * %s)"
+    site.do(f"UPDATE search_index_task SET created_at = {before} WHERE index_id = %s", idle, site.index.id)
+    drift.compared(site.pool, site.index.id)
+    site.do(f"UPDATE search_index SET checked_at = {before} WHERE id = %s", rested, site.index.id)
+    assert drift.due(site.pool) == [site.index.id] * due
+    assert drift.due(site.pool) == []
+    # a search that found nothing asks at any time
+    site.do("UPDATE search_index SET checked_at = now() - interval '2 min' WHERE id = %s", site.index.id)
+    assert drift.request_comparison(site.pool, site.index.id)
+    assert drift.due(site.pool) == [site.index.id]
+
+
 def test_a_text_is_found_in_the_newest_indexes_only(resources: Resources) -> None:
     """If there are more than can be checked in a moment, the newest fifty."""
     site = listed_site(resources, 1)

@@ -13,7 +13,7 @@ from worker import dispatch
 from worker.app import BULK, FAST, MAX_SLICES, SMALL_TASK, app
 from worker.index.pipeline import claim_files
 from worker.resources import Resources
-from worker.state.index import files, tasks
+from worker.state.index import counting, files, tasks
 from worker.tasks import index as index_task
 from worker.tasks import process
 from worker.upkeep import open_tasks
@@ -226,6 +226,7 @@ def test_a_large_task_gets_more_workers_as_long_as_they_come(
     site = listed_site(resources, 60)
     for _ in range(slices):
         assert site.claim(site.worker(), 1)
+    site.refresh()
     # the sweep does not count what takes long
     site.do("UPDATE search_index_task SET total_files = %s, refresh_seconds = 10 WHERE id = %s", left, site.task)
     passes(resources, 60)
@@ -265,11 +266,11 @@ def test_a_sweep_counts_all_tasks_that_are_due(resources: Resources, sweeps: Swe
         (5, 11, 0, False),
         (31, 3600, 0, True),
         (29, 3600, 0, False),
-        # at most a twentieth of a core
-        (9, 9, 0.5, False),
-        (11, 11, 0.5, True),
+        # at most a hundredth of a core
+        (49, 49, 0.5, False),
+        (51, 51, 0.5, True),
         # what takes long is left to the workers
-        (3600, 3600, tasks.COUNT_SECONDS, False),
+        (3600, 3600, counting.COUNT_SECONDS, False),
     ],
 )
 def test_a_task_that_does_not_change_is_counted_less_often(
@@ -278,17 +279,19 @@ def test_a_task_that_does_not_change_is_counted_less_often(
     site = listed_site(resources)
     site.do(
         "UPDATE search_index_task SET refreshed_at = now() - make_interval(secs => %s),"
-        " moved_at = now() - make_interval(secs => %s), refresh_seconds = %s WHERE id = %s",
-        *(counted, changed, seconds, site.task),
+        " counted_at = now() - make_interval(secs => %s), moved_at = now() - make_interval(secs => %s),"
+        " refresh_seconds = %s WHERE id = %s",
+        *(counted, counted, changed, seconds, site.task),
     )
-    assert tasks.refresh_due(resources.pool) == int(due)
+    assert counting.refresh_due(resources.pool) == int(due)
 
 
 def test_a_sweep_spends_little_time_on_counts(resources: Resources) -> None:
     for _ in range(3):
         site = listed_site(resources)
-        site.do("UPDATE search_index_task SET refresh_seconds = %s WHERE id = %s", 0.6 * tasks.COUNT_SECONDS, site.task)
-    assert [tasks.refresh_due(resources.pool) for _ in range(3)] == [2, 1, 0]
+        seconds = 0.6 * counting.COUNT_SECONDS
+        site.do("UPDATE search_index_task SET refresh_seconds = %s WHERE id = %s", seconds, site.task)
+    assert [counting.refresh_due(resources.pool) for _ in range(3)] == [2, 1, 0]
 
 
 def test_a_sweep_ends_a_task_of_which_nothing_is_left(resources: Resources, sweeps: Sweeps) -> None:

@@ -22,12 +22,16 @@ from worker.tokens.languages import DEFAULT
 
 #: The sweep deletes a vector for the last time after `LATE_WRITE`; one that waits twice as long was missed.
 OVERDUE = 2 * LATE_WRITE
-#: Interval at which the namespace of an idle index is compared, by a sample.
+#: Interval at which the namespace of an idle index is compared, by a sample: as long as no task began over the index,
+#: between these two.
 CHECK_EVERY = timedelta(hours=1)
+CHECK_AT_LEAST_EVERY = timedelta(days=1)
 #: Minimum time between checks that searches without results request.
 CHECK_PAUSE = timedelta(minutes=1)
 #: Checks that one sweep starts.
 MAX_CHECKS = 20
+
+_INTERVALS = {"every": CHECK_EVERY, "longest": CHECK_AT_LEAST_EVERY}
 
 _SQL = load("index/drift")
 
@@ -185,7 +189,7 @@ def cursor(pool: Pool, index_id: UUID) -> UUID | None:
 def compared(pool: Pool, index_id: UUID, cursor: UUID | None = None) -> None:
     """Note that a namespace was compared now, up to an id; None: up to its end."""
     with pool.connection() as connection:
-        connection.execute(_SQL["compared"], {"index_id": index_id, "cursor": cursor})
+        connection.execute(_SQL["compared"], {"index_id": index_id, "cursor": cursor, **_INTERVALS})
 
 
 def due(pool: Pool, limit: int = MAX_CHECKS) -> list[UUID]:
@@ -193,7 +197,7 @@ def due(pool: Pool, limit: int = MAX_CHECKS) -> list[UUID]:
 
     Marks them as compared.
     """
-    return _ids(pool, "due", {"every": CHECK_EVERY, "limit": limit})
+    return _ids(pool, "due", {"limit": limit, **_INTERVALS})
 
 
 def request_comparison(pool: Pool, index_id: UUID) -> bool:

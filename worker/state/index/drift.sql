@@ -114,13 +114,14 @@ SELECT setval('claim_generation', nextval('claim_generation') + 1000000)
 SELECT check_cursor FROM search_index WHERE id = %(index_id)s
 
 -- name: compared
-UPDATE search_index SET checked_at = now(), check_cursor = %(cursor)s WHERE id = %(index_id)s
+UPDATE search_index i SET checked_at = now(), check_cursor = %(cursor)s, check_every = :check_every
+WHERE id = %(index_id)s
 
 -- name: due
-UPDATE search_index SET checked_at = now()
+UPDATE search_index i SET checked_at = now(), check_every = :check_every
 WHERE id = ANY (ARRAY (
     SELECT i.id FROM search_index i
-    WHERE i.deleted_at IS NULL AND (i.checked_at IS NULL OR i.checked_at < now() - %(every)s)
+    WHERE i.deleted_at IS NULL AND (i.checked_at IS NULL OR i.checked_at < now() - coalesce(i.check_every, %(every)s))
       AND NOT EXISTS (
           SELECT FROM search_index_task t WHERE t.index_id = i.id AND t.status IN :open)
     ORDER BY i.checked_at NULLS FIRST LIMIT %(limit)s

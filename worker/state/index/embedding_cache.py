@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
+from psycopg import Connection
+from psycopg.rows import class_row
 
 from schemas.source import EmbedderProfile
 from worker.state.postgres import Pool, load
@@ -17,9 +21,9 @@ Vector = NDArray[np.float32]
 
 #: An entry is marked as used at most this often, so that most lookups do not write.
 TOUCH_INTERVAL = timedelta(days=1)
-#: Time between two evictions. Counting and comparing millions of rows takes seconds.
+#: Time between two evictions. Each looks at all entries, which takes some 10 s for a million.
 EVICTION_INTERVAL = timedelta(minutes=10)
-#: Entries deleted in one transaction.
+#: Entries looked at, or deleted, in one transaction.
 EVICTION_ROWS = 5000
 
 _SQL = load("index/embedding_cache")
@@ -38,6 +42,19 @@ class Owner:
         """The parameters of every query."""
         p = self.profile
         return {"project_id": self.project_id, "embedder": f"{p.model} {p.dimensions} {p.precision}"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """When a pass over the cache began, the last entry it looked at, the spare ones so far, and how many are to go."""
+
+    began: datetime
+    used_at: datetime
+    project_id: str
+    embedder: str
+    text_hash: bytes
+    spare: int
+    excess: int
 
 
 def lookup(pool: Pool, owner: Owner, hashes: Iterable[str]) -> dict[str, Vector]:
@@ -82,29 +99,59 @@ def eviction_due(pool: Pool, every: timedelta = EVICTION_INTERVAL) -> bool:
         return connection.execute(_SQL["due"], {"every": every}).rowcount > 0
 
 
-def evict(pool: Pool, *, spare: int, maximum: int) -> int:
-    """Enforce the limits, least recently used first. Returns the number of deleted entries.
+def evict(pool: Pool, *, spare: int, maximum: int, seconds: float) -> tuple[int, bool]:
+    """Enforce the limits, least recently used first. Returns the number of deleted entries, and whether more is to do.
 
     `spare` limits the entries without a live chunk, `maximum` all entries. Vectors evicted above `maximum` can be read
-    from the vector store as long as their chunk lives.
+    from the vector store as long as their chunk lives. Begins nothing after `seconds`.
     """
+    until = time.monotonic() + seconds
     with pool.connection() as connection:
         (total,) = connection.execute(_SQL["count"]).fetchone() or (0,)
-    evicted = _evict(pool, "choose_spare", spare) if total > spare else 0
-    return evicted + (_evict(pool, "choose_oldest", maximum) if total - evicted > maximum else 0)
+        if total <= spare:
+            connection.execute(_SQL["end_pass"], {"excess": 0})
+    evicted, more = _evict_spare(pool, spare, until) if total > spare else (0, False)
+    beyond = total - evicted - maximum
+    while beyond > 0 and time.monotonic() < until:
+        with pool.connection() as connection:
+            deleted = connection.execute(_SQL["evict_oldest"], {"batch": min(beyond, EVICTION_ROWS)}).rowcount
+        if not deleted:
+            break
+        evicted, beyond = evicted + deleted, beyond - deleted
+    return evicted, more or beyond > 0
 
 
-def _evict(pool: Pool, choice: str, keep: int) -> int:
-    """Delete what a query chooses, in short transactions; entries that were used meanwhile stay."""
-    deleted = 0
-    with pool.connection() as connection:
-        connection.execute(_SQL["forget_choice"])
-        count = connection.execute(_SQL[choice], {"keep": keep}).rowcount
-        for _ in range(0, count, EVICTION_ROWS):
-            deleted += connection.execute(_SQL["evict"], {"batch": EVICTION_ROWS}).rowcount
-            connection.commit()
-        connection.execute(_SQL["forget_choice"])
-    return deleted
+def _evict_spare(pool: Pool, keep: int, until: float) -> tuple[int, bool]:
+    """Pass over the cache in short transactions: first to count what is spare, then to delete what is too much."""
+    evicted = 0
+    while time.monotonic() < until:
+        with pool.connection() as connection:
+            deleted, is_over = _step(connection, keep)
+        evicted += deleted
+        if is_over:
+            return evicted, False
+    return evicted, True
+
+
+def _step(connection: Connection[Any], keep: int) -> tuple[int, bool]:
+    """Look at the next entries. Returns how many were deleted, and whether nothing is left to delete."""
+    at = connection.cursor(row_factory=class_row(_Pass)).execute(_SQL["hold_pass"]).fetchall()[0]
+    rows = connection.execute(_SQL["probe"], {**asdict(at), "batch": EVICTION_ROWS}, binary=True).fetchall()
+    spare = [row[:4] for row in rows if row[4]]
+    chosen = spare[: at.excess]
+    if chosen:
+        times, projects, embedders, hashes = map(list, zip(*chosen, strict=True))
+        values = {"times": times, "projects": projects, "embedders": embedders, "hashes": hashes}
+        connection.execute(_SQL["evict"], values)
+    if len(rows) == EVICTION_ROWS and (not at.excess or len(chosen) < at.excess):
+        last = dict(zip(("used_at", "project_id", "embedder", "text_hash"), rows[-1], strict=False))
+        counts = {"spare": at.spare + len(spare) - len(chosen), "excess": at.excess - len(chosen)}
+        connection.execute(_SQL["move_pass"], {**last, **counts})
+        return len(chosen), False
+    # a pass that deletes ends when it has deleted enough, and one that counts says what the next one deletes
+    excess = 0 if at.excess else max(at.spare + len(spare) - keep, 0)
+    connection.execute(_SQL["end_pass"], {"excess": excess})
+    return len(chosen), not excess
 
 
 def _joined(hashes: Iterable[str]) -> bytes:

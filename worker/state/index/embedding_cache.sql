@@ -34,10 +34,9 @@ ON CONFLICT DO NOTHING
 -- Texts that are live in an index of the same project, embedder and vector store. Only this project's rows are read, so
 -- that not even timing reveals another project's. At most 50 of its indexes are read, which takes up to half a second.
 WITH i AS MATERIALIZED (
-    SELECT id, namespace FROM search_index
+    SELECT id, namespace FROM search_index i
     WHERE project_id = %(project_id)s AND deleted_at IS NULL AND vector_store = %(vector_store)s
-      AND concat_ws(' ', settings #>> '{embedder,model}', settings #>> '{embedder,dimensions}',
-                    settings #>> '{embedder,precision}') = %(embedder)s
+      AND :embedder_of = %(embedder)s
     ORDER BY created_at DESC LIMIT 50
 )
 SELECT h.hash, found.namespace, found.id
@@ -57,28 +56,55 @@ ON CONFLICT (name) DO UPDATE SET ran_at = now() WHERE upkeep.ran_at < now() - %(
 -- name: count
 SELECT count(*) FROM embedding_cache
 
--- name: choose_spare
-CREATE TEMP TABLE evicted AS
-SELECT e.project_id, e.embedder, e.text_hash, e.used_at FROM embedding_cache e
-WHERE NOT EXISTS (
-    SELECT FROM chunk c JOIN search_index i ON i.id = c.index_id
-    WHERE c.live AND i.deleted_at IS NULL AND i.project_id = e.project_id
-      AND concat_ws(' ', i.settings #>> '{embedder,model}', i.settings #>> '{embedder,dimensions}',
-                    i.settings #>> '{embedder,precision}') = e.embedder
-      AND c.content_hash = 'sha256:' || encode(e.text_hash, 'hex'))
-ORDER BY e.used_at DESC OFFSET %(keep)s
+-- name: hold_pass
+-- where the pass over the cache is; two workers take turns
+INSERT INTO embedding_cache_pass AS p (began) VALUES (clock_timestamp())
+ON CONFLICT (id) DO UPDATE SET began = coalesce(p.began, clock_timestamp())
+RETURNING began, used_at, project_id, embedder, text_hash, spare, excess
 
--- name: choose_oldest
-CREATE TEMP TABLE evicted AS
-SELECT project_id, embedder, text_hash, used_at FROM embedding_cache ORDER BY used_at DESC OFFSET %(keep)s
+-- name: probe
+-- The next entries of a pass, the least recently used first, and whether a text is live in no index of its project and
+-- embedder. At most 50 indexes are asked, as when a vector is looked for in other indexes.
+WITH batch AS MATERIALIZED (
+    SELECT project_id, embedder, text_hash, used_at FROM embedding_cache
+    -- the first condition is for the index; entries of one transaction share their time
+    WHERE used_at >= %(used_at)s AND used_at <= %(began)s
+      AND (used_at, project_id, embedder, text_hash) > (%(used_at)s, %(project_id)s, %(embedder)s, %(text_hash)s)
+    ORDER BY used_at, project_id, embedder, text_hash LIMIT %(batch)s
+), i AS MATERIALIZED (
+    SELECT * FROM (
+        SELECT i.id, i.project_id, :embedder_of AS embedder,
+            row_number() OVER (PARTITION BY i.project_id, :embedder_of ORDER BY i.created_at DESC) AS place
+        FROM search_index i
+        WHERE i.deleted_at IS NULL AND i.project_id = ANY (ARRAY (SELECT DISTINCT project_id FROM batch))
+    ) n WHERE place <= 50
+)
+SELECT b.used_at, b.project_id, b.embedder, b.text_hash, NOT EXISTS (
+    SELECT FROM i CROSS JOIN LATERAL (
+        -- one by one through the index: a join would read all chunks
+        SELECT FROM chunk c
+        WHERE c.index_id = i.id AND c.live AND c.content_hash = 'sha256:' || encode(b.text_hash, 'hex')
+          AND hashtextextended(c.content_hash, 0) = hashtextextended('sha256:' || encode(b.text_hash, 'hex'), 0)
+        LIMIT 1) c
+    WHERE i.project_id = b.project_id AND i.embedder = b.embedder)
+FROM batch b ORDER BY b.used_at, b.project_id, b.embedder, b.text_hash
 
 -- name: evict
-WITH chosen AS (
-    DELETE FROM evicted WHERE ctid = ANY (ARRAY (SELECT ctid FROM evicted LIMIT %(batch)s))
-    RETURNING project_id, embedder, text_hash, used_at
-)
-DELETE FROM embedding_cache e USING chosen s
+-- entries that were used meanwhile stay
+DELETE FROM embedding_cache e
+USING unnest(%(times)s::timestamptz[], %(projects)s::text[], %(embedders)s::text[], %(hashes)s::bytea[])
+    AS s (used_at, project_id, embedder, text_hash)
 WHERE e.project_id = s.project_id AND e.embedder = s.embedder AND e.text_hash = s.text_hash AND e.used_at = s.used_at
 
--- name: forget_choice
-DROP TABLE IF EXISTS pg_temp.evicted
+-- name: move_pass
+UPDATE embedding_cache_pass SET used_at = %(used_at)s, project_id = %(project_id)s, embedder = %(embedder)s,
+    text_hash = %(text_hash)s, spare = %(spare)s, excess = %(excess)s
+
+-- name: end_pass
+UPDATE embedding_cache_pass SET began = NULL, used_at = DEFAULT, project_id = DEFAULT, embedder = DEFAULT,
+    text_hash = DEFAULT, spare = 0, excess = %(excess)s
+WHERE began IS NOT NULL OR excess > 0
+
+-- name: evict_oldest
+DELETE FROM embedding_cache WHERE ctid = ANY (ARRAY (
+    SELECT ctid FROM embedding_cache ORDER BY used_at LIMIT %(batch)s FOR UPDATE SKIP LOCKED))

@@ -17,6 +17,7 @@ from schemas.document import NO_PROPERTIES, Entry, Properties
 from schemas.errors import LeaseLost
 from schemas.status import FileStatus, Reason
 from worker.state import silent_backends
+from worker.state.index.leftovers import NO_ID
 from worker.state.index.tasks import LEASE
 from worker.state.postgres import Pool, load, reading
 
@@ -235,9 +236,18 @@ def end_listing(
         return held_removals
 
 
-def claim(pool: Pool, *, task_id: UUID, index_id: UUID, owner: UUID, max_files: int, max_bytes: int) -> list[Claim]:
-    """Lease pending files of a task, in a fixed order, skipping files that other workers hold."""
-    values = {"task_id": task_id, "index_id": index_id, "owner": owner, "lease": LEASE}
+def claim(
+    pool: Pool,
+    *,
+    task_id: UUID,
+    index_id: UUID,
+    owner: UUID,
+    max_files: int,
+    max_bytes: int,
+    after: UUID = NO_ID,
+) -> list[Claim]:
+    """Lease pending files of a task, in the order of their ids after one, skipping files that other workers hold."""
+    values = {"task_id": task_id, "index_id": index_id, "owner": owner, "lease": LEASE, "after": after}
     with pool.connection() as connection:
         cursor = connection.cursor(row_factory=class_row(Claim))
         return cursor.execute(_SQL["claim"], {**values, "files": max_files, "bytes": max_bytes}).fetchall()

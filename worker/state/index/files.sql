@@ -13,24 +13,30 @@ INSERT INTO search_index_listing (task_id, file_id) SELECT %(task_id)s, id FROM 
 -- name: merge_page
 -- New, changed, unfinished and failed files become pending; unchanged rows are not touched. For a file that only moved,
 -- only the path is worked on.
-INSERT INTO search_index_file AS f
-    (id, index_id, key, path, id_path, node_id, type, size_bytes, mtime_ms, task_id, stamp, code_version, listed_reason)
-SELECT id, %(index_id)s, key, path, id_path, node_id, type, size_bytes, mtime_ms, %(task_id)s, stamp, code_version, reason
-FROM staged_page
-ON CONFLICT (id) DO UPDATE
-SET path = excluded.path, id_path = excluded.id_path, node_id = excluded.node_id,
-    type = coalesce(excluded.type, f.type), size_bytes = excluded.size_bytes, mtime_ms = excluded.mtime_ms,
-    work = CASE WHEN (SELECT "full" FROM search_index_task WHERE id = excluded.task_id) THEN 'full'
-                WHEN f.status = 'indexed' AND f.stamp = excluded.stamp AND f.code_version = excluded.code_version
-                     AND excluded.listed_reason IS NULL THEN 'path' ELSE 'read' END,
-    task_id = excluded.task_id, stamp = excluded.stamp, code_version = excluded.code_version,
-    listed_reason = excluded.listed_reason, :set_pending, attempts = 0, suspect = false, crashes = 0, parsing = 0
-WHERE (f.path, f.id_path, f.stamp, f.code_version) IS DISTINCT FROM
-          (excluded.path, excluded.id_path, excluded.stamp, excluded.code_version)
-   OR f.listed_reason IS DISTINCT FROM excluded.listed_reason
-   OR f.work = 'remove'
-   OR f.task_id <> excluded.task_id AND (f.status NOT IN ('indexed', 'skipped')
-                                         OR (SELECT "full" FROM search_index_task WHERE id = excluded.task_id))
+WITH before AS (
+    SELECT :counted FROM search_index_file f JOIN staged_page s ON s.id = f.id
+), after AS (
+    INSERT INTO search_index_file AS f
+        (id, index_id, key, path, id_path, node_id, type, size_bytes, mtime_ms, task_id, stamp, code_version, listed_reason)
+    SELECT id, %(index_id)s, key, path, id_path, node_id, type, size_bytes, mtime_ms, %(task_id)s, stamp, code_version, reason
+    FROM staged_page
+    ON CONFLICT (id) DO UPDATE
+    SET path = excluded.path, id_path = excluded.id_path, node_id = excluded.node_id,
+        type = coalesce(excluded.type, f.type), size_bytes = excluded.size_bytes, mtime_ms = excluded.mtime_ms,
+        work = CASE WHEN (SELECT "full" FROM search_index_task WHERE id = excluded.task_id) THEN 'full'
+                    WHEN f.status = 'indexed' AND f.stamp = excluded.stamp AND f.code_version = excluded.code_version
+                         AND excluded.listed_reason IS NULL THEN 'path' ELSE 'read' END,
+        task_id = excluded.task_id, stamp = excluded.stamp, code_version = excluded.code_version,
+        listed_reason = excluded.listed_reason, :set_pending, attempts = 0, suspect = false, crashes = 0, parsing = 0
+    WHERE (f.path, f.id_path, f.stamp, f.code_version) IS DISTINCT FROM
+              (excluded.path, excluded.id_path, excluded.stamp, excluded.code_version)
+       OR f.listed_reason IS DISTINCT FROM excluded.listed_reason
+       OR f.work = 'remove'
+       OR f.task_id <> excluded.task_id AND (f.status NOT IN ('indexed', 'skipped')
+                                             OR (SELECT "full" FROM search_index_task WHERE id = excluded.task_id))
+    RETURNING :counted
+)
+:note_counts
 
 -- name: date_page
 -- the modification time is shown, but causes no work: these are files whose rows the merge left alone
@@ -70,7 +76,8 @@ WITH held AS (
     ON CONFLICT (owner) DO UPDATE SET until = excluded.until, index_id = excluded.index_id
 ), locked AS (
     SELECT id, size_bytes, suspect, patch_pending FROM search_index_file
-    WHERE index_id = %(index_id)s AND status = 'pending'
+    -- past those that this worker saw before: behind an old snapshot, dead entries pile up at the beginning
+    WHERE index_id = %(index_id)s AND status = 'pending' AND id > %(after)s
     ORDER BY id LIMIT %(files)s FOR UPDATE SKIP LOCKED
 ), summed AS (
     SELECT id, suspect, patch_pending, row_number() OVER w AS place, sum(size_bytes) OVER w - size_bytes AS before
@@ -147,28 +154,35 @@ COPY staged_outcome (id, generation, status, reason, message, type, stamp, finge
 -- name: finish
 -- A failed file keeps its live content; every other outcome replaces it. A draft of an earlier claim by the same owner
 -- is outdated: the file was listed and claimed again while the draft waited for its request.
-UPDATE search_index_file f
-SET status = o.status, reason = o.reason, message = o.message, type = coalesce(o.type, f.type),
-    stamp = coalesce(o.stamp, ''), work = 'read', lease_owner = NULL,
-    suspect = false, crashes = 0, parsing = 0,
-    -- if the file failed, a patch that an earlier claim sent may still arrive
-    patch_pending = f.patch_pending AND o.status = 'failed',
-    live_fingerprint = CASE WHEN o.status = 'failed' THEN f.live_fingerprint ELSE o.fingerprint END,
-    live_path = CASE WHEN o.status = 'failed' THEN f.live_path ELSE f.path END,
-    live_id_path = CASE WHEN o.status = 'failed' THEN f.live_id_path ELSE f.id_path END,
-    live_chunks = CASE WHEN o.status = 'failed' THEN f.live_chunks ELSE o.chunks END,
-    live_tokens = CASE WHEN o.status = 'failed' THEN f.live_tokens ELSE o.live_tokens END,
-    live_embedded = CASE WHEN o.status = 'failed' THEN f.live_embedded ELSE o.embedded END,
-    words_language = CASE WHEN o.status = 'failed' THEN f.words_language ELSE o.words_language END,
-    properties = CASE WHEN o.status = 'failed' THEN f.properties ELSE o.properties END,
-    -- an earlier attempt of the same task may have paid for chunks that this one found in the cache
-    embedded_chunks = f.embedded_chunks + o.embedded_chunks, tokens = f.tokens + o.tokens,
-    reused_chunks = greatest(o.reused_chunks - f.embedded_chunks, 0), timings = o.timings,
-    mime = coalesce(o.mime, f.mime), is_binary = coalesce(o.is_binary, f.is_binary),
-    language = coalesce(o.language, f.language), updated_at = now()
-FROM staged_outcome o
-WHERE f.id = o.id AND f.generation = o.generation AND f.lease_owner = %(owner)s AND f.status = 'indexing'
-RETURNING f.id
+WITH before AS (
+    SELECT :counted FROM search_index_file f JOIN staged_outcome o ON o.id = f.id
+), after AS (
+    UPDATE search_index_file f
+    SET status = o.status, reason = o.reason, message = o.message, type = coalesce(o.type, f.type),
+        stamp = coalesce(o.stamp, ''), work = 'read', lease_owner = NULL,
+        suspect = false, crashes = 0, parsing = 0,
+        -- if the file failed, a patch that an earlier claim sent may still arrive
+        patch_pending = f.patch_pending AND o.status = 'failed',
+        live_fingerprint = CASE WHEN o.status = 'failed' THEN f.live_fingerprint ELSE o.fingerprint END,
+        live_path = CASE WHEN o.status = 'failed' THEN f.live_path ELSE f.path END,
+        live_id_path = CASE WHEN o.status = 'failed' THEN f.live_id_path ELSE f.id_path END,
+        live_chunks = CASE WHEN o.status = 'failed' THEN f.live_chunks ELSE o.chunks END,
+        live_tokens = CASE WHEN o.status = 'failed' THEN f.live_tokens ELSE o.live_tokens END,
+        live_embedded = CASE WHEN o.status = 'failed' THEN f.live_embedded ELSE o.embedded END,
+        words_language = CASE WHEN o.status = 'failed' THEN f.words_language ELSE o.words_language END,
+        properties = CASE WHEN o.status = 'failed' THEN f.properties ELSE o.properties END,
+        -- an earlier attempt of the same task may have paid for chunks that this one found in the cache
+        embedded_chunks = f.embedded_chunks + o.embedded_chunks, tokens = f.tokens + o.tokens,
+        reused_chunks = greatest(o.reused_chunks - f.embedded_chunks, 0), timings = o.timings,
+        mime = coalesce(o.mime, f.mime), is_binary = coalesce(o.is_binary, f.is_binary),
+        language = coalesce(o.language, f.language), updated_at = now()
+    FROM staged_outcome o
+    WHERE f.id = o.id AND f.generation = o.generation AND f.lease_owner = %(owner)s AND f.status = 'indexing'
+    RETURNING :counted
+), noted AS (
+    :note_counts
+)
+SELECT id FROM after
 
 -- name: add_paid
 -- For files without an outcome, or with another worker's. A locked row is being finished, so it is skipped.

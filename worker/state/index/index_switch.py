@@ -65,7 +65,12 @@ def try_lock_index(connection: Connection[Any], index_id: UUID) -> bool:
     """Like `lock_index`, without waiting. Returns False if the project or index is locked, or the index is gone."""
     values = {"index_id": index_id}
     row = connection.execute(_SQL["try_lock_project_of_index"], values).fetchone()
-    return row is not None and row[0] and connection.execute(_SQL["try_lock_index"], values).rowcount > 0
+    return row is not None and row[0] and try_lock_rows(connection, index_id)
+
+
+def try_lock_rows(connection: Connection[Any], index_id: UUID) -> bool:
+    """Keep an index from beginning a task, without waiting. Returns False if it is locked or gone."""
+    return connection.execute(_SQL["try_lock_index"], {"index_id": index_id}).rowcount > 0
 
 
 def lock_tool(connection: Connection[Any], tool_id: UUID) -> LockedTool | None:

@@ -31,6 +31,9 @@ WHERE i.id = %(index_id)s AND i.deleted_at IS NULL
   AND NOT EXISTS (SELECT FROM search_tool s WHERE s.index_id = i.id OR s.next_index_id = i.id)
 
 -- name: cancel_buried
+WITH noted AS (
+    DELETE FROM search_index_task_delta d USING search_index_task t WHERE t.id = d.task_id AND t.index_id = %(index_id)s
+)
 UPDATE search_index_task SET status = 'cancelled', finished_at = now(), plan_owner = NULL, plan_until = NULL
 WHERE index_id = %(index_id)s AND status IN :open
 

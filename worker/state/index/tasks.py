@@ -16,7 +16,7 @@ from schemas.errors import FoldexError, LeaseLost
 from schemas.status import TaskKind, TaskStatus
 from schemas.tool import MAX_PATHS
 from worker.logs import request_at_hand
-from worker.state.index import index_switch
+from worker.state.index import counting, index_switch, leftovers
 from worker.state.postgres import Pool, load, reading
 
 #: A worker that does not renew its leases for this long is considered dead.
@@ -34,9 +34,6 @@ MAX_PLAN_DEATHS = 3
 #: Unexpected exceptions of a task's index slices, without a file that ends in between, before the task ends. More than
 #: it takes to give up a single file (`files.MAX_DEATHS`). They count at most once per lease.
 MAX_FAULTS = 40
-#: Tasks that one sweep counts, and the seconds that it may begin to count in, so that it ends within its time.
-MAX_COUNTED = 1000
-COUNT_SECONDS = 1.0
 #: Files left for each slice beyond those that every task may have.
 FILES_PER_FURTHER_SLICE = 500
 #: The longest time by which a message is ever delayed.
@@ -204,9 +201,10 @@ def retry(connection: Connection[Any], *, tool_id: UUID, index_id: UUID, folder_
     file_count = connection.execute(_SQL["retry_files"], values).rowcount
     if not file_count:
         return None
-    values |= {"task_id": values["id"], "task_ids": [values["id"]]}
-    for query in ("create", "begin_retry", "raise_epoch", "refresh"):
+    values |= {"task_id": values["id"]}
+    for query in ("create", "begin_retry", "raise_epoch"):
         connection.execute(_SQL[query], values)
+    counting.count(connection, [values["id"]])
     return Retry(values["id"], listing=False, files=file_count)
 
 
@@ -322,30 +320,30 @@ def beat(connection: Connection[Any], task_id: UUID, owner: UUID, *, parsing: bo
 
 
 def refresh(pool: Pool, task_id: UUID, index_id: UUID, *, wait: bool = True) -> Closed | None:
-    """Count the file rows into the task's row, and close the task if nothing is left. Returns None while it continues.
+    """Bring a task's counts up to date, and close it if nothing is left. Returns None while it continues.
 
     Without `wait`, a task whose project or index is locked is left alone.
     """
-    values = {"task_id": task_id, "index_id": index_id, "task_ids": [task_id]}
+    values = {"task_id": task_id, "index_id": index_id}
     with pool.connection() as connection:
         # checked before the counting: outcomes recorded in between would close the task without being counted
-        complete = connection.execute(_SQL["complete"], values).fetchone() is not None
-        if complete and wait:
-            index_switch.lock_index(connection, index_id)
-        elif complete and not index_switch.try_lock_index(connection, index_id):
+        row = connection.execute(_SQL["complete"], values).fetchone()
+        if row is None:
+            counting.bring_up_to_date(connection, task_id)
             return None
-        if complete or connection.execute(_SQL["due"], values).fetchone() is not None:
-            connection.execute(_SQL["refresh"], values)
-        return _closed(connection, _SQL["close"], values) if complete else None
-
-
-def refresh_due(pool: Pool, limit: int = MAX_COUNTED) -> int:
-    """Count the file rows into the rows of the tasks that are due for it. Returns the number of tasks."""
+        takes_long = row[0] > counting.LONG_SECONDS
+        if takes_long and wait:
+            # nobody else counts meanwhile, and nobody waits for this; what follows counts as noted
+            if connection.execute(_SQL["lock_task"], values).fetchone() is None:
+                return None
+            counting.count(connection, [task_id])
     with pool.connection() as connection:
-        due = connection.execute(_SQL["all_due"], {"limit": limit, "seconds": COUNT_SECONDS}).fetchall()
-        if due:
-            connection.execute(_SQL["refresh"], {"task_ids": [task_id for (task_id,) in due]})
-        return len(due)
+        if wait:
+            index_switch.lock_index(connection, index_id)
+        elif not index_switch.try_lock_index(connection, index_id):
+            return None
+        (counting.add_noted if takes_long else counting.count)(connection, [task_id])
+        return _closed(connection, _SQL["close"], values)
 
 
 def done(pool: Pool, limit: int) -> Sequence[tuple[UUID, UUID]]:
@@ -372,13 +370,15 @@ def _stop(
     connection: Connection[Any], task_id: UUID, index_id: UUID, status: TaskStatus, error: FoldexError | None
 ) -> Closed | None:
     """End an open task early: its workers are shut out, and its open files return to their live content."""
-    values = {"task_id": task_id, "index_id": index_id, "task_ids": [task_id], "status": status}
+    values = {"task_id": task_id, "index_id": index_id, "status": status}
     values |= {"error": error and error.message, "error_code": error and error.code}
     row = connection.execute(_SQL["open_task"], values).fetchone()
     if row is None or row[0] != task_id:
         return None
-    for query in ("shut_out", "bury_unfinished", "return_files", "refresh"):
-        connection.execute(_SQL[query], values)
+    connection.execute(_SQL["shut_out"], values)
+    values["returned"] = leftovers.return_files(connection, index_id)
+    # what is left to return is counted when all is
+    (counting.count if values["returned"] is None else counting.add_noted)(connection, [task_id])
     return _closed(connection, _SQL["stop"], values)
 
 
@@ -387,7 +387,7 @@ def _closed(connection: Connection[Any], query: SQL, values: dict[str, Any]) -> 
     task = connection.cursor(row_factory=dict_row).execute(query, values).fetchone()
     if task is None:
         return None
-    connection.execute(_SQL["clear_listing"], {"task_id": task["id"]})
+    leftovers.leave(connection, task["id"], values.get("returned"))
     status, error = TaskStatus(task["status"]), task["error"]
     failure = (task["error_code"], error) if status is TaskStatus.ERROR else None
     closed = Closed(task["tool_id"], None, task["request_id"], failure)
@@ -470,7 +470,7 @@ def slices(pool: Pool) -> int:
         return int(row[0]) if row else 0
 
 
-def stalled(pool: Pool, patience: timedelta = STALLED_AFTER, limit: int = MAX_COUNTED) -> list[Stalled]:
+def stalled(pool: Pool, patience: timedelta = STALLED_AFTER, limit: int = counting.MAX_COUNTED) -> list[Stalled]:
     """Return open tasks without progress for `patience` and without a warning that says why.
 
     Returns a task again after another `patience`.

@@ -125,7 +125,8 @@ WHERE t.id = %(task_id)s AND t.plan_owner = %(owner)s AND t.status = 'indexing' 
 
 -- name: end_listing
 UPDATE search_index_task
-SET listing = false, plan_owner = NULL, plan_until = NULL, held_removals = %(held)s, warning = coalesce(%(warning)s, warning),
+-- what is to be removed is not noted, so all files are counted next
+SET listing = false, counted_at = NULL, plan_owner = NULL, plan_until = NULL, held_removals = %(held)s, warning = coalesce(%(warning)s, warning),
     -- a few paths tell nothing about the whole folder
     listing_warning = CASE WHEN paths IS NULL THEN %(listing_warning)s ELSE listing_warning END
 WHERE id = %(task_id)s
@@ -173,6 +174,8 @@ WHERE t.id = %(task_id)s AND t.status = 'indexing' AND i.epoch = t.epoch AND i.d
 SELECT error_code, error FROM search_index_task WHERE id = %(task_id)s AND status = 'error'
 
 -- name: beat
+-- Renewals do not wait for the disk: while it is slow, all leases would expire at once. If the server crashes and loses
+-- the latest ones, every worker gets time when it is back.
 WITH held AS (
     -- skips a lease that a claim is renewing at the moment
     UPDATE file_lease SET until = now() + %(lease)s
@@ -186,67 +189,15 @@ WITH held AS (
 ), plan AS (
     UPDATE search_index_task SET plan_until = now() + %(lease)s WHERE plan_owner = %(owner)s
 )
-SELECT 1 FROM search_index_task t JOIN search_index i ON i.id = t.index_id
+SELECT set_config('synchronous_commit', 'off', true)
+FROM search_index_task t JOIN search_index i ON i.id = t.index_id
 WHERE t.id = %(task_id)s AND t.status = 'indexing' AND i.epoch = t.epoch
 
--- name: due
--- Counting a million rows takes a second. One process at a time does it, using at most a twentieth of a core, and at
--- least twice a minute.
-SELECT FROM search_index_task
-WHERE id = %(task_id)s AND coalesce(refreshed_at + make_interval(secs => 0.2 + least(20 * refresh_seconds, 30)) < now(), true)
-FOR NO KEY UPDATE SKIP LOCKED
-
--- name: all_due
--- Running tasks whose counts the sweep brings up to date, after a pause as long as nothing has changed for. What takes
--- long is left to the workers, which count after each batch.
-SELECT id FROM search_index_task
-WHERE id = ANY (ARRAY (
-    SELECT d.id FROM (
-        SELECT t.id, sum(t.refresh_seconds) OVER (ORDER BY t.refreshed_at NULLS FIRST, t.id) - t.refresh_seconds AS before
-        FROM search_index_task t JOIN search_index i ON i.id = t.index_id AND i.epoch = t.epoch
-        WHERE t.status = 'indexing' AND t.refresh_seconds < %(seconds)s
-          AND coalesce(t.refreshed_at + make_interval(secs => greatest(
-              0.2 + 20 * t.refresh_seconds,
-              least(extract(epoch FROM t.refreshed_at - coalesce(t.moved_at, t.created_at)), 30))) < now(), true)
-        ORDER BY t.refreshed_at NULLS FIRST, t.id LIMIT %(limit)s) d
-    WHERE d.before < %(seconds)s))
-FOR NO KEY UPDATE SKIP LOCKED
-
--- name: refresh
--- counts the file rows into the tasks' rows; progress is by bytes and never falls
-UPDATE search_index_task t
-SET total_files = c.total, indexed_files = c.indexed, skipped_files = c.skipped, failed_files = c.failed,
-    removed_files = c.removed, total_chunks = c.chunks, embedded_chunks = c.embedded, reused_chunks = c.reused,
-    tokens = c.tokens, total_bytes = c.total_bytes, done_bytes = c.done_bytes,
-    progress = greatest(t.progress, least(CASE WHEN t.listing THEN 0.99 ELSE 0.999 END, c.done_weight / c.weight)),
-    refreshed_at = now(), refresh_seconds = c.share * extract(epoch FROM clock_timestamp() - statement_timestamp()),
-    moved_at = CASE
-        WHEN (t.total_files, t.indexed_files, t.skipped_files, t.failed_files, t.removed_files, t.total_chunks, t.tokens)
-            IS DISTINCT FROM (c.total, c.indexed, c.skipped, c.failed, c.removed, c.chunks, c.tokens) THEN now()
-        ELSE t.moved_at END
-FROM (
-    SELECT k.id, count(*)::float8 / sum(count(*)) OVER () AS share,
-           count(*) FILTER (WHERE f.status <> 'removed' AND f.work <> 'remove') AS total,
-           count(*) FILTER (WHERE f.status = 'indexed') AS indexed,
-           count(*) FILTER (WHERE f.status = 'skipped') AS skipped,
-           count(*) FILTER (WHERE f.status = 'failed') AS failed,
-           count(*) FILTER (WHERE f.status = 'removed' AND f.task_id = k.id) AS removed,
-           coalesce(sum(f.live_chunks), 0) AS chunks,
-           coalesce(sum(f.embedded_chunks) FILTER (WHERE f.task_id = k.id), 0) AS embedded,
-           coalesce(sum(f.reused_chunks) FILTER (WHERE f.task_id = k.id), 0) AS reused,
-           coalesce(sum(f.tokens) FILTER (WHERE f.task_id = k.id), 0) AS tokens,
-           coalesce(sum(f.size_bytes) FILTER (WHERE f.status <> 'removed' AND f.work <> 'remove'), 0) AS total_bytes,
-           coalesce(sum(f.size_bytes) FILTER (WHERE f.status IN ('indexed', 'skipped', 'failed')), 0) AS done_bytes,
-           -- an empty file counts too, and so does a removal that is left to do
-           coalesce(sum(f.size_bytes + 1) FILTER (WHERE f.status IN ('indexed', 'skipped', 'failed')), 0)::float8 AS done_weight,
-           coalesce(sum(f.size_bytes + 1) FILTER (WHERE f.status <> 'removed'), 0)::float8 + 1 AS weight
-    FROM search_index_task k LEFT JOIN search_index_file f ON f.index_id = k.index_id
-    WHERE k.id = ANY (%(task_ids)s) GROUP BY k.id
-) c
-WHERE t.id = c.id AND t.status = 'indexing'
+-- name: lock_task
+SELECT FROM search_index_task WHERE id = %(task_id)s FOR NO KEY UPDATE SKIP LOCKED
 
 -- name: complete
-SELECT t.id FROM search_index_task t
+SELECT t.refresh_seconds FROM search_index_task t
 WHERE t.id = %(task_id)s AND t.status = 'indexing' AND NOT t.listing
   AND :no_open_file
 
@@ -272,25 +223,6 @@ SELECT id FROM search_index_task WHERE index_id = %(index_id)s AND status IN :op
 -- name: shut_out
 -- from now on nothing that workers still do for the index is recorded
 UPDATE search_index SET epoch = epoch + 1 WHERE id = %(index_id)s
-
--- name: bury_unfinished
--- chunks of open files that were written but never became live
-WITH gone AS (
-    DELETE FROM chunk c USING search_index_file f
-    WHERE f.index_id = %(index_id)s AND f.status IN :open AND c.file_id = f.id AND NOT c.live
-    RETURNING c.id, c.index_id
-)
-INSERT INTO chunk_tombstone (id, index_id) SELECT id, index_id FROM gone ON CONFLICT DO NOTHING
-
--- name: return_files
--- open files return to their live content; files without any stay pending, so most rows need no write
-UPDATE search_index_file
-SET status = CASE WHEN live_fingerprint IS NULL THEN 'pending' ELSE 'indexed' END,
-    -- an empty stamp differs from any that a source returns, so the next task takes up the file again
-    stamp = CASE WHEN live_fingerprint IS NULL THEN stamp ELSE '' END,
-    work = CASE WHEN live_fingerprint IS NULL THEN work ELSE 'read' END,
-    lease_owner = NULL, parsing = 0
-WHERE index_id = %(index_id)s AND (status = 'indexing' OR status = 'pending' AND live_fingerprint IS NOT NULL)
 
 -- name: stop
 UPDATE search_index_task
@@ -411,6 +343,3 @@ SELECT EXISTS (SELECT FROM file_lease WHERE until > now())
 -- name: open_files
 SELECT format('%%s %%s', status, work), count(*) FROM search_index_file
 WHERE index_id = %(index_id)s AND status IN :open GROUP BY 1 ORDER BY 1
-
--- name: clear_listing
-DELETE FROM search_index_listing WHERE task_id = %(task_id)s

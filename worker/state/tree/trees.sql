@@ -78,7 +78,9 @@ RETURNING t.id, t.index_id, t.project_id, t.config, t.epoch, t.stage, t.level, t
 
 -- name: beat
 UPDATE summary_tree SET lease_until = now() + %(lease)s
-WHERE id = %(tree_id)s AND owner = %(owner)s AND status = 'indexing' RETURNING id
+WHERE id = %(tree_id)s AND owner = %(owner)s AND status = 'indexing'
+-- as for a task, renewals do not wait for the disk
+RETURNING set_config('synchronous_commit', 'off', true)
 
 -- name: release
 UPDATE summary_tree

@@ -1,0 +1,209 @@
+"""The counts of a task follow what its workers note, and what a large task leaves is tidied in parts; on the rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.integration.steps.site import Site, write
+from worker.index.pipeline import index_files, index_slice
+from worker.resources import Resources
+from worker.state.index import counting, files, leftovers, tasks
+from worker.state.index.leftovers import NO_ID
+
+COUNTS = (
+    "total_files, indexed_files, skipped_files, failed_files, removed_files, total_chunks, embedded_chunks,"
+    " reused_chunks, tokens, total_bytes, done_bytes, removing, progress"
+)
+
+
+@pytest.fixture
+def site(resources: Resources) -> Site:
+    folder = resources.home.parent / uuid4().hex
+    folder.mkdir()
+    return Site(resources, folder)
+
+
+def counts(site: Site) -> list[Any]:
+    ((*found,),) = site.do(f"SELECT {COUNTS} FROM search_index_task WHERE id = %s", site.task)
+    return found
+
+
+def noted(site: Site) -> list[Any]:
+    """The counts by what workers noted alone."""
+    with site.pool.connection() as connection:
+        counting.add_noted(connection, [site.task])
+    return counts(site)
+
+
+def counted(site: Site) -> list[Any]:
+    """The counts of all rows, which replace those of the task."""
+    with site.pool.connection() as connection:
+        counting.count(connection, [site.task])
+    return counts(site)
+
+
+def disturb(folder: Path, random: Random) -> None:
+    """Edit, add, empty, rename and delete some files."""
+    for number in range(12):
+        path, action = folder / f"{number}.md", random.choice(["edit", "empty", "rename", "delete", None])
+        if action == "edit" or not path.exists():
+            write(folder, number, f"text {random.random()}\n\n# More\n\n{'words ' * random.randint(0, 200)}")
+        elif action == "empty":
+            path.write_text("")
+        elif action == "rename":
+            path.rename(folder / f"{number} again.md")
+        elif action == "delete":
+            path.unlink()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_workers_note_adds_up_to_the_count_of_all_files(site: Site, seed: int) -> None:
+    random = Random(seed)
+    for turn in range(3):
+        disturb(site.folder, random)
+        site.list_folder()
+        # the removals at a listing's end are counted with all files
+        by_listing = noted(site) if turn == 0 else counted(site)
+        assert by_listing == counted(site)
+        run = site.worker()
+        while claims := site.claim(run, random.randint(1, 5)):
+            index_files(run, claims)
+            assert (noted(site) if random.random() < 0.7 else counted(site)) == counted(site)
+        assert site.refresh()
+        assert site.do("SELECT 1 FROM search_index_task_delta WHERE task_id = %s", site.task) == []
+        site.start()
+
+
+def test_a_count_that_takes_long_is_replaced_by_what_is_noted(site: Site) -> None:
+    for number in range(3):
+        write(site.folder, number, "a text")
+    site.list_folder()
+    site.refresh()
+    site.do("UPDATE search_index_task SET refresh_seconds = 9, moved_at = NULL WHERE id = %s", site.task)
+    run = site.worker()
+    index_files(run, site.claim(run, 2))
+    before = site.do("SELECT counted_at FROM search_index_task WHERE id = %s", site.task)
+    counting.note_progress(site.pool, site.task)
+    assert counts(site)[:2] == [3, 2]
+    assert site.do("SELECT counted_at FROM search_index_task WHERE id = %s", site.task) == before
+    # a worker of the previous release counted, and left what was noted
+    site.do("UPDATE search_index_task SET refreshed_at = refreshed_at + interval '1 s' WHERE id = %s", site.task)
+    counting.note_progress(site.pool, site.task)
+    assert site.do("SELECT counted_at FROM search_index_task WHERE id = %s", site.task) != before
+
+
+def test_the_end_of_a_listing_calls_for_a_count(site: Site) -> None:
+    for number in range(3):
+        write(site.folder, number, "a text")
+    site.list_folder()
+    site.finish_all()
+    (site.folder / "0.md").unlink()
+    site.start()
+    site.do("UPDATE search_index_task SET refreshed_at = now(), counted_at = now(), refresh_seconds = 9")
+    site.list_folder()
+    counting.note_progress(site.pool, site.task)
+    assert counts(site)[0] == 2
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_a_large_task_is_closed_with_exact_counts(site: Site, wait: bool) -> None:
+    for number in range(3):
+        write(site.folder, number, "a text")
+    site.list_folder()
+    site.refresh()
+    site.do("UPDATE search_index_task SET refresh_seconds = 9 WHERE id = %s", site.task)
+    run = site.worker()
+    index_files(run, site.claim(run))
+    assert tasks.refresh(site.pool, site.task, site.index.id, wait=wait) is not None
+    assert counts(site)[:4] == [3, 3, 0, 0]
+
+
+@pytest.fixture
+def parts(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Rows of each transaction."""
+    monkeypatch.setattr(leftovers, "ROWS", 2)
+    return 2
+
+
+def many(site: Site) -> None:
+    """Index nine files; then edit them, and begin to index them again."""
+    for number in range(9):
+        write(site.folder, number, f"text {number}")
+    site.list_folder()
+    site.finish_all()
+    for number in range(9):
+        write(site.folder, number, f"another text {number}")
+    site.again()
+
+
+def test_a_cancelled_task_of_many_files_is_tidied_in_parts(site: Site, parts: int) -> None:
+    many(site)
+    run = site.worker()
+    site.claim(run, 3)
+    site.cancel()
+    # what workers held is back at once
+    left = site.do("SELECT status, lease_owner FROM search_index_file WHERE index_id = %s", site.index.id)
+    assert sorted(left) == [("indexed", None)] * (3 + parts) + [("pending", None)] * (6 - parts)
+    leftovers.tidy(site.pool, 60)
+    assert set(site.outcomes().values()) == {"indexed"}
+    assert counts(site)[:2] == [9, 9]
+    assert site.do("SELECT 1 FROM search_index_listing WHERE task_id = %s", site.task) == []
+    assert site.do("SELECT leftover FROM search_index_task WHERE id = %s", site.task) == [(False,)]
+    assert leftovers.tidy(site.pool, 60) == 0
+    site.again()
+    site.finish_all()
+    site.prove()
+
+
+def test_files_that_a_later_task_took_up_are_left_to_it(site: Site, parts: int) -> None:
+    many(site)
+    site.cancel()
+    site.again()
+    before = site.outcomes()
+    assert list(before.values()).count("pending") == 9
+    leftovers.tidy(site.pool, 60)
+    assert site.outcomes() == before
+    site.finish_all()
+    assert len(site.chunks(live=True)) == 9
+    site.prove()
+
+
+def test_a_dead_sweep_is_continued(site: Site, parts: int) -> None:
+    many(site)
+    site.cancel()
+    assert leftovers.tidy(site.pool, seconds=0) == 0
+    ((index_id,),) = site.do("SELECT index_id FROM search_index_task WHERE id = %s", site.task)
+    with site.pool.connection() as connection:
+        assert leftovers._tidy(connection, site.task, index_id)
+    assert list(site.outcomes().values()).count("indexed") == 2 * parts
+    leftovers.tidy(site.pool, 60)
+    assert set(site.outcomes().values()) == {"indexed"}
+
+
+def test_a_slice_claims_past_what_it_saw_and_then_what_came_back(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(6):
+        write(site.folder, number, f"text {number}")
+    site.list_folder()
+    run, other, claim = site.worker(), site.worker(), files.claim
+    (first,) = site.claim(other, 1)
+    starts: list[Any] = []
+
+    def claiming(*given: Any, after: Any = NO_ID, **values: Any) -> list[files.Claim]:
+        starts.append(after)
+        return claim(*given, **{**values, "max_files": 2}, after=after)
+
+    monkeypatch.setattr(files, "claim", claiming)
+    batches = index_slice(run, site.task, 60)
+    next(batches)
+    files.release(site.pool, other.lease.owner)
+    list(batches)
+    assert set(site.outcomes().values()) == {"indexed"}
+    assert starts[0] == NO_ID
+    assert first.id < starts[1] < starts[2] < starts[3]
+    # nothing was left behind the last, so the beginning is looked at
+    assert starts[4:] == [NO_ID, first.id, NO_ID]

@@ -1,0 +1,19 @@
+"""Where the database is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A database behind a pooler in transaction mode: each transaction may reach it over another connection.
+
+    So no session is kept. The server's limits are those of the role, and no statement is prepared.
+    """
+
+    url: str
+
+
+#: A database's URL, or what is behind a pooler.
+Address = str | Shared

@@ -1,0 +1,60 @@
+"""The counts in a task's row: what its workers note, and now and then a count of all its files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from psycopg import Connection
+
+from worker.state.postgres import Pool, load
+
+#: Tasks that one sweep counts, and the seconds that it may begin to count in, so that it ends within its time.
+MAX_COUNTED = 1000
+COUNT_SECONDS = 1.0
+#: Seconds of counting from which a task is closed by what its workers noted after the last count.
+LONG_SECONDS = 0.5
+
+_SQL = load("index/counting")
+
+
+def count(connection: Connection[Any], task_ids: Sequence[UUID]) -> None:
+    """Count the files of tasks into their rows."""
+    connection.execute(_SQL["count"], {"task_ids": list(task_ids)})
+
+
+def add_noted(connection: Connection[Any], task_ids: Sequence[UUID]) -> None:
+    """Add what workers noted to the rows of tasks."""
+    connection.execute(_SQL["add_noted"], {"task_ids": list(task_ids)})
+
+
+def note_progress(pool: Pool, task_id: UUID) -> None:
+    """Bring a task's counts up to date, if they are due for it."""
+    with pool.connection() as connection:
+        bring_up_to_date(connection, task_id)
+
+
+def bring_up_to_date(connection: Connection[Any], task_id: UUID) -> None:
+    """Bring a task's counts up to date, if they are due for it and nobody else does it."""
+    if connection.execute(_SQL["due"], {"task_id": task_id}).fetchone() is not None:
+        count(connection, [task_id])
+    elif connection.execute(_SQL["lock_noted"], {"task_id": task_id}).fetchone() is not None:
+        add_noted(connection, [task_id])
+
+
+def refresh_due(pool: Pool, limit: int = MAX_COUNTED) -> int:
+    """Bring the counts of the tasks up to date that are due for it. Returns the number of tasks counted."""
+    with pool.connection() as connection:
+        due = _ids(connection, "all_due", {"limit": limit, "seconds": COUNT_SECONDS})
+        if due:
+            count(connection, due)
+    with pool.connection() as connection:
+        noted = _ids(connection, "lock_all_noted", {"limit": limit})
+        if noted:
+            add_noted(connection, noted)
+    return len(due)
+
+
+def _ids(connection: Connection[Any], query: str, values: dict[str, Any]) -> list[UUID]:
+    return [id_ for (id_,) in connection.execute(_SQL[query], values)]

@@ -1,0 +1,74 @@
+-- name: due
+-- Counting a million rows takes a second. One process at a time does it, using at most a hundredth of a core; meanwhile
+-- the counts follow what workers note. A worker of the previous release counts without what is noted.
+SELECT FROM search_index_task
+WHERE id = %(task_id)s AND coalesce(
+    refreshed_at + make_interval(secs => 0.2 + least(100 * refresh_seconds, 600)) < now() OR refreshed_at <> counted_at, true)
+FOR NO KEY UPDATE SKIP LOCKED
+
+-- name: lock_noted
+SELECT id FROM search_index_task
+WHERE id = %(task_id)s AND coalesce(moved_at < now() - interval '0.2 s', true)
+  AND EXISTS (SELECT FROM search_index_task_delta WHERE task_id = %(task_id)s)
+FOR NO KEY UPDATE SKIP LOCKED
+
+-- name: lock_all_noted
+SELECT id FROM search_index_task
+WHERE id = ANY (ARRAY (SELECT DISTINCT task_id FROM search_index_task_delta LIMIT %(limit)s))
+FOR NO KEY UPDATE SKIP LOCKED
+
+-- name: add_noted
+-- adds to the counts of a locked task what its workers noted since
+WITH noted AS (
+    DELETE FROM search_index_task_delta WHERE task_id = ANY (%(task_ids)s) RETURNING *
+), d AS (
+    SELECT task_id, sum(total) AS total, sum(indexed) AS indexed, sum(skipped) AS skipped, sum(failed) AS failed,
+        sum(removed) AS removed, sum(chunks) AS chunks, sum(embedded) AS embedded, sum(reused) AS reused,
+        sum(tokens) AS tokens, sum(total_bytes) AS total_bytes, sum(done_bytes) AS done_bytes, sum(removing) AS removing
+    FROM noted GROUP BY task_id
+), c AS (
+    SELECT t.id, t.total_files + d.total AS total, t.indexed_files + d.indexed AS indexed,
+        t.skipped_files + d.skipped AS skipped, t.failed_files + d.failed AS failed,
+        t.removed_files + d.removed AS removed, t.total_chunks + d.chunks AS chunks,
+        t.embedded_chunks + d.embedded AS embedded, t.reused_chunks + d.reused AS reused, t.tokens + d.tokens AS tokens,
+        t.total_bytes + d.total_bytes AS total_bytes, t.done_bytes + d.done_bytes AS done_bytes,
+        t.removing + d.removing AS removing
+    FROM d JOIN search_index_task t ON t.id = d.task_id
+)
+UPDATE search_index_task t SET :set_counts, moved_at = now() FROM c WHERE t.id = c.id AND t.status = 'indexing'
+
+-- name: all_due
+-- Running tasks whose counts the sweep brings up to date, after a pause as long as nothing has changed for. What takes
+-- long is left to the workers, which count after each batch.
+SELECT id FROM search_index_task
+WHERE id = ANY (ARRAY (
+    SELECT d.id FROM (
+        SELECT t.id, sum(t.refresh_seconds) OVER (ORDER BY t.refreshed_at NULLS FIRST, t.id) - t.refresh_seconds AS before
+        FROM search_index_task t JOIN search_index i ON i.id = t.index_id AND i.epoch = t.epoch
+        WHERE t.status = 'indexing' AND t.refresh_seconds < %(seconds)s
+          AND coalesce(t.refreshed_at <> t.counted_at OR t.refreshed_at + make_interval(secs => greatest(
+              0.2 + 100 * t.refresh_seconds,
+              least(extract(epoch FROM t.refreshed_at - coalesce(t.moved_at, t.created_at)), 30))) < now(), true)
+        ORDER BY t.refreshed_at NULLS FIRST, t.id LIMIT %(limit)s) d
+    WHERE d.before < %(seconds)s))
+FOR NO KEY UPDATE SKIP LOCKED
+
+-- name: count
+-- counts the file rows into the tasks' rows; what workers noted is in these rows, too
+WITH noted AS (
+    DELETE FROM search_index_task_delta WHERE task_id = ANY (%(task_ids)s)
+)
+UPDATE search_index_task t
+SET :set_counts,
+    refreshed_at = now(), counted_at = now(),
+    refresh_seconds = c.share * extract(epoch FROM clock_timestamp() - statement_timestamp()),
+    moved_at = CASE
+        WHEN (t.total_files, t.indexed_files, t.skipped_files, t.failed_files, t.removed_files, t.total_chunks, t.tokens)
+            IS DISTINCT FROM (c.total, c.indexed, c.skipped, c.failed, c.removed, c.chunks, c.tokens) THEN now()
+        ELSE t.moved_at END
+FROM (
+    SELECT k.id, count(*)::float8 / sum(count(*)) OVER () AS share, :file_counts
+    FROM search_index_task k LEFT JOIN (SELECT 1 AS sign, f.* FROM search_index_file f) f ON f.index_id = k.index_id
+    WHERE k.id = ANY (%(task_ids)s) GROUP BY k.id
+) c
+WHERE t.id = c.id AND (t.status = 'indexing' OR t.leftover)
