@@ -32,6 +32,8 @@ class Sweep(failures.ShownTask):
 
     #: When the clock last sent it to each queue.
     _sent: ClassVar[dict[str, float]] = {}
+    #: When the clock last asked whether anything is open, for all queues, and the answer.
+    _asked: ClassVar[tuple[float, bool]] = (-SWEEP_INTERVAL_SECONDS, True)
 
     def apply_async(self, *args: Any, **options: Any) -> Any:
         """Send the message, more seldom while nothing is open, and not at all while the queue is crowded.
@@ -39,20 +41,26 @@ class Sweep(failures.ShownTask):
         Only a worker of the queue removes expired messages, and that worker may be gone for days.
         """
         queue, now = options["queue"], time.monotonic()
-        if now - self._sent.get(queue, -IDLE_SWEEP_SECONDS) < IDLE_SWEEP_SECONDS and not _is_any_open():
+        is_recent = now - self._sent.get(queue, -IDLE_SWEEP_SECONDS) < IDLE_SWEEP_SECONDS
+        if is_recent and not self._is_any_open(now):
             return None
         self._sent[queue] = now
         if crowded(queue):
             return None
         return super().apply_async(*args, event_dispatcher=NO_EVENTS, **options)
 
-
-def _is_any_open() -> bool:
-    """Whether there is work to watch over; yes, if Postgres does not tell."""
-    try:
-        return open_work.any_open(process.resources().sweeping.pool, timedelta(seconds=SWEEP_INTERVAL_SECONDS))
-    except psycopg.OperationalError:
-        return True
+    @classmethod
+    def _is_any_open(cls, now: float) -> bool:
+        """Whether there is work to watch over; yes, if Postgres does not tell."""
+        asked, answer = cls._asked
+        if not asked <= now < asked + SWEEP_INTERVAL_SECONDS / 2:
+            try:
+                ahead = timedelta(seconds=SWEEP_INTERVAL_SECONDS)
+                answer = open_work.any_open(process.resources().sweeping.pool, ahead)
+            except psycopg.OperationalError:
+                answer = True
+            cls._asked = now, answer
+        return answer
 
 
 @app.task(name="foldex.sweep", base=Sweep, send_events=False)
