@@ -207,9 +207,9 @@ class Reindex(BaseModel):
         default=None,
         min_length=1,
         max_length=MAX_PATHS,
-        description="Look only at these files and folders, by their paths in the tool's folder. One that is gone is "
-        "removed. Null: the whole folder. Nodes and S3 prefixes are always listed as a whole, and so is a folder whose "
-        "last run left something undone.",
+        description="Look only at these files and folders, by their paths in the tool's folder; nodes by their ids. "
+        "One that is gone is removed. Null: the whole folder. A folder whose last run left something undone is listed "
+        "as a whole.",
     )
 
 

@@ -42,6 +42,8 @@ SILENT_SECONDS = 1.0
 REQUEST_ID = "foldex_request_id"
 #: Seconds between two sweeps. With a lease of 8 s, the files of a dead worker continue within 10 s.
 SWEEP_INTERVAL_SECONDS = 1.0
+#: Seconds between two sweeps of a queue while nothing is open.
+IDLE_SWEEP_SECONDS = 5.0
 
 # LiteLLM ships its price map; without this variable, importing it fetches the map over the network first
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")

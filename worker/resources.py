@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from copy import copy
 from functools import cached_property
 from hashlib import sha256
@@ -260,6 +261,9 @@ def preload(settings: Settings) -> None:
         cl100k()
     preload_store(settings)
     STORES[store_name(settings)].import_before_fork()
+    # a collection in a child would write to each object, and so copy the pages that all share
+    gc.collect()
+    gc.freeze()
 
 
 def preload_store(settings: Settings) -> None:

@@ -209,7 +209,14 @@ class Settings(BaseSettings):
             "new data."
         ),
     )
-    watch_rest_seconds: float = Field(60.0, ge=0, description="Minimum seconds between two runs that a watch starts.")
+    watch_rest_seconds: float = Field(
+        60.0,
+        ge=0,
+        description=(
+            "Minimum seconds between two runs over a whole folder that a watch starts; runs over what changed rest a "
+            "twentieth of it."
+        ),
+    )
 
     ranking: Literal["measured", "simple"] = Field(
         "measured",

@@ -29,7 +29,9 @@ def api(env: Mapping[str, str]) -> Program:
 def worker(queue: str, concurrency: int, env: Mapping[str, str]) -> Program:
     """A Celery worker for one queue with `concurrency` processes."""
     node = f"{queue}@{socket.gethostname()}"
-    options = ("-P", "prefork", "-c", str(concurrency), "--without-gossip", "--without-mingle", "-E")
+    # only Flower listens to the heartbeats
+    quiet = ("--without-gossip", "--without-mingle", "--heartbeat-interval", "10")
+    options = ("-P", "prefork", "-c", str(concurrency), *quiet, "-E")
     command = (*_celery("worker"), *options, "-n", node, "-Q", queue)
     # otherwise malloc keeps many heaps
     env = {**env, **ONE_THREAD, "MALLOC_ARENA_MAX": "2"}

@@ -13,6 +13,7 @@ from tests.bench import (
     formats,
     fuzz,
     grep,
+    idle,
     incremental,
     keywords,
     mcp,
@@ -37,6 +38,7 @@ BENCHES = {
     "command": command.run,
     "mcp": mcp.run,
     "tree": trees.run,
+    "idle": idle.run,
 }
 
 

@@ -15,6 +15,8 @@ NAMES = {
     "fast@": "worker-fast",
     "bulk@": "worker-bulk",
     " beat ": "beat",
+    "flower": "flower",
+    " watch ": "watch",
     "api": "api",
     "postgres": "postgres",
     "redis": "redis",

@@ -54,6 +54,52 @@ def listed(source: Source, cursor: str | None = None) -> list[Entry]:
     return entries
 
 
+ASKED = [
+    ["docs"],
+    ["docs-old", "docs/deep/er"],
+    ["README.md", "docs/a.md", "raw.bin"],
+    ["docs/deep/er/z.txt", "docs"],
+    ["gr\u00fc\u00dfe/\u65e5\u672c.txt", "docs/100%_sure"],
+]
+
+
+def _key(folder: Folder, path: str) -> bytes:
+    return (folder.node(path) if isinstance(folder, Tree) else path).encode()
+
+
+@pytest.mark.parametrize("page_size", [1, 2, 1000])
+def test_a_narrowed_source_lists_what_is_at_and_below_the_keys(full: Folder, page_size: int) -> None:
+    full.write("docs/deep/.gitignore", b"*.tmp")
+    full.write("docs/deep/er/left-out.tmp", b"-")
+    everything = {entry.path: entry.stamp for entry in listed(full.source(rules=Rules()))}
+    for asked in ASKED:
+        source = full.source(page_size, rules=Rules())
+        assert source.narrow([_key(full, path) for path in asked]) is not None
+        found = listed(source)
+        wanted = {p: stamp for p, stamp in everything.items() if any(p == a or p.startswith(f"{a}/") for a in asked)}
+        assert {entry.path: entry.stamp for entry in found} == wanted
+        assert len(found) == len(wanted)
+
+
+def test_a_narrowed_source_lists_the_folder_of_an_ignore_file_and_obeys_those_above(full: Folder) -> None:
+    full.write(".gitignore", b"deep")
+    full.write("docs/.gitignore", b"*.tmp")
+    source = full.source(rules=Rules())
+    assert source.narrow([_key(full, "docs/deep/er/z.txt")])
+    assert listed(source) == []
+    assert source.narrow([_key(full, "docs/.gitignore")]) == [_key(full, "docs")] or isinstance(full, Tree)
+    assert {entry.path for entry in listed(source)} >= {"docs/a.md", "docs/100%_sure/x.txt"}
+    assert source.narrow([_key(full, ".gitignore")]) is None
+
+
+def test_a_narrowed_source_lists_nothing_for_what_is_gone(full: Folder) -> None:
+    gone = _key(full, "raw.bin")
+    full.remove("raw.bin")
+    source = full.source()
+    assert source.narrow([gone]) == [gone]
+    assert listed(source) == []
+
+
 def stamps(folder: Folder) -> dict[str, str]:
     return {entry.path: entry.stamp for entry in listed(folder.source())}
 

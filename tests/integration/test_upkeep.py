@@ -286,7 +286,7 @@ def test_an_index_that_another_sweep_purged_meanwhile_is_no_error(resources: Res
 
 def changed(resources: Resources, minutes: int) -> UUID:
     made = index(resources)
-    changes.changed(resources.pool, [made.id])
+    changes.changed(resources.pool, made.id)
     do(
         resources.pool,
         "UPDATE search_index_change SET due_at = now() - make_interval(mins => %s) WHERE index_id = %s",

@@ -72,10 +72,11 @@ def folder(tmp_path: Path, database_url: str) -> Path:
 
 
 def is_noted(database_url: str) -> bool:
-    """Whether a change waits for a run. Removes it for the next check."""
+    """Whether a change waits for a run or started one. Removes it for the next check."""
     with psycopg.connect(database_url, autocommit=True) as connection:
         taken = connection.execute(
-            "UPDATE search_index_change SET due_at = NULL, since = NULL WHERE due_at IS NOT NULL"
+            "UPDATE search_index_change SET due_at = NULL, since = NULL, ran_at = NULL, rest_until = NULL"
+            " WHERE due_at IS NOT NULL OR ran_at IS NOT NULL"
         )
         return taken.rowcount > 0
 

@@ -10,6 +10,7 @@ from math import log2, sqrt
 from pathlib import Path
 from uuid import UUID
 
+import numpy as np
 import pytest
 
 from api.search.query.candidates import RankOptions
@@ -257,7 +258,8 @@ def test_keywords_alone_are_ranked_without_the_vectors_of_a_recording() -> None:
     plain = {"file_id": UUID(int=1), "file_type": "text", "chunk_text": "words", "symbol": None, "scope": None}
     rows = {name: {**plain, "chunk_id": name, "file_path": f"{name}.txt"} for name in ("near", "said")}
     legs = [Ranking("words", "vector", [RankedRow("near", 0.1)]), Ranking("words", "text", [RankedRow("said", 9.0)])]
-    recorded = Recorded(Question(query="words", kind="", relevant=(Label(path="said.txt"),)), legs, ())
+    question = Question(query="words", kind="", relevant=(Label(path="said.txt"),))
+    recorded = Recorded(question, np.ones(384, dtype=np.float32), legs, ())
     options = RankOptions("measured", RANKING_WEIGHTS, LEG_WEIGHTS)
     modes: dict[Mode, set[str]] = {"hybrid": {"near", "said"}, "keyword": {"said"}, "vector": {"near"}}
     for mode, expected in modes.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TypeVar
 
 from worker.ignore import Part, Trail
@@ -15,6 +15,21 @@ DIRECTORIES = "_directories"
 
 #: Sorts after every name. A cursor of a directory plus this name skips the rest of the directory.
 LAST = "\U0010ffff"
+
+
+def topmost(ways: Iterable[tuple[Part, ...]], ignore_files: Collection[Part]) -> list[tuple[Part, ...]] | None:
+    """The only paths to list for changes at some, ascending, none below another one; None for the whole folder.
+
+    An ignore file affects its whole directory.
+    """
+    tops: list[tuple[Part, ...]] = []
+    for way in sorted(ways):
+        top = way[:-1] if way[-1] in ignore_files else way
+        while tops and tops[-1][: len(top)] == top:
+            tops.pop()
+        if not tops or top[: len(tops[-1])] != tops[-1]:
+            tops.append(top)
+    return None if () in tops else tops
 
 
 def filter_files(

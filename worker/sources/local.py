@@ -25,7 +25,7 @@ from schemas.source import LocalSource
 from schemas.status import Reason
 from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
 from worker.machine.paths import real_path
-from worker.sources.flat_listing import DIRECTORIES
+from worker.sources.flat_listing import DIRECTORIES, topmost
 from worker.sources.kind import ContentAccess, Location, Target, not_granted, outside_target, raise_if_temporary
 from worker.sources.local_keys import Parts, cursor_of, key_of, parts_of, parts_of_cursor, printable
 from worker.state.access import grants
@@ -182,16 +182,8 @@ class LocalFolder:
         return Page(entries, after, unlisted, ignored)
 
     def narrow(self, keys: Sequence[bytes]) -> Sequence[bytes] | None:
-        """See `Source`. An ignore file affects its whole directory."""
-        ignore_files = {os.fsencode(name) for name in IGNORE_FILES}
-        tops: list[Parts] = []
-        for parts in sorted(parts_of(key) for key in keys):
-            top = parts[:-1] if parts[-1] in ignore_files else parts
-            while tops and tops[-1][: len(top)] == top:
-                tops.pop()
-            if not tops or top[: len(tops[-1])] != tops[-1]:
-                tops.append(top)
-        self._tops = None if () in tops else tops
+        """See `Source`."""
+        self._tops = topmost(map(parts_of, keys), [os.fsencode(name) for name in IGNORE_FILES])
         return None if self._tops is None else [key_of(top) for top in self._tops]
 
     def leaves_out(self, key: bytes) -> bool:

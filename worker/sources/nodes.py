@@ -129,6 +129,8 @@ class NodeTree:
         self._node_id = node_id
         self._page_size = page_size
         self._trail: Trail[str] = Trail(rules, self._name_of, self._ignore_files)
+        #: The paths of the only nodes to list, none below another one; None for all.
+        self._tops: Sequence[str] | None = None
         # For the folders above the current nodes: their names and the nodes of their ignore files.
         self._folder_names: dict[str, str] = {}
         self._ignore_nodes: dict[str, list[tuple[str, str]]] = {}
@@ -158,8 +160,21 @@ class NodeTree:
         more = len(nodes) == self._page_size
         return Page(entries, self._next(root, nodes[-1]) if more else None, ignored=ignored)
 
-    def narrow(self, _keys: Sequence[bytes]) -> None:
-        """See `Source`. Everything is listed, by one request for each page."""
+    def narrow(self, keys: Sequence[bytes]) -> Sequence[bytes] | None:
+        """See `Source`. The ids of nodes, which a move does not change; an ignore file affects its whole folder."""
+        ids = [key.decode() for key in keys]
+        with _connection(self._pool) as database:
+            root = self._root(database)
+            values = {"project_id": self._project_id, "root": root.id_path, "ids": ids, "names": list(IGNORE_FILES)}
+            found = [id_path for (id_path,) in database.execute(_SQL["find_tops"], values).fetchall()]
+        if root.type != "folder" or root.id_path in found:
+            return None
+        tops: list[str] = []
+        for id_path in sorted(found, key=_ids):
+            if not tops or not id_path.startswith(tops[-1] + "/"):
+                tops.append(id_path)
+        self._tops = tops
+        return [id_.encode() for id_ in {*ids, *(_ids(top)[-1] for top in tops)}]
 
     def leaves_out(self, key: bytes) -> bool:
         """See `Source`. False for a node that no longer exists."""
@@ -190,8 +205,10 @@ class NodeTree:
         raise FolderGone(f"The node {self._node_id!r} does not exist; choose an existing node.")
 
     def _descendants(self, database: Database, root: _Node, cursor: str | None) -> Sequence[_Node]:
-        bounds = {"after": root.id_path + (cursor or "/"), "before": root.id_path + _AFTER_SLASH}
-        return _rows(_Node, database, "list_nodes", project_id=self._project_id, page_size=self._page_size, **bounds)
+        page = {"project_id": self._project_id, "page_size": self._page_size, "after": root.id_path + (cursor or "/")}
+        if self._tops is None:
+            return _rows(_Node, database, "list_nodes", before=root.id_path + _AFTER_SLASH, **page)
+        return _rows(_Node, database, "list_below", tops=self._tops, **page)
 
     def _next(self, root: _Node, last: _Node) -> str:
         pruned = self._trail.pruned(_folders(root, last))

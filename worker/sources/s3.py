@@ -16,7 +16,7 @@ from schemas.source import S3, S3Source
 from schemas.status import Reason
 from worker.ignore import EVERYTHING, IGNORE_FILES, MAX_IGNORE_FILE, IgnoreFile, Rules, Trail
 from worker.objects.object_store import s3_client, s3_errors, s3_fetch
-from worker.sources.flat_listing import LAST, filter_files
+from worker.sources.flat_listing import LAST, filter_files, topmost
 from worker.sources.kind import ContentAccess, Location, Target, not_granted, outside_target, raise_if_temporary
 from worker.state.access import grants
 
@@ -113,29 +113,48 @@ class S3Prefix:
         self._page_size = page_size
         self._trail: Trail[str] = Trail(rules, str, self._ignore_files)
         self._listed_keys = _ListedKeys("", "", frozenset())
+        #: What is listed: one key, or all that begin with a folder's name and "/", or all.
+        self._parts = [""]
 
     def check(self) -> None:
         """See `Source`. A prefix without objects is an empty folder."""
         self._list_objects("", 1)
 
     def list(self, cursor: str | None) -> Page:
-        """See `Source`. A cursor is a key below the prefix: the last one listed, or one past an excluded directory."""
-        after = _key_of(cursor)
+        """See `Source`. A cursor is a key below the prefix: the last one listed, or one past an excluded directory.
+
+        The number of the part comes before it, if only parts are listed. No page shows more than one of them.
+        """
+        number, after = _place_of(cursor)
+        part = self._parts[number]
         if cursor is None:
             self._trail.forget()
-        answer = self._list_objects(after, self._page_size)
-        objects = answer.get("Contents", [])
+        is_key = bool(part) and not part.endswith("/")
+        answer = self._list_objects(after, 1 if is_key else self._page_size, part)
+        # other keys may begin with the one that is wanted, which sorts before them
+        objects = [item for item in answer.get("Contents", []) if not is_key or item["Key"] == self._prefix + part]
         keys = [item["Key"].removeprefix(self._prefix) for item in objects]
-        is_more = answer["IsTruncated"]
-        self._listed_keys = _ListedKeys(after, keys[-1] if is_more else LAST, frozenset(keys))
+        is_more = answer["IsTruncated"] and not is_key
+        self._listed_keys = _ListedKeys(max(after, part), keys[-1] if is_more else part + LAST, frozenset(keys))
+        if is_key:
+            self._listed_keys = _ListedKeys("", "", frozenset(keys))
         # Consoles represent an empty folder by a key that ends with "/".
         files = ((*_split(key), item) for key, item in zip(keys, objects, strict=True) if not key.endswith("/"))
         kept, ignored = filter_files(self._trail, files, _split(after)[0] if after else None)
         entries = [self._entry(item) for item in kept]
-        return Page(entries, self._next(keys[-1]) if is_more else None, ignored=ignored)
+        if is_more:
+            return Page(entries, _cursor_of(number, self._next(keys[-1])), ignored=ignored)
+        is_last = number == len(self._parts) - 1
+        return Page(entries, None if is_last else _cursor_of(number + 1, ""), ignored=ignored)
 
-    def narrow(self, _keys: Sequence[bytes]) -> None:
-        """See `Source`. Everything is listed, by one request for each page."""
+    def narrow(self, keys: Sequence[bytes]) -> Sequence[bytes] | None:
+        """See `Source`. A path may be a key, and a folder too."""
+        tops = topmost((tuple(key.decode().split("/")) for key in keys), IGNORE_FILES)
+        if tops is None:
+            return None
+        paths = ["/".join(top) for top in tops]
+        self._parts = [part for path in paths for part in (path, path + "/")]
+        return [path.encode() for path in paths]
 
     def leaves_out(self, key: bytes) -> bool:
         """See `Source`."""
@@ -148,11 +167,11 @@ class S3Prefix:
             data, etag = s3_fetch(self._endpoint_url, self._bucket, self._prefix + key.decode(), limit)
         return Content(data, _stamp(etag, len(data)))
 
-    def _list_objects(self, after: str, count: int) -> ListObjectsV2OutputTypeDef:
+    def _list_objects(self, after: str, count: int, part: str = "") -> ListObjectsV2OutputTypeDef:
         client = s3_client(self._endpoint_url)
-        page = partial(client.list_objects_v2, Bucket=self._bucket, Prefix=self._prefix, MaxKeys=count)
+        page = partial(client.list_objects_v2, Bucket=self._bucket, Prefix=self._prefix + part, MaxKeys=count)
         with s3_errors(self._bucket):
-            answer = page(StartAfter=self._prefix + after)
+            answer = page(StartAfter=self._prefix + after if after or not part else "")
             while answer["IsTruncated"] and not answer.get("Contents"):
                 # Some services answer with an empty page where many objects were deleted; it is not the end.
                 answer = page(ContinuationToken=answer["NextContinuationToken"])
@@ -160,7 +179,7 @@ class S3Prefix:
 
     def _next(self, last: str) -> str:
         pruned = self._trail.pruned(_split(last)[0])
-        return _cursor_of("/".join((*pruned[0], LAST)) if pruned else last)
+        return "/".join((*pruned[0], LAST)) if pruned else last
 
     def _ignore_files(self, folders: tuple[str, ...]) -> Iterator[IgnoreFile]:
         """Read the ignore files that the last page shows; try those outside the page, which may exist."""
@@ -206,9 +225,10 @@ def _stamp(etag: str, size: int) -> str:
     return f"{etag}-{size}"
 
 
-def _cursor_of(key: str) -> str:
-    return key.encode().hex()
+def _cursor_of(number: int, key: str) -> str:
+    return f"{number}:{key.encode().hex()}" if number else key.encode().hex()
 
 
-def _key_of(cursor: str | None) -> str:
-    return bytes.fromhex(cursor or "").decode()
+def _place_of(cursor: str | None) -> tuple[int, str]:
+    number, _, key = (cursor or "").rpartition(":")
+    return int(number or 0), bytes.fromhex(key).decode()

@@ -37,11 +37,18 @@ substring(f.key FROM 1 FOR length(u.prefix)) = u.prefix
 EXISTS (
     SELECT FROM search_index_task t, unnest(t.unlisted) AS u (prefix) WHERE t.id = %(task_id)s AND :has_prefix)
 
--- name: is_listed
--- whether a file f is at or below one of the keys that a task lists; null: all
-(%(keys)s::bytea[] IS NULL OR EXISTS (
-    SELECT FROM unnest(%(keys)s::bytea[]) AS listed (key)
-    WHERE f.key = listed.key OR substring(f.key FROM 1 FOR length(listed.key) + 1) = listed.key || '\x2f'::bytea))
+-- name: listed_at_keys
+-- the files of an index at and below some keys; each look is one at an index, however many other files there are
+listed AS (
+    SELECT f.id FROM unnest(%(keys)s::bytea[]) AS k (key)
+    JOIN search_index_file f ON f.index_id = %(index_id)s AND f.key = k.key
+    UNION SELECT f.id FROM unnest(%(keys)s::bytea[]) AS k (key)
+    JOIN search_index_file f ON f.index_id = %(index_id)s AND f.key > k.key || '\x2f'::bytea AND f.key < k.key || '\x30'::bytea
+    -- the key of a node is its id, and its id path tells the nodes above it
+    UNION SELECT f.id FROM search_index_file f
+    WHERE f.index_id = %(index_id)s AND f.node_id IS NOT NULL
+      AND string_to_array(f.id_path, '/') && ARRAY (SELECT convert_from(k.key, 'UTF8') FROM unnest(%(keys)s::bytea[]) AS k (key))
+)
 
 -- name: counted
 -- columns of a file f that the counts of a task are made of
@@ -89,6 +96,32 @@ status = 'pending', reason = NULL, message = NULL, lease_owner = NULL, embedded_
 -- name: touches_root
 -- whether an edited path e lies in the folder root, or contains it
 (starts_with(e.path || '/', root.id_path || '/') OR starts_with(root.id_path, e.path || '/'))
+
+-- name: edited_nodes
+-- the ids of the edited nodes in the folder root; null if the root itself or a folder above it was edited
+SELECT CASE WHEN bool_and(starts_with(e.path, root.id_path || '/')) AND count(*) <= %(most_paths)s
+            THEN array_agg(DISTINCT regexp_replace(e.path, '^.*/', '')) END
+FROM unnest(%(id_paths)s::text[]) AS e (path) WHERE :touches_root
+
+-- name: noted_paths
+-- the paths that a change c notes, and those of its new row; null, the whole folder, includes all paths
+CASE WHEN c.since IS NULL THEN excluded.paths
+     WHEN c.xmin = c.paths_by::xid AND c.paths IS NOT NULL AND excluded.paths IS NOT NULL THEN (
+         SELECT CASE WHEN count(DISTINCT e.path) <= %(most_paths)s THEN array_agg(DISTINCT e.path) END
+         FROM unnest(c.paths || excluded.paths) AS e (path)) END
+
+-- name: paths_with_more
+-- the paths of a task t that has not begun, and more
+CASE WHEN t.paths IS NOT NULL AND %(paths)s::text[] IS NOT NULL THEN (
+    SELECT CASE WHEN count(DISTINCT e.path) <= %(most_paths)s THEN array_agg(DISTINCT e.path) END
+    FROM unnest(t.paths || %(paths)s::text[]) AS e (path)) END
+
+-- name: rerun_paths_with_more
+-- the paths of the run that follows a task t, and more
+CASE WHEN NOT t.rerun THEN %(paths)s::text[]
+     WHEN t.rerun_paths IS NOT NULL AND %(paths)s::text[] IS NOT NULL THEN (
+         SELECT CASE WHEN count(DISTINCT e.path) <= %(most_paths)s THEN array_agg(DISTINCT e.path) END
+         FROM unnest(t.rerun_paths || %(paths)s::text[]) AS e (path)) END
 
 -- name: node_of_file
 -- after a file f: its node n, if it has one

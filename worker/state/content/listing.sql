@@ -15,6 +15,24 @@ WHERE project_id = %(project_id)s AND id_path > %(after)s AND id_path < %(before
 ORDER BY id_path
 LIMIT %(page_size)s
 
+-- name: list_below
+-- the same, at and below some nodes
+SELECT n.id, n.id_path, n.name, n.type, n.size_bytes, n.version,
+    (extract(epoch FROM n.created_at) * 1000000)::bigint AS created,
+    (extract(epoch FROM n.updated_at) * 1000)::bigint AS mtime_ms
+FROM unnest(%(tops)s::text[]) AS t (id_path)
+JOIN content_node n ON n.project_id = %(project_id)s AND n.id_path >= t.id_path AND n.id_path < t.id_path || '0'
+WHERE (n.id_path = t.id_path OR starts_with(n.id_path, t.id_path || '/')) AND n.id_path > %(after)s AND n.type <> 'folder'
+ORDER BY n.id_path
+LIMIT %(page_size)s
+
+-- name: find_tops
+-- the nodes to list below a root; an ignore file stands for its folder
+SELECT DISTINCT CASE WHEN name = ANY (%(names)s) AND type <> 'folder' THEN regexp_replace(id_path, '/[^/]*$', '')
+                     ELSE id_path END AS id_path
+FROM content_node
+WHERE project_id = %(project_id)s AND id = ANY (%(ids)s) AND (id_path = %(root)s OR starts_with(id_path, %(root)s || '/'))
+
 -- name: name_nodes
 SELECT id, name
 FROM content_node

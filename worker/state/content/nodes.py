@@ -127,7 +127,7 @@ def _move(connection: Connection[Any], node: Row, place: Place) -> None:
     values = {"project_id": project_id, "id": node_id, "name": place.name or node["name"], "parent_id": parent}
     values["type"] = type_as(node, place.name)
     connection.execute(_SQL["set_place"], values)
-    changes.nodes_changed(connection, project_id, [node["id_path"]])
+    changes.nodes_changed(connection, project_id, [_affected(node)])
     if path != node["id_path"]:
         moved = {"project_id": project_id, "old": node["id_path"], "new": path}
         ((deepest,),) = connection.execute(_SQL["deepest_after_move"], moved).fetchall()
@@ -141,9 +141,15 @@ def delete(pool: Pool, project_id: str, node_id: str) -> list[str]:
     with pool.connection() as connection:
         index_switch.lock_project(connection, project_id)
         node = _get(connection, project_id, node_id)
-        changes.nodes_changed(connection, project_id, [node["id_path"]])
+        changes.nodes_changed(connection, project_id, [_affected(node)])
         rows = connection.execute(_SQL["delete"], {"project_id": project_id, "id_path": node["id_path"]}).fetchall()
         return [key for (key,) in rows]
+
+
+def _affected(node: Row) -> str:
+    """Return the id path that the end of a node's name or place affects: a hidden node may hold rules of its folder."""
+    path: str = node["id_path"]
+    return path.rpartition("/")[0] or path if node["name"].startswith(".") else path
 
 
 def _get(connection: Connection[Any], project_id: str, node_id: str) -> Row:

@@ -6,7 +6,7 @@ is lost with a message or a process, and many changes cost one run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -25,6 +25,10 @@ from worker.state.postgres import Pool, load
 QUIET = timedelta(seconds=2)
 #: The longest time by which further changes delay a run after the first change.
 LONGEST_DELAY = timedelta(seconds=15)
+#: The same for a run over some paths of a watched folder, which costs little.
+QUIET_OF_PATHS, LONGEST_DELAY_OF_PATHS = timedelta(seconds=0.1), timedelta(seconds=1)
+#: How much shorter a watch rests after a run over some paths.
+REST_SHARE_OF_PATHS = 1 / 20
 #: Scheduled tools that one sweep takes up.
 MAX_SCHEDULED = 100
 #: Runs that one sweep starts.
@@ -33,7 +37,7 @@ MAX_DUE = 50
 KEPT_RUNS = 1000
 
 _SQL = load("index/changes")
-_DELAYS = {"quiet": QUIET, "patience": LONGEST_DELAY}
+_DELAYS = {"quiet": QUIET, "patience": LONGEST_DELAY, "most_paths": tasks.MOST_PATHS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +83,26 @@ def watched(pool: Pool) -> list[Watched]:
         return connection.cursor(row_factory=class_row(Watched)).execute(_SQL["watched"]).fetchall()
 
 
-def changed(pool: Pool, index_ids: Sequence[UUID], *, quiet: timedelta = QUIET) -> None:
-    """Note that the folders of these indexes changed."""
+def changed(
+    pool: Pool,
+    index_id: UUID,
+    *,
+    paths: Collection[str] | None = None,
+    quiet: timedelta = QUIET,
+    rest: timedelta = timedelta(0),
+) -> float | None:
+    """Note that the folder of an index changed at `paths`, or anywhere.
+
+    `rest` is the least time between two runs of a watch. Returns the seconds until the run is due; None if the index is
+    gone.
+    """
+    values: dict[str, Any] = {**_DELAYS, "index_id": index_id, "quiet": quiet, "rest": rest * REST_SHARE_OF_PATHS}
+    values["paths"] = None if paths is None else sorted(paths)
+    if paths is not None:
+        values["patience"] = LONGEST_DELAY_OF_PATHS
     with pool.connection() as connection:
-        connection.execute(_SQL["changed"], {**_DELAYS, "index_ids": list(index_ids), "quiet": quiet})
+        row = connection.execute(_SQL["changed"], values).fetchone()
+        return None if row is None else row[0]
 
 
 def look_at_nodes(pool: Pool, index_id: UUID) -> None:
@@ -112,20 +132,24 @@ def postpone(pool: Pool, index_id: UUID, pause: timedelta) -> None:
 def start(pool: Pool, index_id: UUID, rest: timedelta) -> Started | None:
     """Take up an index's changes: start a task, or request a follow-up of the open one and return None.
 
-    For `rest` no watch starts the next run. An index that other transactions lock stays due.
+    It lists the paths that changed, if these are known. For `rest` no watch starts the next run over everything. An
+    index that other transactions lock stays due.
     """
-    values = {"index_id": index_id, "rest": rest}
+    values: dict[str, Any] = {"index_id": index_id, "rest": rest, "most_paths": tasks.MOST_PATHS}
     with pool.connection() as connection:
         if not index_switch.try_lock_index(connection, index_id):
             return None
-        if not connection.execute(_SQL["take"], values).rowcount:
+        noted = connection.execute(_SQL["noted"], values).fetchone()
+        if noted is None:
             return None
+        (values["paths"],) = noted
+        connection.execute(_SQL["take"], values)
         owner = connection.execute(_SQL["owner"], values).fetchone()
         if owner is None or connection.execute(_SQL["join"], values).rowcount:
             return None
         tool_id, folder_node_id = owner
         row = {"tool_id": tool_id, "index_id": index_id, "folder_node_id": folder_node_id}
-        task_id = tasks.create(connection, kind=TaskKind.REINDEX, **row)
+        task_id = tasks.create(connection, kind=TaskKind.REINDEX, paths=values["paths"], **row)
         connection.execute(_SQL["forget_runs"], {"index_id": index_id, "kept": KEPT_RUNS})
         return Started(task_id, tool_id) if task_id else None
 

@@ -2,32 +2,38 @@
 
 -- name: nodes_changed
 -- delayed until some quiet, but not forever; indexes whose folder contains, or lies below, an edited node
-INSERT INTO search_index_change AS c (index_id, since, due_at)
-SELECT DISTINCT i.id, statement_timestamp(), statement_timestamp() + %(quiet)s
-FROM search_tool s
-JOIN search_index i ON i.id IN (s.index_id, s.next_index_id) AND i.deleted_at IS NULL
+INSERT INTO search_index_change AS c (index_id, since, due_at, paths, paths_by)
+SELECT i.id, statement_timestamp(), statement_timestamp() + %(quiet)s, (:edited_nodes), pg_current_xact_id()
+FROM search_index i
 JOIN content_node root ON root.project_id = i.project_id AND root.id = i.source ->> 'node_id'
-WHERE s.project_id = %(project_id)s AND s.config ->> 'auto_reindex' = 'true' AND i.source ->> 'kind' = 'nodes'
-  AND EXISTS (SELECT FROM unnest(%(id_paths)s::text[]) AS e (path) WHERE :touches_root)
+CROSS JOIN LATERAL (SELECT FROM unnest(%(id_paths)s::text[]) AS e (path) WHERE :touches_root LIMIT 1) touched
+WHERE i.project_id = %(project_id)s AND i.source ->> 'kind' = 'nodes' AND i.deleted_at IS NULL
+  AND EXISTS (SELECT FROM search_tool s
+              WHERE i.id IN (s.index_id, s.next_index_id) AND s.config ->> 'auto_reindex' = 'true')
 ORDER BY i.id
 ON CONFLICT (index_id) DO UPDATE
 SET since = coalesce(c.since, excluded.since),
-    due_at = least(excluded.due_at, coalesce(c.since, excluded.since) + %(patience)s)
+    due_at = least(excluded.due_at, coalesce(c.since, excluded.since) + %(patience)s),
+    paths = :noted_paths, paths_by = excluded.paths_by
 
 -- name: following_now
 -- a tool that starts to follow edits takes up earlier ones
 INSERT INTO search_index_change AS c (index_id, since, due_at)
 SELECT index_id, now(), now() FROM search_tool
 WHERE id = %(tool_id)s AND config ->> 'auto_reindex' IS DISTINCT FROM 'true'
-ON CONFLICT (index_id) DO UPDATE SET since = coalesce(c.since, now()), due_at = least(c.due_at, now())
+ON CONFLICT (index_id) DO UPDATE
+SET since = coalesce(c.since, now()), due_at = least(c.due_at, now()), paths = NULL
 
 -- name: changed
 -- like nodes_changed, and not before the rest period after the last run is over
-INSERT INTO search_index_change AS c (index_id, since, due_at)
-SELECT id, now(), now() + %(quiet)s FROM search_index WHERE id = ANY (%(index_ids)s) AND deleted_at IS NULL ORDER BY id
+INSERT INTO search_index_change AS c (index_id, since, due_at, paths, paths_by)
+SELECT id, now(), now() + %(quiet)s, %(paths)s::text[], pg_current_xact_id()
+FROM search_index WHERE id = %(index_id)s AND deleted_at IS NULL
 ON CONFLICT (index_id) DO UPDATE
-SET since = coalesce(c.since, now()),
-    due_at = greatest(least(excluded.due_at, coalesce(c.since, now()) + %(patience)s), c.rest_until)
+SET since = coalesce(c.since, now()), paths = :noted_paths, paths_by = excluded.paths_by,
+    due_at = greatest(least(excluded.due_at, coalesce(c.since, now()) + %(patience)s),
+                      CASE WHEN :noted_paths IS NULL THEN c.rest_until ELSE c.ran_at + %(rest)s END)
+RETURNING extract(epoch FROM due_at - now())::float8
 
 -- name: watched
 SELECT DISTINCT i.id, i.project_id, i.source, i.settings
@@ -45,11 +51,12 @@ SELECT i.id, now(), now() + %(quiet)s, (
       AND (n.id_path = root.id_path OR starts_with(n.id_path, root.id_path || '/')))
 FROM search_index i WHERE i.id = %(index_id)s AND i.deleted_at IS NULL
 ON CONFLICT (index_id) DO UPDATE
-SET seen = excluded.seen, since = coalesce(c.since, now()), due_at = least(c.due_at, greatest(excluded.due_at, c.rest_until))
+SET seen = excluded.seen, since = coalesce(c.since, now()), paths = NULL,
+    due_at = least(c.due_at, greatest(excluded.due_at, c.rest_until))
 WHERE c.seen IS DISTINCT FROM excluded.seen
 
 -- name: schedule
--- an open run suffices
+-- an open run suffices, if it lists the whole folder
 WITH due AS (
     SELECT id FROM search_tool WHERE next_run_at <= now() ORDER BY next_run_at LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
 ), moved AS (
@@ -60,9 +67,9 @@ WITH due AS (
 INSERT INTO search_index_change AS c (index_id, since, due_at)
 SELECT DISTINCT m.index_id, now(), now() FROM moved m
 WHERE m.wanted AND NOT EXISTS (
-    SELECT FROM search_index_task t WHERE t.index_id = m.index_id AND t.status IN :open)
+    SELECT FROM search_index_task t WHERE t.index_id = m.index_id AND t.status IN :open AND t.paths IS NULL)
 ORDER BY m.index_id
-ON CONFLICT (index_id) DO UPDATE SET since = coalesce(c.since, now()), due_at = least(c.due_at, now())
+ON CONFLICT (index_id) DO UPDATE SET since = coalesce(c.since, now()), due_at = least(c.due_at, now()), paths = NULL
 
 -- name: due
 SELECT index_id FROM search_index_change WHERE due_at <= now() ORDER BY due_at LIMIT %(limit)s
@@ -72,11 +79,17 @@ SELECT index_id FROM search_index_change WHERE due_at <= now() ORDER BY due_at L
 UPDATE search_index_change SET due_at = now() + %(pause)s WHERE index_id IN (
     SELECT index_id FROM search_index_change WHERE index_id = %(index_id)s AND due_at <= now() FOR UPDATE SKIP LOCKED)
 
+-- name: noted
+-- the paths to list; null: the whole folder
+SELECT CASE WHEN xmin = paths_by::xid THEN paths END FROM search_index_change
+WHERE index_id = %(index_id)s AND due_at <= now() FOR NO KEY UPDATE
+
 -- name: take
 -- the first run covers what was missed before watching; no watch needs to rest after it
 UPDATE search_index_change
-SET since = NULL, due_at = NULL, rest_until = CASE WHEN ran_at IS NOT NULL THEN now() + %(rest)s END, ran_at = now()
-WHERE index_id = %(index_id)s AND due_at <= now()
+SET since = NULL, due_at = NULL, paths = NULL, ran_at = now(),
+    rest_until = CASE WHEN %(paths)s::text[] IS NOT NULL THEN rest_until WHEN ran_at IS NOT NULL THEN now() + %(rest)s END
+WHERE index_id = %(index_id)s
 
 -- name: owner
 -- the oldest of the tools that follow the folder
@@ -86,9 +99,11 @@ WHERE i.id = %(index_id)s AND i.deleted_at IS NULL AND i.id IN (s.index_id, s.ne
 ORDER BY s.created_at, s.id LIMIT 1
 
 -- name: join
--- A task that has not begun sees the change anyway. Its row is still written, so that it begins after this commits.
-UPDATE search_index_task
-SET rerun = rerun OR status = 'indexing', rerun_paths = NULL, paths = CASE WHEN status = 'indexing' THEN paths END
+-- A task that has not begun takes up the change, too. Its row is always written, so that it begins after this commits.
+UPDATE search_index_task t
+SET rerun = rerun OR status = 'indexing',
+    paths = CASE WHEN status = 'indexing' THEN paths ELSE :paths_with_more END,
+    rerun_paths = CASE WHEN status = 'indexing' THEN :rerun_paths_with_more ELSE rerun_paths END
 WHERE index_id = %(index_id)s AND status IN :open
 
 -- name: forget_runs
@@ -96,4 +111,4 @@ DELETE FROM search_index_task
 WHERE id IN (SELECT id FROM search_index_task WHERE index_id = %(index_id)s ORDER BY created_at DESC, id DESC OFFSET %(kept)s)
 
 -- name: forget
-UPDATE search_index_change SET since = NULL, due_at = NULL WHERE index_id = %(index_id)s
+UPDATE search_index_change SET since = NULL, due_at = NULL, paths = NULL WHERE index_id = %(index_id)s

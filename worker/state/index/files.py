@@ -188,16 +188,35 @@ def too_many_vanished(pool: Pool, *, task_id: UUID, index_id: UUID, keys: Sequen
     """
     values = {"task_id": task_id, "index_id": index_id, "keys": keys}
     with pool.connection() as connection:
-        vanished, total = connection.execute(_SQL["count_vanished"], values).fetchone() or (0, 0)
-        return _too_many(vanished, total)
+        return _too_many(*_count_vanished(connection, values))
+
+
+def _count_vanished(connection: Connection[Any], values: Mapping[str, Any]) -> tuple[int, int]:
+    """Count the known files that are missing from a listing, and all known files if that matters."""
+    if values["keys"] is None:
+        return connection.execute(_SQL["count_vanished"], values).fetchone() or (0, 0)
+    vanished = connection.execute(_SQL["vanished_at_keys"], values).rowcount
+    if vanished < MIN_HELD_REMOVALS:
+        return vanished, 0
+    (known,) = connection.execute(_SQL["count_known"], values).fetchone() or (0,)
+    return vanished, known
 
 
 def vanished(pool: Pool, *, task_id: UUID, index_id: UUID, keys: Sequence[bytes] | None = None) -> Iterator[bytes]:
     """Yield the keys of known files that are missing from a complete listing, in order."""
+    values = {"task_id": task_id, "index_id": index_id, "keys": keys}
     with pool.connection() as connection, connection.cursor(name="vanished") as cursor:
         silent_backends.take_time(connection)
-        for (key,) in cursor.execute(_SQL["vanished"], {"task_id": task_id, "index_id": index_id, "keys": keys}):
-            yield key
+        for row in cursor.execute(_SQL["vanished" if keys is None else "vanished_at_keys"], values):
+            yield row[-1]
+
+
+def _remove_vanished(connection: Connection[Any], values: Mapping[str, Any]) -> None:
+    if values["keys"] is None:
+        connection.execute(_SQL["remove_vanished"], values)
+    else:
+        ids = [id_ for id_, _ in connection.execute(_SQL["vanished_at_keys"], values).fetchall()]
+        connection.execute(_SQL["remove_files"], {**values, "ids": ids})
 
 
 def _too_many(vanished: int, total: int) -> bool:
@@ -227,10 +246,10 @@ def end_listing(
     with pool.connection() as connection:
         if not connection.execute(_TASKS["save_cursor"], values).rowcount:
             raise LeaseLost("another worker lists this folder")
-        vanished, total = connection.execute(_SQL["count_vanished"], values).fetchone() or (0, 0)
+        vanished, total = _count_vanished(connection, values)
         held_removals = vanished - left_out if hold and _too_many(vanished - left_out, total - left_out) else 0
         if vanished and not held_removals:
-            connection.execute(_SQL["remove_vanished"], values)
+            _remove_vanished(connection, values)
         values |= {"held": held_removals, "warning": warning if held_removals else None}
         connection.execute(_TASKS["end_listing"], {**values, "listing_warning": listing_warning})
         return held_removals

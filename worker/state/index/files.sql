@@ -50,24 +50,40 @@ WHERE f.status IN ('indexed', 'skipped')
 
 -- name: vanished
 SELECT f.key FROM search_index_file f
-WHERE f.index_id = %(index_id)s AND f.status <> 'removed' AND :is_listed
+WHERE f.index_id = %(index_id)s AND f.status <> 'removed'
   AND NOT EXISTS (SELECT FROM search_index_listing l WHERE l.task_id = %(task_id)s AND l.file_id = f.id)
   AND NOT :is_unlisted
 ORDER BY f.key
 
+-- name: vanished_at_keys
+WITH :listed_at_keys
+SELECT f.id, f.key FROM listed JOIN search_index_file f USING (id)
+WHERE f.status <> 'removed'
+  AND NOT EXISTS (SELECT FROM search_index_listing l WHERE l.task_id = %(task_id)s AND l.file_id = f.id)
+  AND NOT :is_unlisted
+ORDER BY f.key
+
+-- name: count_known
+SELECT count(*) FROM search_index_file WHERE index_id = %(index_id)s AND status <> 'removed'
+
 -- name: count_vanished
 SELECT count(*) FILTER (WHERE l.file_id IS NULL AND NOT f.kept) AS vanished, count(*) AS known
 FROM (
-    SELECT f.id, :is_unlisted OR NOT :is_listed AS kept
+    SELECT f.id, :is_unlisted AS kept
     FROM search_index_file f WHERE f.index_id = %(index_id)s AND f.status <> 'removed'
 ) f LEFT JOIN search_index_listing l ON l.task_id = %(task_id)s AND l.file_id = f.id
 
 -- name: remove_vanished
 UPDATE search_index_file f
 SET work = 'remove', task_id = %(task_id)s, :set_pending
-WHERE f.index_id = %(index_id)s AND f.status <> 'removed' AND :is_listed
+WHERE f.index_id = %(index_id)s AND f.status <> 'removed'
   AND NOT EXISTS (SELECT FROM search_index_listing l WHERE l.task_id = %(task_id)s AND l.file_id = f.id)
   AND NOT :is_unlisted
+
+-- name: remove_files
+UPDATE search_index_file f
+SET work = 'remove', task_id = %(task_id)s, :set_pending
+WHERE id = ANY (%(ids)s)
 
 -- name: claim
 -- limited by bytes and by count; the first file is taken whatever its size, and a suspect file alone

@@ -43,7 +43,7 @@ def lock_project(connection: Connection[Any], project_id: str) -> None:
     hold it, and all others keep the order towards them:
 
     - `changes.schedule`: tools, then changes. It skips locked tools.
-    - The watch process: changes only, in the order of their index ids.
+    - The watch process notes the changes of one index at a time, and starts runs as the sweep does.
     - Listing: index and task when it begins, then its task and files. It waits for no chunks.
     - Indexing: `claim` skips locked files; `finish` holds the index (FOR SHARE), then files, then chunks.
     - Lease renewals and the sweep's `return_expired` skip locked leases, files and chunks.

@@ -14,7 +14,6 @@ from psycopg.sql import SQL
 
 from schemas.errors import FoldexError, LeaseLost
 from schemas.status import TaskKind, TaskStatus
-from schemas.tool import MAX_PATHS
 from worker.logs import request_at_hand
 from worker.state.index import counting, index_switch, leftovers
 from worker.state.postgres import Pool, load, reading
@@ -38,6 +37,9 @@ MAX_FAULTS = 40
 FILES_PER_FURTHER_SLICE = 500
 #: The longest time by which a message is ever delayed.
 LONGEST_WAIT = timedelta(minutes=10)
+
+#: Paths of several requests and changes that one run lists; beyond them it lists the whole folder.
+MOST_PATHS = 1000
 
 _SQL = load("index/tasks")
 
@@ -173,7 +175,7 @@ def request_rerun(
     Returns False if none is open.
     """
     values = {"index_id": index_id, "full": full, "allow_removals": allow_removals, "request_id": request_at_hand()}
-    values |= {"paths": _array(paths), "most_paths": MAX_PATHS}
+    values |= {"paths": _array(paths), "most_paths": MOST_PATHS}
     return connection.execute(_SQL["request_rerun"], values).rowcount > 0
 
 
@@ -183,7 +185,7 @@ def request_rerun_over_nodes(connection: Connection[Any], project_id: str, id_pa
     The running task may have listed the node before the edit.
     """
     values = {"project_id": project_id, "id_paths": list(id_paths), "request_id": request_at_hand()}
-    connection.execute(_SQL["request_rerun_over_nodes"], values)
+    connection.execute(_SQL["request_rerun_over_nodes"], {**values, "most_paths": MOST_PATHS})
 
 
 def retry(connection: Connection[Any], *, tool_id: UUID, index_id: UUID, folder_node_id: str | None) -> Retry | None:

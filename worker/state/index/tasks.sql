@@ -21,13 +21,9 @@ FROM (SELECT) AS new LEFT JOIN LATERAL (
 ON CONFLICT (index_id) WHERE status IN :open DO NOTHING
 
 -- name: request_rerun
-UPDATE search_index_task
+UPDATE search_index_task t
 SET rerun = true, rerun_full = rerun_full OR %(full)s, rerun_allow_removals = rerun_allow_removals OR %(allow_removals)s,
-    rerun_request_id = %(request_id)s,
-    -- null, the whole folder, includes all paths
-    rerun_paths = CASE WHEN NOT rerun THEN %(paths)s::text[]
-                       WHEN cardinality(rerun_paths) + cardinality(%(paths)s::text[]) <= %(most_paths)s
-                       THEN rerun_paths || %(paths)s::text[] END
+    rerun_request_id = %(request_id)s, rerun_paths = :rerun_paths_with_more
 WHERE index_id = %(index_id)s AND status IN :open
 
 -- name: widen
@@ -38,16 +34,26 @@ SET paths = CASE WHEN status = 'indexing' THEN paths END, rerun_paths = NULL,
 WHERE index_id = %(index_id)s AND status IN :open AND (paths IS NOT NULL OR rerun_paths IS NOT NULL)
 
 -- name: request_rerun_over_nodes
--- A task that has not begun sees the edit anyway. Its row is still written, so that it begins after the edit commits. A
+-- A task that has not begun takes up the edit. Its row is still written, so that it begins after the edit commits. A
 -- tool with auto_reindex requests its own run, once for many edits.
+WITH edited AS (
+    SELECT t.id, (:edited_nodes) AS paths, EXISTS (
+        SELECT FROM search_tool s
+        WHERE i.id IN (s.index_id, s.next_index_id) AND s.config ->> 'auto_reindex' = 'true') AS follows
+    FROM search_index_task t JOIN search_index i ON i.id = t.index_id
+    JOIN content_node root ON root.project_id = i.project_id AND root.id = i.source ->> 'node_id'
+    WHERE t.status IN :open AND i.project_id = %(project_id)s AND i.source ->> 'kind' = 'nodes'
+      AND EXISTS (SELECT FROM unnest(%(id_paths)s::text[]) AS e (path) WHERE :touches_root)
+)
 UPDATE search_index_task t
-SET rerun = t.rerun OR t.status = 'indexing' AND NOT EXISTS (
-    SELECT FROM search_tool s WHERE i.id IN (s.index_id, s.next_index_id) AND s.config ->> 'auto_reindex' = 'true'),
-    rerun_request_id = %(request_id)s
-FROM search_index i JOIN content_node root ON root.project_id = i.project_id AND root.id = i.source ->> 'node_id'
-WHERE i.id = t.index_id AND t.status IN :open AND i.project_id = %(project_id)s
-  AND i.source ->> 'kind' = 'nodes'
-  AND EXISTS (SELECT FROM unnest(%(id_paths)s::text[]) AS e (path) WHERE :touches_root)
+SET rerun = t.rerun OR t.status = 'indexing' AND NOT follows, rerun_request_id = %(request_id)s,
+    paths = CASE WHEN t.status = 'indexing' OR follows THEN t.paths
+                 WHEN cardinality(t.paths) + cardinality(edited.paths) <= %(most_paths)s THEN t.paths || edited.paths END,
+    rerun_paths = CASE WHEN t.status <> 'indexing' OR follows THEN t.rerun_paths
+                       WHEN NOT t.rerun THEN edited.paths
+                       WHEN cardinality(t.rerun_paths) + cardinality(edited.paths) <= %(most_paths)s
+                       THEN t.rerun_paths || edited.paths END
+FROM edited WHERE t.id = edited.id
 
 -- name: newest
 SELECT t.*, i.namespace

@@ -15,9 +15,10 @@ from schemas.source import ChunkSettings, EmbedderProfile, LocalSource
 from schemas.tool import IndexSettings
 from worker.resources import Resources
 from worker.settings import Settings
-from worker.state.index.changes import QUIET, Watched
-from worker.upkeep import watch
-from worker.upkeep.watch import LocalWatch
+from worker.state.index.changes import QUIET, QUIET_OF_PATHS, Watched
+from worker.upkeep import watch, watched_folder
+from worker.upkeep.watch import LocalWatch, Noticed
+from worker.upkeep.watched_folder import ANYTHING, NOTHING, Seen
 
 
 @contextmanager
@@ -26,40 +27,45 @@ def watched(folder: Path, home: Path) -> Iterator[LocalWatch]:
     profile = EmbedderProfile(model="m", dimensions=8)
     settings = IndexSettings(embedder=profile, chunks=ChunkSettings(), max_file_bytes=1000)
     index = Watched(uuid4(), "p", LocalSource(kind="local", path=str(folder)), settings)
-    made = LocalWatch(
-        Resources(Settings(auth="off", local_source_roots=[folder], foldex_home=home)), index, str(folder)
-    )
-    assert told(made) == timedelta(0)
+    settings_ = Settings(auth="off", local_source_roots=[folder], foldex_home=home)
+    made = LocalWatch(Resources(settings_), index, str(folder), lambda: None)
+    assert told(made) == Noticed(ANYTHING, timedelta(0))
     yield made
     made.close()
 
 
-def told(watched: LocalWatch) -> timedelta:
+def told(watched: LocalWatch) -> Noticed:
     until = time.monotonic() + 30
-    while (quiet := watched.look()) is None:
+    while (noticed := watched.look()) is None:
         assert time.monotonic() < until
         time.sleep(0.02)
-    return quiet
+    return noticed
 
 
-def renewed(folder: LocalWatch, before: object) -> None:
-    """Wait until a folder is watched again and was scanned."""
+def paths(*names: str) -> Noticed:
+    return Noticed(Seen(frozenset(names)), QUIET_OF_PATHS)
+
+
+def renewed(folder: LocalWatch, before: object) -> Seen:
+    """Wait until a folder is watched anew. Returns what was told until then."""
+    seen = NOTHING
     while folder._folder in {None, before} or not folder._was_ready:
-        told(folder)
+        seen |= told(folder).seen
+    return seen
 
 
 def test_after_too_much_at_once_a_folder_is_looked_through_and_watched_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "MANY_CHANGES", 20)
+    monkeypatch.setattr(watched_folder, "MANY_CHANGES", 20)
     (tmp_path / ".gitignore").write_text("*.log")
     with watched(tmp_path, tmp_path / "home") as folder:
         before = folder._folder
         for number in range(200):
             (tmp_path / f"{number}.log").touch()
-        renewed(folder, before)
+        assert renewed(folder, before) == ANYTHING
         (tmp_path / "a.md").touch()
-        assert told(folder) == QUIET
+        assert told(folder) == paths("a.md")
 
 
 def test_a_new_directory_and_one_that_is_taken_back_are_watched(tmp_path: Path) -> None:
@@ -68,13 +74,16 @@ def test_a_new_directory_and_one_that_is_taken_back_are_watched(tmp_path: Path) 
     with watched(tmp_path, tmp_path / "home") as folder:
         before = folder._folder
         (tmp_path / "a" / "b").mkdir(parents=True)
-        renewed(folder, before)
+        (tmp_path / "a" / "b" / "unheard.md").touch()
+        seen = renewed(folder, before).paths
+        assert seen is not None
+        assert "a" in seen
         before = folder._folder
         (tmp_path / ".gitignore").unlink()
-        renewed(folder, before)
-        for place in (tmp_path / "a" / "b", tmp_path / "build"):
-            (place / "c.md").touch()
-            assert told(folder) == QUIET
+        assert renewed(folder, before) == ANYTHING
+        for place in ("a/b", "build"):
+            (tmp_path / place / "c.md").touch()
+            assert told(folder) == paths(f"{place}/c.md")
 
 
 def test_what_is_written_to_the_closed_directory_is_not_told(tmp_path: Path) -> None:
@@ -86,4 +95,23 @@ def test_what_is_written_to_the_closed_directory_is_not_told(tmp_path: Path) -> 
         while time.monotonic() < until:
             assert folder.look() is None
         (tmp_path / "home.md").touch()
-        assert told(folder) == QUIET
+        assert told(folder) == paths("home.md")
+
+
+def test_a_folder_with_changes_is_listed_as_a_whole_now_and_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with watched(tmp_path, tmp_path / "home") as folder:
+        (tmp_path / "a.md").touch()
+        assert told(folder) == paths("a.md")
+        monkeypatch.setattr(watch, "EVERYTHING_SECONDS", 0.0)
+        (tmp_path / "a.md").write_text("edited")
+        assert told(folder) == Noticed(ANYTHING, QUIET)
+
+
+@pytest.mark.parametrize(("more", "kept"), [(1, True), (2, False)])
+def test_beyond_so_many_paths_anything_may_have_changed(monkeypatch: pytest.MonkeyPatch, more: int, kept: bool) -> None:
+    monkeypatch.setattr(watched_folder, "MANY_CHANGES", 3)
+    seen = Seen(frozenset({"a", "b"})) | Seen(frozenset(map(str, range(more))))
+    assert (seen.paths is not None) == kept
+    assert seen | ANYTHING == ANYTHING

@@ -26,7 +26,7 @@ from schemas.tool import IndexSettings
 from worker.upkeep import watch
 from worker.resources import Resources
 from worker.settings import Settings
-from worker.state.index.changes import QUIET, Watched
+from worker.state.index.changes import QUIET_OF_PATHS, Watched
 
 folder = Path(sys.argv[1])
 os.setgid(int(sys.argv[2])), os.setuid(int(sys.argv[2]))
@@ -37,12 +37,14 @@ watch.UNWATCHED_SECONDS = 0.2
 profile = EmbedderProfile.model_validate_json(sys.argv[3])
 settings = IndexSettings(embedder=profile, chunks=ChunkSettings(), max_file_bytes=1000)
 index = Watched(uuid4(), "p", LocalSource(kind="local", path=str(folder)), settings)
-watched = watch.LocalWatch(Resources(Settings(auth="off", local_source_roots=[folder])), index, str(folder))
+resources = Resources(Settings(auth="off", local_source_roots=[folder]))
+watched = watch.LocalWatch(resources, index, str(folder), lambda: None)
 
 def told(wanted, seconds=20):
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        if watched.look() == wanted:
+        noticed = watched.look()
+        if noticed and noticed.quiet == wanted:
             return True
         time.sleep(0.02)
     return False
@@ -52,7 +54,7 @@ for handle in taken:
     os.close(handle)
 print("ready", told(timedelta(0)) and watched._was_ready, flush=True)
 (folder / "a.md").write_text("new")
-print("heard", told(QUIET), flush=True)
+print("heard", told(QUIET_OF_PATHS), flush=True)
 watched.close()
 """
 
@@ -85,14 +87,14 @@ watch.UNWATCHED_SECONDS = 0.2
 with watched(folder, folder / "home") as looked:
     for number in range(40):
         (folder / str(number)).mkdir()
-    while (quiet := told(looked)) != timedelta(0):
+    while told(looked).quiet != timedelta(0):
         pass
-    print("blind", [told(looked) == timedelta(0) for _ in range(3)])
+    print("blind", [told(looked).quiet == timedelta(0) for _ in range(3)])
     Path("/proc/sys/user/max_inotify_watches").write_text("200")
     while not looked._was_ready:
         told(looked)
     (folder / "39" / "deep.md").touch()
-    print("heard", told(looked) != timedelta(0))
+    print("heard", told(looked).quiet != timedelta(0))
 """
 #: A separate user namespace has its own number of watches.
 NAMESPACE = ["unshare", "--user", "--map-root-user"]
@@ -112,8 +114,7 @@ def test_directories_that_are_made_beyond_the_systems_handles_are_looked_through
 CLOSED = """
 import os, sys
 from pathlib import Path
-from tests.unit.worker.upkeep.test_watch import told, watched
-from worker.state.index.changes import QUIET
+from tests.unit.worker.upkeep.test_watch import paths, told, watched
 
 folder = Path(sys.argv[1])
 os.setgid(int(sys.argv[2])), os.setuid(int(sys.argv[2]))
@@ -121,7 +122,7 @@ with watched(folder, folder / "home") as looked:
     for directory in sorted(folder.iterdir()):
         if os.access(directory, os.R_OK):
             (directory / "a.md").touch()
-            print(told(looked) == QUIET)
+            print(told(looked) == paths(f"{directory.name}/a.md"))
 """
 
 

@@ -1,0 +1,106 @@
+"""How often the clock asks for a sweep: each second while anything is open, and seldom while nothing is."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+
+from tests.integration.steps.site import Site, new_site, passes
+from worker.app import BULK, FAST, IDLE_SWEEP_SECONDS
+from worker.resources import Resources
+from worker.state import open_work
+from worker.state.index import changes
+from worker.tasks import failures, process, upkeep
+
+pytestmark = pytest.mark.usefixtures("nobody_else")
+
+AHEAD = timedelta(seconds=1)
+
+
+@pytest.fixture
+def idle(resources: Resources) -> Site:
+    """A tool of which nothing is open, nor of any other."""
+    site = new_site(resources)
+    site.list_folder()
+    site.finish_all()
+    with resources.pool.connection() as connection:
+        connection.execute("UPDATE search_index_task SET status = 'cancelled' WHERE status IN ('pending', 'indexing')")
+        connection.execute("DELETE FROM file_lease")
+        connection.execute("DELETE FROM search_index_change")
+        connection.execute("UPDATE search_tool SET next_run_at = NULL")
+        connection.execute("UPDATE summary_tree SET status = 'none'")
+    return site
+
+
+def is_open(site: Site) -> bool:
+    return open_work.any_open(site.pool, AHEAD)
+
+
+def test_a_task_is_open_until_it_ends(idle: Site) -> None:
+    assert not is_open(idle)
+    idle.start()
+    assert is_open(idle)
+    idle.list_folder()
+    assert is_open(idle)
+    idle.cancel()
+    assert not is_open(idle)
+
+
+def test_a_lease_is_open_work(idle: Site) -> None:
+    lease = "INSERT INTO file_lease (owner, until, index_id) VALUES (%s, now(), %s) RETURNING 1"
+    idle.do(lease, uuid4(), idle.index.id)
+    assert is_open(idle)
+
+
+def test_a_run_is_open_work_just_before_it_is_due(idle: Site) -> None:
+    changes.changed(idle.pool, idle.index.id, quiet=timedelta(seconds=60))
+    passes(idle.resources, 58)
+    assert not is_open(idle)
+    passes(idle.resources, 1.5)
+    assert is_open(idle)
+
+
+@pytest.mark.parametrize(("seconds", "due"), [(30, False), (0, True)])
+def test_a_schedule_is_open_work_once_it_is_due(idle: Site, seconds: int, due: bool) -> None:
+    scheduled = "UPDATE search_tool SET next_run_at = now() + make_interval(secs => %s) WHERE id = %s RETURNING 1"
+    idle.do(scheduled, seconds, idle.tool)
+    assert is_open(idle) == due
+
+
+def messages_in_a_minute(monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many sweeps the clock sends, which asks for one each second and queue."""
+    sent: list[str] = []
+    monkeypatch.setattr(upkeep, "crowded", lambda _: False)
+    monkeypatch.setattr(failures.ShownTask, "apply_async", lambda *_, **options: sent.append(options["queue"]))
+    monkeypatch.setattr(upkeep.Sweep, "_sent", {})
+    for second in range(60):
+        monkeypatch.setattr(upkeep, "time", Clock(second))
+        for queue in (FAST, BULK):
+            upkeep.sweep.apply_async(queue=queue)
+    return len(sent)
+
+
+def test_the_clock_sends_few_messages_while_nothing_is_open(idle: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "resources", lambda: Sweeping(idle.resources))
+    assert messages_in_a_minute(monkeypatch) == 2 * 60 / IDLE_SWEEP_SECONDS
+    idle.start()
+    assert messages_in_a_minute(monkeypatch) == 2 * 60
+
+
+class Clock:
+    """A clock that stands."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def monotonic(self) -> float:
+        return self._seconds
+
+
+class Sweeping:
+    """The resources of a process, whose sweeps use the pool of the test."""
+
+    def __init__(self, resources: Resources) -> None:
+        self.sweeping = resources

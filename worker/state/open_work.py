@@ -1,0 +1,16 @@
+"""Whether there is any work for which the sweep must watch closely."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from worker.state.postgres import Pool, load, reading
+
+_SQL = load("open_work")
+
+
+def any_open(pool: Pool, ahead: timedelta) -> bool:
+    """Whether a task, a lease or a tree is open, or a run is due within `ahead`."""
+    with reading(pool) as connection:
+        row = connection.execute(_SQL["any_open"], {"ahead": ahead}).fetchone()
+        return bool(row and row[0])

@@ -1,0 +1,7 @@
+-- name: any_open
+-- each look is one at an index that holds only what is open
+SELECT EXISTS (SELECT FROM search_index_task WHERE status IN :open)
+    OR EXISTS (SELECT FROM file_lease)
+    OR EXISTS (SELECT FROM search_index_change WHERE due_at <= now() + %(ahead)s)
+    OR EXISTS (SELECT FROM search_tool WHERE next_run_at <= now() + %(ahead)s)
+    OR EXISTS (SELECT FROM summary_tree WHERE status IN :open)
