@@ -6,5 +6,5 @@ ALTER TABLE search_index_change
     -- the transaction that noted them; another writer of the row, such as an earlier release, may have meant more
     ADD COLUMN paths_by xid8;
 
--- the rows at and below a path
-CREATE INDEX search_index_file_key ON search_index_file (index_id, key);
+-- the rows at and below a path; a whole key may be longer than a row of an index
+CREATE INDEX search_index_file_key ON search_index_file (index_id, substr(key, 1, 512));

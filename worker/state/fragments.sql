@@ -38,12 +38,14 @@ EXISTS (
     SELECT FROM search_index_task t, unnest(t.unlisted) AS u (prefix) WHERE t.id = %(task_id)s AND :has_prefix)
 
 -- name: listed_at_keys
--- the files of an index at and below some keys; each look is one at an index, however many other files there are
+-- the files of an index at and below some keys; each look is one at an index, which has the first bytes of keys
 listed AS (
     SELECT f.id FROM unnest(%(keys)s::bytea[]) AS k (key)
-    JOIN search_index_file f ON f.index_id = %(index_id)s AND f.key = k.key
+    JOIN search_index_file f ON f.index_id = %(index_id)s AND f.key = k.key AND substr(f.key, 1, 512) = substr(k.key, 1, 512)
     UNION SELECT f.id FROM unnest(%(keys)s::bytea[]) AS k (key)
     JOIN search_index_file f ON f.index_id = %(index_id)s AND f.key > k.key || '\x2f'::bytea AND f.key < k.key || '\x30'::bytea
+        AND substr(f.key, 1, 512) >= substr(k.key || '\x2f'::bytea, 1, 512)
+        AND substr(f.key, 1, 512) <= substr(k.key || '\x30'::bytea, 1, 512)
     -- the key of a node is its id, and its id path tells the nodes above it
     UNION SELECT f.id FROM search_index_file f
     WHERE f.index_id = %(index_id)s AND f.node_id IS NOT NULL

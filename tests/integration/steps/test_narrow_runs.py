@@ -50,6 +50,26 @@ def test_a_path_is_no_prefix_of_a_longer_name(ready: Site) -> None:
     assert set(ready.outcomes().values()) == {"indexed"}
 
 
+@pytest.mark.parametrize("length", [510, 511, 512, 513])
+def test_the_length_of_a_path_makes_no_difference(resources: Resources, length: int) -> None:
+    # the index of keys has their first 512 bytes
+    site = new_site(resources)
+    above = f"{'d' * 200}/{'d' * 200}"
+    asked = f"{above}/{'e' * (length - len(above) - 1)}"
+    for directory in (asked, f"{asked}e"):
+        (site.folder / directory).mkdir(parents=True)
+        (site.folder / directory / "gone.md").write_text("gone")
+    site.list_folder()
+    site.finish_all()
+    for directory in (asked, f"{asked}e"):
+        (site.folder / directory / "gone.md").unlink()
+    ask(site, asked)
+    site.list_folder()
+    site.finish_all()
+    outcomes = {path: outcome for path, outcome in site.outcomes().items() if path.endswith("gone.md")}
+    assert outcomes == {f"{asked}/gone.md": "removed", f"{asked}e/gone.md": "indexed"}
+
+
 @pytest.mark.parametrize("listed", [False, True])
 def test_after_a_run_that_was_stopped_the_whole_folder_is_listed(ready: Site, listed: bool) -> None:
     ready.start()
