@@ -37,21 +37,6 @@ substring(f.key FROM 1 FOR length(u.prefix)) = u.prefix
 EXISTS (
     SELECT FROM search_index_task t, unnest(t.unlisted) AS u (prefix) WHERE t.id = %(task_id)s AND :has_prefix)
 
--- name: listed_at_keys
--- the files of an index at and below some keys; each look is one at an index, which has the first bytes of keys
-listed AS (
-    SELECT f.id FROM unnest(%(keys)s::bytea[]) AS k (key)
-    JOIN search_index_file f ON f.index_id = %(index_id)s AND f.key = k.key AND substr(f.key, 1, 512) = substr(k.key, 1, 512)
-    UNION SELECT f.id FROM unnest(%(keys)s::bytea[]) AS k (key)
-    JOIN search_index_file f ON f.index_id = %(index_id)s AND f.key > k.key || '\x2f'::bytea AND f.key < k.key || '\x30'::bytea
-        AND substr(f.key, 1, 512) >= substr(k.key || '\x2f'::bytea, 1, 512)
-        AND substr(f.key, 1, 512) <= substr(k.key || '\x30'::bytea, 1, 512)
-    -- the key of a node is its id, and its id path tells the nodes above it
-    UNION SELECT f.id FROM search_index_file f
-    WHERE f.index_id = %(index_id)s AND f.node_id IS NOT NULL
-      AND string_to_array(f.id_path, '/') && ARRAY (SELECT convert_from(k.key, 'UTF8') FROM unnest(%(keys)s::bytea[]) AS k (key))
-)
-
 -- name: counted
 -- columns of a file f that the counts of a task are made of
 f.id, f.task_id, f.status, f.work, f.size_bytes, f.live_chunks, f.embedded_chunks, f.reused_chunks, f.tokens
@@ -111,12 +96,6 @@ CASE WHEN c.since IS NULL THEN excluded.paths
      WHEN c.xmin = c.paths_by::xid AND c.paths IS NOT NULL AND excluded.paths IS NOT NULL THEN (
          SELECT CASE WHEN count(DISTINCT e.path) <= %(most_paths)s THEN array_agg(DISTINCT e.path) END
          FROM unnest(c.paths || excluded.paths) AS e (path)) END
-
--- name: paths_with_more
--- the paths of a task t that has not begun, and more
-CASE WHEN t.paths IS NOT NULL AND %(paths)s::text[] IS NOT NULL THEN (
-    SELECT CASE WHEN count(DISTINCT e.path) <= %(most_paths)s THEN array_agg(DISTINCT e.path) END
-    FROM unnest(t.paths || %(paths)s::text[]) AS e (path)) END
 
 -- name: rerun_paths_with_more
 -- the paths of the run that follows a task t, and more

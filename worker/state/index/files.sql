@@ -56,7 +56,19 @@ WHERE f.index_id = %(index_id)s AND f.status <> 'removed'
 ORDER BY f.key
 
 -- name: vanished_at_keys
-WITH :listed_at_keys
+-- the files of an index at and below some keys; each look is one at an index, which has the first bytes of keys
+WITH listed AS (
+    SELECT f.id FROM unnest(%(keys)s::bytea[]) AS k (key)
+    JOIN search_index_file f ON f.index_id = %(index_id)s AND f.key = k.key AND substr(f.key, 1, 512) = substr(k.key, 1, 512)
+    UNION SELECT f.id FROM unnest(%(keys)s::bytea[]) AS k (key)
+    JOIN search_index_file f ON f.index_id = %(index_id)s AND f.key > k.key || '\x2f'::bytea AND f.key < k.key || '\x30'::bytea
+        AND substr(f.key, 1, 512) >= substr(k.key || '\x2f'::bytea, 1, 512)
+        AND substr(f.key, 1, 512) <= substr(k.key || '\x30'::bytea, 1, 512)
+    -- the key of a node is its id, and its id path tells the nodes above it
+    UNION SELECT f.id FROM search_index_file f
+    WHERE f.index_id = %(index_id)s AND f.node_id IS NOT NULL
+      AND string_to_array(f.id_path, '/') && ARRAY (SELECT convert_from(k.key, 'UTF8') FROM unnest(%(keys)s::bytea[]) AS k (key))
+)
 SELECT f.id, f.key FROM listed JOIN search_index_file f USING (id)
 WHERE f.status <> 'removed'
   AND NOT EXISTS (SELECT FROM search_index_listing l WHERE l.task_id = %(task_id)s AND l.file_id = f.id)
