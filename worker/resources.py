@@ -223,11 +223,6 @@ def store_name(settings: Settings) -> str:
     return settings.vector_store or default_store(settings.values(StoreOptions))
 
 
-def keyword_index(settings: Settings) -> str:
-    """Where new indexes keep their keywords."""
-    return settings.keyword_index or STORES[store_name(settings)].keyword_index
-
-
 def chunk_settings(
     settings: Settings, size: int | None, overlap: int | None, granularity: Granularity | None
 ) -> ChunkSettings:

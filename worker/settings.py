@@ -245,7 +245,7 @@ class Settings(BaseSettings):
         None, description="Vector store of new indexes; unset: Turbopuffer if its key is set, else LanceDB."
     )
     keyword_index: Literal["postgres", "store"] | None = Field(
-        None, description="Where keywords are searched; unset: postgres with Turbopuffer, store with LanceDB."
+        None, description="Where new indexes keep keywords; unset: as the folder's first index, else in the store."
     )
     turbopuffer_api_key: str | None = Field(None, description="API key of Turbopuffer.")
     turbopuffer_region: str = Field("gcp-us-central1", description="Region of Turbopuffer.")

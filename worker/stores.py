@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from schemas.errors import Invalid
 from worker.machine.gc_pause import without_garbage_collection
@@ -39,8 +39,6 @@ class StoreKind:
     open: Callable[[StoreOptions, bool], VectorStore]
     #: Whether the options hold all that the store needs; the first such row is the default.
     is_configured: Callable[[StoreOptions], bool]
-    #: Where keywords are kept unless KEYWORD_INDEX says otherwise.
-    keyword_index: Literal["postgres", "store"]
     #: Imports the client at the start of the API and of workers.
     import_client: Callable[[], None] = _nothing
     #: Imports more before workers fork. It opens nothing and starts no thread.
@@ -96,13 +94,11 @@ STORES: dict[str, StoreKind] = {
     "turbopuffer": StoreKind(
         _open_turbopuffer,
         is_configured=lambda options: bool(options.turbopuffer_api_key),
-        keyword_index="postgres",
         import_client=_import_turbopuffer,
     ),
     "lancedb": StoreKind(
         _open_lance,
         is_configured=lambda _: True,
-        keyword_index="store",
         import_before_fork=_import_lance_dependencies,
         directory=_LANCE_DIRECTORY,
     ),

@@ -18,7 +18,7 @@ from schemas.source import FLOAT32, AnySource, EmbedderProfile
 from schemas.tool import IndexSettings, Status, ToolConfig
 from worker import app as queue
 from worker.ignore import Rules
-from worker.resources import Resources, chunk_settings, keyword_index, store_name
+from worker.resources import Resources, chunk_settings, store_name
 from worker.sources.registry import target_of
 from worker.state.index import tasks, tool_actions, tools
 from worker.state.index.tools import NewIndex
@@ -86,7 +86,8 @@ def index_for(
     profile, explicit = resources.profile(config.embedding_model, config.dimensions, in_use=model_in_use)
     profile = _in_use(resources, project_id, source, profile)
     store = store_name(settings)
-    resources.store(store, keyword_index(settings))
+    keywords = _keyword_index(resources, project_id, source, store)
+    resources.store(store, keywords)
     index = IndexSettings(
         embedder=profile,
         explicit_dimensions=explicit,
@@ -104,7 +105,7 @@ def index_for(
         max_characters=settings.max_characters,
     )
     new_index = NewIndex(
-        *(project_id, source, target.folder_node_id, index, store, keyword_index(settings)),
+        *(project_id, source, target.folder_node_id, index, store, keywords),
         namespace_prefix=settings.namespace_prefix,
     )
     return new_index, target.name
@@ -116,6 +117,12 @@ def _in_use(resources: Resources, project_id: str, source: AnySource, profile: E
         return profile
     first = tools.first_precision(resources.pool, project_id, source, profile.model)
     return profile.model_copy(update={"precision": FLOAT32}) if first == FLOAT32 else profile
+
+
+def _keyword_index(resources: Resources, project_id: str, source: AnySource, store: str) -> str:
+    """Where a new index keeps its keywords: as the source's first index does, so that further tools share it."""
+    configured = resources.settings.keyword_index
+    return configured or tools.first_keyword_index(resources.pool, project_id, source, store) or "store"
 
 
 def _check_bounds(config: ToolConfig) -> None:

@@ -10,10 +10,10 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from itertools import compress
+from itertools import compress, islice
 from typing import Any
 from uuid import UUID
 
@@ -57,13 +57,26 @@ class Document:
 
 
 @dataclass(slots=True)
+class Postings:
+    """The rows that hold each term of a full-text attribute, with its count, and the number of terms of each row."""
+
+    rows: dict[str, dict[Any, int]] = field(default_factory=dict)
+    lengths: dict[Any, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class Namespace:
-    """A schema and its rows. `schema["id"]` is the id type; `dimensions` is 0 if there are no vectors."""
+    """A schema and its rows. `schema["id"]` is the id type; `dimensions` is 0 if there are no vectors.
+
+    `vectors` and `postings` are made by the first query after a write.
+    """
 
     schema: dict[str, Json] = field(default_factory=dict)
     dimensions: int = 0
     metric: str | None = None
     rows: dict[Any, Document] = field(default_factory=dict)
+    vectors: tuple[list[Any], NDArray[np.float64]] | None = None
+    postings: dict[str, Postings] = field(default_factory=dict)
 
 
 def require(holds: object, message: str, status: int = 400) -> None:
@@ -95,6 +108,7 @@ def write(space: Namespace, body: Json) -> Json:
     rest = zip(ids[len(upserts) :], patches, strict=True)
     patched = [id_ in space.rows and meets(changed, body.get("patch_condition"), id_, row) for id_, row in rest]
     space.schema, space.dimensions, space.metric = changed.schema, changed.dimensions, changed.metric
+    space.vectors, space.postings = None, {}
     space.rows.update(compress(zip(ids, documents, strict=False), upserted))
     for id_, new in compress(zip(ids[len(upserts) :], merges, strict=True), patched):
         merge(space, id_, new)
@@ -270,11 +284,11 @@ def query(space: Namespace, body: Json) -> Json:
     total = limit.get("total") if isinstance(limit, dict) else limit
     require(type(total) is int and 1 <= total <= MAX_LIMIT, "limit must be between 1 and 10000")
     holds = predicate(space, body.get("filters"))
-    rows = {id_: row for id_, row in space.rows.items() if holds(id_, row)}
     wanted = body.get("include_attributes") or []
     encoding = body.get("vector_encoding", "float")
     require(encoding in {"float", "base64"}, "unknown vector_encoding", 422)
-    found = ranking(space, rows, body)[:total]
+    ranked = ((id_, dist) for id_, dist in ranking(space, body) if holds(id_, space.rows[id_]))
+    found = list(islice(ranked, total))
     return {"rows": [{"id": id_, **dist, **chosen(space.rows[id_], wanted, encoding)} for id_, dist in found]} | {
         "billing": {"billable_logical_bytes_queried": 0, "billable_logical_bytes_returned": 0},
         "performance": {"approx_namespace_size": len(space.rows), "server_total_ms": 1, "query_execution_ms": 1},
@@ -292,38 +306,58 @@ def chosen(row: Document, wanted: bool | list[str], encoding: str) -> Json:
     return found
 
 
-def ranking(space: Namespace, rows: dict[Any, Document], body: Json) -> list[tuple[Any, Json]]:
+def ranking(space: Namespace, body: Json) -> Iterator[tuple[Any, Json]]:
+    """All rows that have a rank, the best first. A generator, so that filters see no more rows than are needed."""
     name, how, *rest = body["rank_by"]
     if how in {"asc", "desc"}:
         require(name in space.schema and space.schema[name].get("filterable", True), f"cannot order by {name!r}")
-        keys = {id_: id_ if name == "id" else row.values[name] for id_, row in rows.items()}
-        return [(id_, {}) for id_ in sorted(rows, key=keys.__getitem__, reverse=how == "desc")]
+        keys = {id_: id_ if name == "id" else row.values[name] for id_, row in space.rows.items()}
+        return ((id_, {}) for id_ in sorted(keys, key=keys.__getitem__, reverse=how == "desc"))
     if how == "BM25":
-        return by_text(space, rows, name, rest[0])
+        return by_text(space, name, rest[0])
     require(how == "ANN" and name == "vector" and space.dimensions, f"cannot rank by {name!r} {how!r}")
-    target = unit(space, decoded(rest[0]))
-    scored = [(1.0 - float(row.vector @ target), id_) for id_, row in rows.items() if row.vector is not None]
-    return [(id_, {"$dist": distance}) for distance, id_ in sorted(scored)]
+    return by_vector(space, unit(space, decoded(rest[0])))
 
 
-def by_text(space: Namespace, rows: dict[Any, Document], name: str, text: Any) -> list[tuple[Any, Json]]:
+def by_vector(space: Namespace, target: NDArray[np.float64]) -> Iterator[tuple[Any, Json]]:
+    if space.vectors is None:
+        rows = {id_: row.vector for id_, row in space.rows.items() if row.vector is not None}
+        space.vectors = list(rows), np.array([*rows.values()]).reshape(len(rows), space.dimensions)
+    ids, vectors = space.vectors
+    # not `@`, which may sum the products of equal rows in different orders
+    distances = 1.0 - (vectors * target).sum(axis=1)
+    return ((id_, {"$dist": distance}) for distance, id_ in sorted(zip(distances.tolist(), ids, strict=True)))
+
+
+def by_text(space: Namespace, name: str, text: Any) -> Iterator[tuple[Any, Json]]:
     """BM25 with k1 = 1.2 and b = 0.75 (Robertson and Zaragoza 2009). Rows that score 0 are left out."""
     config = space.schema.get(name, {})
     require(config.get("full_text_search"), f"attribute {name!r} has no full-text index")
     kind = "[]string" if is_tokenized(config) else "string"
     require(fits(kind, text) and len("".join(text).encode()) <= MAX_TEXT_QUERY, "invalid full-text query")
-    corpus = [row.terms[name] for row in space.rows.values() if name in row.terms]
-    mean = sum(map(Counter.total, corpus)) / max(len(corpus), 1)
-    asked = set(terms(config, text))
-    holding = {term: sum(term in counts for counts in corpus) for term in asked}
-    weights = {term: math.log(1 + (len(corpus) - n + 0.5) / (n + 0.5)) for term, n in holding.items()}
+    if name not in space.postings:
+        space.postings[name] = posted(space, name)
+    postings = space.postings[name]
+    number = len(postings.lengths)
+    mean = sum(postings.lengths.values()) / max(number, 1)
+    scores: dict[Any, float] = {}
+    for term in sorted(set(terms(config, text))):
+        holding = postings.rows.get(term, {})
+        weight = math.log(1 + (number - len(holding) + 0.5) / (len(holding) + 0.5))
+        for id_, count in holding.items():
+            length = 1.2 * (1 - 0.75 + 0.75 * postings.lengths[id_] / mean)
+            scores[id_] = scores.get(id_, 0.0) + weight * count * 2.2 / (count + length)
+    return ((id_, {"$dist": -value}) for value, id_ in sorted((-score, id_) for id_, score in scores.items()))
 
-    def score(counts: Counter[str]) -> float:
-        length = 1.2 * (1 - 0.75 + 0.75 * counts.total() / mean) if mean else 1.0
-        return sum(weights[term] * counts[term] * 2.2 / (counts[term] + length) for term in asked)
 
-    scored = [(-score(row.terms[name]), id_) for id_, row in rows.items() if name in row.terms]
-    return [(id_, {"$dist": -value}) for value, id_ in sorted(scored) if value]
+def posted(space: Namespace, name: str) -> Postings:
+    found = Postings()
+    for id_, row in space.rows.items():
+        if name in row.terms:
+            found.lengths[id_] = row.terms[name].total()
+            for term, count in row.terms[name].items():
+                found.rows.setdefault(term, {})[id_] = count
+    return found
 
 
 def is_tokenized(config: Json) -> bool:

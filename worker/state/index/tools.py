@@ -182,6 +182,14 @@ def first_precision(pool: Pool, project_id: str, source: AnySource, model: str) 
         return None if row is None else str(row[0])
 
 
+def first_keyword_index(pool: Pool, project_id: str, source: AnySource, vector_store: str) -> str | None:
+    """Return where the oldest index of a source in a store keeps its keywords; None if there is no index."""
+    with reading(pool) as connection:
+        values = {"project_id": project_id, "source": Jsonb(source.model_dump()), "vector_store": vector_store}
+        row = connection.execute(_SQL["first_keyword_index"], values).fetchone()
+        return None if row is None else str(row[0])
+
+
 def any_busy(pool: Pool, tool_ids: Sequence[UUID]) -> bool:
     """Whether the index of one of these tools has an open task."""
     with reading(pool) as connection:

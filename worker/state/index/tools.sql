@@ -25,6 +25,11 @@ WHERE project_id = %(project_id)s AND source = %(source)s AND settings #>> '{emb
   AND deleted_at IS NULL
 ORDER BY created_at LIMIT 1
 
+-- name: first_keyword_index
+SELECT keyword_index FROM search_index
+WHERE project_id = %(project_id)s AND source = %(source)s AND vector_store = %(vector_store)s AND deleted_at IS NULL
+ORDER BY created_at LIMIT 1
+
 -- name: insert_tool
 INSERT INTO search_tool (id, project_id, name, index_id, node_id, source, config, next_run_at)
 VALUES (%(id)s, %(project_id)s, %(name)s, %(index_id)s, %(node_id)s, %(source)s, %(config)s,
