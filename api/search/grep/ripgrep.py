@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,11 @@ from threading import BoundedSemaphore
 _POLL_SECONDS = 0.1
 #: Processes of rg that run at a time. Each uses all processors, so more of them would only use more memory.
 _MAX_PROCESSES = 4
+
+#: An older rg finds other lines than Python for some patterns.
+_MIN_MAJOR_VERSION = 14
+#: Seconds in which rg tells its version.
+_VERSION_SECONDS = 5
 
 _slots = BoundedSemaphore(_MAX_PROCESSES)
 
@@ -34,8 +40,12 @@ _WITHOUT_NUL = ("--encoding=none", "--text", "--files-without-match", "--", r"\x
 
 @cache
 def program() -> str | None:
-    """The path of rg: on PATH, or beside this Python. Looked up once."""
-    return shutil.which("rg") or shutil.which("rg", path=str(Path(sys.executable).parent))
+    """The path of rg: beside this Python, else on PATH unless it is too old. Looked up once."""
+    beside = shutil.which("rg", path=str(Path(sys.executable).parent))
+    if beside is not None:
+        return beside
+    on_path = shutil.which("rg")
+    return on_path if on_path is not None and _major_version(on_path) >= _MIN_MAJOR_VERSION else None
 
 
 def matching_files(
@@ -60,6 +70,19 @@ def oddly_encoded_files(program_: str, folder: bytes, names: Sequence[bytes], ch
     """The files of `names` that are not UTF-8 and hold no NUL, in their order; see `matching_files`."""
     not_utf8 = matching_files(program_, _NOT_UTF8, folder, names, check)
     return matching_files(program_, _WITHOUT_NUL, folder, not_utf8, check)
+
+
+def _major_version(program_: str) -> int:
+    """The major version of rg; 0 if it does not tell."""
+    command = [program_, "--no-config", "--version"]
+    try:
+        output = subprocess.check_output(
+            command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=_VERSION_SECONDS
+        )
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    found = re.match(rb"ripgrep (\d+)\.", output)
+    return int(found[1]) if found else 0
 
 
 def _accepts(program_: str, pattern: Sequence[str], check: Callable[[], None]) -> bool:
