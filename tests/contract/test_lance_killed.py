@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import random
 import time
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from uuid import UUID
@@ -13,8 +14,10 @@ import lance
 import pytest
 
 from tests.contract.stores import ALWAYS, D, about, axis, near, row
-from worker.vectors import Patch
+from worker.vectors import Condition, Patch
+from worker.vectors.lance import vector_index
 from worker.vectors.lance.cleaning import COARSE_S
+from worker.vectors.lance.compaction import Thresholds
 from worker.vectors.lance.store import LanceStore
 
 SPACE = "space"
@@ -22,8 +25,12 @@ SPACE = "space"
 STEP = 10
 
 
-def _store(place: Path) -> LanceStore:
-    return LanceStore(place, has_keywords=True, thresholds=ALWAYS)
+#: Also indexes vectors and the columns of filters, as in a large table.
+LARGE = replace(ALWAYS, large_rows=2 * STEP)
+
+
+def _store(place: Path, thresholds: Thresholds = ALWAYS) -> LanceStore:
+    return LanceStore(place, has_keywords=True, thresholds=thresholds)
 
 
 def _write(store: LanceStore, turn: int) -> None:
@@ -39,8 +46,8 @@ def _expected(turn: int) -> list[int]:
     return [number for number in range((turn + 1) * STEP) if number % 2 or number >= turn * STEP]
 
 
-def _work(place: Path, first: int, said: Connection) -> None:
-    store = _store(place)
+def _work(place: Path, thresholds: Thresholds, first: int, said: Connection) -> None:
+    store = _store(place, thresholds)
     store.ids(SPACE, None, 1)
     for turn in range(first, first + 1000):
         said.send(turn)
@@ -48,11 +55,11 @@ def _work(place: Path, first: int, said: Connection) -> None:
         store.optimize(SPACE)
 
 
-def _killed_at(place: Path, first: int, seconds: float) -> int:
+def _killed_at(place: Path, thresholds: Thresholds, first: int, seconds: float) -> int:
     """Kill a process that writes and compacts. Returns the write that it was at."""
     context = multiprocessing.get_context("spawn")
     heard, said = context.Pipe(duplex=False)
-    process = context.Process(target=_work, args=(place, first, said), daemon=True)
+    process = context.Process(target=_work, args=(place, thresholds, first, said), daemon=True)
     process.start()
     assert heard.poll(60)
     time.sleep(seconds)
@@ -64,12 +71,15 @@ def _killed_at(place: Path, first: int, seconds: float) -> int:
     return turn
 
 
-@pytest.mark.timeout(120)
-def test_a_process_killed_amid_writes_and_compactions_leaves_a_whole_table(tmp_path: Path) -> None:
-    store, rng, turn = _store(tmp_path), random.Random(20261123), 0
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("thresholds", [ALWAYS, LARGE], ids=["small", "large"])
+def test_a_process_killed_amid_writes_and_compactions_leaves_a_whole_table(
+    tmp_path: Path, thresholds: Thresholds
+) -> None:
+    store, rng, turn = _store(tmp_path, thresholds), random.Random(20261123), 0
     _write(store, turn)
     for _ in range(6):
-        turn = _killed_at(tmp_path, turn + 1, rng.uniform(0, 0.6))
+        turn = _killed_at(tmp_path, thresholds, turn + 1, rng.uniform(0, 0.6))
         # earlier writes are complete, without duplicates
         kept = [UUID(int=number) for number in _expected(turn - 1) if number % 2]
         found = store.ids(SPACE, None, 10_000)
@@ -81,10 +91,16 @@ def test_a_process_killed_amid_writes_and_compactions_leaves_a_whole_table(tmp_p
         assert store.ids(SPACE, None, 10_000) == [UUID(int=number) for number in expected]
         assert sorted(about(store, SPACE, "common", limit=10_000)) == expected
         assert sorted(near(store, SPACE, axis(0), limit=10_000)) == expected
+        seen = Condition("symbol", "in", [f"seen{turn}"])
+        assert sorted(near(store, SPACE, axis(0), seen, limit=10_000)) == [
+            n for n in expected if n % 2 and n >= (turn - 1) * STEP and n < turn * STEP
+        ]
         time.sleep(2 * COARSE_S)
         store.optimize(SPACE)
         _prove_clean(tmp_path)
         assert sorted(about(store, SPACE, "common", limit=10_000)) == expected
+    names = {index.name for index in lance.dataset(tmp_path / f"{SPACE}.lance").describe_indices()}
+    assert (vector_index.NAME in names) == (thresholds is LARGE)
 
 
 def test_what_a_killed_process_had_not_renamed_yet_goes(tmp_path: Path) -> None:

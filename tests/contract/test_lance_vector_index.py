@@ -1,7 +1,14 @@
-"""Large LanceDB tables have an approximate index on vectors. No row is missed, and filters stay exact."""
+"""Large LanceDB tables have an approximate index on vectors, and indexes on what filters compare.
+
+No row is missed, and filters stay exact.
+"""
 
 from __future__ import annotations
 
+import random
+import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
@@ -10,9 +17,11 @@ import lance
 import numpy as np
 import pytest
 
+from schemas.errors import StoreUnavailable
 from tests.contract.stores import ALWAYS, near
-from worker.vectors import Condition, Leg, Row, Vector
+from worker.vectors import Condition, Leg, Patch, Row, Value, Vector
 from worker.vectors.lance import vector_index
+from worker.vectors.lance.indexes import FILTERED
 from worker.vectors.lance.store import LanceStore
 from worker.vectors.lance.vector_index import GROWTH, NAME, is_due
 
@@ -29,11 +38,15 @@ VECTORS = _vectors(GROWTH * ROWS + GROWTH * PER_PARTITION)
 
 
 def _row(number: int) -> Row:
-    return Row(UUID(int=number), VECTORS[number], {"file_name": f"{number}.md", "level": number % 1000})
+    return Row(
+        UUID(int=number),
+        VECTORS[number],
+        {"file_name": f"{number}.md", "file_id_path": str(number), "level": number % 1000},
+    )
 
 
 def _store(place: Path, min_rows: int = ROWS) -> LanceStore:
-    return LanceStore(place, has_keywords=False, thresholds=replace(ALWAYS, vector_index_rows=min_rows))
+    return LanceStore(place, has_keywords=False, thresholds=replace(ALWAYS, large_rows=min_rows))
 
 
 def _dataset(place: Path) -> lance.LanceDataset:
@@ -103,3 +116,87 @@ def test_the_index_is_trained_anew_once_the_table_is_several_times_as_large(
     indexed.optimize(SPACE)
     assert not is_due(_dataset(tmp_path), ROWS)
     assert len(indexed.ids(SPACE, None, due + 1)) == due
+
+
+def test_columns_of_filters_have_an_index_in_large_tables_only(tmp_path: Path) -> None:
+    store = _store(tmp_path)
+    store.write(SPACE, DIMENSIONS, [_row(number) for number in range(ROWS - 1)])
+    store.optimize(SPACE)
+    assert not set(FILTERED) & _indexed(tmp_path)
+    store.write(SPACE, DIMENSIONS, [_row(ROWS - 1)])
+    store.optimize(SPACE)
+    assert set(FILTERED) <= _indexed(tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_filters_find_the_same_with_indexes_and_without(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    stores = [_store(tmp_path / "indexed", min_rows=40), _store(tmp_path / "plain", min_rows=10**6)]
+    present: set[int] = set()
+
+    def values(number: int) -> dict[str, Value]:
+        path = "/".join(rng.choice(["a", "b", "a b", "a0", "ü"]) for _ in range(rng.randint(1, 3)))
+        symbol = rng.choice(["f", "A.f", None])
+        return {"file_node_id": str(UUID(int=number % 7)), "file_id_path": path, "symbol": symbol}
+
+    for _ in range(12):
+        new = [Row(UUID(int=n), VECTORS[n], values(n)) for n in rng.sample(range(200), rng.randint(0, 30))]
+        present |= {row.id.int for row in new}
+        patches = [Patch(UUID(int=n), values(n)) for n in rng.sample(sorted(present), len(present) // 10)]
+        gone = {n for n in present if rng.random() < 0.05} - {p.id.int for p in patches} - {row.id.int for row in new}
+        present -= gone
+        for store in stores:
+            store.write(SPACE, DIMENSIONS, new)
+            store.write(SPACE, DIMENSIONS, (), patches)
+            store.write(SPACE, DIMENSIONS, deletes=[UUID(int=n) for n in gone])
+        if rng.random() < 0.5:
+            for store in stores:
+                store.optimize(SPACE)
+        for condition in (
+            Condition("file_id_path", "prefix", [rng.choice(["a", "a/b", "ü", "a b"])]),
+            Condition("file_node_id", "in", [str(UUID(int=rng.randrange(7))), str(UUID(int=rng.randrange(7)))]),
+            Condition("symbol", "in", [rng.choice(["f", "A.f"])]),
+        ):
+            leg = Leg(300, vector=VECTORS[rng.randrange(200)], conditions=[condition])
+            with_index, without = [{row.id for row in store.search(SPACE, [leg])[0]} for store in stores]
+            assert with_index == without
+    if len(present) >= 40:
+        for store in stores:
+            store.optimize(SPACE)
+        assert set(FILTERED) <= _indexed(tmp_path / "indexed")
+    assert not set(FILTERED) & _indexed(tmp_path / "plain")
+
+
+def test_two_processes_that_build_at_once_leave_one_whole_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vector_index, "PARTITION_ROWS", PER_PARTITION)
+    _store(tmp_path).write(SPACE, DIMENSIONS, [_row(number) for number in range(ROWS)])
+    both = threading.Barrier(2)
+
+    def build() -> None:
+        store = _store(tmp_path)
+        both.wait(60)
+        store.optimize(SPACE)
+
+    with ThreadPoolExecutor(2) as pool:
+        for running in [pool.submit(build) for _ in range(2)]:
+            running.result()
+    assert {NAME, *(f"{name}_idx" for name in FILTERED)} <= _names(tmp_path)
+    assert len([index for index in _dataset(tmp_path).describe_indices() if index.name == NAME]) == 1
+    assert _store(tmp_path).ids(SPACE, None, ROWS + 1) == [UUID(int=number) for number in range(ROWS)]
+    assert near(_store(tmp_path), SPACE, VECTORS[5], limit=1) == [5]
+
+
+def test_a_lost_index_of_a_filter_is_built_again(indexed: LanceStore, tmp_path: Path) -> None:
+    (lost,) = [index for index in _dataset(tmp_path).describe_indices() if index.name == "file_id_path_idx"]
+    for segment in lost.segments:
+        shutil.rmtree(tmp_path / f"{SPACE}.lance" / "_indices" / segment.uuid)
+    wanted = Condition("file_id_path", "prefix", ["7"])
+    with pytest.raises(StoreUnavailable, match="try again"):
+        near(_store(tmp_path), SPACE, VECTORS[0], wanted)
+    assert near(_store(tmp_path), SPACE, VECTORS[0], wanted) == [7]
+
+
+def _indexed(place: Path) -> set[str]:
+    return {name.removesuffix("_idx") for name in _names(place)}

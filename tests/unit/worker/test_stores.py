@@ -10,7 +10,7 @@ import pytest
 
 from schemas.errors import Invalid
 from worker.machine.privacy import close_home
-from worker.resources import Resources, keyword_index, preload, preload_store, store_name
+from worker.resources import Resources, preload, preload_store, store_name
 from worker.settings import LOCAL_MODEL, Settings
 from worker.stores import STORES, StoreKind, StoreOptions, default_store, store_directories
 from worker.vectors import VectorStore
@@ -30,7 +30,6 @@ def imported(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     row = StoreKind(
         open=lambda options, has_keywords: cast(VectorStore, Shelf(options, has_keywords)),
         is_configured=lambda options: options.turbopuffer_region == "shelf",
-        keyword_index="postgres",
         import_client=lambda: steps.append("client"),
         import_before_fork=lambda: steps.append("before fork"),
         directory="shelf",
@@ -48,9 +47,8 @@ def test_a_store_without_a_row_is_refused() -> None:
         chosen()
 
 
-def test_indexes_are_in_the_named_store_with_its_default_of_keywords(imported: list[str]) -> None:
-    assert (store_name(chosen()), keyword_index(chosen())) == ("shelf", "postgres")
-    assert keyword_index(chosen(keyword_index="store")) == "store"
+def test_indexes_are_in_the_named_store(imported: list[str]) -> None:
+    assert store_name(chosen()) == "shelf"
 
 
 def test_the_first_row_with_all_its_settings_is_the_default(

@@ -39,8 +39,8 @@ class Thresholds:
     full_rows: int = 65_536
     #: Versions that may be deleted, from which on they are.
     versions: int = 100
-    #: Rows from which the vectors have an approximate index.
-    vector_index_rows: int = MIN_ROWS
+    #: Rows from which the vectors have an approximate index, and the columns of filters an index.
+    large_rows: int = MIN_ROWS
 
 
 def is_due(dataset: Any, thresholds: Thresholds) -> bool:

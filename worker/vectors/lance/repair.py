@@ -25,7 +25,7 @@ def is_lost(open_table: Callable[[], Any]) -> bool:
             pass
     except (RuntimeError, ValueError) as error:
         return lacks_file(error)
-    for column in indexes.indexable(table):
+    for column in indexes.indexable(table, large_rows=0):
         _mend(table, column)
     return False
 

@@ -187,15 +187,15 @@ class LanceStore:
             if table is None:
                 return
             with committing(path):
-                indexes.add_missing(table)
+                _commit(partial(indexes.add_missing, table, self._thresholds.large_rows))
             due = is_due(_dataset(path), self._thresholds)
             if due:
                 with committing(path):
                     _commit(partial(compact, partial(_dataset, path), self._thresholds))
-            if vector_index.is_due(_dataset(path), self._thresholds.vector_index_rows):
+            if vector_index.is_due(_dataset(path), self._thresholds.large_rows):
                 due = True
                 with committing(path):
-                    _commit(partial(vector_index.extend, partial(_dataset, path), self._thresholds.vector_index_rows))
+                    _commit(partial(vector_index.extend, partial(_dataset, path), self._thresholds.large_rows))
             if due or has_versions_to_delete(path, self._thresholds.versions):
                 _commit(lambda: clean(_dataset(path), path))
 
@@ -280,7 +280,7 @@ def _dataset(path: Path) -> Any:
 
 def _build(directory: Path, namespace: str, schema: Any) -> None:
     table = _open(directory).create_table(namespace, schema=schema)
-    indexes.add_missing(table)
+    indexes.add_missing(table, vector_index.MIN_ROWS)
 
 
 def _add_columns(table: Any) -> None:
