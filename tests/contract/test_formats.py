@@ -222,8 +222,7 @@ def test_damaged_samples_are_documents_or_outcomes(damage: Callable[[bytes, rand
             assert list(came.pages) == sorted(came.pages)
             reasons[None] += 1
         else:
-            # an allocation that fails ends the process of calamine, which is not told from a crash
-            assert came.reason is not Reason.CRASHED or path.suffix in {".xls", ".xlsb"}, (path, reasons.total())
+            assert came.reason is not Reason.CRASHED, (path, reasons.total())
             assert came.message.endswith("."), path
             reasons[came.reason] += 1
     # some damage goes unnoticed
