@@ -385,7 +385,8 @@ class File(BaseModel):
     status: FileStatus = Field(description="Outcome of the file.", examples=["indexed"])
     reason: Reason | None = Field(description="Why it is not indexed; null if it is.", examples=[None])
     message: str | None = Field(
-        description="What happened to this file; null if it is indexed in full.", examples=[None]
+        description="What happened to this file, or what is indexed of it with limits; null if it is indexed in full.",
+        examples=[None],
     )
     remedy: str | None = Field(description="What the file's owner can do about it; null if nothing.", examples=[None])
     stale: fields.IsStale

@@ -73,11 +73,11 @@ def test_what_did_not_change_is_not_even_read(running: Service, root: Path) -> N
 def test_the_bytes_of_files_are_counted_as_they_are_now(running: Service, root: Path) -> None:
     folder = write(root / "bytes", **SECTIONS)
     (folder / "empty.md").touch()
-    (folder / "broken.json").write_text('{"a": ')
+    (folder / "broken.pdf").write_text("%PDF-1.7")
     _, status = indexed(running, **local(folder))
     size = sum(file.stat().st_size for file in folder.iterdir())
     assert (status["done_bytes"], status["total_bytes"], status["failed_files"]) == (size, size, 1)
-    (folder / "broken.json").unlink()
+    (folder / "broken.pdf").unlink()
     write(folder, apples="# Apples\n\nOnly one is left.\n")
     _, status = indexed(running, **local(folder))
     size = sum(file.stat().st_size for file in folder.iterdir())

@@ -25,6 +25,7 @@ def test_entries_of_a_bibliography_are_sections() -> None:
 def test_what_cannot_be_parsed_safely_is_read_as_other_xml(damaged: str) -> None:
     document = articles.read_jats(damaged.encode(), LIMITS)
     assert (document.type, document.text) == ("xml", damaged)
+    assert document.note.startswith("Not well-formed XML (") == ("ENTITY" not in damaged)
 
 
 def test_articles_nested_without_end_are_an_outcome() -> None:
