@@ -127,6 +127,14 @@ _open_text = _nested(
 )  # fmt: skip # a part a line says nothing
 
 
+def _opml(text: list[Section]) -> bytes:
+    def outline(each: Section) -> str:
+        inner = "".join(f"<outline text='{line}'/>" for line in (*each.lines[1:], each.cells))
+        return f"<outline text='{each.title}'>{inner}</outline>"
+
+    return f"<opml><body>{''.join(map(outline, text))}</body></opml>".encode()
+
+
 def _odt(text: list[Section]) -> bytes:
     kind = "application/vnd.oasis.opendocument.text"
     return zipped({"mimetype": kind.encode(), "content.xml": _open_text(text).replace(b"section>", b"t:section>")})
@@ -301,6 +309,7 @@ WRITERS: dict[str, tuple[str, Callable[[list[Section]], bytes]]] = {
     "docbook": ("dbk", _docbook),
     "jats": ("nxml", _jats),
     "fb2": ("fb2", _fb2),
+    "opml": ("opml", _opml),
     "subtitles": ("srt", _subtitles),
     "bibtex": ("bib", _keys("@misc{{key{},\n title = {{{}}}\n}}")),
     "email": ("eml", lambda text: _mail(text).as_bytes()),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from io import BytesIO
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
@@ -95,9 +95,20 @@ def _format(archive: ZipFile) -> Format:
         for folder, format_ in _BY_FOLDER.items():
             if any(name.startswith(folder) for name in names):
                 return format_
+    raise _unsupported(names)
+
+
+def _unsupported(names: Sequence[str]) -> FileError:
+    """The error for a container that holds no document that is read."""
     if any(name.endswith(".iwa") for name in names):
-        raise FileError(Reason.UNSUPPORTED_TYPE, "Files of iWork are not supported; export the file as .pdf.")
-    raise FileError(Reason.UNSUPPORTED_TYPE, "Archives are not supported; extract the archive and index its files.")
+        # .key is also the ending of keys, which are text
+        message = (
+            "Files of Pages, Numbers and Keynote are not supported; export the file as .docx, .xlsx, .pptx or .pdf."
+        )
+        return FileError(Reason.UNSUPPORTED_TYPE, message)
+    if any(name.startswith("visio/") for name in names):
+        return FileError(Reason.UNSUPPORTED_TYPE, "Diagrams of Visio are not supported; export the file as .pdf.")
+    return FileError(Reason.UNSUPPORTED_TYPE, "Archives are not supported; extract the archive and index its files.")
 
 
 def _check_members(data: bytes) -> None:
