@@ -288,10 +288,10 @@ def test_a_folder_of_skipped_files_is_ready(running: Service, root: Path) -> Non
 
 def test_a_folder_where_every_file_fails_is_an_error_with_the_reason(running: Service, root: Path) -> None:
     (root / "broken").mkdir()
-    (root / "broken" / "a.json").write_text('{"a": ')
+    (root / "broken" / "a.pdf").write_text("%PDF-1.7")
     made = running.local_tool(root / "broken")
-    assert "a.json" in running.wait(made, "error")["error"]
-    (root / "broken" / "a.json").write_text('{"a": 1}')
+    assert "a.pdf" in running.wait(made, "error")["error"]
+    (root / "broken" / "a.pdf").write_text("mended")
     again = running.local_tool(root / "broken")
     assert running.wait(again)["indexed_files"] == 1
 

@@ -203,16 +203,16 @@ def test_an_edited_and_a_deleted_node(running: Service, tree: dict[str, str]) ->
 def test_a_file_that_becomes_bad_leaves_search_only_if_it_is_no_text_any_more(running: Service, root: Path) -> None:
     folder = root / "turned"
     folder.mkdir()
-    for name in ("a.json", "b.txt"):
+    for name in ("a.pdf", "b.txt"):
         (folder / name).write_text('{"fruit": "apples"}')
     indexed(running, **local(folder))
-    (folder / "a.json").write_text('{"fruit": ')
+    (folder / "a.pdf").write_text("%PDF-1.7")
     (folder / "b.txt").write_bytes(b"\0\0")
     tool, status = indexed(running, **local(folder))
     assert (status["failed_files"], status["skipped_files"], status["status"]) == (1, 1, "ready")
     (hit,) = running.query(tool, "apples", mode="keyword")
-    assert (hit["file_path"], hit["stale"]) == ("a.json", True)
-    assert {file["file_path"]: file["stale"] for file in running.files(tool)} == {"a.json": True, "b.txt": False}
+    assert (hit["file_path"], hit["stale"]) == ("a.pdf", True)
+    assert {file["file_path"]: file["stale"] for file in running.files(tool)} == {"a.pdf": True, "b.txt": False}
 
 
 def test_a_broker_that_is_down_costs_nothing_but_time(
