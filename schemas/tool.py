@@ -81,7 +81,7 @@ class ChunksConfig(BaseModel):
     containers: list[ContainerKind] = Field(
         default_factory=list,
         description='Files whose content is indexed as files of its own: `"archives"` (.zip, .tar, .tar.gz, .tar.bz2, '
-        '.tar.xz), `"attachments"` of .eml. Each run opens them again. Empty: none.',
+        '.tar.xz), `"attachments"` of .eml and .msg. Each run opens them again. Empty: none.',
         examples=[["archives"]],
     )
     min_token_count: int = Field(

@@ -116,13 +116,17 @@ def workbook(name: str, rows: list[list[str | float]]) -> bytes:
     return begin(5) + sheets + record(0xA) + begin(0x10) + cells + record(0xA)
 
 
-def outlook(properties: dict[str, str | bytes], attachments: tuple[str, ...] = ()) -> bytes:
-    """A message with properties by their number, and with attachments of these names ([MS-OXMSG])."""
+def outlook(
+    properties: dict[str, str | bytes], attachments: tuple[str, ...] = (), contents: tuple[bytes, ...] = ()
+) -> bytes:
+    """A message with properties by their number, and with attachments of these names and contents ([MS-OXMSG])."""
     streams = {"__properties_version1.0": bytes(32)}
     for number, value in properties.items():
         streams |= _property(number, value)
     for at, name in enumerate(attachments):
         streams |= {f"__attach_version1.0_#{at:08}/{key}": data for key, data in _property("3707", name).items()}
+    for at, content in enumerate(contents):
+        streams[f"__attach_version1.0_#{at:08}/__substg1.0_37010102"] = content
     return compound(streams)
 
 
