@@ -76,3 +76,18 @@ def test_outlines_without_entries_are_read_as_other_xml(text: str) -> None:
     document = opml.read(text.encode(), LIMITS)
     assert (document.type, document.text) == ("xml", text)
     assert bool(document.note) == ("head" not in text)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9])
+@pytest.mark.parametrize("sample", ["fodt/watch.fodt", "fb2/lamps.fb2", "opml/voyage.opml"])
+def test_documents_in_xml_that_are_cut_off_are_plain_text_with_a_note(sample: str, share: float) -> None:
+    data = of(sample)
+    document = parse(sample, data[: int(len(data) * share)], LIMITS)
+    assert (document.type, document.markup) == ("xml", "lines")
+    assert document.note.startswith("Not well-formed XML (")
+
+
+def test_pictures_of_damaged_xml_are_no_text() -> None:
+    picture = "<binary id='p'>iVBORw0KGgo</binary><o:binary-data xmlns:o='o'>AAAA</o:binary-data>"
+    document = articles.read_fb2(f"<FictionBook>{picture}<p>Word".encode(), LIMITS)
+    assert document.text == "<FictionBook></binary></o:binary-data><p>Word"
