@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from schemas.document import Document
+from schemas.errors import FileError
+from schemas.status import Reason
 from tests.bench import made, recall
 from worker.formats.registry import FORMATS
 from worker.parse import Limits
@@ -32,4 +34,16 @@ def test_a_reader_that_loses_words_is_named(lost: int, below: list[str], monkeyp
 
     monkeypatch.setattr(recall, "parse", parse)
     monkeypatch.setattr(recall, "documents", lambda: {"text": recall.Document("a.txt", text.encode(), text)})
+    assert recall.measure(lambda: 0.0) == below
+
+
+@pytest.mark.parametrize(("reason", "below"), [(Reason.NEEDS_OCR, []), (Reason.PARSE_FAILED, ["text"])])
+def test_a_reader_that_fails_is_named_unless_it_lacks_a_program(
+    reason: Reason, below: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def parse(*_: object) -> Document:
+        raise FileError(reason)
+
+    monkeypatch.setattr(recall, "parse", parse)
+    monkeypatch.setattr(recall, "documents", lambda: {"text": recall.Document("a.txt", b"a", "a")})
     assert recall.measure(lambda: 0.0) == below
