@@ -29,11 +29,11 @@ _NO_CELLS = "The notebook has no list of cells. It is read as other JSON; save i
 #: Maximum digits of a number that is read.
 _MAX_DIGITS = 3
 
-#: Terminal escape sequences for colours and cursor movements.
 #: Where the list of cells begins, and what stands between two cells.
 _CELLS_START = re.compile(r'"cells"\s*:\s*\[\s*')
 _BETWEEN = re.compile(r"\s*,\s*")
 
+#: Terminal escape sequences for colours and cursor movements.
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
